@@ -1,0 +1,84 @@
+# The front door. Every target sets up what it needs in .venv by itself; a machine needs only
+# Python 3.11 or newer with pip and venv.
+#
+#   make test ARGS="-k rewind"        arguments for pytest
+#   make test PYTHON=python3.13       another interpreter; .venv is made anew
+
+PYTHON ?= python3
+JOBS   ?= 2
+ARGS   ?=
+
+VENV   := .venv
+BENCH  := .venv-bench
+PY     := $(VENV)/bin/python
+PIP    := -m pip install --quiet --quiet --disable-pip-version-check
+CODE   := $(wildcard src tests benchmarks examples tools)
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint fmt bench docs-check lock clean
+
+help:  ## show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+demo: $(VENV)/.runtime  ## play a small agent's story: checkpoint, rewind, fork, crash, resume
+	@$(PY) examples/demo.py $(ARGS)
+
+test: $(VENV)/.dev  ## run all tests
+	$(PY) -m pytest -n $(JOBS) $(ARGS)
+
+lint: $(VENV)/.dev  ## check style, format, types and the layers of imports
+	$(PY) -m ruff check $(CODE)
+	$(PY) -m ruff format --check $(CODE)
+	$(PY) -m mypy $(CODE)
+	$(VENV)/bin/lint-imports --no-logo
+
+fmt: $(VENV)/.dev  ## format the code and fix what can be fixed safely
+	$(PY) -m ruff check --fix-only $(CODE)
+	$(PY) -m ruff format $(CODE)
+
+docs-check: $(VENV)/.dev  ## run the code in README and docs
+	$(PY) -m pytest tests/docs $(ARGS)
+
+bench: $(BENCH)/.ready  ## measure against the peers (in a venv of its own)
+	$(BENCH)/bin/python -m benchmarks $(ARGS)
+
+lock: $(VENV)/.home  ## renew uv.lock from pyproject.toml (ARGS=--upgrade for newer versions)
+	$(PY) $(PIP) uv
+	$(PY) -m uv lock --default-index https://pypi.org/simple $(ARGS)
+
+clean:  ## remove the environments and caches
+	rm -rf $(VENV) $(BENCH) .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist
+	find $(CODE) -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
+
+# Environments. The demo gets only what Clew itself needs (and rich); the tests add their tools.
+
+$(VENV)/.runtime: $(VENV)/.home pyproject.toml uv.lock tools/pins.py
+	@echo "installing Clew in $(VENV)"
+	@$(PY) tools/pins.py > $(VENV)/pins.txt
+	@$(PY) tools/pins.py demo > $(VENV)/demo.txt
+	@$(PY) $(PIP) -c $(VENV)/pins.txt -r $(VENV)/demo.txt -e .
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.runtime
+	@echo "installing the development tools in $(VENV)"
+	@$(PY) tools/pins.py dev > $(VENV)/dev.txt
+	@$(PY) $(PIP) -c $(VENV)/pins.txt -r $(VENV)/dev.txt
+	@touch $@
+
+$(BENCH)/.ready: $(BENCH)/.home pyproject.toml benchmarks/requirements.txt
+	@echo "installing Clew and its peers in $(BENCH)"
+	@$(BENCH)/bin/python $(PIP) -r benchmarks/requirements.txt -e .
+	@touch $@
+
+# An environment is good for one place and one interpreter: a copied or moved checkout, or another
+# PYTHON, starts afresh.
+home := $(CURDIR) $(PYTHON)
+$(foreach env,$(VENV) $(BENCH),$(if $(filter-out $(home),$(shell cat $(env)/.home 2>/dev/null)),$(eval .PHONY: $(env)/.home)))
+
+$(VENV)/.home $(BENCH)/.home:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "Clew needs Python 3.11 or newer, which $(PYTHON) is not: name another one with make PYTHON=…" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
+	  echo "$(PYTHON) cannot make virtual environments: install its venv package (Debian: python3-venv)" >&2; exit 1; }
+	@$(PYTHON) -m venv --clear $(@D)
+	@echo "$(home)" > $@

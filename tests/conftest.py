@@ -1,0 +1,16 @@
+"""Settings of Hypothesis for every test.
+
+`pytest --hypothesis-profile=thorough` looks ten times as hard. With `CI` in the environment the
+examples are the same on every run, so that a red build is red for its own change.
+"""
+
+from __future__ import annotations
+
+import os
+
+from hypothesis import settings
+
+# No deadline per example: a shared machine pauses when it likes, and pytest-timeout stops a hang.
+settings.register_profile("clew", deadline=None, print_blob=True, derandomize="CI" in os.environ)
+settings.register_profile("thorough", settings.get_profile("clew"), max_examples=1000, derandomize=False)
+settings.load_profile("clew")
