@@ -1,0 +1,268 @@
+"""Every error that Clew raises, under one base.
+
+    ClewError                     .code  a stable string   .retryable  may the same call succeed later?
+    ├── NotFoundError             (LookupError)  SessionNotFoundError  SessionDeletedError
+    │                             EntryNotFoundError  CheckpointNotFoundError
+    ├── ConflictError             SessionExistsError  AliasExistsError  HeadMovedError  KeyReusedError
+    ├── InvalidError              (ValueError)  InvalidEntryError  InvalidQueryError  InvalidUrlError
+    ├── NothingToUndoError
+    ├── CorruptError              CorruptEntryError
+    ├── VersionError              SchemaTooNewError
+    ├── BackendError              StoreBusyError  BackendUnavailableError  DiskFullError  ReadOnlyError
+    │                             OutcomeUnknownError
+    ├── UnsupportedError
+    └── StoreClosedError
+
+The message says what happened, with the values; the docstring says what to do next. The errors of
+drivers never leak: they are the `__cause__` of one of these.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class ClewError(Exception):
+    """Base of every error that Clew raises."""
+
+    code: ClassVar[str] = "error"
+    retryable: ClassVar[bool] = False
+
+
+class NotFoundError(ClewError, LookupError):
+    """What was asked for is not in the store."""
+
+    code = "not_found"
+
+
+class SessionNotFoundError(NotFoundError):
+    """No session has this id or alias. `store.session(id)` would create it."""
+
+    code = "session_not_found"
+
+    def __init__(self, session: str) -> None:
+        super().__init__(f"no session {session!r}")
+        self.session = session
+
+
+class SessionDeletedError(NotFoundError):
+    """The session behind this handle was deleted. `store.restore_deleted(id)` brings it back from
+    the trash; a purged session is gone."""
+
+    code = "session_deleted"
+
+    def __init__(self, session: str) -> None:
+        super().__init__(f"session {session!r} was deleted; store.restore_deleted() may bring it back")
+        self.session = session
+
+
+class EntryNotFoundError(NotFoundError):
+    """No such entry in this session's tree. `s.entries()` lists the entries of the path."""
+
+    code = "entry_not_found"
+
+    def __init__(self, session: str, entry: object) -> None:
+        super().__init__(f"session {session!r} has no entry {entry!r}")
+        self.session = session
+        self.entry = entry
+
+
+class CheckpointNotFoundError(NotFoundError):
+    """No such checkpoint, entry or position to go to. `s.checkpoints()` lists the names."""
+
+    code = "checkpoint_not_found"
+
+    def __init__(self, session: str, checkpoint: object) -> None:
+        super().__init__(f"session {session!r} has no checkpoint, entry or position {checkpoint!r}")
+        self.session = session
+        self.checkpoint = checkpoint
+
+
+class ConflictError(ClewError):
+    """The store is not in the state that the call expected. Read again, then decide."""
+
+    code = "conflict"
+
+
+class SessionExistsError(ConflictError):
+    """A session, or an alias, has this id already. `store.session(id)` opens it."""
+
+    code = "session_exists"
+
+    def __init__(self, session: str) -> None:
+        super().__init__(f"session {session!r} exists already")
+        self.session = session
+
+
+class AliasExistsError(ConflictError):
+    """The alias leads elsewhere. `s.add_alias(alias, move=True)` moves it here."""
+
+    code = "alias_exists"
+
+    def __init__(self, alias: str, session: str) -> None:
+        super().__init__(f"alias {alias!r} leads to session {session!r}; pass move=True to move it")
+        self.alias = alias
+        self.session = session
+
+
+class HeadMovedError(ConflictError):
+    """Somebody else moved the head since `expected` was read; nothing was written. Read `s.head`
+    again and decide, or `s.fork(at=expected)` and go on there."""
+
+    code = "head_moved"
+
+    def __init__(self, expected: object, actual: object) -> None:
+        super().__init__(f"the head is {actual}, not {expected} as expected; nothing was written")
+        self.expected = expected
+        self.actual = actual
+
+
+class KeyReusedError(ConflictError):
+    """The idempotency key stands for other messages already; nothing was written. Choose a key
+    that names this batch alone."""
+
+    code = "key_reused"
+
+    def __init__(self, session: str, key: str) -> None:
+        super().__init__(
+            f"key {key!r} of session {session!r} was used for other messages; nothing was written"
+        )
+        self.session = session
+        self.key = key
+
+
+class InvalidError(ClewError, ValueError):
+    """An argument can not be accepted."""
+
+    code = "invalid"
+
+
+class InvalidEntryError(InvalidError):
+    """A message that no backend could give back unchanged. `path` leads to the value to change."""
+
+    code = "invalid_entry"
+
+    def __init__(self, reason: str, path: str = "$") -> None:
+        super().__init__(f"{path}: {reason}")
+        self.reason = reason
+        self.path = path
+
+
+class InvalidQueryError(InvalidError):
+    """A filter, cursor or limit that means nothing."""
+
+    code = "invalid_query"
+
+
+class InvalidUrlError(InvalidError):
+    """No backend understands this store address."""
+
+    code = "invalid_url"
+
+
+class NothingToUndoError(ClewError):
+    """There is no operation left to undo, or to redo."""
+
+    code = "nothing_to_undo"
+
+    def __init__(self, session: str, what: str = "undo") -> None:
+        super().__init__(f"session {session!r} has nothing to {what}")
+        self.session = session
+
+
+class CorruptError(ClewError):
+    """Stored bytes are not what was written. Nothing was changed; other sessions are unharmed."""
+
+    code = "corrupt"
+
+
+class CorruptEntryError(CorruptError):
+    """One entry is damaged. `s.entries(damaged="skip")` reads the others."""
+
+    code = "corrupt_entry"
+
+    def __init__(self, source: str, position: int, reason: str) -> None:
+        super().__init__(f"entry {position} of branch {source} is damaged: {reason}")
+        self.source = source
+        self.position = position
+        self.reason = reason
+
+
+class VersionError(ClewError):
+    """The store was written by another version of Clew."""
+
+    code = "version"
+
+
+class SchemaTooNewError(VersionError):
+    """A newer Clew wrote this store; nothing was changed. Upgrade Clew to open it."""
+
+    code = "schema_too_new"
+
+    def __init__(self, location: str, found: int, known: int) -> None:
+        super().__init__(
+            f"{location} has schema {found}; this version of Clew knows up to {known}: upgrade Clew"
+        )
+        self.location = location
+        self.found = found
+        self.known = known
+
+
+class BackendError(ClewError):
+    """The storage below refused or failed."""
+
+    code = "backend"
+
+
+class StoreBusyError(BackendError):
+    """Other processes held the store for the whole time-out; nothing was written. Try again."""
+
+    code = "store_busy"
+    retryable = True
+
+
+class BackendUnavailableError(BackendError):
+    """The storage could not be reached or opened."""
+
+    code = "backend_unavailable"
+    retryable = True
+
+
+class DiskFullError(BackendError):
+    """No space to write; nothing was written and all that is stored can be read. Free some space;
+    the same store object then writes again."""
+
+    code = "disk_full"
+    retryable = True
+
+
+class ReadOnlyError(BackendError):
+    """The store can be read, not written."""
+
+    code = "read_only"
+
+
+class OutcomeUnknownError(BackendError):
+    """The write may or may not have happened. Repeat it with the same `key=`: it happens once."""
+
+    code = "outcome_unknown"
+    retryable = True
+
+
+class UnsupportedError(ClewError):
+    """This backend lacks an optional power, named in `capability`."""
+
+    code = "unsupported"
+
+    def __init__(self, capability: str, backend: str) -> None:
+        super().__init__(f"the {backend} backend has no {capability}")
+        self.capability = capability
+
+
+class StoreClosedError(ClewError):
+    """The store was closed. Open it again with `clew.open()`."""
+
+    code = "store_closed"
+
+    def __init__(self, location: str) -> None:
+        super().__init__(f"the store {location} is closed")

@@ -1,0 +1,204 @@
+"""The values that come back from a store. All are frozen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from types import MappingProxyType
+from typing import Any, Literal, TypeAlias, overload
+
+import msgspec
+
+Json: TypeAlias = Any
+"""A JSON value: None, bool, int, float, str, list or dict."""
+
+Message: TypeAlias = Mapping[str, Json]
+"""A message as a caller may give it: any JSON object."""
+
+EntryKind: TypeAlias = Literal["message", "compaction", "truncation", "summary", "turns"]
+
+NO_ANNOTATIONS: Mapping[str, Json] = MappingProxyType({})
+
+
+def utc(microseconds: int) -> datetime:
+    """The moment as an aware datetime."""
+    seconds, micros = divmod(microseconds, 1_000_000)
+    return datetime.fromtimestamp(seconds, UTC).replace(microsecond=micros)
+
+
+class Head(msgspec.Struct, frozen=True):
+    """Where a session stands. Opaque; compare it, print it, pass it as `expect=`."""
+
+    branch: str
+    position: int
+
+    def __str__(self) -> str:
+        return f"{self.branch}.{self.position}" if self.position >= 0 else "(empty)"
+
+
+class Entry(msgspec.Struct, frozen=True):
+    """One immutable record of the log: a message, or a mark such as a compaction."""
+
+    id: str
+    position: int
+    kind: EntryKind
+    raw: bytes
+    """The JSON text as it came, byte for byte."""
+    stamp: int
+    """Microseconds since 1970 UTC; `time` is the same as a datetime."""
+    digest: bytes
+    """BLAKE3 over the parent's digest and this entry; `hash` is the same in hex."""
+    replaced: bool = False
+    """Lone surrogates were replaced by U+FFFD when the message was stored."""
+    annotations: Mapping[str, Json] = NO_ANNOTATIONS
+
+    @property
+    def message(self) -> dict[str, Json]:
+        """The message (or the content of a mark), decoded anew: yours to change."""
+        value: dict[str, Json] = msgspec.json.decode(self.raw)
+        return value
+
+    @property
+    def time(self) -> datetime:
+        return utc(self.stamp)
+
+    @property
+    def hash(self) -> str:
+        return self.digest.hex()
+
+    def __repr__(self) -> str:
+        return f"<Entry {self.id} {self.kind} {self.raw[:60]!r}>"
+
+
+class ForkPoint(msgspec.Struct, frozen=True):
+    """Where a fork left its base."""
+
+    session: str
+    head: Head
+
+
+class SessionInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of a session without reading its messages."""
+
+    id: str
+    title: str | None
+    title_is_auto: bool
+    preview: str
+    """The beginning of the last thing the user said on the path."""
+    workspace: str | None
+    """Absolute, symlinks resolved."""
+    workspace_given: str | None
+    tags: tuple[str, ...]
+    vendor: str | None
+    endpoint: str | None
+    model: str | None
+    metadata: dict[str, Json]
+    aliases: tuple[str, ...]
+    created_at: datetime
+    updated_at: datetime
+    deleted_at: datetime | None
+    messages: int
+    user_turns: int
+    entries: int
+    bytes: int
+    """Size of the messages on the path, as JSON text."""
+    head: Head
+    hash: str
+    """Names the whole conversation: equal hashes, equal histories."""
+    forked_from: ForkPoint | None
+
+
+class Page(msgspec.Struct, frozen=True):
+    """One page of sessions. Pass `cursor` to `list()` for the next one; None: this was the last."""
+
+    sessions: tuple[SessionInfo, ...]
+    cursor: str | None
+
+    def __iter__(self) -> Iterator[SessionInfo]:
+        return iter(self.sessions)
+
+    def __len__(self) -> int:
+        return len(self.sessions)
+
+    @overload
+    def __getitem__(self, index: int) -> SessionInfo: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[SessionInfo, ...]: ...
+    def __getitem__(self, index: int | slice) -> SessionInfo | tuple[SessionInfo, ...]:
+        return self.sessions[index]
+
+
+class Checkpoint(msgspec.Struct, frozen=True):
+    """A name for a point on a path."""
+
+    name: str
+    session: str
+    """The session it was set in; a fork sees those of its base that lie on its path."""
+    head: Head
+    created_at: datetime
+    state: Json = None
+
+    @property
+    def position(self) -> int:
+        return self.head.position
+
+
+class Branch(msgspec.Struct, frozen=True):
+    """A run of entries at consecutive positions, for drawing."""
+
+    id: str
+    session: str | None
+    """The session that writes to it; None when that one was purged."""
+    parent: Head | None
+    """The entry that it continues; None at the root."""
+    first: int
+    last: int
+
+
+class Tree(msgspec.Struct, frozen=True):
+    """A session with its relatives: every branch, where each session stands, every checkpoint."""
+
+    session: str
+    branches: tuple[Branch, ...]
+    heads: Mapping[str, Head]
+    forks: Mapping[str, ForkPoint]
+    checkpoints: tuple[Checkpoint, ...]
+
+
+class Stats(msgspec.Struct, frozen=True, kw_only=True):
+    """Totals of a store."""
+
+    sessions: int
+    deleted: int
+    """Sessions in the trash."""
+    messages: int
+    """Messages stored, on every branch; shared ones count once."""
+    entries: int
+    bytes: int
+    """Size of all entries as JSON text."""
+    bytes_on_disk: int
+
+
+class ContextReport(msgspec.Struct, frozen=True, kw_only=True):
+    """What `context()` did to the history."""
+
+    messages: int
+    """Messages in the context."""
+    tokens: int
+    """Their size by `count_tokens`, or by the built-in estimate."""
+    left_out: int
+    """Messages of the path that are not in the context, for whatever reason."""
+    compacted: int
+    """Those of them that a compaction stands for, or a truncation cut off."""
+    over_budget: int
+    """Those of them that did not fit the budget."""
+    repairs: tuple[str, ...]
+    """One sentence for each repair that made the history well-formed."""
+
+
+class Context(list[dict[str, Json]]):
+    """The messages a model should get: a plain list that also knows what it left out."""
+
+    def __init__(self, messages: Sequence[dict[str, Json]], report: ContextReport) -> None:
+        super().__init__(messages)
+        self.report = report
