@@ -1,0 +1,43 @@
+"""What a message is and says, whatever its dialect. No shape is too odd: nothing here raises."""
+
+from __future__ import annotations
+
+from clew.core.dialects.content import is_blank
+from clew.core.dialects.contract import ROLES, Call, Role
+from clew.core.dialects.registry import dialect_of
+from clew.model import Message
+
+
+def role_of(message: Message) -> Role:
+    """Who speaks. A user message that carries nothing but tool results is the tool's."""
+    role = message.get("role")
+    # Nearly every message is a plain text with a role; this runs on every append.
+    if type(message.get("content")) is str and type(role) is str and role in ROLES:
+        return ROLES[role]
+    return dialect_of(message).role(message)
+
+
+def is_user_turn(message: Message) -> bool:
+    """A human spoke: words, or an image, a file, a recording; not a tool's results alone."""
+    content = message.get("content")
+    if type(content) is str and not is_blank(content):
+        return bool(message.get("role") == "user")
+    dialect = dialect_of(message)
+    if dialect.role(message) != "user":
+        return False
+    return dialect.shows_media(message) or not all(map(is_blank, dialect.texts(message)))
+
+
+def text_of(message: Message) -> str:
+    """What was said, for people to read: no tool output, no reasoning."""
+    return "\n".join(dialect_of(message).texts(message))
+
+
+def calls_of(message: Message) -> list[Call]:
+    """The tool calls in the message, in order."""
+    return [slot.call for slot in dialect_of(message).slots(message) if not slot.is_result]
+
+
+def results_of(message: Message) -> list[Call]:
+    """The calls that the tool results in the message answer, in order."""
+    return [slot.call for slot in dialect_of(message).slots(message) if slot.is_result]

@@ -1,0 +1,174 @@
+"""What storage keeps: sessions, branches, entries, as plain values.
+
+Numbers only: `sid`, `tree` and `branch` are a backend's own keys, never shown to users. Times are
+microseconds since 1970 UTC. Positions of things that do not exist are -1.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from clew.core.hashing import ROOT
+from clew.model import EntryKind
+
+NOWHERE: Final = -1
+
+MESSAGE: Final = 0
+COMPACTION: Final = 1
+TRUNCATION: Final = 2
+SUMMARY: Final = 3
+TURNS: Final = 4
+KIND_NAMES: Final[tuple[EntryKind, ...]] = ("message", "compaction", "truncation", "summary", "turns")
+
+REPLACED: Final = 1
+"""Entry flag: lone surrogates were replaced."""
+
+
+class Tip(msgspec.Struct, frozen=True, gc=False):
+    """A place on a path, with all that the next entry needs to know of everything before it.
+
+    The counters make every question about a path arithmetic: a rewind reads one entry and knows
+    how many messages, turns and bytes lie before it, and where the latest marks are.
+    """
+
+    branch: int = 0
+    position: int = NOWHERE
+    digest: bytes = ROOT
+    messages: int = 0
+    turns: int = 0
+    size: int = 0
+    cut: int = NOWHERE
+    """The latest compaction or truncation."""
+    summary: int = NOWHERE
+    """The latest summary."""
+    asked: int = NOWHERE
+    """The latest user turn."""
+
+
+EMPTY: Final = Tip()
+
+
+class EntryRow(msgspec.Struct, frozen=True, gc=False):
+    """One entry in its place. The counters are those of `Tip`, this entry included."""
+
+    position: int
+    kind: int
+    time: int
+    flags: int
+    digest: bytes
+    messages: int
+    turns: int
+    size: int
+    cut: int
+    summary: int
+    asked: int
+    body: bytes
+
+    def tip(self, branch: int) -> Tip:
+        return Tip(
+            branch,
+            self.position,
+            self.digest,
+            self.messages,
+            self.turns,
+            self.size,
+            self.cut,
+            self.summary,
+            self.asked,
+        )
+
+
+class BranchRow(msgspec.Struct, frozen=True, gc=False):
+    """A branch. It continues the entry (parent, fork), or starts at the root (0, -1)."""
+
+    branch: int
+    uid: str
+    tree: int
+    owner: int
+    """The session that appends to it; 0 once that one was purged."""
+    parent: int
+    fork: int
+
+
+class SessionRow(msgspec.Struct, frozen=True, gc=False):
+    """The part of a session that changes with every append: kept small."""
+
+    sid: int
+    id: str
+    tree: int
+    created: int
+    updated: int
+    deleted: int | None
+    head: Tip
+    grows: bool
+    """The head is the tip of a branch of this session's own: the next append goes there."""
+    title: str | None
+    titled: bool
+    """The user set the title."""
+    preview: str
+    workspace: str | None
+    moves: int = 0
+    """Head moves logged so far; `undo` and `redo` are the numbers of those that come next, or 0."""
+    undo: int = 0
+    redo: int = 0
+    forks: int = 0
+
+
+class ForkOrigin(msgspec.Struct, frozen=True, gc=False):
+    """Where a fork left its base."""
+
+    sid: int
+    session: str
+    branch: int
+    uid: str
+    position: int
+
+
+class Details(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The part of a session that seldom changes."""
+
+    workspace_given: str | None = None
+    vendor: str | None = None
+    endpoint: str | None = None
+    model: str | None = None
+    tags: tuple[str, ...] = ()
+    metadata: msgspec.Raw = msgspec.Raw(b"{}")
+    aliases: tuple[str, ...] = ()
+    origin: ForkOrigin | None = None
+
+
+class SessionQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """Which sessions to list: newest activity first, ties by id."""
+
+    limit: int
+    workspace: str | None = None
+    tags: tuple[str, ...] = ()
+    where: tuple[tuple[str, str], ...] = ()
+    """Top-level metadata keys with their scalar values as JSON text."""
+    after: tuple[int, str] | None = None
+    """(updated, id) of the last one seen."""
+    deleted: bool = False
+    nonempty: bool = False
+
+
+class Totals(msgspec.Struct, frozen=True, kw_only=True):
+    """What `stats()` counts in storage."""
+
+    sessions: int
+    deleted: int
+    messages: int
+    entries: int
+    size: int
+
+
+class Draft(msgspec.Struct, frozen=True, gc=False):
+    """An entry that has no place yet."""
+
+    kind: int
+    body: bytes
+    flags: int = 0
+    is_turn: bool = False
+    turns: int | None = None
+    """Sets the user-turn counter."""

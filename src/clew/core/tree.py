@@ -1,0 +1,98 @@
+"""Where entries go, and how a path runs through branches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from clew.core.hashing import entry_digest
+from clew.core.rows import (
+    COMPACTION,
+    MESSAGE,
+    SUMMARY,
+    TRUNCATION,
+    BranchRow,
+    Draft,
+    EntryRow,
+    Tip,
+)
+
+
+class Segment(msgspec.Struct, frozen=True, gc=False):
+    """Consecutive positions of one branch, both ends included."""
+
+    branch: int
+    first: int
+    last: int
+
+
+def chain(after: Tip, branch: int, drafts: Sequence[Draft], now: int) -> tuple[list[EntryRow], Tip]:
+    """Give `drafts` their places behind `after`, on `branch`."""
+    position, digest = after.position, after.digest
+    messages, turns, size = after.messages, after.turns, after.size
+    cut, summary, asked = after.cut, after.summary, after.asked
+    rows: list[EntryRow] = []
+    for draft in drafts:
+        position += 1
+        kind = draft.kind
+        if kind == MESSAGE:
+            messages += 1
+            size += len(draft.body)
+            if draft.is_turn:
+                turns += 1
+                asked = position
+        elif kind in (COMPACTION, TRUNCATION):
+            cut = position
+        elif kind == SUMMARY:
+            summary = position
+        if draft.turns is not None:
+            turns = draft.turns
+        digest = entry_digest(digest, position, kind, now, draft.flags, draft.body)
+        rows.append(
+            EntryRow(
+                position,
+                kind,
+                now,
+                draft.flags,
+                digest,
+                messages,
+                turns,
+                size,
+                cut,
+                summary,
+                asked,
+                draft.body,
+            )
+        )
+    return rows, Tip(branch, position, digest, messages, turns, size, cut, summary, asked)
+
+
+def path(branch: int, position: int, get_branch: Callable[[int], BranchRow]) -> list[Segment]:
+    """The segments from the root to (branch, position), root first."""
+    segments: list[Segment] = []
+    while branch and position >= 0:
+        row = get_branch(branch)
+        if position > row.fork:
+            segments.append(Segment(branch, row.fork + 1, position))
+            position = row.fork
+        branch = row.parent
+    segments.reverse()
+    return segments
+
+
+def clip(segments: Sequence[Segment], first: int, last: int) -> list[Segment]:
+    """The part of a path between two positions, both included."""
+    return [
+        Segment(s.branch, max(s.first, first), min(s.last, last))
+        for s in segments
+        if s.last >= first and s.first <= last
+    ]
+
+
+def locate(segments: Sequence[Segment], position: int) -> int:
+    """The branch that holds `position` on this path; 0 if it is not on it."""
+    for segment in reversed(segments):
+        if segment.first <= position <= segment.last:
+            return segment.branch
+    return 0
