@@ -1,0 +1,176 @@
+"""What a backend must do: keep values, in transactions. READ THIS FIRST when you write one.
+
+A backend stores four kinds of things and decides nothing. All decisions (where an append goes, what
+undo means, which entries a purge may take) are made once, above this contract, by functions that run
+inside a transaction: so every backend behaves alike, and writing one is writing these primitives.
+
+The rules:
+
+- `Backend.write()` opens a transaction that sees everything committed before it, in this and in
+  other processes, and excludes other writers until it ends. Leaving the block normally makes all of
+  it durable at the level of `capabilities.durability` before control returns; an exception undoes
+  all of it. It raises StoreBusyError when other writers held the store for the whole time-out.
+- `Backend.read()` gives a reader that sees everything committed before each call.
+- Entries never change. What a path reaches stays as it is until somebody purges it; readers
+  therefore need no snapshot.
+- Rows come back equal to what was put, bodies byte for byte.
+- Errors are those of clew.errors; a driver's own error is their `__cause__`.
+
+`clew.testing.BackendConformance` is this text as tests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from typing import Literal, Protocol, TypeAlias
+
+import msgspec
+
+from clew.core.rows import BranchRow, Details, EntryRow, SessionQuery, SessionRow, Tip, Totals
+from clew.errors import CorruptEntryError
+
+RecordKind: TypeAlias = Literal["alias", "annotation", "checkpoint", "key", "label", "move", "var"]
+STORE_WIDE = 0
+"""The `sid` of records that belong to no session."""
+
+OnDamage: TypeAlias = Callable[[CorruptEntryError], None]
+
+
+class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
+    """What a backend promises beyond the contract."""
+
+    durability: Literal["full", "process", "memory"]
+    """An acknowledged write survives power loss, the end of the process, or neither."""
+    shared: bool
+    """Other processes may use the same store at the same time."""
+
+
+class Reader(Protocol):
+    """Reads of what is committed (and, inside a transaction, of its own writes)."""
+
+    def find_session(self, id: str) -> SessionRow | None:
+        """The session of this id that is not in the trash."""
+
+    def get_session(self, sid: int) -> SessionRow | None:
+        """The session, in the trash or not."""
+
+    def find_deleted(self, id: str) -> SessionRow | None:
+        """The session of this id that was put in the trash last."""
+
+    def get_details(self, sid: int) -> Details: ...
+
+    def list_sessions(self, query: SessionQuery) -> list[tuple[SessionRow, Details]]:
+        """Newest activity first, ties by id; of the trash: last deleted first."""
+
+    def tree_sessions(self, tree: int) -> list[SessionRow]:
+        """Every session of a tree, those in the trash too, oldest first."""
+
+    def get_branch(self, branch: int) -> BranchRow:
+        """Raises KeyError when there is none."""
+
+    def find_branch(self, uid: str) -> BranchRow | None: ...
+
+    def tree_branches(self, tree: int) -> list[BranchRow]:
+        """Every branch of a tree, oldest first."""
+
+    def last_position(self, branch: int) -> int:
+        """The position of the newest entry of a branch; -1 when it has none."""
+
+    def get_entry(self, branch: int, position: int) -> EntryRow | None: ...
+
+    def read_entries(
+        self,
+        branch: int,
+        first: int,
+        last: int,
+        *,
+        reverse: bool = False,
+        limit: int | None = None,
+        on_damage: OnDamage | None = None,
+    ) -> list[EntryRow]:
+        """Entries at positions first..last. A damaged or missing one raises CorruptEntryError, or
+        is told to `on_damage` and left out: one damaged entry costs one entry."""
+
+    def read_messages(
+        self, branch: int, first: int, last: int, *, reverse: bool = False, limit: int | None = None
+    ) -> list[tuple[int, bytes]]:
+        """Positions and bodies of the messages at positions first..last; the fast way to a history."""
+
+    def get_record(self, sid: int, kind: RecordKind, name: str) -> bytes | None: ...
+
+    def scan_records(
+        self, sid: int, kind: RecordKind, first: str = "", last: str | None = None
+    ) -> list[tuple[str, bytes]]:
+        """The records named first..last, both included, in the order of their names' UTF-8 bytes."""
+
+    def totals(self) -> Totals: ...
+
+
+class Transaction(Reader, Protocol):
+    """A reader that can write."""
+
+    writes: int
+    """How many calls have changed something: tells whether an operation that failed left a trace."""
+
+    def add_session(self, row: SessionRow, details: Details) -> int:
+        """Store a new session and return its `sid` (that of `row` is ignored; tree 0: a new tree).
+        A sid is never used twice, not even after a purge."""
+
+    def set_session(self, row: SessionRow) -> None:
+        """Replace the row of an existing session."""
+
+    def set_head(self, row: SessionRow, head: Tip) -> None:
+        """What every append does: replace head, grows (True), updated, title and preview of an
+        existing session by `head` and the values in `row`."""
+
+    def set_details(self, sid: int, details: Details) -> None: ...
+
+    def drop_session(self, sid: int) -> None:
+        """Remove a session with its details and records. Branches and entries stay."""
+
+    def add_branch(self, uid: str, tree: int, owner: int, parent: int, fork: int) -> int:
+        """Store a new branch and return its number, which is never used twice."""
+
+    def disown_branch(self, branch: int) -> None:
+        """Set the owner to 0."""
+
+    def drop_branch(self, branch: int) -> None: ...
+
+    def add_entries(self, branch: int, rows: Sequence[EntryRow]) -> None:
+        """Store entries. There is none at these positions yet."""
+
+    def drop_entries(self, branch: int, after: int) -> None:
+        """Remove the entries of a branch behind a position."""
+
+    def put_record(self, sid: int, kind: RecordKind, name: str, value: bytes) -> None:
+        """Store or replace a small named value."""
+
+    def drop_record(self, sid: int, kind: RecordKind, name: str) -> bool:
+        """Remove it; False if there was none."""
+
+
+class Backend(Protocol):
+    """A place to keep a store in. All methods may be called from any thread."""
+
+    @property
+    def location(self) -> str:
+        """The address, fit to be shown: no password in it."""
+
+    @property
+    def capabilities(self) -> Capabilities: ...
+
+    def write(self) -> AbstractContextManager[Transaction]: ...
+
+    def read(self) -> AbstractContextManager[Reader]: ...
+
+    def scrub(self) -> None:
+        """Leave no byte of dropped content behind: log, free pages, free space within pages."""
+
+    def bytes_on_disk(self) -> int: ...
+
+    def after_fork(self) -> None:
+        """Called in a forked child before any other use: give up what belongs to the parent."""
+
+    def close(self) -> None:
+        """Idempotent."""

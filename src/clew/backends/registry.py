@@ -1,0 +1,84 @@
+"""From the address of a store to its backend. A new backend is one line here."""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Final, cast
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from clew.backends.contract import Backend
+from clew.errors import InvalidUrlError
+
+SCHEMES: Final = {
+    "memory": ("clew.backends.memory", "MemoryBackend"),
+    "sqlite": ("clew.backends.sqlite", "SqliteBackend"),
+}
+
+
+def connect(url: str | os.PathLike[str] | None = None, **options: Any) -> Backend:
+    """Open the backend that an address names; without one, the user's own store."""
+    scheme, path, given = parse(url)
+    module, name = SCHEMES[scheme]
+    try:
+        factory = getattr(import_module(module), name)
+        return cast("Backend", factory(*([path] if path else []), **{**given, **options}))
+    except TypeError as exc:
+        unknown = ", ".join(sorted({**given, **options}))
+        raise InvalidUrlError(f"{url}: {scheme} stores do not take these options: {unknown}") from exc
+
+
+def parse(url: str | os.PathLike[str] | None) -> tuple[str, str, dict[str, Any]]:
+    """Scheme, path and options of an address."""
+    if url is None:
+        url = os.environ.get("CLEW_STORE") or default_path()
+    if not isinstance(url, str):
+        return "sqlite", os.fspath(url), {}
+    if not url:
+        raise InvalidUrlError("the address of a store must not be empty")
+    if url in ("memory:", "memory://"):
+        return "memory", "", {}
+    if "://" not in url:
+        if Path(url).is_dir():
+            raise InvalidUrlError(
+                f"{url} is a directory; name a file for the SQLite store, such as {url}/clew.db"
+            )
+        return "sqlite", url, {}
+    parts = urlsplit(url)
+    if parts.scheme not in SCHEMES:
+        known = ", ".join(f"{scheme}:" for scheme in sorted(SCHEMES))
+        raise InvalidUrlError(f"no backend for {parts.scheme}: addresses; there is {known} and plain paths")
+    if parts.netloc:
+        raise InvalidUrlError(f"{url}: a {parts.scheme} address has three slashes, as in sqlite:///agents.db")
+    # sqlite:///relative.db and sqlite:////absolute.db, as everybody writes them
+    path = unquote(parts.path.removeprefix("/"))
+    if not path:
+        raise InvalidUrlError(f"{url} names no file")
+    return parts.scheme, path, dict(_option(name, value, url) for name, value in parse_qsl(parts.query))
+
+
+def _option(name: str, value: str, url: str) -> tuple[str, Any]:
+    try:
+        match name:
+            case "timeout":
+                return name, float(value)
+            case "read_only":
+                return name, {"true": True, "1": True, "false": False, "0": False}[value]
+            case _:
+                return name, value
+    except (ValueError, KeyError) as exc:
+        raise InvalidUrlError(f"{url}: {value!r} is no value for {name}") from exc
+
+
+def default_path() -> str:
+    """The user's own store, where this system keeps the data of programs."""
+    home = Path.home()
+    if sys.platform == "darwin":
+        base = home / "Library" / "Application Support"
+    elif sys.platform == "win32":
+        base = Path(os.environ.get("LOCALAPPDATA") or home / "AppData" / "Local")
+    else:
+        base = Path(os.environ.get("XDG_DATA_HOME") or home / ".local" / "share")
+    return str(base / "clew" / "clew.db")

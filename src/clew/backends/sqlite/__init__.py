@@ -1,0 +1,3 @@
+"""SQLite: one file, any number of threads and processes."""
+
+from clew.backends.sqlite.backend import SqliteBackend as SqliteBackend

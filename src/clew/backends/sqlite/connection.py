@@ -1,0 +1,183 @@
+"""Opening a database file: private, durable, of a version we know."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import tempfile
+import time
+from collections.abc import Callable
+from importlib import resources
+from pathlib import Path
+from typing import Final, Literal, TypeVar
+from urllib.parse import quote
+
+import apsw
+
+from clew.errors import BackendUnavailableError, InvalidUrlError, SchemaTooNewError, StoreBusyError
+
+T = TypeVar("T")
+
+APPLICATION_ID: Final = 0x436C6577  # "Clew"
+PAGE_SIZE: Final = 4096
+CHECKPOINT_PAGES: Final = 1000
+MIGRATIONS: Final = ("0001_sessions_branches_entries.sql",)
+SYNCHRONOUS: Final = {"full": 2, "process": 1}
+
+Level = Literal["full", "process"]
+
+
+def patiently(attempt: Callable[[], T], location: str, timeout: float) -> T:
+    """Call until the database is not busy, with jitter, under one deadline.
+
+    SQLite's own busy handler does not cover every case (switching to WAL ignores it) and sleeps in
+    step with other processes; this one covers all and does not.
+    """
+    deadline = time.monotonic() + timeout
+    pause = 0.0005
+    while True:
+        try:
+            return attempt()
+        except (apsw.BusyError, apsw.LockedError, apsw.ProtocolError) as exc:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise StoreBusyError(f"other writers held {location} for {timeout:g} s; try again") from exc
+            time.sleep(min(left, random.uniform(pause / 2, pause)))
+            pause = min(pause * 1.5, 0.02)
+
+
+def create_private(path: Path) -> None:
+    """Make the file 0600 and its directories 0700, whatever the umask, and durable by name."""
+    missing = [parent for parent in (path.parent, *path.parent.parents) if not parent.exists()]
+    for directory in reversed(missing):
+        try:
+            directory.mkdir(mode=0o700)
+            directory.chmod(0o700)
+        except FileExistsError:  # another process was faster
+            pass
+    try:
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    except FileExistsError:
+        return
+    try:
+        os.fchmod(handle, 0o600)
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+    for directory in {path.parent, *(made.parent for made in missing)}:
+        _fsync_directory(directory)
+
+
+def _fsync_directory(directory: Path) -> None:
+    handle = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _settle(connection: apsw.Connection) -> None:
+    """Settings that every connection needs."""
+    connection.execute("PRAGMA trusted_schema = OFF")
+    connection.execute("PRAGMA cell_size_check = ON")
+    connection.execute("PRAGMA temp_store = MEMORY")
+    connection.execute("PRAGMA secure_delete = ON")
+
+
+def open_writer(path: Path, level: Level, timeout: float) -> apsw.Connection:
+    """A connection that may write, on a database of the newest schema."""
+    connection = apsw.Connection(str(path))
+    try:
+        version = patiently(lambda: _check_version(connection, path), str(path), timeout)
+        _settle(connection)
+        if version == 0:
+            connection.execute(f"PRAGMA page_size = {PAGE_SIZE}")
+        mode = patiently(
+            lambda: connection.execute("PRAGMA journal_mode = WAL").fetchone(), str(path), timeout
+        )
+        connection.execute(f"PRAGMA synchronous = {SYNCHRONOUS[level]}")
+        connection.wal_autocheckpoint(CHECKPOINT_PAGES)
+        found = connection.execute("PRAGMA synchronous").fetchone()
+        if mode != ("wal",) or found != (SYNCHRONOUS[level],):
+            raise BackendUnavailableError(
+                f"{path} can not promise durability {level!r}: journal mode {mode}, synchronous {found};"
+                " is it on a network file system?"
+            )
+        if version < len(MIGRATIONS):
+            patiently(lambda: _migrate(connection, path), str(path), timeout)
+    except BaseException:
+        connection.close(True)
+        raise
+    return connection
+
+
+def open_reader(path: Path, timeout: float) -> apsw.Connection:
+    """One more connection to a database that a writer has opened; it can not write."""
+    connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
+    connection.set_busy_timeout(int(timeout * 1000))
+    _settle(connection)
+    return connection
+
+
+def open_read_only(path: Path, timeout: float) -> tuple[apsw.Connection, Path]:
+    """A connection to a database that must not, or can not, be written; and the path that it reads.
+
+    A database in WAL mode can not be opened plainly on a read-only file system. `immutable` opens
+    it, but ignores a write-ahead log: when there is one, both are copied aside first.
+    """
+    log = path.with_name(path.name + "-wal")
+    try:
+        connection = open_reader(path, timeout)
+        _check_version(connection, path)
+        return connection, path
+    except (apsw.CantOpenError, apsw.ReadOnlyError):
+        pass
+    if log.exists() and log.stat().st_size:
+        aside = Path(tempfile.mkdtemp(prefix="clew-")) / path.name
+        shutil.copyfile(path, aside)
+        shutil.copyfile(log, aside.with_name(log.name))
+        connection = open_reader(aside, timeout)
+        path = aside
+    else:
+        flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
+        connection = apsw.Connection(f"file:{quote(str(path))}?immutable=1", flags=flags)
+        _settle(connection)
+    _check_version(connection, path)
+    return connection, path
+
+
+def _check_version(connection: apsw.Connection, path: Path) -> int:
+    """The schema version; 0 for a new file. Refuses what is not ours, without a write."""
+    try:
+        version = _pragma(connection, "user_version")
+    except apsw.NotADBError as exc:
+        raise InvalidUrlError(f"{path} is not a Clew store: it is no SQLite database") from exc
+    owner = _pragma(connection, "application_id")
+    if owner != APPLICATION_ID:
+        tables = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+        if owner or version or tables != (0,):
+            raise InvalidUrlError(f"{path} is not a Clew store: it is a database of another program")
+        return 0
+    if version > len(MIGRATIONS):
+        raise SchemaTooNewError(str(path), version, len(MIGRATIONS))
+    return version
+
+
+def _pragma(connection: apsw.Connection, name: Literal["user_version", "application_id"]) -> int:
+    return int(connection.execute(f"PRAGMA {name}").get)
+
+
+def _migrate(connection: apsw.Connection, path: Path) -> None:
+    """All missing steps in one transaction: a crash leaves the old schema or the new one."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        version = _check_version(connection, path)  # another process may have been faster
+        for name in MIGRATIONS[version:]:
+            connection.execute(resources.files(__package__).joinpath("migrations", name).read_text("utf-8"))
+        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        connection.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")
+        connection.execute("COMMIT")
+    except BaseException:
+        connection.execute("ROLLBACK")
+        raise

@@ -1,0 +1,186 @@
+"""Reads, on one connection."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import apsw
+
+from clew.backends.contract import OnDamage, RecordKind
+from clew.backends.sqlite.rows import (
+    POSITION_MASK,
+    Row,
+    body_from,
+    details_from,
+    entry_from,
+    key,
+    session_from,
+)
+from clew.backends.sqlite.statements import (
+    BRANCH_TOTALS,
+    ENTRIES,
+    FIND_BRANCH,
+    FIND_DELETED,
+    FIND_SESSION,
+    GET_BRANCH,
+    GET_DETAILS,
+    GET_ENTRY,
+    GET_RECORD,
+    GET_SESSION,
+    LAST_KEY,
+    MESSAGES,
+    SCAN_RANGE,
+    SCAN_RECORDS,
+    TOTALS,
+    TREE_BRANCHES,
+    TREE_SESSIONS,
+    listing,
+)
+from clew.core.rows import MESSAGE, NOWHERE, BranchRow, Details, EntryRow, SessionQuery, SessionRow, Totals
+from clew.errors import CorruptEntryError
+
+BRANCHES_KEPT: Final = 10_000
+
+
+class SqliteReader:
+    """`Reader` over a connection. The cache of branches is shared by all: where a branch starts
+    never changes; a rollback empties the cache, because it may have held a branch that never was."""
+
+    def __init__(self, connection: apsw.Connection, branches: dict[int, BranchRow]) -> None:
+        self.connection = connection
+        self._execute = connection.execute
+        self._branches = branches
+
+    def _one(self, sql: str, *bindings: Any) -> Row | None:
+        row: Row | None = self._execute(sql, bindings).fetchone()
+        return row
+
+    def find_session(self, id: str) -> SessionRow | None:
+        row = self._one(FIND_SESSION, id)
+        return session_from(row) if row else None
+
+    def get_session(self, sid: int) -> SessionRow | None:
+        row = self._one(GET_SESSION, sid)
+        return session_from(row) if row else None
+
+    def find_deleted(self, id: str) -> SessionRow | None:
+        row = self._one(FIND_DELETED, id)
+        return session_from(row) if row else None
+
+    def get_details(self, sid: int) -> Details:
+        row = self._one(GET_DETAILS, sid)
+        return details_from(row[0]) if row else Details()
+
+    def list_sessions(self, query: SessionQuery) -> list[tuple[SessionRow, Details]]:
+        sql, bindings = listing(query)
+        return [(session_from(row), details_from(row[-1])) for row in self._execute(sql, bindings)]
+
+    def tree_sessions(self, tree: int) -> list[SessionRow]:
+        return [session_from(row) for row in self._execute(TREE_SESSIONS, (tree,))]
+
+    def get_branch(self, branch: int) -> BranchRow:
+        known = self._branches.get(branch)
+        if known is None:
+            row = self._one(GET_BRANCH, branch)
+            if row is None:
+                raise KeyError(branch)
+            if len(self._branches) >= BRANCHES_KEPT:
+                self._branches.clear()
+            known = self._branches[branch] = BranchRow(*row)
+        return known
+
+    def find_branch(self, uid: str) -> BranchRow | None:
+        row = self._one(FIND_BRANCH, uid)
+        return BranchRow(*row) if row else None
+
+    def tree_branches(self, tree: int) -> list[BranchRow]:
+        return [BranchRow(*row) for row in self._execute(TREE_BRANCHES, (tree,))]
+
+    def last_position(self, branch: int) -> int:
+        row = self._one(LAST_KEY, key(branch, 0), key(branch, POSITION_MASK))
+        return NOWHERE if row is None or row[0] is None else int(row[0]) & POSITION_MASK
+
+    def get_entry(self, branch: int, position: int) -> EntryRow | None:
+        row = self._one(GET_ENTRY, key(branch, position))
+        return entry_from(self.get_branch(branch).uid, row) if row else None
+
+    def read_entries(
+        self,
+        branch: int,
+        first: int,
+        last: int,
+        *,
+        reverse: bool = False,
+        limit: int | None = None,
+        on_damage: OnDamage | None = None,
+    ) -> list[EntryRow]:
+        if limit is not None and last - first >= limit:
+            first, last = (last - limit + 1, last) if reverse else (first, first + limit - 1)
+        try:
+            uid = self.get_branch(branch).uid
+            found = [
+                entry_from(uid, row)
+                for row in self._execute(ENTRIES, (key(branch, first), key(branch, last)))
+            ]
+            whole = len(found) == last - first + 1
+        except (apsw.CorruptError, CorruptEntryError):
+            whole = False
+        if not whole:
+            found = self._salvage(branch, first, last, on_damage)
+        if reverse:
+            found.reverse()
+        return found
+
+    def _salvage(self, branch: int, first: int, last: int, on_damage: OnDamage | None) -> list[EntryRow]:
+        """One by one, so that a damaged entry or page costs what it holds."""
+        uid = self.get_branch(branch).uid
+        found = []
+        for position in range(first, last + 1):
+            damage: CorruptEntryError
+            try:
+                row = self.get_entry(branch, position)
+                if row is not None:
+                    found.append(row)
+                    continue
+                damage = CorruptEntryError(uid, position, "it is missing")
+            except CorruptEntryError as exc:
+                damage = exc
+            except apsw.CorruptError as exc:
+                damage = CorruptEntryError(uid, position, f"its page can not be read ({exc})")
+            if on_damage is None:
+                raise damage
+            on_damage(damage)
+        return found
+
+    def read_messages(
+        self, branch: int, first: int, last: int, *, reverse: bool = False, limit: int | None = None
+    ) -> list[tuple[int, bytes]]:
+        sql = MESSAGES + (" DESC" if reverse else "")
+        bindings: tuple[int, ...] = (key(branch, first), key(branch, last))
+        if limit is not None:
+            sql, bindings = f"{sql} LIMIT ?", (*bindings, limit)
+        try:
+            uid = self.get_branch(branch).uid
+            return [
+                (position := row[0] & POSITION_MASK, body_from(uid, position, MESSAGE, *row[1:]))
+                for row in self._execute(sql, bindings)
+            ]
+        except apsw.CorruptError:
+            self._salvage(branch, first, last, None)  # names the first damaged entry
+            raise
+
+    def get_record(self, sid: int, kind: RecordKind, name: str) -> bytes | None:
+        row = self._one(GET_RECORD, sid, kind, name)
+        return row[0] if row else None
+
+    def scan_records(
+        self, sid: int, kind: RecordKind, first: str = "", last: str | None = None
+    ) -> list[tuple[str, bytes]]:
+        if last is None:
+            return list(self._execute(SCAN_RECORDS, (sid, kind, first)))
+        return list(self._execute(SCAN_RANGE, (sid, kind, first, last)))
+
+    def totals(self) -> Totals:
+        sessions, deleted = self._one(TOTALS) or (0, 0)
+        messages, entries, size = self._one(BRANCH_TOTALS) or (0, 0, 0)
+        return Totals(sessions=sessions, deleted=deleted, messages=messages, entries=entries, size=size)

@@ -1,0 +1,82 @@
+"""Rows of the tables, from and to values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, TypeAlias
+
+import msgspec
+
+from clew.core.frame import checksum, pack, unpack
+from clew.core.rows import Details, EntryRow, SessionRow, Tip
+from clew.errors import CorruptEntryError
+
+Row: TypeAlias = tuple[Any, ...]
+
+POSITION_BITS: Final = 32
+POSITION_MASK: Final = (1 << POSITION_BITS) - 1
+
+_encode = msgspec.json.Encoder().encode
+_decode_details = msgspec.json.Decoder(Details).decode
+
+
+def key(branch: int, position: int) -> int:
+    return branch << POSITION_BITS | position
+
+
+def session_from(row: Row) -> SessionRow:
+    return SessionRow(
+        row[0], row[1], row[2], row[3], row[4], row[5],
+        Tip(row[6], row[7], row[8], row[9], row[10], row[11], row[12], row[13], row[14]),
+        bool(row[15]), row[16], bool(row[17]), row[18], row[19], row[20], row[21], row[22], row[23],
+    )  # fmt: skip
+
+
+def session_values(row: SessionRow) -> Row:
+    """The columns of SESSION without the sid."""
+    head = row.head
+    return (
+        row.id, row.tree, row.created, row.updated, row.deleted,
+        head.branch, head.position, head.digest, head.messages, head.turns, head.size,
+        head.cut, head.summary, head.asked, int(row.grows), row.title, int(row.titled), row.preview,
+        row.workspace, row.moves, row.undo, row.redo, row.forks,
+    )  # fmt: skip
+
+
+def entry_values(branch: int, rows: Sequence[EntryRow]) -> Iterable[Row]:
+    base = branch << POSITION_BITS
+    for row in rows:
+        codec, blob = pack(row.body)
+        crc = checksum(blob, row.position, row.time, row.kind, codec, row.flags)
+        yield (
+            base | row.position, row.kind, row.time, row.flags, codec, crc, row.digest,
+            row.messages, row.turns, row.size, row.cut, row.summary, row.asked, blob,
+        )  # fmt: skip
+
+
+def body_from(
+    uid: str, position: int, kind: int, time: int, flags: int, codec: int, crc: int, blob: bytes
+) -> bytes:
+    """The body of an entry, or CorruptEntryError."""
+    if checksum(blob, position, time, kind, codec, flags) != crc:
+        raise CorruptEntryError(uid, position, "its checksum does not match")
+    try:
+        return unpack(codec, blob) if codec else blob
+    except ValueError as exc:
+        raise CorruptEntryError(uid, position, str(exc)) from exc
+
+
+def entry_from(uid: str, row: Row) -> EntryRow:
+    position = row[0] & POSITION_MASK
+    body = body_from(uid, position, row[1], row[2], row[3], row[4], row[5], row[13])
+    return EntryRow(
+        position, row[1], row[2], row[3], row[6], row[7], row[8], row[9], row[10], row[11], row[12], body
+    )  # fmt: skip
+
+
+def details_values(details: Details) -> bytes:
+    return _encode(details)
+
+
+def details_from(value: bytes) -> Details:
+    return _decode_details(value)

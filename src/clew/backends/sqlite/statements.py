@@ -1,0 +1,108 @@
+"""Every SQL statement of this backend: made of constants only, every value a parameter."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from clew.core.listing import TAG
+from clew.core.rows import MESSAGE, SessionQuery
+
+SESSION: Final = (
+    "sid, id, tree, created, updated, deleted, branch, position, digest, messages, turns, size,"
+    " cut, summary, asked, grows, title, titled, preview, workspace, moves, undo, redo, forks"
+)
+ENTRY: Final = "key, kind, time, flags, codec, crc, digest, messages, turns, size, cut, summary, asked, body"
+
+FIND_SESSION: Final = f"SELECT {SESSION} FROM sessions WHERE id = ? AND deleted IS NULL"
+GET_SESSION: Final = f"SELECT {SESSION} FROM sessions WHERE sid = ?"
+FIND_DELETED: Final = (
+    f"SELECT {SESSION} FROM sessions WHERE id = ? AND deleted IS NOT NULL"
+    " ORDER BY deleted DESC, sid DESC LIMIT 1"
+)
+TREE_SESSIONS: Final = f"SELECT {SESSION} FROM sessions WHERE tree = ? ORDER BY sid"
+GET_DETAILS: Final = "SELECT value FROM details WHERE sid = ?"
+
+BRANCH: Final = "SELECT branch, uid, tree, owner, parent, fork FROM branches"
+GET_BRANCH: Final = f"{BRANCH} WHERE branch = ?"
+FIND_BRANCH: Final = f"{BRANCH} WHERE uid = ?"
+TREE_BRANCHES: Final = f"{BRANCH} WHERE tree = ? ORDER BY branch"
+
+GET_ENTRY: Final = f"SELECT {ENTRY} FROM entries WHERE key = ?"
+LAST_KEY: Final = "SELECT max(key) FROM entries WHERE key BETWEEN ? AND ?"
+ENTRIES: Final = f"SELECT {ENTRY} FROM entries WHERE key BETWEEN ? AND ? ORDER BY key"
+MESSAGES: Final = (
+    "SELECT key, time, flags, codec, crc, body FROM entries"
+    f" WHERE key BETWEEN ? AND ? AND kind = {MESSAGE} ORDER BY key"
+)
+
+GET_RECORD: Final = "SELECT value FROM records WHERE sid = ? AND kind = ? AND name = ?"
+SCAN_RECORDS: Final = "SELECT name, value FROM records WHERE sid = ? AND kind = ? AND name >= ? ORDER BY name"
+SCAN_RANGE: Final = (
+    "SELECT name, value FROM records WHERE sid = ? AND kind = ? AND name BETWEEN ? AND ? ORDER BY name"
+)
+TOTALS: Final = (
+    "SELECT (SELECT count(*) FROM sessions WHERE deleted IS NULL),"
+    " (SELECT count(*) FROM sessions WHERE deleted IS NOT NULL)"
+)
+# The newest entry of a branch knows how much lies before it, its parent entry how much of that is shared.
+BRANCH_TOTALS: Final = """
+    SELECT coalesce(sum(newest.messages - coalesce(parent.messages, 0)), 0),
+           coalesce(sum((newest.key & 4294967295) - branches.fork), 0),
+           coalesce(sum(newest.size - coalesce(parent.size, 0)), 0)
+    FROM branches
+    JOIN entries AS newest ON newest.key =
+         (SELECT max(key) FROM entries WHERE key BETWEEN branch << 32 AND branch << 32 | 4294967295)
+    LEFT JOIN entries AS parent ON parent.key = branches.parent << 32 | branches.fork AND branches.parent > 0
+"""
+
+
+def _marks(columns: str) -> str:
+    return ", ".join("?" * len(columns.split(",")))
+
+
+_WITHOUT_SID: Final = SESSION.removeprefix("sid, ")
+ADD_SESSION: Final = f"INSERT INTO sessions ({_WITHOUT_SID}) VALUES ({_marks(_WITHOUT_SID)})"
+SET_SESSION: Final = f"UPDATE sessions SET ({_WITHOUT_SID}) = ({_marks(_WITHOUT_SID)}) WHERE sid = ?"
+SET_TREE: Final = "UPDATE sessions SET tree = sid WHERE sid = ?"
+SET_HEAD: Final = (
+    "UPDATE sessions SET branch = ?, position = ?, digest = ?, messages = ?, turns = ?, size = ?, cut = ?,"
+    " summary = ?, asked = ?, grows = 1, updated = ?, title = ?, preview = ? WHERE sid = ?"
+)
+SET_DETAILS: Final = "INSERT INTO details VALUES (?, ?) ON CONFLICT DO UPDATE SET value = excluded.value"
+DROP_FACETS: Final = "DELETE FROM facets WHERE sid = ?"
+ADD_FACET: Final = "INSERT OR IGNORE INTO facets VALUES (?, ?, ?)"
+DROP_SESSION: Final = (
+    "DELETE FROM sessions WHERE sid = ?",
+    "DELETE FROM details WHERE sid = ?",
+    DROP_FACETS,
+    "DELETE FROM records WHERE sid = ?",
+)
+ADD_BRANCH: Final = "INSERT INTO branches (uid, tree, owner, parent, fork) VALUES (?, ?, ?, ?, ?)"
+DISOWN_BRANCH: Final = "UPDATE branches SET owner = 0 WHERE branch = ?"
+DROP_BRANCH: Final = "DELETE FROM branches WHERE branch = ?"
+ADD_ENTRY: Final = f"INSERT INTO entries ({ENTRY}) VALUES ({_marks(ENTRY)})"
+DROP_ENTRIES: Final = "DELETE FROM entries WHERE key BETWEEN ? AND ?"
+PUT_RECORD: Final = "INSERT INTO records VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET value = excluded.value"
+DROP_RECORD: Final = "DELETE FROM records WHERE sid = ? AND kind = ? AND name = ?"
+
+
+def listing(query: SessionQuery) -> tuple[str, list[Any]]:
+    """The statement for a query: made of fixed pieces only, every value a parameter."""
+    moment = "deleted" if query.deleted else "updated"
+    pieces = ["deleted IS NOT NULL" if query.deleted else "deleted IS NULL"]
+    bindings: list[Any] = []
+    if query.workspace is not None:
+        pieces.append("workspace = ?")
+        bindings.append(query.workspace)
+    if query.nonempty:
+        pieces.append("messages > 0")
+    for name, value in [*((TAG, tag) for tag in query.tags), *query.where]:
+        pieces.append("sid IN (SELECT sid FROM facets WHERE name = ? AND value = ?)")
+        bindings += [name, value]
+    if query.after is not None:
+        pieces.append(f"{moment} <= ? AND ({moment} < ? OR id > ?)")
+        bindings += [query.after[0], query.after[0], query.after[1]]
+    columns = f"{SESSION}, (SELECT value FROM details WHERE details.sid = sessions.sid)"
+    bindings.append(query.limit)
+    sql = f"SELECT {columns} FROM sessions WHERE {' AND '.join(pieces)} ORDER BY {moment} DESC, id LIMIT ?"
+    return sql, bindings

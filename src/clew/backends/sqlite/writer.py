@@ -1,0 +1,100 @@
+"""Writes, inside a transaction that the backend opened."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from clew.backends.contract import RecordKind
+from clew.backends.sqlite.reader import SqliteReader
+from clew.backends.sqlite.rows import POSITION_MASK, details_values, entry_values, key, session_values
+from clew.backends.sqlite.statements import (
+    ADD_BRANCH,
+    ADD_ENTRY,
+    ADD_FACET,
+    ADD_SESSION,
+    DISOWN_BRANCH,
+    DROP_BRANCH,
+    DROP_ENTRIES,
+    DROP_FACETS,
+    DROP_RECORD,
+    DROP_SESSION,
+    PUT_RECORD,
+    SET_DETAILS,
+    SET_HEAD,
+    SET_SESSION,
+    SET_TREE,
+)
+from clew.core.listing import facets_of
+from clew.core.rows import Details, EntryRow, SessionRow, Tip
+
+
+class SqliteTransaction(SqliteReader):
+    """`Transaction` over the writing connection."""
+
+    writes = 0
+
+    def add_session(self, row: SessionRow, details: Details) -> int:
+        self.writes += 1
+        self._execute(ADD_SESSION, session_values(row))
+        sid = self.connection.last_insert_rowid()
+        if not row.tree:
+            self._execute(SET_TREE, (sid,))
+        self.set_details(sid, details)
+        return sid
+
+    def set_session(self, row: SessionRow) -> None:
+        self.writes += 1
+        self._execute(SET_SESSION, (*session_values(row), row.sid))
+
+    def set_head(self, row: SessionRow, head: Tip) -> None:
+        self.writes += 1
+        values = (
+            head.branch, head.position, head.digest, head.messages, head.turns, head.size,
+            head.cut, head.summary, head.asked, row.updated, row.title, row.preview, row.sid,
+        )  # fmt: skip
+        self._execute(SET_HEAD, values)
+
+    def set_details(self, sid: int, details: Details) -> None:
+        self.writes += 1
+        self._execute(SET_DETAILS, (sid, details_values(details)))
+        self._execute(DROP_FACETS, (sid,))
+        facets = facets_of(details)
+        if facets:
+            self.connection.executemany(ADD_FACET, [(name, value, sid) for name, value in facets])
+
+    def drop_session(self, sid: int) -> None:
+        self.writes += 1
+        for statement in DROP_SESSION:
+            self._execute(statement, (sid,))
+
+    def add_branch(self, uid: str, tree: int, owner: int, parent: int, fork: int) -> int:
+        self.writes += 1
+        self._execute(ADD_BRANCH, (uid, tree, owner, parent, fork))
+        return self.connection.last_insert_rowid()
+
+    def disown_branch(self, branch: int) -> None:
+        self.writes += 1
+        self._branches.pop(branch, None)
+        self._execute(DISOWN_BRANCH, (branch,))
+
+    def drop_branch(self, branch: int) -> None:
+        self.writes += 1
+        self._branches.pop(branch, None)
+        self._execute(DROP_BRANCH, (branch,))
+
+    def add_entries(self, branch: int, rows: Sequence[EntryRow]) -> None:
+        self.writes += 1
+        self.connection.executemany(ADD_ENTRY, entry_values(branch, rows))
+
+    def drop_entries(self, branch: int, after: int) -> None:
+        self.writes += 1
+        self._execute(DROP_ENTRIES, (key(branch, after + 1), key(branch, POSITION_MASK)))
+
+    def put_record(self, sid: int, kind: RecordKind, name: str, value: bytes) -> None:
+        self.writes += 1
+        self._execute(PUT_RECORD, (sid, kind, name, value))
+
+    def drop_record(self, sid: int, kind: RecordKind, name: str) -> bool:
+        self.writes += 1
+        self._execute(DROP_RECORD, (sid, kind, name))
+        return self.connection.changes() > 0
