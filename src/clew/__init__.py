@@ -1,0 +1,56 @@
+"""Clew: the session store for AI agents.
+
+import clew
+
+with clew.open("agents.db") as store:
+    s = store.session("login-bug")
+    s.append({"role": "user", "content": "The login page returns 500"})
+"""
+
+from clew.aio import AsyncSession as AsyncSession
+from clew.aio import AsyncStore as AsyncStore
+from clew.aio import open_async as open_async
+from clew.errors import AliasExistsError as AliasExistsError
+from clew.errors import BackendError as BackendError
+from clew.errors import BackendUnavailableError as BackendUnavailableError
+from clew.errors import CheckpointNotFoundError as CheckpointNotFoundError
+from clew.errors import ClewError as ClewError
+from clew.errors import ConflictError as ConflictError
+from clew.errors import CorruptEntryError as CorruptEntryError
+from clew.errors import CorruptError as CorruptError
+from clew.errors import DiskFullError as DiskFullError
+from clew.errors import EntryNotFoundError as EntryNotFoundError
+from clew.errors import HeadMovedError as HeadMovedError
+from clew.errors import InvalidEntryError as InvalidEntryError
+from clew.errors import InvalidError as InvalidError
+from clew.errors import InvalidQueryError as InvalidQueryError
+from clew.errors import InvalidUrlError as InvalidUrlError
+from clew.errors import KeyReusedError as KeyReusedError
+from clew.errors import NotFoundError as NotFoundError
+from clew.errors import NothingToUndoError as NothingToUndoError
+from clew.errors import OutcomeUnknownError as OutcomeUnknownError
+from clew.errors import ReadOnlyError as ReadOnlyError
+from clew.errors import SchemaTooNewError as SchemaTooNewError
+from clew.errors import SessionDeletedError as SessionDeletedError
+from clew.errors import SessionExistsError as SessionExistsError
+from clew.errors import SessionNotFoundError as SessionNotFoundError
+from clew.errors import StoreBusyError as StoreBusyError
+from clew.errors import StoreClosedError as StoreClosedError
+from clew.errors import UnsupportedError as UnsupportedError
+from clew.errors import VersionError as VersionError
+from clew.model import Branch as Branch
+from clew.model import Checkpoint as Checkpoint
+from clew.model import Context as Context
+from clew.model import ContextReport as ContextReport
+from clew.model import Entry as Entry
+from clew.model import ForkPoint as ForkPoint
+from clew.model import Head as Head
+from clew.model import Page as Page
+from clew.model import SessionInfo as SessionInfo
+from clew.model import Stats as Stats
+from clew.model import Tree as Tree
+from clew.session import Session as Session
+from clew.store import Store as Store
+from clew.store import open as open
+
+__version__ = "0.1.0"

@@ -1,0 +1,102 @@
+"""Between event loops and the synchronous core.
+
+Appends go to the courier, the one thread that commits for all tasks: no thread hop for each, and what
+was posted during one turn of a loop is committed together. Everything else runs in a small pool of
+threads. Cancelling an await never stops a write half-way: it happens as a whole, or (when it had not
+been handed over yet) not at all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any, Final, ParamSpec, TypeVar
+from weakref import WeakKeyDictionary
+
+from clew.backends.contract import Transaction
+from clew.commit import Pending
+from clew.engine import Engine
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+THREADS: Final = 4
+
+
+class Bridge:
+    """Lets tasks of any event loop use an engine."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="clew-io")
+        self._mailboxes: WeakKeyDictionary[asyncio.AbstractEventLoop, _Mailbox] = WeakKeyDictionary()
+
+    async def call(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run something that blocks in a thread of the pool."""
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._pool, partial(function, *args, **kwargs))
+
+    def commit(self, work: Callable[[Transaction], T]) -> asyncio.Future[T]:
+        """Commit an operation together with those of other tasks."""
+        loop = asyncio.get_running_loop()
+        mailbox = self._mailboxes.get(loop)
+        if mailbox is None:
+            mailbox = self._mailboxes[loop] = _Mailbox(self._engine, loop)
+        return mailbox.put(work)
+
+    def close(self) -> None:
+        self._pool.shutdown(wait=False)
+
+
+class _Mailbox:
+    """The operations of one event loop, on their way to the courier and back."""
+
+    def __init__(self, engine: Engine, loop: asyncio.AbstractEventLoop) -> None:
+        self._engine = engine
+        self._call_soon = loop.call_soon
+        self._call_soon_threadsafe = loop.call_soon_threadsafe
+        self._create_future = loop.create_future
+        self._outgoing: list[Pending[Any]] = []
+
+    def put(self, work: Callable[[Transaction], T]) -> asyncio.Future[T]:
+        future: asyncio.Future[T] = self._create_future()
+        if not self._outgoing:
+            # Not at once: the tasks that are ready now get to add theirs first.
+            self._call_soon(self._send)
+        self._outgoing.append(Pending(work, self._deliver, future))
+        return future
+
+    def _send(self) -> None:
+        group = [pending for pending in self._outgoing if not _future(pending).cancelled()]
+        self._outgoing = []
+        if group:
+            try:
+                self._engine.courier.post(group, wait=False)
+            except Exception as exc:  # noqa: BLE001 (whatever it is, those who wait must hear of it)
+                for pending in group:
+                    pending.error = exc
+                self._settle(group)
+
+    def _deliver(self, group: Sequence[Pending[Any]]) -> None:
+        """In the courier's thread: one wake-up for all."""
+        try:
+            self._call_soon_threadsafe(self._settle, group)
+        except RuntimeError:
+            pass  # the loop was closed: nobody waits any more, and the write is done
+
+    def _settle(self, group: Sequence[Pending[Any]]) -> None:
+        for pending in group:
+            future = _future(pending)
+            if future.done():
+                continue
+            if pending.error is not None:
+                future.set_exception(pending.error)
+            else:
+                future.set_result(pending.result)
+
+
+def _future(pending: Pending[Any]) -> asyncio.Future[Any]:
+    assert isinstance(pending.tag, asyncio.Future)
+    return pending.tag

@@ -1,0 +1,187 @@
+"""`Session` for tasks. What each method promises is written there."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from typing import Literal
+
+import msgspec
+
+from clew.aio.bridge import Bridge
+from clew.model import Checkpoint, Context, Entry, Head, Json, SessionInfo, Tree
+from clew.session import Session
+from clew.work.append import Sayable
+from clew.work.places import Point
+
+
+class AsyncSession:
+    """One conversation of a store. As `Session`, with `await`, also for `info`, `head` and `summary`."""
+
+    def __init__(self, bridge: Bridge, session: Session) -> None:
+        self._call = bridge.call
+        self._bridge = bridge
+        self._session = session
+        self.id = session.id
+
+    def __repr__(self) -> str:
+        return repr(self._session).replace("<Session", "<AsyncSession", 1)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, AsyncSession) and self._session == other._session
+
+    def __hash__(self) -> int:
+        return hash(self._session)
+
+    @property
+    def info(self) -> Awaitable[SessionInfo]:
+        return self._call(lambda: self._session.info)
+
+    @property
+    def head(self) -> Awaitable[Head]:
+        return self._call(lambda: self._session.head)
+
+    @property
+    def summary(self) -> Awaitable[str | None]:
+        return self._call(lambda: self._session.summary)
+
+    async def update(
+        self,
+        *,
+        title: str | msgspec.UnsetType | None = msgspec.UNSET,
+        workspace: str | msgspec.UnsetType | None = msgspec.UNSET,
+        tags: Sequence[str] | msgspec.UnsetType = msgspec.UNSET,
+        vendor: str | msgspec.UnsetType | None = msgspec.UNSET,
+        endpoint: str | msgspec.UnsetType | None = msgspec.UNSET,
+        model: str | msgspec.UnsetType | None = msgspec.UNSET,
+        metadata: dict[str, Json] | msgspec.UnsetType = msgspec.UNSET,
+    ) -> None:
+        await self._call(
+            self._session.update,
+            title=title,
+            workspace=workspace,
+            tags=tags,
+            vendor=vendor,
+            endpoint=endpoint,
+            model=model,
+            metadata=metadata,
+        )
+
+    async def add_alias(self, alias: str, *, move: bool = False) -> None:
+        await self._call(self._session.add_alias, alias, move=move)
+
+    async def remove_alias(self, alias: str) -> bool:
+        return await self._call(self._session.remove_alias, alias)
+
+    async def append(
+        self, *messages: Sayable, key: str | None = None, expect: Head | None = None, strict: bool = False
+    ) -> list[Entry]:
+        work = self._session.appending(messages, key=key, expect=expect, strict=strict)
+        return [] if work is None else await self._bridge.commit(work)
+
+    def append_nowait(self, *messages: Sayable, key: str | None = None, strict: bool = False) -> None:
+        self._session.append_nowait(*messages, key=key, strict=strict)
+
+    async def replace(
+        self, messages: Sequence[Sayable], *, user_turns: int | None = None, strict: bool = False
+    ) -> list[Entry]:
+        return await self._call(self._session.replace, messages, user_turns=user_turns, strict=strict)
+
+    async def clear(self) -> Head:
+        return await self._call(self._session.clear)
+
+    async def truncate(self, keep_last: int) -> Entry | None:
+        return await self._call(self._session.truncate, keep_last)
+
+    async def compact(
+        self,
+        messages_or_text: str | Sequence[Sayable],
+        *,
+        upto: Point | None = None,
+        tokens: int | None = None,
+    ) -> Entry:
+        return await self._call(self._session.compact, messages_or_text, upto=upto, tokens=tokens)
+
+    async def set_summary(self, text: str | None) -> Entry:
+        return await self._call(self._session.set_summary, text)
+
+    async def annotate(self, entry: Point, **fields: Json) -> Entry:
+        return await self._call(self._session.annotate, entry, **fields)
+
+    async def messages(
+        self,
+        *,
+        last: int | None = None,
+        before: Point | None = None,
+        after: Point | None = None,
+        newest_first: bool = False,
+    ) -> list[dict[str, Json]]:
+        return await self._call(
+            self._session.messages, last=last, before=before, after=after, newest_first=newest_first
+        )
+
+    async def entries(
+        self,
+        *,
+        last: int | None = None,
+        before: Point | None = None,
+        after: Point | None = None,
+        newest_first: bool = False,
+        label: str | None = None,
+        damaged: Literal["raise", "skip"] = "raise",
+    ) -> AsyncIterator[Entry]:
+        pages = self._session.entry_pages(
+            last=last, before=before, after=after, newest_first=newest_first, label=label, damaged=damaged
+        )
+        while page := await self._call(next, pages, None):
+            for entry in page:
+                yield entry
+
+    async def context(
+        self,
+        *,
+        max_messages: int | None = None,
+        max_tokens: int | None = None,
+        count_tokens: Callable[[dict[str, Json]], int] | None = None,
+    ) -> Context:
+        return await self._call(
+            self._session.context, max_messages=max_messages, max_tokens=max_tokens, count_tokens=count_tokens
+        )
+
+    async def checkpoint(self, name: str, *, state: Json = None) -> Checkpoint:
+        return await self._call(self._session.checkpoint, name, state=state)
+
+    async def checkpoints(self) -> list[Checkpoint]:
+        return await self._call(self._session.checkpoints)
+
+    async def get_checkpoint(self, name: str) -> Checkpoint:
+        return await self._call(self._session.get_checkpoint, name)
+
+    async def delete_checkpoint(self, name: str) -> bool:
+        return await self._call(self._session.delete_checkpoint, name)
+
+    async def rewind(self, to: Point) -> Head:
+        return await self._call(self._session.rewind, to)
+
+    async def undo(self) -> Head:
+        return await self._call(self._session.undo)
+
+    async def redo(self) -> Head:
+        return await self._call(self._session.redo)
+
+    async def fork(self, id: str | None = None, *, at: Point | None = None) -> AsyncSession:
+        return AsyncSession(self._bridge, await self._call(self._session.fork, id, at=at))
+
+    async def tree(self) -> Tree:
+        return await self._call(self._session.tree)
+
+    async def set_var(self, name: str, value: Json) -> None:
+        await self._call(self._session.set_var, name, value)
+
+    async def get_var(self, name: str, default: Json = None) -> Json:
+        return await self._call(self._session.get_var, name, default)
+
+    async def vars(self) -> dict[str, Json]:
+        return await self._call(self._session.vars)
+
+    async def delete_var(self, name: str) -> bool:
+        return await self._call(self._session.delete_var, name)

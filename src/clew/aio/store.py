@@ -1,0 +1,196 @@
+"""`Store` for tasks. What each method promises is written there."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator, Mapping, Sequence
+from types import TracebackType
+from typing import Any
+
+from clew.aio.bridge import Bridge
+from clew.aio.session import AsyncSession
+from clew.backends.contract import Backend, Capabilities
+from clew.engine import Clock, wall_clock
+from clew.errors import SessionNotFoundError
+from clew.model import Json, Page, Stats
+from clew.store import DEFAULT_SESSION, Store
+from clew.store import open as open_sync
+
+
+def open_async(url: str | os.PathLike[str] | None = None, **options: Any) -> Opening:
+    """Open a store for tasks: `store = await open_async(…)` or `async with open_async(…) as store`.
+
+    Takes what `clew.open` takes.
+    """
+    return Opening(url, options)
+
+
+class Opening:
+    """A store about to be opened."""
+
+    def __init__(self, url: str | os.PathLike[str] | None, options: dict[str, Any]) -> None:
+        self._url = url
+        self._options = options
+        self._store: AsyncStore | None = None
+
+    async def _open(self) -> AsyncStore:
+        # In this thread, not in another: it takes milliseconds, and a store opened by a cancelled
+        # task would stay open with nobody to close it.
+        self._store = AsyncStore.over(open_sync(self._url, **self._options))
+        return self._store
+
+    def __await__(self) -> Generator[Any, Any, AsyncStore]:
+        return self._open().__await__()
+
+    async def __aenter__(self) -> AsyncStore:
+        return await self._open()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._store is not None:
+            await self._store.close()
+
+
+class AsyncStore:
+    """The sessions of one store. As `Store`, with `await`; usable from any number of event loops."""
+
+    def __init__(self, backend: Backend, *, clock: Clock = wall_clock) -> None:
+        self._use(Store(backend, clock=clock))
+
+    @classmethod
+    def over(cls, store: Store) -> AsyncStore:
+        """The async face of a store that is open already."""
+        self = cls.__new__(cls)
+        self._use(store)
+        return self
+
+    def _use(self, store: Store) -> None:
+        self._store = store
+        self._bridge = Bridge(store._engine)
+        self._call = self._bridge.call
+
+    def __repr__(self) -> str:
+        return f"<AsyncStore {self.location}>"
+
+    async def __aenter__(self) -> AsyncStore:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    @property
+    def location(self) -> str:
+        return self._store.location
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return self._store.capabilities
+
+    async def session(
+        self,
+        id: str = DEFAULT_SESSION,
+        *,
+        title: str | None = None,
+        workspace: str | os.PathLike[str] | None = None,
+        tags: Sequence[str] = (),
+        vendor: str | None = None,
+        endpoint: str | None = None,
+        model: str | None = None,
+        metadata: Mapping[str, Json] | None = None,
+    ) -> AsyncSession:
+        found = await self._call(
+            self._store.session,
+            id,
+            title=title,
+            workspace=workspace,
+            tags=tags,
+            vendor=vendor,
+            endpoint=endpoint,
+            model=model,
+            metadata=metadata,
+        )
+        return AsyncSession(self._bridge, found)
+
+    async def create(
+        self,
+        id: str | None = None,
+        *,
+        title: str | None = None,
+        workspace: str | os.PathLike[str] | None = None,
+        tags: Sequence[str] = (),
+        vendor: str | None = None,
+        endpoint: str | None = None,
+        model: str | None = None,
+        metadata: Mapping[str, Json] | None = None,
+    ) -> AsyncSession:
+        made = await self._call(
+            self._store.create,
+            id,
+            title=title,
+            workspace=workspace,
+            tags=tags,
+            vendor=vendor,
+            endpoint=endpoint,
+            model=model,
+            metadata=metadata,
+        )
+        return AsyncSession(self._bridge, made)
+
+    async def get(self, id: str) -> AsyncSession:
+        found = await self.find(id)
+        if found is None:
+            raise SessionNotFoundError(id)
+        return found
+
+    async def find(self, id: str) -> AsyncSession | None:
+        found = await self._call(self._store.find, id)
+        return None if found is None else AsyncSession(self._bridge, found)
+
+    async def list(
+        self,
+        *,
+        workspace: str | os.PathLike[str] | None = None,
+        tag: str | Sequence[str] | None = None,
+        where: Mapping[str, Json] | None = None,
+        limit: int = 50,
+        cursor: str | None = None,
+        deleted: bool = False,
+    ) -> Page:
+        return await self._call(
+            self._store.list,
+            workspace=workspace,
+            tag=tag,
+            where=where,
+            limit=limit,
+            cursor=cursor,
+            deleted=deleted,
+        )
+
+    async def latest(self, *, workspace: str | os.PathLike[str] | None = None) -> AsyncSession | None:
+        found = await self._call(self._store.latest, workspace=workspace)
+        return None if found is None else AsyncSession(self._bridge, found)
+
+    async def delete(self, id: str, *, purge: bool = False) -> bool:
+        return await self._call(self._store.delete, id, purge=purge)
+
+    async def restore_deleted(self, id: str) -> AsyncSession:
+        return AsyncSession(self._bridge, await self._call(self._store.restore_deleted, id))
+
+    async def clear(self, *, confirm: bool = False, purge: bool = False) -> int:
+        return await self._call(self._store.clear, confirm=confirm, purge=purge)
+
+    async def stats(self) -> Stats:
+        return await self._call(self._store.stats)
+
+    async def flush(self) -> None:
+        await self._call(self._store.flush)
+
+    async def close(self) -> None:
+        """Flush and close. Idempotent; raises what `flush` would raise."""
+        try:
+            await self._call(self._store.close)
+        finally:
+            self._bridge.close()

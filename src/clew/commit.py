@@ -1,0 +1,239 @@
+"""Group commit: many callers, one transaction, one fsync.
+
+Whoever arrives first leads: it commits everything that is queued, its own operation and those of all
+who arrived meanwhile, while they wait. A lone caller pays no thread hop; a crowd shares the fsync.
+
+An operation is a function of a transaction. It must check before it writes: one that raises a
+ClewError before its first write fails alone. After any other failure the transaction is undone and
+each operation gets a transaction of its own, so that only the culprit fails. An operation may thus
+run more than once and must have no effects outside the transaction.
+"""
+
+from __future__ import annotations
+
+import atexit
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, TypeVar
+
+from clew.backends.contract import Backend, Transaction
+from clew.errors import ClewError, OutcomeUnknownError, StoreClosedError
+
+T = TypeVar("T")
+
+Deliver = Callable[[Sequence["Pending[Any]"]], None]
+
+
+class Pending(Generic[T]):
+    """An operation on its way, and what became of it."""
+
+    __slots__ = ("chosen", "deliver", "deserted", "done", "error", "result", "tag", "wake", "work")
+
+    def __init__(
+        self, work: Callable[[Transaction], T], deliver: Deliver | None = None, tag: object = None
+    ) -> None:
+        self.work = work
+        self.result: T
+        self.error: BaseException | None = None
+        self.done = False
+        self.deliver = deliver
+        self.tag = tag
+        self.wake: threading.Lock | None = None
+        self.chosen = False
+        self.deserted = False
+
+    def outcome(self) -> T:
+        if self.error is not None:
+            raise self.error
+        return self.result
+
+
+class Committer:
+    """The one way to write to a backend."""
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget everybody: for a forked child, whose other threads are gone."""
+        self._mutex = threading.Lock()
+        self._queue: deque[Pending[Any]] = deque()
+        self._leading = False
+
+    def run(self, work: Callable[[Transaction], T]) -> T:
+        """Commit one operation and return its result."""
+        pending = Pending(work)
+        self.run_all([pending])
+        return pending.outcome()
+
+    def run_all(self, group: Sequence[Pending[Any]]) -> None:
+        """Commit several operations, in order; each then knows its outcome."""
+        last = group[-1]
+        with self._mutex:
+            self._queue.extend(group)
+            if self._leading:
+                last.wake = threading.Lock()
+                last.wake.acquire()
+            else:
+                self._leading = True
+        if last.wake is not None:
+            self._wait(last)
+        if not last.done:
+            self._lead()
+
+    def _wait(self, last: Pending[Any]) -> None:
+        """Until `last` is done, or it is this thread's turn to lead."""
+        assert last.wake is not None
+        try:
+            last.wake.acquire()
+        except BaseException:  # Ctrl-C: the operation stays queued; leadership must not be lost
+            with self._mutex:
+                last.deserted = True
+                must_lead = last.chosen and not last.done
+            if must_lead:
+                self._lead()
+            raise
+
+    def _lead(self) -> None:
+        while True:
+            with self._mutex:
+                batch = list(self._queue)
+                self._queue.clear()
+            try:
+                self._commit(batch)
+            finally:
+                again = self._hand_over(batch)
+            if not again:
+                return
+
+    def _hand_over(self, batch: Sequence[Pending[Any]]) -> bool:
+        """Wake those whose operations are done, and the next leader. True: nobody else can lead."""
+        with self._mutex:
+            for pending in batch:
+                pending.done = True
+            following = next((p for p in self._queue if p.wake is not None and not p.deserted), None)
+            if following is not None:
+                following.chosen = True
+            self._leading = following is not None or bool(self._queue)
+            again = self._leading and following is None
+        for pending in batch:
+            if pending.wake is not None and not pending.chosen:
+                pending.wake.release()
+        if following is not None and following.wake is not None:
+            following.wake.release()
+        return again
+
+    def _commit(self, batch: Sequence[Pending[Any]]) -> None:
+        began = False
+        try:
+            with self._backend.write() as transaction:
+                began = True
+                for pending in batch:
+                    _perform(pending, transaction)
+        except Exception as exc:  # noqa: BLE001 (whatever it is, those who wait must hear of it)
+            if began and len(batch) > 1:
+                for pending in batch:
+                    self._commit([pending])
+            else:
+                _fail(batch, exc)
+        except BaseException as exc:
+            _fail(batch, OutcomeUnknownError(f"interrupted by {type(exc).__name__} while committing"))
+            raise
+
+
+def _perform(pending: Pending[Any], transaction: Transaction) -> None:
+    before = transaction.writes
+    pending.error = None
+    try:
+        pending.result = pending.work(transaction)
+    except ClewError as exc:
+        if transaction.writes != before:
+            raise
+        pending.error = exc
+
+
+def _fail(batch: Sequence[Pending[Any]], error: BaseException) -> None:
+    for pending in batch:
+        pending.error = error
+
+
+class Courier:
+    """Takes the operations of callers that do not wait: the async face, and `append_nowait`.
+
+    One thread, started with the first operation; it commits all that came in while it committed the
+    last ones. The order of posting is the order of committing.
+    """
+
+    LIMIT = 10_000
+    """Operations that may be on their way at once: a caller that posts faster waits."""
+
+    def __init__(self, committer: Committer, location: str) -> None:
+        self._committer = committer
+        self._location = location
+        self.reset()
+
+    def reset(self) -> None:
+        self._changed = threading.Condition()
+        self._posted: list[Pending[Any]] = []
+        self._under_way = 0
+        self._thread: threading.Thread | None = None
+        self._stopping = False
+        self._stopped = False
+
+    def post(self, group: Sequence[Pending[Any]], *, wait: bool = True) -> None:
+        """Hand over operations. Blocks while too many are on their way, unless told not to."""
+        with self._changed:
+            if self._stopping:
+                raise StoreClosedError(self._location)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._work, name="clew-courier", daemon=True)
+                self._thread.start()
+                atexit.register(self.stop)
+            while wait and self._under_way >= self.LIMIT:
+                self._changed.wait()
+            self._posted.extend(group)
+            self._under_way += len(group)
+            self._changed.notify_all()
+
+    def drain(self) -> None:
+        """Wait until everything posted so far was committed or failed."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._under_way == 0 or self._stopped)
+
+    def stop(self) -> None:
+        """Finish what was posted, then end the thread. Idempotent."""
+        with self._changed:
+            self._stopping = True
+            thread, self._thread = self._thread, None
+            self._changed.notify_all()
+        if thread is not None:
+            thread.join()
+            atexit.unregister(self.stop)
+
+    def _work(self) -> None:
+        while True:
+            with self._changed:
+                while not self._posted:
+                    if self._stopping:
+                        self._stopped = True
+                        self._changed.notify_all()
+                        return
+                    self._changed.wait()
+                group, self._posted = self._posted, []
+            self._committer.run_all(group)
+            self._deliver(group)
+            with self._changed:
+                self._under_way -= len(group)
+                self._changed.notify_all()
+
+    @staticmethod
+    def _deliver(group: Sequence[Pending[Any]]) -> None:
+        """Tell each receiver once, of all its operations."""
+        by_receiver: dict[Deliver, list[Pending[Any]]] = {}
+        for pending in group:
+            if pending.deliver is not None:
+                by_receiver.setdefault(pending.deliver, []).append(pending)
+        for deliver, mine in by_receiver.items():
+            deliver(mine)

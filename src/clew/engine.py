@@ -1,0 +1,87 @@
+"""What every handle of a store shares: the backend, the way to write to it, the clock."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+import weakref
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any, TypeVar
+
+from clew.backends.contract import Backend, Reader, Transaction
+from clew.commit import Committer, Courier, Pending
+
+T = TypeVar("T")
+
+Clock = Callable[[], int]
+
+
+def wall_clock() -> int:
+    """Microseconds since 1970 UTC."""
+    return time.time_ns() // 1000
+
+
+class Engine:
+    """A backend in use. Safe from any thread; notices when it finds itself in a forked child."""
+
+    def __init__(self, backend: Backend, clock: Clock = wall_clock) -> None:
+        self.backend = backend
+        self.now = clock
+        self.committer = Committer(backend)
+        self.courier = Courier(self.committer, backend.location)
+        self._closing = threading.Lock()
+        self._failures: list[BaseException] = []
+        _engines.add(self)
+
+    def run(self, work: Callable[[Transaction], T]) -> T:
+        """Commit one operation; durable when this returns."""
+        return self.committer.run(work)
+
+    def read(self) -> AbstractContextManager[Reader]:
+        return self.backend.read()
+
+    def post(self, work: Callable[[Transaction], Any]) -> None:
+        """Commit one operation some time soon; `flush` waits for it and tells of failures."""
+        self.courier.post([Pending(work, self._note_failures)])
+
+    def _note_failures(self, group: Any) -> None:
+        self._failures += [pending.error for pending in group if pending.error is not None]
+
+    def flush(self) -> None:
+        """Wait for all that was posted; raise the first failure since the last flush."""
+        self.courier.drain()
+        failures, self._failures = self._failures, []
+        if failures:
+            first = failures[0]
+            if len(failures) > 1:
+                first.add_note(f"and {len(failures) - 1} more since the last flush")
+            raise first
+
+    def close(self) -> None:
+        """Finish what was posted and close the backend. Idempotent."""
+        with self._closing:
+            self.courier.stop()
+            self.backend.close()
+        self.flush()
+
+    def after_fork(self) -> None:
+        """In the child: what the parent has under way is the parent's."""
+        self._closing = threading.Lock()
+        self._failures = []
+        self.committer.reset()
+        self.courier.reset()
+        self.backend.after_fork()
+
+
+_engines: weakref.WeakSet[Engine] = weakref.WeakSet()
+
+
+def _after_fork_in_child() -> None:
+    for engine in list(_engines):
+        engine.after_fork()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork_in_child)

@@ -1,0 +1,335 @@
+"""A session: one conversation, as a handle that is cheap to make."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Literal, TypeVar
+
+import msgspec
+
+from clew.backends.contract import Transaction
+from clew.core.codec import decode_json, encode_json
+from clew.core.ids import check_id
+from clew.engine import Engine
+from clew.errors import CheckpointNotFoundError, InvalidError, InvalidQueryError
+from clew.model import Checkpoint, Context, Entry, Head, Json, SessionInfo, Tree
+from clew.work import checkpoints, context, forks, history, marks, moves, notes, places, sessions, trees
+from clew.work.append import Sayable, append, batch_of
+from clew.work.places import Point
+from clew.workspace import normalised
+
+T = TypeVar("T")
+
+
+class Session:
+    """One conversation of a store.
+
+    A handle holds no state: every call sees what is stored now, by whatever thread or process.
+    Each call that changes something is durable when it returns, all of it or nothing.
+    """
+
+    def __init__(self, engine: Engine, sid: int, id: str) -> None:
+        self._engine = engine
+        self._sid = sid
+        self.id = id
+
+    def __repr__(self) -> str:
+        return f"<Session {self.id!r} in {self._engine.backend.location}>"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Session) and (self._sid, self._engine) == (other._sid, other._engine)
+
+    def __hash__(self) -> int:
+        return hash((self._sid, id(self._engine)))
+
+    def _write(self, work: Callable[..., T], *args: Any, **kwargs: Any) -> T:
+        return self._engine.run(lambda tx: work(tx, self._sid, self.id, *args, **kwargs))
+
+    # -- what the session is
+
+    @property
+    def info(self) -> SessionInfo:
+        """Counts, times, title and all else that is known without reading messages."""
+        with self._engine.read() as reader:
+            row = places.live(reader, self._sid, self.id)
+            return sessions.info_of(reader, row, reader.get_details(self._sid))
+
+    @property
+    def head(self) -> Head:
+        """Where the session stands now."""
+        with self._engine.read() as reader:
+            return places.head_of(reader, places.live(reader, self._sid, self.id).head)
+
+    def update(
+        self,
+        *,
+        title: str | msgspec.UnsetType | None = msgspec.UNSET,
+        workspace: str | msgspec.UnsetType | None = msgspec.UNSET,
+        tags: Sequence[str] | msgspec.UnsetType = msgspec.UNSET,
+        vendor: str | msgspec.UnsetType | None = msgspec.UNSET,
+        endpoint: str | msgspec.UnsetType | None = msgspec.UNSET,
+        model: str | msgspec.UnsetType | None = msgspec.UNSET,
+        metadata: dict[str, Json] | msgspec.UnsetType = msgspec.UNSET,
+    ) -> None:
+        """Set what is given; None empties it. A title set here is never replaced by an automatic one.
+
+        `metadata` and `tags` replace what was there.
+        """
+        changes = settings(
+            title=title,
+            workspace=workspace,
+            tags=tags,
+            vendor=vendor,
+            endpoint=endpoint,
+            model=model,
+            metadata=metadata,
+        )
+        self._write(sessions.update, changes)
+
+    def add_alias(self, alias: str, *, move: bool = False) -> None:
+        """Give the session one more id to be found by. AliasExistsError if it leads elsewhere."""
+        self._write(sessions.add_alias, check_id(alias, "alias"), move=move)
+
+    def remove_alias(self, alias: str) -> bool:
+        """False if the alias did not lead here."""
+        return self._write(sessions.remove_alias, alias)
+
+    # -- writing
+
+    def append(
+        self, *messages: Sayable, key: str | None = None, expect: Head | None = None, strict: bool = False
+    ) -> list[Entry]:
+        """Append messages to the path, all of them or none; one entry comes back for each.
+
+        Args:
+            messages: JSON objects, or JSON texts of objects; kept byte for byte.
+            key: Names this batch. A second append with the same key and the same messages writes
+                nothing and returns the first one's entries, so it is safe to repeat after a failure.
+            expect: Refuse with HeadMovedError unless the head is this one.
+            strict: Refuse lone surrogates instead of replacing them.
+
+        An append without messages writes nothing.
+        """
+        work = self.appending(messages, key=key, expect=expect, strict=strict)
+        return [] if work is None else self._engine.run(work)
+
+    def appending(
+        self, messages: Sequence[Sayable], *, key: str | None, expect: Head | None = None, strict: bool
+    ) -> Callable[[Transaction], list[Entry]] | None:
+        """The operation that appends these messages, checked; for whoever commits it. None: nothing to do."""
+        if not messages:
+            return None
+        batch = batch_of(messages, strict=strict)
+        if key is not None:
+            check_id(key, "key")
+        sid, id, now = self._sid, self.id, self._engine.now()
+        return lambda tx: append(tx, sid, id, batch, now, key=key, expect=expect)
+
+    def append_nowait(self, *messages: Sayable, key: str | None = None, strict: bool = False) -> None:
+        """Append some time soon, in the order of the calls. `store.flush()` waits and raises what failed."""
+        work = self.appending(messages, key=key, strict=strict)
+        if work is not None:
+            self._engine.post(work)
+
+    def replace(
+        self, messages: Sequence[Sayable], *, user_turns: int | None = None, strict: bool = False
+    ) -> list[Entry]:
+        """Put a new history in the place of the old one, which stays reachable: `undo()` brings it back.
+
+        `user_turns` sets the counter of user turns, which otherwise counts those in `messages`.
+        """
+        if isinstance(messages, (str, bytes, dict)):
+            raise InvalidError(f"replace takes a list of messages, not {type(messages).__name__}")
+        if user_turns is not None and (not isinstance(user_turns, int) or user_turns < 0):
+            raise InvalidError(f"user_turns must be a number from 0 on, not {user_turns!r}")
+        return self._write(moves.replace, batch_of(messages, strict=strict), user_turns, self._engine.now())
+
+    def clear(self) -> Head:
+        """Start over with an empty path. The history stays reachable: `undo()` brings it back."""
+        return self._write(moves.clear, self._engine.now())
+
+    def truncate(self, keep_last: int) -> Entry | None:
+        """Let `context()` begin with the last `keep_last` messages; `messages()` still gives all.
+
+        Where the cut would part a tool call from its result, more is kept. None: nothing to cut.
+        """
+        return self._write(marks.truncate, keep_last, self._engine.now())
+
+    def compact(
+        self,
+        messages_or_text: str | Sequence[Sayable],
+        *,
+        upto: Point | None = None,
+        tokens: int | None = None,
+    ) -> Entry:
+        """Let `context()` begin with these messages instead of everything up to `upto` (the head).
+
+        A text becomes one user message. Nothing is removed: `messages()` still gives all, and a
+        rewind to before the compaction brings the old context back. Tool calls that still wait for
+        their results are not compacted away.
+        """
+        return self._write(marks.compact, messages_or_text, upto, tokens, self._engine.now())
+
+    @property
+    def summary(self) -> str | None:
+        """The latest summary on the path."""
+        with self._engine.read() as reader:
+            return marks.summary(reader, places.live(reader, self._sid, self.id))
+
+    def set_summary(self, text: str | None) -> Entry:
+        """Keep a summary of the conversation so far; it rewinds with the conversation."""
+        return self._write(marks.set_summary, text, self._engine.now())
+
+    def annotate(self, entry: Point, **fields: Json) -> Entry:
+        """Put something beside an entry, never into it; None takes a field away.
+
+        Entries are found again by their `label`: `s.entries(label="…")`.
+        """
+        return self._write(notes.annotate, entry, fields)
+
+    # -- reading
+
+    def messages(
+        self,
+        *,
+        last: int | None = None,
+        before: Point | None = None,
+        after: Point | None = None,
+        newest_first: bool = False,
+    ) -> list[dict[str, Json]]:
+        """The full history on the path, whatever was compacted or truncated; yours to change.
+
+        Args:
+            last: Only so many, from the end.
+            before: Only those before this point.
+            after: Only those after this point.
+            newest_first: The other way round.
+        """
+        with self._engine.read() as reader:
+            row = places.live(reader, self._sid, self.id)
+            return history.messages(reader, row, last, before, after, newest_first=newest_first)
+
+    def entries(
+        self,
+        *,
+        last: int | None = None,
+        before: Point | None = None,
+        after: Point | None = None,
+        newest_first: bool = False,
+        label: str | None = None,
+        damaged: Literal["raise", "skip"] = "raise",
+    ) -> Iterator[Entry]:
+        """Messages and marks on the path, one by one, in bounded memory.
+
+        What is appended while you iterate is not part of it. `damaged="skip"` leaves out entries
+        that can not be read instead of raising CorruptEntryError.
+        """
+        if damaged not in ("raise", "skip"):
+            raise InvalidQueryError(f"damaged is 'raise' or 'skip', not {damaged!r}")
+        pages = self.entry_pages(
+            last=last, before=before, after=after, newest_first=newest_first, label=label, damaged=damaged
+        )
+        return (entry for page in pages for entry in page)
+
+    def entry_pages(self, **options: Any) -> Iterator[list[Entry]]:
+        """The entries in the lists in which they are read from storage. Takes the options of `entries`."""
+        return history.pages(self._engine.read, self._sid, self.id, **options)
+
+    def context(
+        self,
+        *,
+        max_messages: int | None = None,
+        max_tokens: int | None = None,
+        count_tokens: Callable[[dict[str, Json]], int] | None = None,
+    ) -> Context:
+        """What a model should get: from the latest compaction or truncation on, inside the budget,
+        every tool call with its result, well-formed whatever a crash left behind.
+
+        A plain list of messages; its `report` says what was left out or repaired.
+        """
+        with self._engine.read() as reader:
+            row = places.live(reader, self._sid, self.id)
+            return context.build(reader, row, max_messages, max_tokens, count_tokens)
+
+    # -- points in time
+
+    def checkpoint(self, name: str, *, state: Json = None) -> Checkpoint:
+        """Name the head, to come back to; again: move the name. `state` is kept beside it."""
+        return self._write(checkpoints.set_checkpoint, name, state, self._engine.now())
+
+    def checkpoints(self) -> list[Checkpoint]:
+        """Oldest first; those of the base that a fork inherits too."""
+        with self._engine.read() as reader:
+            return checkpoints.list_checkpoints(reader, places.live(reader, self._sid, self.id))
+
+    def get_checkpoint(self, name: str) -> Checkpoint:
+        with self._engine.read() as reader:
+            found = checkpoints.find_checkpoint(reader, places.live(reader, self._sid, self.id), name)
+        if found is None:
+            raise CheckpointNotFoundError(self.id, name)
+        return found
+
+    def delete_checkpoint(self, name: str) -> bool:
+        """Forget the name; False if there was none. The entries stay."""
+        return self._write(checkpoints.delete_checkpoint, name)
+
+    def rewind(self, to: Point) -> Head:
+        """Go back to a checkpoint (or its name), an entry (or its id) or a position.
+
+        What came after stays reachable; `undo()` goes back there.
+        """
+        return self._write(moves.rewind, to, self._engine.now())
+
+    def undo(self) -> Head:
+        """Take back the last operation that was not an append: rewind, clear, replace, truncate,
+        compact or set_summary. Survives restarts; NothingToUndoError at the end."""
+        return self._write(moves.undo, self._engine.now())
+
+    def redo(self) -> Head:
+        """Take back the last undo."""
+        return self._write(moves.redo, self._engine.now())
+
+    def fork(self, id: str | None = None, *, at: Point | None = None) -> Session:
+        """A new session that shares everything up to `at` (the head). Nothing is copied.
+
+        Without an id it is called `<this id>#fork-<n>`.
+        """
+        row = self._write(forks.fork, id, at, self._engine.now())
+        return Session(self._engine, row.sid, row.id)
+
+    def tree(self) -> Tree:
+        """Every branch, fork, checkpoint and head of this session and its relatives."""
+        with self._engine.read() as reader:
+            return trees.tree(reader, places.live(reader, self._sid, self.id))
+
+    # -- variables
+
+    def set_var(self, name: str, value: Json) -> None:
+        """Keep a JSON value with the session. It does not rewind."""
+        self._write(sessions.set_var, check_id(name, "variable name"), encode_json(value, what=name))
+
+    def get_var(self, name: str, default: Json = None) -> Json:
+        with self._engine.read() as reader:
+            places.live(reader, self._sid, self.id)
+            value = reader.get_record(self._sid, "var", name)
+        return default if value is None else decode_json(value)
+
+    def vars(self) -> dict[str, Json]:
+        with self._engine.read() as reader:
+            places.live(reader, self._sid, self.id)
+            return {name: decode_json(value) for name, value in reader.scan_records(self._sid, "var")}
+
+    def delete_var(self, name: str) -> bool:
+        """False if there was none."""
+        return self._write(sessions.delete_var, name)
+
+
+def settings(**given: Any) -> sessions.Changes:
+    """The settings that were given, checked, the workspace normalised."""
+    present = {name: value for name, value in given.items() if value is not msgspec.UNSET}
+    if present.get("workspace") is not None:
+        present["workspace_given"] = str(present["workspace"])
+        present["workspace"] = normalised(present["workspace"])
+    elif "workspace" in present:
+        present["workspace_given"] = None
+    return sessions.changes_of(present)

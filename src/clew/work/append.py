@@ -1,0 +1,136 @@
+"""Appending to a session's path."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final, TypeAlias
+
+import msgspec
+from uuid_utils import uuid7
+
+from clew.backends.contract import Transaction
+from clew.core.codec import Prepared, prepare
+from clew.core.dialects import is_user_turn, snippet, text_of
+from clew.core.hashing import batch_digest
+from clew.core.rows import MESSAGE, REPLACED, Draft, EntryRow, SessionRow, Tip
+from clew.core.tree import chain, locate
+from clew.errors import HeadMovedError, KeyReusedError
+from clew.model import Entry, Head, Message
+from clew.work.history import entry_of
+from clew.work.places import head_of, live, path_of
+
+TITLE_LENGTH: Final = 60
+PREVIEW_LENGTH: Final = 160
+
+Sayable: TypeAlias = Message | str | bytes | bytearray | memoryview
+"""A message: a JSON object, or its JSON text."""
+
+
+class Batch(msgspec.Struct, frozen=True):
+    """Messages that passed the door, to be appended together."""
+
+    drafts: list[Draft]
+    first_said: str | None
+    """The first words of the user in it, for a title."""
+    last_said: str | None
+
+
+class KeyUse(msgspec.Struct, frozen=True, array_like=True):
+    """What an idempotency key stands for."""
+
+    uid: str
+    first: int
+    count: int
+    digest: str
+
+
+_decode_use = msgspec.json.Decoder(KeyUse).decode
+
+
+def batch_of(messages: Sequence[Sayable], *, strict: bool = False) -> Batch:
+    """Check the messages. Done before any lock is taken: what is refused costs nobody anything."""
+    single = len(messages) == 1
+    prepared = [
+        prepare(message, strict=strict, index=None if single else index)
+        for index, message in enumerate(messages)
+    ]
+    turns = [is_user_turn(item.value) for item in prepared]
+    said = [item for item, is_turn in zip(prepared, turns, strict=True) if is_turn]
+    drafts = [
+        Draft(MESSAGE, item.body, REPLACED if item.replaced else 0, is_turn)
+        for item, is_turn in zip(prepared, turns, strict=True)
+    ]
+    return Batch(drafts, _words(said, TITLE_LENGTH), _words(reversed(said), PREVIEW_LENGTH))
+
+
+def _words(said: Iterable[Prepared], limit: int) -> str | None:
+    """The first readable words of the first message that has any."""
+    return next((words for item in said if (words := snippet(text_of(item.value), limit))), None)
+
+
+def new_branch(tx: Transaction, row: SessionRow, after: Tip) -> tuple[int, str]:
+    """Open a branch of this session's behind a place."""
+    uid = uuid7().hex
+    return tx.add_branch(uid, row.tree, row.sid, after.branch, after.position), uid
+
+
+def place(
+    tx: Transaction, row: SessionRow, drafts: Sequence[Draft], now: int
+) -> tuple[str, list[EntryRow], Tip]:
+    """Write entries behind the head, on its branch if that can grow, else on a new one."""
+    if row.grows:
+        branch, uid = row.head.branch, tx.get_branch(row.head.branch).uid
+    else:
+        branch, uid = new_branch(tx, row, row.head)
+    rows, tip = chain(row.head, branch, drafts, now)
+    tx.add_entries(branch, rows)
+    return uid, rows, tip
+
+
+def append(
+    tx: Transaction, sid: int, id: str, batch: Batch, now: int, *, key: str | None, expect: Head | None
+) -> list[Entry]:
+    """Write the batch behind the head, all of it or nothing."""
+    row = live(tx, sid, id)
+    digest = ""
+    if key is not None:
+        digest = batch_digest([draft.body for draft in batch.drafts]).hex()
+        known = _known(tx, row, key, digest)
+        if known is not None:
+            return known
+    if expect is not None and expect != (actual := head_of(tx, row.head)):
+        raise HeadMovedError(expect, actual)
+    uid, rows, tip = place(tx, row, batch.drafts, now)
+    tx.set_head(said(row, batch, now), tip)
+    if key is not None:
+        use = KeyUse(uid, rows[0].position, len(rows), digest)
+        tx.put_record(sid, "key", key, msgspec.json.encode(use))
+    return [entry_of(uid, entry) for entry in rows]
+
+
+def said(row: SessionRow, batch: Batch, now: int) -> SessionRow:
+    """The session after a batch: its activity, its title if it had none, its preview."""
+    return msgspec.structs.replace(
+        row,
+        updated=max(row.updated, now),
+        title=row.title if row.title is not None else batch.first_said,
+        preview=batch.last_said or row.preview,
+    )
+
+
+def _known(tx: Transaction, row: SessionRow, key: str, digest: str) -> list[Entry] | None:
+    """The entries that this key stands for already, if they are on the path.
+
+    After a rewind they may not be: then the key is free, because the turn it named is to be done anew.
+    """
+    value = tx.get_record(row.sid, "key", key)
+    if value is None:
+        return None
+    use = _decode_use(value)
+    branch = tx.find_branch(use.uid)
+    last = use.first + use.count - 1
+    if branch is None or locate(path_of(tx, row.head), last) != branch.branch:
+        return None
+    if use.digest != digest:
+        raise KeyReusedError(row.id, key)
+    return [entry_of(use.uid, entry) for entry in tx.read_entries(branch.branch, use.first, last)]

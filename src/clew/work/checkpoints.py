@@ -1,0 +1,116 @@
+"""Names for points. A fork sees those of its base that lie before the fork."""
+
+from __future__ import annotations
+
+import msgspec
+
+from clew.backends.contract import Reader, Transaction
+from clew.core.codec import encode_json
+from clew.core.ids import check_id
+from clew.core.rows import NOWHERE, ForkOrigin, SessionRow
+from clew.core.tree import locate, path
+from clew.model import Checkpoint, Head, Json, utc
+from clew.work.places import head_of, live
+
+
+class Record(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A checkpoint as it is kept."""
+
+    uid: str
+    position: int
+    time: int
+    state: msgspec.Raw = msgspec.Raw(b"null")
+
+
+HIDDEN = b"null"
+"""Kept in a fork that deleted a checkpoint of its base."""
+
+_decode = msgspec.json.Decoder(Record).decode
+
+
+def _checkpoint(session: str, name: str, value: bytes) -> Checkpoint:
+    record = _decode(value)
+    return Checkpoint(
+        name, session, Head(record.uid, record.position), utc(record.time), msgspec.json.decode(record.state)
+    )
+
+
+def set_checkpoint(tx: Transaction, sid: int, id: str, name: str, state: Json, now: int) -> Checkpoint:
+    """Name the head; again: move the name."""
+    row = live(tx, sid, id)
+    head = head_of(tx, row.head)
+    record = Record(head.branch, head.position, now, msgspec.Raw(encode_json(state, what="state")))
+    value = msgspec.json.encode(record)
+    tx.put_record(sid, "checkpoint", check_id(name, "checkpoint name"), value)
+    return _checkpoint(row.id, name, value)
+
+
+def find_checkpoint(reader: Reader, row: SessionRow, name: str) -> Checkpoint | None:
+    session, origin = row.id, None
+    sid: int | None = row.sid
+    while sid is not None:
+        value = reader.get_record(sid, "checkpoint", name)
+        if value == HIDDEN:
+            return None
+        if value is not None:
+            found = _checkpoint(session, name, value)
+            if origin is None or _lies_before(reader, found.head, origin):
+                return found
+        origin = reader.get_details(sid).origin
+        sid, session = (origin.sid, origin.session) if origin else (None, "")
+    return None
+
+
+def list_checkpoints(reader: Reader, row: SessionRow) -> list[Checkpoint]:
+    """By time, then by name."""
+    found: dict[str, Checkpoint | None] = {}
+    session, origin = row.id, None
+    sid: int | None = row.sid
+    while sid is not None:
+        for name, value in reader.scan_records(sid, "checkpoint"):
+            if name in found:
+                continue
+            if value == HIDDEN:
+                found[name] = None
+                continue
+            checkpoint = _checkpoint(session, name, value)
+            if origin is None or _lies_before(reader, checkpoint.head, origin):
+                found[name] = checkpoint
+        origin = reader.get_details(sid).origin
+        sid, session = (origin.sid, origin.session) if origin else (None, "")
+    return sorted((c for c in found.values() if c), key=lambda c: (c.created_at, c.name))
+
+
+def delete_checkpoint(tx: Transaction, sid: int, id: str, name: str) -> bool:
+    row = live(tx, sid, id)
+    if find_checkpoint(tx, row, name) is None:
+        return False
+    tx.drop_record(sid, "checkpoint", name)
+    if find_checkpoint(tx, row, name) is not None:  # the base has one of that name
+        tx.put_record(sid, "checkpoint", name, HIDDEN)
+    return True
+
+
+def inherit_checkpoints(tx: Transaction, base: SessionRow, fork: SessionRow, origin: ForkOrigin) -> None:
+    """Before a base is purged: give its fork a copy of what the fork sees through it."""
+    for checkpoint in list_checkpoints(tx, base):
+        if tx.get_record(fork.sid, "checkpoint", checkpoint.name) is None and _lies_before(
+            tx, checkpoint.head, origin
+        ):
+            record = Record(
+                checkpoint.head.branch,
+                checkpoint.head.position,
+                int(checkpoint.created_at.timestamp() * 1_000_000),
+                msgspec.Raw(msgspec.json.encode(checkpoint.state)),
+            )
+            tx.put_record(fork.sid, "checkpoint", checkpoint.name, msgspec.json.encode(record))
+
+
+def _lies_before(reader: Reader, head: Head, origin: ForkOrigin) -> bool:
+    """Whether a point is on the path that a fork shares with its base."""
+    if head.position == NOWHERE:
+        return True
+    branch = reader.find_branch(head.branch)
+    if branch is None:
+        return False
+    return locate(path(origin.branch, origin.position, reader.get_branch), head.position) == branch.branch

@@ -1,0 +1,191 @@
+"""Reading what lies on a path."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from typing import Final
+
+import msgspec
+
+from clew.backends.contract import STORE_WIDE, OnDamage, Reader
+from clew.core.codec import decode_json
+from clew.core.ids import entry_id
+from clew.core.rows import KIND_NAMES, REPLACED, EntryRow, SessionRow
+from clew.core.tree import Segment, clip, locate
+from clew.errors import CorruptError, InvalidQueryError
+from clew.model import NO_ANNOTATIONS, Entry, Json
+from clew.work.places import Point, live, path_of, position_on_path, tip_at, tip_before
+
+PAGE: Final = 64
+"""Entries that an iteration holds in memory at once."""
+
+
+def entry_of(uid: str, row: EntryRow, notes: dict[int, dict[str, Json]] | None = None) -> Entry:
+    return Entry(
+        entry_id(uid, row.position),
+        row.position,
+        KIND_NAMES[row.kind],
+        row.body,
+        row.time,
+        row.digest,
+        bool(row.flags & REPLACED),
+        (notes.get(row.position, NO_ANNOTATIONS) if notes else NO_ANNOTATIONS),
+    )
+
+
+def note_name(uid: str, position: int) -> str:
+    """The name under which the annotations of an entry are kept: sorts by position."""
+    return f"{uid}.{position:010d}"
+
+
+def notes_beside(reader: Reader, uid: str, rows: Sequence[EntryRow]) -> dict[int, dict[str, Json]]:
+    """What stands beside these entries of a branch, by position."""
+    low, high = sorted((rows[0].position, rows[-1].position))
+    found = reader.scan_records(STORE_WIDE, "annotation", note_name(uid, low), note_name(uid, high))
+    return {int(name.rpartition(".")[2]): msgspec.json.decode(value) for name, value in found}
+
+
+def read_path(
+    reader: Reader,
+    segments: Sequence[Segment],
+    first: int,
+    last: int,
+    *,
+    reverse: bool = False,
+    limit: int | None = None,
+    on_damage: OnDamage | None = None,
+) -> list[Entry]:
+    """The entries of a path between two positions, at most `limit` of them."""
+    found: list[Entry] = []
+    parts = clip(segments, first, last)
+    for part in reversed(parts) if reverse else parts:
+        left = None if limit is None else limit - len(found)
+        if left is not None and left <= 0:
+            break
+        rows = reader.read_entries(
+            part.branch, part.first, part.last, reverse=reverse, limit=left, on_damage=on_damage
+        )
+        uid = reader.get_branch(part.branch).uid
+        notes = notes_beside(reader, uid, rows) if rows else None
+        found += [entry_of(uid, row, notes) for row in rows]
+    return found
+
+
+def read_messages(
+    reader: Reader,
+    segments: Sequence[Segment],
+    first: int,
+    last: int,
+    *,
+    reverse: bool = False,
+    limit: int | None = None,
+) -> list[tuple[int, bytes]]:
+    """Positions and bodies of the messages of a path between two positions."""
+    found: list[tuple[int, bytes]] = []
+    parts = clip(segments, first, last)
+    for part in reversed(parts) if reverse else parts:
+        left = None if limit is None else limit - len(found)
+        if left is not None and left <= 0:
+            break
+        found += reader.read_messages(part.branch, part.first, part.last, reverse=reverse, limit=left)
+    return found
+
+
+def span(
+    reader: Reader, row: SessionRow, before: Point | None, after: Point | None
+) -> tuple[list[Segment], int, int]:
+    """The path, and the first and last position between two points, both left out."""
+    first = 0 if after is None else position_on_path(reader, row, after) + 1
+    last = row.head.position if before is None else position_on_path(reader, row, before) - 1
+    return path_of(reader, row.head), first, last
+
+
+def check_last(last: int | None) -> int | None:
+    if last is not None and (isinstance(last, bool) or not isinstance(last, int) or last < 0):
+        raise InvalidQueryError(f"last must be a number from 0 on, not {last!r}")
+    return last
+
+
+def messages(
+    reader: Reader,
+    row: SessionRow,
+    last: int | None,
+    before: Point | None,
+    after: Point | None,
+    *,
+    newest_first: bool,
+) -> list[dict[str, Json]]:
+    segments, low, high = span(reader, row, before, after)
+    backwards = check_last(last) is not None
+    found = read_messages(reader, segments, low, high, reverse=backwards, limit=last)
+    if not backwards:
+        _check_complete(reader, row, segments, low, high, len(found))
+    if backwards != newest_first:
+        found.reverse()
+    return [decode_json(body) for _, body in found]
+
+
+def _check_complete(
+    reader: Reader, row: SessionRow, segments: Sequence[Segment], first: int, last: int, found: int
+) -> None:
+    """A history must not come back shorter because rows are missing: name the first that is."""
+    if first > last:
+        return
+    end = row.head if last == row.head.position else tip_at(reader, locate(segments, last), last)
+    if end.messages - tip_before(reader, segments, first).messages != found:
+        read_path(reader, segments, first, last)  # raises CorruptEntryError
+        raise CorruptError(
+            f"session {row.id!r} counts {end.messages} messages up to {last}, but holds {found}"
+        )
+
+
+def pages(
+    read: Callable[[], AbstractContextManager[Reader]],
+    sid: int,
+    id: str,
+    *,
+    last: int | None = None,
+    before: Point | None = None,
+    after: Point | None = None,
+    newest_first: bool = False,
+    label: str | None = None,
+    damaged: str = "raise",
+) -> Iterator[list[Entry]]:
+    """Entries in lists. No storage is held between two of them, however long the caller takes."""
+    with read() as reader:
+        row = live(reader, sid, id)
+        segments, first, high = span(reader, row, before, after)
+        if check_last(last) is not None:
+            first = max(first, high - last + 1)  # type: ignore[operator]
+        places = None if label is None else _labelled_on(reader, row, segments, label)
+    on_damage: OnDamage | None = (lambda _: None) if damaged == "skip" else None
+    for low, top in _windows(first, high, newest_first=newest_first):
+        with read() as reader:
+            if places is None:
+                found = read_path(reader, segments, low, top, reverse=newest_first, on_damage=on_damage)
+            else:
+                wanted = sorted((p for p in places if low <= p <= top), reverse=newest_first)
+                found = [e for p in wanted for e in read_path(reader, segments, p, p, on_damage=on_damage)]
+        if found:
+            yield found
+
+
+def _labelled_on(reader: Reader, row: SessionRow, segments: Sequence[Segment], label: str) -> list[int]:
+    from clew.work.notes import labelled  # the two need each other
+
+    return [
+        position for branch, position in labelled(reader, row, label) if locate(segments, position) == branch
+    ]
+
+
+def _windows(first: int, last: int, *, newest_first: bool) -> Iterator[tuple[int, int]]:
+    """Ranges of PAGE positions that cover first..last."""
+    if newest_first:
+        while first <= last:
+            yield max(first, last - PAGE + 1), last
+            last -= PAGE
+    else:
+        while first <= last:
+            yield first, min(last, first + PAGE - 1)
+            first += PAGE

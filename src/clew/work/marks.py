@@ -1,0 +1,159 @@
+"""Marks on the path: compaction, truncation, summary. They change what a model gets, never the log."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from clew.backends.contract import Reader, Transaction
+from clew.core.codec import decode_json, prepare
+from clew.core.dialects import calls_of, results_of
+from clew.core.rows import COMPACTION, NOWHERE, REPLACED, SUMMARY, TRUNCATION, Draft, SessionRow
+from clew.core.tree import Segment, locate
+from clew.core.view import safe_cut
+from clew.errors import InvalidError
+from clew.model import Entry, Json
+from clew.work.append import Sayable, place
+from clew.work.history import entry_of, read_messages
+from clew.work.moves import MoveKind, step
+from clew.work.places import Point, live, path_of, position_on_path
+
+CHUNK: Final = 64
+
+
+class Cut(msgspec.Struct, frozen=True):
+    """Where the model's view begins, and what stands for everything before."""
+
+    start: int
+    """The first position that is still in view."""
+    messages: list[dict[str, Json]] = []
+
+
+def cut_of(reader: Reader, row: SessionRow, segments: Sequence[Segment]) -> Cut:
+    """The latest compaction or truncation on the path."""
+    if row.head.cut == NOWHERE:
+        return Cut(0)
+    entry = reader.get_entry(locate(segments, row.head.cut), row.head.cut)
+    assert entry is not None, f"the cut at {row.head.cut} of session {row.id!r} is missing"
+    return msgspec.json.decode(entry.body, type=Cut)
+
+
+def _mark(tx: Transaction, row: SessionRow, draft: Draft, kind: MoveKind, now: int) -> Entry:
+    uid, rows, tip = place(tx, row, [draft], now)
+    tx.set_session(msgspec.structs.replace(step(tx, row, tip, kind, now), grows=True))
+    return entry_of(uid, rows[0])
+
+
+def truncate(tx: Transaction, sid: int, id: str, keep_last: int, now: int) -> Entry | None:
+    if isinstance(keep_last, bool) or not isinstance(keep_last, int) or keep_last < 0:
+        raise InvalidError(f"keep_last must be a number from 0 on, not {keep_last!r}")
+    row = live(tx, sid, id)
+    segments = path_of(tx, row.head)
+    cut = cut_of(tx, row, segments)
+    start = row.head.position + 1
+    if keep_last:
+        kept = read_messages(tx, segments, cut.start, row.head.position, reverse=True, limit=keep_last)
+        if len(kept) < keep_last:
+            return None
+        start = _safe_start(tx, segments, kept[-1][0], cut.start, row.head.position)
+    older = read_messages(tx, segments, cut.start, start - 1, limit=1)
+    if not older and not cut.messages:
+        return None
+    draft = Draft(TRUNCATION, msgspec.json.encode({"start": start}))
+    return _mark(tx, row, draft, "truncate", now)
+
+
+def compact(
+    tx: Transaction,
+    sid: int,
+    id: str,
+    messages_or_text: str | Sequence[Sayable],
+    upto: Point | None,
+    tokens: int | None,
+    now: int,
+) -> Entry:
+    row = live(tx, sid, id)
+    segments = path_of(tx, row.head)
+    last = row.head.position if upto is None else position_on_path(tx, row, upto)
+    view = cut_of(tx, row, segments).start
+    start = _safe_start(tx, segments, last + 1, min(view, last + 1), row.head.position)
+    given = _as_messages(tx, row, segments, messages_or_text)
+    prepared = [prepare(message, index=index) for index, message in enumerate(given)]
+    if tokens is not None and (isinstance(tokens, bool) or not isinstance(tokens, int) or tokens < 0):
+        raise InvalidError(f"tokens must be a number from 0 on, not {tokens!r}")
+    head = b'{"start":%d,"tokens":%s,"messages":[' % (start, b"null" if tokens is None else b"%d" % tokens)
+    body = head + b",".join(item.body for item in prepared) + b"]}"
+    flags = REPLACED if any(item.replaced for item in prepared) else 0
+    return _mark(tx, row, Draft(COMPACTION, body, flags), "compact", now)
+
+
+def _as_messages(
+    tx: Transaction, row: SessionRow, segments: Sequence[Segment], given: str | Sequence[Sayable]
+) -> Sequence[Sayable]:
+    """The messages of a compaction; a text becomes a user message in the dialect of the session."""
+    if not isinstance(given, str):
+        if not given or isinstance(given, (bytes, dict)):
+            raise InvalidError("a compaction needs a text, or a list of messages that is not empty")
+        return given
+    if not given.strip():
+        raise InvalidError(
+            "a compaction needs a text that is not empty: the history would be lost to the model"
+        )
+    newest = read_messages(tx, segments, 0, row.head.position, reverse=True, limit=1)
+    if newest and "parts" in decode_json(newest[0][1]):
+        return [{"role": "user", "parts": [{"text": given}]}]
+    return [{"role": "user", "content": given}]
+
+
+def _safe_start(tx: Transaction, segments: Sequence[Segment], wished: int, lowest: int, head: int) -> int:
+    """The nearest position at or before `wished` where no tool call is parted from its result,
+    be it recorded or still to come."""
+    after = read_messages(tx, segments, wished, head)
+    reach = CHUNK
+    while True:
+        before = read_messages(tx, segments, lowest, wished - 1, reverse=True, limit=reach)[::-1]
+        complete = len(before) < reach
+        positions = [position for position, _ in before] + [position for position, _ in after]
+        messages = [decode_json(body) for _, body in before] + [decode_json(body) for _, body in after]
+        index = min(len(before), _first_open_call(messages))
+        found = safe_cut(messages, index, complete=complete)
+        if found is not None:
+            return wished if found >= len(before) else positions[found]
+        reach *= 4
+
+
+def _first_open_call(messages: Sequence[dict[str, Json]]) -> int:
+    """The index of the first message whose calls still wait at the end of the history."""
+    answered: list[str | None] = []
+    first = len(messages)
+    for index in range(len(messages) - 1, -1, -1):
+        results, calls = results_of(messages[index]), calls_of(messages[index])
+        if not results and not calls:
+            break  # somebody went on without them: they will not be answered any more
+        answered += [result.id or result.name for result in results]
+        for call in calls:
+            if (call.id or call.name) in answered:
+                answered.remove(call.id or call.name)
+            else:
+                first = index
+    return first
+
+
+def set_summary(tx: Transaction, sid: int, id: str, text: str | None, now: int) -> Entry:
+    if text is not None and not isinstance(text, str):
+        raise InvalidError(f"a summary is a text, not {type(text).__name__}")
+    item = prepare({"text": text})
+    row = live(tx, sid, id)
+    draft = Draft(SUMMARY, item.body, REPLACED if item.replaced else 0)
+    return _mark(tx, row, draft, "summary", now)
+
+
+def summary(reader: Reader, row: SessionRow) -> str | None:
+    if row.head.summary == NOWHERE:
+        return None
+    entry = reader.get_entry(locate(path_of(reader, row.head), row.head.summary), row.head.summary)
+    assert entry is not None, f"the summary at {row.head.summary} of session {row.id!r} is missing"
+    text: str | None = decode_json(entry.body)["text"]
+    return text

@@ -1,0 +1,137 @@
+"""Moving the head: rewind, clear, replace, undo, redo. Nothing is ever removed by it.
+
+Every move is a record that is never changed. Undo and redo are moves too. Each move remembers which
+one to undo (or redo) after it: `link`. So both are one read, and survive a restart.
+
+    move n        undo stack: n above what it was          redo stack: empty
+    undo of n     goes to n.came_from; undo stack: n.link  redo stack: this move above what it was
+    redo of u     goes to u.came_from; undo stack: this    redo stack: u.link
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from clew.backends.contract import Reader, Transaction
+from clew.core.codec import decode_json
+from clew.core.dialects import snippet, text_of
+from clew.core.rows import EMPTY, NOWHERE, TURNS, Draft, SessionRow, Tip
+from clew.core.tree import chain, locate
+from clew.errors import NothingToUndoError
+from clew.model import Entry, Head
+from clew.work.append import PREVIEW_LENGTH, Batch, new_branch, said
+from clew.work.history import entry_of
+from clew.work.places import Point, head_of, live, path_of, resolve, tip_at
+
+MoveKind: TypeAlias = Literal["rewind", "clear", "replace", "compact", "truncate", "summary", "undo", "redo"]
+
+
+class Move(msgspec.Struct, frozen=True):
+    """One move of a head, as it is logged."""
+
+    kind: MoveKind
+    time: int
+    came_from: Head
+    went_to: Head
+    link: int
+
+
+_decode = msgspec.json.Decoder(Move).decode
+
+
+def _get_move(tx: Transaction, sid: int, number: int) -> Move:
+    value = tx.get_record(sid, "move", f"{number:012d}")
+    assert value is not None, f"move {number} of session {sid} is not in the log"
+    return _decode(value)
+
+
+def logged(
+    tx: Transaction, row: SessionRow, tip: Tip, kind: MoveKind, now: int, *, link: int, undo: int, redo: int
+) -> SessionRow:
+    """Write the record of a move; the row that goes with it. `undo` or `redo` -1: this move."""
+    number = row.moves + 1
+    move = Move(kind, now, head_of(tx, row.head), head_of(tx, tip), link)
+    tx.put_record(row.sid, "move", f"{number:012d}", msgspec.json.encode(move))
+    return msgspec.structs.replace(
+        row,
+        head=tip,
+        updated=max(row.updated, now),
+        moves=number,
+        undo=number if undo < 0 else undo,
+        redo=number if redo < 0 else redo,
+    )
+
+
+def step(tx: Transaction, row: SessionRow, tip: Tip, kind: MoveKind, now: int) -> SessionRow:
+    """Log a move that a user may undo."""
+    return logged(tx, row, tip, kind, now, link=row.undo, undo=-1, redo=0)
+
+
+def settle(tx: Transaction, row: SessionRow) -> Head:
+    """Store a row whose head moved to entries that exist already."""
+    tip = row.head
+    grows = bool(tip.branch) and tx.get_branch(tip.branch).owner == row.sid
+    grows = grows and tx.get_entry(tip.branch, tip.position + 1) is None
+    tx.set_session(msgspec.structs.replace(row, grows=grows, preview=preview_at(tx, tip)))
+    return head_of(tx, tip)
+
+
+def preview_at(reader: Reader, tip: Tip) -> str:
+    """The beginning of the last thing the user said on a path."""
+    if tip.asked == NOWHERE:
+        return ""
+    entry = reader.get_entry(locate(path_of(reader, tip), tip.asked), tip.asked)
+    return snippet(text_of(decode_json(entry.body)), PREVIEW_LENGTH) if entry else ""
+
+
+def rewind(tx: Transaction, sid: int, id: str, to: Point, now: int) -> Head:
+    row = live(tx, sid, id)
+    tip = tip_at(tx, *resolve(tx, row, to))
+    return settle(tx, step(tx, row, tip, "rewind", now))
+
+
+def clear(tx: Transaction, sid: int, id: str, now: int) -> Head:
+    row = live(tx, sid, id)
+    return settle(tx, step(tx, row, EMPTY, "clear", now))
+
+
+def replace(
+    tx: Transaction, sid: int, id: str, batch: Batch, user_turns: int | None, now: int
+) -> list[Entry]:
+    """Start a new history at the root; the old one stays where it is."""
+    row = live(tx, sid, id)
+    drafts: Sequence[Draft] = batch.drafts
+    if user_turns is not None:
+        body = msgspec.json.encode({"user_turns": user_turns})
+        drafts = [*drafts, Draft(TURNS, body, turns=user_turns)]
+    if not drafts:
+        settle(tx, step(tx, row, EMPTY, "replace", now))
+        return []
+    branch, uid = new_branch(tx, row, EMPTY)
+    rows, tip = chain(EMPTY, branch, drafts, now)
+    tx.add_entries(branch, rows)
+    moved = said(step(tx, row, tip, "replace", now), batch, now)
+    tx.set_session(msgspec.structs.replace(moved, grows=True, preview=batch.last_said or ""))
+    return [entry_of(uid, entry) for entry in rows[: len(batch.drafts)]]
+
+
+def undo(tx: Transaction, sid: int, id: str, now: int) -> Head:
+    """Take back the last operation that was not an append."""
+    row = live(tx, sid, id)
+    if not row.undo:
+        raise NothingToUndoError(row.id, "undo")
+    undone = _get_move(tx, sid, row.undo)
+    tip = tip_at(tx, *resolve(tx, row, undone.came_from))
+    return settle(tx, logged(tx, row, tip, "undo", now, link=row.redo, undo=undone.link, redo=-1))
+
+
+def redo(tx: Transaction, sid: int, id: str, now: int) -> Head:
+    row = live(tx, sid, id)
+    if not row.redo:
+        raise NothingToUndoError(row.id, "redo")
+    redone = _get_move(tx, sid, row.redo)
+    tip = tip_at(tx, *resolve(tx, row, redone.came_from))
+    return settle(tx, logged(tx, row, tip, "redo", now, link=row.undo, undo=-1, redo=redone.link))

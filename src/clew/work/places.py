@@ -1,0 +1,100 @@
+"""Finding sessions, and places in their trees."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+from clew.backends.contract import STORE_WIDE, Reader
+from clew.core.ids import parse_entry_id
+from clew.core.rows import EMPTY, NOWHERE, SessionRow, Tip
+from clew.core.tree import Segment, locate, path
+from clew.errors import CheckpointNotFoundError, CorruptError, EntryNotFoundError, SessionDeletedError
+from clew.model import Checkpoint, Entry, Head
+
+Point: TypeAlias = Checkpoint | Entry | Head | str | int
+"""A place on a path: a checkpoint or its name, an entry or its id, a head, or a position."""
+
+
+def find(reader: Reader, id: str) -> SessionRow | None:
+    """The session of this id, or else of this alias."""
+    row = reader.find_session(id)
+    if row is None:
+        sid = reader.get_record(STORE_WIDE, "alias", id)
+        row = reader.get_session(int(sid)) if sid else None
+        if row is not None and row.deleted is not None:
+            return None
+    return row
+
+
+def live(reader: Reader, sid: int, id: str) -> SessionRow:
+    """The session behind a handle, unless it was deleted."""
+    row = reader.get_session(sid)
+    if row is None or row.deleted is not None:
+        raise SessionDeletedError(id)
+    return row
+
+
+def head_of(reader: Reader, tip: Tip) -> Head:
+    return Head(reader.get_branch(tip.branch).uid if tip.branch else "", tip.position)
+
+
+def path_of(reader: Reader, tip: Tip) -> list[Segment]:
+    try:
+        return path(tip.branch, tip.position, reader.get_branch)
+    except KeyError as exc:
+        raise CorruptError(f"branch {exc.args[0]} is missing") from exc
+
+
+def tip_at(reader: Reader, branch: int, position: int) -> Tip:
+    """The place of an entry, with its counters."""
+    if not branch:
+        return EMPTY
+    row = reader.get_entry(branch, position)
+    if row is None:
+        raise CorruptError(f"entry {position} of branch {reader.get_branch(branch).uid} is missing")
+    return row.tip(branch)
+
+
+def tip_before(reader: Reader, segments: Sequence[Segment], position: int) -> Tip:
+    """The place just before a position of a path."""
+    return tip_at(reader, locate(segments, position - 1), position - 1)
+
+
+def resolve(reader: Reader, row: SessionRow, point: Point) -> tuple[int, int]:
+    """(branch, position) of a point in the tree of a session; (0, -1) is the empty beginning."""
+    from clew.work.checkpoints import find_checkpoint  # the two need each other
+
+    place: Head | None = None
+    match point:
+        case bool():
+            pass
+        case int():
+            branch = locate(path_of(reader, row.head), point) if point >= 0 else 0
+            if branch:
+                return branch, point
+        case Checkpoint() | Head():
+            place = point.head if isinstance(point, Checkpoint) else point
+        case Entry():
+            place = parse_entry_id(point.id)
+        case str():
+            checkpoint = find_checkpoint(reader, row, point)
+            place = checkpoint.head if checkpoint else parse_entry_id(point)
+    if place is not None:
+        if place.position == NOWHERE:
+            return 0, NOWHERE
+        found = reader.find_branch(place.branch)
+        if found is not None and found.tree == row.tree and reader.get_entry(found.branch, place.position):
+            return found.branch, place.position
+    raise CheckpointNotFoundError(row.id, point)
+
+
+def position_on_path(reader: Reader, row: SessionRow, point: Point) -> int:
+    """The position of a point that must lie on the session's path."""
+    try:
+        branch, position = resolve(reader, row, point)
+    except CheckpointNotFoundError as exc:
+        raise EntryNotFoundError(row.id, point) from exc
+    if branch and locate(path_of(reader, row.head), position) != branch:
+        raise EntryNotFoundError(row.id, point)
+    return position

@@ -1,0 +1,109 @@
+"""Removing for good what only one session reaches."""
+
+from __future__ import annotations
+
+import msgspec
+
+from clew.backends.contract import STORE_WIDE, Transaction
+from clew.core.rows import BranchRow, SessionQuery, SessionRow
+from clew.model import Head
+from clew.work.append import KeyUse
+from clew.work.checkpoints import HIDDEN, Record, inherit_checkpoints
+from clew.work.history import note_name
+from clew.work.moves import Move
+from clew.work.places import find
+
+
+def purge_id(tx: Transaction, id: str) -> bool:
+    """Purge the session of this id or alias, and what the trash holds under the same id."""
+    found = find(tx, id)
+    if found is not None:
+        purge(tx, found)
+        id = found.id
+    there_was_one = found is not None
+    while (row := tx.find_deleted(id)) is not None:
+        purge(tx, row)
+        there_was_one = True
+    return there_was_one
+
+
+def purge_everything(tx: Transaction) -> int:
+    """Purge every session, those in the trash too; how many."""
+    count = 0
+    for deleted in (False, True):
+        while found := tx.list_sessions(SessionQuery(limit=1000, deleted=deleted)):
+            for row, _ in found:
+                purge(tx, row)
+            count += len(found)
+    return count
+
+
+def purge(tx: Transaction, row: SessionRow) -> None:
+    """Remove a session, and the entries that no other session of its tree can come back to."""
+    others = [other for other in tx.tree_sessions(row.tree) if other.sid != row.sid]
+    for other in others:
+        origin = tx.get_details(other.sid).origin
+        if origin is not None and origin.sid == row.sid:
+            inherit_checkpoints(tx, row, other, origin)
+    branches = {branch.branch: branch for branch in tx.tree_branches(row.tree)}
+    needed = _needed(tx, others, branches)
+    for alias in tx.get_details(row.sid).aliases:
+        if tx.get_record(STORE_WIDE, "alias", alias) == str(row.sid).encode():
+            tx.drop_record(STORE_WIDE, "alias", alias)
+    tx.drop_session(row.sid)
+    for branch in branches.values():
+        last = needed.get(branch.branch, branch.fork)
+        _drop_notes(tx, row.tree, branch.uid, last)
+        tx.drop_entries(branch.branch, last)
+        if branch.branch not in needed:
+            tx.drop_branch(branch.branch)
+        elif branch.owner == row.sid:
+            tx.disown_branch(branch.branch)
+
+
+def _needed(tx: Transaction, others: list[SessionRow], branches: dict[int, BranchRow]) -> dict[int, int]:
+    """For each branch that the others need: the last position that they need of it."""
+    by_uid = {branch.uid: branch.branch for branch in branches.values()}
+    needed: dict[int, int] = {}
+
+    def need(branch: int, position: int) -> None:
+        while branch in branches and position >= 0 and needed.get(branch, -1) < position:
+            needed[branch] = position
+            branch, position = branches[branch].parent, branches[branch].fork
+
+    sids = {other.sid for other in others}
+    for branch in branches.values():
+        if branch.owner in sids:
+            need(branch.branch, tx.last_position(branch.branch))
+    for other in others:
+        need(other.head.branch, other.head.position)
+        for head in _points(tx, other.sid):
+            need(by_uid.get(head.branch, 0), head.position)
+    return needed
+
+
+def _points(tx: Transaction, sid: int) -> list[Head]:
+    """Every place that a session may come back to by undo, checkpoint or key."""
+    points: list[Head] = []
+    for _, value in tx.scan_records(sid, "move"):
+        move = msgspec.json.decode(value, type=Move)
+        points += [move.came_from, move.went_to]
+    for _, value in tx.scan_records(sid, "checkpoint"):
+        if value != HIDDEN:
+            record = msgspec.json.decode(value, type=Record)
+            points.append(Head(record.uid, record.position))
+    for _, value in tx.scan_records(sid, "key"):
+        use = msgspec.json.decode(value, type=KeyUse)
+        points.append(Head(use.uid, use.first + use.count - 1))
+    return points
+
+
+def _drop_notes(tx: Transaction, tree: int, uid: str, last: int) -> None:
+    """Remove the annotations of the entries of a branch behind a position."""
+    from clew.work.notes import unlabel
+
+    for name, value in tx.scan_records(STORE_WIDE, "annotation", note_name(uid, last + 1), f"{uid}/"):
+        label = msgspec.json.decode(value).get("label")
+        if label is not None:
+            unlabel(tx, tree, label, name)
+        tx.drop_record(STORE_WIDE, "annotation", name)

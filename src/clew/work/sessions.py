@@ -1,0 +1,205 @@
+"""Creating, changing, naming and deleting sessions."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from clew.backends.contract import STORE_WIDE, Reader, Transaction
+from clew.core.codec import encode_json
+from clew.core.ids import check_id
+from clew.core.rows import EMPTY, Details, SessionQuery, SessionRow
+from clew.errors import (
+    AliasExistsError,
+    InvalidError,
+    SessionExistsError,
+    SessionNotFoundError,
+)
+from clew.model import ForkPoint, Head, Json, SessionInfo, utc
+from clew.work.places import find, head_of, live
+
+MAX_TITLE: Final = 500
+
+
+class Changes(msgspec.Struct, frozen=True, kw_only=True):
+    """What `create` and `update` may set. UNSET: leave as it is."""
+
+    title: str | msgspec.UnsetType | None = msgspec.UNSET
+    workspace: str | msgspec.UnsetType | None = msgspec.UNSET
+    workspace_given: str | msgspec.UnsetType | None = msgspec.UNSET
+    tags: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
+    vendor: str | msgspec.UnsetType | None = msgspec.UNSET
+    endpoint: str | msgspec.UnsetType | None = msgspec.UNSET
+    model: str | msgspec.UnsetType | None = msgspec.UNSET
+    metadata: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+
+
+_IN_ROW: Final = ("title", "workspace")
+
+
+def changes_of(given: dict[str, Json]) -> Changes:
+    """Check what a caller wants to set; `given` has only what was passed."""
+    checked = dict(given)
+    for name in ("title", "vendor", "endpoint", "model", "workspace", "workspace_given"):
+        if checked.get(name) is not None:
+            _check_text(checked[name], name)
+    if "title" in checked and checked["title"] is not None and len(checked["title"]) > MAX_TITLE:
+        raise InvalidError(f"title has {len(checked['title'])} characters; at most {MAX_TITLE} are allowed")
+    if "tags" in checked:
+        if isinstance(checked["tags"], str):
+            raise InvalidError(f"tags must be a list of texts, not the text {checked['tags']!r}")
+        checked["tags"] = tuple(dict.fromkeys(check_id(tag, "tag") for tag in checked["tags"] or ()))
+    if "metadata" in checked:
+        metadata = {} if checked["metadata"] is None else checked["metadata"]
+        if not isinstance(metadata, dict):
+            raise InvalidError(f"metadata must be a JSON object, not {type(metadata).__name__}")
+        checked["metadata"] = msgspec.Raw(encode_json(metadata, what="metadata"))
+    return Changes(**checked)
+
+
+def _check_text(text: str, what: str) -> None:
+    if not isinstance(text, str):
+        raise InvalidError(f"{what} must be text, not {type(text).__name__}")
+    try:
+        text.encode()
+    except UnicodeEncodeError as exc:
+        raise InvalidError(f"{what} {text!r} is not valid Unicode (lone surrogate)") from exc
+
+
+def _given(changes: Changes) -> dict[str, Json]:
+    values = {name: getattr(changes, name) for name in changes.__struct_fields__}
+    return {name: value for name, value in values.items() if value is not msgspec.UNSET}
+
+
+def create(tx: Transaction, id: str, changes: Changes, now: int) -> SessionRow:
+    if find(tx, id) is not None:
+        raise SessionExistsError(id)
+    row = SessionRow(0, id, 0, now, now, None, EMPTY, False, None, False, "", None)
+    row, details = _changed(row, Details(), changes)
+    sid = tx.add_session(row, details)
+    return msgspec.structs.replace(row, sid=sid, tree=sid)
+
+
+def open_or_create(tx: Transaction, id: str, changes: Changes, now: int) -> SessionRow:
+    return find(tx, id) or create(tx, id, changes, now)
+
+
+def update(tx: Transaction, sid: int, id: str, changes: Changes) -> None:
+    row, details = live(tx, sid, id), tx.get_details(sid)
+    new_row, new_details = _changed(row, details, changes)
+    if new_row != row:
+        tx.set_session(new_row)
+    if new_details != details:
+        tx.set_details(sid, new_details)
+
+
+def _changed(row: SessionRow, details: Details, changes: Changes) -> tuple[SessionRow, Details]:
+    given = _given(changes)
+    in_row: dict[str, Json] = {name: given.pop(name) for name in _IN_ROW if name in given}
+    if "title" in in_row:
+        in_row["titled"] = in_row["title"] is not None
+    return msgspec.structs.replace(row, **in_row), msgspec.structs.replace(details, **given)
+
+
+def add_alias(tx: Transaction, sid: int, id: str, alias: str, *, move: bool) -> None:
+    row = live(tx, sid, id)
+    holder = find(tx, alias)
+    if holder is not None and holder.sid == sid:
+        return
+    if holder is not None:
+        if not move or holder.id == alias:
+            raise AliasExistsError(alias, holder.id)
+        _forget_alias(tx, holder.sid, alias)
+    tx.put_record(STORE_WIDE, "alias", alias, str(sid).encode())
+    details = tx.get_details(row.sid)
+    tx.set_details(sid, msgspec.structs.replace(details, aliases=(*details.aliases, alias)))
+
+
+def remove_alias(tx: Transaction, sid: int, id: str, alias: str) -> bool:
+    live(tx, sid, id)
+    if tx.get_record(STORE_WIDE, "alias", alias) != str(sid).encode():
+        return False
+    tx.drop_record(STORE_WIDE, "alias", alias)
+    _forget_alias(tx, sid, alias)
+    return True
+
+
+def _forget_alias(tx: Transaction, sid: int, alias: str) -> None:
+    details = tx.get_details(sid)
+    kept = tuple(name for name in details.aliases if name != alias)
+    tx.set_details(sid, msgspec.structs.replace(details, aliases=kept))
+
+
+def delete(tx: Transaction, id: str, now: int) -> bool:
+    """Put the session in the trash. Its forks are not touched, nor is any entry."""
+    row = find(tx, id)
+    if row is None:
+        return False
+    tx.set_session(msgspec.structs.replace(row, deleted=now))
+    return True
+
+
+def delete_all(tx: Transaction, now: int) -> int:
+    """Put every session in the trash; how many."""
+    count = 0
+    while found := tx.list_sessions(SessionQuery(limit=1000)):
+        for row, _ in found:
+            tx.set_session(msgspec.structs.replace(row, deleted=now))
+        count += len(found)
+    return count
+
+
+def restore(tx: Transaction, id: str) -> SessionRow:
+    row = tx.find_deleted(id)
+    if row is None:
+        raise SessionNotFoundError(id)
+    if find(tx, id) is not None:
+        raise SessionExistsError(id)
+    restored = msgspec.structs.replace(row, deleted=None)
+    tx.set_session(restored)
+    # An alias may lead elsewhere by now: it stays there.
+    details = tx.get_details(row.sid)
+    mine = str(row.sid).encode()
+    kept = tuple(name for name in details.aliases if tx.get_record(STORE_WIDE, "alias", name) == mine)
+    if kept != details.aliases:
+        tx.set_details(row.sid, msgspec.structs.replace(details, aliases=kept))
+    return restored
+
+
+def set_var(tx: Transaction, sid: int, id: str, name: str, value: bytes) -> None:
+    live(tx, sid, id)
+    tx.put_record(sid, "var", name, value)
+
+
+def delete_var(tx: Transaction, sid: int, id: str, name: str) -> bool:
+    live(tx, sid, id)
+    return tx.drop_record(sid, "var", name)
+
+
+def info_of(reader: Reader, row: SessionRow, details: Details) -> SessionInfo:
+    origin = details.origin
+    return SessionInfo(
+        id=row.id,
+        title=row.title,
+        title_is_auto=row.title is not None and not row.titled,
+        preview=row.preview,
+        workspace=row.workspace,
+        workspace_given=details.workspace_given,
+        tags=details.tags,
+        vendor=details.vendor,
+        endpoint=details.endpoint,
+        model=details.model,
+        metadata=msgspec.json.decode(details.metadata),
+        aliases=details.aliases,
+        created_at=utc(row.created),
+        updated_at=utc(row.updated),
+        deleted_at=None if row.deleted is None else utc(row.deleted),
+        messages=row.head.messages,
+        user_turns=row.head.turns,
+        entries=row.head.position + 1,
+        bytes=row.head.size,
+        head=head_of(reader, row.head),
+        hash=row.head.digest.hex(),
+        forked_from=ForkPoint(origin.session, Head(origin.uid, origin.position)) if origin else None,
+    )
