@@ -28,7 +28,7 @@ Deliver = Callable[[Sequence["Pending[Any]"]], None]
 class Pending(Generic[T]):
     """An operation on its way, and what became of it."""
 
-    __slots__ = ("chosen", "deliver", "deserted", "done", "error", "result", "tag", "wake", "work")
+    __slots__ = ("deliver", "deserted", "done", "error", "result", "settled", "tag", "wake", "work")
 
     def __init__(
         self, work: Callable[[Transaction], T], deliver: Deliver | None = None, tag: object = None
@@ -36,11 +36,13 @@ class Pending(Generic[T]):
         self.work = work
         self.result: T
         self.error: BaseException | None = None
+        self.settled = False
+        """It was committed, or it failed. Done but not settled: nobody knows."""
         self.done = False
+        """Nobody needs to wait any more."""
         self.deliver = deliver
         self.tag = tag
         self.wake: threading.Lock | None = None
-        self.chosen = False
         self.deserted = False
 
     def outcome(self) -> T:
@@ -60,7 +62,7 @@ class Committer:
         """Forget everybody: for a forked child, whose other threads are gone."""
         self._mutex = threading.Lock()
         self._queue: deque[Pending[Any]] = deque()
-        self._leading = False
+        self._leader: Pending[Any] | None = None
 
     def run(self, work: Callable[[Transaction], T]) -> T:
         """Commit one operation and return its result."""
@@ -71,59 +73,52 @@ class Committer:
     def run_all(self, group: Sequence[Pending[Any]]) -> None:
         """Commit several operations, in order; each then knows its outcome."""
         last = group[-1]
-        with self._mutex:
-            self._queue.extend(group)
-            if self._leading:
-                last.wake = threading.Lock()
-                last.wake.acquire()
-            else:
-                self._leading = True
-        if last.wake is not None:
-            self._wait(last)
-        if not last.done:
-            self._lead()
-
-    def _wait(self, last: Pending[Any]) -> None:
-        """Until `last` is done, or it is this thread's turn to lead."""
-        assert last.wake is not None
         try:
-            last.wake.acquire()
-        except BaseException:  # Ctrl-C: the operation stays queued; leadership must not be lost
+            with self._mutex:
+                self._queue.extend(group)
+                if self._leader is None:
+                    self._leader = last
+                else:
+                    last.wake = threading.Lock()
+                    last.wake.acquire()
+            if last.wake is not None:
+                last.wake.acquire()  # until it is done, or it is this thread's turn to lead
+            if not last.done:
+                self._lead(last)
+        except BaseException:
+            # Ctrl-C while waiting: the operation stays queued, but nobody must wait for this thread.
             with self._mutex:
                 last.deserted = True
-                must_lead = last.chosen and not last.done
-            if must_lead:
-                self._lead()
+            self._lead(last)
             raise
 
-    def _lead(self) -> None:
-        while True:
-            with self._mutex:
-                batch = list(self._queue)
-                self._queue.clear()
+    def _lead(self, leader: Pending[Any]) -> None:
+        """Commit what is queued, until nothing is left or somebody else leads."""
+        while self._leader is leader:
+            batch: list[Pending[Any]] = []
             try:
+                with self._mutex:
+                    batch = list(self._queue)
+                    self._queue.clear()
                 self._commit(batch)
             finally:
-                again = self._hand_over(batch)
-            if not again:
-                return
+                self._hand_over(leader, batch)
 
-    def _hand_over(self, batch: Sequence[Pending[Any]]) -> bool:
-        """Wake those whose operations are done, and the next leader. True: nobody else can lead."""
+    def _hand_over(self, leader: Pending[Any], batch: Sequence[Pending[Any]]) -> None:
+        """Wake those whose operations are done, and the next leader."""
         with self._mutex:
             for pending in batch:
+                if not pending.settled:
+                    pending.error = OutcomeUnknownError("interrupted while committing")
                 pending.done = True
             following = next((p for p in self._queue if p.wake is not None and not p.deserted), None)
-            if following is not None:
-                following.chosen = True
-            self._leading = following is not None or bool(self._queue)
-            again = self._leading and following is None
+            if following is not None or not self._queue:
+                self._leader = following
         for pending in batch:
-            if pending.wake is not None and not pending.chosen:
+            if pending is not leader and pending.wake is not None:
                 pending.wake.release()
         if following is not None and following.wake is not None:
             following.wake.release()
-        return again
 
     def _commit(self, batch: Sequence[Pending[Any]]) -> None:
         began = False
@@ -132,15 +127,14 @@ class Committer:
                 began = True
                 for pending in batch:
                     _perform(pending, transaction)
+            for pending in batch:
+                pending.settled = True
         except Exception as exc:  # noqa: BLE001 (whatever it is, those who wait must hear of it)
             if began and len(batch) > 1:
                 for pending in batch:
                     self._commit([pending])
             else:
                 _fail(batch, exc)
-        except BaseException as exc:
-            _fail(batch, OutcomeUnknownError(f"interrupted by {type(exc).__name__} while committing"))
-            raise
 
 
 def _perform(pending: Pending[Any], transaction: Transaction) -> None:
@@ -157,6 +151,7 @@ def _perform(pending: Pending[Any], transaction: Transaction) -> None:
 def _fail(batch: Sequence[Pending[Any]], error: BaseException) -> None:
     for pending in batch:
         pending.error = error
+        pending.settled = True
 
 
 class Courier:

@@ -33,6 +33,8 @@ class Engine:
         self.courier = Courier(self.committer, backend.location)
         self._closing = threading.Lock()
         self._failures: list[BaseException] = []
+        self.generation = 0
+        """Grows in every forked child: threads of the parent are not there any more."""
         _engines.add(self)
 
     def run(self, work: Callable[[Transaction], T]) -> T:
@@ -68,6 +70,7 @@ class Engine:
 
     def after_fork(self) -> None:
         """In the child: what the parent has under way is the parent's."""
+        self.generation += 1
         self._closing = threading.Lock()
         self._failures = []
         self.committer.reset()

@@ -181,15 +181,18 @@ class Store:
         """
         check_id(id)
         if purge:
-            return self._purge(id)
+            was_there = self._engine.run(lambda tx: removal.purge_id(tx, id))
+            self._scrub()
+            return was_there
         now = self._engine.now()
         return self._engine.run(lambda tx: sessions.delete(tx, id, now))
 
-    def _purge(self, id: str) -> bool:
-        was_there = self._engine.run(lambda tx: removal.purge_id(tx, id))
-        if was_there:
+    def _scrub(self) -> None:
+        with self._engine.read() as reader:
+            needed = removal.needs_scrub(reader)
+        if needed:
             self._engine.backend.scrub()
-        return was_there
+            self._engine.run(removal.scrubbed)
 
     def restore_deleted(self, id: str) -> Session:
         """Bring a session back from the trash, the one deleted last if there are several."""
@@ -204,7 +207,7 @@ class Store:
         count = self._engine.run(lambda tx: sessions.delete_all(tx, now))
         if purge:
             count = self._engine.run(removal.purge_everything)
-            self._engine.backend.scrub()
+            self._scrub()
         return count
 
     def stats(self) -> Stats:

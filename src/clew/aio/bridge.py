@@ -30,16 +30,24 @@ class Bridge:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
+        self._start()
+
+    def _start(self) -> None:
+        self._generation = self._engine.generation
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="clew-io")
         self._mailboxes: WeakKeyDictionary[asyncio.AbstractEventLoop, _Mailbox] = WeakKeyDictionary()
 
     async def call(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run something that blocks in a thread of the pool."""
+        if self._generation != self._engine.generation:
+            self._start()
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._pool, partial(function, *args, **kwargs))
 
     def commit(self, work: Callable[[Transaction], T]) -> asyncio.Future[T]:
         """Commit an operation together with those of other tasks."""
+        if self._generation != self._engine.generation:
+            self._start()
         loop = asyncio.get_running_loop()
         mailbox = self._mailboxes.get(loop)
         if mailbox is None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Generator, Mapping, Sequence
+from functools import partial
 from types import TracebackType
 from typing import Any
 
@@ -34,9 +36,14 @@ class Opening:
         self._store: AsyncStore | None = None
 
     async def _open(self) -> AsyncStore:
-        # In this thread, not in another: it takes milliseconds, and a store opened by a cancelled
-        # task would stay open with nobody to close it.
-        self._store = AsyncStore.over(open_sync(self._url, **self._options))
+        opening = asyncio.get_running_loop().run_in_executor(
+            None, partial(open_sync, self._url, **self._options)
+        )
+        try:
+            self._store = AsyncStore.over(await asyncio.shield(opening))
+        except asyncio.CancelledError:
+            opening.add_done_callback(_close_unwanted)
+            raise
         return self._store
 
     def __await__(self) -> Generator[Any, Any, AsyncStore]:
@@ -50,6 +57,12 @@ class Opening:
     ) -> None:
         if self._store is not None:
             await self._store.close()
+
+
+def _close_unwanted(opening: asyncio.Future[Store]) -> None:
+    """The task that wanted the store was cancelled while it was opened."""
+    if not opening.cancelled() and opening.exception() is None:
+        opening.result().close()
 
 
 class AsyncStore:

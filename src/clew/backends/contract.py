@@ -29,8 +29,11 @@ import msgspec
 
 from clew.core.rows import BranchRow, Details, EntryRow, SessionQuery, SessionRow, Tip, Totals
 from clew.errors import CorruptEntryError
+from clew.model import Json
 
-RecordKind: TypeAlias = Literal["alias", "annotation", "checkpoint", "key", "label", "move", "var"]
+RecordKind: TypeAlias = Literal[
+    "alias", "annotation", "checkpoint", "key", "label", "move", "unscrubbed", "var"
+]
 STORE_WIDE = 0
 """The `sid` of records that belong to no session."""
 
@@ -94,8 +97,9 @@ class Reader(Protocol):
 
     def read_messages(
         self, branch: int, first: int, last: int, *, reverse: bool = False, limit: int | None = None
-    ) -> list[tuple[int, bytes]]:
-        """Positions and bodies of the messages at positions first..last; the fast way to a history."""
+    ) -> list[tuple[int, dict[str, Json]]]:
+        """Positions and decoded bodies of the messages at positions first..last: the fast way to a
+        history. Each body is decoded as it is read, while it is in the processor's cache."""
 
     def get_record(self, sid: int, kind: RecordKind, name: str) -> bytes | None: ...
 
@@ -120,9 +124,8 @@ class Transaction(Reader, Protocol):
     def set_session(self, row: SessionRow) -> None:
         """Replace the row of an existing session."""
 
-    def set_head(self, row: SessionRow, head: Tip) -> None:
-        """What every append does: replace head, grows (True), updated, title and preview of an
-        existing session by `head` and the values in `row`."""
+    def set_head(self, sid: int, head: Tip, updated: int, title: str | None, preview: str) -> None:
+        """What every append does to the row of a session; `grows` becomes True."""
 
     def set_details(self, sid: int, details: Details) -> None: ...
 

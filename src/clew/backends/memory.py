@@ -11,9 +11,11 @@ from typing import TypeAlias, TypeVar
 import msgspec
 
 from clew.backends.contract import Capabilities, OnDamage, RecordKind
+from clew.core.codec import decode_json
 from clew.core.listing import TAG, facets_of
 from clew.core.rows import MESSAGE, BranchRow, Details, EntryRow, SessionQuery, SessionRow, Tip, Totals
 from clew.errors import CorruptEntryError, StoreClosedError
+from clew.model import Json
 
 Undo: TypeAlias = Callable[[], object]
 K = TypeVar("K")
@@ -148,12 +150,10 @@ class MemoryReader:
 
     def read_messages(
         self, branch: int, first: int, last: int, *, reverse: bool = False, limit: int | None = None
-    ) -> list[tuple[int, bytes]]:
+    ) -> list[tuple[int, dict[str, Json]]]:
         rows = self._between(branch, first, last)
-        found = (
-            (row.position, row.body) for row in (reversed(rows) if reverse else rows) if row.kind == MESSAGE
-        )
-        return list(itertools.islice(found, limit))
+        messages = (row for row in (reversed(rows) if reverse else rows) if row.kind == MESSAGE)
+        return [(row.position, decode_json(row.body)) for row in itertools.islice(messages, limit)]
 
     def get_record(self, sid: int, kind: RecordKind, name: str) -> bytes | None:
         return self._of.records.get((sid, kind, name))
@@ -223,12 +223,11 @@ class MemoryTransaction(MemoryReader):
         elif self._of.ids.get(row.id) == row.sid:
             self._drop(self._of.ids, row.id)
 
-    def set_head(self, row: SessionRow, head: Tip) -> None:
-        kept = self._of.sessions[row.sid]
-        changed = msgspec.structs.replace(
-            kept, head=head, grows=True, updated=row.updated, title=row.title, preview=row.preview
+    def set_head(self, sid: int, head: Tip, updated: int, title: str | None, preview: str) -> None:
+        row = msgspec.structs.replace(
+            self._of.sessions[sid], head=head, grows=True, updated=updated, title=title, preview=preview
         )
-        self._set(self._of.sessions, row.sid, changed)
+        self._set(self._of.sessions, sid, row)
 
     def set_details(self, sid: int, details: Details) -> None:
         self._set(self._of.details, sid, details)

@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from math import isfinite
 from types import NoneType
 from typing import Any, Final, TypeAlias
@@ -103,9 +103,8 @@ def encode_json(value: Json, *, what: str = "value", strict: bool = True) -> byt
     return _seal(_Copier(what, strict).copy(value), what)
 
 
-def decode_json(body: bytes) -> Json:
-    """Decode what `prepare` or `encode_json` made: a new value at every call."""
-    return _decode(body)
+decode_json: Final[Callable[[bytes], Json]] = _decode
+"""Decodes what `prepare` or `encode_json` made: a new value at every call."""
 
 
 def _is_plain(root: Any, levels: int = MAX_DEPTH) -> bool:
@@ -230,8 +229,6 @@ def _reread(given: str | bytes, strict: bool, root: str, cause: Exception | None
     """Read text that is not simply good: mend its surrogates, or say what is wrong with it, and where."""
     copier = _Copier(root, strict)
     value = copier.copy(_parse_leniently(_text_of(given, root), root))
-    if type(value) is not dict:
-        raise InvalidEntryError(_NO_OBJECT, root)
     if copier.mended:
         return Prepared(_seal(value, root), value, copier.replaced)
     if isinstance(given, bytes) and cause is None:
@@ -243,7 +240,7 @@ def _reread(given: str | bytes, strict: bool, root: str, cause: Exception | None
 
 def _text_of(text: str | bytes, root: str) -> str:
     if isinstance(text, bytes):
-        if b"\0" in text[:4] or text.startswith((b"\xff\xfe", b"\xfe\xff")):
+        if b"\0" in text[:2] or text.startswith((b"\xff\xfe", b"\xfe\xff")):
             raise InvalidEntryError("the text is UTF-16 or UTF-32; encode it as UTF-8", root)
         try:
             text = text.decode()
@@ -255,11 +252,11 @@ def _text_of(text: str | bytes, root: str) -> str:
 
 
 def _parse_leniently(text: str, root: str) -> object:
+    if not text.lstrip(" \t\r\n").startswith("{"):
+        raise InvalidEntryError(_NO_OBJECT, root)
     try:
         return _LENIENT.decode(_cut_at_depth(text))
     except json.JSONDecodeError as error:
-        if not text.lstrip(" \t\r\n").startswith("{"):
-            raise InvalidEntryError(_NO_OBJECT, root) from error
         raise InvalidEntryError(f"not valid JSON: {error}", root) from error
 
 

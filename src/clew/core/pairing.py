@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Final
 
-from clew.core.dialects import CHAT, Call, Dialect, Placement, Role, Slot, dialect_of, is_user_turn, role_of
+from clew.core.dialects import Call, Dialect, Placement, Role, Slot, dialect_of, is_user_turn, role_of
 from clew.model import Json
 
 # A call's place in the index: its dialect and kind, what it is looked up by, and that id or name.
@@ -37,7 +37,7 @@ class Pairing:
         """For each message its calls and results, in order."""
         self.roles: list[Role] = []
         self.turns: list[int] = []
-        """For each message the number of its turn: the assistant's messages in a row, of one dialect, are one turn."""
+        """For each message the number of its turn: what the assistant says in a row is one turn."""
         self.turn_ends: list[int] = []
         """For each turn the index of its last message."""
 
@@ -78,7 +78,7 @@ def _read(index: int, message: dict[str, Json]) -> tuple[Role, Dialect | None, S
         return role_of(message), None, ()
     dialect = dialect_of(message)
     found = [Found(index, dialect, slot) for slot in dialect.slots(message)]
-    is_plain = dialect is CHAT and not found
+    is_plain = dialect.is_plain_without_calls and not found
     return dialect.role(message), None if is_plain else dialect, found
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Final, TypeAlias
 
 import msgspec
 from uuid_utils import uuid7
 
 from clew.backends.contract import Transaction
-from clew.core.codec import Prepared, prepare
+from clew.core.codec import prepare
 from clew.core.dialects import is_user_turn, snippet, text_of
 from clew.core.hashing import batch_digest
 from clew.core.rows import MESSAGE, REPLACED, Draft, EntryRow, SessionRow, Tip
@@ -26,13 +26,14 @@ Sayable: TypeAlias = Message | str | bytes | bytearray | memoryview
 """A message: a JSON object, or its JSON text."""
 
 
-class Batch(msgspec.Struct, frozen=True):
+class Batch(msgspec.Struct, frozen=True, gc=False):
     """Messages that passed the door, to be appended together."""
 
     drafts: list[Draft]
-    first_said: str | None
-    """The first words of the user in it, for a title."""
-    last_said: str | None
+    first_said: str
+    """The first words of the user in it, for a title; empty if there are none."""
+    last_said: str
+    """The last ones, cut to a preview."""
 
 
 class KeyUse(msgspec.Struct, frozen=True, array_like=True):
@@ -50,22 +51,17 @@ _decode_use = msgspec.json.Decoder(KeyUse).decode
 def batch_of(messages: Sequence[Sayable], *, strict: bool = False) -> Batch:
     """Check the messages. Done before any lock is taken: what is refused costs nobody anything."""
     single = len(messages) == 1
-    prepared = [
-        prepare(message, strict=strict, index=None if single else index)
-        for index, message in enumerate(messages)
-    ]
-    turns = [is_user_turn(item.value) for item in prepared]
-    said = [item for item, is_turn in zip(prepared, turns, strict=True) if is_turn]
-    drafts = [
-        Draft(MESSAGE, item.body, REPLACED if item.replaced else 0, is_turn)
-        for item, is_turn in zip(prepared, turns, strict=True)
-    ]
-    return Batch(drafts, _words(said, TITLE_LENGTH), _words(reversed(said), PREVIEW_LENGTH))
-
-
-def _words(said: Iterable[Prepared], limit: int) -> str | None:
-    """The first readable words of the first message that has any."""
-    return next((words for item in said if (words := snippet(text_of(item.value), limit))), None)
+    drafts: list[Draft] = []
+    first = last = ""
+    for index, message in enumerate(messages):
+        item = prepare(message, strict=strict, index=None if single else index)
+        is_turn = is_user_turn(item.value)
+        if is_turn:
+            text = text_of(item.value)
+            first = first or text
+            last = text or last
+        drafts.append(Draft(MESSAGE, item.body, REPLACED if item.replaced else 0, is_turn))
+    return Batch(drafts, first, snippet(last, PREVIEW_LENGTH))
 
 
 def new_branch(tx: Transaction, row: SessionRow, after: Tip) -> tuple[int, str]:
@@ -101,21 +97,16 @@ def append(
     if expect is not None and expect != (actual := head_of(tx, row.head)):
         raise HeadMovedError(expect, actual)
     uid, rows, tip = place(tx, row, batch.drafts, now)
-    tx.set_head(said(row, batch, now), tip)
+    tx.set_head(sid, tip, max(row.updated, now), title_after(row, batch), batch.last_said or row.preview)
     if key is not None:
         use = KeyUse(uid, rows[0].position, len(rows), digest)
         tx.put_record(sid, "key", key, msgspec.json.encode(use))
     return [entry_of(uid, entry) for entry in rows]
 
 
-def said(row: SessionRow, batch: Batch, now: int) -> SessionRow:
-    """The session after a batch: its activity, its title if it had none, its preview."""
-    return msgspec.structs.replace(
-        row,
-        updated=max(row.updated, now),
-        title=row.title if row.title is not None else batch.first_said,
-        preview=batch.last_said or row.preview,
-    )
+def title_after(row: SessionRow, batch: Batch) -> str | None:
+    """The title of a session after a batch: the first words of its user, unless it has one."""
+    return row.title if row.title is not None else snippet(batch.first_said, TITLE_LENGTH) or None
 
 
 def _known(tx: Transaction, row: SessionRow, key: str, digest: str) -> list[Entry] | None:

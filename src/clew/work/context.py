@@ -42,8 +42,8 @@ def build(
         pinned_on_path=not cut.messages,
     )
     positions: list[int] = []
-    for position, body in _backwards(reader, segments, start, row.head.position):
-        if not builder.offer(decode_json(body)):
+    for position, message in _backwards(reader, segments, start, row.head.position):
+        if not builder.offer(message):
             break
         positions.append(position)
     if builder.needs_lead:
@@ -57,8 +57,7 @@ def _leading_system(
 ) -> tuple[list[dict[str, Json]], int]:
     """The system messages that a view begins with, and the position after them."""
     pinned = []
-    for position, body in read_messages(reader, segments, first, last, limit=SYSTEM_MESSAGES):
-        message = decode_json(body)
+    for position, message in read_messages(reader, segments, first, last, limit=SYSTEM_MESSAGES):
         if role_of(message) != "system":
             break
         pinned.append(message)
@@ -68,7 +67,7 @@ def _leading_system(
 
 def _backwards(
     reader: Reader, segments: Sequence[Segment], first: int, last: int
-) -> Iterator[tuple[int, bytes]]:
+) -> Iterator[tuple[int, dict[str, Json]]]:
     """The messages between two positions, newest first, read as they are asked for."""
     size = FIRST_READ
     while first <= last:

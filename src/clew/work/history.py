@@ -9,7 +9,6 @@ from typing import Final
 import msgspec
 
 from clew.backends.contract import STORE_WIDE, OnDamage, Reader
-from clew.core.codec import decode_json
 from clew.core.ids import entry_id
 from clew.core.rows import KIND_NAMES, REPLACED, EntryRow, SessionRow
 from clew.core.tree import Segment, clip, locate
@@ -80,9 +79,9 @@ def read_messages(
     *,
     reverse: bool = False,
     limit: int | None = None,
-) -> list[tuple[int, bytes]]:
-    """Positions and bodies of the messages of a path between two positions."""
-    found: list[tuple[int, bytes]] = []
+) -> list[tuple[int, dict[str, Json]]]:
+    """Positions and messages of a path between two positions."""
+    found: list[tuple[int, dict[str, Json]]] = []
     parts = clip(segments, first, last)
     for part in reversed(parts) if reverse else parts:
         left = None if limit is None else limit - len(found)
@@ -123,7 +122,7 @@ def messages(
         _check_complete(reader, row, segments, low, high, len(found))
     if backwards != newest_first:
         found.reverse()
-    return [decode_json(body) for _, body in found]
+    return [message for _, message in found]
 
 
 def _check_complete(

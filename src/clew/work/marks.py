@@ -102,7 +102,7 @@ def _as_messages(
             "a compaction needs a text that is not empty: the history would be lost to the model"
         )
     newest = read_messages(tx, segments, 0, row.head.position, reverse=True, limit=1)
-    if newest and "parts" in decode_json(newest[0][1]):
+    if newest and "parts" in newest[0][1]:
         return [{"role": "user", "parts": [{"text": given}]}]
     return [{"role": "user", "content": given}]
 
@@ -116,7 +116,7 @@ def _safe_start(tx: Transaction, segments: Sequence[Segment], wished: int, lowes
         before = read_messages(tx, segments, lowest, wished - 1, reverse=True, limit=reach)[::-1]
         complete = len(before) < reach
         positions = [position for position, _ in before] + [position for position, _ in after]
-        messages = [decode_json(body) for _, body in before] + [decode_json(body) for _, body in after]
+        messages = [message for _, message in before] + [message for _, message in after]
         index = min(len(before), _first_open_call(messages))
         found = safe_cut(messages, index, complete=complete)
         if found is not None:

@@ -22,7 +22,7 @@ from clew.core.rows import EMPTY, NOWHERE, TURNS, Draft, SessionRow, Tip
 from clew.core.tree import chain, locate
 from clew.errors import NothingToUndoError
 from clew.model import Entry, Head
-from clew.work.append import PREVIEW_LENGTH, Batch, new_branch, said
+from clew.work.append import PREVIEW_LENGTH, Batch, new_branch, title_after
 from clew.work.history import entry_of
 from clew.work.places import Point, head_of, live, path_of, resolve, tip_at
 
@@ -113,8 +113,9 @@ def replace(
     branch, uid = new_branch(tx, row, EMPTY)
     rows, tip = chain(EMPTY, branch, drafts, now)
     tx.add_entries(branch, rows)
-    moved = said(step(tx, row, tip, "replace", now), batch, now)
-    tx.set_session(msgspec.structs.replace(moved, grows=True, preview=batch.last_said or ""))
+    moved = step(tx, row, tip, "replace", now)
+    title = title_after(row, batch)
+    tx.set_session(msgspec.structs.replace(moved, grows=True, title=title, preview=batch.last_said))
     return [entry_of(uid, entry) for entry in rows[: len(batch.drafts)]]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from clew.backends.contract import STORE_WIDE, Transaction
+from clew.backends.contract import STORE_WIDE, Reader, Transaction
 from clew.core.rows import BranchRow, SessionQuery, SessionRow
 from clew.model import Head
 from clew.work.append import KeyUse
@@ -25,6 +25,15 @@ def purge_id(tx: Transaction, id: str) -> bool:
         purge(tx, row)
         there_was_one = True
     return there_was_one
+
+
+def needs_scrub(reader: Reader) -> bool:
+    """Whether traces of something purged may be left, by this purge or by one that was killed."""
+    return reader.get_record(STORE_WIDE, "unscrubbed", "") is not None
+
+
+def scrubbed(tx: Transaction) -> None:
+    tx.drop_record(STORE_WIDE, "unscrubbed", "")
 
 
 def purge_everything(tx: Transaction) -> int:
@@ -50,6 +59,7 @@ def purge(tx: Transaction, row: SessionRow) -> None:
     for alias in tx.get_details(row.sid).aliases:
         if tx.get_record(STORE_WIDE, "alias", alias) == str(row.sid).encode():
             tx.drop_record(STORE_WIDE, "alias", alias)
+    tx.put_record(STORE_WIDE, "unscrubbed", "", b"1")
     tx.drop_session(row.sid)
     for branch in branches.values():
         last = needed.get(branch.branch, branch.fork)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import shutil
 import threading
@@ -45,32 +46,42 @@ class SqliteBackend:
             raise InvalidUrlError(f"durability is 'full' or 'process', not {durability!r}")
         self.path = Path(os.path.abspath(path))
         self.capabilities = Capabilities(durability=durability, shared=True)
+        self._level = durability
         self._timeout = timeout
         self._read_only = read_only
-        self._start()
+        self._forget()
+        with self._lock:
+            self._open()
 
-    def _start(self) -> None:
+    def _forget(self) -> None:
+        """Be as before opening."""
         self._lock = threading.Lock()
+        self._opened = False
         self._closed = False
         self._branches: dict[int, BranchRow] = {}
         self._writer: apsw.Connection | None = None
         self._readers: list[apsw.Connection] = []
         self._reads_from = self.path
-        with translating(self.location):
-            self._open()
 
     def _open(self) -> None:
-        if not self._read_only:
-            try:
-                create_private(self.path)
-                self._writer = open_writer(self.path, self.capabilities.durability, self._timeout)  # type: ignore[arg-type]
-                return
-            except (apsw.ReadOnlyError, apsw.CantOpenError, PermissionError, OSError) as exc:
-                if not self.path.is_file() or not _cannot_write(exc):
-                    raise
-                self._read_only = True
-        connection, self._reads_from = open_read_only(self.path, self._timeout)
-        self._readers.append(connection)
+        with translating(self.location):
+            if not self._read_only:
+                self._open_for_writing()
+            if self._read_only:
+                connection, self._reads_from = open_read_only(self.path, self._timeout)
+                self._readers.append(connection)
+        self._opened = True
+
+    def _open_for_writing(self) -> None:
+        """Fall back to reading if the file is there and nothing can be written."""
+        try:
+            create_private(self.path)
+            self._writer = open_writer(self.path, self._level, self._timeout)
+        except (apsw.ReadOnlyError, apsw.CantOpenError, OSError) as exc:
+            unwritable = isinstance(exc, apsw.Error) or exc.errno in (errno.EPERM, errno.EACCES, errno.EROFS)
+            if not (unwritable and self.path.is_file()):
+                raise
+            self._read_only = True
 
     @property
     def location(self) -> str:
@@ -100,6 +111,8 @@ class SqliteBackend:
     def _need_writer(self) -> apsw.Connection:
         if self._closed:
             raise StoreClosedError(self.location)
+        if not self._opened:
+            self._open()
         if self._writer is None:
             raise ReadOnlyError(f"the store {self.location} is open for reading only")
         return self._writer
@@ -123,13 +136,14 @@ class SqliteBackend:
         """Never close what the parent holds: closing would drop its locks and fold its log.
 
         The connections are kept alive for the life of this process, out of the garbage
-        collector's reach, and new ones are opened.
+        collector's reach, and new ones are opened when they are needed.
         """
         for connection in (self._writer, *self._readers):
             if connection is not None:
                 ctypes.pythonapi.Py_IncRef(ctypes.py_object(connection))
-        if not self._closed:
-            self._start()
+        was_closed = self._closed
+        self._forget()
+        self._closed = was_closed
 
     def close(self) -> None:
         with self._lock:
@@ -147,12 +161,6 @@ def _empty_log(connection: apsw.Connection) -> None:
     busy, _, _ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").get
     if busy:
         raise apsw.BusyError("a reader still uses the log")
-
-
-def _cannot_write(exc: BaseException) -> bool:
-    if isinstance(exc, apsw.Error):
-        return isinstance(exc, apsw.ReadOnlyError | apsw.CantOpenError)
-    return isinstance(exc, OSError) and exc.errno in (1, 13, 30)  # EPERM, EACCES, EROFS
 
 
 class _Write:

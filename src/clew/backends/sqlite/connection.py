@@ -22,6 +22,7 @@ T = TypeVar("T")
 APPLICATION_ID: Final = 0x436C6577  # "Clew"
 PAGE_SIZE: Final = 4096
 CHECKPOINT_PAGES: Final = 1000
+CACHE_KIB: Final = 8192
 MIGRATIONS: Final = ("0001_sessions_branches_entries.sql",)
 SYNCHRONOUS: Final = {"full": 2, "process": 1}
 
@@ -83,6 +84,7 @@ def _settle(connection: apsw.Connection) -> None:
     connection.execute("PRAGMA cell_size_check = ON")
     connection.execute("PRAGMA temp_store = MEMORY")
     connection.execute("PRAGMA secure_delete = ON")
+    connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
 
 
 def open_writer(path: Path, level: Level, timeout: float) -> apsw.Connection:

@@ -66,3 +66,7 @@ class translating:
     ) -> None:
         if isinstance(exc, apsw.Error):
             raise translate(exc, self.location) from exc
+        if isinstance(exc, OSError):
+            full = exc.errno in (errno.ENOSPC, errno.EDQUOT)
+            kind_of = DiskFullError if full else BackendUnavailableError
+            raise kind_of(f"can not open {self.location}: {exc}") from exc

@@ -29,6 +29,7 @@ from clew.backends.sqlite.statements import (
     GET_SESSION,
     LAST_KEY,
     MESSAGES,
+    MESSAGES_BACKWARDS,
     SCAN_RANGE,
     SCAN_RECORDS,
     TOTALS,
@@ -36,8 +37,11 @@ from clew.backends.sqlite.statements import (
     TREE_SESSIONS,
     listing,
 )
+from clew.core.codec import decode_json
+from clew.core.frame import checksum
 from clew.core.rows import MESSAGE, NOWHERE, BranchRow, Details, EntryRow, SessionQuery, SessionRow, Totals
 from clew.errors import CorruptEntryError
+from clew.model import Json
 
 BRANCHES_KEPT: Final = 10_000
 
@@ -154,20 +158,26 @@ class SqliteReader:
 
     def read_messages(
         self, branch: int, first: int, last: int, *, reverse: bool = False, limit: int | None = None
-    ) -> list[tuple[int, bytes]]:
-        sql = MESSAGES + (" DESC" if reverse else "")
-        bindings: tuple[int, ...] = (key(branch, first), key(branch, last))
-        if limit is not None:
-            sql, bindings = f"{sql} LIMIT ?", (*bindings, limit)
+    ) -> list[tuple[int, dict[str, Json]]]:
+        uid = self.get_branch(branch).uid
+        found: list[tuple[int, dict[str, Json]]] = []
+        rows = self._execute(
+            MESSAGES_BACKWARDS if reverse else MESSAGES,
+            (key(branch, first), key(branch, last), -1 if limit is None else limit),
+        )
         try:
-            uid = self.get_branch(branch).uid
-            return [
-                (position := row[0] & POSITION_MASK, body_from(uid, position, MESSAGE, *row[1:]))
-                for row in self._execute(sql, bindings)
-            ]
+            for at, time, flags, codec, crc, blob in rows:
+                position = at & POSITION_MASK
+                body = blob
+                if codec or checksum(blob, position, time, MESSAGE, codec, flags) != crc:
+                    body = body_from(uid, position, MESSAGE, time, flags, codec, crc, blob)
+                found.append((position, decode_json(body)))
         except apsw.CorruptError:
             self._salvage(branch, first, last, None)  # names the first damaged entry
             raise
+        finally:
+            rows.close()
+        return found
 
     def get_record(self, sid: int, kind: RecordKind, name: str) -> bytes | None:
         row = self._one(GET_RECORD, sid, kind, name)

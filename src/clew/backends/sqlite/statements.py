@@ -30,10 +30,12 @@ TREE_BRANCHES: Final = f"{BRANCH} WHERE tree = ? ORDER BY branch"
 GET_ENTRY: Final = f"SELECT {ENTRY} FROM entries WHERE key = ?"
 LAST_KEY: Final = "SELECT max(key) FROM entries WHERE key BETWEEN ? AND ?"
 ENTRIES: Final = f"SELECT {ENTRY} FROM entries WHERE key BETWEEN ? AND ? ORDER BY key"
-MESSAGES: Final = (
+_MESSAGES: Final = (
     "SELECT key, time, flags, codec, crc, body FROM entries"
     f" WHERE key BETWEEN ? AND ? AND kind = {MESSAGE} ORDER BY key"
 )
+MESSAGES: Final = f"{_MESSAGES} LIMIT ?"
+MESSAGES_BACKWARDS: Final = f"{_MESSAGES} DESC LIMIT ?"
 
 GET_RECORD: Final = "SELECT value FROM records WHERE sid = ? AND kind = ? AND name = ?"
 SCAN_RECORDS: Final = "SELECT name, value FROM records WHERE sid = ? AND kind = ? AND name >= ? ORDER BY name"

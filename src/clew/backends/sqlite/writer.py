@@ -46,11 +46,11 @@ class SqliteTransaction(SqliteReader):
         self.writes += 1
         self._execute(SET_SESSION, (*session_values(row), row.sid))
 
-    def set_head(self, row: SessionRow, head: Tip) -> None:
+    def set_head(self, sid: int, head: Tip, updated: int, title: str | None, preview: str) -> None:
         self.writes += 1
         values = (
             head.branch, head.position, head.digest, head.messages, head.turns, head.size,
-            head.cut, head.summary, head.asked, row.updated, row.title, row.preview, row.sid,
+            head.cut, head.summary, head.asked, updated, title, preview, sid,
         )  # fmt: skip
         self._execute(SET_HEAD, values)
 

@@ -1,13 +1,11 @@
 """The message shapes of the model providers and of the agents that we know."""
 
-from clew.core.dialects.chat import CHAT
 from clew.core.dialects.contract import INTERRUPTED, Call, Dialect, Edit, Placement, Role, Slot
 from clew.core.dialects.reading import calls_of, is_user_turn, results_of, role_of, text_of
 from clew.core.dialects.registry import dialect_of
 from clew.core.dialects.snippet import snippet
 
 __all__ = [
-    "CHAT",
     "INTERRUPTED",
     "Call",
     "Dialect",

@@ -17,6 +17,7 @@ _SERVER: Final = "server"
 
 class AnthropicDialect(BlockDialect):
     name = "anthropic"
+    is_plain_without_calls = True
 
     def claims(self, message: Message) -> bool:
         # Some proxies write their calls twice, here and as `tool_calls`; the results then are chat messages.

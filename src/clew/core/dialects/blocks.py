@@ -13,6 +13,7 @@ from clew.model import Json, Message
 class BlockDialect(ABC):
     pairs_by_name = False
     results_are_messages = False
+    is_plain_without_calls = False
     field = "content"
 
     @abstractmethod

@@ -15,6 +15,7 @@ _LEGACY = "function"
 
 class ChatDialect(ItemDialect):
     name = "chat"
+    is_plain_without_calls = True
 
     def claims(self, message: Message) -> bool:
         role = message.get("role")

@@ -87,6 +87,11 @@ class Dialect(Protocol):
         """A result is a message of its own, so a piece is a whole message."""
         ...
 
+    @property
+    def is_plain_without_calls(self) -> bool:
+        """Its messages without calls and results might as well be of any other dialect."""
+        ...
+
     def claims(self, message: Message) -> bool:
         """Is the message written in this dialect? Asked in the order of the registry."""
         ...

@@ -12,6 +12,7 @@ from clew.model import Json, Message
 class ItemDialect(ABC):
     pairs_by_name = False
     results_are_messages = True
+    is_plain_without_calls = False
 
     @abstractmethod
     def slots(self, message: Message) -> list[Slot]: ...

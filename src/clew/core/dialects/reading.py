@@ -30,6 +30,9 @@ def is_user_turn(message: Message) -> bool:
 
 def text_of(message: Message) -> str:
     """What was said, for people to read: no tool output, no reasoning."""
+    content = message.get("content")
+    if type(content) is str and message.get("role") in ("user", "assistant"):
+        return content
     return "\n".join(dialect_of(message).texts(message))
 
 

@@ -31,7 +31,7 @@ def snippet(text: str, limit: int) -> str:
 
 def _line(text: str, limit: int) -> str:
     """The text on one line; of a long text no more than shows whether it exceeds the limit."""
-    read = 4 * limit + 64
+    read = 2 * limit + 32
     while True:
         line = " ".join(_UNPRINTABLE.sub("", text[:read]).split())
         if len(line) > limit or read >= len(text):
