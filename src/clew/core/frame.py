@@ -15,7 +15,7 @@ from typing import Final
 
 from xxhash import xxh3_64_intdigest
 
-from clew.core.codec import MAX_MESSAGE_BYTES
+from clew.core.exact import MAX_MESSAGE_BYTES
 
 if sys.version_info >= (3, 14):
     from compression import zstd

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from typing import Any, Final, TypeAlias
 
 import msgspec
@@ -43,15 +42,13 @@ def session_values(row: SessionRow) -> Row:
     )  # fmt: skip
 
 
-def entry_values(branch: int, rows: Sequence[EntryRow]) -> Iterable[Row]:
-    base = branch << POSITION_BITS
-    for row in rows:
-        codec, blob = pack(row.body)
-        crc = checksum(blob, row.position, row.time, row.kind, codec, row.flags)
-        yield (
-            base | row.position, row.kind, row.time, row.flags, codec, crc, row.digest,
-            row.messages, row.turns, row.size, row.cut, row.summary, row.asked, blob,
-        )  # fmt: skip
+def entry_values(branch: int, row: EntryRow) -> Row:
+    codec, blob = pack(row.body)
+    return (
+        branch << POSITION_BITS | row.position, row.kind, row.time, row.flags, codec,
+        checksum(blob, row.position, row.time, row.kind, codec, row.flags), row.digest,
+        row.messages, row.turns, row.size, row.cut, row.summary, row.asked, blob,
+    )  # fmt: skip
 
 
 def body_from(

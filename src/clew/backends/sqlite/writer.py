@@ -84,7 +84,10 @@ class SqliteTransaction(SqliteReader):
 
     def add_entries(self, branch: int, rows: Sequence[EntryRow]) -> None:
         self.writes += 1
-        self.connection.executemany(ADD_ENTRY, entry_values(branch, rows))
+        if len(rows) == 1:
+            self._execute(ADD_ENTRY, entry_values(branch, rows[0]))
+        else:
+            self.connection.executemany(ADD_ENTRY, (entry_values(branch, row) for row in rows))
 
     def drop_entries(self, branch: int, after: int) -> None:
         self.writes += 1

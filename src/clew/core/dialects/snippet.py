@@ -33,7 +33,9 @@ def _line(text: str, limit: int) -> str:
     """The text on one line; of a long text no more than shows whether it exceeds the limit."""
     read = 2 * limit + 32
     while True:
-        line = " ".join(_UNPRINTABLE.sub("", text[:read]).split())
+        line = " ".join(text[:read].split())
+        if not line.isprintable():  # seldom, and the test is much faster than the substitution
+            line = " ".join(_UNPRINTABLE.sub("", text[:read]).split())
         if len(line) > limit or read >= len(text):
             return line
         read *= 8
