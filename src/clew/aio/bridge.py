@@ -9,8 +9,10 @@ been handed over yet) not at all.
 from __future__ import annotations
 
 import asyncio
+import weakref
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 from typing import Any, Final, ParamSpec, TypeVar
 from weakref import WeakKeyDictionary
@@ -36,6 +38,7 @@ class Bridge:
         self._generation = self._engine.generation
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="clew-io")
         self._mailboxes: WeakKeyDictionary[asyncio.AbstractEventLoop, _Mailbox] = WeakKeyDictionary()
+        self._mailbox: _Mailbox | None = None
 
     async def call(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run something that blocks in a thread of the pool."""
@@ -49,30 +52,34 @@ class Bridge:
         if self._generation != self._engine.generation:
             self._start()
         loop = asyncio.get_running_loop()
-        mailbox = self._mailboxes.get(loop)
-        if mailbox is None:
-            mailbox = self._mailboxes[loop] = _Mailbox(self._engine, loop)
-        return mailbox.put(work)
+        mailbox = self._mailbox  # nearly always there is but one loop
+        if mailbox is None or mailbox.loop() is not loop:
+            mailbox = self._mailboxes.get(loop)
+            if mailbox is None:
+                mailbox = self._mailboxes[loop] = _Mailbox(self._engine, loop)
+            self._mailbox = mailbox
+        return mailbox.put(loop, work)
 
     def close(self) -> None:
         self._pool.shutdown(wait=False)
 
 
 class _Mailbox:
-    """The operations of one event loop, on their way to the courier and back."""
+    """The operations of one event loop, on their way to the courier and back.
+
+    Knows its loop weakly: a loop that is closed and forgotten must not live on in here.
+    """
 
     def __init__(self, engine: Engine, loop: asyncio.AbstractEventLoop) -> None:
         self._engine = engine
-        self._call_soon = loop.call_soon
-        self._call_soon_threadsafe = loop.call_soon_threadsafe
-        self._create_future = loop.create_future
+        self.loop = weakref.ref(loop)
         self._outgoing: list[Pending[Any]] = []
 
-    def put(self, work: Callable[[Transaction], T]) -> asyncio.Future[T]:
-        future: asyncio.Future[T] = self._create_future()
+    def put(self, loop: asyncio.AbstractEventLoop, work: Callable[[Transaction], T]) -> asyncio.Future[T]:
+        future: asyncio.Future[T] = loop.create_future()
         if not self._outgoing:
             # Not at once: the tasks that are ready now get to add theirs first.
-            self._call_soon(self._send)
+            loop.call_soon(self._send)
         self._outgoing.append(Pending(work, self._deliver, future))
         return future
 
@@ -89,10 +96,11 @@ class _Mailbox:
 
     def _deliver(self, group: Sequence[Pending[Any]]) -> None:
         """In the courier's thread: one wake-up for all."""
-        try:
-            self._call_soon_threadsafe(self._settle, group)
-        except RuntimeError:
-            pass  # the loop was closed: nobody waits any more, and the write is done
+        loop = self.loop()
+        if loop is not None:
+            # A loop that was closed raises: nobody waits any more, and the write is done.
+            with suppress(RuntimeError):
+                loop.call_soon_threadsafe(self._settle, group)
 
     def _settle(self, group: Sequence[Pending[Any]]) -> None:
         for pending in group:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from clew.core.dialects import dialect_of, role_of
+from clew.core.dialects import Role, dialect_of, role_of
+from clew.core.dialects.content import is_blank
 from clew.core.pairing import Found, Pairing, pair
 from clew.model import Json
 
@@ -39,35 +40,40 @@ def first_whole_step(messages: Sequence[dict[str, Json]], before: dict[str, Json
     A step is what the assistant says and calls, and the results that follow. Only the first step can have
     been split in a usual history; a result further on whose call is not here is for the repair.
     """
-    pairing = pair(messages)
-    roles = pairing.roles
-    start = _after_answer_to(before, messages, pairing)
-    index = start
-    while index < len(messages) and roles[index] == "assistant":
-        index += 1
-    while index < len(messages) and roles[index] == "tool":
+    start = _after_answer_to(before, messages)
+    results = _end_of_run(messages, start, "assistant")
+    end = _end_of_run(messages, results, "tool")
+    pairing = pair(messages[:end])
+    for index in range(results, end):
         if any(_lacks_call(item, start) for item in pairing.found[index]):
             start = index + 1
-        index += 1
+    return start
+
+
+def _end_of_run(messages: Sequence[dict[str, Json]], start: int, role: Role) -> int:
+    while start < len(messages) and role_of(messages[start]) == role:
+        start += 1
     return start
 
 
 def is_reasoning_only(message: dict[str, Json]) -> bool:
     """Reasoning whose answer is in the messages after it, or was never written."""
+    if type(content := message.get("content")) is str and not is_blank(content):
+        return False
     return dialect_of(message).is_reasoning_only(message)
 
 
-def _after_answer_to(before: dict[str, Json], messages: Sequence[dict[str, Json]], pairing: Pairing) -> int:
+def _after_answer_to(before: dict[str, Json], messages: Sequence[dict[str, Json]]) -> int:
     """Providers refuse the answer without the reasoning, so both are left out."""
     index = 0
     if is_reasoning_only(before):
-        while index < len(messages) and _follows_reasoning(messages[index], pairing.roles[index]):
+        while index < len(messages) and _answers_reasoning(messages[index]):
             index += 1
     return index
 
 
-def _follows_reasoning(message: dict[str, Json], role: str) -> bool:
-    return role == "assistant" and not is_reasoning_only(message)
+def _answers_reasoning(message: dict[str, Json]) -> bool:
+    return role_of(message) == "assistant" and not is_reasoning_only(message)
 
 
 def _parts_reasoning(messages: Sequence[dict[str, Json]], cut: int) -> bool:

@@ -8,18 +8,19 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 import msgspec
 
 from clew.core.cut import is_reasoning_only
-from clew.core.dialects import Edit, Placement, role_of
+from clew.core.dialects import Edit, Placement, role_of, snippet
 from clew.core.pairing import Found, Pairing, pair
 from clew.model import Json
 
 OpenTail: TypeAlias = Literal["close", "keep"]
 
-_MOVABLE = (Placement.AFTER_CALL, Placement.ONE_MESSAGE, Placement.AFTER_TURN)
+_LABEL_LENGTH: Final = 80
+_MOVABLE: Final = (Placement.AFTER_CALL, Placement.ONE_MESSAGE, Placement.AFTER_TURN)
 
 
 class Repaired(msgspec.Struct, frozen=True):
@@ -228,6 +229,7 @@ def _calls_anywhere(pairing: Pairing, index: int) -> bool:
 
 def _label(item: Found) -> str:
     call = (item.partner or item).slot.call if item.slot.is_result else item.slot.call
-    if call.id is None:
-        return f"of {call.name}" if call.name else "without a name"
-    return f"{call.id!r} ({call.name})" if call.name else repr(call.id)
+    key, name = (snippet(text or "", _LABEL_LENGTH) for text in (call.id, call.name))
+    if not key:
+        return f"of {name}" if name else "without a name"
+    return f"{key!r} ({name})" if name else repr(key)

@@ -108,6 +108,7 @@ class SessionRow(msgspec.Struct, frozen=True, gc=False):
     titled: bool
     """The user set the title."""
     preview: str
+    """The beginning of the last thing the user said on the path, as it was said."""
     workspace: str | None
     moves: int = 0
     """Head moves logged so far; `undo` and `redo` are the numbers of those that come next, or 0."""

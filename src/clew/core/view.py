@@ -78,7 +78,8 @@ class ContextBuilder:
     The context is the pinned messages, the lead and the window: the longest run of the newest messages
     that fits the budget and splits no tool call from its result. `pinned` are the messages of the latest
     compaction, or the system messages that begin the history (`pinned_on_path`); they stay if they fit at
-    all. The lead is the user turn that the window's first messages answer. Use:
+    all. The lead is the user turn that the window's first messages answer; a window that has to give up
+    those messages for it begins with the next user turn instead. Use:
 
         while (message := next older one) and builder.offer(message): ...
         if builder.needs_lead: builder.lead(nearest older user turn)
@@ -155,7 +156,7 @@ class ContextBuilder:
             if self._fits(repaired.messages):
                 return Context(repaired.messages, self._report(len(given), repaired, total, compacted))
             selection = self._smaller(window, selection, repaired, stride)
-            # Nearly always once is enough. Where it is not, ever larger strides keep the work linear.
+            # Nearly always once is enough. Where it is not, doubling keeps the rounds few.
             stride *= 2
 
     def _weigh(self, messages: Sequence[dict[str, Json]]) -> int:

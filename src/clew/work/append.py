@@ -21,6 +21,8 @@ from clew.work.places import head_of, live, path_of
 
 TITLE_LENGTH: Final = 60
 PREVIEW_LENGTH: Final = 160
+PREVIEW_KEPT: Final = 2 * PREVIEW_LENGTH
+"""As many characters are stored as said: to make them presentable is left to those who look."""
 
 Sayable: TypeAlias = Message | str | bytes | bytearray | memoryview
 """A message: a JSON object, or its JSON text."""
@@ -33,7 +35,7 @@ class Batch(msgspec.Struct, frozen=True, gc=False):
     first_said: str
     """The first words of the user in it, for a title; empty if there are none."""
     last_said: str
-    """The last ones, cut to a preview."""
+    """The beginning of the last ones, for a preview."""
 
 
 class KeyUse(msgspec.Struct, frozen=True, array_like=True):
@@ -61,7 +63,7 @@ def batch_of(messages: Sequence[Sayable], *, strict: bool = False) -> Batch:
             first = first or text
             last = text or last
         drafts.append(Draft(MESSAGE, item.body, REPLACED if item.replaced else 0, is_turn))
-    return Batch(drafts, first, snippet(last, PREVIEW_LENGTH))
+    return Batch(drafts, first, last[:PREVIEW_KEPT])
 
 
 def new_branch(tx: Transaction, row: SessionRow, after: Tip) -> tuple[int, str]:

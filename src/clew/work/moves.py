@@ -17,12 +17,12 @@ import msgspec
 
 from clew.backends.contract import Reader, Transaction
 from clew.core.codec import decode_json
-from clew.core.dialects import snippet, text_of
+from clew.core.dialects import text_of
 from clew.core.rows import EMPTY, NOWHERE, TURNS, Draft, SessionRow, Tip
 from clew.core.tree import chain, locate
 from clew.errors import NothingToUndoError
 from clew.model import Entry, Head
-from clew.work.append import PREVIEW_LENGTH, Batch, new_branch, title_after
+from clew.work.append import PREVIEW_KEPT, Batch, new_branch, title_after
 from clew.work.history import entry_of
 from clew.work.places import Point, head_of, live, path_of, resolve, tip_at
 
@@ -84,7 +84,7 @@ def preview_at(reader: Reader, tip: Tip) -> str:
     if tip.asked == NOWHERE:
         return ""
     entry = reader.get_entry(locate(path_of(reader, tip), tip.asked), tip.asked)
-    return snippet(text_of(decode_json(entry.body)), PREVIEW_LENGTH) if entry else ""
+    return text_of(decode_json(entry.body))[:PREVIEW_KEPT] if entry else ""
 
 
 def rewind(tx: Transaction, sid: int, id: str, to: Point, now: int) -> Head:

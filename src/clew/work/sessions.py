@@ -8,6 +8,7 @@ import msgspec
 
 from clew.backends.contract import STORE_WIDE, Reader, Transaction
 from clew.core.codec import encode_json
+from clew.core.dialects import snippet
 from clew.core.ids import check_id
 from clew.core.rows import EMPTY, Details, SessionQuery, SessionRow
 from clew.errors import (
@@ -17,6 +18,7 @@ from clew.errors import (
     SessionNotFoundError,
 )
 from clew.model import ForkPoint, Head, Json, SessionInfo, utc
+from clew.work.append import PREVIEW_LENGTH
 from clew.work.places import find, head_of, live
 
 MAX_TITLE: Final = 500
@@ -183,7 +185,7 @@ def info_of(reader: Reader, row: SessionRow, details: Details) -> SessionInfo:
         id=row.id,
         title=row.title,
         title_is_auto=row.title is not None and not row.titled,
-        preview=row.preview,
+        preview=snippet(row.preview, PREVIEW_LENGTH),
         workspace=row.workspace,
         workspace_given=details.workspace_given,
         tags=details.tags,

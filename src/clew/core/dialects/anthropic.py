@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from clew.core.dialects.blocks import BlockDialect
-from clew.core.dialects.content import filled, media_in, parts_of, texts_in, type_of
+from clew.core.dialects.content import filled, media_in, texts_in, type_of
 from clew.core.dialects.contract import INTERRUPTED, Call, Placement, Slot
 from clew.model import Json, Message
 
@@ -20,10 +20,11 @@ class AnthropicDialect(BlockDialect):
     is_plain_without_calls = True
 
     def claims(self, message: Message) -> bool:
-        # Some proxies write their calls twice, here and as `tool_calls`; the results then are chat messages.
-        if message.get("role") not in ("user", "assistant") or message.get("tool_calls"):
+        content = message.get("content")
+        if not isinstance(content, list) or message.get("role") not in ("user", "assistant"):
             return False
-        return any(_is_ours(type_of(block)) for block in parts_of(message))
+        # Some proxies write their calls twice, here and as `tool_calls`; the results then are chat messages.
+        return not message.get("tool_calls") and any(_is_ours(type_of(block)) for block in content)
 
     def texts(self, message: Message) -> list[str]:
         return texts_in(message.get("content"))

@@ -21,7 +21,8 @@ class GeminiDialect(BlockDialect):
     pairs_by_name = True
 
     def claims(self, message: Message) -> bool:
-        return any(map(_is_ours, parts_of(message, "parts")))
+        parts = message.get("parts")
+        return isinstance(parts, list) and any(map(_is_ours, parts))
 
     def role(self, message: Message) -> Role:
         if message.get("role") is None:

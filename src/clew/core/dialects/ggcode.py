@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from clew.core.dialects.anthropic import AnthropicDialect
-from clew.core.dialects.content import filled, parts_of, type_of
+from clew.core.dialects.content import filled, type_of
 from clew.core.dialects.contract import INTERRUPTED, Call, Placement, Slot
 from clew.model import Json, Message
 
@@ -12,7 +12,10 @@ class GgcodeDialect(AnthropicDialect):
     name = "ggcode"
 
     def claims(self, message: Message) -> bool:
-        return message.get("role") in ("user", "assistant") and any(map(_is_ours, parts_of(message)))
+        content = message.get("content")
+        if not isinstance(content, list) or message.get("role") not in ("user", "assistant"):
+            return False
+        return any(map(_is_ours, content))
 
     def slot(self, block: Json, at: int, role: str | None) -> Slot | None:
         is_result = role == "user"

@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from clew.core.dialects.content import filled, media_in, texts_in, type_of
+from clew.core.dialects.content import filled, media_in, texts_in
 from clew.core.dialects.contract import INTERRUPTED, ROLES, Call, Placement, Role, Slot
 from clew.core.dialects.items import ItemDialect
 from clew.model import Json, Message
@@ -57,7 +57,9 @@ class ResponsesDialect(ItemDialect):
     name = "responses"
 
     def claims(self, message: Message) -> bool:
-        kind = type_of(message)
+        kind = message.get("type")
+        if not isinstance(kind, str):
+            return False
         if kind == "message":
             return isinstance(message.get("role"), str)
         return kind in _CALLS or kind in _OUTPUTS or kind in _SELF_CONTAINED
