@@ -80,6 +80,9 @@ class Reader(Protocol):
     def last_position(self, branch: int) -> int:
         """The position of the newest entry of a branch; -1 when it has none."""
 
+    def get_tip(self, branch: int, position: int) -> Tip | None:
+        """The place of an entry with its counters, however large its body is; None: no such entry."""
+
     def get_entry(self, branch: int, position: int) -> EntryRow | None: ...
 
     def read_entries(

@@ -128,6 +128,10 @@ class MemoryReader:
             return None
         return next(iter(self._between(branch, position, position)), None)
 
+    def get_tip(self, branch: int, position: int) -> Tip | None:
+        row = self.get_entry(branch, position)
+        return None if row is None else row.tip(branch)
+
     def read_entries(
         self,
         branch: int,

@@ -60,7 +60,7 @@ def pair(messages: Sequence[dict[str, Json]]) -> Pairing:
         pairing.turns.append(len(pairing.turn_ends) - 1)
         pairing.roles.append(role)
         pairing.found.append(found)
-        if role == "user" and matcher.waits_for_provider and is_user_turn(message):
+        if role == "user" and matcher.provider_called and is_user_turn(message):
             matcher.human_spoke()
         for item in found:
             matcher.meet(item)
@@ -90,10 +90,11 @@ class _Matcher:
         self._open_inside: dict[_Key, list[deque[Found]]] = {}
         self._known: set[_Key] = set()
         self._of_turn: set[_Key] = set()
+        self._of_provider: set[_Key] = set()
 
     @property
-    def waits_for_provider(self) -> bool:
-        return bool(self._open_inside)
+    def provider_called(self) -> bool:
+        return bool(self._of_provider)
 
     def next_turn(self) -> None:
         self._of_turn.clear()
@@ -101,6 +102,7 @@ class _Matcher:
     def human_spoke(self) -> None:
         """The provider answers its own tools before the human speaks again, or never."""
         self._open_inside.clear()
+        self._of_provider.clear()
 
     def meet(self, item: Found) -> None:
         if item.slot.is_result:
@@ -110,11 +112,17 @@ class _Matcher:
 
     def _is_repeated(self, item: Found) -> bool:
         """Anthropic refuses a turn with one id twice: such a turn was recorded twice."""
-        if item.slot.placement not in (Placement.AFTER_TURN, Placement.INSIDE):
-            return False
+        match item.slot.placement:
+            case Placement.AFTER_TURN:
+                seen = self._of_turn
+            case Placement.INSIDE:
+                # Not by turns: two of them become one when what stood between them is left out.
+                seen = self._of_provider
+            case _:
+                return False
         key = _key(item, "id", item.slot.call.id)
-        item.repeated = key in self._of_turn
-        self._of_turn.add(key)
+        item.repeated = key in seen
+        seen.add(key)
         return item.repeated
 
     def _remember(self, item: Found) -> None:

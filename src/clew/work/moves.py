@@ -74,7 +74,7 @@ def settle(tx: Transaction, row: SessionRow) -> Head:
     """Store a row whose head moved to entries that exist already."""
     tip = row.head
     grows = bool(tip.branch) and tx.get_branch(tip.branch).owner == row.sid
-    grows = grows and tx.get_entry(tip.branch, tip.position + 1) is None
+    grows = grows and tx.get_tip(tip.branch, tip.position + 1) is None
     tx.set_session(msgspec.structs.replace(row, grows=grows, preview=preview_at(tx, tip)))
     return head_of(tx, tip)
 

@@ -50,10 +50,10 @@ def tip_at(reader: Reader, branch: int, position: int) -> Tip:
     """The place of an entry, with its counters."""
     if not branch:
         return EMPTY
-    row = reader.get_entry(branch, position)
-    if row is None:
+    tip = reader.get_tip(branch, position)
+    if tip is None:
         raise CorruptError(f"entry {position} of branch {reader.get_branch(branch).uid} is missing")
-    return row.tip(branch)
+    return tip
 
 
 def tip_before(reader: Reader, segments: Sequence[Segment], position: int) -> Tip:
@@ -84,7 +84,7 @@ def resolve(reader: Reader, row: SessionRow, point: Point) -> tuple[int, int]:
         if place.position == NOWHERE:
             return 0, NOWHERE
         found = reader.find_branch(place.branch)
-        if found is not None and found.tree == row.tree and reader.get_entry(found.branch, place.position):
+        if found is not None and found.tree == row.tree and reader.get_tip(found.branch, place.position):
             return found.branch, place.position
     raise CheckpointNotFoundError(row.id, point)
 

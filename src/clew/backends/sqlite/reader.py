@@ -27,6 +27,7 @@ from clew.backends.sqlite.statements import (
     GET_ENTRY,
     GET_RECORD,
     GET_SESSION,
+    GET_TIP,
     LAST_KEY,
     MESSAGES,
     MESSAGES_BACKWARDS,
@@ -39,7 +40,17 @@ from clew.backends.sqlite.statements import (
 )
 from clew.core.codec import decode_json
 from clew.core.frame import checksum
-from clew.core.rows import MESSAGE, NOWHERE, BranchRow, Details, EntryRow, SessionQuery, SessionRow, Totals
+from clew.core.rows import (
+    MESSAGE,
+    NOWHERE,
+    BranchRow,
+    Details,
+    EntryRow,
+    SessionQuery,
+    SessionRow,
+    Tip,
+    Totals,
+)
 from clew.errors import CorruptEntryError
 from clew.model import Json
 
@@ -103,6 +114,10 @@ class SqliteReader:
     def last_position(self, branch: int) -> int:
         row = self._one(LAST_KEY, key(branch, 0), key(branch, POSITION_MASK))
         return NOWHERE if row is None or row[0] is None else int(row[0]) & POSITION_MASK
+
+    def get_tip(self, branch: int, position: int) -> Tip | None:
+        row = self._one(GET_TIP, key(branch, position))
+        return Tip(branch, position, *row) if row else None
 
     def get_entry(self, branch: int, position: int) -> EntryRow | None:
         row = self._one(GET_ENTRY, key(branch, position))

@@ -28,6 +28,7 @@ FIND_BRANCH: Final = f"{BRANCH} WHERE uid = ?"
 TREE_BRANCHES: Final = f"{BRANCH} WHERE tree = ? ORDER BY branch"
 
 GET_ENTRY: Final = f"SELECT {ENTRY} FROM entries WHERE key = ?"
+GET_TIP: Final = "SELECT digest, messages, turns, size, cut, summary, asked FROM entries WHERE key = ?"
 LAST_KEY: Final = "SELECT max(key) FROM entries WHERE key BETWEEN ? AND ?"
 ENTRIES: Final = f"SELECT {ENTRY} FROM entries WHERE key BETWEEN ? AND ? ORDER BY key"
 _MESSAGES: Final = (
