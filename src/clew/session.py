@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Literal, TypeVar
 
 import msgspec
 
-from clew.backends.contract import Transaction
+from clew.backends.contract import Reader, Transaction
 from clew.core.codec import decode_json, encode_json
-from clew.core.ids import check_id
+from clew.core.ids import MAX_POSITION, check_id
+from clew.core.rows import SessionRow
 from clew.engine import Engine
 from clew.errors import CheckpointNotFoundError, InvalidError, InvalidQueryError
 from clew.model import Checkpoint, Context, Entry, Head, Json, SessionInfo, Tree
@@ -45,20 +47,26 @@ class Session:
     def _write(self, work: Callable[..., T], *args: Any, **kwargs: Any) -> T:
         return self._engine.run(lambda tx: work(tx, self._sid, self.id, *args, **kwargs))
 
+    @contextmanager
+    def _look(self) -> Iterator[tuple[Reader, SessionRow]]:
+        with self._engine.read() as reader:
+            row = places.live(reader, self._sid, self.id)
+            with history.unless_purged(reader, self._sid, self.id):
+                yield reader, row
+
     # -- what the session is
 
     @property
     def info(self) -> SessionInfo:
         """Counts, times, title and all else that is known without reading messages."""
-        with self._engine.read() as reader:
-            row = places.live(reader, self._sid, self.id)
+        with self._look() as (reader, row):
             return sessions.info_of(reader, row, reader.get_details(self._sid))
 
     @property
     def head(self) -> Head:
         """Where the session stands now."""
-        with self._engine.read() as reader:
-            return places.head_of(reader, places.live(reader, self._sid, self.id).head)
+        with self._look() as (reader, row):
+            return places.head_of(reader, row.head)
 
     def update(
         self,
@@ -92,7 +100,7 @@ class Session:
 
     def remove_alias(self, alias: str) -> bool:
         """False if the alias did not lead here."""
-        return self._write(sessions.remove_alias, alias)
+        return self._write(sessions.remove_alias, check_id(alias, "alias"))
 
     # -- writing
 
@@ -140,8 +148,8 @@ class Session:
         """
         if isinstance(messages, (str, bytes, dict)):
             raise InvalidError(f"replace takes a list of messages, not {type(messages).__name__}")
-        if user_turns is not None and (not isinstance(user_turns, int) or user_turns < 0):
-            raise InvalidError(f"user_turns must be a number from 0 on, not {user_turns!r}")
+        if user_turns is not None and (type(user_turns) is not int or not 0 <= user_turns <= MAX_POSITION):
+            raise InvalidError(f"user_turns must be a number from 0 to {MAX_POSITION}, not {user_turns!r}")
         return self._write(moves.replace, batch_of(messages, strict=strict), user_turns, self._engine.now())
 
     def clear(self) -> Head:
@@ -173,8 +181,8 @@ class Session:
     @property
     def summary(self) -> str | None:
         """The latest summary on the path."""
-        with self._engine.read() as reader:
-            return marks.summary(reader, places.live(reader, self._sid, self.id))
+        with self._look() as (reader, row):
+            return marks.summary(reader, row)
 
     def set_summary(self, text: str | None) -> Entry:
         """Keep a summary of the conversation so far; it rewinds with the conversation."""
@@ -205,8 +213,7 @@ class Session:
             after: Only those after this point.
             newest_first: The other way round.
         """
-        with self._engine.read() as reader:
-            row = places.live(reader, self._sid, self.id)
+        with self._look() as (reader, row):
             return history.messages(reader, row, last, before, after, newest_first=newest_first)
 
     def entries(
@@ -247,8 +254,7 @@ class Session:
 
         A plain list of messages; its `report` says what was left out or repaired.
         """
-        with self._engine.read() as reader:
-            row = places.live(reader, self._sid, self.id)
+        with self._look() as (reader, row):
             return context.build(reader, row, max_messages, max_tokens, count_tokens)
 
     # -- points in time
@@ -259,19 +265,20 @@ class Session:
 
     def checkpoints(self) -> list[Checkpoint]:
         """Oldest first; those of the base that a fork inherits too."""
-        with self._engine.read() as reader:
-            return checkpoints.list_checkpoints(reader, places.live(reader, self._sid, self.id))
+        with self._look() as (reader, row):
+            return checkpoints.list_checkpoints(reader, row)
 
     def get_checkpoint(self, name: str) -> Checkpoint:
-        with self._engine.read() as reader:
-            found = checkpoints.find_checkpoint(reader, places.live(reader, self._sid, self.id), name)
+        check_id(name, "checkpoint name")
+        with self._look() as (reader, row):
+            found = checkpoints.find_checkpoint(reader, row, name)
         if found is None:
             raise CheckpointNotFoundError(self.id, name)
         return found
 
     def delete_checkpoint(self, name: str) -> bool:
         """Forget the name; False if there was none. The entries stay."""
-        return self._write(checkpoints.delete_checkpoint, name)
+        return self._write(checkpoints.delete_checkpoint, check_id(name, "checkpoint name"))
 
     def rewind(self, to: Point) -> Head:
         """Go back to a checkpoint (or its name), an entry (or its id) or a position.
@@ -299,8 +306,8 @@ class Session:
 
     def tree(self) -> Tree:
         """Every branch, fork, checkpoint and head of this session and its relatives."""
-        with self._engine.read() as reader:
-            return trees.tree(reader, places.live(reader, self._sid, self.id))
+        with self._look() as (reader, row):
+            return trees.tree(reader, row)
 
     # -- variables
 
@@ -309,19 +316,18 @@ class Session:
         self._write(sessions.set_var, check_id(name, "variable name"), encode_json(value, what=name))
 
     def get_var(self, name: str, default: Json = None) -> Json:
-        with self._engine.read() as reader:
-            places.live(reader, self._sid, self.id)
+        check_id(name, "variable name")
+        with self._look() as (reader, _):
             value = reader.get_record(self._sid, "var", name)
         return default if value is None else decode_json(value)
 
     def vars(self) -> dict[str, Json]:
-        with self._engine.read() as reader:
-            places.live(reader, self._sid, self.id)
+        with self._look() as (reader, _):
             return {name: decode_json(value) for name, value in reader.scan_records(self._sid, "var")}
 
     def delete_var(self, name: str) -> bool:
         """False if there was none."""
-        return self._write(sessions.delete_var, name)
+        return self._write(sessions.delete_var, check_id(name, "variable name"))
 
 
 def settings(**given: Any) -> sessions.Changes:

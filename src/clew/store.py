@@ -24,6 +24,7 @@ from clew.work import purge as removal
 from clew.workspace import normalised
 
 DEFAULT_SESSION: Final = "default"
+MOST_LISTED: Final = 2**31
 
 
 def open(url: str | os.PathLike[str] | None = None, **options: Any) -> Store:
@@ -147,9 +148,9 @@ class Store:
         if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
             raise InvalidQueryError(f"limit must be a number from 1 on, not {limit!r}")
         query = SessionQuery(
-            limit=limit + 1,
+            limit=min(limit, MOST_LISTED) + 1,
             workspace=None if workspace is None else normalised(workspace),
-            tags=() if tag is None else (tag,) if isinstance(tag, str) else tuple(tag),
+            tags=tuple(check_id(name, "tag") for name in _several(tag)),
             where=wanted(where or {}),
             after=None if cursor is None else read_cursor(cursor),
             deleted=deleted,
@@ -232,6 +233,10 @@ class Store:
     def close(self) -> None:
         """Flush and close. Idempotent; raises what `flush` would raise."""
         self._engine.close()
+
+
+def _several(tag: str | Sequence[str] | None) -> Sequence[str]:
+    return () if tag is None else (tag,) if isinstance(tag, str) else tag
 
 
 def _initial(

@@ -9,6 +9,7 @@ from clew.errors import InvalidError, InvalidQueryError
 from clew.model import Head
 
 MAX_ID_BYTES: Final = 512
+MAX_POSITION: Final = 2**32 - 1
 _KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_.\-]{0,63}\Z")
 
 
@@ -27,6 +28,15 @@ def check_id(id: str, what: str = "session id") -> str:
     if "\0" in id:
         raise InvalidError(f"{what} {id!r} holds a NUL character")
     return id
+
+
+def is_id(text: str) -> bool:
+    """Whether `check_id` would take it."""
+    try:
+        check_id(text)
+    except InvalidError:
+        return False
+    return True
 
 
 def is_filter_key(key: str) -> bool:
@@ -52,4 +62,4 @@ def parse_entry_id(text: str) -> Head | None:
     if not (dot and uid and digits.isascii() and digits.isdigit()):
         return None
     position = int(digits) if len(digits) <= 18 else -1
-    return Head(uid, position) if 0 <= position < 2**32 and str(position) == digits else None
+    return Head(uid, position) if 0 <= position <= MAX_POSITION and str(position) == digits else None

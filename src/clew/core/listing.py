@@ -56,6 +56,8 @@ def read_cursor(cursor: str) -> tuple[int, str]:
     try:
         padded = cursor + "=" * (-len(cursor) % 4)
         moment, id = _decode_cursor(base64.b64decode(padded, altchars=b"-_", validate=True))
+        if not -(2**63) <= moment < 2**63:
+            raise ValueError(moment)
         return moment, id
     except (binascii.Error, msgspec.MsgspecError, ValueError, TypeError, AttributeError) as exc:
         raise InvalidQueryError(f"{cursor!r} is no cursor of this store") from exc

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from typing import Final
 
 import msgspec
 
 from clew.backends.contract import STORE_WIDE, OnDamage, Reader
-from clew.core.ids import entry_id
+from clew.core.ids import MAX_POSITION, check_id, entry_id
 from clew.core.rows import KIND_NAMES, REPLACED, EntryRow, SessionRow
 from clew.core.tree import Segment, clip, locate
-from clew.errors import CorruptError, InvalidQueryError
+from clew.errors import CorruptEntryError, CorruptError, InvalidQueryError, SessionDeletedError
 from clew.model import NO_ANNOTATIONS, Entry, Json
 from clew.work.places import Point, live, path_of, position_on_path, tip_at, tip_before
 
@@ -101,9 +102,11 @@ def span(
 
 
 def check_last(last: int | None) -> int | None:
-    if last is not None and (isinstance(last, bool) or not isinstance(last, int) or last < 0):
+    if last is None:
+        return None
+    if isinstance(last, bool) or not isinstance(last, int) or last < 0:
         raise InvalidQueryError(f"last must be a number from 0 on, not {last!r}")
-    return last
+    return min(last, MAX_POSITION)
 
 
 def messages(
@@ -116,7 +119,8 @@ def messages(
     newest_first: bool,
 ) -> list[dict[str, Json]]:
     segments, low, high = span(reader, row, before, after)
-    backwards = check_last(last) is not None
+    last = check_last(last)
+    backwards = last is not None
     found = read_messages(reader, segments, low, high, reverse=backwards, limit=last)
     if not backwards:
         _check_complete(reader, row, segments, low, high, len(found))
@@ -155,12 +159,15 @@ def pages(
     with read() as reader:
         row = live(reader, sid, id)
         segments, first, high = span(reader, row, before, after)
-        if check_last(last) is not None:
-            first = max(first, high - last + 1)  # type: ignore[operator]
-        places = None if label is None else _labelled_on(reader, row, segments, label)
-    on_damage: OnDamage | None = (lambda _: None) if damaged == "skip" else None
+        last = check_last(last)
+        if last is not None:
+            first = max(first, high - last + 1)
+        places = None
+        if label is not None:
+            places = _labelled_on(reader, row, segments, check_id(label, "label"))
     for low, top in _windows(first, high, newest_first=newest_first):
-        with read() as reader:
+        with read() as reader, unless_purged(reader, sid, id):
+            on_damage = partial(_skip, reader, sid, id) if damaged == "skip" else None
             if places is None:
                 found = read_path(reader, segments, low, top, reverse=newest_first, on_damage=on_damage)
             else:
@@ -168,6 +175,23 @@ def pages(
                 found = [e for p in wanted for e in read_path(reader, segments, p, p, on_damage=on_damage)]
         if found:
             yield found
+
+
+def _skip(reader: Reader, sid: int, id: str, damage: CorruptEntryError) -> None:
+    """Leave out a damaged entry; but what was purged must not look like a shorter history."""
+    if reader.get_session(sid) is None:
+        raise SessionDeletedError(id) from damage
+
+
+@contextmanager
+def unless_purged(reader: Reader, sid: int, id: str) -> Iterator[None]:
+    """A session that was purged while it was read is deleted, not damaged."""
+    try:
+        yield
+    except (CorruptError, KeyError):
+        if reader.get_session(sid) is None:
+            raise SessionDeletedError(id) from None
+        raise
 
 
 def _labelled_on(reader: Reader, row: SessionRow, segments: Sequence[Segment], label: str) -> list[int]:

@@ -50,6 +50,8 @@ def truncate(tx: Transaction, sid: int, id: str, keep_last: int, now: int) -> En
     if isinstance(keep_last, bool) or not isinstance(keep_last, int) or keep_last < 0:
         raise InvalidError(f"keep_last must be a number from 0 on, not {keep_last!r}")
     row = live(tx, sid, id)
+    if keep_last > row.head.messages:
+        return None
     segments = path_of(tx, row.head)
     cut = cut_of(tx, row, segments)
     start = row.head.position + 1

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 from clew.backends.contract import STORE_WIDE, Reader
-from clew.core.ids import parse_entry_id
+from clew.core.ids import MAX_POSITION, is_id, parse_entry_id
 from clew.core.rows import EMPTY, NOWHERE, SessionRow, Tip
 from clew.core.tree import Segment, locate, path
 from clew.errors import CheckpointNotFoundError, CorruptError, EntryNotFoundError, SessionDeletedError
@@ -77,12 +77,12 @@ def resolve(reader: Reader, row: SessionRow, point: Point) -> tuple[int, int]:
             place = point.head if isinstance(point, Checkpoint) else point
         case Entry():
             place = parse_entry_id(point.id)
-        case str():
+        case str() if is_id(point):
             checkpoint = find_checkpoint(reader, row, point)
             place = checkpoint.head if checkpoint else parse_entry_id(point)
-    if place is not None:
-        if place.position == NOWHERE:
-            return 0, NOWHERE
+    if place == Head("", NOWHERE):
+        return 0, NOWHERE
+    if place is not None and is_id(place.branch) and 0 <= place.position <= MAX_POSITION:
         found = reader.find_branch(place.branch)
         if found is not None and found.tree == row.tree and reader.get_tip(found.branch, place.position):
             return found.branch, place.position

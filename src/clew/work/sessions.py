@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 import msgspec
@@ -54,7 +55,7 @@ def changes_of(given: dict[str, Json]) -> Changes:
         checked["tags"] = tuple(dict.fromkeys(check_id(tag, "tag") for tag in checked["tags"] or ()))
     if "metadata" in checked:
         metadata = {} if checked["metadata"] is None else checked["metadata"]
-        if not isinstance(metadata, dict):
+        if not isinstance(metadata, Mapping):
             raise InvalidError(f"metadata must be a JSON object, not {type(metadata).__name__}")
         checked["metadata"] = msgspec.Raw(encode_json(metadata, what="metadata"))
     return Changes(**checked)
@@ -160,12 +161,13 @@ def restore(tx: Transaction, id: str) -> SessionRow:
         raise SessionExistsError(id)
     restored = msgspec.structs.replace(row, deleted=None)
     tx.set_session(restored)
-    # An alias may lead elsewhere by now: it stays there.
-    details = tx.get_details(row.sid)
-    mine = str(row.sid).encode()
-    kept = tuple(name for name in details.aliases if tx.get_record(STORE_WIDE, "alias", name) == mine)
-    if kept != details.aliases:
-        tx.set_details(row.sid, msgspec.structs.replace(details, aliases=kept))
+    for alias in tx.get_details(row.sid).aliases:
+        # What was an alias of this session may lead elsewhere by now: it stays there.
+        if tx.get_record(STORE_WIDE, "alias", alias) != str(row.sid).encode():
+            _forget_alias(tx, row.sid, alias)
+        elif tx.find_session(alias) is not None:
+            tx.drop_record(STORE_WIDE, "alias", alias)
+            _forget_alias(tx, row.sid, alias)
     return restored
 
 

@@ -98,6 +98,7 @@ class SqliteTransaction(SqliteReader):
         self._execute(PUT_RECORD, (sid, kind, name, value))
 
     def drop_record(self, sid: int, kind: RecordKind, name: str) -> bool:
-        self.writes += 1
         self._execute(DROP_RECORD, (sid, kind, name))
-        return self.connection.changes() > 0
+        dropped = self.connection.changes() > 0
+        self.writes += dropped
+        return dropped
