@@ -7,9 +7,9 @@ with clew.open("agents.db") as store:
     s.append({"role": "user", "content": "The login page returns 500"})
 """
 
-from clew.aio import AsyncSession as AsyncSession
-from clew.aio import AsyncStore as AsyncStore
-from clew.aio import open_async as open_async
+from typing import TYPE_CHECKING as _TYPE_CHECKING
+from typing import Any as _Any
+
 from clew.errors import AliasExistsError as AliasExistsError
 from clew.errors import BackendError as BackendError
 from clew.errors import BackendUnavailableError as BackendUnavailableError
@@ -54,3 +54,17 @@ from clew.store import Store as Store
 from clew.store import open as open
 
 __version__ = "0.1.0"
+
+if _TYPE_CHECKING:
+    from clew.aio import AsyncSession as AsyncSession
+    from clew.aio import AsyncStore as AsyncStore
+    from clew.aio import open_async as open_async
+
+
+def __getattr__(name: str) -> _Any:
+    """The async face brings asyncio with it, which takes as long to import as all the rest."""
+    if name in ("AsyncSession", "AsyncStore", "open_async"):
+        from clew import aio
+
+        return getattr(aio, name)
+    raise AttributeError(f"module 'clew' has no attribute {name!r}")
