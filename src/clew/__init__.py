@@ -10,6 +10,7 @@ with clew.open("agents.db") as store:
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any as _Any
 
+from clew.backends.contract import Capabilities as Capabilities
 from clew.errors import AliasExistsError as AliasExistsError
 from clew.errors import BackendError as BackendError
 from clew.errors import BackendUnavailableError as BackendUnavailableError
@@ -36,6 +37,7 @@ from clew.errors import SessionExistsError as SessionExistsError
 from clew.errors import SessionNotFoundError as SessionNotFoundError
 from clew.errors import StoreBusyError as StoreBusyError
 from clew.errors import StoreClosedError as StoreClosedError
+from clew.errors import StoreNotFoundError as StoreNotFoundError
 from clew.errors import UnsupportedError as UnsupportedError
 from clew.errors import VersionError as VersionError
 from clew.model import Branch as Branch

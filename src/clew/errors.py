@@ -1,8 +1,8 @@
 """Every error that Clew raises, under one base.
 
     ClewError                     .code  a stable string   .retryable  may the same call succeed later?
-    ├── NotFoundError             (LookupError)  SessionNotFoundError  SessionDeletedError
-    │                             EntryNotFoundError  CheckpointNotFoundError
+    ├── NotFoundError             (LookupError)  StoreNotFoundError  SessionNotFoundError
+    │                             SessionDeletedError  EntryNotFoundError  CheckpointNotFoundError
     ├── ConflictError             SessionExistsError  AliasExistsError  HeadMovedError  KeyReusedError
     ├── InvalidError              (ValueError)  InvalidEntryError  InvalidQueryError  InvalidUrlError
     ├── NothingToUndoError
@@ -33,6 +33,16 @@ class NotFoundError(ClewError, LookupError):
     """What was asked for is not in the store."""
 
     code = "not_found"
+
+
+class StoreNotFoundError(NotFoundError):
+    """There is nothing at this address to be read. Open it without `read_only` to create it."""
+
+    code = "store_not_found"
+
+    def __init__(self, location: str) -> None:
+        super().__init__(f"no store at {location}")
+        self.location = location
 
 
 class SessionNotFoundError(NotFoundError):
@@ -95,12 +105,16 @@ class SessionExistsError(ConflictError):
 
 
 class AliasExistsError(ConflictError):
-    """The alias leads elsewhere. `s.add_alias(alias, move=True)` moves it here."""
+    """The alias leads elsewhere. `s.add_alias(alias, move=True)` moves it here, unless it is the id of a
+    session: that stays where it is."""
 
     code = "alias_exists"
 
     def __init__(self, alias: str, session: str) -> None:
-        super().__init__(f"alias {alias!r} leads to session {session!r}; pass move=True to move it")
+        known = f"alias {alias!r} leads to session {session!r}; pass move=True to move it"
+        super().__init__(
+            known if alias != session else f"{alias!r} is the id of a session, so it can be no alias"
+        )
         self.alias = alias
         self.session = session
 
@@ -215,7 +229,7 @@ class BackendError(ClewError):
 
 
 class StoreBusyError(BackendError):
-    """Other processes held the store for the whole time-out; nothing was written. Try again."""
+    """Others held the store for the whole time-out. The message says what is not done: try again."""
 
     code = "store_busy"
     retryable = True

@@ -148,7 +148,7 @@ class Branch(msgspec.Struct, frozen=True):
 
     id: str
     session: str | None
-    """The session that writes to it; None when that one was purged."""
+    """The session that writes to it; None when that one was deleted."""
     parent: Head | None
     """The entry that it continues; None at the root."""
     first: int
@@ -175,7 +175,7 @@ class Stats(msgspec.Struct, frozen=True, kw_only=True):
     """Messages stored, on every branch; shared ones count once."""
     entries: int
     bytes: int
-    """Size of all entries as JSON text."""
+    """Size of all messages as JSON text."""
     bytes_on_disk: int
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal, TypeVar
@@ -72,7 +73,7 @@ class Session:
         self,
         *,
         title: str | msgspec.UnsetType | None = msgspec.UNSET,
-        workspace: str | msgspec.UnsetType | None = msgspec.UNSET,
+        workspace: str | os.PathLike[str] | msgspec.UnsetType | None = msgspec.UNSET,
         tags: Sequence[str] | msgspec.UnsetType = msgspec.UNSET,
         vendor: str | msgspec.UnsetType | None = msgspec.UNSET,
         endpoint: str | msgspec.UnsetType | None = msgspec.UNSET,
@@ -118,10 +119,10 @@ class Session:
 
         An append without messages writes nothing.
         """
-        work = self.appending(messages, key=key, expect=expect, strict=strict)
+        work = self._appending(messages, key=key, expect=expect, strict=strict)
         return [] if work is None else self._engine.run(work)
 
-    def appending(
+    def _appending(
         self, messages: Sequence[Sayable], *, key: str | None, expect: Head | None = None, strict: bool
     ) -> Callable[[Transaction], list[Entry]] | None:
         """The operation that appends these messages, checked; for whoever commits it. None: nothing to do."""
@@ -135,7 +136,7 @@ class Session:
 
     def append_nowait(self, *messages: Sayable, key: str | None = None, strict: bool = False) -> None:
         """Append some time soon, in the order of the calls. `store.flush()` waits and raises what failed."""
-        work = self.appending(messages, key=key, strict=strict)
+        work = self._appending(messages, key=key, strict=strict)
         if work is not None:
             self._engine.post(work)
 
@@ -233,12 +234,12 @@ class Session:
         """
         if damaged not in ("raise", "skip"):
             raise InvalidQueryError(f"damaged is 'raise' or 'skip', not {damaged!r}")
-        pages = self.entry_pages(
+        pages = self._entry_pages(
             last=last, before=before, after=after, newest_first=newest_first, label=label, damaged=damaged
         )
         return (entry for page in pages for entry in page)
 
-    def entry_pages(self, **options: Any) -> Iterator[list[Entry]]:
+    def _entry_pages(self, **options: Any) -> Iterator[list[Entry]]:
         """The entries in the lists in which they are read from storage. Takes the options of `entries`."""
         return history.pages(self._engine.read, self._sid, self.id, **options)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Literal
 
@@ -48,7 +49,7 @@ class AsyncSession:
         self,
         *,
         title: str | msgspec.UnsetType | None = msgspec.UNSET,
-        workspace: str | msgspec.UnsetType | None = msgspec.UNSET,
+        workspace: str | os.PathLike[str] | msgspec.UnsetType | None = msgspec.UNSET,
         tags: Sequence[str] | msgspec.UnsetType = msgspec.UNSET,
         vendor: str | msgspec.UnsetType | None = msgspec.UNSET,
         endpoint: str | msgspec.UnsetType | None = msgspec.UNSET,
@@ -75,7 +76,7 @@ class AsyncSession:
     async def append(
         self, *messages: Sayable, key: str | None = None, expect: Head | None = None, strict: bool = False
     ) -> list[Entry]:
-        work = self._session.appending(messages, key=key, expect=expect, strict=strict)
+        work = self._session._appending(messages, key=key, expect=expect, strict=strict)
         return [] if work is None else await self._bridge.commit(work)
 
     def append_nowait(self, *messages: Sayable, key: str | None = None, strict: bool = False) -> None:
@@ -129,7 +130,7 @@ class AsyncSession:
         label: str | None = None,
         damaged: Literal["raise", "skip"] = "raise",
     ) -> AsyncIterator[Entry]:
-        pages = self._session.entry_pages(
+        pages = self._session._entry_pages(
             last=last, before=before, after=after, newest_first=newest_first, label=label, damaged=damaged
         )
         while page := await self._call(next, pages, None):

@@ -99,10 +99,18 @@ class Reader(Protocol):
         is told to `on_damage` and left out: one damaged entry costs one entry."""
 
     def read_messages(
-        self, branch: int, first: int, last: int, *, reverse: bool = False, limit: int | None = None
+        self,
+        branch: int,
+        first: int,
+        last: int,
+        *,
+        reverse: bool = False,
+        limit: int | None = None,
+        on_damage: OnDamage | None = None,
     ) -> list[tuple[int, dict[str, Json]]]:
         """Positions and decoded bodies of the messages at positions first..last: the fast way to a
-        history. Each body is decoded as it is read, while it is in the processor's cache."""
+        history. Each body is decoded as it is read, while it is in the processor's cache. Damage is
+        treated as by `read_entries`, but an entry that is missing is not missed."""
 
     def get_record(self, sid: int, kind: RecordKind, name: str) -> bytes | None: ...
 

@@ -153,7 +153,14 @@ class MemoryReader:
         return found[::-1] if reverse else found
 
     def read_messages(
-        self, branch: int, first: int, last: int, *, reverse: bool = False, limit: int | None = None
+        self,
+        branch: int,
+        first: int,
+        last: int,
+        *,
+        reverse: bool = False,
+        limit: int | None = None,
+        on_damage: OnDamage | None = None,
     ) -> list[tuple[int, dict[str, Json]]]:
         rows = self._between(branch, first, last)
         messages = (row for row in (reversed(rows) if reverse else rows) if row.kind == MESSAGE)

@@ -38,8 +38,10 @@ def parse(url: str | os.PathLike[str] | None) -> tuple[str, str, dict[str, Any]]
         return "sqlite", os.fspath(url), {}
     if not url:
         raise InvalidUrlError("the address of a store must not be empty")
-    if url in ("memory:", "memory://"):
+    if url in ("memory:", "memory://", ":memory:"):
         return "memory", "", {}
+    if url.startswith("memory:"):
+        raise InvalidUrlError(f"{url}: a memory store is just memory:, without path or options")
     if "://" not in url:
         if Path(url).is_dir():
             raise InvalidUrlError(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
 import msgspec
 
 from clew.backends.contract import Reader, Transaction
@@ -45,40 +47,44 @@ def set_checkpoint(tx: Transaction, sid: int, id: str, name: str, state: Json, n
     return _checkpoint(row.id, name, value)
 
 
-def find_checkpoint(reader: Reader, row: SessionRow, name: str) -> Checkpoint | None:
-    session, origin = row.id, None
-    sid: int | None = row.sid
-    while sid is not None:
-        value = reader.get_record(sid, "checkpoint", name)
-        if value == HIDDEN:
-            return None
-        if value is not None:
-            found = _checkpoint(session, name, value)
-            if origin is None or _lies_before(reader, found.head, origin):
-                return found
+def _lineage(reader: Reader, row: SessionRow) -> Iterator[tuple[int, str, list[ForkOrigin]]]:
+    """The session, its base, the base of that one, and so on; each with the forks between it and here."""
+    sid, session, forks = row.sid, row.id, list[ForkOrigin]()
+    while True:
+        yield sid, session, forks
         origin = reader.get_details(sid).origin
-        sid, session = (origin.sid, origin.session) if origin else (None, "")
+        if origin is None:
+            return
+        forks.append(origin)
+        sid, session = origin.sid, origin.session
+
+
+def find_checkpoint(reader: Reader, row: SessionRow, name: str) -> Checkpoint | None:
+    for sid, session, forks in _lineage(reader, row):
+        value = reader.get_record(sid, "checkpoint", name)
+        if value is not None:
+            return _seen_through(reader, session, name, value, forks)
     return None
 
 
 def list_checkpoints(reader: Reader, row: SessionRow) -> list[Checkpoint]:
     """By time, then by name."""
     found: dict[str, Checkpoint | None] = {}
-    session, origin = row.id, None
-    sid: int | None = row.sid
-    while sid is not None:
+    for sid, session, forks in _lineage(reader, row):
         for name, value in reader.scan_records(sid, "checkpoint"):
-            if name in found:
-                continue
-            if value == HIDDEN:
-                found[name] = None
-                continue
-            checkpoint = _checkpoint(session, name, value)
-            if origin is None or _lies_before(reader, checkpoint.head, origin):
-                found[name] = checkpoint
-        origin = reader.get_details(sid).origin
-        sid, session = (origin.sid, origin.session) if origin else (None, "")
+            if name not in found:
+                found[name] = _seen_through(reader, session, name, value, forks)
     return sorted((c for c in found.values() if c), key=lambda c: (c.created_at, c.name))
+
+
+def _seen_through(
+    reader: Reader, session: str, name: str, value: bytes, forks: Sequence[ForkOrigin]
+) -> Checkpoint | None:
+    """A checkpoint as those see it who forked away: only if it lies before every fork."""
+    if value == HIDDEN:
+        return None
+    checkpoint = _checkpoint(session, name, value)
+    return checkpoint if all(_lies_before(reader, checkpoint.head, fork) for fork in forks) else None
 
 
 def delete_checkpoint(tx: Transaction, sid: int, id: str, name: str) -> bool:

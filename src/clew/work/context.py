@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-from clew.backends.contract import Reader
-from clew.core.codec import decode_json
+import msgspec
+
+from clew.backends.contract import OnDamage, Reader
 from clew.core.dialects import role_of
 from clew.core.rows import NOWHERE, SessionRow
-from clew.core.tree import Segment, locate
+from clew.core.tree import Segment
 from clew.core.view import ContextBuilder
 from clew.model import Context, Json
 from clew.work.history import read_messages
@@ -31,9 +32,14 @@ def build(
 ) -> Context:
     segments = path_of(reader, row.head)
     cut = cut_of(reader, row, segments)
-    pinned, start = cut.messages, cut.start
+    damage: list[str] = []
+    view = _View(reader, segments, lambda error: damage.append(f"left out: {error}"))
+    pinned, start = list(cut.messages), cut.start
+    compacted = tip_before(reader, segments, cut.start).messages
     if not pinned:
-        pinned, start = _leading_system(reader, segments, cut.start, row.head.position)
+        pinned, after = view.leading_system(row.head.position)
+        compacted -= min(compacted, len(pinned))
+        start = max(start, after)
     builder = ContextBuilder(
         pinned=pinned,
         max_messages=max_messages,
@@ -42,52 +48,60 @@ def build(
         pinned_on_path=not cut.messages,
     )
     positions: list[int] = []
-    for position, message in _backwards(reader, segments, start, row.head.position):
+    for position, message in view.backwards(start, row.head.position):
         if not builder.offer(message):
             break
         positions.append(position)
-    if builder.needs_lead:
-        _give_lead(reader, segments, builder, start, positions)
-    compacted = tip_before(reader, segments, cut.start).messages
-    return builder.finish(total=row.head.messages, compacted=compacted)
+    if builder.needs_lead and builder.window_size:
+        lead = view.asked_before(positions[builder.window_size - 1], start)
+        if lead is not None:
+            builder.lead(lead)
+    context = builder.finish(total=row.head.messages, compacted=compacted)
+    if damage:
+        context.report = msgspec.structs.replace(context.report, repairs=(*damage, *context.report.repairs))
+    return context
 
 
-def _leading_system(
-    reader: Reader, segments: Sequence[Segment], first: int, last: int
-) -> tuple[list[dict[str, Json]], int]:
-    """The system messages that a view begins with, and the position after them."""
-    pinned = []
-    for position, message in read_messages(reader, segments, first, last, limit=SYSTEM_MESSAGES):
-        if role_of(message) != "system":
-            break
-        pinned.append(message)
-        first = position + 1
-    return pinned, first
+class _View:
+    """Reads what a context is made of. A damaged entry is left out, and told of."""
 
+    def __init__(self, reader: Reader, segments: Sequence[Segment], on_damage: OnDamage) -> None:
+        self._reader = reader
+        self._segments = segments
+        self._on_damage = on_damage
 
-def _backwards(
-    reader: Reader, segments: Sequence[Segment], first: int, last: int
-) -> Iterator[tuple[int, dict[str, Json]]]:
-    """The messages between two positions, newest first, read as they are asked for."""
-    size = FIRST_READ
-    while first <= last:
-        found = read_messages(reader, segments, first, last, reverse=True, limit=size)
-        yield from found
-        if len(found) < size:
-            return
-        last = found[-1][0] - 1
-        size = min(size * 2, LARGEST_READ)
+    def leading_system(self, last: int) -> tuple[list[dict[str, Json]], int]:
+        """The system messages that a history begins with, and the position after them."""
+        pinned: list[dict[str, Json]] = []
+        after = 0
+        for position, message in self._read(0, last, limit=SYSTEM_MESSAGES):
+            if role_of(message) != "system":
+                break
+            pinned.append(message)
+            after = position + 1
+        return pinned, after
 
+    def backwards(self, first: int, last: int) -> Iterator[tuple[int, dict[str, Json]]]:
+        """The messages between two positions, newest first, read as they are asked for."""
+        size = FIRST_READ
+        while first <= last:
+            found = self._read(first, last, reverse=True, limit=size)
+            yield from found
+            if len(found) < size:
+                return
+            last = found[-1][0] - 1
+            size = min(size * 2, LARGEST_READ)
 
-def _give_lead(
-    reader: Reader, segments: Sequence[Segment], builder: ContextBuilder, first: int, positions: Sequence[int]
-) -> None:
-    """The user turn that the window, which begins in its middle, answers."""
-    if not builder.window_size:
-        return
-    asked = tip_before(reader, segments, positions[builder.window_size - 1]).asked
-    if asked == NOWHERE or asked < first:
-        return
-    entry = reader.get_entry(locate(segments, asked), asked)
-    if entry is not None:
-        builder.lead(decode_json(entry.body))
+    def asked_before(self, position: int, first: int) -> dict[str, Json] | None:
+        """The user turn that the message at a position belongs to, if it is in view."""
+        asked = tip_before(self._reader, self._segments, position).asked
+        if asked == NOWHERE or asked < first:
+            return None
+        return next((message for _, message in self._read(asked, asked)), None)
+
+    def _read(
+        self, first: int, last: int, *, reverse: bool = False, limit: int | None = None
+    ) -> list[tuple[int, dict[str, Json]]]:
+        return read_messages(
+            self._reader, self._segments, first, last, reverse=reverse, limit=limit, on_damage=self._on_damage
+        )

@@ -80,6 +80,7 @@ def read_messages(
     *,
     reverse: bool = False,
     limit: int | None = None,
+    on_damage: OnDamage | None = None,
 ) -> list[tuple[int, dict[str, Json]]]:
     """Positions and messages of a path between two positions."""
     found: list[tuple[int, dict[str, Json]]] = []
@@ -88,7 +89,9 @@ def read_messages(
         left = None if limit is None else limit - len(found)
         if left is not None and left <= 0:
             break
-        found += reader.read_messages(part.branch, part.first, part.last, reverse=reverse, limit=left)
+        found += reader.read_messages(
+            part.branch, part.first, part.last, reverse=reverse, limit=left, on_damage=on_damage
+        )
     return found
 
 

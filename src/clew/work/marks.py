@@ -10,10 +10,10 @@ import msgspec
 from clew.backends.contract import Reader, Transaction
 from clew.core.codec import decode_json, prepare
 from clew.core.dialects import calls_of, results_of
-from clew.core.rows import COMPACTION, NOWHERE, REPLACED, SUMMARY, TRUNCATION, Draft, SessionRow
+from clew.core.rows import COMPACTION, NOWHERE, REPLACED, SUMMARY, TRUNCATION, Draft, EntryRow, SessionRow
 from clew.core.tree import Segment, locate
 from clew.core.view import safe_cut
-from clew.errors import InvalidError
+from clew.errors import CorruptEntryError, CorruptError, InvalidError
 from clew.model import Entry, Json
 from clew.work.append import Sayable, place
 from clew.work.history import entry_of, read_messages
@@ -35,9 +35,14 @@ def cut_of(reader: Reader, row: SessionRow, segments: Sequence[Segment]) -> Cut:
     """The latest compaction or truncation on the path."""
     if row.head.cut == NOWHERE:
         return Cut(0)
-    entry = reader.get_entry(locate(segments, row.head.cut), row.head.cut)
-    assert entry is not None, f"the cut at {row.head.cut} of session {row.id!r} is missing"
-    return msgspec.json.decode(entry.body, type=Cut)
+    return msgspec.json.decode(_mark_at(reader, row, segments, row.head.cut).body, type=Cut)
+
+
+def _mark_at(reader: Reader, row: SessionRow, segments: Sequence[Segment], position: int) -> EntryRow:
+    entry = reader.get_entry(locate(segments, position), position)
+    if entry is None:
+        raise CorruptError(f"the mark at {position} of session {row.id!r} is missing")
+    return entry
 
 
 def _mark(tx: Transaction, row: SessionRow, draft: Draft, kind: MoveKind, now: int) -> Entry:
@@ -56,11 +61,13 @@ def truncate(tx: Transaction, sid: int, id: str, keep_last: int, now: int) -> En
     cut = cut_of(tx, row, segments)
     start = row.head.position + 1
     if keep_last:
-        kept = read_messages(tx, segments, cut.start, row.head.position, reverse=True, limit=keep_last)
+        kept = read_messages(
+            tx, segments, cut.start, row.head.position, reverse=True, limit=keep_last, on_damage=_pass_over
+        )
         if len(kept) < keep_last:
             return None
         start = _safe_start(tx, segments, kept[-1][0], cut.start, row.head.position)
-    older = read_messages(tx, segments, cut.start, start - 1, limit=1)
+    older = read_messages(tx, segments, cut.start, start - 1, limit=1, on_damage=_pass_over)
     if not older and not cut.messages:
         return None
     draft = Draft(TRUNCATION, msgspec.json.encode({"start": start}))
@@ -103,7 +110,7 @@ def _as_messages(
         raise InvalidError(
             "a compaction needs a text that is not empty: the history would be lost to the model"
         )
-    newest = read_messages(tx, segments, 0, row.head.position, reverse=True, limit=1)
+    newest = read_messages(tx, segments, 0, row.head.position, reverse=True, limit=1, on_damage=_pass_over)
     if newest and "parts" in newest[0][1]:
         return [{"role": "user", "parts": [{"text": given}]}]
     return [{"role": "user", "content": given}]
@@ -112,10 +119,12 @@ def _as_messages(
 def _safe_start(tx: Transaction, segments: Sequence[Segment], wished: int, lowest: int, head: int) -> int:
     """The nearest position at or before `wished` where no tool call is parted from its result,
     be it recorded or still to come."""
-    after = read_messages(tx, segments, wished, head)
+    after = read_messages(tx, segments, wished, head, on_damage=_pass_over)
     reach = CHUNK
     while True:
-        before = read_messages(tx, segments, lowest, wished - 1, reverse=True, limit=reach)[::-1]
+        before = read_messages(
+            tx, segments, lowest, wished - 1, reverse=True, limit=reach, on_damage=_pass_over
+        )[::-1]
         complete = len(before) < reach
         positions = [position for position, _ in before] + [position for position, _ in after]
         messages = [message for _, message in before] + [message for _, message in after]
@@ -124,6 +133,10 @@ def _safe_start(tx: Transaction, segments: Sequence[Segment], wished: int, lowes
         if found is not None:
             return wished if found >= len(before) else positions[found]
         reach *= 4
+
+
+def _pass_over(damage: CorruptEntryError) -> None:
+    """A damaged entry costs itself: it can not be asked what it calls or answers."""
 
 
 def _first_open_call(messages: Sequence[dict[str, Json]]) -> int:
@@ -155,7 +168,6 @@ def set_summary(tx: Transaction, sid: int, id: str, text: str | None, now: int) 
 def summary(reader: Reader, row: SessionRow) -> str | None:
     if row.head.summary == NOWHERE:
         return None
-    entry = reader.get_entry(locate(path_of(reader, row.head), row.head.summary), row.head.summary)
-    assert entry is not None, f"the summary at {row.head.summary} of session {row.id!r} is missing"
+    entry = _mark_at(reader, row, path_of(reader, row.head), row.head.summary)
     text: str | None = decode_json(entry.body)["text"]
     return text

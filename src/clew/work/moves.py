@@ -20,7 +20,7 @@ from clew.core.codec import decode_json
 from clew.core.dialects import text_of
 from clew.core.rows import EMPTY, NOWHERE, TURNS, Draft, SessionRow, Tip
 from clew.core.tree import chain, locate
-from clew.errors import NothingToUndoError
+from clew.errors import CorruptEntryError, CorruptError, NothingToUndoError
 from clew.model import Entry, Head
 from clew.work.append import PREVIEW_KEPT, Batch, new_branch, title_after
 from clew.work.history import entry_of
@@ -44,7 +44,8 @@ _decode = msgspec.json.Decoder(Move).decode
 
 def _get_move(tx: Transaction, sid: int, number: int) -> Move:
     value = tx.get_record(sid, "move", f"{number:012d}")
-    assert value is not None, f"move {number} of session {sid} is not in the log"
+    if value is None:
+        raise CorruptError(f"move {number} of session {sid} is missing")
     return _decode(value)
 
 
@@ -83,7 +84,10 @@ def preview_at(reader: Reader, tip: Tip) -> str:
     """The beginning of the last thing the user said on a path."""
     if tip.asked == NOWHERE:
         return ""
-    entry = reader.get_entry(locate(path_of(reader, tip), tip.asked), tip.asked)
+    try:
+        entry = reader.get_entry(locate(path_of(reader, tip), tip.asked), tip.asked)
+    except CorruptEntryError:
+        return ""  # a preview is not worth a refused rewind
     return text_of(decode_json(entry.body))[:PREVIEW_KEPT] if entry else ""
 
 

@@ -9,7 +9,7 @@ import shutil
 import threading
 from pathlib import Path
 from types import TracebackType
-from typing import Final
+from typing import Any, Final
 
 import apsw
 
@@ -26,7 +26,7 @@ from clew.backends.sqlite.failures import translate, translating
 from clew.backends.sqlite.reader import SqliteReader
 from clew.backends.sqlite.writer import SqliteTransaction
 from clew.core.rows import BranchRow
-from clew.errors import InvalidUrlError, ReadOnlyError, StoreClosedError
+from clew.errors import InvalidUrlError, ReadOnlyError, StoreClosedError, StoreNotFoundError
 
 READERS_KEPT: Final = 8
 
@@ -68,6 +68,8 @@ class SqliteBackend:
             if not self._read_only:
                 self._open_for_writing()
             if self._read_only:
+                if not self.path.exists():
+                    raise StoreNotFoundError(self.location)
                 connection, self._reads_from = open_read_only(self.path, self._timeout)
                 self._readers.append(connection)
         self._opened = True
@@ -123,10 +125,15 @@ class SqliteBackend:
         `secure_delete` overwrites what is deleted, but not the copies that a split b-tree page
         leaves in its unused middle: only a rebuild is sure to have none.
         """
+        left = "what was purged is gone, but traces of it may be left in the file; purge again"
         with self._lock, translating(self.location):
             writer = self._need_writer()
-            patiently(lambda: writer.execute("VACUUM"), self.location, self._timeout)
-            patiently(lambda: _empty_log(writer), self.location, self._timeout)
+            writer.execute("PRAGMA temp_store = FILE")  # a copy of the whole store is no thing for the memory
+            try:
+                patiently(lambda: writer.execute("VACUUM"), self.location, self._timeout, otherwise=left)
+            finally:
+                writer.execute("PRAGMA temp_store = MEMORY")
+            patiently(lambda: _empty_log(writer), self.location, self._timeout, otherwise=left)
 
     def bytes_on_disk(self) -> int:
         files = (self.path, *(self.path.with_name(self.path.name + end) for end in ("-wal", "-shm")))
@@ -170,6 +177,7 @@ class _Write:
 
     def __init__(self, backend: SqliteBackend) -> None:
         self._backend = backend
+        self._connection: Any = None
 
     def __enter__(self) -> SqliteTransaction:
         backend = self._backend
@@ -183,11 +191,10 @@ class _Write:
                     lambda: self._connection.execute("BEGIN IMMEDIATE"), backend.location, backend._timeout
                 )
             return SqliteTransaction(self._connection, backend._branches)
-        except apsw.Error as exc:
-            backend._lock.release()
-            raise translate(exc, backend.location) from exc
-        except BaseException:
-            backend._lock.release()
+        except BaseException as exc:
+            self._abandon()
+            if isinstance(exc, apsw.Error):
+                raise translate(exc, backend.location) from exc
             raise
 
     def __exit__(
@@ -209,6 +216,14 @@ class _Write:
             backend._lock.release()
         if isinstance(exc, apsw.Error):
             raise translate(exc, backend.location) from exc
+
+    def _abandon(self) -> None:
+        """It did not begin, or Ctrl-C came before anybody had it."""
+        try:
+            if self._connection is not None:
+                self._rollback()
+        finally:
+            self._backend._lock.release()
 
     def _rollback(self) -> None:
         self._backend._branches.clear()

@@ -26,10 +26,12 @@ CACHE_KIB: Final = 8192
 MIGRATIONS: Final = ("0001_sessions_branches_entries.sql",)
 SYNCHRONOUS: Final = {"full": 2, "process": 1}
 
+NOT_WRITTEN: Final = "nothing was written; try again"
+
 Level = Literal["full", "process"]
 
 
-def patiently(attempt: Callable[[], T], location: str, timeout: float) -> T:
+def patiently(attempt: Callable[[], T], location: str, timeout: float, *, otherwise: str = NOT_WRITTEN) -> T:
     """Call until the database is not busy, with jitter, under one deadline.
 
     SQLite's own busy handler does not cover every case (switching to WAL ignores it) and sleeps in
@@ -43,7 +45,7 @@ def patiently(attempt: Callable[[], T], location: str, timeout: float) -> T:
         except (apsw.BusyError, apsw.LockedError, apsw.ProtocolError) as exc:
             left = deadline - time.monotonic()
             if left <= 0:
-                raise StoreBusyError(f"other writers held {location} for {timeout:g} s; try again") from exc
+                raise StoreBusyError(f"others held {location} for {timeout:g} s: {otherwise}") from exc
             time.sleep(min(left, random.uniform(pause / 2, pause)))
             pause = min(pause * 1.5, 0.02)
 
@@ -62,7 +64,8 @@ def create_private(path: Path) -> None:
     except FileExistsError:
         return
     try:
-        os.fchmod(handle, 0o600)
+        if hasattr(os, "fchmod"):
+            os.fchmod(handle, 0o600)
         os.fsync(handle)
     finally:
         os.close(handle)
@@ -83,6 +86,8 @@ def _settle(connection: apsw.Connection) -> None:
     connection.execute("PRAGMA trusted_schema = OFF")
     connection.execute("PRAGMA cell_size_check = ON")
     connection.execute("PRAGMA temp_store = MEMORY")
+    connection.execute("PRAGMA fullfsync = ON")  # macOS: fsync alone leaves data in the drive's cache
+    connection.execute("PRAGMA checkpoint_fullfsync = ON")
     connection.execute("PRAGMA secure_delete = ON")
     connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
 
@@ -181,5 +186,6 @@ def _migrate(connection: apsw.Connection, path: Path) -> None:
         connection.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")
         connection.execute("COMMIT")
     except BaseException:
-        connection.execute("ROLLBACK")
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
         raise

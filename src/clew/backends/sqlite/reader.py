@@ -172,26 +172,45 @@ class SqliteReader:
         return found
 
     def read_messages(
-        self, branch: int, first: int, last: int, *, reverse: bool = False, limit: int | None = None
+        self,
+        branch: int,
+        first: int,
+        last: int,
+        *,
+        reverse: bool = False,
+        limit: int | None = None,
+        on_damage: OnDamage | None = None,
     ) -> list[tuple[int, dict[str, Json]]]:
-        uid = self.get_branch(branch).uid
         found: list[tuple[int, dict[str, Json]]] = []
         rows = self._execute(
             MESSAGES_BACKWARDS if reverse else MESSAGES,
             (key(branch, first), key(branch, last), -1 if limit is None else limit),
         )
         try:
-            for at, time, flags, codec, crc, blob in rows:
+            for at, time, flags, codec, recorded, blob in rows:
                 position = at & POSITION_MASK
                 body = blob
-                if codec or checksum(blob, position, time, MESSAGE, codec, flags) != crc:
-                    body = body_from(uid, position, MESSAGE, time, flags, codec, crc, blob)
+                if codec or checksum(blob, position, time, MESSAGE, codec, flags) != recorded:
+                    body = body_from(
+                        self.get_branch(branch).uid, position, MESSAGE, time, flags, codec, recorded, blob
+                    )
                 found.append((position, decode_json(body)))
-        except apsw.CorruptError:
-            self._salvage(branch, first, last, None)  # names the first damaged entry
-            raise
+        except (apsw.CorruptError, CorruptEntryError):
+            return self._salvage_messages(branch, first, last, reverse, limit, on_damage)
         finally:
             rows.close()
+        return found
+
+    def _salvage_messages(
+        self, branch: int, first: int, last: int, reverse: bool, limit: int | None, on_damage: OnDamage | None
+    ) -> list[tuple[int, dict[str, Json]]]:
+        """One by one in the order of reading, and no further than the limit."""
+        found: list[tuple[int, dict[str, Json]]] = []
+        for position in range(last, first - 1, -1) if reverse else range(first, last + 1):
+            if limit is not None and len(found) >= limit:
+                break
+            rows = self._salvage(branch, position, position, on_damage)
+            found += [(position, decode_json(row.body)) for row in rows if row.kind == MESSAGE]
         return found
 
     def get_record(self, sid: int, kind: RecordKind, name: str) -> bytes | None:

@@ -52,10 +52,10 @@ def entry_values(branch: int, row: EntryRow) -> Row:
 
 
 def body_from(
-    uid: str, position: int, kind: int, time: int, flags: int, codec: int, crc: int, blob: bytes
+    uid: str, position: int, kind: int, time: int, flags: int, codec: int, recorded: int, blob: bytes
 ) -> bytes:
     """The body of an entry, or CorruptEntryError."""
-    if checksum(blob, position, time, kind, codec, flags) != crc:
+    if checksum(blob, position, time, kind, codec, flags) != recorded:
         raise CorruptEntryError(uid, position, "its checksum does not match")
     try:
         return unpack(codec, blob) if codec else blob

@@ -11,7 +11,9 @@ SESSION: Final = (
     "sid, id, tree, created, updated, deleted, branch, position, digest, messages, turns, size,"
     " cut, summary, asked, grows, title, titled, preview, workspace, moves, undo, redo, forks"
 )
-ENTRY: Final = "key, kind, time, flags, codec, crc, digest, messages, turns, size, cut, summary, asked, body"
+ENTRY: Final = (
+    "key, kind, time, flags, codec, checksum, digest, messages, turns, size, cut, summary, asked, body"
+)
 
 FIND_SESSION: Final = f"SELECT {SESSION} FROM sessions WHERE id = ? AND deleted IS NULL"
 GET_SESSION: Final = f"SELECT {SESSION} FROM sessions WHERE sid = ?"
@@ -32,7 +34,7 @@ GET_TIP: Final = "SELECT digest, messages, turns, size, cut, summary, asked FROM
 LAST_KEY: Final = "SELECT max(key) FROM entries WHERE key BETWEEN ? AND ?"
 ENTRIES: Final = f"SELECT {ENTRY} FROM entries WHERE key BETWEEN ? AND ? ORDER BY key"
 _MESSAGES: Final = (
-    "SELECT key, time, flags, codec, crc, body FROM entries"
+    "SELECT key, time, flags, codec, checksum, body FROM entries"
     f" WHERE key BETWEEN ? AND ? AND kind = {MESSAGE} ORDER BY key"
 )
 MESSAGES: Final = f"{_MESSAGES} LIMIT ?"

@@ -68,7 +68,7 @@ CREATE TABLE entries (
   time     INTEGER NOT NULL,
   flags    INTEGER NOT NULL,
   codec    INTEGER NOT NULL,
-  crc      INTEGER NOT NULL,
+  checksum INTEGER NOT NULL,
   digest   BLOB    NOT NULL,
   messages INTEGER NOT NULL,
   turns    INTEGER NOT NULL,
