@@ -1,0 +1,66 @@
+"""Every block of Python in README, tutorial and how-to runs, in order, and prints what it says."""
+
+from __future__ import annotations
+
+import io
+import os
+from contextlib import redirect_stdout
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import clew
+from tests.docs.pages import Block, blocks, matches, name, pages_that_run
+
+
+@pytest.mark.parametrize("page", pages_that_run(), ids=name)
+def test_the_code_of_a_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One namespace for the page, in an empty directory, with a store of its own as the default."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("CLEW_STORE", str(tmp_path / "default.db"))
+    found = blocks(page, "python")
+    assert found, f"{name(page)} shows no code"
+
+    namespace: dict[str, Any] = {"__name__": "page"}
+    try:
+        for block in found:
+            run(page, block, namespace)
+    finally:
+        for value in namespace.values():
+            if isinstance(value, clew.Store):
+                value.close()
+
+
+def run(page: Path, block: Block, namespace: dict[str, Any]) -> None:
+    # Empty lines before it make the traceback name the line of the page.
+    source = "\n" * (block.line - 1) + block.code
+    printed = io.StringIO()
+    with redirect_stdout(printed):
+        exec(compile(source, page, "exec"), namespace)  # noqa: S102 (our own pages)
+    lines = printed.getvalue().splitlines()
+    if block.expected:
+        where = f"{name(page)}:{block.line}"
+        assert len(block.expected) == len(lines), f"{where} printed {lines}"
+        for expected, line in zip(block.expected, lines, strict=True):
+            assert matches(expected, line), f"{where} printed {line!r}, not {expected!r}"
+
+
+def test_the_first_code_of_the_readme_is_short() -> None:
+    """Twelve lines show what Clew is."""
+    [first, *_] = blocks(pages_that_run()[0], "python")
+    lines = [line for line in first.code.splitlines() if line.strip()]
+    assert len(lines) <= 12
+
+
+def test_a_page_that_prints_something_else_is_noticed(tmp_path: Path) -> None:
+    block = Block(1, "python", "print(1 + 1)  # prints: 3")
+    with pytest.raises(AssertionError, match="not '3'"):
+        run(pages_that_run()[0], block, {})
+
+
+def test_pages_do_not_leave_the_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The user's own store is out of reach: `clew.open()` without an address opens $CLEW_STORE."""
+    monkeypatch.setenv("CLEW_STORE", str(tmp_path / "default.db"))
+    with clew.open() as store:
+        assert store.location == os.path.join(tmp_path, "default.db")

@@ -1,0 +1,156 @@
+"""The reference says what the code does: names, signatures, fields, errors, addresses, tables."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import get_args
+
+import apsw
+import msgspec
+import pytest
+
+import clew
+from clew.backends.contract import RecordKind
+from clew.backends.registry import SCHEMES
+from clew.backends.sqlite import SqliteBackend
+from clew.backends.sqlite.connection import APPLICATION_ID, MIGRATIONS
+from tests.docs.pages import DOCS, prose
+from tests.docs.signatures import CLASSES, members, property_type, signature
+
+REFERENCE = DOCS / "reference"
+ERRORS = [value for value in vars(clew).values() if inspect.isclass(value) and issubclass(value, Exception)]
+VALUES = [
+    value for value in vars(clew).values() if inspect.isclass(value) and issubclass(value, msgspec.Struct)
+]
+
+
+def sections(page: Path) -> Iterator[tuple[str, list[str]]]:
+    """The headings of a page, each with the lines below it."""
+    title, lines = "", list[str]()
+    for _, line in prose(page):
+        if line.startswith("#"):
+            yield title, lines
+            title, lines = line.lstrip("# "), []
+        lines.append(line)
+    yield title, lines
+
+
+def section(page: Path, title: str) -> list[str]:
+    return next(lines for found, lines in sections(page) if found == title)
+
+
+def described(lines: list[str]) -> dict[str, str]:
+    """Name and signature of every `- **`name`**`signature`` that has a description below it."""
+    found = {}
+    for line, below in zip(lines, [*lines[1:], ""], strict=True):
+        match = re.fullmatch(r"- \*\*`(\w+)`\*\*`(.*)`\\", line)
+        if match and below.strip():
+            found[match[1]] = match[2]
+    return found
+
+
+def rows(lines: list[str]) -> list[list[str]]:
+    """The cells of the tables, without their heads."""
+    tables = [line for line in lines if line.startswith("|")]
+    cells = [[cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in tables]
+    rule = [index for index, row in enumerate(cells) if set("".join(row)) <= set("-: ")]
+    return [row for index, row in enumerate(cells) if index not in rule and index + 1 not in rule]
+
+
+def test_every_public_name_is_in_the_reference() -> None:
+    text = (REFERENCE / "api.md").read_text("utf-8") + (REFERENCE / "errors.md").read_text("utf-8")
+    public = [
+        name
+        for name, value in vars(clew).items()
+        if not name.startswith("_") and not isinstance(value, ModuleType)
+    ]
+    assert [name for name in public if not re.search(rf"\b{name}\b", text)] == []
+
+
+@pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
+def test_every_method_is_described_with_its_signature(cls: type) -> None:
+    assert dict(members(cls)) == described(section(REFERENCE / "api.md", cls.__name__))
+
+
+def test_every_function_is_described_with_its_signature() -> None:
+    functions = {"open": clew.open, "open_async": clew.open_async}
+    expected = {name: signature(function) for name, function in functions.items()}
+    assert expected == described(section(REFERENCE / "api.md", "Functions"))
+
+
+def test_the_async_face_has_the_methods_that_the_reference_says_it_has() -> None:
+    for cls, async_cls in ((clew.Store, clew.AsyncStore), (clew.Session, clew.AsyncSession)):
+        missing = {name for name, _ in members(cls)} - set(dir(async_cls))
+        assert missing <= {"appending", "entry_pages"}
+
+
+@pytest.mark.parametrize("cls", VALUES, ids=lambda cls: cls.__name__)
+def test_every_field_of_a_value_is_described(cls: type) -> None:
+    fields = dict(cls.__annotations__)
+    fields |= {name: property_type(v) for name, v in vars(cls).items() if isinstance(v, property)}
+    lines = section(REFERENCE / "api.md", cls.__name__)
+    found = {match[1]: match[2] for line in lines if (match := re.match(r"- `(\w+): (.*?)`", line))}
+    assert fields == found
+
+
+@pytest.mark.parametrize("cls", ERRORS, ids=lambda cls: cls.__name__)
+def test_every_error_is_described(cls: type[clew.ClewError]) -> None:
+    """One row each: its code, whether to retry, when it is raised and what to do."""
+    lines = (REFERENCE / "errors.md").read_text("utf-8").splitlines()
+    [row] = [row for row in rows(lines) if row[0] == f"`{cls.__name__}`"]
+    assert [f"`{cls.code}`", "yes" if cls.retryable else "no"] == row[1:3]
+    assert all(row[3:])
+
+
+def test_no_error_is_described_that_is_not_there() -> None:
+    lines = (REFERENCE / "errors.md").read_text("utf-8").splitlines()
+    assert sorted(cls.__name__ for cls in ERRORS) == sorted(row[0].strip("`") for row in rows(lines))
+
+
+def test_every_scheme_and_option_is_described() -> None:
+    page = REFERENCE / "store-addresses.md"
+    text = page.read_text("utf-8")
+    assert [scheme for scheme in SCHEMES if f"`{scheme}:" not in text] == []
+    options = {row[0].strip("`"): row[1] for row in rows(section(page, "Options of `sqlite`"))}
+    parameters = inspect.signature(SqliteBackend).parameters.values()
+    defaults = {p.name: str(p.default) for p in parameters if p.kind is p.KEYWORD_ONLY}
+    assert defaults == {name: default.strip("`") for name, default in options.items()}
+
+
+def test_the_schema_is_that_of_a_new_store(tmp_path: Path) -> None:
+    """Every table has its section, every column is named in it, and no other."""
+    clew.open(tmp_path / "new.db").close()
+    connection = apsw.Connection(str(tmp_path / "new.db"), flags=apsw.SQLITE_OPEN_READONLY)
+    tables = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
+    names = [name for (name,) in connection.execute(tables)]
+    documented = dict(sections(REFERENCE / "sqlite-schema.md"))
+    for name in names:
+        lines = documented[f"`{name}`"]
+        columns = {row[1] for row in connection.execute(f"PRAGMA table_info({name})")}
+        table = [row for row in rows(lines) if name != "records"]
+        cells = " ".join(row[0] for row in table) if table else " ".join(lines)
+        found = set(re.findall(r"`(\w+)`", cells))
+        assert columns <= found if not table else columns == found, name
+    connection.close()
+
+
+def test_every_kind_of_record_is_described() -> None:
+    kinds = [row[0].strip("`") for row in rows(section(REFERENCE / "sqlite-schema.md", "`records`"))]
+    assert sorted(get_args(RecordKind)) == sorted(kinds)
+
+
+def test_the_version_of_the_schema_is_right() -> None:
+    values = {row[0]: row[1] for row in rows(section(REFERENCE / "sqlite-schema.md", "Identity and version"))}
+    assert values["`PRAGMA application_id`"].startswith(f"`{APPLICATION_ID}`")
+    assert values["`PRAGMA user_version`"].startswith(f"`{len(MIGRATIONS)}`")
+    changes = rows(section(REFERENCE / "sqlite-schema.md", "Changes"))
+    assert [str(number) for number in range(1, len(MIGRATIONS) + 1)] == [row[0] for row in changes]
+
+
+def test_the_glossary_is_in_order() -> None:
+    words = [row[0].replace("*", "").lower() for row in rows(section(REFERENCE / "glossary.md", "Glossary"))]
+    assert sorted(words) == words
