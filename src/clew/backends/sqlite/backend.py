@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import os
-import shutil
 import threading
 from pathlib import Path
 from types import TracebackType
@@ -145,6 +143,8 @@ class SqliteBackend:
         The connections are kept alive for the life of this process, out of the garbage
         collector's reach, and new ones are opened when they are needed.
         """
+        import ctypes
+
         for connection in (self._writer, *self._readers):
             if connection is not None:
                 ctypes.pythonapi.Py_IncRef(ctypes.py_object(connection))
@@ -161,6 +161,8 @@ class SqliteBackend:
                 if connection is not None:
                     connection.close()
             if self._reads_from != self.path:
+                import shutil
+
                 shutil.rmtree(self._reads_from.parent, ignore_errors=True)
 
 

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import os
 import random
-import shutil
-import tempfile
 import time
 from collections.abc import Callable
-from importlib import resources
 from pathlib import Path
 from typing import Final, Literal, TypeVar
-from urllib.parse import quote
 
 import apsw
 
@@ -140,6 +136,10 @@ def open_read_only(path: Path, timeout: float) -> tuple[apsw.Connection, Path]:
         return connection, path
     except (apsw.CantOpenError, apsw.ReadOnlyError):
         pass
+    import shutil  # these three are seldom needed, and take as long to import as opening takes
+    import tempfile
+    from urllib.parse import quote
+
     if log.exists() and log.stat().st_size:
         aside = Path(tempfile.mkdtemp(prefix="clew-")) / path.name
         shutil.copyfile(path, aside)
@@ -177,6 +177,8 @@ def _pragma(connection: apsw.Connection, name: Literal["user_version", "applicat
 
 def _migrate(connection: apsw.Connection, path: Path) -> None:
     """All missing steps in one transaction: a crash leaves the old schema or the new one."""
+    from importlib import resources  # only a new or an old store needs it
+
     connection.execute("BEGIN IMMEDIATE")
     try:
         version = _check_version(connection, path)  # another process may have been faster
