@@ -28,7 +28,7 @@ Deliver = Callable[[Sequence["Pending[Any]"]], None]
 class Pending(Generic[T]):
     """An operation on its way, and what became of it."""
 
-    __slots__ = ("deliver", "deserted", "done", "error", "result", "settled", "tag", "wake", "work")
+    __slots__ = ("deliver", "deserted", "done", "error", "result", "settled", "tag", "wake", "waking", "work")
 
     def __init__(
         self, work: Callable[[Transaction], T], deliver: Deliver | None = None, tag: object = None
@@ -43,6 +43,8 @@ class Pending(Generic[T]):
         self.deliver = deliver
         self.tag = tag
         self.wake: threading.Lock | None = None
+        self.waking: list[threading.Lock] = []
+        """Of a leader: those whom it has still to wake."""
         self.deserted = False
 
     def outcome(self) -> T:
@@ -63,6 +65,8 @@ class Committer:
         self._mutex = threading.Lock()
         self._queue: deque[Pending[Any]] = deque()
         self._leader: Pending[Any] | None = None
+        self._batch: Sequence[Pending[Any]] = ()
+        """What the leader is committing."""
 
     def run(self, work: Callable[[Transaction], T]) -> T:
         """Commit one operation and return its result."""
@@ -86,55 +90,74 @@ class Committer:
             if not last.done:
                 self._lead(last)
         except BaseException:
-            # Ctrl-C while waiting: the operation stays queued, but nobody must wait for this thread.
+            # Ctrl-C, at whatever step: the operation stays queued or is of unknown outcome, but nobody
+            # must wait for this thread. All that it had begun can be done again, and is.
             with self._mutex:
                 last.deserted = True
+            if self._leader is last:
+                self._hand_over(last)
+            self._wake(last)
             self._lead(last)
             raise
 
     def _lead(self, leader: Pending[Any]) -> None:
         """Commit what is queued, until nothing is left or somebody else leads."""
         while self._leader is leader:
-            batch: list[Pending[Any]] = []
-            try:
-                with self._mutex:
-                    batch = list(self._queue)
-                    self._queue.clear()
-                self._commit(batch)
-            finally:
-                self._hand_over(leader, batch)
+            fresh: deque[Pending[Any]] = deque()
+            with self._mutex:
+                # Two plain assignments: no signal handler can run between them.
+                self._batch = self._queue
+                self._queue = fresh
+            self._commit(self._batch)
+            self._hand_over(leader)
 
-    def _hand_over(self, leader: Pending[Any], batch: Sequence[Pending[Any]]) -> None:
-        """Wake those whose operations are done, and the next leader."""
+    def _hand_over(self, leader: Pending[Any]) -> None:
+        """Wake those whose operations are done, and the next leader. An interrupted one is repeated."""
         with self._mutex:
-            for pending in batch:
+            for pending in self._batch:
                 if not pending.settled:
                     pending.error = OutcomeUnknownError("interrupted while committing")
                 pending.done = True
             following = next((p for p in self._queue if p.wake is not None and not p.deserted), None)
-            if following is not None or not self._queue:
+            waking = [p.wake for p in self._batch if p is not leader and p.wake is not None]
+            if following is not None and following.wake is not None:
+                waking.append(following.wake)
+            moves_on = following is not None or not self._queue
+            leader.waking = leader.waking + waking
+            self._batch = ()
+            if moves_on:
                 self._leader = following
-        for pending in batch:
-            if pending is not leader and pending.wake is not None:
-                pending.wake.release()
-        if following is not None and following.wake is not None:
-            following.wake.release()
+        self._wake(leader)
+
+    @staticmethod
+    def _wake(leader: Pending[Any]) -> None:
+        while leader.waking:
+            try:
+                leader.waking[-1].release()
+            except RuntimeError:
+                pass  # it was woken before an interrupt came
+            leader.waking.pop()
 
     def _commit(self, batch: Sequence[Pending[Any]]) -> None:
         began = False
+        writing = self._backend.write()
         try:
-            with self._backend.write() as transaction:
+            with writing as transaction:
                 began = True
                 for pending in batch:
                     _perform(pending, transaction)
             for pending in batch:
                 pending.settled = True
         except Exception as exc:  # noqa: BLE001 (whatever it is, those who wait must hear of it)
+            writing.__exit__(type(exc), exc, None)  # see the contract
             if began and len(batch) > 1:
                 for pending in batch:
                     self._commit([pending])
             else:
                 _fail(batch, exc)
+        except BaseException as exc:
+            writing.__exit__(type(exc), exc, None)
+            raise
 
 
 def _perform(pending: Pending[Any], transaction: Transaction) -> None:
@@ -188,8 +211,8 @@ class Courier:
                 atexit.register(self.stop)
             while wait and self._under_way >= self.LIMIT:
                 self._changed.wait()
+            self._under_way += len(group)  # in this order: Ctrl-C between the two can not upset the count
             self._posted.extend(group)
-            self._under_way += len(group)
             self._changed.notify_all()
 
     def drain(self) -> None:

@@ -75,16 +75,37 @@ class Engine:
         self._failures = []
         self.committer.reset()
         self.courier.reset()
-        self.backend.after_fork()
+        self.backend.after_fork(is_child=True)
 
 
 _engines: weakref.WeakSet[Engine] = weakref.WeakSet()
 
 
+_forking = threading.Lock()
+_paused: list[Engine] = []
+
+
+def _before_fork() -> None:
+    """A child inherits the locks of SQLite as they are: they must be free."""
+    _forking.acquire()
+    _paused.extend(_engines)
+    for engine in _paused:
+        engine.backend.before_fork()
+
+
+def _after_fork_in_parent() -> None:
+    while _paused:
+        _paused.pop().backend.after_fork(is_child=False)
+    _forking.release()
+
+
 def _after_fork_in_child() -> None:
-    for engine in list(_engines):
-        engine.after_fork()
+    while _paused:
+        _paused.pop().after_fork()
+    _forking.release()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork_in_child)
+    os.register_at_fork(
+        before=_before_fork, after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child
+    )

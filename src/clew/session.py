@@ -232,8 +232,6 @@ class Session:
         What is appended while you iterate is not part of it. `damaged="skip"` leaves out entries
         that can not be read instead of raising CorruptEntryError.
         """
-        if damaged not in ("raise", "skip"):
-            raise InvalidQueryError(f"damaged is 'raise' or 'skip', not {damaged!r}")
         pages = self._entry_pages(
             last=last, before=before, after=after, newest_first=newest_first, label=label, damaged=damaged
         )
@@ -241,6 +239,8 @@ class Session:
 
     def _entry_pages(self, **options: Any) -> Iterator[list[Entry]]:
         """The entries in the lists in which they are read from storage. Takes the options of `entries`."""
+        if options["damaged"] not in ("raise", "skip"):
+            raise InvalidQueryError(f"damaged is 'raise' or 'skip', not {options['damaged']!r}")
         return history.pages(self._engine.read, self._sid, self.id, **options)
 
     def context(

@@ -190,10 +190,10 @@ class Store:
 
     def _scrub(self) -> None:
         with self._engine.read() as reader:
-            needed = removal.needs_scrub(reader)
-        if needed:
+            purge = removal.unscrubbed(reader)
+        if purge is not None:
             self._engine.backend.scrub()
-            self._engine.run(removal.scrubbed)
+            self._engine.run(lambda tx: removal.scrubbed(tx, purge))
 
     def restore_deleted(self, id: str) -> Session:
         """Bring a session back from the trash, the one deleted last if there are several."""

@@ -20,6 +20,7 @@ from weakref import WeakKeyDictionary
 from clew.backends.contract import Transaction
 from clew.commit import Pending
 from clew.engine import Engine
+from clew.errors import StoreClosedError
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -32,6 +33,7 @@ class Bridge:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
+        self.closed = False
         self._start()
 
     def _start(self) -> None:
@@ -44,6 +46,8 @@ class Bridge:
         """Run something that blocks in a thread of the pool."""
         if self._generation != self._engine.generation:
             self._start()
+        if self.closed:
+            raise StoreClosedError(self._engine.backend.location)
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._pool, partial(function, *args, **kwargs))
 
@@ -61,6 +65,7 @@ class Bridge:
         return mailbox.put(loop, work)
 
     def close(self) -> None:
+        self.closed = True
         self._pool.shutdown(wait=False)
 
 

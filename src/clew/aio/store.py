@@ -203,6 +203,8 @@ class AsyncStore:
 
     async def close(self) -> None:
         """Flush and close. Idempotent; raises what `flush` would raise."""
+        if self._bridge.closed:
+            return
         try:
             await self._call(self._store.close)
         finally:

@@ -10,6 +10,8 @@ The rules:
   other processes, and excludes other writers until it ends. Leaving the block normally makes all of
   it durable at the level of `capabilities.durability` before control returns; an exception undoes
   all of it. It raises StoreBusyError when other writers held the store for the whole time-out.
+  Its `__exit__` may be called once more, or without `__enter__`: a signal handler may raise at the
+  doorstep of either, and nothing must stay locked.
 - `Backend.read()` gives a reader that sees everything committed before each call.
 - Entries never change. What a path reaches stays as it is until somebody purges it; readers
   therefore need no snapshot.
@@ -183,8 +185,11 @@ class Backend(Protocol):
 
     def bytes_on_disk(self) -> int: ...
 
-    def after_fork(self) -> None:
-        """Called in a forked child before any other use: give up what belongs to the parent."""
+    def before_fork(self) -> None:
+        """Wait until no other thread is inside, and let none in until `after_fork`."""
+
+    def after_fork(self, *, is_child: bool) -> None:
+        """Go on. In the child, before any other use: give up what belongs to the parent."""
 
     def close(self) -> None:
         """Idempotent."""

@@ -51,8 +51,11 @@ class MemoryBackend:
     def bytes_on_disk(self) -> int:
         return 0
 
-    def after_fork(self) -> None:
-        self._lock = threading.RLock()
+    def before_fork(self) -> None:
+        self._lock.acquire()
+
+    def after_fork(self, *, is_child: bool) -> None:
+        self._lock.release()
 
     def close(self) -> None:
         self._closed = True
@@ -145,7 +148,10 @@ class MemoryReader:
         if limit is not None and last - first >= limit:
             first, last = (last - limit + 1, last) if reverse else (first, first + limit - 1)
         found = self._between(branch, first, last)
-        for position in range(first + len(found), last + 1):
+        missing: set[int] = set()
+        if len(found) <= last - first:
+            missing = set(range(first, last + 1)).difference(row.position for row in found)
+        for position in sorted(missing):
             damage = CorruptEntryError(self.get_branch(branch).uid, position, "it is missing")
             if on_damage is None:
                 raise damage
@@ -288,6 +294,8 @@ class _Write:
     def __init__(self, backend: MemoryBackend) -> None:
         self._backend = backend
 
+    _transaction: MemoryTransaction | None = None
+
     def __enter__(self) -> MemoryTransaction:
         self._backend._enter()
         self._transaction = MemoryTransaction(self._backend)
@@ -296,9 +304,10 @@ class _Write:
     def __exit__(
         self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if exc is not None:
-            self._transaction.rollback()
-        self._backend._lock.release()
+        if self._backend._lock._is_owned():  # type: ignore[attr-defined]
+            if exc is not None and self._transaction is not None:
+                self._transaction.rollback()
+            self._backend._lock.release()
 
 
 class _Read:

@@ -34,7 +34,7 @@ class Batch(msgspec.Struct, frozen=True, gc=False):
     drafts: list[Draft]
     first_said: str
     """The first words of the user in it, for a title; empty if there are none."""
-    last_said: str
+    last_said: str | None
     """The beginning of the last ones, for a preview."""
 
 
@@ -47,23 +47,24 @@ class KeyUse(msgspec.Struct, frozen=True, array_like=True):
     digest: str
 
 
-_decode_use = msgspec.json.Decoder(KeyUse).decode
+decode_uses = msgspec.json.Decoder(list[KeyUse]).decode
 
 
 def batch_of(messages: Sequence[Sayable], *, strict: bool = False) -> Batch:
     """Check the messages. Done before any lock is taken: what is refused costs nobody anything."""
     single = len(messages) == 1
     drafts: list[Draft] = []
-    first = last = ""
+    first = ""
+    last: str | None = None
     for index, message in enumerate(messages):
         item = prepare(message, strict=strict, index=None if single else index)
         is_turn = is_user_turn(item.value)
         if is_turn:
             text = text_of(item.value)
             first = first or text
-            last = text or last
+            last = text
         drafts.append(Draft(MESSAGE, item.body, REPLACED if item.replaced else 0, is_turn))
-    return Batch(drafts, first, last[:PREVIEW_KEPT])
+    return Batch(drafts, first, last if last is None else last[:PREVIEW_KEPT])
 
 
 def new_branch(tx: Transaction, row: SessionRow, after: Tip) -> tuple[int, str]:
@@ -99,10 +100,11 @@ def append(
     if expect is not None and expect != (actual := head_of(tx, row.head)):
         raise HeadMovedError(expect, actual)
     uid, rows, tip = place(tx, row, batch.drafts, now)
-    tx.set_head(sid, tip, max(row.updated, now), title_after(row, batch), batch.last_said or row.preview)
+    preview = row.preview if batch.last_said is None else batch.last_said
+    tx.set_head(sid, tip, max(row.updated, now), title_after(row, batch), preview)
     if key is not None:
         use = KeyUse(uid, rows[0].position, len(rows), digest)
-        tx.put_record(sid, "key", key, msgspec.json.encode(use))
+        tx.put_record(sid, "key", key, msgspec.json.encode([*_uses(tx, sid, key), use]))
     return [entry_of(uid, entry) for entry in rows]
 
 
@@ -115,15 +117,18 @@ def _known(tx: Transaction, row: SessionRow, key: str, digest: str) -> list[Entr
     """The entries that this key stands for already, if they are on the path.
 
     After a rewind they may not be: then the key is free, because the turn it named is to be done anew.
+    After an undo they may be again: so every use is kept.
     """
-    value = tx.get_record(row.sid, "key", key)
-    if value is None:
-        return None
-    use = _decode_use(value)
-    branch = tx.find_branch(use.uid)
-    last = use.first + use.count - 1
-    if branch is None or locate(path_of(tx, row.head), last) != branch.branch:
-        return None
-    if use.digest != digest:
-        raise KeyReusedError(row.id, key)
-    return [entry_of(use.uid, entry) for entry in tx.read_entries(branch.branch, use.first, last)]
+    for use in reversed(_uses(tx, row.sid, key)):
+        branch = tx.find_branch(use.uid)
+        last = use.first + use.count - 1
+        if branch is not None and locate(path_of(tx, row.head), last) == branch.branch:
+            if use.digest != digest:
+                raise KeyReusedError(row.id, key)
+            return [entry_of(use.uid, entry) for entry in tx.read_entries(branch.branch, use.first, last)]
+    return None
+
+
+def _uses(tx: Transaction, sid: int, key: str) -> list[KeyUse]:
+    value = tx.get_record(sid, "key", key)
+    return [] if value is None else decode_uses(value)

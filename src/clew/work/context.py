@@ -48,10 +48,17 @@ def build(
         pinned_on_path=not cut.messages,
     )
     positions: list[int] = []
+    reached = start
     for position, message in view.backwards(start, row.head.position):
         if not builder.offer(message):
+            reached = positions[-1] if positions else row.head.position + 1
             break
         positions.append(position)
+    missing = (
+        row.head.messages - tip_before(reader, segments, reached).messages - len(positions) - len(damage)
+    )
+    if missing > 0:
+        damage.append(f"left out: {missing} messages that are missing from position {reached} on")
     if builder.needs_lead and builder.window_size:
         lead = view.asked_before(positions[builder.window_size - 1], start)
         if lead is not None:

@@ -125,8 +125,10 @@ def messages(
     last = check_last(last)
     backwards = last is not None
     found = read_messages(reader, segments, low, high, reverse=backwards, limit=last)
-    if not backwards:
+    if last is None or len(found) < last:
         _check_complete(reader, row, segments, low, high, len(found))
+    elif found:
+        _check_complete(reader, row, segments, found[-1][0], high, len(found))
     if backwards != newest_first:
         found.reverse()
     return [message for _, message in found]

@@ -119,7 +119,7 @@ def replace(
     tx.add_entries(branch, rows)
     moved = step(tx, row, tip, "replace", now)
     title = title_after(row, batch)
-    tx.set_session(msgspec.structs.replace(moved, grows=True, title=title, preview=batch.last_said))
+    tx.set_session(msgspec.structs.replace(moved, grows=True, title=title, preview=batch.last_said or ""))
     return [entry_of(uid, entry) for entry in rows[: len(batch.drafts)]]
 
 

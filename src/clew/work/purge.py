@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import msgspec
+from uuid_utils import uuid7
 
 from clew.backends.contract import STORE_WIDE, Reader, Transaction
 from clew.core.rows import BranchRow, SessionQuery, SessionRow
 from clew.model import Head
-from clew.work.append import KeyUse
+from clew.work.append import decode_uses
 from clew.work.checkpoints import HIDDEN, Record, inherit_checkpoints
 from clew.work.history import note_name
 from clew.work.moves import Move
@@ -15,8 +16,10 @@ from clew.work.places import find
 
 
 def purge_id(tx: Transaction, id: str) -> bool:
-    """Purge the session of this id or alias, and what the trash holds under the same id."""
-    found = find(tx, id)
+    """Purge the session of this id, and what the trash holds under it; else the session of this alias."""
+    found = tx.find_session(id)
+    if found is None and tx.find_deleted(id) is None:
+        found = find(tx, id)
     if found is not None:
         purge(tx, found)
         id = found.id
@@ -27,13 +30,15 @@ def purge_id(tx: Transaction, id: str) -> bool:
     return there_was_one
 
 
-def needs_scrub(reader: Reader) -> bool:
-    """Whether traces of something purged may be left, by this purge or by one that was killed."""
-    return reader.get_record(STORE_WIDE, "unscrubbed", "") is not None
+def unscrubbed(reader: Reader) -> bytes | None:
+    """The name of the last purge of which traces may be left, be it by this process or by a killed one."""
+    return reader.get_record(STORE_WIDE, "unscrubbed", "")
 
 
-def scrubbed(tx: Transaction) -> None:
-    tx.drop_record(STORE_WIDE, "unscrubbed", "")
+def scrubbed(tx: Transaction, purge: bytes) -> None:
+    """No traces are left, unless somebody purged meanwhile."""
+    if unscrubbed(tx) == purge:
+        tx.drop_record(STORE_WIDE, "unscrubbed", "")
 
 
 def purge_everything(tx: Transaction) -> int:
@@ -59,7 +64,7 @@ def purge(tx: Transaction, row: SessionRow) -> None:
     for alias in tx.get_details(row.sid).aliases:
         if tx.get_record(STORE_WIDE, "alias", alias) == str(row.sid).encode():
             tx.drop_record(STORE_WIDE, "alias", alias)
-    tx.put_record(STORE_WIDE, "unscrubbed", "", b"1")
+    tx.put_record(STORE_WIDE, "unscrubbed", "", uuid7().hex.encode())
     tx.drop_session(row.sid)
     for branch in branches.values():
         last = needed.get(branch.branch, branch.fork)
@@ -103,8 +108,7 @@ def _points(tx: Transaction, sid: int) -> list[Head]:
             record = msgspec.json.decode(value, type=Record)
             points.append(Head(record.uid, record.position))
     for _, value in tx.scan_records(sid, "key"):
-        use = msgspec.json.decode(value, type=KeyUse)
-        points.append(Head(use.uid, use.first + use.count - 1))
+        points += [Head(use.uid, use.first + use.count - 1) for use in decode_uses(value)]
     return points
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import errno
 import os
 import threading
+import time
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final
+from typing import Final
 
 import apsw
+import msgspec
 
 from clew.backends.contract import Capabilities
 from clew.backends.sqlite.connection import (
@@ -24,9 +26,19 @@ from clew.backends.sqlite.failures import translate, translating
 from clew.backends.sqlite.reader import SqliteReader
 from clew.backends.sqlite.writer import SqliteTransaction
 from clew.core.rows import BranchRow
-from clew.errors import InvalidUrlError, ReadOnlyError, StoreClosedError, StoreNotFoundError
+from clew.errors import (
+    BackendUnavailableError,
+    CorruptError,
+    DiskFullError,
+    InvalidUrlError,
+    OutcomeUnknownError,
+    ReadOnlyError,
+    StoreClosedError,
+    StoreNotFoundError,
+)
 
 READERS_KEPT: Final = 8
+UNWRITABLE: Final = (ReadOnlyError, BackendUnavailableError, DiskFullError)
 
 
 class SqliteBackend:
@@ -42,24 +54,29 @@ class SqliteBackend:
     ) -> None:
         if durability not in ("full", "process"):
             raise InvalidUrlError(f"durability is 'full' or 'process', not {durability!r}")
-        self.path = Path(os.path.abspath(path))
+        self.path = Path(os.path.realpath(path))
         self.capabilities = Capabilities(durability=durability, shared=True)
         self._level = durability
         self._timeout = timeout
         self._read_only = read_only
+        self._held: list[threading.RLock | threading.Lock] = []
+        self._broken = False
         self._forget()
         with self._lock:
             self._open()
 
     def _forget(self) -> None:
         """Be as before opening."""
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
+        self._gate = threading.Lock()
+        self._borrowed: set[apsw.Connection] = set()
         self._opened = False
         self._closed = False
         self._branches: dict[int, BranchRow] = {}
         self._writer: apsw.Connection | None = None
         self._readers: list[apsw.Connection] = []
         self._reads_from = self.path
+        self._immutable = False
 
     def _open(self) -> None:
         with translating(self.location):
@@ -68,7 +85,7 @@ class SqliteBackend:
             if self._read_only:
                 if not self.path.exists():
                     raise StoreNotFoundError(self.location)
-                connection, self._reads_from = open_read_only(self.path, self._timeout)
+                connection, self._reads_from, self._immutable = open_read_only(self.path, self._timeout)
                 self._readers.append(connection)
         self._opened = True
 
@@ -77,8 +94,11 @@ class SqliteBackend:
         try:
             create_private(self.path)
             self._writer = open_writer(self.path, self._level, self._timeout)
-        except (apsw.ReadOnlyError, apsw.CantOpenError, OSError) as exc:
-            unwritable = isinstance(exc, apsw.Error) or exc.errno in (errno.EPERM, errno.EACCES, errno.EROFS)
+        except (apsw.ReadOnlyError, apsw.CantOpenError, apsw.FullError, apsw.IOError, OSError) as exc:
+            if isinstance(exc, apsw.Error):
+                unwritable = isinstance(translate(exc, self.location), UNWRITABLE)
+            else:
+                unwritable = exc.errno in (errno.EPERM, errno.EACCES, errno.EROFS)
             if not (unwritable and self.path.is_file()):
                 raise
             self._read_only = True
@@ -96,26 +116,41 @@ class SqliteBackend:
     def _take_reader(self) -> apsw.Connection:
         if self._closed:
             raise StoreClosedError(self.location)
-        try:
-            return self._readers.pop()
-        except IndexError:
-            with translating(self.location):
-                return open_reader(self._reads_from, self._timeout)
+        if not self._opened:
+            with self._lock:
+                self._need_open()
+        with self._gate:
+            if self._readers:
+                connection = self._readers.pop()
+            else:
+                with translating(self.location):
+                    connection = open_reader(self._reads_from, self._timeout, immutable=self._immutable)
+            self._borrowed.add(connection)
+        return connection
 
     def _give_reader(self, connection: apsw.Connection) -> None:
         if self._closed or len(self._readers) >= READERS_KEPT:
             connection.close()
         else:
             self._readers.append(connection)
+        self._borrowed.discard(connection)
 
     def _need_writer(self) -> apsw.Connection:
         if self._closed:
             raise StoreClosedError(self.location)
-        if not self._opened:
-            self._open()
+        self._need_open()
         if self._writer is None:
             raise ReadOnlyError(f"the store {self.location} is open for reading only")
         return self._writer
+
+    def _need_open(self) -> None:
+        """In a forked child: open anew what the parent had open."""
+        if self._broken:
+            raise BackendUnavailableError(
+                f"this process was forked while another thread used {self.location}; start it by exec instead"
+            )
+        if not self._opened:
+            self._open()
 
     def scrub(self) -> None:
         """Rewrite the file without free space, and empty the log.
@@ -137,20 +172,38 @@ class SqliteBackend:
         files = (self.path, *(self.path.with_name(self.path.name + end) for end in ("-wal", "-shm")))
         return sum(file.stat().st_size for file in files if file.exists())
 
-    def after_fork(self) -> None:
-        """Never close what the parent holds: closing would drop its locks and fold its log.
+    def before_fork(self) -> None:
+        """No thread may be inside SQLite when the process forks: the child would inherit its mutexes
+        held, and a transaction of which it has no thread to end it."""
+        deadline = time.monotonic() + self._timeout
+        for lock in (self._lock, self._gate):
+            if lock.acquire(timeout=max(deadline - time.monotonic(), 0)):
+                self._held.append(lock)
+        while self._borrowed and time.monotonic() < deadline:
+            time.sleep(0.0005)
 
-        The connections are kept alive for the life of this process, out of the garbage
-        collector's reach, and new ones are opened when they are needed.
+    def after_fork(self, *, is_child: bool) -> None:
+        """In the child: close what the parent has open, so that no trace of it is left in SQLite.
+
+        SQLite remembers by inode which locks this process holds, but a fork does not inherit them:
+        a new connection would share that memory, take no locks, and lose its log to whoever closes
+        the file next. So the inherited connections have to go; NULL_IO keeps them from touching the
+        file while they do.
         """
-        import ctypes
-
-        for connection in (self._writer, *self._readers):
-            if connection is not None:
-                ctypes.pythonapi.Py_IncRef(ctypes.py_object(connection))
-        was_closed = self._closed
-        self._forget()
-        self._closed = was_closed
+        if is_child:
+            if len(self._held) < 2 or self._borrowed:
+                self._broken = True  # some thread was inside: nothing of SQLite can be trusted here
+            elif not self._closed:
+                for connection in (self._writer, *self._readers):
+                    if connection is not None:
+                        connection.file_control("main", apsw.SQLITE_FCNTL_NULL_IO, 0)
+                        connection.close(True)
+            was_closed = self._closed
+            self._forget()
+            self._closed = was_closed
+            self._held.clear()
+        while self._held:
+            self._held.pop().release()
 
     def close(self) -> None:
         with self._lock:
@@ -172,29 +225,34 @@ def _empty_log(connection: apsw.Connection) -> None:
         raise apsw.BusyError("a reader still uses the log")
 
 
+def _reraise(exc: BaseException | None, location: str) -> None:
+    """What went wrong inside a transaction or a read, in our words."""
+    if isinstance(exc, apsw.Error):
+        raise translate(exc, location) from exc
+    if isinstance(exc, msgspec.DecodeError | UnicodeDecodeError):
+        raise CorruptError(f"a record in {location} is damaged: {exc}") from exc
+
+
 class _Write:
     """`with backend.write() as tx`: a class, not a generator, because every append passes here."""
 
-    __slots__ = ("_backend", "_connection")
+    __slots__ = ("_backend",)
 
     def __init__(self, backend: SqliteBackend) -> None:
         self._backend = backend
-        self._connection: Any = None
 
     def __enter__(self) -> SqliteTransaction:
         backend = self._backend
-        backend._lock.acquire()
         try:
-            self._connection = backend._need_writer()
+            backend._lock.acquire()
+            connection = backend._need_writer()
             try:
-                self._connection.execute("BEGIN IMMEDIATE")
+                connection.execute("BEGIN IMMEDIATE")
             except apsw.BusyError:
-                patiently(
-                    lambda: self._connection.execute("BEGIN IMMEDIATE"), backend.location, backend._timeout
-                )
-            return SqliteTransaction(self._connection, backend._branches)
+                patiently(lambda: connection.execute("BEGIN IMMEDIATE"), backend.location, backend._timeout)
+            return SqliteTransaction(connection, backend._branches)
         except BaseException as exc:
-            self._abandon()
+            self._leave()
             if isinstance(exc, apsw.Error):
                 raise translate(exc, backend.location) from exc
             raise
@@ -205,32 +263,28 @@ class _Write:
         backend = self._backend
         try:
             if exc is None:
-                try:
-                    self._connection.execute("COMMIT")
-                except BaseException:
-                    self._rollback()
-                    raise
+                backend._need_writer().execute("COMMIT")
             else:
-                self._rollback()
+                backend._branches.clear()
         except apsw.Error as error:
+            backend._branches.clear()
+            if getattr(error, "extendedresult", 0) in (apsw.SQLITE_IOERR_FSYNC, apsw.SQLITE_IOERR_DIR_FSYNC):
+                # The log holds the whole transaction: after a crash the next to open it would find it.
+                raise OutcomeUnknownError(f"could not sync {backend.location}: {error}") from error
             raise translate(error, backend.location) from error
         finally:
+            self._leave()
+        _reraise(exc, backend.location)
+
+    def _leave(self) -> None:
+        """Undo what is not committed, and let others in. Looks at what is, not at what was begun:
+        a signal handler may have raised anywhere."""
+        backend = self._backend
+        if backend._lock._is_owned():  # type: ignore[attr-defined]
+            if not backend._closed and backend._writer is not None and backend._writer.in_transaction:
+                backend._branches.clear()
+                backend._writer.execute("ROLLBACK")
             backend._lock.release()
-        if isinstance(exc, apsw.Error):
-            raise translate(exc, backend.location) from exc
-
-    def _abandon(self) -> None:
-        """It did not begin, or Ctrl-C came before anybody had it."""
-        try:
-            if self._connection is not None:
-                self._rollback()
-        finally:
-            self._backend._lock.release()
-
-    def _rollback(self) -> None:
-        self._backend._branches.clear()
-        if self._connection.in_transaction:  # SQLite ends it by itself on a full disk
-            self._connection.execute("ROLLBACK")
 
 
 class _Read:
@@ -249,5 +303,4 @@ class _Read:
         self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._backend._give_reader(self._connection)
-        if isinstance(exc, apsw.Error):
-            raise translate(exc, self._backend.location) from exc
+        _reraise(exc, self._backend.location)

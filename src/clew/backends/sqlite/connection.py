@@ -92,7 +92,10 @@ def open_writer(path: Path, level: Level, timeout: float) -> apsw.Connection:
     """A connection that may write, on a database of the newest schema."""
     connection = apsw.Connection(str(path))
     try:
+        # What is refused stays as it is: its log is for the program that wrote it to fold.
+        connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, _has_log(path))
         version = patiently(lambda: _check_version(connection, path), str(path), timeout)
+        connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0)
         _settle(connection)
         if version == 0:
             connection.execute(f"PRAGMA page_size = {PAGE_SIZE}")
@@ -115,55 +118,76 @@ def open_writer(path: Path, level: Level, timeout: float) -> apsw.Connection:
     return connection
 
 
-def open_reader(path: Path, timeout: float) -> apsw.Connection:
+def open_reader(path: Path, timeout: float, *, immutable: bool = False) -> apsw.Connection:
     """One more connection to a database that a writer has opened; it can not write."""
-    connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
+    name, flags = str(path), apsw.SQLITE_OPEN_READONLY
+    if immutable:
+        from urllib.parse import quote  # seldom needed, and takes as long to import as opening takes
+
+        name, flags = f"file:{quote(name)}?immutable=1", flags | apsw.SQLITE_OPEN_URI
+    connection = apsw.Connection(name, flags=flags)
     connection.set_busy_timeout(int(timeout * 1000))
     _settle(connection)
     return connection
 
 
-def open_read_only(path: Path, timeout: float) -> tuple[apsw.Connection, Path]:
-    """A connection to a database that must not, or can not, be written; and the path that it reads.
+def _has_log(path: Path) -> bool:
+    log = path.with_name(path.name + "-wal")
+    return log.exists() and log.stat().st_size > 0
+
+
+def open_read_only(path: Path, timeout: float) -> tuple[apsw.Connection, Path, bool]:
+    """A connection to a database that must not, or can not, be written; the path that it reads, and
+    whether nobody can write there.
 
     A database in WAL mode can not be opened plainly on a read-only file system. `immutable` opens
     it, but ignores a write-ahead log: when there is one, both are copied aside first.
     """
-    log = path.with_name(path.name + "-wal")
     try:
-        connection = open_reader(path, timeout)
-        _check_version(connection, path)
-        return connection, path
-    except (apsw.CantOpenError, apsw.ReadOnlyError):
+        return _checked(path, path, timeout), path, False
+    except (apsw.CantOpenError, apsw.ReadOnlyError, apsw.IOError):
         pass
-    import shutil  # these three are seldom needed, and take as long to import as opening takes
+    if not _has_log(path):
+        return _checked(path, path, timeout, immutable=True), path, True
+    import shutil
     import tempfile
-    from urllib.parse import quote
 
-    if log.exists() and log.stat().st_size:
-        aside = Path(tempfile.mkdtemp(prefix="clew-")) / path.name
-        shutil.copyfile(path, aside)
-        shutil.copyfile(log, aside.with_name(log.name))
-        connection = open_reader(aside, timeout)
-        path = aside
-    else:
-        flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
-        connection = apsw.Connection(f"file:{quote(str(path))}?immutable=1", flags=flags)
-        _settle(connection)
-    _check_version(connection, path)
-    return connection, path
+    aside = Path(tempfile.mkdtemp(prefix="clew-")) / path.name
+    try:
+        for name in (path.name, path.name + "-wal"):
+            shutil.copyfile(path.with_name(name), aside.with_name(name))
+            aside.with_name(name).chmod(0o600)
+        return _checked(aside, path, timeout), aside, False
+    except BaseException:
+        shutil.rmtree(aside.parent, ignore_errors=True)
+        raise
+
+
+def _checked(path: Path, given: Path, timeout: float, *, immutable: bool = False) -> apsw.Connection:
+    try:
+        connection = open_reader(path, timeout, immutable=immutable)
+        _check_version(connection, given)
+    except apsw.NotADBError as exc:
+        raise InvalidUrlError(f"{given} is not a Clew store: it is no SQLite database") from exc
+    return connection
 
 
 def _check_version(connection: apsw.Connection, path: Path) -> int:
     """The schema version; 0 for a new file. Refuses what is not ours, without a write."""
+    begun = connection.in_transaction
     try:
+        if not begun:  # one view of all three: another process may be making the schema right now
+            connection.execute("BEGIN")
         version = _pragma(connection, "user_version")
+        owner = _pragma(connection, "application_id")
+        tables = connection.execute("SELECT count(*) FROM sqlite_schema").get
     except apsw.NotADBError as exc:
         raise InvalidUrlError(f"{path} is not a Clew store: it is no SQLite database") from exc
-    owner = _pragma(connection, "application_id")
+    finally:
+        if not begun and connection.in_transaction:
+            connection.execute("ROLLBACK")
     if owner != APPLICATION_ID:
-        tables = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
-        if owner or version or tables != (0,):
+        if owner or version or tables:
             raise InvalidUrlError(f"{path} is not a Clew store: it is a database of another program")
         return 0
     if version > len(MIGRATIONS):
@@ -188,6 +212,6 @@ def _migrate(connection: apsw.Connection, path: Path) -> None:
         connection.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")
         connection.execute("COMMIT")
     except BaseException:
-        if connection.in_transaction:
+        if connection.in_transaction:  # SQLite ends it by itself when the disk fails
             connection.execute("ROLLBACK")
         raise

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from typing import Any, Final
 
 import apsw
@@ -55,6 +56,7 @@ from clew.errors import CorruptEntryError
 from clew.model import Json
 
 BRANCHES_KEPT: Final = 10_000
+DAMAGE: Final = (apsw.CorruptError, CorruptEntryError, UnicodeDecodeError)
 
 
 class SqliteReader:
@@ -142,7 +144,7 @@ class SqliteReader:
                 for row in self._execute(ENTRIES, (key(branch, first), key(branch, last)))
             ]
             whole = len(found) == last - first + 1
-        except (apsw.CorruptError, CorruptEntryError):
+        except DAMAGE:
             whole = False
         if not whole:
             found = self._salvage(branch, first, last, on_damage)
@@ -164,7 +166,7 @@ class SqliteReader:
                 damage = CorruptEntryError(uid, position, "it is missing")
             except CorruptEntryError as exc:
                 damage = exc
-            except apsw.CorruptError as exc:
+            except (apsw.CorruptError, UnicodeDecodeError) as exc:
                 damage = CorruptEntryError(uid, position, f"its page can not be read ({exc})")
             if on_damage is None:
                 raise damage
@@ -195,7 +197,7 @@ class SqliteReader:
                         self.get_branch(branch).uid, position, MESSAGE, time, flags, codec, recorded, blob
                     )
                 found.append((position, decode_json(body)))
-        except (apsw.CorruptError, CorruptEntryError):
+        except (*DAMAGE, TypeError, struct.error):
             return self._salvage_messages(branch, first, last, reverse, limit, on_damage)
         finally:
             rows.close()

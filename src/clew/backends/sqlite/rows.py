@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from typing import Any, Final, TypeAlias
 
 import msgspec
@@ -55,7 +56,11 @@ def body_from(
     uid: str, position: int, kind: int, time: int, flags: int, codec: int, recorded: int, blob: bytes
 ) -> bytes:
     """The body of an entry, or CorruptEntryError."""
-    if checksum(blob, position, time, kind, codec, flags) != recorded:
+    try:
+        intact = checksum(blob, position, time, kind, codec, flags) == recorded
+    except (TypeError, struct.error) as exc:  # a damaged row may hold values of any type
+        raise CorruptEntryError(uid, position, f"its columns are of wrong types ({exc})") from exc
+    if not intact:
         raise CorruptEntryError(uid, position, "its checksum does not match")
     try:
         return unpack(codec, blob) if codec else blob
