@@ -1,0 +1,66 @@
+"""The specification: what a backend must do, and what a store on it then does.
+
+Read it by its parts. The first four are the contract of storage (clew/backends/contract.py): whoever
+writes a backend makes these pass first, and then nearly all else passes too, because everything above
+is the same for every backend. The others are what users are promised; P.., I.., J.. and S.. are the
+numbers of promises, bad inputs, rules of histories and attacks.
+"""
+
+from __future__ import annotations
+
+from clew.backends.contract import Backend
+from clew.testing.conformance_append import AppendConformance
+from clew.testing.conformance_beside import BesideConformance
+from clew.testing.conformance_concurrent import ConcurrencyConformance
+from clew.testing.conformance_context import ContextConformance
+from clew.testing.conformance_deletion import DeletionConformance
+from clew.testing.conformance_durable import DurableConformance
+from clew.testing.conformance_forks import ForkConformance
+from clew.testing.conformance_inputs import InputConformance
+from clew.testing.conformance_listing import ListingConformance
+from clew.testing.conformance_log import LogConformance
+from clew.testing.conformance_marks import MarkConformance
+from clew.testing.conformance_points import PointConformance
+from clew.testing.conformance_reading import ReadingConformance
+from clew.testing.conformance_records import RecordConformance
+from clew.testing.conformance_sessions import SessionConformance
+from clew.testing.conformance_settings import SettingsConformance
+from clew.testing.conformance_storage import StorageConformance
+from clew.testing.conformance_transactions import TransactionConformance
+
+__all__ = ["BackendConformance", "DurableConformance"]
+
+
+class BackendConformance(
+    TransactionConformance,
+    StorageConformance,
+    RecordConformance,
+    LogConformance,
+    SessionConformance,
+    SettingsConformance,
+    ListingConformance,
+    AppendConformance,
+    ConcurrencyConformance,
+    ReadingConformance,
+    MarkConformance,
+    ContextConformance,
+    PointConformance,
+    ForkConformance,
+    BesideConformance,
+    DeletionConformance,
+    InputConformance,
+):
+    """Every backend passes this, each test of it. A subclass gives a fixture `backend`:
+
+        class TestMine(BackendConformance):
+            @pytest.fixture
+            def backend(self):
+                return MyBackend()
+
+    It may add tests; it may not weaken one. A backend that is durable is tested as such too:
+    `class TestMine(BackendConformance, DurableConformance)`.
+    """
+
+    def test_a_durable_backend_is_tested_as_one(self, backend: Backend) -> None:
+        """Whoever promises to survive a restart passes DurableConformance, and nobody else can."""
+        assert isinstance(self, DurableConformance) == (backend.capabilities.durability != "memory")

@@ -1,0 +1,334 @@
+"""Replacing, clearing, truncating, compacting, summing up: the view changes, the log only grows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from clew.errors import EntryNotFoundError, InvalidEntryError, InvalidError
+from clew.session import Session
+from clew.store import Store
+from clew.testing.conformance_base import (
+    Conformance,
+    assistant,
+    calling,
+    result,
+    said,
+    say,
+    texts,
+    user,
+)
+from clew.testing.conformance_chain import check_chain, check_store
+
+CHANGES: dict[str, Callable[[Session], Any]] = {
+    "replace": lambda s: s.replace([user("new")]),
+    "replace with nothing": lambda s: s.replace([]),
+    "replace, turns set": lambda s: s.replace([user("new")], user_turns=7),
+    "clear": lambda s: s.clear(),
+    "truncate": lambda s: s.truncate(1),
+    "compact": lambda s: s.compact("short"),
+    "set_summary": lambda s: s.set_summary("sum"),
+    "rewind": lambda s: s.rewind(0),
+}
+
+
+def state(s: Session) -> tuple[Any, ...]:
+    """What a session shows of its path."""
+    info = s.info
+    counts = (info.messages, info.user_turns, info.entries, info.bytes, info.hash, info.preview)
+    return s.head, s.messages(), list(s.context()), s.summary, list(s.entries()), counts
+
+
+class MarkConformance(Conformance):
+    """Each of these is one step that undo takes back; none removes anything (P11, P12)."""
+
+    @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES.keys())
+    def test_every_change_can_be_undone_and_redone(
+        self, store: Store, s: Session, change: Callable[[Session], Any]
+    ) -> None:
+        """P11: undo brings back exactly what was, redo exactly what came."""
+        s.append(user("a"), assistant("b"), user("c"))
+        s.set_summary("before")
+        before = state(s)
+        change(s)
+        after = state(s)
+        assert after != before
+
+        s.undo()
+        assert state(s) == before
+        s.redo()
+        assert state(s) == after
+        s.undo()
+        say(s, "d")
+        assert said(s) == ["a", "b", "c", "d"]
+        check_chain(store, s)
+
+    @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES.keys())
+    def test_no_change_removes_an_entry(
+        self, store: Store, s: Session, change: Callable[[Session], Any]
+    ) -> None:
+        """P11: all that was stored is stored, and each old entry can be gone back to."""
+        entries = s.append(user("a"), assistant("b"), user("c"))
+        stored = store.stats()
+        change(s)
+
+        assert store.stats().messages >= stored.messages
+        assert store.stats().entries >= stored.entries
+        for entry in entries:
+            s.rewind(entry)
+            assert s.head.position == entry.position
+        assert said(s) == ["a", "b", "c"]
+        check_store(store)
+
+    @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES.keys())
+    def test_every_change_works_on_an_empty_session(
+        self, store: Store, s: Session, change: Callable[[Session], Any]
+    ) -> None:
+        """Except for a rewind to what is not there."""
+        if change is CHANGES["rewind"]:
+            return
+        change(s)
+        say(s, "next")
+
+        assert said(s)[-1] == "next"
+        check_chain(store, s)
+
+    # -- replace
+
+    def test_replace_puts_a_new_history_in_the_place_of_the_old(self, s: Session) -> None:
+        """It starts at position 0; the entries come back; what follows is appended to it."""
+        s.append(user("a"), assistant("b"))
+        entries = s.replace([user("x"), '{"role": "user",  "content": "y"}'])
+
+        assert [entry.position for entry in entries] == [0, 1]
+        assert entries[1].raw == b'{"role": "user",  "content": "y"}'
+        assert list(s.entries()) == entries
+        say(s, "z")
+        assert said(s) == ["x", "y", "z"]
+        assert s.info.preview == "z"
+
+    def test_replace_starts_with_a_clean_view(self, s: Session) -> None:
+        """No compaction, truncation or summary of the old history has a say in the new one."""
+        say(s, "a", "b")
+        s.compact("short")
+        s.set_summary("sum")
+        s.replace([user("x")])
+
+        assert texts(s.context()) == ["x"]
+        assert s.summary is None
+
+    def test_replace_counts_user_turns_or_takes_the_count(self, s: Session) -> None:
+        """Without `user_turns` those in the messages; with it, that number, from which counting goes on."""
+        say(s, "a", "b", "c")
+        s.replace([user("x"), assistant("y"), user("z")])
+        assert s.info.user_turns == 2
+        s.replace([user("x")], user_turns=40)
+        assert (s.info.user_turns, s.info.messages) == (40, 1)
+        say(s, "next")
+        assert s.info.user_turns == 41
+        s.replace([], user_turns=3)
+        assert (s.info.user_turns, s.messages()) == (3, [])
+
+    @pytest.mark.parametrize("turns", [-1, 1.5, "3", True, 2**63, 2**80], ids=repr)
+    def test_a_bad_count_of_turns_is_refused(self, s: Session, turns: Any) -> None:
+        """The same verdict on every backend; nothing is changed."""
+        say(s, "a")
+        with pytest.raises(InvalidError):
+            s.replace([user("x")], user_turns=turns)
+
+        assert said(s) == ["a"]
+
+    @pytest.mark.parametrize("bad", ["text", b"{}", {"role": "user"}], ids=repr)
+    def test_replace_takes_a_list(self, s: Session, bad: Any) -> None:
+        """A single message or text is refused: it would be taken for a list of its parts."""
+        with pytest.raises(InvalidError):
+            s.replace(bad)
+
+    def test_replace_is_all_or_nothing(self, s: Session) -> None:
+        """P2: one bad message, and the old history stays."""
+        say(s, "a")
+        before = s.info
+        with pytest.raises(InvalidEntryError):
+            s.replace([user("x"), {"bad": float("nan")}])
+
+        assert s.info == before
+
+    # -- clear
+
+    def test_clear_starts_over(self, s: Session) -> None:
+        """An empty path: no messages, no summary, no turns; title and variables stay."""
+        say(s, "a")
+        s.set_summary("sum")
+        s.set_var("v", 1)
+        head = s.clear()
+
+        assert head == s.head
+        assert head.position == -1
+        assert (s.messages(), s.summary, s.info.user_turns, s.info.entries) == ([], None, 0, 0)
+        assert (s.info.title, s.get_var("v")) == ("a", 1)
+        (entry,) = s.append(user("b"))
+        assert entry.position == 0
+
+    # -- truncate
+
+    def test_truncate_shortens_the_view_and_not_the_history(self, s: Session) -> None:
+        """`context()` begins with the last few; `messages()` still gives all."""
+        say(s, *"abcdef")
+        entry = s.truncate(2)
+
+        assert entry is not None
+        assert entry.kind == "truncation"
+        assert texts(s.context()) == ["e", "f"]
+        assert said(s) == list("abcdef")
+        say(s, "g")
+        assert texts(s.context()) == ["e", "f", "g"]
+
+    @pytest.mark.parametrize("keep", [6, 7, 100])
+    def test_there_may_be_nothing_to_truncate(self, s: Session, keep: int) -> None:
+        """Then nothing is written and None comes back, also the second time."""
+        say(s, *"abcdef")
+        before = s.info
+        assert s.truncate(keep) is None
+        assert s.info == before
+        s.truncate(2)
+        before = s.info
+        assert s.truncate(2) is None
+        assert s.info == before
+
+    def test_truncate_to_nothing(self, s: Session) -> None:
+        """`keep_last=0` empties the view."""
+        say(s, "a", "b")
+        s.truncate(0)
+        assert s.context() == []
+        say(s, "c")
+        assert texts(s.context()) == ["c"]
+        assert said(s) == ["a", "b", "c"]
+
+    @pytest.mark.parametrize("keep", [1, 2, 3])
+    def test_truncate_cuts_no_call_from_its_result(self, s: Session, keep: int) -> None:
+        """More is kept where the cut would part them."""
+        s.append(user("a"), user("b"), calling("1", "2"), result("1"), result("2"), assistant("done"))
+        s.truncate(keep)
+        view = s.context()
+
+        assert view.report.repairs == ()
+        assert view[-1] == assistant("done")
+        assert list(view) == ([assistant("done")] if keep == 1 else s.messages(last=4))
+
+    @pytest.mark.parametrize("keep", [-1, True, 1.5, "2", None], ids=repr)
+    def test_a_bad_keep_last_is_refused(self, s: Session, keep: Any) -> None:
+        """It is a number from 0 on."""
+        say(s, "a", "b")
+        with pytest.raises(InvalidError):
+            s.truncate(keep)
+
+        assert s.info.entries == 2
+
+    # -- compact
+
+    def test_compact_lets_the_view_begin_with_something_shorter(self, s: Session) -> None:
+        """A text becomes a user message; messages are taken as they are; the history stays."""
+        say(s, "a", "b")
+        entry = s.compact("short", tokens=12)
+        say(s, "c")
+        assert entry.kind == "compaction"
+        assert entry.message["tokens"] == 12
+        assert list(s.context()) == [user("short"), user("c")]
+
+        s.compact([{"role": "system", "content": "sum"}, '{"role":"user","content":"x"}'])
+        assert list(s.context()) == [{"role": "system", "content": "sum"}, user("x")]
+        assert said(s) == ["a", "b", "c"]
+        assert s.info.messages == 3
+
+    def test_compact_may_stop_before_the_end(self, s: Session) -> None:
+        """`upto` is the last point that the text stands for; what follows stays in view."""
+        entries = s.append(*map(user, "abcd"))
+        s.compact("short", upto=entries[1])
+        assert texts(s.context()) == ["short", "c", "d"]
+        s.compact("shorter", upto=2)
+        assert texts(s.context()) == ["shorter", "d"]
+
+    def test_compact_keeps_calls_that_wait_for_results(self, s: Session) -> None:
+        """An agent that compacts between call and result finds the call still in view."""
+        s.append(user("a"), assistant("b"), user("go"), calling("1"))
+        s.compact("short")
+        s.append(result("1"))
+        view = s.context()
+
+        assert view.report.repairs == ()
+        assert calling("1") in view
+        assert view[-1] == result("1")
+
+    def test_compact_speaks_the_dialect_of_the_session(self, s: Session) -> None:
+        """Where the messages have `parts`, the text becomes a part."""
+        s.append({"role": "user", "parts": [{"text": "a"}]})
+        s.compact("short")
+
+        assert list(s.context()) == [{"role": "user", "parts": [{"text": "short"}]}]
+
+    @pytest.mark.parametrize(
+        "bad", ["", "  \n", [], None, {}, b"text", [5], [{"a": float("nan")}], ["text"]], ids=repr
+    )
+    def test_an_empty_compaction_is_refused(self, s: Session, bad: Any) -> None:
+        """The history would be lost to the model; nothing is changed."""
+        say(s, "a")
+        with pytest.raises(InvalidError):
+            s.compact(bad)
+
+        assert s.info.entries == 1
+
+    @pytest.mark.parametrize("tokens", [-1, True, 1.5, "3"], ids=repr)
+    def test_a_bad_token_count_is_refused(self, s: Session, tokens: Any) -> None:
+        """It is a number from 0 on."""
+        say(s, "a")
+        with pytest.raises(InvalidError):
+            s.compact("short", tokens=tokens)
+
+        assert s.info.entries == 1
+
+    def test_compact_up_to_an_unknown_point_is_refused(self, s: Session) -> None:
+        """EntryNotFoundError; nothing is changed."""
+        say(s, "a")
+        with pytest.raises(EntryNotFoundError):
+            s.compact("short", upto=5)
+
+        assert s.info.entries == 1
+
+    def test_a_rewind_to_before_a_mark_undoes_its_effect(self, s: Session) -> None:
+        """Marks lie on the path: before them the view is the old one, and stays so on a new branch."""
+        say(s, "a", "b")
+        s.compact("short")
+        s.set_summary("sum")
+        say(s, "c")
+        s.rewind(1)
+        assert texts(s.context()) == ["a", "b"]
+        assert s.summary is None
+        say(s, "d")
+        assert texts(s.context()) == ["a", "b", "d"]
+
+    # -- summary
+
+    def test_the_latest_summary_counts(self, s: Session) -> None:
+        """It is on the path, beside the messages; None takes it away."""
+        assert s.summary is None
+        say(s, "a")
+        entry = s.set_summary("one")
+        assert (entry.kind, entry.message) == ("summary", {"text": "one"})
+        s.set_summary("tw\0o \U0001f600")
+        assert s.summary == "tw\0o \U0001f600"
+        s.set_summary(None)
+        assert s.summary is None
+        s.undo()
+        assert s.summary == "tw\0o \U0001f600"
+        assert said(s) == ["a"]
+
+    def test_a_summary_is_a_text(self, s: Session) -> None:
+        """Nothing else; the log is not touched."""
+        wrong: list[Any] = [5, b"x", ["x"], {}]
+        for bad in wrong:
+            with pytest.raises(InvalidError):
+                s.set_summary(bad)
+
+        assert s.info.entries == 0

@@ -1,0 +1,192 @@
+"""The storage contract: the rows of sessions."""
+
+from __future__ import annotations
+
+import msgspec
+
+from clew.backends.contract import Backend
+from clew.core.rows import Details, ForkOrigin
+from clew.testing.conformance_base import START, Conformance, a_session, a_tip, add, an_entry, query
+
+DETAILS = Details(
+    workspace_given="./ö",
+    vendor="v",
+    endpoint="https://e",
+    model="m",
+    tags=("b", "a", ""),
+    metadata=msgspec.Raw(b'{"z": 1.0,  "a":[null,123456789012345678901234567890]}'),
+    aliases=("x", "y"),
+    origin=ForkOrigin(1, "base", 2, "uid", 3),
+)
+
+
+class StorageConformance(Conformance):
+    """Rows come back equal, in the trash or not; numbers are never used twice."""
+
+    def test_a_session_comes_back_equal(self, backend: Backend) -> None:
+        """Every field of a row and of its details is given back as it was put."""
+        row = a_session("ö\n ", deleted=None, grows=True, head=a_tip(7, 8, 9, 10))
+        with backend.write() as tx:
+            sid = tx.add_session(row, DETAILS)
+        expected = msgspec.structs.replace(row, sid=sid, tree=sid)
+
+        with backend.read() as reader:
+            assert reader.find_session("ö\n ") == expected
+            assert reader.get_session(sid) == expected
+            assert reader.get_details(sid) == DETAILS
+            assert reader.list_sessions(query()) == [(expected, DETAILS)]
+
+    def test_a_session_may_have_none_of_the_optional_values(self, backend: Backend) -> None:
+        """None and empty values come back as they are, not as one another."""
+        row = a_session("a", title=None, titled=False, preview="", workspace=None)
+        with backend.write() as tx:
+            sid = tx.add_session(row, Details())
+
+        with backend.read() as reader:
+            assert reader.get_session(sid) == msgspec.structs.replace(row, sid=sid, tree=sid)
+            assert reader.get_details(sid) == Details()
+
+    def test_text_of_any_kind_comes_back_equal(self, backend: Backend) -> None:
+        """I-03, I-12: NUL, controls and characters beyond the basic plane survive in titles and previews."""
+        hostile = "a\0b\x1b[31m\u2028\u202e\U0010ffff'\";--"
+        with backend.write() as tx:
+            row = add(tx, "a", title=hostile, preview=hostile, workspace=hostile)
+            assert (row.title, row.preview, row.workspace) == (hostile, hostile, hostile)
+            tx.set_head(row.sid, a_tip(1, 1), 5, hostile * 2, hostile * 3)
+
+        with backend.read() as reader:
+            found = reader.get_session(row.sid)
+            assert found is not None
+            assert (found.title, found.preview, found.workspace) == (hostile * 2, hostile * 3, hostile)
+
+    def test_tree_0_stands_for_a_new_tree(self, backend: Backend) -> None:
+        """A session without a tree gets one of its own; a fork is put into its base's."""
+        with backend.write() as tx:
+            base = add(tx, "base")
+            fork = add(tx, "fork", tree=base.tree)
+            other = add(tx, "other")
+
+        assert base.tree != 0
+        assert fork.tree == base.tree
+        assert other.tree not in (0, base.tree)
+
+    def test_set_session_replaces_the_row(self, backend: Backend) -> None:
+        """Every field but the sid may change, the id too; the details stay."""
+        with backend.write() as tx:
+            row = add(tx, "a", DETAILS)
+            changed = a_session(
+                "b", sid=row.sid, tree=row.tree, created=5, updated=6, moves=7, undo=0, redo=0
+            )
+            tx.set_session(changed)
+
+        with backend.read() as reader:
+            assert reader.get_session(row.sid) == changed
+            assert reader.get_details(row.sid) == DETAILS
+
+    def test_set_head_replaces_what_an_append_changes_and_nothing_else(self, backend: Backend) -> None:
+        """Head, updated, title and preview become the given ones, `grows` True, the rest stays."""
+        with backend.write() as tx:
+            row = add(tx, "a", DETAILS)
+            tx.set_head(row.sid, a_tip(4, 5, 6, 7), 77, None, "")
+
+        with backend.read() as reader:
+            assert reader.get_session(row.sid) == msgspec.structs.replace(
+                row, head=a_tip(4, 5, 6, 7), grows=True, updated=77, title=None, preview=""
+            )
+            assert reader.get_details(row.sid) == DETAILS
+
+    def test_set_details_replaces_them_all(self, backend: Backend) -> None:
+        """What the new details do not have is gone, also for those who list by it."""
+        with backend.write() as tx:
+            row = add(tx, "a", Details(tags=("old",), model="m"))
+            tx.set_details(row.sid, Details(tags=("new",)))
+
+        with backend.read() as reader:
+            assert reader.get_details(row.sid) == Details(tags=("new",))
+            assert reader.list_sessions(query(tags=("old",))) == []
+            assert len(reader.list_sessions(query(tags=("new",)))) == 1
+
+    def test_what_was_never_stored_is_not_found(self, backend: Backend) -> None:
+        """Unknown ids and numbers give None or nothing, not an error."""
+        with backend.read() as reader:
+            assert reader.find_session("a") is None
+            assert reader.find_deleted("a") is None
+            assert reader.get_session(1) is None
+            assert reader.get_details(1) == Details()
+            assert reader.tree_sessions(1) == []
+            assert reader.list_sessions(query()) == []
+
+    def test_a_session_in_the_trash_is_found_there_only(self, backend: Backend) -> None:
+        """`find_session` and `find_deleted` never give the same session; `get_session` gives both."""
+        with backend.write() as tx:
+            row = add(tx, "a")
+            trashed = msgspec.structs.replace(row, deleted=START)
+            tx.set_session(trashed)
+
+            assert tx.find_session("a") is None
+            assert tx.find_deleted("a") == trashed
+            assert tx.get_session(row.sid) == trashed
+
+            tx.set_session(row)
+
+            assert tx.find_session("a") == row
+            assert tx.find_deleted("a") is None
+
+    def test_find_deleted_gives_the_one_deleted_last(self, backend: Backend) -> None:
+        """By the time of deletion, not of creation; of two deleted at once the younger one."""
+        with backend.write() as tx:
+            first = add(tx, "a", deleted=START + 9)
+            add(tx, "a", deleted=START + 8)
+            add(tx, "a")
+
+            assert tx.find_deleted("a") == first
+
+            third = add(tx, "a", deleted=START + 9)
+
+            assert tx.find_deleted("a") == third
+
+    def test_tree_sessions_gives_all_of_a_tree_oldest_first(self, backend: Backend) -> None:
+        """Those in the trash too: they may come back."""
+        with backend.write() as tx:
+            base = add(tx, "z")
+            add(tx, "elsewhere")
+            fork = add(tx, "a", tree=base.tree, created=1, updated=1)
+            trashed = add(tx, "m", tree=base.tree, deleted=START)
+
+        with backend.read() as reader:
+            assert reader.tree_sessions(base.tree) == [base, fork, trashed]
+
+    def test_drop_session_removes_row_details_and_records(self, backend: Backend) -> None:
+        """Branches and entries stay, and so does everything of other sessions."""
+        with backend.write() as tx:
+            row, other = add(tx, "a", DETAILS), add(tx, "b", DETAILS)
+            branch = tx.add_branch("u", row.tree, row.sid, 0, -1)
+            tx.add_entries(branch, [an_entry(0)])
+            for sid in (row.sid, other.sid):
+                tx.put_record(sid, "var", "n", b"1")
+            tx.drop_session(row.sid)
+
+        with backend.read() as reader:
+            assert reader.find_session("a") is None
+            assert reader.get_session(row.sid) is None
+            assert reader.get_details(row.sid) == Details()
+            assert reader.get_record(row.sid, "var", "n") is None
+            assert reader.get_entry(branch, 0) == an_entry(0)
+            assert reader.list_sessions(query(tags=("a",))) == [(other, DETAILS)]
+            assert reader.get_record(other.sid, "var", "n") == b"1"
+
+    def test_numbers_are_never_used_twice(self, backend: Backend) -> None:
+        """Not those of sessions nor of branches, not even of the newest after it was dropped."""
+        with backend.write() as tx:
+            row = add(tx, "a")
+            branch = tx.add_branch("u", row.tree, row.sid, 0, -1)
+        with backend.write() as tx:
+            tx.drop_session(row.sid)
+            tx.drop_branch(branch)
+        with backend.write() as tx:
+            again = add(tx, "a")
+            branch_again = tx.add_branch("u", again.tree, again.sid, 0, -1)
+
+        assert again.sid != row.sid
+        assert again.tree != row.tree
+        assert branch_again != branch

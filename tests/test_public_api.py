@@ -1,0 +1,254 @@
+"""What is public: the names of `clew`, one surface with two faces, a suite that hides no test."""
+
+from __future__ import annotations
+
+import inspect
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Awaitable
+from types import ModuleType
+from typing import Any, get_type_hints
+
+import msgspec
+import pytest
+
+import clew
+from clew import errors, model
+from clew.testing import BackendConformance, DurableConformance
+
+NAMES = [
+    "AliasExistsError",
+    "AsyncSession",
+    "AsyncStore",
+    "BackendError",
+    "BackendUnavailableError",
+    "Branch",
+    "Capabilities",
+    "Checkpoint",
+    "CheckpointNotFoundError",
+    "ClewError",
+    "ConflictError",
+    "Context",
+    "ContextReport",
+    "CorruptEntryError",
+    "CorruptError",
+    "DiskFullError",
+    "Entry",
+    "EntryNotFoundError",
+    "ForkPoint",
+    "Head",
+    "HeadMovedError",
+    "InvalidEntryError",
+    "InvalidError",
+    "InvalidQueryError",
+    "InvalidUrlError",
+    "KeyReusedError",
+    "NotFoundError",
+    "NothingToUndoError",
+    "OutcomeUnknownError",
+    "Page",
+    "ReadOnlyError",
+    "SchemaTooNewError",
+    "Session",
+    "SessionDeletedError",
+    "SessionExistsError",
+    "SessionInfo",
+    "SessionNotFoundError",
+    "Stats",
+    "Store",
+    "StoreBusyError",
+    "StoreClosedError",
+    "StoreNotFoundError",
+    "Tree",
+    "UnsupportedError",
+    "VersionError",
+    "open",
+    "open_async",
+]
+
+STORE = [
+    "capabilities",
+    "clear",
+    "close",
+    "create",
+    "delete",
+    "find",
+    "flush",
+    "get",
+    "latest",
+    "list",
+    "location",
+    "restore_deleted",
+    "session",
+    "stats",
+]
+
+SESSION = [
+    "add_alias",
+    "annotate",
+    "append",
+    "append_nowait",
+    "checkpoint",
+    "checkpoints",
+    "clear",
+    "compact",
+    "context",
+    "delete_checkpoint",
+    "delete_var",
+    "entries",
+    "fork",
+    "get_checkpoint",
+    "get_var",
+    "head",
+    "info",
+    "messages",
+    "redo",
+    "remove_alias",
+    "replace",
+    "rewind",
+    "set_summary",
+    "set_var",
+    "summary",
+    "tree",
+    "truncate",
+    "undo",
+    "update",
+    "vars",
+]
+
+FACES = [(clew.Store, clew.AsyncStore, STORE), (clew.Session, clew.AsyncSession, SESSION)]
+METHODS = [
+    pytest.param(sync, aio, name, id=f"{sync.__name__}.{name}")
+    for sync, aio, names in FACES
+    for name in names
+]
+AT_ONCE = {"append_nowait"}
+"""Does not wait, so there is nothing to await."""
+KNOWN = {"location", "capabilities"}
+"""Properties that need no storage, and no await."""
+
+
+def public(owner: object) -> list[str]:
+    return sorted(name for name in dir(owner) if not name.startswith("_"))
+
+
+def test_the_public_names_are_these() -> None:
+    """A name that comes or goes is a decision: write it here too."""
+    found = [name for name in public(clew) if not isinstance(getattr(clew, name), ModuleType)]
+
+    assert sorted({*found, "AsyncSession", "AsyncStore", "open_async"}) == NAMES
+    assert clew.__version__
+
+
+def test_what_is_not_there_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError):
+        clew.does_not_exist  # noqa: B018
+
+
+def test_every_error_is_public_and_says_what_it_is() -> None:
+    """Under one base, each with a code of its own."""
+    found: dict[str, Any] = {name: value for name, value in vars(errors).items() if inspect.isclass(value)}
+
+    assert set(found) <= set(NAMES)
+    assert all(issubclass(error, clew.ClewError) for error in found.values())
+    assert all(error.__doc__ for error in found.values())
+    assert [
+        code for code, times in Counter(error.code for error in found.values()).items() if times > 1
+    ] == []
+
+
+def test_values_that_come_back_are_frozen() -> None:
+    values = [
+        value
+        for value in vars(model).values()
+        if inspect.isclass(value) and issubclass(value, msgspec.Struct)
+    ]
+    structs = [value for value in values if value is not msgspec.Struct]
+
+    assert len(structs) >= 9
+    assert all(struct.__struct_config__.frozen for struct in structs)
+
+
+@pytest.mark.parametrize(("sync", "aio", "names"), FACES, ids=["store", "session"])
+def test_both_faces_have_the_same_names(sync: type, aio: type, names: list[str]) -> None:
+    """`AsyncStore.over` alone has no counterpart: it makes the one out of the other."""
+    assert public(sync) == names
+    assert [name for name in public(aio) if name != "over"] == names
+
+
+@pytest.mark.parametrize(("sync", "aio", "name"), METHODS)
+def test_both_faces_take_the_same_arguments(sync: type, aio: type, name: str) -> None:
+    """The same parameters in the same order, of the same kind and type, with the same defaults."""
+    first, second = inspect.getattr_static(sync, name), inspect.getattr_static(aio, name)
+    if isinstance(first, property):
+        assert isinstance(second, property)
+        return
+    parameters = list(inspect.signature(first).parameters.values())
+
+    assert parameters == list(inspect.signature(second).parameters.values())
+
+
+@pytest.mark.parametrize(("sync", "aio", "name"), METHODS)
+def test_the_async_face_is_awaited(sync: type, aio: type, name: str) -> None:
+    """Methods are coroutines, iterators async ones, properties that read storage are awaitable."""
+    first, second = inspect.getattr_static(sync, name), inspect.getattr_static(aio, name)
+    if isinstance(second, property):
+        awaited = _awaited(second)
+        assert awaited == (name not in KNOWN)
+    elif name == "entries":
+        assert inspect.isasyncgenfunction(second)
+    else:
+        assert inspect.iscoroutinefunction(second) == (name not in AT_ONCE)
+    assert not inspect.iscoroutinefunction(first)
+
+
+def _awaited(value: property) -> bool:
+    assert value.fget is not None
+    origin: Any = getattr(get_type_hints(value.fget)["return"], "__origin__", None)
+    return inspect.isclass(origin) and issubclass(origin, Awaitable)
+
+
+@pytest.mark.parametrize(("sync", "aio", "name"), METHODS)
+def test_both_faces_give_the_same(sync: type, aio: type, name: str) -> None:
+    """The same result, but that a session or a store is one of the same face."""
+    first, second = inspect.getattr_static(sync, name), inspect.getattr_static(aio, name)
+    if isinstance(first, property):
+        first, second = first.fget, second.fget
+    given, awaited = str(first.__annotations__["return"]), str(second.__annotations__["return"])
+    unwrapped = (
+        awaited.removeprefix("Awaitable[").removesuffix("]") if awaited.startswith("Awaitable[") else awaited
+    )
+
+    assert unwrapped.replace("AsyncIterator", "Iterator").replace("AsyncSession", "Session") == given
+
+
+def test_opening_takes_the_same_arguments() -> None:
+    assert list(inspect.signature(clew.open).parameters.values()) == list(
+        inspect.signature(clew.open_async).parameters.values()
+    )
+
+
+def test_importing_clew_does_not_import_what_only_some_need() -> None:
+    """Neither asyncio nor a test tool, nor SQLite before a file is opened."""
+    code = "import clew, sys; print(*{'asyncio', 'pytest', 'hypothesis', 'apsw'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert done.stdout.split() == []
+
+
+def test_no_conformance_test_hides_another() -> None:
+    """Two parts of the suite with a test of one name: the second would never run."""
+    parts = {part for suite in (BackendConformance, DurableConformance) for part in suite.__mro__}
+    times = Counter(name for part in parts for name in vars(part) if name.startswith("test_"))
+
+    assert [name for name, count in times.items() if count > 1] == []
+    assert len(times) > 200
+
+
+def test_every_conformance_test_says_what_it_promises() -> None:
+    """The suite is the specification: each test is a sentence, and its docstring says the promise."""
+    for suite in (BackendConformance, DurableConformance):
+        for name in dir(suite):
+            if name.startswith("test_"):
+                assert inspect.getdoc(getattr(suite, name)), name
