@@ -11,16 +11,12 @@ from __future__ import annotations
 
 import struct
 import sys
+from types import ModuleType
 from typing import Final
 
 from xxhash import xxh3_64_intdigest
 
 from clew.core.exact import MAX_MESSAGE_BYTES
-
-if sys.version_info >= (3, 14):
-    from compression import zstd
-else:
-    from backports import zstd
 
 RAW: Final = 0
 ZSTD: Final = 1
@@ -32,11 +28,20 @@ LEVEL: Final = 1
 _fields = struct.Struct("<5q").pack
 
 
+def _zstd() -> ModuleType:
+    """Imported when a large body comes by: most processes that open a store never need it."""
+    if sys.version_info >= (3, 14):
+        from compression import zstd
+    else:
+        from backports import zstd
+    return zstd
+
+
 def pack(body: bytes) -> tuple[int, bytes]:
     """Choose how to store a body: (codec, blob)."""
     if len(body) >= THRESHOLD:
         # A context of its own each time: 10 µs of 60 or more, and nothing is shared between threads.
-        blob = zstd.compress(body, LEVEL)
+        blob = _zstd().compress(body, LEVEL)
         if len(blob) * 10 <= len(body) * 9:
             return ZSTD, blob
     return RAW, body
@@ -48,13 +53,14 @@ def unpack(codec: int, blob: bytes) -> bytes:
         return blob
     if codec != ZSTD:
         raise ValueError(f"unknown codec {codec}")
+    zstd = _zstd()
     try:
         # The size stands in the header: looked at first, so that no forged frame fills the memory.
         size = zstd.get_frame_info(blob).decompressed_size
         if not size or size > MAX_MESSAGE_BYTES:
             raise ValueError(f"the zstd frame claims {size} bytes")
         decoder = zstd.ZstdDecompressor()
-        body = decoder.decompress(blob, size)
+        body: bytes = decoder.decompress(blob, size)
     except zstd.ZstdError as error:
         raise ValueError(f"the zstd frame is damaged: {error}") from error
     if not decoder.eof or decoder.unused_data or len(body) != size:
