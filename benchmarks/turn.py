@@ -16,6 +16,8 @@ from benchmarks.work import Conversation
 
 HISTORY = 50
 """Turns in every session before the clock starts."""
+EARLIER = 200
+"""Turns of another session before that: a write-ahead log has its full size then, and no longer grows."""
 COUNTED = 100
 """Turns under strace, enough to meet the checkpoints of a write-ahead log; a fifth for the slow peers."""
 BATCH = "clew, one append"
@@ -23,8 +25,10 @@ BATCH = "clew, one append"
 
 async def run(lab: Lab) -> Result:
     """Two phases, each with the raw file in it: the slow peers write so much that they disturb the others."""
-    lab.say(f"4 appends a turn, {lab.pick(300, 80)} turns after {HISTORY}, taking turns")
-    fast = await compete(lab.directory / "fast", ("clew", BATCH, *FAST_PEERS), lab.pick(300, 80))
+    lab.say(f"4 appends a turn, {lab.pick(300, 120)} turns after {HISTORY}, taking turns")
+    fast = await compete(lab.directory / "fast", ("clew", BATCH, *FAST_PEERS), lab.pick(300, 120), EARLIER)
+    lab.say("the same in a store that was just made")
+    new = await compete(lab.directory / "new", ("clew", BATCH, *FAST_PEERS), 40)
     lab.say("the same for the slow peers, fewer turns")
     slow = await compete(lab.directory / "slow", SLOW_PEERS, lab.pick(40, 10))
     raw = fast.median("raw")
@@ -38,20 +42,28 @@ async def run(lab: Lab) -> Result:
         Row("turn of 4 durable appends", ms(clew), f"raw file, 4 fdatasync: {ms(raw)}", clew / raw, 1.4),
         Row("turn of 4 durable appends", ms(clew), f"{peer}: {ms(times[peer])}", clew / times[peer], 0.6),
         Row("the same turn as one append", ms(batch), f"raw file, 4 fdatasync: {ms(raw)}", batch / raw, 0.5),
+        Row(
+            "4 appends in a new store (its log grows)",
+            ms(new.median("clew")),
+            f"raw file: {ms(new.median('raw'))}",
+            new.ratio("clew", "raw"),
+        ),
     ]
     details = {
         name: {"ms": times[name] * 1e3, "to_raw": times[name] / raw, "a_turn": counts[name]}
         for name in counts
     }
-    return Result(rows, details)
+    return Result(rows, details | {"new_store_to_raw": {name: new.ratio(name, "raw") for name in new}})
 
 
-async def compete(directory: Path, names: tuple[str, ...], rounds: int) -> Samples:
+async def compete(directory: Path, names: tuple[str, ...], rounds: int, earlier: int = 0) -> Samples:
     """Seconds a turn of the raw file and of each contender."""
     talk = Conversation("turn")
     turns = list(talk.turns(HISTORY + rounds))
     contenders = {name: await begin(name, directory) for name in ("raw", *names)}
     for name, contender in contenders.items():
+        for turn in talk.turns(earlier):
+            await contender.append("earlier", contender.prepare(turn))
         for turn in turns[:HISTORY]:
             await contender.append(name_of_session(name), contender.prepare(turn))
     samples = await take_turns({n: job(n, c, turns[HISTORY:]) for n, c in contenders.items()}, rounds)
