@@ -13,7 +13,7 @@ def draw(curves: dict[str, dict[str, list[float]]], path: Path) -> None:
     mpl.use("Agg")
     from matplotlib import pyplot as plt
 
-    figure, axes = plt.subplots(1, 2, figsize=(11, 4.5), constrained_layout=True)
+    figure, axes = plt.subplots(1, 2, figsize=(11, 5), constrained_layout=True)
     for axis, key, title in (
         (axes[0], "ms", "milliseconds a turn of 4 durable appends"),
         (axes[1], "bytes", "bytes written a turn"),
@@ -22,7 +22,7 @@ def draw(curves: dict[str, dict[str, list[float]]], path: Path) -> None:
             axis.plot(curve["turn"], curve[key], marker="o", markersize=3, label=name, **style(name, number))
         axis.set(xscale="log", yscale="log", xlabel="turns in the session before", title=title)
         axis.grid(visible=True, which="major", alpha=0.3)
-    axes[0].legend(fontsize=8)
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3, fontsize=8)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=110, metadata={"Software": None})
     plt.close(figure)
