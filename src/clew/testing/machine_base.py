@@ -215,14 +215,12 @@ class MachineBase(RuleBasedStateMachine):
 
     def purge(self, which: int) -> None:
         known = [*self.model.live, *(session for _, session in self.model.trash)]
-        named = known[which % len(known)].id
-        meant = self.model.find(named)  # an alias may lead elsewhere while the session is in the trash
-        id = meant.id if meant else named
+        id = known[which % len(known)].id  # an alias of that name leads elsewhere: the id comes first
         for session in [session for session in known if session.id == id]:
             if session in self.model.live:
                 self.deserted.append(self.handles[session])
             self.model.purge(session)
-        assert self.store.delete(named, purge=True) is True
+        assert self.store.delete(id, purge=True) is True
 
     def clear_the_store(self) -> None:
         now = self.model.now()
