@@ -4,6 +4,7 @@
     ├── NotFoundError             (LookupError)  StoreNotFoundError  SessionNotFoundError
     │                             SessionDeletedError  EntryNotFoundError  CheckpointNotFoundError
     ├── ConflictError             SessionExistsError  AliasExistsError  HeadMovedError  KeyReusedError
+    │                             InvalidTransitionError  OpenCallsError  LeaseHeldError  LeaseLostError
     ├── InvalidError              (ValueError)  InvalidEntryError  InvalidQueryError  InvalidUrlError
     ├── NothingToUndoError
     ├── CorruptError              CorruptEntryError
@@ -19,7 +20,9 @@ drivers never leak: they are the `__cause__` of one of these.
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, ClassVar
 
 
 class ClewError(Exception):
@@ -132,17 +135,73 @@ class HeadMovedError(ConflictError):
 
 
 class KeyReusedError(ConflictError):
-    """The idempotency key stands for other messages already; nothing was written. Choose a key
-    that names this batch alone."""
+    """The idempotency key, or the id of an event or of a model call, stands for something else
+    already; nothing was written. Choose one that names this alone."""
 
     code = "key_reused"
 
     def __init__(self, session: str, key: str) -> None:
         super().__init__(
-            f"key {key!r} of session {session!r} was used for other messages; nothing was written"
+            f"key {key!r} of session {session!r} was used for something else; nothing was written"
         )
         self.session = session
         self.key = key
+
+
+class InvalidTransitionError(ConflictError):
+    """A session can not go from the status that it has to this one; nothing was changed.
+    `s.reopen()` makes a closed session pending again; `s.fail()` ends a run that nobody works on."""
+
+    code = "invalid_transition"
+
+    def __init__(self, session: str, was: str, wanted: str) -> None:
+        super().__init__(f"session {session!r} is {was}; it can not become {wanted}")
+        self.session = session
+        self.was = was
+        self.wanted = wanted
+
+
+class OpenCallsError(ConflictError):
+    """Tool calls still wait for their results, so no provider would accept the history as it is.
+    Append the results first, or pass `force=True`."""
+
+    code = "open_calls"
+
+    def __init__(self, session: str, calls: Sequence[str]) -> None:
+        super().__init__(f"session {session!r} waits for the results of {', '.join(calls)}")
+        self.session = session
+        self.calls = tuple(calls)
+
+
+class LeaseHeldError(ConflictError):
+    """Somebody else works on the session. Wait (`s.run(wait=60)`), fork, write all the same
+    (`s.outside_lease()`), or take the lease away (`s.run(steal=True)`)."""
+
+    code = "lease_held"
+    retryable = True
+
+    def __init__(self, session: str, owner: str, expires_at: datetime) -> None:
+        moment = expires_at.isoformat(timespec="milliseconds")
+        super().__init__(f"{owner} holds the lease of {session!r} until {moment} unless it renews it")
+        self.session = session
+        self.owner = owner
+        self.expires_at = expires_at
+
+
+class LeaseLostError(ConflictError):
+    """The run's lease is not in force any more: it ended, or somebody else took over. Nothing was
+    written. `messages` are those that were not: `s.fork()` and append them there, or drop them."""
+
+    code = "lease_lost"
+
+    def __init__(self, session: str, epoch: int, now: int, owner: str | None = None) -> None:
+        by = f": {owner} took over with epoch {now}" if owner else ""
+        super().__init__(f"the lease of session {session!r} with epoch {epoch} is not in force any more{by}")
+        self.session = session
+        self.epoch = epoch
+        self.current_epoch = now
+        self.owner = owner
+        self.messages: tuple[dict[str, Any], ...] = ()
 
 
 class InvalidError(ClewError, ValueError):

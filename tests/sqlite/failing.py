@@ -24,6 +24,7 @@ from clew.backends.sqlite import connection
 from clew.testing.faults import Child, ProcessFailed
 from clew.testing.history import History, Operation, check, log_of
 from tests.crash.helper import chain_of, check_file, message, said, texts
+from tests.sqlite.old_stores import store_of_schema_1
 from tests.sqlite.traces import SECRET, Words, fill, needles, traces
 
 Tell = Callable[[Any], None]
@@ -249,14 +250,17 @@ def _finish_migration(path: str) -> list[Any]:
 
 
 def kill_migrations(directory: str, kind: str, syscall: str, every: int) -> dict[str, Any]:
-    """Kill a migration at its Nth call: from nothing to a store, or from a store to one with a step more."""
+    """Kill a migration at its Nth call: from nothing to a store, from a store to one with a step more, or
+    from a store of schema 1 to what it is now."""
     path = Path(directory, "store", "a.db")
     path.parent.mkdir()
     if kind == "step":
         look(str(path), _small_store)
-        step = Path(directory, "0002_colour.sql")
+        step = Path(directory, "colour.sql")
         step.write_text(STEP)
         connection.MIGRATIONS = (*connection.MIGRATIONS, str(step))  # type: ignore[misc,assignment]
+    elif kind == "schema 1":
+        store_of_schema_1(path)
     else:
         path.touch()
     base = files_of(path.parent)

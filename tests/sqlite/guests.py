@@ -108,7 +108,7 @@ def read_it(path: str) -> dict[str, Any]:
             except clew.ClewError as error:
                 refused.append(error.code)
         with store._engine.read() as one, store._engine.read() as two:  # as two threads would
-            counts = [one.totals().messages, two.totals().messages]
+            counts = [one.totals(0).messages, two.totals(0).messages]
         return {
             "texts": texts(session),
             "again": counts,
@@ -195,7 +195,7 @@ def _hold_open(tell: Tell, path: str, go: int) -> None:
         with store._engine.read() as reader:
             connection = reader._execute.__self__  # type: ignore[attr-defined]
             connection.execute("BEGIN")
-            reader.totals()
+            reader.totals(0)
             tell("reading")
             os.read(go, 1)
             connection.execute("COMMIT")

@@ -1,6 +1,7 @@
 """What a backend must do: keep values, in transactions. READ THIS FIRST when you write one.
 
-A backend stores four kinds of things and decides nothing. All decisions (where an append goes, what
+A backend stores a few kinds of things (sessions, branches, entries, small named records, and beside
+them events and usage) and decides nothing. All decisions (where an append goes, what
 undo means, which entries a purge may take) are made once, above this contract, by functions that run
 inside a transaction: so every backend behaves alike, and writing one is writing these primitives.
 
@@ -29,13 +30,26 @@ from typing import Literal, Protocol, TypeAlias
 
 import msgspec
 
-from clew.core.rows import BranchRow, Details, EntryRow, SessionQuery, SessionRow, Tip, Totals
+from clew.core.rows import (
+    BranchRow,
+    Details,
+    EntryRow,
+    EventRow,
+    Listed,
+    SessionQuery,
+    SessionRow,
+    Tip,
+    Totals,
+    UsageRow,
+    UsageSum,
+)
 from clew.errors import CorruptEntryError
-from clew.model import Json
+from clew.model import Json, UsageKey
 
 RecordKind: TypeAlias = Literal[
-    "alias", "annotation", "checkpoint", "key", "label", "move", "unscrubbed", "var"
-]
+    "alias", "annotation", "checkpoint", "key", "label", "lease", "move", "removal", "retention", "run",
+    "status", "unscrubbed", "var",
+]  # fmt: skip
 STORE_WIDE = 0
 """The `sid` of records that belong to no session."""
 
@@ -65,8 +79,16 @@ class Reader(Protocol):
 
     def get_details(self, sid: int) -> Details: ...
 
-    def list_sessions(self, query: SessionQuery) -> list[tuple[SessionRow, Details]]:
+    def list_sessions(self, query: SessionQuery) -> list[Listed]:
         """Newest activity first, ties by id; of the trash: last deleted first."""
+
+    def due_sessions(self, before: int, limit: int, *, after: tuple[int, int] = (-1, 0)) -> list[SessionRow]:
+        """Sessions whose `due` is at or before a time, in the trash or not, in the order of
+        (due, sid), only those behind `after`. Must not touch those that are not due."""
+
+    def idle_sessions(self, limit: int, *, after: tuple[int, str] | None = None) -> list[SessionRow]:
+        """Sessions that are not in the trash, longest without activity first (ties by id, descending):
+        the order of `list_sessions` from its end. Only those behind (updated, id) `after`."""
 
     def tree_sessions(self, tree: int) -> list[SessionRow]:
         """Every session of a tree, those in the trash too, oldest first."""
@@ -114,14 +136,47 @@ class Reader(Protocol):
         history. Each body is decoded as it is read, while it is in the processor's cache. Damage is
         treated as by `read_entries`, but an entry that is missing is not missed."""
 
+    def count_entries(self, branch: int, first: int, last: int, kind: int) -> int:
+        """How many entries of a kind there are at positions first..last, without reading their bodies."""
+
     def get_record(self, sid: int, kind: RecordKind, name: str) -> bytes | None: ...
 
     def scan_records(
-        self, sid: int, kind: RecordKind, first: str = "", last: str | None = None
+        self,
+        sid: int,
+        kind: RecordKind,
+        first: str = "",
+        last: str | None = None,
+        *,
+        reverse: bool = False,
+        limit: int | None = None,
     ) -> list[tuple[str, bytes]]:
         """The records named first..last, both included, in the order of their names' UTF-8 bytes."""
 
-    def totals(self) -> Totals: ...
+    def event_bounds(self, sid: int) -> tuple[int, int]:
+        """The numbers of the oldest and the newest event; (1, 0) when there is none."""
+
+    def find_event(self, sid: int, id: str) -> EventRow | None: ...
+
+    def read_events(self, sid: int, after: int, limit: int, stream: str | None = None) -> list[EventRow]:
+        """Events with numbers above `after`, in order, of one stream or of all."""
+
+    def last_usage(self, sid: int) -> UsageRow | None: ...
+
+    def find_usage(self, sid: int, id: str) -> UsageRow | None: ...
+
+    def read_usage(self, sid: int, after: int, limit: int) -> list[UsageRow]:
+        """Calls with numbers above `after`, in order."""
+
+    def sum_usage(
+        self, sid: int | None, by: UsageKey | None, since: int | None = None, until: int | None = None
+    ) -> list[UsageSum]:
+        """Sums over the calls of one session or of all (those in the trash too) with since <= time
+        < until, grouped. The group of a day is `YYYY-MM-DD` in UTC; of a workspace and of a session
+        (its id) that of the session; of a branch its uid; without `by` all is one group, None.
+        In the order of the groups' UTF-8 bytes, None first; no group without calls."""
+
+    def totals(self, since: int) -> Totals: ...
 
 
 class Transaction(Reader, Protocol):
@@ -142,8 +197,13 @@ class Transaction(Reader, Protocol):
 
     def set_details(self, sid: int, details: Details) -> None: ...
 
+    def set_due(self, sid: int, due: int) -> None: ...
+
+    def reexamine(self) -> None:
+        """Set `due` of every session to 0."""
+
     def drop_session(self, sid: int) -> None:
-        """Remove a session with its details and records. Branches and entries stay."""
+        """Remove a session with its details, records, events and usage. Branches and entries stay."""
 
     def add_branch(self, uid: str, tree: int, owner: int, parent: int, fork: int) -> int:
         """Store a new branch and return its number, which is never used twice."""
@@ -158,6 +218,18 @@ class Transaction(Reader, Protocol):
 
     def drop_entries(self, branch: int, after: int) -> None:
         """Remove the entries of a branch behind a position."""
+
+    def erase_entries(self, branch: int, positions: Sequence[int]) -> None:
+        """Take the bodies of entries away: kind REMOVED, body ERASED. All else of them stays, the
+        digest too. Positions that hold no entry are passed over."""
+
+    def add_events(self, sid: int, rows: Sequence[EventRow]) -> None:
+        """Store events. There are none with these numbers, nor with these ids, yet."""
+
+    def drop_events(self, sid: int, upto: int) -> None:
+        """Remove the events with numbers up to this one."""
+
+    def add_usage(self, sid: int, row: UsageRow) -> None: ...
 
     def put_record(self, sid: int, kind: RecordKind, name: str, value: bytes) -> None:
         """Store or replace a small named value."""
@@ -179,6 +251,10 @@ class Backend(Protocol):
     def write(self) -> AbstractContextManager[Transaction]: ...
 
     def read(self) -> AbstractContextManager[Reader]: ...
+
+    def clock(self) -> int | None:
+        """The time of a clock that all users of the store share, in microseconds, if the storage
+        has one of its own; None: the store is used on one machine only, whose clock will do."""
 
     def scrub(self) -> None:
         """Leave no byte of dropped content behind: log, free pages, free space within pages."""

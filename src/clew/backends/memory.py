@@ -4,46 +4,39 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from types import TracebackType
-from typing import TypeAlias, TypeVar
 
 import msgspec
 
-from clew.backends.contract import Capabilities, OnDamage, RecordKind
-from clew.core.codec import decode_json
-from clew.core.listing import TAG, facets_of
-from clew.core.rows import MESSAGE, BranchRow, Details, EntryRow, SessionQuery, SessionRow, Tip, Totals
-from clew.errors import CorruptEntryError, StoreClosedError
-from clew.model import Json
-
-Undo: TypeAlias = Callable[[], object]
-K = TypeVar("K")
-V = TypeVar("V")
+from clew.backends.contract import Capabilities, RecordKind
+from clew.backends.memory_reader import MemoryReader
+from clew.backends.memory_streams import StreamTransaction
+from clew.backends.memory_tables import Journal, Tables
+from clew.core.rows import ERASED, REMOVED, BranchRow, Details, EntryRow, SessionRow, Tip
+from clew.errors import StoreClosedError
 
 
-class MemoryBackend:
+class MemoryBackend(Tables):
     """Keeps everything until it is closed. Any number of threads; one process."""
 
     capabilities = Capabilities(durability="memory", shared=False)
     location = "memory:"
 
     def __init__(self) -> None:
+        super().__init__()
         self._lock = threading.RLock()
         self._closed = False
         self._numbers = itertools.count(1)
-        self.sessions: dict[int, SessionRow] = {}
-        self.ids: dict[str, int] = {}
-        self.details: dict[int, Details] = {}
-        self.branches: dict[int, BranchRow] = {}
-        self.entries: dict[int, list[EntryRow]] = {}
-        self.records: dict[tuple[int, RecordKind, str], bytes] = {}
 
     def write(self) -> _Write:
         return _Write(self)
 
     def read(self) -> _Read:
         return _Read(self)
+
+    def clock(self) -> None:
+        """One process: its own clock will do."""
 
     def scrub(self) -> None:
         """What is dropped from a dict is gone."""
@@ -66,166 +59,13 @@ class MemoryBackend:
         self._lock.acquire()
 
 
-class MemoryReader:
-    def __init__(self, backend: MemoryBackend) -> None:
-        self._of = backend
+class MemoryTransaction(MemoryReader, StreamTransaction):
+    """Reads its own writes; what it wrote can be taken back."""
 
-    def find_session(self, id: str) -> SessionRow | None:
-        return self._of.sessions.get(self._of.ids.get(id, 0))
-
-    def get_session(self, sid: int) -> SessionRow | None:
-        return self._of.sessions.get(sid)
-
-    def find_deleted(self, id: str) -> SessionRow | None:
-        found = [row for row in self._of.sessions.values() if row.id == id and row.deleted is not None]
-        return max(found, key=lambda row: (row.deleted, row.sid), default=None)
-
-    def get_details(self, sid: int) -> Details:
-        return self._of.details.get(sid, Details())
-
-    def list_sessions(self, query: SessionQuery) -> list[tuple[SessionRow, Details]]:
-        def moment(row: SessionRow) -> int:
-            return row.updated if row.deleted is None else row.deleted
-
-        after = (-query.after[0], query.after[1]) if query.after else None
-        facets = {*((TAG, tag) for tag in query.tags), *query.where}
-        found = [
-            row
-            for row in self._of.sessions.values()
-            if (row.deleted is not None) == query.deleted
-            and (query.workspace is None or row.workspace == query.workspace)
-            and (row.head.messages or not query.nonempty)
-            and (after is None or (-moment(row), row.id) > after)
-            and facets <= set(facets_of(self.get_details(row.sid)))
-        ]
-        found.sort(key=lambda row: (-moment(row), row.id.encode()))
-        return [(row, self.get_details(row.sid)) for row in found[: query.limit]]
-
-    def tree_sessions(self, tree: int) -> list[SessionRow]:
-        return sorted(
-            (row for row in self._of.sessions.values() if row.tree == tree), key=lambda row: row.sid
-        )
-
-    def get_branch(self, branch: int) -> BranchRow:
-        return self._of.branches[branch]
-
-    def find_branch(self, uid: str) -> BranchRow | None:
-        return next((row for row in self._of.branches.values() if row.uid == uid), None)
-
-    def tree_branches(self, tree: int) -> list[BranchRow]:
-        return sorted(
-            (row for row in self._of.branches.values() if row.tree == tree), key=lambda row: row.branch
-        )
-
-    def last_position(self, branch: int) -> int:
-        rows = self._of.entries.get(branch)
-        return rows[-1].position if rows else -1
-
-    def _between(self, branch: int, first: int, last: int) -> list[EntryRow]:
-        rows = self._of.entries.get(branch, [])
-        start = self._of.branches[branch].fork + 1
-        return rows[max(0, first - start) : max(0, last - start + 1)]
-
-    def get_entry(self, branch: int, position: int) -> EntryRow | None:
-        if branch not in self._of.branches:
-            return None
-        return next(iter(self._between(branch, position, position)), None)
-
-    def get_tip(self, branch: int, position: int) -> Tip | None:
-        row = self.get_entry(branch, position)
-        return None if row is None else row.tip(branch)
-
-    def read_entries(
-        self,
-        branch: int,
-        first: int,
-        last: int,
-        *,
-        reverse: bool = False,
-        limit: int | None = None,
-        on_damage: OnDamage | None = None,
-    ) -> list[EntryRow]:
-        if limit is not None and last - first >= limit:
-            first, last = (last - limit + 1, last) if reverse else (first, first + limit - 1)
-        found = self._between(branch, first, last)
-        missing: set[int] = set()
-        if len(found) <= last - first:
-            missing = set(range(first, last + 1)).difference(row.position for row in found)
-        for position in sorted(missing):
-            damage = CorruptEntryError(self.get_branch(branch).uid, position, "it is missing")
-            if on_damage is None:
-                raise damage
-            on_damage(damage)
-        return found[::-1] if reverse else found
-
-    def read_messages(
-        self,
-        branch: int,
-        first: int,
-        last: int,
-        *,
-        reverse: bool = False,
-        limit: int | None = None,
-        on_damage: OnDamage | None = None,
-    ) -> list[tuple[int, dict[str, Json]]]:
-        rows = self._between(branch, first, last)
-        messages = (row for row in (reversed(rows) if reverse else rows) if row.kind == MESSAGE)
-        return [(row.position, decode_json(row.body)) for row in itertools.islice(messages, limit)]
-
-    def get_record(self, sid: int, kind: RecordKind, name: str) -> bytes | None:
-        return self._of.records.get((sid, kind, name))
-
-    def scan_records(
-        self, sid: int, kind: RecordKind, first: str = "", last: str | None = None
-    ) -> list[tuple[str, bytes]]:
-        found = [
-            (name, value)
-            for (owner, of_kind, name), value in self._of.records.items()
-            if owner == sid and of_kind == kind and name >= first and (last is None or name <= last)
-        ]
-        return sorted(found)
-
-    def totals(self) -> Totals:
-        rows = [row for rows in self._of.entries.values() for row in rows]
-        messages = [row for row in rows if row.kind == MESSAGE]
-        return Totals(
-            sessions=len(self._of.ids),
-            deleted=len(self._of.sessions) - len(self._of.ids),
-            messages=len(messages),
-            entries=len(rows),
-            size=sum(len(row.body) for row in messages),
-        )
-
-
-class MemoryTransaction(MemoryReader):
-    """Writes at once and remembers how to take each write back."""
-
-    writes = 0
+    _of: MemoryBackend
 
     def __init__(self, backend: MemoryBackend) -> None:
-        super().__init__(backend)
-        self._undo: list[Undo] = []
-
-    def rollback(self) -> None:
-        for undo in reversed(self._undo):
-            undo()
-
-    def _set(self, table: dict[K, V], key: K, value: V) -> None:
-        self.writes += 1
-        if key in table:
-            old = table[key]
-            self._undo.append(lambda: table.__setitem__(key, old))
-        else:
-            self._undo.append(lambda: table.pop(key, None))
-        table[key] = value
-
-    def _drop(self, table: dict[K, V], key: K) -> bool:
-        if key not in table:
-            return False
-        self.writes += 1
-        old = table.pop(key)
-        self._undo.append(lambda: table.__setitem__(key, old))
-        return True
+        Journal.__init__(self, backend)
 
     def add_session(self, row: SessionRow, details: Details) -> int:
         sid = next(self._of._numbers)
@@ -249,6 +89,13 @@ class MemoryTransaction(MemoryReader):
     def set_details(self, sid: int, details: Details) -> None:
         self._set(self._of.details, sid, details)
 
+    def set_due(self, sid: int, due: int) -> None:
+        self._set(self._of.sessions, sid, msgspec.structs.replace(self._of.sessions[sid], due=due))
+
+    def reexamine(self) -> None:
+        for sid in self._of.sessions:
+            self.set_due(sid, 0)
+
     def drop_session(self, sid: int) -> None:
         row = self._of.sessions.get(sid)
         if row is not None and self._of.ids.get(row.id) == sid:
@@ -257,6 +104,7 @@ class MemoryTransaction(MemoryReader):
         self._drop(self._of.details, sid)
         for key in [key for key in self._of.records if key[0] == sid]:
             self._drop(self._of.records, key)
+        self._drop_streams(sid)
 
     def add_branch(self, uid: str, tree: int, owner: int, parent: int, fork: int) -> int:
         branch = next(self._of._numbers)
@@ -273,15 +121,22 @@ class MemoryTransaction(MemoryReader):
         self._drop(self._of.entries, branch)
 
     def add_entries(self, branch: int, rows: Sequence[EntryRow]) -> None:
-        self.writes += 1
-        kept = self._of.entries[branch]
-        length = len(kept)
-        self._undo.append(lambda: kept.__delitem__(slice(length, None)))
-        kept.extend(rows)
+        self._extend(self._of.entries[branch], list(rows))
 
     def drop_entries(self, branch: int, after: int) -> None:
         rows = self._of.entries[branch]
         self._set(self._of.entries, branch, [row for row in rows if row.position <= after])
+
+    def erase_entries(self, branch: int, positions: Sequence[int]) -> None:
+        wanted = set(positions)
+        rows = self._of.entries.get(branch, [])
+        if wanted.isdisjoint(row.position for row in rows):
+            return
+        erased = [
+            msgspec.structs.replace(row, kind=REMOVED, body=ERASED) if row.position in wanted else row
+            for row in rows
+        ]
+        self._set(self._of.entries, branch, erased)
 
     def put_record(self, sid: int, kind: RecordKind, name: str, value: bytes) -> None:
         self._set(self._of.records, (sid, kind, name), value)

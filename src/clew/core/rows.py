@@ -20,7 +20,23 @@ COMPACTION: Final = 1
 TRUNCATION: Final = 2
 SUMMARY: Final = 3
 TURNS: Final = 4
-KIND_NAMES: Final[tuple[EntryKind, ...]] = ("message", "compaction", "truncation", "summary", "turns")
+REMOVED: Final = 5
+KIND_NAMES: Final[tuple[EntryKind, ...]] = (
+    "message", "compaction", "truncation", "summary", "turns", "removed"
+)  # fmt: skip
+ERASED: Final = b"{}"
+"""The body of an entry whose message was removed."""
+
+PENDING: Final = 0
+RUNNING: Final = 1
+COMPLETED: Final = 2
+FAILED: Final = 3
+INTERRUPTED: Final = 4
+EXPIRED: Final = 5
+CLOSED: Final = 6
+
+NOT_DUE: Final = 2**62
+"""The `due` of a session with which no sweep has anything to do."""
 
 REPLACED: Final = 1
 """Entry flag: lone surrogates were replaced."""
@@ -65,6 +81,8 @@ class EntryRow(msgspec.Struct, frozen=True, gc=False):
     summary: int
     asked: int
     body: bytes
+    epoch: int = 0
+    """Of the lease under which it was written; 0: without one."""
 
     def tip(self, branch: int) -> Tip:
         return Tip(
@@ -115,6 +133,13 @@ class SessionRow(msgspec.Struct, frozen=True, gc=False):
     undo: int = 0
     redo: int = 0
     forks: int = 0
+    status: int = PENDING
+    epoch: int = 0
+    """Leases taken so far: the number of the latest."""
+    fence: int = 0
+    """The secret of the lease in force; 0: nobody holds one. Positive, random, never shown."""
+    due: int = 0
+    """No sweep has anything to do with it before this time; 0: none has looked at it yet."""
 
 
 class ForkOrigin(msgspec.Struct, frozen=True, gc=False):
@@ -138,6 +163,72 @@ class Details(msgspec.Struct, frozen=True, omit_defaults=True):
     metadata: msgspec.Raw = msgspec.Raw(b"{}")
     aliases: tuple[str, ...] = ()
     origin: ForkOrigin | None = None
+    expires: int | None = None
+    """The end that was set for it; NEVER: exempt from expiry."""
+    idle: int | None = None
+    """Its own idle timeout, in microseconds."""
+
+
+NEVER: Final = -1
+
+
+class EventRow(msgspec.Struct, frozen=True, gc=False):
+    """An event. Numbers count from 1 in each session, without a gap."""
+
+    number: int
+    time: int
+    stream: str
+    type: str
+    id: str | None
+    data: bytes
+
+
+class UsageRow(msgspec.Struct, frozen=True, gc=False):
+    """One model call, and the sums over all calls of the session up to it (`all_…`).
+
+    Money is in millionths of a millionth. Numbers count from 1 in each session.
+    """
+
+    number: int
+    time: int
+    id: str | None
+    model: str | None
+    vendor: str | None
+    endpoint: str | None
+    source: str | None
+    branch: int
+    """The entry it belongs to: (branch, position); (0, -1): none."""
+    position: int
+    input: int
+    output: int
+    cache_read: int
+    cache_write: int
+    reasoning: int
+    cost: int | None
+    priced_by: str | None
+    all_input: int
+    all_output: int
+    all_cache_read: int
+    all_cache_write: int
+    all_reasoning: int
+    all_cost: int
+    all_unpriced: int
+    all_estimated: int
+
+
+class UsageSum(msgspec.Struct, frozen=True, gc=False):
+    """Sums over the calls that have `group` in common."""
+
+    group: str | None
+    calls: int
+    input: int
+    output: int
+    cache_read: int
+    cache_write: int
+    reasoning: int
+    cost: int
+    unpriced: int
+    estimated: int
 
 
 class SessionQuery(msgspec.Struct, frozen=True, kw_only=True):
@@ -152,6 +243,15 @@ class SessionQuery(msgspec.Struct, frozen=True, kw_only=True):
     """(updated, id) of the last one seen."""
     deleted: bool = False
     nonempty: bool = False
+    status: int | None = None
+
+
+class Listed(msgspec.Struct, frozen=True, gc=False):
+    """A session as it is listed: its row, its details, and its record of kind "run", if it has one."""
+
+    row: SessionRow
+    details: Details
+    run: bytes | None
 
 
 class Totals(msgspec.Struct, frozen=True, kw_only=True):
@@ -162,6 +262,12 @@ class Totals(msgspec.Struct, frozen=True, kw_only=True):
     messages: int
     entries: int
     size: int
+    by_status: dict[int, int]
+    """Sessions that are not in the trash, by status."""
+    active: dict[int, int]
+    """Those of them whose last activity is not before `since`."""
+    created: int
+    """Sessions created since then."""
 
 
 class Draft(msgspec.Struct, frozen=True, gc=False):

@@ -27,8 +27,10 @@ class Segment(msgspec.Struct, frozen=True, gc=False):
     last: int
 
 
-def chain(after: Tip, branch: int, drafts: Sequence[Draft], now: int) -> tuple[list[EntryRow], Tip]:
-    """Give `drafts` their places behind `after`, on `branch`."""
+def chain(
+    after: Tip, branch: int, drafts: Sequence[Draft], now: int, epoch: int = 0
+) -> tuple[list[EntryRow], Tip]:
+    """Give `drafts` their places behind `after`, on `branch`, under the lease with this epoch."""
     position, digest = after.position, after.digest
     messages, turns, size = after.messages, after.turns, after.size
     cut, summary, asked = after.cut, after.summary, after.asked
@@ -63,6 +65,7 @@ def chain(after: Tip, branch: int, drafts: Sequence[Draft], now: int) -> tuple[l
                 summary,
                 asked,
                 draft.body,
+                epoch,
             )
         )
     return rows, Tip(branch, position, digest, messages, turns, size, cut, summary, asked)

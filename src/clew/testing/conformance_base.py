@@ -9,7 +9,7 @@ from typing import Any, Final, cast
 import pytest
 
 from clew.backends.contract import Backend, Reader, Transaction
-from clew.core.rows import MESSAGE, Details, EntryRow, SessionQuery, SessionRow, Tip
+from clew.core.rows import FAILED, MESSAGE, Details, EntryRow, SessionQuery, SessionRow, Tip
 from clew.model import Json
 from clew.session import Session
 from clew.store import Store
@@ -118,6 +118,10 @@ def a_session(id: str, **changes: Any) -> SessionRow:
         "undo": 202,
         "redo": 203,
         "forks": 204,
+        "status": FAILED,
+        "epoch": 205,
+        "fence": 2**62 + 206,
+        "due": 207,
     }
     return SessionRow(**{**fields, **changes})
 
@@ -125,7 +129,7 @@ def a_session(id: str, **changes: Any) -> SessionRow:
 def an_entry(position: int, body: bytes = b"{}", kind: int = MESSAGE, flags: int = 0) -> EntryRow:
     """An entry whose counters are all different."""
     digest = position.to_bytes(4, "big") * 8
-    return EntryRow(position, kind, START + position, flags, digest, 301, 302, 303, 304, 305, 306, body)
+    return EntryRow(position, kind, START + position, flags, digest, 301, 302, 303, 304, 305, 306, body, 307)
 
 
 def add(tx: Transaction, id: str, details: Details | None = None, **changes: Any) -> SessionRow:

@@ -26,8 +26,8 @@ Tips: TypeAlias = dict[tuple[int, int], Tip]
 def check_store(store: Store) -> None:
     """Check every session of a store, those in the trash too, and the totals (J4, J5, J10, J11)."""
     with store._engine.read() as reader:
-        found = [row for row, _ in reader.list_sessions(SessionQuery(limit=1_000_000))]
-        trash = [row for row, _ in reader.list_sessions(SessionQuery(limit=1_000_000, deleted=True))]
+        found = [one.row for one in reader.list_sessions(SessionQuery(limit=1_000_000))]
+        trash = [one.row for one in reader.list_sessions(SessionQuery(limit=1_000_000, deleted=True))]
         entries = [
             entry for tree in {row.tree for row in (*found, *trash)} for entry in _check_tree(reader, tree)
         ]

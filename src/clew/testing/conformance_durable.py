@@ -16,6 +16,7 @@ from clew.store import Store
 from clew.testing.conformance_base import Conformance, Ticking, a_session, add, an_entry, said, say, user
 from clew.testing.conformance_chain import check_store
 from clew.testing.conformance_marks import CHANGES, state
+from clew.testing.conformance_streams_storage import a_call, an_event
 
 MARKER = "purged-marker-7f3a9c"
 
@@ -51,13 +52,15 @@ class DurableConformance(Conformance):
         """It says what an acknowledged write survives."""
         assert backend.capabilities.durability in ("full", "process")
 
-    def test_rows_entries_and_records_are_there_after_a_restart(self, backend: Backend) -> None:
+    def test_all_that_is_stored_is_there_after_a_restart(self, backend: Backend) -> None:
         """Equal to what was put; numbers go on where they were."""
         with backend.write() as tx:
             row = add(tx, "a", Details(tags=("t",)))
             branch = tx.add_branch("u", row.tree, row.sid, 0, -1)
             tx.add_entries(branch, [an_entry(0, b'{"a":1}')])
             tx.put_record(STORE_WIDE, "var", "n", b"1")
+            tx.add_events(row.sid, [an_event(1, id="x"), an_event(2)])
+            tx.add_usage(row.sid, a_call(1, id="x"))
         with backend.write() as tx:
             gone = tx.add_session(a_session("gone"), Details())
             tx.drop_session(gone)
@@ -68,6 +71,8 @@ class DurableConformance(Conformance):
                 assert tx.get_details(row.sid) == Details(tags=("t",))
                 assert tx.get_entry(branch, 0) == an_entry(0, b'{"a":1}')
                 assert tx.get_record(STORE_WIDE, "var", "n") == b"1"
+                assert tx.read_events(row.sid, 0, 9) == [an_event(1, id="x"), an_event(2)]
+                assert tx.read_usage(row.sid, 0, 9) == [a_call(1, id="x")]
                 assert tx.add_session(a_session("new"), Details()) not in (row.sid, gone)
         finally:
             again.close()

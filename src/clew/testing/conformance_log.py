@@ -262,7 +262,7 @@ class LogConformance(Conformance):
     def test_totals_count_what_is_stored(self, backend: Backend) -> None:
         """Shared entries once; sessions in the trash apart; the size is that of the messages."""
         with backend.read() as reader:
-            nothing = reader.totals()
+            nothing = reader.totals(0)
         assert (nothing.sessions, nothing.deleted, nothing.messages, nothing.entries, nothing.size) == (
             0,
         ) * 5
@@ -273,7 +273,7 @@ class LogConformance(Conformance):
             add(tx, "gone", deleted=1)
 
         with backend.read() as reader:
-            totals = reader.totals()
+            totals = reader.totals(0)
         assert (totals.sessions, totals.deleted, totals.messages, totals.entries) == (2, 1, 0, 0)
 
 

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from clew.backends.contract import STORE_WIDE, Backend
-from clew.core.rows import Details, SessionQuery
+from clew.core.rows import CLOSED, COMPLETED, FAILED, PENDING, RUNNING, Details, SessionQuery
 from clew.testing.conformance_base import Conformance, a_tip, add, query
 
 ALL_BYTES = bytes(range(256))
@@ -90,6 +90,25 @@ class RecordConformance(Conformance):
             assert scan("b", "b") == "b"
             assert scan("c", "b") == ""
             assert scan("e") == ""
+
+    def test_a_scan_may_go_backwards_and_stop(self, backend: Backend) -> None:
+        """`reverse` begins at the last name; `limit` counts from where the scan begins."""
+        with backend.write() as tx:
+            for name in ("a", "b", "c", "d"):
+                tx.put_record(1, "var", name, name.encode())
+
+            def scan(*ends: str, **how: int) -> str:
+                return "".join(name for name, _ in tx.scan_records(1, "var", *ends, **how))  # type: ignore[arg-type]
+
+            assert scan(reverse=True) == "dcba"
+            assert scan(reverse=True, limit=1) == "d"
+            assert scan(limit=2) == "ab"
+            assert scan("b", "c", reverse=True) == "cb"
+            assert scan("b", "d", limit=2) == "bc"
+            assert scan("b", "d", reverse=True, limit=2) == "dc"
+            assert scan("b", reverse=True, limit=9) == "dcb"
+            assert scan(limit=0) == ""
+            assert tx.scan_records(1, "var", reverse=True, limit=1) == [("d", b"d")]
 
     # -- listing
 
@@ -179,9 +198,65 @@ class RecordConformance(Conformance):
         query = SessionQuery(limit=9, workspace="/w", tags=("t",), where=(("k", '"v"'),), nonempty=True)
 
         with backend.read() as reader:
-            assert [row.id for row, _ in reader.list_sessions(query)] == ["a", "e"]
+            assert [found.row.id for found in reader.list_sessions(query)] == ["a", "e"]
             after = msgspec.structs.replace(query, after=(5, "a"))
-            assert [row.id for row, _ in reader.list_sessions(after)] == ["e"]
+            assert [found.row.id for found in reader.list_sessions(after)] == ["e"]
+
+    @pytest.mark.parametrize("deleted", [None, 7], ids=["live", "trash"])
+    def test_rows_are_listed_by_status(self, backend: Backend, deleted: int | None) -> None:
+        """Every status, with every other filter, in the same order and by the same pages."""
+        with backend.write() as tx:
+            for status in range(PENDING, CLOSED + 1):
+                for updated, id in ((1, "old"), (3, "b"), (3, "a"), (2, "there")):
+                    workspace = "/there" if id == "there" else "/here"
+                    details = Details(tags=("t",) if id == "a" else ())
+                    name = f"{id}{status}"
+                    gone = None if deleted is None else updated
+                    add(tx, name, details, updated=updated, deleted=gone, workspace=workspace, status=status)
+        trash = deleted is not None
+
+        for status in range(PENDING, CLOSED + 1):
+            expected = [f"a{status}", f"b{status}", f"there{status}", f"old{status}"]
+            assert _ids(backend, deleted=trash, status=status) == expected
+            assert _ids(backend, deleted=trash, status=status, limit=2) == expected[:2]
+            assert _ids(backend, deleted=trash, status=status, after=(3, expected[0])) == expected[1:]
+            assert _ids(backend, deleted=trash, status=status, workspace="/there") == [expected[2]]
+            assert _ids(backend, deleted=trash, status=status, tags=("t",)) == [expected[0]]
+            assert _ids(backend, deleted=not trash, status=status) == []
+
+    def test_a_session_that_changes_its_status_is_listed_under_the_new_one_only(
+        self, backend: Backend
+    ) -> None:
+        """And an append to it moves it to the front there, whatever the status."""
+        with backend.write() as tx:
+            row = add(tx, "a", updated=1, status=PENDING)
+            add(tx, "b", updated=2, status=RUNNING)
+            add(tx, "c", updated=2, status=COMPLETED)
+        for status, other in ((RUNNING, "b"), (COMPLETED, "c")):
+            with backend.write() as tx:
+                tx.set_session(msgspec.structs.replace(row, status=status))
+            assert _ids(backend, status=status) == [other, "a"]
+            with backend.write() as tx:
+                tx.set_head(row.sid, a_tip(1, 1), 9, None, "")
+            assert _ids(backend, status=status) == ["a", other]
+            assert _ids(backend, status=PENDING) == []
+
+        assert _ids(backend, status=RUNNING) == ["b"]
+
+    def test_the_run_of_a_session_is_listed_with_it(self, backend: Backend) -> None:
+        """The record of kind "run" with the empty name, and no other; None where there is none."""
+        with backend.write() as tx:
+            first, second = add(tx, "a", status=RUNNING), add(tx, "b", status=FAILED)
+            third = add(tx, "c", status=FAILED)
+            tx.put_record(first.sid, "run", "", ALL_BYTES)
+            tx.put_record(second.sid, "run", "", b"")
+            tx.put_record(second.sid, "run", "other", b"other")
+            tx.put_record(third.sid, "run", "other", b"other")
+            tx.put_record(third.sid, "lease", "", b"lease")
+
+        with backend.read() as reader:
+            assert [found.run for found in reader.list_sessions(query())] == [ALL_BYTES, b"", None]
+            assert [found.run for found in reader.list_sessions(query(status=RUNNING))] == [ALL_BYTES]
 
     def test_empty_sessions_can_be_left_out(self, backend: Backend) -> None:
         """`nonempty` looks at the messages on the path, not at the entries."""
@@ -201,10 +276,10 @@ class RecordConformance(Conformance):
         with backend.read() as reader:
             found = reader.list_sessions(query())
 
-        assert [row.id for row, _ in found] == [f"{number:03}" for number in range(count)]
-        assert all(details.model == f"m{row.id}" for row, details in found)
+        assert [one.row.id for one in found] == [f"{number:03}" for number in range(count)]
+        assert all(one.details.model == f"m{one.row.id}" for one in found)
 
 
 def _ids(backend: Backend, **filters: object) -> list[str]:
     with backend.read() as reader:
-        return [row.id for row, _ in reader.list_sessions(query(**filters))]  # type: ignore[arg-type]
+        return [found.row.id for found in reader.list_sessions(query(**filters))]  # type: ignore[arg-type]

@@ -1,11 +1,11 @@
-"""The storage contract: the rows of sessions."""
+"""The storage contract: the rows of sessions, and which of them a sweep looks at."""
 
 from __future__ import annotations
 
 import msgspec
 
 from clew.backends.contract import Backend
-from clew.core.rows import Details, ForkOrigin
+from clew.core.rows import FAILED, NOT_DUE, PENDING, RUNNING, Details, ForkOrigin, Listed
 from clew.testing.conformance_base import START, Conformance, a_session, a_tip, add, an_entry, query
 
 DETAILS = Details(
@@ -17,6 +17,8 @@ DETAILS = Details(
     metadata=msgspec.Raw(b'{"z": 1.0,  "a":[null,123456789012345678901234567890]}'),
     aliases=("x", "y"),
     origin=ForkOrigin(1, "base", 2, "uid", 3),
+    expires=START + 5,
+    idle=6,
 )
 
 
@@ -34,7 +36,7 @@ class StorageConformance(Conformance):
             assert reader.find_session("ö\n ") == expected
             assert reader.get_session(sid) == expected
             assert reader.get_details(sid) == DETAILS
-            assert reader.list_sessions(query()) == [(expected, DETAILS)]
+            assert reader.list_sessions(query()) == [Listed(expected, DETAILS, None)]
 
     def test_a_session_may_have_none_of_the_optional_values(self, backend: Backend) -> None:
         """None and empty values come back as they are, not as one another."""
@@ -75,8 +77,9 @@ class StorageConformance(Conformance):
         with backend.write() as tx:
             row = add(tx, "a", DETAILS)
             changed = a_session(
-                "b", sid=row.sid, tree=row.tree, created=5, updated=6, moves=7, undo=0, redo=0
-            )
+                "b", sid=row.sid, tree=row.tree, created=5, updated=6, moves=7, undo=0, redo=0,
+                status=1, epoch=8, fence=9, due=10,
+            )  # fmt: skip
             tx.set_session(changed)
 
         with backend.read() as reader:
@@ -156,6 +159,16 @@ class StorageConformance(Conformance):
         with backend.read() as reader:
             assert reader.tree_sessions(base.tree) == [base, fork, trashed]
 
+    def test_set_due_changes_that_and_nothing_else(self, backend: Backend) -> None:
+        """A sweep notes when to come back without touching what others write."""
+        with backend.write() as tx:
+            row, other = add(tx, "a"), add(tx, "b")
+            tx.set_due(row.sid, 2**62)
+
+        with backend.read() as reader:
+            assert reader.get_session(row.sid) == msgspec.structs.replace(row, due=2**62)
+            assert reader.get_session(other.sid) == other
+
     def test_drop_session_removes_row_details_and_records(self, backend: Backend) -> None:
         """Branches and entries stay, and so does everything of other sessions."""
         with backend.write() as tx:
@@ -172,7 +185,7 @@ class StorageConformance(Conformance):
             assert reader.get_details(row.sid) == Details()
             assert reader.get_record(row.sid, "var", "n") is None
             assert reader.get_entry(branch, 0) == an_entry(0)
-            assert reader.list_sessions(query(tags=("a",))) == [(other, DETAILS)]
+            assert reader.list_sessions(query(tags=("a",))) == [Listed(other, DETAILS, None)]
             assert reader.get_record(other.sid, "var", "n") == b"1"
 
     def test_numbers_are_never_used_twice(self, backend: Backend) -> None:
@@ -190,3 +203,68 @@ class StorageConformance(Conformance):
         assert again.sid != row.sid
         assert again.tree != row.tree
         assert branch_again != branch
+
+    # -- sweeping
+
+    def test_due_sessions_come_in_the_order_of_their_times(self, backend: Backend) -> None:
+        """At or before a time, in the trash or not, ties by number; never those that are not due."""
+        with backend.write() as tx:
+            dues = {"a": 5, "b": 0, "c": 5, "d": 6, "e": NOT_DUE, "gone": 4}
+            rows = {id: add(tx, id, due=due, deleted=9 if id == "gone" else None) for id, due in dues.items()}
+
+            def due(before: int, limit: int = 99, **after: tuple[int, int]) -> list[str]:
+                return [row.id for row in tx.due_sessions(before, limit, **after)]
+
+            assert due(5) == ["b", "gone", "a", "c"]
+            assert due(6) == due(NOT_DUE) == ["b", "gone", "a", "c", "d"]
+            assert due(-1) == []
+            assert due(5, 2) == ["b", "gone"]
+            assert due(9, after=(5, rows["a"].sid)) == ["c", "d"]
+            assert due(9, 1, after=(0, rows["b"].sid)) == ["gone"]
+            assert tx.due_sessions(0, 1) == [rows["b"]]
+            tx.set_due(rows["b"].sid, NOT_DUE)
+            assert due(4) == ["gone"]
+
+    def test_reexamine_makes_every_session_due(self, backend: Backend) -> None:
+        """Also those in the trash, and those that were not due at all; nothing else of them changes."""
+        with backend.write() as tx:
+            rows = [add(tx, "a", due=NOT_DUE), add(tx, "b", due=0), add(tx, "c", due=5, deleted=START)]
+            tx.reexamine()
+
+            assert tx.due_sessions(0, 99) == [msgspec.structs.replace(row, due=0) for row in rows]
+
+    def test_idle_sessions_are_the_list_from_its_end(self, backend: Backend) -> None:
+        """Longest without activity first, ties by id descending; those in the trash are not among them."""
+        with backend.write() as tx:
+            times = {"d": 1, "b": 3, "ä": 2, "Z": 2, "a": 2, "\U0001f600": 2}
+            rows = {id: add(tx, id, updated=updated) for id, updated in times.items()}
+            add(tx, "gone", updated=1, deleted=1)
+
+            def idle(limit: int = 99, after: tuple[int, str] | None = None) -> list[str]:
+                return [row.id for row in tx.idle_sessions(limit, after=after)]
+
+            assert idle() == ["d", "\U0001f600", "ä", "a", "Z", "b"]
+            assert idle(2) == ["d", "\U0001f600"]
+            assert idle(after=(2, "ä")) == ["a", "Z", "b"]
+            assert idle(1, after=(1, "d")) == ["\U0001f600"]
+            assert idle(after=(3, "b")) == []
+            assert tx.idle_sessions(1) == [rows["d"]]
+
+    def test_totals_count_sessions_by_status(self, backend: Backend) -> None:
+        """Those in the trash apart; active is what was touched since, created what was made since."""
+        with backend.write() as tx:
+            for id, status, created, updated in (
+                ("a", PENDING, 1, 5),
+                ("b", PENDING, 5, 6),
+                ("c", RUNNING, 4, 4),
+                ("d", FAILED, 6, 6),
+            ):
+                add(tx, id, status=status, created=created, updated=updated)
+            add(tx, "gone", status=FAILED, created=9, updated=9, deleted=9)
+
+            totals = tx.totals(5)
+
+        assert (totals.sessions, totals.deleted) == (4, 1)
+        assert totals.by_status == {PENDING: 2, RUNNING: 1, FAILED: 1}
+        assert totals.active == {PENDING: 2, FAILED: 1}
+        assert totals.created == 3

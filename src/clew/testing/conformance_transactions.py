@@ -14,6 +14,7 @@ from clew.core.rows import Details, SessionRow
 from clew.errors import StoreClosedError
 from clew.testing.conformance_base import START, Conformance, a_session, a_tip, add, an_entry, query
 from clew.testing.conformance_storage import DETAILS
+from clew.testing.conformance_streams_storage import a_call, an_event
 
 
 class StopHereError(Exception):
@@ -184,6 +185,18 @@ class TransactionConformance(Conformance):
             counts.append(tx.writes)
             tx.drop_record(sid, "var", "n")
             counts.append(tx.writes)
+            tx.set_due(sid, 5)
+            counts.append(tx.writes)
+            tx.reexamine()
+            counts.append(tx.writes)
+            tx.erase_entries(branch, [0])
+            counts.append(tx.writes)
+            tx.add_events(sid, [an_event(1), an_event(2)])
+            counts.append(tx.writes)
+            tx.drop_events(sid, 1)
+            counts.append(tx.writes)
+            tx.add_usage(sid, a_call(1))
+            counts.append(tx.writes)
 
             assert counts == sorted(set(counts)), "each of these changes something"
 
@@ -191,6 +204,8 @@ class TransactionConformance(Conformance):
             _everything(tx, [sid], [branch])
             tx.list_sessions(query())
             assert tx.drop_record(sid, "var", "n") is False
+            tx.drop_events(sid, 1)
+            tx.erase_entries(branch, [7])
             assert tx.writes == before, "none of these does"
 
     # -- the backend itself
@@ -211,6 +226,13 @@ class TransactionConformance(Conformance):
         assert backend.capabilities.durability in ("full", "process", "memory")
         assert backend.capabilities.shared in (True, False)
         assert backend.bytes_on_disk() >= 0
+
+    def test_its_clock_is_one_that_all_share_or_none(self, backend: Backend) -> None:
+        """Microseconds since 1970 that do not go back; None says that the machine's clock will do."""
+        first, second = backend.clock(), backend.clock()
+
+        assert (first is None) == (second is None)
+        assert first is None or second is None or START < first <= second
 
     def test_closing_is_idempotent_and_final(self, backend: Backend) -> None:
         """After `close` every use raises StoreClosedError."""
@@ -238,6 +260,10 @@ def _populate(tx: Transaction) -> tuple[list[int], list[int]]:
     for sid in (STORE_WIDE, base.sid, fork.sid):
         for kind in KINDS:
             tx.put_record(sid, kind, "n", f"{sid} {kind}".encode())
+    for sid in (base.sid, fork.sid):
+        tx.add_events(sid, [an_event(1, id="x", stream="t"), an_event(2), an_event(3, id="y")])
+        tx.add_usage(sid, a_call(1, id="x", cost=None))
+        tx.add_usage(sid, a_call(2, branch=first, position=1))
     return [base.sid, fork.sid, trashed.sid], [first, second]
 
 
@@ -250,7 +276,13 @@ def _change_everything(tx: Transaction, sids: list[int], branches: list[int]) ->
     tx.put_record(STORE_WIDE, "alias", "n", b"changed")
     tx.put_record(base, "var", "added", b"1")
     tx.drop_record(base, "key", "n")
+    tx.erase_entries(branches[0], [0, 4])
     tx.drop_entries(branches[0], 0)
+    tx.add_events(base, [an_event(4, id="z")])
+    tx.drop_events(base, 2)
+    tx.add_usage(base, a_call(3, id="z"))
+    tx.set_due(base, 99)
+    tx.reexamine()
     tx.disown_branch(branches[0])
     tx.drop_entries(branches[1], -1)
     tx.drop_branch(branches[1])
@@ -272,5 +304,13 @@ def _everything(reader: Reader, sids: list[int], branches: list[int]) -> dict[st
         "last": [reader.last_position(branch) for branch in branches],
         "entries": [[reader.get_entry(branch, n) for n in range(6)] for branch in branches],
         "records": [reader.scan_records(sid, kind) for sid in (STORE_WIDE, *sids) for kind in KINDS],
-        "totals": reader.totals(),
+        "totals": reader.totals(START),
+        "due": reader.due_sessions(START, 99),
+        "idle": reader.idle_sessions(99),
+        "events": [(reader.event_bounds(sid), reader.read_events(sid, 0, 99)) for sid in sids],
+        "by event id": [reader.find_event(sid, id) for sid in sids for id in "xyz"],
+        "streams": [reader.read_events(sid, 0, 99, stream) for sid in sids for stream in ("", "t")],
+        "usage": [(reader.last_usage(sid), reader.read_usage(sid, 0, 99)) for sid in sids],
+        "by usage id": [reader.find_usage(sid, id) for sid in sids for id in "xyz"],
+        "sums": [reader.sum_usage(None, by) for by in (None, "session", "branch")],
     }

@@ -10,6 +10,7 @@ from typing import Final, Literal, TypeVar
 
 import apsw
 
+from clew.backends.sqlite.statements_streams import EVENT, USAGE
 from clew.errors import BackendUnavailableError, InvalidUrlError, SchemaTooNewError, StoreBusyError
 
 T = TypeVar("T")
@@ -18,8 +19,16 @@ APPLICATION_ID: Final = 0x436C6577  # "Clew"
 PAGE_SIZE: Final = 4096
 CHECKPOINT_PAGES: Final = 1000
 CACHE_KIB: Final = 8192
-MIGRATIONS: Final = ("0001_sessions_branches_entries.sql",)
+MIGRATIONS: Final = ("0001_sessions_branches_entries.sql", "0002_runs_events_usage.sql")
 SYNCHRONOUS: Final = {"full": 2, "process": 1}
+
+# What a store of schema 1 lacks, for those who can not migrate it: found before its own tables by name.
+STAND_INS: Final = (
+    "CREATE TEMP VIEW sessions AS SELECT *, 0 AS status, 0 AS epoch, 0 AS fence, 0 AS due FROM main.sessions",
+    "CREATE TEMP VIEW entries AS SELECT *, 0 AS epoch FROM main.entries",
+    f"CREATE TEMP TABLE events ({EVENT})",
+    f"CREATE TEMP TABLE usage ({USAGE})",
+)
 
 NOT_WRITTEN: Final = "nothing was written; try again"
 
@@ -128,6 +137,9 @@ def open_reader(path: Path, timeout: float, *, immutable: bool = False) -> apsw.
     connection = apsw.Connection(name, flags=flags)
     connection.set_busy_timeout(int(timeout * 1000))
     _settle(connection)
+    if _pragma(connection, "user_version") == 1:
+        for statement in STAND_INS:
+            connection.execute(statement)
     return connection
 
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import struct
-from typing import Any, Final
+from typing import Final
 
 import apsw
 
 from clew.backends.contract import OnDamage, RecordKind
 from clew.backends.sqlite.rows import (
     POSITION_MASK,
-    Row,
     body_from,
     details_from,
     entry_from,
@@ -19,6 +18,8 @@ from clew.backends.sqlite.rows import (
 )
 from clew.backends.sqlite.statements import (
     BRANCH_TOTALS,
+    COUNT_ENTRIES,
+    DUE_SESSIONS,
     ENTRIES,
     FIND_BRANCH,
     FIND_DELETED,
@@ -29,16 +30,21 @@ from clew.backends.sqlite.statements import (
     GET_RECORD,
     GET_SESSION,
     GET_TIP,
+    IDLE_SESSIONS,
     LAST_KEY,
     MESSAGES,
     MESSAGES_BACKWARDS,
+    SCAN_BACKWARDS,
     SCAN_RANGE,
+    SCAN_RANGE_BACKWARDS,
     SCAN_RECORDS,
+    STATUS_TOTALS,
     TOTALS,
     TREE_BRANCHES,
     TREE_SESSIONS,
     listing,
 )
+from clew.backends.sqlite.streams import EARLIEST, StreamReader
 from clew.core.codec import decode_json
 from clew.core.frame import checksum
 from clew.core.rows import (
@@ -47,6 +53,7 @@ from clew.core.rows import (
     BranchRow,
     Details,
     EntryRow,
+    Listed,
     SessionQuery,
     SessionRow,
     Tip,
@@ -59,18 +66,13 @@ BRANCHES_KEPT: Final = 10_000
 DAMAGE: Final = (apsw.CorruptError, CorruptEntryError, UnicodeDecodeError)
 
 
-class SqliteReader:
+class SqliteReader(StreamReader):
     """`Reader` over a connection. The cache of branches is shared by all: where a branch starts
     never changes; a rollback empties the cache, because it may have held a branch that never was."""
 
     def __init__(self, connection: apsw.Connection, branches: dict[int, BranchRow]) -> None:
-        self.connection = connection
-        self._execute = connection.execute
+        super().__init__(connection)
         self._branches = branches
-
-    def _one(self, sql: str, *bindings: Any) -> Row | None:
-        row: Row | None = self._execute(sql, bindings).fetchone()
-        return row
 
     def find_session(self, id: str) -> SessionRow | None:
         row = self._one(FIND_SESSION, id)
@@ -88,9 +90,18 @@ class SqliteReader:
         row = self._one(GET_DETAILS, sid)
         return details_from(row[0]) if row else Details()
 
-    def list_sessions(self, query: SessionQuery) -> list[tuple[SessionRow, Details]]:
+    def list_sessions(self, query: SessionQuery) -> list[Listed]:
         sql, bindings = listing(query)
-        return [(session_from(row), details_from(row[-1])) for row in self._execute(sql, bindings)]
+        return [
+            Listed(session_from(row), details_from(row[-2]), row[-1]) for row in self._execute(sql, bindings)
+        ]
+
+    def due_sessions(self, before: int, limit: int, *, after: tuple[int, int] = (-1, 0)) -> list[SessionRow]:
+        return [session_from(row) for row in self._execute(DUE_SESSIONS, (before, *after, limit))]
+
+    def idle_sessions(self, limit: int, *, after: tuple[int, str] | None = None) -> list[SessionRow]:
+        rows = self._execute(IDLE_SESSIONS, (*(after or (EARLIEST, "")), limit))
+        return [session_from(row) for row in rows]
 
     def tree_sessions(self, tree: int) -> list[SessionRow]:
         return [session_from(row) for row in self._execute(TREE_SESSIONS, (tree,))]
@@ -215,18 +226,40 @@ class SqliteReader:
             found += [(position, decode_json(row.body)) for row in rows if row.kind == MESSAGE]
         return found
 
+    def count_entries(self, branch: int, first: int, last: int, kind: int) -> int:
+        row = self._one(COUNT_ENTRIES, key(branch, max(first, 0)), key(branch, last), kind)
+        return int(row[0]) if row else 0
+
     def get_record(self, sid: int, kind: RecordKind, name: str) -> bytes | None:
         row = self._one(GET_RECORD, sid, kind, name)
         return row[0] if row else None
 
     def scan_records(
-        self, sid: int, kind: RecordKind, first: str = "", last: str | None = None
+        self,
+        sid: int,
+        kind: RecordKind,
+        first: str = "",
+        last: str | None = None,
+        *,
+        reverse: bool = False,
+        limit: int | None = None,
     ) -> list[tuple[str, bytes]]:
+        bindings = (sid, kind, first, -1 if limit is None else limit)
         if last is None:
-            return list(self._execute(SCAN_RECORDS, (sid, kind, first)))
-        return list(self._execute(SCAN_RANGE, (sid, kind, first, last)))
+            return list(self._execute(SCAN_BACKWARDS if reverse else SCAN_RECORDS, bindings))
+        return list(self._execute(SCAN_RANGE_BACKWARDS if reverse else SCAN_RANGE, (*bindings, last)))
 
-    def totals(self) -> Totals:
-        sessions, deleted = self._one(TOTALS) or (0, 0)
+    def totals(self, since: int) -> Totals:
+        statuses = list(self._execute(STATUS_TOTALS, (since,)))
+        deleted, created = self._one(TOTALS, since) or (0, 0)
         messages, entries, size = self._one(BRANCH_TOTALS) or (0, 0, 0)
-        return Totals(sessions=sessions, deleted=deleted, messages=messages, entries=entries, size=size)
+        return Totals(
+            sessions=sum(count for _, count, _ in statuses),
+            deleted=deleted,
+            messages=messages,
+            entries=entries,
+            size=size,
+            by_status={status: count for status, count, _ in statuses},
+            active={status: active for status, _, active in statuses if active},
+            created=created,
+        )

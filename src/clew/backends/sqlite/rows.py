@@ -8,7 +8,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from clew.core.frame import checksum, pack, unpack
-from clew.core.rows import Details, EntryRow, SessionRow, Tip
+from clew.core.rows import ERASED, REMOVED, Details, EntryRow, SessionRow, Tip
 from clew.errors import CorruptEntryError
 
 Row: TypeAlias = tuple[Any, ...]
@@ -29,6 +29,7 @@ def session_from(row: Row) -> SessionRow:
         row[0], row[1], row[2], row[3], row[4], row[5],
         Tip(row[6], row[7], row[8], row[9], row[10], row[11], row[12], row[13], row[14]),
         bool(row[15]), row[16], bool(row[17]), row[18], row[19], row[20], row[21], row[22], row[23],
+        row[24], row[25], row[26], row[27],
     )  # fmt: skip
 
 
@@ -40,6 +41,7 @@ def session_values(row: SessionRow) -> Row:
         head.branch, head.position, head.digest, head.messages, head.turns, head.size,
         head.cut, head.summary, head.asked, int(row.grows), row.title, int(row.titled), row.preview,
         row.workspace, row.moves, row.undo, row.redo, row.forks,
+        row.status, row.epoch, row.fence, row.due,
     )  # fmt: skip
 
 
@@ -48,8 +50,14 @@ def entry_values(branch: int, row: EntryRow) -> Row:
     return (
         branch << POSITION_BITS | row.position, row.kind, row.time, row.flags, codec,
         checksum(blob, row.position, row.time, row.kind, codec, row.flags), row.digest,
-        row.messages, row.turns, row.size, row.cut, row.summary, row.asked, blob,
+        row.messages, row.turns, row.size, row.cut, row.summary, row.asked, row.epoch, blob,
     )  # fmt: skip
+
+
+def erased_values(position: int, time: int, flags: int) -> Row:
+    """Codec, checksum and body of an entry that is erased."""
+    codec, blob = pack(ERASED)
+    return codec, checksum(blob, position, time, REMOVED, codec, flags), blob
 
 
 def body_from(
@@ -70,9 +78,10 @@ def body_from(
 
 def entry_from(uid: str, row: Row) -> EntryRow:
     position = row[0] & POSITION_MASK
-    body = body_from(uid, position, row[1], row[2], row[3], row[4], row[5], row[13])
+    body = body_from(uid, position, row[1], row[2], row[3], row[4], row[5], row[14])
     return EntryRow(
-        position, row[1], row[2], row[3], row[6], row[7], row[8], row[9], row[10], row[11], row[12], body
+        position, row[1], row[2], row[3], row[6], row[7], row[8], row[9], row[10], row[11], row[12], body,
+        row[13],
     )  # fmt: skip
 
 

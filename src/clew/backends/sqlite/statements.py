@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from clew.backends.sqlite.statements_streams import DROP_STREAMS
 from clew.core.listing import TAG
-from clew.core.rows import MESSAGE, SessionQuery
+from clew.core.rows import CLOSED, MESSAGE, NOT_DUE, PENDING, REMOVED, RUNNING, SessionQuery
 
 SESSION: Final = (
     "sid, id, tree, created, updated, deleted, branch, position, digest, messages, turns, size,"
-    " cut, summary, asked, grows, title, titled, preview, workspace, moves, undo, redo, forks"
+    " cut, summary, asked, grows, title, titled, preview, workspace, moves, undo, redo, forks,"
+    " status, epoch, fence, due"
 )
 ENTRY: Final = (
-    "key, kind, time, flags, codec, checksum, digest, messages, turns, size, cut, summary, asked, body"
+    "key, kind, time, flags, codec, checksum, digest, messages, turns, size, cut, summary, asked, epoch, body"
 )
 
 FIND_SESSION: Final = f"SELECT {SESSION} FROM sessions WHERE id = ? AND deleted IS NULL"
@@ -22,6 +24,15 @@ FIND_DELETED: Final = (
     " ORDER BY deleted DESC, sid DESC LIMIT 1"
 )
 TREE_SESSIONS: Final = f"SELECT {SESSION} FROM sessions WHERE tree = ? ORDER BY sid"
+# The first condition says what sessions_due holds; without it the index is not used.
+DUE_SESSIONS: Final = (
+    f"SELECT {SESSION} FROM sessions WHERE due < {NOT_DUE} AND due <= ? AND (due, sid) > (?, ?)"
+    " ORDER BY due, sid LIMIT ?"
+)
+IDLE_SESSIONS: Final = (
+    f"SELECT {SESSION} FROM sessions WHERE deleted IS NULL AND updated >= ?1 AND (updated > ?1 OR id < ?2)"
+    " ORDER BY updated, id DESC LIMIT ?3"
+)
 GET_DETAILS: Final = "SELECT value FROM details WHERE sid = ?"
 
 BRANCH: Final = "SELECT branch, uid, tree, owner, parent, fork FROM branches"
@@ -39,15 +50,21 @@ _MESSAGES: Final = (
 )
 MESSAGES: Final = f"{_MESSAGES} LIMIT ?"
 MESSAGES_BACKWARDS: Final = f"{_MESSAGES} DESC LIMIT ?"
+COUNT_ENTRIES: Final = "SELECT count(*) FROM entries WHERE key BETWEEN ? AND ? AND kind = ?"
 
 GET_RECORD: Final = "SELECT value FROM records WHERE sid = ? AND kind = ? AND name = ?"
-SCAN_RECORDS: Final = "SELECT name, value FROM records WHERE sid = ? AND kind = ? AND name >= ? ORDER BY name"
-SCAN_RANGE: Final = (
-    "SELECT name, value FROM records WHERE sid = ? AND kind = ? AND name BETWEEN ? AND ? ORDER BY name"
+_SCAN: Final = "SELECT name, value FROM records WHERE sid = ?1 AND kind = ?2 AND name >= ?3"
+SCAN_RECORDS: Final = f"{_SCAN} ORDER BY name LIMIT ?4"
+SCAN_BACKWARDS: Final = f"{_SCAN} ORDER BY name DESC LIMIT ?4"
+SCAN_RANGE: Final = f"{_SCAN} AND name <= ?5 ORDER BY name LIMIT ?4"
+SCAN_RANGE_BACKWARDS: Final = f"{_SCAN} AND name <= ?5 ORDER BY name DESC LIMIT ?4"
+STATUS_TOTALS: Final = (
+    "SELECT status, count(*), sum(updated >= ?) FROM sessions NOT INDEXED"
+    " WHERE deleted IS NULL GROUP BY status"
 )
 TOTALS: Final = (
-    "SELECT (SELECT count(*) FROM sessions WHERE deleted IS NULL),"
-    " (SELECT count(*) FROM sessions WHERE deleted IS NOT NULL)"
+    "SELECT (SELECT count(*) FROM sessions WHERE deleted IS NOT NULL),"
+    " (SELECT count(*) FROM sessions WHERE created >= ?)"
 )
 # The newest entry of a branch knows how much lies before it, its parent entry how much of that is shared.
 BRANCH_TOTALS: Final = """
@@ -73,6 +90,8 @@ SET_HEAD: Final = (
     "UPDATE sessions SET branch = ?, position = ?, digest = ?, messages = ?, turns = ?, size = ?, cut = ?,"
     " summary = ?, asked = ?, grows = 1, updated = ?, title = ?, preview = ? WHERE sid = ?"
 )
+SET_DUE: Final = "UPDATE sessions SET due = ? WHERE sid = ?"
+REEXAMINE: Final = "UPDATE sessions SET due = 0 WHERE due <> 0"
 SET_DETAILS: Final = "INSERT INTO details VALUES (?, ?) ON CONFLICT DO UPDATE SET value = excluded.value"
 DROP_FACETS: Final = "DELETE FROM facets WHERE sid = ?"
 ADD_FACET: Final = "INSERT OR IGNORE INTO facets VALUES (?, ?, ?)"
@@ -81,14 +100,29 @@ DROP_SESSION: Final = (
     "DELETE FROM details WHERE sid = ?",
     DROP_FACETS,
     "DELETE FROM records WHERE sid = ?",
+    *DROP_STREAMS,
 )
 ADD_BRANCH: Final = "INSERT INTO branches (uid, tree, owner, parent, fork) VALUES (?, ?, ?, ?, ?)"
 DISOWN_BRANCH: Final = "UPDATE branches SET owner = 0 WHERE branch = ?"
 DROP_BRANCH: Final = "DELETE FROM branches WHERE branch = ?"
 ADD_ENTRY: Final = f"INSERT INTO entries ({ENTRY}) VALUES ({_marks(ENTRY)})"
 DROP_ENTRIES: Final = "DELETE FROM entries WHERE key BETWEEN ? AND ?"
+ENTRY_FRAME: Final = "SELECT time, flags FROM entries WHERE key = ?"
+ERASE_ENTRY: Final = f"UPDATE entries SET kind = {REMOVED}, codec = ?, checksum = ?, body = ? WHERE key = ?"
 PUT_RECORD: Final = "INSERT INTO records VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET value = excluded.value"
 DROP_RECORD: Final = "DELETE FROM records WHERE sid = ? AND kind = ? AND name = ?"
+
+
+# The numbers stand in the text, where the planner sees which partial index holds them.
+_BY_STATUS: Final = {
+    PENDING: f"status = {PENDING}",
+    RUNNING: f"status = {RUNNING}",
+    **{status: f"status > {RUNNING} AND status = {status}" for status in range(RUNNING + 1, CLOSED + 1)},
+}
+# The running are few: found by their own index, then sorted. Left alone, the planner walks all sessions.
+_RUNNING: Final = f"sid IN (SELECT sid FROM sessions WHERE status = {RUNNING} AND deleted IS NULL)"
+_RUN: Final = "(SELECT value FROM records WHERE records.sid = sessions.sid AND kind = 'run' AND name = '')"
+_LISTED: Final = f"{SESSION}, (SELECT value FROM details WHERE details.sid = sessions.sid), {_RUN}"
 
 
 def listing(query: SessionQuery) -> tuple[str, list[Any]]:
@@ -99,6 +133,9 @@ def listing(query: SessionQuery) -> tuple[str, list[Any]]:
     if query.workspace is not None:
         pieces.append("workspace = ?")
         bindings.append(query.workspace)
+    if query.status is not None:
+        is_running = query.status == RUNNING and not query.deleted
+        pieces.append(_RUNNING if is_running else _BY_STATUS[query.status])
     if query.nonempty:
         pieces.append("messages > 0")
     for name, value in [*((TAG, tag) for tag in query.tags), *query.where]:
@@ -107,7 +144,6 @@ def listing(query: SessionQuery) -> tuple[str, list[Any]]:
     if query.after is not None:
         pieces.append(f"{moment} <= ? AND ({moment} < ? OR id > ?)")
         bindings += [query.after[0], query.after[0], query.after[1]]
-    columns = f"{SESSION}, (SELECT value FROM details WHERE details.sid = sessions.sid)"
     bindings.append(query.limit)
-    sql = f"SELECT {columns} FROM sessions WHERE {' AND '.join(pieces)} ORDER BY {moment} DESC, id LIMIT ?"
+    sql = f"SELECT {_LISTED} FROM sessions WHERE {' AND '.join(pieces)} ORDER BY {moment} DESC, id LIMIT ?"
     return sql, bindings

@@ -6,7 +6,14 @@ from collections.abc import Sequence
 
 from clew.backends.contract import RecordKind
 from clew.backends.sqlite.reader import SqliteReader
-from clew.backends.sqlite.rows import POSITION_MASK, details_values, entry_values, key, session_values
+from clew.backends.sqlite.rows import (
+    POSITION_MASK,
+    details_values,
+    entry_values,
+    erased_values,
+    key,
+    session_values,
+)
 from clew.backends.sqlite.statements import (
     ADD_BRANCH,
     ADD_ENTRY,
@@ -18,20 +25,23 @@ from clew.backends.sqlite.statements import (
     DROP_FACETS,
     DROP_RECORD,
     DROP_SESSION,
+    ENTRY_FRAME,
+    ERASE_ENTRY,
     PUT_RECORD,
+    REEXAMINE,
     SET_DETAILS,
+    SET_DUE,
     SET_HEAD,
     SET_SESSION,
     SET_TREE,
 )
+from clew.backends.sqlite.streams import StreamWriter
 from clew.core.listing import facets_of
 from clew.core.rows import Details, EntryRow, SessionRow, Tip
 
 
-class SqliteTransaction(SqliteReader):
+class SqliteTransaction(SqliteReader, StreamWriter):
     """`Transaction` over the writing connection."""
-
-    writes = 0
 
     def add_session(self, row: SessionRow, details: Details) -> int:
         self.writes += 1
@@ -61,6 +71,14 @@ class SqliteTransaction(SqliteReader):
         facets = facets_of(details)
         if facets:
             self.connection.executemany(ADD_FACET, [(name, value, sid) for name, value in facets])
+
+    def set_due(self, sid: int, due: int) -> None:
+        self.writes += 1
+        self._execute(SET_DUE, (due, sid))
+
+    def reexamine(self) -> None:
+        self._execute(REEXAMINE)
+        self.writes += self.connection.changes() > 0
 
     def drop_session(self, sid: int) -> None:
         self.writes += 1
@@ -92,6 +110,16 @@ class SqliteTransaction(SqliteReader):
     def drop_entries(self, branch: int, after: int) -> None:
         self.writes += 1
         self._execute(DROP_ENTRIES, (key(branch, after + 1), key(branch, POSITION_MASK)))
+
+    def erase_entries(self, branch: int, positions: Sequence[int]) -> None:
+        erased = []
+        for position in positions:
+            frame = self._one(ENTRY_FRAME, key(branch, position))
+            if frame is not None:
+                erased.append((*erased_values(position, *frame), key(branch, position)))
+        if erased:
+            self.writes += 1
+            self.connection.executemany(ERASE_ENTRY, erased)
 
     def put_record(self, sid: int, kind: RecordKind, name: str, value: bytes) -> None:
         self.writes += 1

@@ -1,13 +1,16 @@
-"""The values that come back from a store. All are frozen."""
+"""The values of a conversation: entries, sessions, places, views."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
-from typing import Any, Literal, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
 
 import msgspec
+
+if TYPE_CHECKING:
+    from clew.model.runs import Progress, RunInfo, Status
 
 Json: TypeAlias = Any
 """A JSON value: None, bool, int, float, str, list or dict."""
@@ -15,7 +18,8 @@ Json: TypeAlias = Any
 Message: TypeAlias = Mapping[str, Json]
 """A message as a caller may give it: any JSON object."""
 
-EntryKind: TypeAlias = Literal["message", "compaction", "truncation", "summary", "turns"]
+EntryKind: TypeAlias = Literal["message", "compaction", "truncation", "summary", "turns", "removed"]
+"""`removed`: a message that a retention rule took away; its place and its hash are kept."""
 
 NO_ANNOTATIONS: Mapping[str, Json] = MappingProxyType({})
 
@@ -51,6 +55,8 @@ class Entry(msgspec.Struct, frozen=True):
     replaced: bool = False
     """Lone surrogates were replaced by U+FFFD when the message was stored."""
     annotations: Mapping[str, Json] = NO_ANNOTATIONS
+    epoch: int = 0
+    """Of the lease under which it was written; 0: without one."""
 
     @property
     def message(self) -> dict[str, Json]:
@@ -106,6 +112,17 @@ class SessionInfo(msgspec.Struct, frozen=True, kw_only=True):
     hash: str
     """Names the whole conversation: equal hashes, equal histories."""
     forked_from: ForkPoint | None
+    status: Status
+    run: RunInfo | None
+    """The latest run; None if nobody ever started one."""
+    epoch: int
+    """How many leases were taken so far."""
+    expires_at: datetime | None
+    """The end that was set for this session; None: the rules of the store apply."""
+    never_expires: bool
+    """This session is exempt from the expiry rules of the store."""
+    idle_timeout: timedelta | None
+    """Set for this session; None: that of the store applies."""
 
 
 class Page(msgspec.Struct, frozen=True):
@@ -137,6 +154,8 @@ class Checkpoint(msgspec.Struct, frozen=True):
     head: Head
     created_at: datetime
     state: Json = None
+    run: Progress | None = None
+    """Of a checkpoint that a run set: how far it had come."""
 
     @property
     def position(self) -> int:
@@ -177,6 +196,15 @@ class Stats(msgspec.Struct, frozen=True, kw_only=True):
     bytes: int
     """Size of all messages as JSON text."""
     bytes_on_disk: int
+    by_status: Mapping[Status, int]
+    """Sessions that are not in the trash, by status; every status is there."""
+    active_24h: Mapping[Status, int]
+    """Those of them that were active in the last 24 hours."""
+    created_24h: int
+    calls: int
+    """Model calls recorded by `add_usage`; the next two are their tokens."""
+    input_tokens: int
+    output_tokens: int
 
 
 class ContextReport(msgspec.Struct, frozen=True, kw_only=True):

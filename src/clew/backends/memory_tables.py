@@ -1,0 +1,66 @@
+"""What a store in memory consists of, and how a write to it is taken back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias, TypeVar
+
+from clew.backends.contract import RecordKind
+from clew.core.rows import BranchRow, Details, EntryRow, EventRow, SessionRow, UsageRow
+
+Undo: TypeAlias = Callable[[], object]
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class Tables:
+    """Sessions by sid, branches by number, entries by branch, events and usage by sid."""
+
+    def __init__(self) -> None:
+        self.sessions: dict[int, SessionRow] = {}
+        self.ids: dict[str, int] = {}
+        self.details: dict[int, Details] = {}
+        self.branches: dict[int, BranchRow] = {}
+        self.entries: dict[int, list[EntryRow]] = {}
+        self.records: dict[tuple[int, RecordKind, str], bytes] = {}
+        self.events: dict[int, list[EventRow]] = {}
+        self.event_ids: dict[tuple[int, str], EventRow] = {}
+        self.usage: dict[int, list[UsageRow]] = {}
+        self.usage_ids: dict[tuple[int, str], UsageRow] = {}
+
+
+class Journal:
+    """Writes at once and remembers how to take each write back."""
+
+    writes = 0
+
+    def __init__(self, tables: Tables) -> None:
+        self._of = tables
+        self._undo: list[Undo] = []
+
+    def rollback(self) -> None:
+        for undo in reversed(self._undo):
+            undo()
+
+    def _set(self, table: dict[K, V], key: K, value: V) -> None:
+        self.writes += 1
+        if key in table:
+            old = table[key]
+            self._undo.append(lambda: table.__setitem__(key, old))
+        else:
+            self._undo.append(lambda: table.pop(key, None))
+        table[key] = value
+
+    def _drop(self, table: dict[K, V], key: K) -> bool:
+        if key not in table:
+            return False
+        self.writes += 1
+        old = table.pop(key)
+        self._undo.append(lambda: table.__setitem__(key, old))
+        return True
+
+    def _extend(self, kept: list[V], rows: list[V]) -> None:
+        self.writes += 1
+        length = len(kept)
+        self._undo.append(lambda: kept.__delitem__(slice(length, None)))
+        kept.extend(rows)

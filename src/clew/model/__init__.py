@@ -1,0 +1,36 @@
+"""The values that come back from a store. All are frozen."""
+
+from clew.model.conversation import NO_ANNOTATIONS as NO_ANNOTATIONS
+from clew.model.conversation import Branch as Branch
+from clew.model.conversation import Checkpoint as Checkpoint
+from clew.model.conversation import Context as Context
+from clew.model.conversation import ContextReport as ContextReport
+from clew.model.conversation import Entry as Entry
+from clew.model.conversation import EntryKind as EntryKind
+from clew.model.conversation import ForkPoint as ForkPoint
+from clew.model.conversation import Head as Head
+from clew.model.conversation import Json as Json
+from clew.model.conversation import Message as Message
+from clew.model.conversation import Page as Page
+from clew.model.conversation import SessionInfo as SessionInfo
+from clew.model.conversation import Stats as Stats
+from clew.model.conversation import Tree as Tree
+from clew.model.conversation import utc as utc
+from clew.model.retention import Removal as Removal
+from clew.model.retention import Retention as Retention
+from clew.model.retention import SweepAction as SweepAction
+from clew.model.retention import SweepReport as SweepReport
+from clew.model.retention import SweepVerb as SweepVerb
+from clew.model.runs import STATUSES as STATUSES
+from clew.model.runs import LeaseInfo as LeaseInfo
+from clew.model.runs import Progress as Progress
+from clew.model.runs import Resumption as Resumption
+from clew.model.runs import RunInfo as RunInfo
+from clew.model.runs import Status as Status
+from clew.model.runs import StatusChange as StatusChange
+from clew.model.streams import Event as Event
+from clew.model.streams import EventCounts as EventCounts
+from clew.model.streams import Usage as Usage
+from clew.model.streams import UsageGroup as UsageGroup
+from clew.model.streams import UsageKey as UsageKey
+from clew.model.streams import UsageTotals as UsageTotals

@@ -1,0 +1,117 @@
+"""Which index answers which question: a store of a hundred thousand sessions must not be walked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clew.backends.sqlite import SqliteBackend, statements, statements_streams
+from clew.core.rows import CLOSED, COMPLETED, PENDING, RUNNING, SessionQuery
+
+KEYS = "INTEGER PRIMARY KEY (rowid>? AND rowid<?)"
+
+
+@pytest.fixture
+def backend(tmp_path: Path) -> Iterator[SqliteBackend]:
+    with closing(SqliteBackend(tmp_path / "a.db")) as backend:
+        yield backend
+
+
+def plan(backend: SqliteBackend, sql: str, bindings: list[Any]) -> str:
+    assert backend._writer is not None
+    return "\n".join(row[3] for row in backend._writer.execute(f"EXPLAIN QUERY PLAN {sql}", bindings))
+
+
+def listing_plan(backend: SqliteBackend, **filters: Any) -> str:
+    return plan(backend, *statements.listing(SessionQuery(limit=5, **filters)))
+
+
+def test_what_is_due_is_found_by_its_index_in_order(backend: SqliteBackend) -> None:
+    found = plan(backend, statements.DUE_SESSIONS, [1, 2, 3, 4])
+
+    assert found == "SEARCH sessions USING INDEX sessions_due (due>? AND due<?)"
+
+
+def test_the_idle_are_found_by_the_index_of_activity(backend: SqliteBackend) -> None:
+    found = plan(backend, statements.IDLE_SESSIONS, [1, "a", 3])
+
+    assert found == "SEARCH sessions USING INDEX sessions_activity (updated>?)"
+
+
+@pytest.mark.parametrize("filters", [{}, {"after": (1, "a")}], ids=["first page", "next page"])
+def test_running_sessions_are_found_without_looking_at_others(
+    backend: SqliteBackend, filters: dict[str, Any]
+) -> None:
+    found = listing_plan(backend, status=RUNNING, **filters)
+
+    assert "SCAN sessions USING INDEX sessions_running" in found
+    assert "SEARCH sessions USING INTEGER PRIMARY KEY (rowid=?)" in found
+    assert "sessions_activity" not in found
+
+
+@pytest.mark.parametrize("status", range(COMPLETED, CLOSED + 1))
+def test_sessions_of_a_status_are_found_in_order(backend: SqliteBackend, status: int) -> None:
+    found = listing_plan(backend, status=status)
+    next_page = listing_plan(backend, status=status, after=(1, "a"))
+
+    assert "SEARCH sessions USING INDEX sessions_status (status=?)" in found
+    assert "SEARCH sessions USING INDEX sessions_status (status=? AND updated<?)" in next_page
+    assert "TEMP B-TREE" not in found + next_page
+
+
+def test_pending_sessions_are_found_by_activity(backend: SqliteBackend) -> None:
+    found = listing_plan(backend, status=PENDING)
+
+    assert "SCAN sessions USING INDEX sessions_activity" in found
+    assert "TEMP B-TREE" not in found
+
+
+def test_an_append_to_a_running_session_maintains_no_more_indexes_than_before_runs(
+    backend: SqliteBackend,
+) -> None:
+    """Every index that holds a column which `set_head` writes is one of schema 1, or leaves it out."""
+    connection = backend._writer
+    assert connection is not None
+    written = {
+        piece.split(" = ")[0].split()[-1] for piece in statements.SET_HEAD.split(" WHERE ")[0].split(",")
+    }
+    assert {"updated", "branch", "preview"} <= written
+    touched = set()
+    for name, sql in connection.execute(
+        "SELECT name, sql FROM sqlite_schema WHERE type = 'index' AND tbl_name = 'sessions'"
+    ).fetchall():
+        columns = {row[2] for row in connection.execute(f"PRAGMA index_info({name})")}
+        if columns & written and not str(sql).endswith("WHERE deleted IS NULL AND status > 1"):
+            touched.add(name)
+
+    assert touched == {"sessions_activity", "sessions_workspace"}
+
+
+@pytest.mark.parametrize(
+    ("statement", "bindings", "expected"),
+    [
+        ("FIND_EVENT", [1, "a"], "SEARCH events USING INDEX events_id (<expr>=? AND id=?)"),
+        ("READ_STREAM", [1, "a", 3, 4], "USING INDEX events_stream (<expr>=? AND stream=? AND rowid>?)"),
+        ("READ_EVENTS", [1, 2, 3], f"SEARCH events USING {KEYS}"),
+        ("FIND_USAGE", [1, "a"], "SEARCH usage USING INDEX usage_id (<expr>=? AND id=?)"),
+        ("LAST_USAGE", [1, 2], f"SEARCH usage USING {KEYS}"),
+    ],
+)
+def test_events_and_calls_are_found_by_key_id_and_stream(
+    backend: SqliteBackend, statement: str, bindings: list[Any], expected: str
+) -> None:
+    found = plan(backend, getattr(statements_streams, statement), bindings)
+
+    assert expected in found
+    assert "TEMP B-TREE" not in found
+
+
+@pytest.mark.parametrize(
+    "statement", statements_streams.SUM_USAGE.values(), ids=map(str, statements_streams.SUM_USAGE)
+)
+def test_the_sums_of_a_session_read_its_calls_only(backend: SqliteBackend, statement: str) -> None:
+    assert plan(backend, statement, [1, 2, 3, 4]).startswith(f"SEARCH usage USING {KEYS}")
