@@ -25,10 +25,14 @@ from clew.errors import HeadMovedError as HeadMovedError
 from clew.errors import InvalidEntryError as InvalidEntryError
 from clew.errors import InvalidError as InvalidError
 from clew.errors import InvalidQueryError as InvalidQueryError
+from clew.errors import InvalidTransitionError as InvalidTransitionError
 from clew.errors import InvalidUrlError as InvalidUrlError
 from clew.errors import KeyReusedError as KeyReusedError
+from clew.errors import LeaseHeldError as LeaseHeldError
+from clew.errors import LeaseLostError as LeaseLostError
 from clew.errors import NotFoundError as NotFoundError
 from clew.errors import NothingToUndoError as NothingToUndoError
+from clew.errors import OpenCallsError as OpenCallsError
 from clew.errors import OutcomeUnknownError as OutcomeUnknownError
 from clew.errors import ReadOnlyError as ReadOnlyError
 from clew.errors import SchemaTooNewError as SchemaTooNewError
@@ -45,12 +49,27 @@ from clew.model import Checkpoint as Checkpoint
 from clew.model import Context as Context
 from clew.model import ContextReport as ContextReport
 from clew.model import Entry as Entry
+from clew.model import Event as Event
+from clew.model import EventCounts as EventCounts
 from clew.model import ForkPoint as ForkPoint
 from clew.model import Head as Head
+from clew.model import LeaseInfo as LeaseInfo
 from clew.model import Page as Page
+from clew.model import Progress as Progress
+from clew.model import Removal as Removal
+from clew.model import Resumption as Resumption
+from clew.model import Retention as Retention
+from clew.model import RunInfo as RunInfo
 from clew.model import SessionInfo as SessionInfo
 from clew.model import Stats as Stats
+from clew.model import Status as Status
+from clew.model import StatusChange as StatusChange
+from clew.model import SweepAction as SweepAction
+from clew.model import SweepReport as SweepReport
 from clew.model import Tree as Tree
+from clew.model import Usage as Usage
+from clew.model import UsageTotals as UsageTotals
+from clew.run import Run as Run
 from clew.session import Session as Session
 from clew.store import Store as Store
 from clew.store import open as open
@@ -58,6 +77,7 @@ from clew.store import open as open
 __version__ = "0.1.0"
 
 if _TYPE_CHECKING:
+    from clew.aio import AsyncRun as AsyncRun
     from clew.aio import AsyncSession as AsyncSession
     from clew.aio import AsyncStore as AsyncStore
     from clew.aio import open_async as open_async
@@ -65,7 +85,7 @@ if _TYPE_CHECKING:
 
 def __getattr__(name: str) -> _Any:
     """The async face brings asyncio with it, which takes as long to import as all the rest."""
-    if name in ("AsyncSession", "AsyncStore", "open_async"):
+    if name in ("AsyncRun", "AsyncSession", "AsyncStore", "open_async"):
         from clew import aio
 
         return getattr(aio, name)

@@ -4,34 +4,43 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 import weakref
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar, cast
 
 from clew.backends.contract import Backend, Reader, Transaction
 from clew.commit import Committer, Courier, Pending
+from clew.errors import LeaseLostError
+from clew.here import Clock, Here, wall_clock
 
 T = TypeVar("T")
 
-Clock = Callable[[], int]
+
+class Service(Protocol):
+    """Something that works beside the callers of an engine, such as a thread."""
+
+    def stop(self) -> None:
+        """Idempotent."""
+
+    def after_fork(self) -> None:
+        """In a forked child: threads of the parent are not there."""
 
 
-def wall_clock() -> int:
-    """Microseconds since 1970 UTC."""
-    return time.time_ns() // 1000
+S = TypeVar("S", bound=Service)
 
 
 class Engine:
     """A backend in use. Safe from any thread; notices when it finds itself in a forked child."""
 
-    def __init__(self, backend: Backend, clock: Clock = wall_clock) -> None:
+    def __init__(self, backend: Backend, clock: Clock = wall_clock, steady: Clock | None = None) -> None:
         self.backend = backend
-        self.now = clock
+        self.here = Here(clock, steady, backend.clock)
+        self.now = self.here.now
         self.committer = Committer(backend)
         self.courier = Courier(self.committer, backend.location)
         self._closing = threading.Lock()
+        self._services: dict[type, Service] = {}
         self._failures: list[BaseException] = []
         self.generation = 0
         """Grows in every forked child: threads of the parent are not there any more."""
@@ -57,13 +66,26 @@ class Engine:
         failures, self._failures = self._failures, []
         if failures:
             first = failures[0]
+            if isinstance(first, LeaseLostError):
+                lost = (failure for failure in failures if isinstance(failure, LeaseLostError))
+                first.messages = tuple(message for failure in lost for message in failure.messages)
             if len(failures) > 1:
                 first.add_note(f"and {len(failures) - 1} more since the last flush")
             raise first
 
-    def close(self) -> None:
-        """Finish what was posted and close the backend. Idempotent."""
+    def service(self, kind: Callable[[Engine], S]) -> S:
+        """The one service of this kind, made with the first call."""
         with self._closing:
+            key = cast("type", kind)
+            if key not in self._services:
+                self._services[key] = kind(self)
+            return cast("S", self._services[key])
+
+    def close(self) -> None:
+        """Stop the services, finish what was posted and close the backend. Idempotent."""
+        with self._closing:
+            for service in self._services.values():
+                service.stop()
             self.courier.stop()
             self.backend.close()
         self.flush()
@@ -73,6 +95,9 @@ class Engine:
         self.generation += 1
         self._closing = threading.Lock()
         self._failures = []
+        self.here.after_fork()
+        for service in self._services.values():
+            service.after_fork()
         self.committer.reset()
         self.courier.reset()
         self.backend.after_fork(is_child=True)

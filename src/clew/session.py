@@ -4,37 +4,35 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any, Literal, TypeVar
+from datetime import datetime, timedelta
+from typing import Any, Literal
 
 import msgspec
 
-from clew.backends.contract import Reader, Transaction
+from clew.backends.contract import Transaction
 from clew.core.codec import decode_json, encode_json
 from clew.core.ids import MAX_POSITION, check_id
 from clew.core.rows import SessionRow
-from clew.engine import Engine
-from clew.errors import CheckpointNotFoundError, InvalidError, InvalidQueryError
-from clew.model import Checkpoint, Context, Entry, Head, Json, SessionInfo, Tree
-from clew.work import checkpoints, context, forks, history, marks, moves, notes, places, sessions, trees
+from clew.errors import InvalidError, InvalidQueryError
+from clew.lifecycle import Lifecycle
+from clew.model import Context, Entry, Head, Json, SessionInfo
+from clew.points import Points
+from clew.streams import Streams
+from clew.work import context, history, marks, moves, notes, places, sessions
+from clew.work.access import Access
 from clew.work.append import Sayable, append, batch_of
 from clew.work.places import Point
 from clew.workspace import normalised
 
-T = TypeVar("T")
 
-
-class Session:
+class Session(Lifecycle, Points, Streams):
     """One conversation of a store.
 
     A handle holds no state: every call sees what is stored now, by whatever thread or process.
     Each call that changes something is durable when it returns, all of it or nothing.
+    While somebody holds the lease of the session, what changes the conversation, its status, its
+    checkpoints or its variables is refused with LeaseHeldError.
     """
-
-    def __init__(self, engine: Engine, sid: int, id: str) -> None:
-        self._engine = engine
-        self._sid = sid
-        self.id = id
 
     def __repr__(self) -> str:
         return f"<Session {self.id!r} in {self._engine.backend.location}>"
@@ -45,15 +43,12 @@ class Session:
     def __hash__(self) -> int:
         return hash((self._sid, id(self._engine)))
 
-    def _write(self, work: Callable[..., T], *args: Any, **kwargs: Any) -> T:
-        return self._engine.run(lambda tx: work(tx, self._sid, self.id, *args, **kwargs))
+    def _sibling(self, row: SessionRow) -> Session:
+        return Session(self._engine, Access(row.sid, row.id, self._engine.here))
 
-    @contextmanager
-    def _look(self) -> Iterator[tuple[Reader, SessionRow]]:
-        with self._engine.read() as reader:
-            row = places.live(reader, self._sid, self.id)
-            with history.unless_purged(reader, self._sid, self.id):
-                yield reader, row
+    def outside_lease(self) -> Session:
+        """The same session for writes that nobody's lease shall stop, as a remark from outside."""
+        return Session(self._engine, Access(self._sid, self.id, self._engine.here, heedless=True))
 
     # -- what the session is
 
@@ -61,7 +56,8 @@ class Session:
     def info(self) -> SessionInfo:
         """Counts, times, title and all else that is known without reading messages."""
         with self._look() as (reader, row):
-            return sessions.info_of(reader, row, reader.get_details(self._sid))
+            run = reader.get_record(row.sid, "run", "")
+            return sessions.info_of(reader, row, reader.get_details(self._sid), run)
 
     @property
     def head(self) -> Head:
@@ -79,10 +75,13 @@ class Session:
         endpoint: str | msgspec.UnsetType | None = msgspec.UNSET,
         model: str | msgspec.UnsetType | None = msgspec.UNSET,
         metadata: dict[str, Json] | msgspec.UnsetType = msgspec.UNSET,
+        expires_at: datetime | Literal["never"] | msgspec.UnsetType | None = msgspec.UNSET,
+        idle_timeout: timedelta | float | msgspec.UnsetType | None = msgspec.UNSET,
     ) -> None:
         """Set what is given; None empties it. A title set here is never replaced by an automatic one.
 
-        `metadata` and `tags` replace what was there.
+        `metadata` and `tags` replace what was there. `expires_at` ("never": exempt from expiry) and
+        `idle_timeout` (seconds, or a timedelta) come before the rules of the store.
         """
         changes = settings(
             title=title,
@@ -92,6 +91,8 @@ class Session:
             endpoint=endpoint,
             model=model,
             metadata=metadata,
+            expires_at=expires_at,
+            idle_timeout=idle_timeout,
         )
         self._write(sessions.update, changes)
 
@@ -131,8 +132,8 @@ class Session:
         batch = batch_of(messages, strict=strict)
         if key is not None:
             check_id(key, "key")
-        sid, id, now = self._sid, self.id, self._engine.now()
-        return lambda tx: append(tx, sid, id, batch, now, key=key, expect=expect)
+        access, now = self._access, self._engine.now()
+        return lambda tx: append(tx, access, batch, now, key=key, expect=expect)
 
     def append_nowait(self, *messages: Sayable, key: str | None = None, strict: bool = False) -> None:
         """Append some time soon, in the order of the calls. `store.flush()` waits and raises what failed."""
@@ -257,58 +258,6 @@ class Session:
         """
         with self._look() as (reader, row):
             return context.build(reader, row, max_messages, max_tokens, count_tokens)
-
-    # -- points in time
-
-    def checkpoint(self, name: str, *, state: Json = None) -> Checkpoint:
-        """Name the head, to come back to; again: move the name. `state` is kept beside it."""
-        return self._write(checkpoints.set_checkpoint, name, state, self._engine.now())
-
-    def checkpoints(self) -> list[Checkpoint]:
-        """Oldest first; those of the base that a fork inherits too."""
-        with self._look() as (reader, row):
-            return checkpoints.list_checkpoints(reader, row)
-
-    def get_checkpoint(self, name: str) -> Checkpoint:
-        check_id(name, "checkpoint name")
-        with self._look() as (reader, row):
-            found = checkpoints.find_checkpoint(reader, row, name)
-        if found is None:
-            raise CheckpointNotFoundError(self.id, name)
-        return found
-
-    def delete_checkpoint(self, name: str) -> bool:
-        """Forget the name; False if there was none. The entries stay."""
-        return self._write(checkpoints.delete_checkpoint, check_id(name, "checkpoint name"))
-
-    def rewind(self, to: Point) -> Head:
-        """Go back to a checkpoint (or its name), an entry (or its id) or a position.
-
-        What came after stays reachable; `undo()` goes back there.
-        """
-        return self._write(moves.rewind, to, self._engine.now())
-
-    def undo(self) -> Head:
-        """Take back the last operation that was not an append: rewind, clear, replace, truncate,
-        compact or set_summary. Survives restarts; NothingToUndoError at the end."""
-        return self._write(moves.undo, self._engine.now())
-
-    def redo(self) -> Head:
-        """Take back the last undo."""
-        return self._write(moves.redo, self._engine.now())
-
-    def fork(self, id: str | None = None, *, at: Point | None = None) -> Session:
-        """A new session that shares everything up to `at` (the head). Nothing is copied.
-
-        Without an id it is called `<this id>#fork-<n>`.
-        """
-        row = self._write(forks.fork, id, at, self._engine.now())
-        return Session(self._engine, row.sid, row.id)
-
-    def tree(self) -> Tree:
-        """Every branch, fork, checkpoint and head of this session and its relatives."""
-        with self._look() as (reader, row):
-            return trees.tree(reader, row)
 
     # -- variables
 

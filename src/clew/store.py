@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import builtins
 import os
 from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from functools import partial
 from types import TracebackType
-from typing import Any, Final
+from typing import Any, Final, Literal, overload
 
 import msgspec
 from uuid_utils import uuid7
@@ -14,17 +17,24 @@ from clew.backends.contract import Backend, Capabilities
 from clew.backends.registry import connect
 from clew.core.ids import check_id
 from clew.core.listing import make_cursor, read_cursor, wanted
-from clew.core.rows import SessionQuery, SessionRow
-from clew.engine import Clock, Engine, wall_clock
-from clew.errors import InvalidError, InvalidQueryError, SessionNotFoundError
-from clew.model import Json, Page, Stats
+from clew.core.rows import INTERRUPTED, RUNNING, SessionQuery, SessionRow
+from clew.core.status import status_number
+from clew.engine import Engine
+from clew.errors import InvalidError, InvalidQueryError, ReadOnlyError, SessionNotFoundError
+from clew.here import Clock, wall_clock
+from clew.model import STATUSES, Json, Page, Stats, Status, UsageGroup, UsageKey, UsageTotals
 from clew.session import Session, settings
+from clew.upkeep import Upkeep
 from clew.work import places, sessions
 from clew.work import purge as removal
+from clew.work.access import Access, is_held
+from clew.work.runs import interrupt_deserted
+from clew.work.usage import span_of, store_totals
 from clew.workspace import normalised
 
 DEFAULT_SESSION: Final = "default"
 MOST_LISTED: Final = 2**31
+DAY: Final = 86_400_000_000
 
 
 def open(url: str | os.PathLike[str] | None = None, **options: Any) -> Store:
@@ -39,11 +49,13 @@ def open(url: str | os.PathLike[str] | None = None, **options: Any) -> Store:
     return Store(connect(url, **options))
 
 
-class Store:
+class Store(Upkeep):
     """The sessions of one store. Safe to use from any thread; close it, or use it as a context manager."""
 
-    def __init__(self, backend: Backend, *, clock: Clock = wall_clock) -> None:
-        self._engine = Engine(backend, clock)
+    def __init__(self, backend: Backend, *, clock: Clock = wall_clock, steady: Clock | None = None) -> None:
+        """`clock` gives the time for stamps, `steady` one that is never set, for leases and retention;
+        both in microseconds. For tests: a store that is opened has those of the machine."""
+        self._engine = Engine(backend, clock, steady)
 
     def __repr__(self) -> str:
         return f"<Store {self._engine.backend.location}>"
@@ -57,7 +69,7 @@ class Store:
         self.close()
 
     def _handle(self, row: SessionRow) -> Session:
-        return Session(self._engine, row.sid, row.id)
+        return Session(self._engine, Access(row.sid, row.id, self._engine.here))
 
     @property
     def location(self) -> str:
@@ -82,9 +94,21 @@ class Store:
         endpoint: str | None = None,
         model: str | None = None,
         metadata: Mapping[str, Json] | None = None,
+        expires_at: datetime | Literal["never"] | None = None,
+        idle_timeout: timedelta | float | None = None,
     ) -> Session:
         """The session of this id or alias; created if there is none, and only then with these settings."""
-        changes = _initial(title, workspace, tags, vendor, endpoint, model, metadata)
+        changes = _initial(
+            title=title,
+            workspace=workspace,
+            tags=tags or None,
+            vendor=vendor,
+            endpoint=endpoint,
+            model=model,
+            metadata=metadata,
+            expires_at=expires_at,
+            idle_timeout=idle_timeout,
+        )
         check_id(id)
         with self._engine.read() as reader:
             row = places.find(reader, id)
@@ -104,9 +128,21 @@ class Store:
         endpoint: str | None = None,
         model: str | None = None,
         metadata: Mapping[str, Json] | None = None,
+        expires_at: datetime | Literal["never"] | None = None,
+        idle_timeout: timedelta | float | None = None,
     ) -> Session:
         """A new session; without an id it gets one that sorts by time. SessionExistsError if it is taken."""
-        changes = _initial(title, workspace, tags, vendor, endpoint, model, metadata)
+        changes = _initial(
+            title=title,
+            workspace=workspace,
+            tags=tags or None,
+            vendor=vendor,
+            endpoint=endpoint,
+            model=model,
+            metadata=metadata,
+            expires_at=expires_at,
+            idle_timeout=idle_timeout,
+        )
         new_id = str(uuid7()) if id is None else check_id(id)
         now = self._engine.now()
         return self._handle(self._engine.run(lambda tx: sessions.create(tx, new_id, changes, now)))
@@ -127,6 +163,7 @@ class Store:
     def list(
         self,
         *,
+        status: Status | None = None,
         workspace: str | os.PathLike[str] | None = None,
         tag: str | Sequence[str] | None = None,
         where: Mapping[str, Json] | None = None,
@@ -137,6 +174,7 @@ class Store:
         """Sessions, newest activity first; ties by id.
 
         Args:
+            status: Only those with this status.
             workspace: Only those that work there.
             tag: Only those with this tag, or all of these.
             where: Only those whose metadata has these values at its top level.
@@ -154,13 +192,14 @@ class Store:
             where=wanted(where or {}),
             after=None if cursor is None else read_cursor(cursor),
             deleted=deleted,
+            status=_status(status),
         )
         with self._engine.read() as reader:
             found = reader.list_sessions(query)
-            infos = tuple(sessions.info_of(reader, row, details) for row, details in found[:limit])
+            infos = tuple(sessions.info_of(reader, one.row, one.details, one.run) for one in found[:limit])
         if len(found) <= limit:
             return Page(infos, None)
-        row = found[limit - 1][0]
+        row = found[limit - 1].row
         return Page(infos, make_cursor(row.updated if row.deleted is None else row.deleted, row.id))
 
     def latest(self, *, workspace: str | os.PathLike[str] | None = None) -> Session | None:
@@ -169,24 +208,47 @@ class Store:
         query = SessionQuery(limit=1, workspace=place, nonempty=True)
         with self._engine.read() as reader:
             found = reader.list_sessions(query)
-        return self._handle(found[0][0]) if found else None
+        return self._handle(found[0].row) if found else None
+
+    def interrupted(self) -> builtins.list[Session]:
+        """The sessions whose run ended without a word, last active first: its worker was killed, or
+        froze until its lease ran out. `s.resume()` tells where to go on.
+
+        Runs whose worker is found to be gone get the status `interrupted` here, unless the store is
+        open for reading only.
+        """
+        here = self._engine.here
+        with self._engine.read() as reader:
+            running = reader.list_sessions(SessionQuery(limit=MOST_LISTED, status=RUNNING))
+            gone = [one.row for one in running if one.row.fence and not is_held(reader, one.row, here)]
+        try:
+            for row in gone:
+                self._engine.run(partial(interrupt_deserted, sid=row.sid, here=here))
+            gone = []
+        except ReadOnlyError:
+            pass
+        with self._engine.read() as reader:
+            found = reader.list_sessions(SessionQuery(limit=MOST_LISTED, status=INTERRUPTED))
+        return [self._handle(row) for row in (*gone, *(one.row for one in found))]
 
     # -- deleting
 
-    def delete(self, id: str, *, purge: bool = False) -> bool:
-        """Put a session in the trash; False if there was none.
+    def delete(self, id: str, *, purge: bool = False, force: bool = False) -> bool:
+        """Put a session in the trash; False if there was none. LeaseHeldError while somebody works on
+        it, unless `force` is set: then the worker loses its lease.
 
         With `purge` it is removed for good, from the trash too: when this returns, no byte of what
         only this session reached is left in the store. Forks keep all that they share with it.
         A purge rewrites the store's file: it takes as long as copying it.
         """
         check_id(id)
+        here = self._engine.here
         if purge:
-            was_there = self._engine.run(lambda tx: removal.purge_id(tx, id))
+            was_there = self._engine.run(lambda tx: removal.purge_id(tx, id, here, force=force))
             self._scrub()
             return was_there
         now = self._engine.now()
-        return self._engine.run(lambda tx: sessions.delete(tx, id, now))
+        return self._engine.run(lambda tx: sessions.delete(tx, id, now, here, force=force))
 
     def _scrub(self) -> None:
         with self._engine.read() as reader:
@@ -200,12 +262,13 @@ class Store:
         check_id(id)
         return self._handle(self._engine.run(lambda tx: sessions.restore(tx, id)))
 
-    def clear(self, *, confirm: bool = False, purge: bool = False) -> int:
-        """Delete every session, into the trash or (with `purge`) for good; how many there were."""
+    def clear(self, *, confirm: bool = False, purge: bool = False, force: bool = False) -> int:
+        """Delete every session, into the trash or (with `purge`) for good; how many there were.
+        LeaseHeldError while somebody works on one of them, unless `force` is set."""
         if confirm is not True:
             raise InvalidError("clear deletes every session of the store: pass confirm=True if you mean it")
-        now = self._engine.now()
-        count = self._engine.run(lambda tx: sessions.delete_all(tx, now))
+        now, here = self._engine.now(), self._engine.here
+        count = self._engine.run(lambda tx: sessions.delete_all(tx, now, here, force=force))
         if purge:
             count = self._engine.run(removal.purge_everything)
             self._scrub()
@@ -214,7 +277,8 @@ class Store:
     def stats(self) -> Stats:
         """Totals of the store."""
         with self._engine.read() as reader:
-            totals = reader.totals()
+            totals = reader.totals(self._engine.now() - DAY)
+            usage = reader.sum_usage(None, None)
         return Stats(
             sessions=totals.sessions,
             deleted=totals.deleted,
@@ -222,7 +286,33 @@ class Store:
             entries=totals.entries,
             bytes=totals.size,
             bytes_on_disk=self._engine.backend.bytes_on_disk(),
+            by_status={name: totals.by_status.get(number, 0) for number, name in enumerate(STATUSES)},
+            active_24h={name: totals.active.get(number, 0) for number, name in enumerate(STATUSES)},
+            created_24h=totals.created,
+            calls=sum(group.calls for group in usage),
+            input_tokens=sum(group.input for group in usage),
+            output_tokens=sum(group.output for group in usage),
         )
+
+    @overload
+    def usage(
+        self, *, by: None = None, since: datetime | None = None, until: datetime | None = None
+    ) -> UsageTotals: ...
+    @overload
+    def usage(
+        self, *, by: UsageKey, since: datetime | None = None, until: datetime | None = None
+    ) -> dict[UsageGroup, UsageTotals]: ...
+    def usage(
+        self, *, by: UsageKey | None = None, since: datetime | None = None, until: datetime | None = None
+    ) -> UsageTotals | dict[UsageGroup, UsageTotals]:
+        """What all sessions have used, those in the trash too; grouped, if you say by what.
+
+        `since` (included) and `until` (not) bound the time of the calls. What two forks share was
+        paid for once, and is counted once.
+        """
+        first, end = span_of(by, since, until)
+        with self._engine.read() as reader:
+            return store_totals(reader, by, first, end)
 
     # -- the store itself
 
@@ -231,31 +321,23 @@ class Store:
         self._engine.flush()
 
     def close(self) -> None:
-        """Flush and close. Idempotent; raises what `flush` would raise."""
+        """Flush and close; maintenance stops, leases that are still held run out. Idempotent; raises
+        what `flush` would raise."""
+        self._stop_maintenance()
         self._engine.close()
+
+
+def _status(status: str | None) -> int | None:
+    number = None if status is None else status_number(status)
+    if status is not None and number is None:
+        raise InvalidQueryError(f"status is one of {', '.join(STATUSES)}; not {status!r}")
+    return number
 
 
 def _several(tag: str | Sequence[str] | None) -> Sequence[str]:
     return () if tag is None else (tag,) if isinstance(tag, str) else tag
 
 
-def _initial(
-    title: str | None,
-    workspace: str | os.PathLike[str] | None,
-    tags: Sequence[str],
-    vendor: str | None,
-    endpoint: str | None,
-    model: str | None,
-    metadata: Mapping[str, Json] | None,
-) -> sessions.Changes:
+def _initial(**given: Any) -> sessions.Changes:
     """The settings of a new session: what is None is not set."""
-    given = {
-        "title": title,
-        "workspace": workspace,
-        "tags": tags or None,
-        "vendor": vendor,
-        "endpoint": endpoint,
-        "model": model,
-        "metadata": metadata,
-    }
     return settings(**{name: msgspec.UNSET if value is None else value for name, value in given.items()})

@@ -1,5 +1,6 @@
 """The async face: the same names, the same semantics, over the same core."""
 
+from clew.aio.run import AsyncRun as AsyncRun
 from clew.aio.session import AsyncSession as AsyncSession
 from clew.aio.store import AsyncStore as AsyncStore
 from clew.aio.store import open_async as open_async

@@ -51,6 +51,19 @@ class Bridge:
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._pool, partial(function, *args, **kwargs))
 
+    async def acquire(self, take: Callable[[], T], give_back: Callable[[T], object]) -> T:
+        """As `call`, for what must not be left behind: whoever is cancelled meanwhile gives it back."""
+        taking = asyncio.ensure_future(self.call(take))
+        try:
+            return await asyncio.shield(taking)
+        except asyncio.CancelledError:
+            taking.add_done_callback(partial(self._give_back, give_back))
+            raise
+
+    def _give_back(self, give_back: Callable[[T], object], taking: asyncio.Future[T]) -> None:
+        if not taking.cancelled() and taking.exception() is None and not self.closed:
+            self._pool.submit(give_back, taking.result())
+
     def commit(self, work: Callable[[Transaction], T]) -> asyncio.Future[T]:
         """Commit an operation together with those of other tasks."""
         if self._generation != self._engine.generation:

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from datetime import datetime, timedelta
 from typing import Literal
 
 import msgspec
 
 from clew.aio.bridge import Bridge
+from clew.aio.lifecycle import AsyncLifecycle
+from clew.aio.streams import AsyncStreams
 from clew.model import Checkpoint, Context, Entry, Head, Json, SessionInfo, Tree
 from clew.session import Session
 from clew.work.append import Sayable
 from clew.work.places import Point
 
 
-class AsyncSession:
-    """One conversation of a store. As `Session`, with `await`, also for `info`, `head` and `summary`."""
+class AsyncSession(AsyncLifecycle, AsyncStreams):
+    """One conversation of a store. As `Session`, with `await`, also for `info`, `head`, `summary` and
+    `lease`."""
 
     def __init__(self, bridge: Bridge, session: Session) -> None:
         self._call = bridge.call
@@ -32,6 +36,9 @@ class AsyncSession:
 
     def __hash__(self) -> int:
         return hash(self._session)
+
+    def outside_lease(self) -> AsyncSession:
+        return AsyncSession(self._bridge, self._session.outside_lease())
 
     @property
     def info(self) -> Awaitable[SessionInfo]:
@@ -55,6 +62,8 @@ class AsyncSession:
         endpoint: str | msgspec.UnsetType | None = msgspec.UNSET,
         model: str | msgspec.UnsetType | None = msgspec.UNSET,
         metadata: dict[str, Json] | msgspec.UnsetType = msgspec.UNSET,
+        expires_at: datetime | Literal["never"] | msgspec.UnsetType | None = msgspec.UNSET,
+        idle_timeout: timedelta | float | msgspec.UnsetType | None = msgspec.UNSET,
     ) -> None:
         await self._call(
             self._session.update,
@@ -65,6 +74,8 @@ class AsyncSession:
             endpoint=endpoint,
             model=model,
             metadata=metadata,
+            expires_at=expires_at,
+            idle_timeout=idle_timeout,
         )
 
     async def add_alias(self, alias: str, *, move: bool = False) -> None:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import builtins
 import os
 from collections.abc import Generator, Mapping, Sequence
+from datetime import datetime, timedelta
 from functools import partial
 from types import TracebackType
-from typing import Any
+from typing import Any, Literal, overload
 
 from clew.aio.bridge import Bridge
 from clew.aio.session import AsyncSession
 from clew.backends.contract import Backend, Capabilities
-from clew.engine import Clock, wall_clock
 from clew.errors import SessionNotFoundError
-from clew.model import Json, Page, Stats
+from clew.here import Clock, wall_clock
+from clew.model import Json, Page, Stats, Status, UsageGroup, UsageKey, UsageTotals
 from clew.store import DEFAULT_SESSION, Store
 from clew.store import open as open_sync
 
@@ -68,8 +70,8 @@ def _close_unwanted(opening: asyncio.Future[Store]) -> None:
 class AsyncStore:
     """The sessions of one store. As `Store`, with `await`; usable from any number of event loops."""
 
-    def __init__(self, backend: Backend, *, clock: Clock = wall_clock) -> None:
-        self._use(Store(backend, clock=clock))
+    def __init__(self, backend: Backend, *, clock: Clock = wall_clock, steady: Clock | None = None) -> None:
+        self._use(Store(backend, clock=clock, steady=steady))
 
     @classmethod
     def over(cls, store: Store) -> AsyncStore:
@@ -113,6 +115,8 @@ class AsyncStore:
         endpoint: str | None = None,
         model: str | None = None,
         metadata: Mapping[str, Json] | None = None,
+        expires_at: datetime | Literal["never"] | None = None,
+        idle_timeout: timedelta | float | None = None,
     ) -> AsyncSession:
         found = await self._call(
             self._store.session,
@@ -124,6 +128,8 @@ class AsyncStore:
             endpoint=endpoint,
             model=model,
             metadata=metadata,
+            expires_at=expires_at,
+            idle_timeout=idle_timeout,
         )
         return AsyncSession(self._bridge, found)
 
@@ -138,6 +144,8 @@ class AsyncStore:
         endpoint: str | None = None,
         model: str | None = None,
         metadata: Mapping[str, Json] | None = None,
+        expires_at: datetime | Literal["never"] | None = None,
+        idle_timeout: timedelta | float | None = None,
     ) -> AsyncSession:
         made = await self._call(
             self._store.create,
@@ -149,6 +157,8 @@ class AsyncStore:
             endpoint=endpoint,
             model=model,
             metadata=metadata,
+            expires_at=expires_at,
+            idle_timeout=idle_timeout,
         )
         return AsyncSession(self._bridge, made)
 
@@ -165,6 +175,7 @@ class AsyncStore:
     async def list(
         self,
         *,
+        status: Status | None = None,
         workspace: str | os.PathLike[str] | None = None,
         tag: str | Sequence[str] | None = None,
         where: Mapping[str, Json] | None = None,
@@ -174,6 +185,7 @@ class AsyncStore:
     ) -> Page:
         return await self._call(
             self._store.list,
+            status=status,
             workspace=workspace,
             tag=tag,
             where=where,
@@ -186,17 +198,34 @@ class AsyncStore:
         found = await self._call(self._store.latest, workspace=workspace)
         return None if found is None else AsyncSession(self._bridge, found)
 
-    async def delete(self, id: str, *, purge: bool = False) -> bool:
-        return await self._call(self._store.delete, id, purge=purge)
+    async def interrupted(self) -> builtins.list[AsyncSession]:
+        found = await self._call(self._store.interrupted)
+        return [AsyncSession(self._bridge, session) for session in found]
+
+    async def delete(self, id: str, *, purge: bool = False, force: bool = False) -> bool:
+        return await self._call(self._store.delete, id, purge=purge, force=force)
 
     async def restore_deleted(self, id: str) -> AsyncSession:
         return AsyncSession(self._bridge, await self._call(self._store.restore_deleted, id))
 
-    async def clear(self, *, confirm: bool = False, purge: bool = False) -> int:
-        return await self._call(self._store.clear, confirm=confirm, purge=purge)
+    async def clear(self, *, confirm: bool = False, purge: bool = False, force: bool = False) -> int:
+        return await self._call(self._store.clear, confirm=confirm, purge=purge, force=force)
 
     async def stats(self) -> Stats:
         return await self._call(self._store.stats)
+
+    @overload
+    async def usage(
+        self, *, by: None = None, since: datetime | None = None, until: datetime | None = None
+    ) -> UsageTotals: ...
+    @overload
+    async def usage(
+        self, *, by: UsageKey, since: datetime | None = None, until: datetime | None = None
+    ) -> dict[UsageGroup, UsageTotals]: ...
+    async def usage(
+        self, *, by: UsageKey | None = None, since: datetime | None = None, until: datetime | None = None
+    ) -> UsageTotals | dict[UsageGroup, UsageTotals]:
+        return await self._call(lambda: self._store.usage(by=by, since=since, until=until))
 
     async def flush(self) -> None:
         await self._call(self._store.flush)

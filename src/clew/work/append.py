@@ -9,15 +9,16 @@ import msgspec
 from uuid_utils import uuid7
 
 from clew.backends.contract import Transaction
-from clew.core.codec import prepare
+from clew.core.codec import decode_json, prepare
 from clew.core.dialects import is_user_turn, snippet, text_of
 from clew.core.hashing import batch_digest
 from clew.core.rows import MESSAGE, REPLACED, Draft, EntryRow, SessionRow, Tip
 from clew.core.tree import chain, locate
-from clew.errors import HeadMovedError, KeyReusedError
+from clew.errors import HeadMovedError, KeyReusedError, LeaseLostError
 from clew.model import Entry, Head, Message
+from clew.work.access import Access, admit
 from clew.work.history import entry_of
-from clew.work.places import head_of, live, path_of
+from clew.work.places import head_of, path_of
 
 TITLE_LENGTH: Final = 60
 PREVIEW_LENGTH: Final = 160
@@ -74,23 +75,27 @@ def new_branch(tx: Transaction, row: SessionRow, after: Tip) -> tuple[int, str]:
 
 
 def place(
-    tx: Transaction, row: SessionRow, drafts: Sequence[Draft], now: int
+    tx: Transaction, row: SessionRow, drafts: Sequence[Draft], now: int, epoch: int
 ) -> tuple[str, list[EntryRow], Tip]:
     """Write entries behind the head, on its branch if that can grow, else on a new one."""
     if row.grows:
         branch, uid = row.head.branch, tx.get_branch(row.head.branch).uid
     else:
         branch, uid = new_branch(tx, row, row.head)
-    rows, tip = chain(row.head, branch, drafts, now)
+    rows, tip = chain(row.head, branch, drafts, now, epoch)
     tx.add_entries(branch, rows)
     return uid, rows, tip
 
 
 def append(
-    tx: Transaction, sid: int, id: str, batch: Batch, now: int, *, key: str | None, expect: Head | None
+    tx: Transaction, access: Access, batch: Batch, now: int, *, key: str | None, expect: Head | None
 ) -> list[Entry]:
     """Write the batch behind the head, all of it or nothing."""
-    row = live(tx, sid, id)
+    try:
+        row = admit(tx, access)
+    except LeaseLostError as lost:
+        lost.messages = tuple(decode_json(draft.body) for draft in batch.drafts)
+        raise
     digest = ""
     if key is not None:
         digest = batch_digest([draft.body for draft in batch.drafts]).hex()
@@ -99,12 +104,12 @@ def append(
             return known
     if expect is not None and expect != (actual := head_of(tx, row.head)):
         raise HeadMovedError(expect, actual)
-    uid, rows, tip = place(tx, row, batch.drafts, now)
+    uid, rows, tip = place(tx, row, batch.drafts, now, access.epoch)
     preview = row.preview if batch.last_said is None else batch.last_said
-    tx.set_head(sid, tip, max(row.updated, now), title_after(row, batch), preview)
+    tx.set_head(row.sid, tip, max(row.updated, now), title_after(row, batch), preview)
     if key is not None:
         use = KeyUse(uid, rows[0].position, len(rows), digest)
-        tx.put_record(sid, "key", key, msgspec.json.encode([*_uses(tx, sid, key), use]))
+        tx.put_record(row.sid, "key", key, msgspec.json.encode([*_uses(tx, row.sid, key), use]))
     return [entry_of(uid, entry) for entry in rows]
 
 

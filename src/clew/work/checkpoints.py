@@ -11,8 +11,9 @@ from clew.core.codec import encode_json
 from clew.core.ids import check_id
 from clew.core.rows import NOWHERE, ForkOrigin, SessionRow
 from clew.core.tree import locate, path
-from clew.model import Checkpoint, Head, Json, utc
-from clew.work.places import head_of, live
+from clew.model import Checkpoint, Head, Json, Progress, utc
+from clew.work.access import Access, admit
+from clew.work.places import head_of
 
 
 class Record(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -22,6 +23,7 @@ class Record(msgspec.Struct, frozen=True, omit_defaults=True):
     position: int
     time: int
     state: msgspec.Raw = msgspec.Raw(b"null")
+    run: Progress | None = None
 
 
 HIDDEN = b"null"
@@ -33,17 +35,27 @@ _decode = msgspec.json.Decoder(Record).decode
 def _checkpoint(session: str, name: str, value: bytes) -> Checkpoint:
     record = _decode(value)
     return Checkpoint(
-        name, session, Head(record.uid, record.position), utc(record.time), msgspec.json.decode(record.state)
+        name,
+        session,
+        Head(record.uid, record.position),
+        utc(record.time),
+        msgspec.json.decode(record.state),
+        record.run,
     )
 
 
-def set_checkpoint(tx: Transaction, sid: int, id: str, name: str, state: Json, now: int) -> Checkpoint:
+def set_checkpoint(tx: Transaction, access: Access, name: str, state: Json, now: int) -> Checkpoint:
     """Name the head; again: move the name."""
-    row = live(tx, sid, id)
+    row = admit(tx, access)
+    return put_checkpoint(tx, row, check_id(name, "checkpoint name"), encode_json(state, what="state"), now)
+
+
+def put_checkpoint(
+    tx: Transaction, row: SessionRow, name: str, state: bytes, now: int, run: Progress | None = None
+) -> Checkpoint:
     head = head_of(tx, row.head)
-    record = Record(head.branch, head.position, now, msgspec.Raw(encode_json(state, what="state")))
-    value = msgspec.json.encode(record)
-    tx.put_record(sid, "checkpoint", check_id(name, "checkpoint name"), value)
+    value = msgspec.json.encode(Record(head.branch, head.position, now, msgspec.Raw(state), run))
+    tx.put_record(row.sid, "checkpoint", name, value)
     return _checkpoint(row.id, name, value)
 
 
@@ -87,13 +99,13 @@ def _seen_through(
     return checkpoint if all(_lies_before(reader, checkpoint.head, fork) for fork in forks) else None
 
 
-def delete_checkpoint(tx: Transaction, sid: int, id: str, name: str) -> bool:
-    row = live(tx, sid, id)
+def delete_checkpoint(tx: Transaction, access: Access, name: str) -> bool:
+    row = admit(tx, access)
     if find_checkpoint(tx, row, name) is None:
         return False
-    tx.drop_record(sid, "checkpoint", name)
+    tx.drop_record(row.sid, "checkpoint", name)
     if find_checkpoint(tx, row, name) is not None:  # the base has one of that name
-        tx.put_record(sid, "checkpoint", name, HIDDEN)
+        tx.put_record(row.sid, "checkpoint", name, HIDDEN)
     return True
 
 
@@ -108,6 +120,7 @@ def inherit_checkpoints(tx: Transaction, base: SessionRow, fork: SessionRow, ori
                 checkpoint.head.position,
                 int(checkpoint.created_at.timestamp() * 1_000_000),
                 msgspec.Raw(msgspec.json.encode(checkpoint.state)),
+                checkpoint.run,
             )
             tx.put_record(fork.sid, "checkpoint", checkpoint.name, msgspec.json.encode(record))
 

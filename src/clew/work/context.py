@@ -7,13 +7,13 @@ from typing import Final
 
 import msgspec
 
-from clew.backends.contract import OnDamage, Reader
+from clew.backends.contract import STORE_WIDE, OnDamage, Reader
 from clew.core.dialects import role_of
 from clew.core.rows import NOWHERE, SessionRow
 from clew.core.tree import Segment
 from clew.core.view import ContextBuilder
 from clew.model import Context, Json
-from clew.work.history import read_messages
+from clew.work.history import read_messages, removed_between, removed_name
 from clew.work.marks import cut_of
 from clew.work.places import path_of, tip_before
 
@@ -34,8 +34,9 @@ def build(
     cut = cut_of(reader, row, segments)
     damage: list[str] = []
     view = _View(reader, segments, lambda error: damage.append(f"left out: {error}"))
+    removed = _Removed(reader, row, segments)
     pinned, start = list(cut.messages), cut.start
-    compacted = tip_before(reader, segments, cut.start).messages
+    compacted = tip_before(reader, segments, cut.start).messages - removed.before(cut.start)
     if not pinned:
         pinned, after = view.leading_system(row.head.position)
         compacted -= min(compacted, len(pinned))
@@ -56,17 +57,34 @@ def build(
         positions.append(position)
     missing = (
         row.head.messages - tip_before(reader, segments, reached).messages - len(positions) - len(damage)
-    )
+    ) - removed.since(reached)
     if missing > 0:
         damage.append(f"left out: {missing} messages that are missing from position {reached} on")
     if builder.needs_lead and builder.window_size:
         lead = view.asked_before(positions[builder.window_size - 1], start)
         if lead is not None:
             builder.lead(lead)
-    context = builder.finish(total=row.head.messages, compacted=compacted)
+    context = builder.finish(total=row.head.messages - removed.since(0), compacted=compacted)
     if damage:
         context.report = msgspec.structs.replace(context.report, repairs=(*damage, *context.report.repairs))
     return context
+
+
+class _Removed:
+    """Counts the messages of a path that a retention rule took away: nobody misses them."""
+
+    def __init__(self, reader: Reader, row: SessionRow, segments: Sequence[Segment]) -> None:
+        self._reader = reader
+        self._segments = segments
+        # One look tells that there are none, which is nearly always so; counting would take a long one.
+        self._any = reader.get_record(STORE_WIDE, "retention", removed_name(row.tree)) is not None
+        self._last = row.head.position
+
+    def before(self, position: int) -> int:
+        return removed_between(self._reader, self._segments, 0, position - 1) if self._any else 0
+
+    def since(self, position: int) -> int:
+        return removed_between(self._reader, self._segments, position, self._last) if self._any else 0
 
 
 class _View:

@@ -6,14 +6,15 @@ import msgspec
 
 from clew.backends.contract import Transaction
 from clew.core.ids import check_id
-from clew.core.rows import ForkOrigin, SessionRow
+from clew.core.rows import PENDING, ForkOrigin, SessionRow
 from clew.errors import SessionExistsError
+from clew.work.access import Access, admit_beside
 from clew.work.moves import preview_at
-from clew.work.places import Point, find, head_of, live, resolve, tip_at
+from clew.work.places import Point, find, head_of, resolve, tip_at
 
 
-def fork(tx: Transaction, sid: int, id: str, new_id: str | None, at: Point | None, now: int) -> SessionRow:
-    base = live(tx, sid, id)
+def fork(tx: Transaction, access: Access, new_id: str | None, at: Point | None, now: int) -> SessionRow:
+    base = admit_beside(tx, access)
     tip = base.head if at is None else tip_at(tx, *resolve(tx, base, at))
     forks = base.forks
     if new_id is None:
@@ -23,8 +24,8 @@ def fork(tx: Transaction, sid: int, id: str, new_id: str | None, at: Point | Non
         new_id = check_id(f"{base.id}#fork-{forks}")
     elif find(tx, check_id(new_id)) is not None:
         raise SessionExistsError(new_id)
-    details = tx.get_details(sid)
-    origin = ForkOrigin(sid, base.id, tip.branch, head_of(tx, tip).branch, tip.position)
+    details = tx.get_details(base.sid)
+    origin = ForkOrigin(base.sid, base.id, tip.branch, head_of(tx, tip).branch, tip.position)
     row = msgspec.structs.replace(
         base,
         id=new_id,
@@ -37,10 +38,13 @@ def fork(tx: Transaction, sid: int, id: str, new_id: str | None, at: Point | Non
         undo=0,
         redo=0,
         forks=0,
+        status=PENDING,
+        fence=0,
+        due=0,
     )
     if forks != base.forks:
         tx.set_session(msgspec.structs.replace(base, forks=forks))
     new_sid = tx.add_session(row, msgspec.structs.replace(details, aliases=(), origin=origin))
-    for name, value in tx.scan_records(sid, "var"):
+    for name, value in tx.scan_records(base.sid, "var"):
         tx.put_record(new_sid, "var", name, value)
     return msgspec.structs.replace(row, sid=new_sid)

@@ -11,11 +11,12 @@ import msgspec
 
 from clew.backends.contract import STORE_WIDE, OnDamage, Reader
 from clew.core.ids import MAX_POSITION, check_id, entry_id
-from clew.core.rows import KIND_NAMES, REPLACED, EntryRow, SessionRow
+from clew.core.rows import KIND_NAMES, REMOVED, REPLACED, EntryRow, SessionRow
 from clew.core.tree import Segment, clip, locate
 from clew.errors import CorruptEntryError, CorruptError, InvalidQueryError, SessionDeletedError
 from clew.model import NO_ANNOTATIONS, Entry, Json
-from clew.work.places import Point, live, path_of, position_on_path, tip_at, tip_before
+from clew.work.access import live
+from clew.work.places import Point, path_of, position_on_path, tip_at, tip_before
 
 PAGE: Final = 64
 """Entries that an iteration holds in memory at once."""
@@ -31,6 +32,7 @@ def entry_of(uid: str, row: EntryRow, notes: dict[int, dict[str, Json]] | None =
         row.digest,
         bool(row.flags & REPLACED),
         (notes.get(row.position, NO_ANNOTATIONS) if notes else NO_ANNOTATIONS),
+        row.epoch,
     )
 
 
@@ -141,11 +143,25 @@ def _check_complete(
     if first > last:
         return
     end = row.head if last == row.head.position else tip_at(reader, locate(segments, last), last)
-    if end.messages - tip_before(reader, segments, first).messages != found:
+    missing = end.messages - tip_before(reader, segments, first).messages - found
+    if missing and missing != removed_between(reader, segments, first, last):
         read_path(reader, segments, first, last)  # raises CorruptEntryError
         raise CorruptError(
             f"session {row.id!r} counts {end.messages} messages up to {last}, but holds {found}"
         )
+
+
+def removed_name(tree: int) -> str:
+    """The name of the record that says that messages were removed from a tree by a retention rule."""
+    return f"removed:{tree}"
+
+
+def removed_between(reader: Reader, segments: Sequence[Segment], first: int, last: int) -> int:
+    """How many messages of a path a retention rule took away, between two positions."""
+    return sum(
+        reader.count_entries(part.branch, part.first, part.last, REMOVED)
+        for part in clip(segments, first, last)
+    )
 
 
 def pages(

@@ -15,10 +15,11 @@ from clew.core.tree import Segment, locate
 from clew.core.view import safe_cut
 from clew.errors import CorruptEntryError, CorruptError, InvalidError
 from clew.model import Entry, Json
+from clew.work.access import Access, admit
 from clew.work.append import Sayable, place
 from clew.work.history import entry_of, read_messages
 from clew.work.moves import MoveKind, step
-from clew.work.places import Point, live, path_of, position_on_path
+from clew.work.places import Point, path_of, position_on_path
 
 CHUNK: Final = 64
 
@@ -45,16 +46,16 @@ def _mark_at(reader: Reader, row: SessionRow, segments: Sequence[Segment], posit
     return entry
 
 
-def _mark(tx: Transaction, row: SessionRow, draft: Draft, kind: MoveKind, now: int) -> Entry:
-    uid, rows, tip = place(tx, row, [draft], now)
+def _mark(tx: Transaction, access: Access, row: SessionRow, draft: Draft, kind: MoveKind, now: int) -> Entry:
+    uid, rows, tip = place(tx, row, [draft], now, access.epoch)
     tx.set_session(msgspec.structs.replace(step(tx, row, tip, kind, now), grows=True))
     return entry_of(uid, rows[0])
 
 
-def truncate(tx: Transaction, sid: int, id: str, keep_last: int, now: int) -> Entry | None:
+def truncate(tx: Transaction, access: Access, keep_last: int, now: int) -> Entry | None:
     if isinstance(keep_last, bool) or not isinstance(keep_last, int) or keep_last < 0:
         raise InvalidError(f"keep_last must be a number from 0 on, not {keep_last!r}")
-    row = live(tx, sid, id)
+    row = admit(tx, access)
     if keep_last > row.head.messages:
         return None
     segments = path_of(tx, row.head)
@@ -71,19 +72,18 @@ def truncate(tx: Transaction, sid: int, id: str, keep_last: int, now: int) -> En
     if not older and not cut.messages:
         return None
     draft = Draft(TRUNCATION, msgspec.json.encode({"start": start}))
-    return _mark(tx, row, draft, "truncate", now)
+    return _mark(tx, access, row, draft, "truncate", now)
 
 
 def compact(
     tx: Transaction,
-    sid: int,
-    id: str,
+    access: Access,
     messages_or_text: str | Sequence[Sayable],
     upto: Point | None,
     tokens: int | None,
     now: int,
 ) -> Entry:
-    row = live(tx, sid, id)
+    row = admit(tx, access)
     segments = path_of(tx, row.head)
     last = row.head.position if upto is None else position_on_path(tx, row, upto)
     view = cut_of(tx, row, segments).start
@@ -95,7 +95,7 @@ def compact(
     head = b'{"start":%d,"tokens":%s,"messages":[' % (start, b"null" if tokens is None else b"%d" % tokens)
     body = head + b",".join(item.body for item in prepared) + b"]}"
     flags = REPLACED if any(item.replaced for item in prepared) else 0
-    return _mark(tx, row, Draft(COMPACTION, body, flags), "compact", now)
+    return _mark(tx, access, row, Draft(COMPACTION, body, flags), "compact", now)
 
 
 def _as_messages(
@@ -156,13 +156,13 @@ def _first_open_call(messages: Sequence[dict[str, Json]]) -> int:
     return first
 
 
-def set_summary(tx: Transaction, sid: int, id: str, text: str | None, now: int) -> Entry:
+def set_summary(tx: Transaction, access: Access, text: str | None, now: int) -> Entry:
     if text is not None and not isinstance(text, str):
         raise InvalidError(f"a summary is a text, not {type(text).__name__}")
     item = prepare({"text": text})
-    row = live(tx, sid, id)
+    row = admit(tx, access)
     draft = Draft(SUMMARY, item.body, REPLACED if item.replaced else 0)
-    return _mark(tx, row, draft, "summary", now)
+    return _mark(tx, access, row, draft, "summary", now)
 
 
 def summary(reader: Reader, row: SessionRow) -> str | None:

@@ -22,9 +22,10 @@ from clew.core.rows import EMPTY, NOWHERE, TURNS, Draft, SessionRow, Tip
 from clew.core.tree import chain, locate
 from clew.errors import CorruptEntryError, CorruptError, NothingToUndoError
 from clew.model import Entry, Head
+from clew.work.access import Access, admit
 from clew.work.append import PREVIEW_KEPT, Batch, new_branch, title_after
 from clew.work.history import entry_of
-from clew.work.places import Point, head_of, live, path_of, resolve, tip_at
+from clew.work.places import Point, head_of, path_of, resolve, tip_at
 
 MoveKind: TypeAlias = Literal["rewind", "clear", "replace", "compact", "truncate", "summary", "undo", "redo"]
 
@@ -91,22 +92,26 @@ def preview_at(reader: Reader, tip: Tip) -> str:
     return text_of(decode_json(entry.body))[:PREVIEW_KEPT] if entry else ""
 
 
-def rewind(tx: Transaction, sid: int, id: str, to: Point, now: int) -> Head:
-    row = live(tx, sid, id)
+def rewind(tx: Transaction, access: Access, to: Point, now: int) -> Head:
+    row = admit(tx, access)
     tip = tip_at(tx, *resolve(tx, row, to))
     return settle(tx, step(tx, row, tip, "rewind", now))
 
 
-def clear(tx: Transaction, sid: int, id: str, now: int) -> Head:
-    row = live(tx, sid, id)
+def abort(tx: Transaction, access: Access, began: Head, now: int) -> None:
+    """Go back to where a turn began, unless nothing has happened since."""
+    if head_of(tx, admit(tx, access).head) != began:
+        rewind(tx, access, began, now)
+
+
+def clear(tx: Transaction, access: Access, now: int) -> Head:
+    row = admit(tx, access)
     return settle(tx, step(tx, row, EMPTY, "clear", now))
 
 
-def replace(
-    tx: Transaction, sid: int, id: str, batch: Batch, user_turns: int | None, now: int
-) -> list[Entry]:
+def replace(tx: Transaction, access: Access, batch: Batch, user_turns: int | None, now: int) -> list[Entry]:
     """Start a new history at the root; the old one stays where it is."""
-    row = live(tx, sid, id)
+    row = admit(tx, access)
     drafts: Sequence[Draft] = batch.drafts
     if user_turns is not None:
         body = msgspec.json.encode({"user_turns": user_turns})
@@ -115,7 +120,7 @@ def replace(
         settle(tx, step(tx, row, EMPTY, "replace", now))
         return []
     branch, uid = new_branch(tx, row, EMPTY)
-    rows, tip = chain(EMPTY, branch, drafts, now)
+    rows, tip = chain(EMPTY, branch, drafts, now, access.epoch)
     tx.add_entries(branch, rows)
     moved = step(tx, row, tip, "replace", now)
     title = title_after(row, batch)
@@ -123,20 +128,20 @@ def replace(
     return [entry_of(uid, entry) for entry in rows[: len(batch.drafts)]]
 
 
-def undo(tx: Transaction, sid: int, id: str, now: int) -> Head:
+def undo(tx: Transaction, access: Access, now: int) -> Head:
     """Take back the last operation that was not an append."""
-    row = live(tx, sid, id)
+    row = admit(tx, access)
     if not row.undo:
         raise NothingToUndoError(row.id, "undo")
-    undone = _get_move(tx, sid, row.undo)
+    undone = _get_move(tx, row.sid, row.undo)
     tip = tip_at(tx, *resolve(tx, row, undone.came_from))
     return settle(tx, logged(tx, row, tip, "undo", now, link=row.redo, undo=undone.link, redo=-1))
 
 
-def redo(tx: Transaction, sid: int, id: str, now: int) -> Head:
-    row = live(tx, sid, id)
+def redo(tx: Transaction, access: Access, now: int) -> Head:
+    row = admit(tx, access)
     if not row.redo:
         raise NothingToUndoError(row.id, "redo")
-    redone = _get_move(tx, sid, row.redo)
+    redone = _get_move(tx, row.sid, row.redo)
     tip = tip_at(tx, *resolve(tx, row, redone.came_from))
     return settle(tx, logged(tx, row, tip, "redo", now, link=row.undo, undo=-1, redo=redone.link))

@@ -12,13 +12,14 @@ from clew.core.ids import check_id
 from clew.core.rows import SessionRow
 from clew.errors import CheckpointNotFoundError, EntryNotFoundError
 from clew.model import Entry, Json
+from clew.work.access import Access, admit_beside
 from clew.work.history import entry_of, note_name, notes_beside
-from clew.work.places import Point, live, resolve
+from clew.work.places import Point, resolve
 
 
-def annotate(tx: Transaction, sid: int, id: str, point: Point, fields: Mapping[str, Json]) -> Entry:
+def annotate(tx: Transaction, access: Access, point: Point, fields: Mapping[str, Json]) -> Entry:
     """Set the fields of an entry's annotation; None removes one."""
-    row = live(tx, sid, id)
+    row = admit_beside(tx, access)
     encode_json(dict(fields), what="annotation")
     label = fields.get("label")
     if label is not None:

@@ -9,7 +9,7 @@ from clew.backends.contract import STORE_WIDE, Reader
 from clew.core.ids import MAX_POSITION, is_id, parse_entry_id
 from clew.core.rows import EMPTY, NOWHERE, SessionRow, Tip
 from clew.core.tree import Segment, locate, path
-from clew.errors import CheckpointNotFoundError, CorruptError, EntryNotFoundError, SessionDeletedError
+from clew.errors import CheckpointNotFoundError, CorruptError, EntryNotFoundError
 from clew.model import Checkpoint, Entry, Head
 
 Point: TypeAlias = Checkpoint | Entry | Head | str | int
@@ -24,14 +24,6 @@ def find(reader: Reader, id: str) -> SessionRow | None:
         row = reader.get_session(int(sid)) if sid else None
         if row is not None and row.deleted is not None:
             return None
-    return row
-
-
-def live(reader: Reader, sid: int, id: str) -> SessionRow:
-    """The session behind a handle, unless it was deleted."""
-    row = reader.get_session(sid)
-    if row is None or row.deleted is not None:
-        raise SessionDeletedError(id)
     return row
 
 

@@ -7,20 +7,24 @@ from uuid_utils import uuid7
 
 from clew.backends.contract import STORE_WIDE, Reader, Transaction
 from clew.core.rows import BranchRow, SessionQuery, SessionRow
+from clew.here import Here
 from clew.model import Head
+from clew.work.access import refuse_if_held
 from clew.work.append import decode_uses
 from clew.work.checkpoints import HIDDEN, Record, inherit_checkpoints
-from clew.work.history import note_name
+from clew.work.history import note_name, removed_name
 from clew.work.moves import Move
 from clew.work.places import find
 
 
-def purge_id(tx: Transaction, id: str) -> bool:
+def purge_id(tx: Transaction, id: str, here: Here, *, force: bool) -> bool:
     """Purge the session of this id, and what the trash holds under it; else the session of this alias."""
     found = tx.find_session(id)
     if found is None and tx.find_deleted(id) is None:
         found = find(tx, id)
     if found is not None:
+        if not force:
+            refuse_if_held(tx, found, here)
         purge(tx, found)
         id = found.id
     there_was_one = found is not None
@@ -46,8 +50,8 @@ def purge_everything(tx: Transaction) -> int:
     count = 0
     for deleted in (False, True):
         while found := tx.list_sessions(SessionQuery(limit=1000, deleted=deleted)):
-            for row, _ in found:
-                purge(tx, row)
+            for one in found:
+                purge(tx, one.row)
             count += len(found)
     return count
 
@@ -66,6 +70,8 @@ def purge(tx: Transaction, row: SessionRow) -> None:
             tx.drop_record(STORE_WIDE, "alias", alias)
     tx.put_record(STORE_WIDE, "unscrubbed", "", uuid7().hex.encode())
     tx.drop_session(row.sid)
+    if not others:
+        tx.drop_record(STORE_WIDE, "retention", removed_name(row.tree))
     for branch in branches.values():
         last = needed.get(branch.branch, branch.fork)
         _drop_notes(tx, row.tree, branch.uid, last)

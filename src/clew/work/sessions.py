@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 import msgspec
@@ -11,18 +12,23 @@ from clew.backends.contract import STORE_WIDE, Reader, Transaction
 from clew.core.codec import encode_json
 from clew.core.dialects import snippet
 from clew.core.ids import check_id
-from clew.core.rows import EMPTY, Details, SessionQuery, SessionRow
+from clew.core.rows import EMPTY, NEVER, RUNNING, Details, SessionQuery, SessionRow
 from clew.errors import (
     AliasExistsError,
     InvalidError,
     SessionExistsError,
     SessionNotFoundError,
 )
-from clew.model import ForkPoint, Head, Json, SessionInfo, utc
+from clew.here import Here
+from clew.model import STATUSES, ForkPoint, Head, Json, SessionInfo, utc
+from clew.work.access import Access, admit, admit_beside, end_lease, refuse_if_held
 from clew.work.append import PREVIEW_LENGTH
-from clew.work.places import find, head_of, live
+from clew.work.places import find, head_of
+from clew.work.status import run_info
 
 MAX_TITLE: Final = 500
+MAX_DURATION: Final = timedelta(days=36500)
+EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Changes(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,6 +42,8 @@ class Changes(msgspec.Struct, frozen=True, kw_only=True):
     endpoint: str | msgspec.UnsetType | None = msgspec.UNSET
     model: str | msgspec.UnsetType | None = msgspec.UNSET
     metadata: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    expires: int | msgspec.UnsetType | None = msgspec.UNSET
+    idle: int | msgspec.UnsetType | None = msgspec.UNSET
 
 
 _IN_ROW: Final = ("title", "workspace")
@@ -58,7 +66,31 @@ def changes_of(given: dict[str, Json]) -> Changes:
         if not isinstance(metadata, Mapping):
             raise InvalidError(f"metadata must be a JSON object, not {type(metadata).__name__}")
         checked["metadata"] = msgspec.Raw(encode_json(metadata, what="metadata"))
+    if "expires_at" in checked:
+        checked["expires"] = _moment(checked.pop("expires_at"))
+    if "idle_timeout" in checked:
+        idle = checked.pop("idle_timeout")
+        checked["idle"] = None if idle is None else microseconds(idle, "idle_timeout")
     return Changes(**checked)
+
+
+def _moment(expires_at: datetime | str | None) -> int | None:
+    if expires_at is None:
+        return None
+    if expires_at == "never":
+        return NEVER
+    if not isinstance(expires_at, datetime) or expires_at.tzinfo is None:
+        raise InvalidError(f"expires_at is a datetime with a time zone, or 'never', not {expires_at!r}")
+    return (expires_at - EPOCH) // timedelta(microseconds=1)
+
+
+def microseconds(duration: timedelta | float, what: str) -> int:
+    """A duration, given as such or in seconds: more than nothing, at most a hundred years."""
+    if isinstance(duration, (int, float)) and not isinstance(duration, bool) and abs(duration) < 1e10:
+        duration = timedelta(seconds=duration)
+    if not isinstance(duration, timedelta) or not timedelta(0) < duration <= MAX_DURATION:
+        raise InvalidError(f"{what} is a duration of more than 0 and at most 36500 days, not {duration!r}")
+    return duration // timedelta(microseconds=1)
 
 
 def _check_text(text: str, what: str) -> None:
@@ -88,13 +120,18 @@ def open_or_create(tx: Transaction, id: str, changes: Changes, now: int) -> Sess
     return find(tx, id) or create(tx, id, changes, now)
 
 
-def update(tx: Transaction, sid: int, id: str, changes: Changes) -> None:
-    row, details = live(tx, sid, id), tx.get_details(sid)
+def update(tx: Transaction, access: Access, changes: Changes) -> None:
+    row = admit_beside(tx, access)
+    details = tx.get_details(row.sid)
     new_row, new_details = _changed(row, details, changes)
+    if (new_details.expires, new_details.idle, new_details.tags) != (
+        details.expires, details.idle, details.tags
+    ):  # fmt: skip
+        new_row = msgspec.structs.replace(new_row, due=0)
     if new_row != row:
         tx.set_session(new_row)
     if new_details != details:
-        tx.set_details(sid, new_details)
+        tx.set_details(row.sid, new_details)
 
 
 def _changed(row: SessionRow, details: Details, changes: Changes) -> tuple[SessionRow, Details]:
@@ -105,8 +142,8 @@ def _changed(row: SessionRow, details: Details, changes: Changes) -> tuple[Sessi
     return msgspec.structs.replace(row, **in_row), msgspec.structs.replace(details, **given)
 
 
-def add_alias(tx: Transaction, sid: int, id: str, alias: str, *, move: bool) -> None:
-    row = live(tx, sid, id)
+def add_alias(tx: Transaction, access: Access, alias: str, *, move: bool) -> None:
+    sid = admit_beside(tx, access).sid
     holder = find(tx, alias)
     if holder is not None and holder.sid == sid:
         return
@@ -115,12 +152,12 @@ def add_alias(tx: Transaction, sid: int, id: str, alias: str, *, move: bool) -> 
             raise AliasExistsError(alias, holder.id)
         _forget_alias(tx, holder.sid, alias)
     tx.put_record(STORE_WIDE, "alias", alias, str(sid).encode())
-    details = tx.get_details(row.sid)
+    details = tx.get_details(sid)
     tx.set_details(sid, msgspec.structs.replace(details, aliases=(*details.aliases, alias)))
 
 
-def remove_alias(tx: Transaction, sid: int, id: str, alias: str) -> bool:
-    live(tx, sid, id)
+def remove_alias(tx: Transaction, access: Access, alias: str) -> bool:
+    sid = admit_beside(tx, access).sid
     if tx.get_record(STORE_WIDE, "alias", alias) != str(sid).encode():
         return False
     tx.drop_record(STORE_WIDE, "alias", alias)
@@ -134,23 +171,38 @@ def _forget_alias(tx: Transaction, sid: int, alias: str) -> None:
     tx.set_details(sid, msgspec.structs.replace(details, aliases=kept))
 
 
-def delete(tx: Transaction, id: str, now: int) -> bool:
+def delete(tx: Transaction, id: str, now: int, here: Here, *, force: bool) -> bool:
     """Put the session in the trash. Its forks are not touched, nor is any entry."""
     row = find(tx, id)
     if row is None:
         return False
-    tx.set_session(msgspec.structs.replace(row, deleted=now))
+    if not force:
+        refuse_if_held(tx, row, here)
+    trash(tx, row, now, here)
     return True
 
 
-def delete_all(tx: Transaction, now: int) -> int:
+def trash(tx: Transaction, row: SessionRow, now: int, here: Here) -> None:
+    if row.fence:
+        row = end_lease(tx, row, here)
+    tx.set_session(msgspec.structs.replace(row, deleted=max(now, row.updated), due=0))
+
+
+def delete_all(tx: Transaction, now: int, here: Here, *, force: bool) -> int:
     """Put every session in the trash; how many."""
+    if not force:
+        refuse_if_any_held(tx, here)
     count = 0
     while found := tx.list_sessions(SessionQuery(limit=1000)):
-        for row, _ in found:
-            tx.set_session(msgspec.structs.replace(row, deleted=now))
+        for one in found:
+            trash(tx, one.row, now, here)
         count += len(found)
     return count
+
+
+def refuse_if_any_held(reader: Reader, here: Here) -> None:
+    for one in reader.list_sessions(SessionQuery(limit=2**31, status=RUNNING)):
+        refuse_if_held(reader, one.row, here)
 
 
 def restore(tx: Transaction, id: str) -> SessionRow:
@@ -159,7 +211,7 @@ def restore(tx: Transaction, id: str) -> SessionRow:
         raise SessionNotFoundError(id)
     if find(tx, id) is not None:
         raise SessionExistsError(id)
-    restored = msgspec.structs.replace(row, deleted=None)
+    restored = msgspec.structs.replace(row, deleted=None, due=0)
     tx.set_session(restored)
     for alias in tx.get_details(row.sid).aliases:
         # What was an alias of this session may lead elsewhere by now: it stays there.
@@ -171,18 +223,19 @@ def restore(tx: Transaction, id: str) -> SessionRow:
     return restored
 
 
-def set_var(tx: Transaction, sid: int, id: str, name: str, value: bytes) -> None:
-    live(tx, sid, id)
+def set_var(tx: Transaction, access: Access, name: str, value: bytes) -> None:
+    sid = admit(tx, access).sid
     tx.put_record(sid, "var", name, value)
 
 
-def delete_var(tx: Transaction, sid: int, id: str, name: str) -> bool:
-    live(tx, sid, id)
+def delete_var(tx: Transaction, access: Access, name: str) -> bool:
+    sid = admit(tx, access).sid
     return tx.drop_record(sid, "var", name)
 
 
-def info_of(reader: Reader, row: SessionRow, details: Details) -> SessionInfo:
+def info_of(reader: Reader, row: SessionRow, details: Details, run: bytes | None) -> SessionInfo:
     origin = details.origin
+    bounded = details.expires is not None and details.expires != NEVER
     return SessionInfo(
         id=row.id,
         title=row.title,
@@ -206,4 +259,10 @@ def info_of(reader: Reader, row: SessionRow, details: Details) -> SessionInfo:
         head=head_of(reader, row.head),
         hash=row.head.digest.hex(),
         forked_from=ForkPoint(origin.session, Head(origin.uid, origin.position)) if origin else None,
+        status=STATUSES[row.status],
+        run=run_info(run),
+        epoch=row.epoch,
+        expires_at=utc(details.expires) if bounded and details.expires is not None else None,
+        never_expires=details.expires == NEVER,
+        idle_timeout=None if details.idle is None else timedelta(microseconds=details.idle),
     )

@@ -1,0 +1,40 @@
+"""What every handle on a session can do: write by its right, read what is there now."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Concatenate, ParamSpec, TypeVar
+
+from clew.backends.contract import Reader, Transaction
+from clew.core.rows import SessionRow
+from clew.engine import Engine
+from clew.work import history
+from clew.work.access import Access, live
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class Handle:
+    """The base of `Session` and `Run`. Holds no state of the session."""
+
+    def __init__(self, engine: Engine, access: Access) -> None:
+        self._engine = engine
+        self._access = access
+        self._sid = access.sid
+        self.id = access.id
+
+    def _write(
+        self, work: Callable[Concatenate[Transaction, Access, P], T], *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        """Commit one operation; durable when this returns."""
+        access = self._access
+        return self._engine.run(lambda tx: work(tx, access, *args, **kwargs))
+
+    @contextmanager
+    def _look(self) -> Iterator[tuple[Reader, SessionRow]]:
+        with self._engine.read() as reader:
+            row = live(reader, self._sid, self.id)
+            with history.unless_purged(reader, self._sid, self.id):
+                yield reader, row

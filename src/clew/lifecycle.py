@@ -1,0 +1,203 @@
+"""The life of a session: its status, who works on it, where to go on after a crash."""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from clew.core.codec import encode_json
+from clew.core.ids import check_id
+from clew.errors import ClewError, InvalidError, LeaseHeldError
+from clew.handle import Handle
+from clew.model import Head, Json, LeaseInfo, Resumption, StatusChange
+from clew.work import moves, resuming, runs, status
+from clew.work.places import head_of
+from clew.work.runs import Bid
+
+if TYPE_CHECKING:
+    from clew.run import Run
+
+SHORTEST_LEASE: Final = 0.1
+LONGEST_LEASE: Final = 86_400.0
+FIRST_PAUSE: Final = 0.01
+LONGEST_PAUSE: Final = 0.25
+
+H = TypeVar("H", bound="Lifecycle")
+
+
+class Lifecycle(Handle):
+    """The part of `Session` that starts and ends work."""
+
+    # -- runs without a lease
+
+    def start(self, request: Json = None, *, task: str | None = None) -> None:
+        """Set the status to running, without a lease; what the last run left is cleared."""
+        _check_task(task)
+        self._write(status.start, request, task, self._engine.now())
+
+    def complete(self, response: Json = None) -> None:
+        """End the run well."""
+        encoded = encode_json(response, what="response")
+        self._write(status.complete, encoded, self._engine.now(), self._worker)
+
+    def fail(self, error: str | BaseException) -> None:
+        """End the run with an error: its text is kept."""
+        self._write(status.fail, error_text(error), self._engine.now(), self._worker)
+
+    def close(self) -> None:
+        """Set the status to closed: no run starts until `reopen()`. Everything is kept."""
+        self._write(status.close, self._engine.now())
+
+    def reopen(self) -> None:
+        """Make a closed or expired session pending again."""
+        self._write(status.reopen, self._engine.now())
+
+    def status_changes(self) -> list[StatusChange]:
+        """Every change of status, oldest first, with who made it and when."""
+        with self._look() as (reader, row):
+            return status.changes(reader, row)
+
+    @property
+    def _worker(self) -> str:
+        """Who is said to have done it."""
+        return self._engine.here.name
+
+    # -- runs under a lease
+
+    @property
+    def lease(self) -> LeaseInfo | None:
+        """Who works on the session now; None: nobody, or somebody who is gone."""
+        with self._look() as (reader, row):
+            return runs.lease_info(reader, row, self._engine.here)
+
+    def run(
+        self,
+        request: Json = None,
+        *,
+        task: str | None = None,
+        lease: float = 30.0,
+        owner: str | None = None,
+        wait: float | None = None,
+        steal: bool = False,
+    ) -> Run:
+        """Take the lease of the session and start a run: `with s.run(request="fix it") as run:`.
+
+        While the run lasts, only writes through it are accepted. Leaving the block completes it, an
+        exception fails it. A thread renews the lease; when this process dies, another worker gets
+        the lease at once on the same machine, else when it has run out.
+
+        Args:
+            request: Any JSON value; kept with the run.
+            task: What kind of work it is.
+            lease: For how many seconds the lease holds without being renewed.
+            owner: Who works; default: host and process.
+            wait: How many seconds to wait for a lease that somebody else holds (math.inf: for ever);
+                default: LeaseHeldError at once.
+            steal: Take the lease whoever holds it; its holder gets LeaseLostError on its next write.
+        """
+        bid = self._bid(request, task, lease, owner, steal)
+        pauses = Pauses(wait)
+        while True:
+            try:
+                return self._take(bid)
+            except LeaseHeldError:
+                pause = pauses.next()
+                if pause is None:
+                    raise
+                time.sleep(pause)
+
+    def _bid(self, request: Json, task: str | None, lease: float, owner: str | None, steal: bool) -> Bid:
+        _check_task(task)
+        if owner is not None:
+            check_id(owner, "owner")
+        fence = int.from_bytes(os.urandom(8), "big") >> 2 or 1
+        encoded = encode_json(request, what="request")
+        return Bid(
+            owner or self._engine.here.name, int(_seconds(lease) * 1e6), fence, encoded, task, bool(steal)
+        )
+
+    def _take(self, bid: Bid) -> Run:
+        from clew.run import Run  # a run is a session too
+
+        if not bid.steal:
+            with self._engine.read() as reader:
+                runs.refuse_early(reader, self._access)
+        return Run(self._engine, self._access, self._write(runs.take, bid), bid.task)
+
+    def resume(
+        self, *, system_prompt: Json = None, tools_hash: str | None = None, model: str | None = None
+    ) -> Resumption:
+        """The newest checkpoint that a run set, with the messages up to it.
+
+        CheckpointNotFoundError if there is none. What is given is compared with what the checkpoint
+        was set with: see `changed`. To go on there, take the lease and rewind:
+
+            with s.run(task="sync") as run:
+                point = run.resume()
+                run.rewind(point.head)
+        """
+        with self._look() as (reader, row):
+            return resuming.resume(reader, row, system_prompt, tools_hash, model)
+
+    @contextmanager
+    def turn(self: H) -> Iterator[H]:
+        """Appends inside the block are durable and visible as they come; an exception rewinds to where
+        it began, so that no half turn stays on the path. `undo()` brings the aborted turn back."""
+        with self._look() as (reader, row):
+            began = head_of(reader, row.head)
+        try:
+            yield self
+        except BaseException as failure:
+            self._abort(began, failure)
+            raise
+
+    def _abort(self, began: Head, failure: BaseException) -> None:
+        try:
+            self._write(moves.abort, began, self._engine.now())
+        except ClewError as exc:
+            failure.add_note(f"the turn that failed stays on the path: {exc}")
+
+
+class Pauses:
+    """How long to wait between two attempts; None when the time is up."""
+
+    def __init__(self, wait: float | None) -> None:
+        if wait is not None and not (_is_number(wait) and wait >= 0):
+            raise InvalidError(f"wait is a number of seconds from 0 on, not {wait!r}")
+        self._deadline = -math.inf if wait is None else time.monotonic() + wait
+        self._pause = FIRST_PAUSE
+
+    def next(self) -> float | None:
+        left = self._deadline - time.monotonic()
+        if left <= 0:
+            return None
+        pause, self._pause = self._pause, min(self._pause * 1.5, LONGEST_PAUSE)
+        return min(pause, left)
+
+
+def _seconds(lease: float) -> float:
+    if not (_is_number(lease) and SHORTEST_LEASE <= lease <= LONGEST_LEASE):
+        raise InvalidError(f"a lease lasts {SHORTEST_LEASE:g} to {LONGEST_LEASE:g} seconds, not {lease!r}")
+    return float(lease)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _check_task(task: str | None) -> None:
+    if task is not None:
+        check_id(task, "task")
+
+
+def error_text(error: str | BaseException) -> str:
+    """What is kept of an error; lone surrogates in it are replaced."""
+    if isinstance(error, BaseException):
+        error = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    if not isinstance(error, str):
+        raise InvalidError(f"an error is a text or an exception, not {type(error).__name__}")
+    return error.encode("utf-8", "replace").decode()

@@ -1,0 +1,141 @@
+"""Expiry and retention of a store: the rules, the sweep, its background thread, the log of removals."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from clew.core.lease import Lease
+from clew.core.rules import checked
+from clew.engine import Engine
+from clew.errors import ClewError, InvalidError, InvalidQueryError
+from clew.maintenance import Maintenance
+from clew.model import Removal, Retention, SweepReport, utc
+from clew.work import retention as kept
+from clew.work.purge import scrubbed, unscrubbed
+from clew.work.sweep import Sweep
+
+MOST_REMOVALS = 2**31
+
+
+class Upkeep:
+    """What `Store` can do about old sessions. Nothing is ever removed unless a rule says so."""
+
+    _engine: Engine
+    _maintenances: tuple[Maintenance, ...] = ()
+
+    @property
+    def retention(self) -> Retention:
+        """The rules of this store, for every process that uses it."""
+        with self._engine.read() as reader:
+            return kept.rules_of(reader)
+
+    def set_retention(self, rules: Retention) -> None:
+        """Let these rules hold from the next sweep on, instead of those before.
+
+        They are kept in the store, for all who use it. `Retention()` switches everything off.
+        """
+        rules = checked(rules)
+        moment = self._engine.here.moment()
+        self._engine.run(lambda tx: kept.set_rules(tx, rules, moment))
+
+    def sweep(self, *, dry_run: bool = False, scrub: bool = False) -> SweepReport:
+        """Do what the rules say, now: expire, trash, purge, remove messages.
+
+        Args:
+            dry_run: Only say what would be done. Writes nothing at all.
+            scrub: Rewrite the store's file at the end, so that no byte of what was purged or removed
+                is left in it. That takes as long as copying it; without it the bytes stay in free
+                space until it is used again.
+
+        LeaseHeldError if another sweep of this store is under way.
+        """
+        if dry_run:
+            return _looked(self._engine)
+        report = _swept(self._engine)
+        if scrub:
+            scrub_traces(self._engine)
+        return report
+
+    def maintain(self, *, every: float = 300.0) -> Maintenance:
+        """Sweep now and every so many seconds, in a thread of its own, until it is stopped.
+
+        Any number of processes may do this: whoever finds another one sweeping waits for its next turn.
+        Closing the store stops it.
+        """
+        if isinstance(every, bool) or not isinstance(every, (int, float)) or not 0 < every <= 1e9:
+            raise InvalidError(f"every must be a number of seconds above 0 and up to 1e9, not {every!r}")
+        started = Maintenance(self.sweep, float(every))
+        self._maintenances = (*(one for one in self._maintenances if one.is_running), started)
+        return started
+
+    def removals(self, *, limit: int = 100) -> list[Removal]:
+        """What sweeps have put in the trash, purged and removed; newest first."""
+        if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
+            raise InvalidQueryError(f"limit must be a number from 1 on, not {limit!r}")
+        with self._engine.read() as reader:
+            return kept.removals(reader, min(limit, MOST_REMOVALS))
+
+    def _stop_maintenance(self) -> None:
+        running, self._maintenances = self._maintenances, ()
+        for one in running:
+            one.stop()
+
+
+def scrub_traces(engine: Engine) -> None:
+    """Leave no byte of what was purged or removed, be it by this process or by a killed one."""
+    with engine.read() as reader:
+        purge = unscrubbed(reader)
+    if purge is not None:
+        engine.backend.scrub()
+        engine.run(lambda tx: scrubbed(tx, purge))
+
+
+def _looked(engine: Engine) -> SweepReport:
+    moment = engine.here.moment()
+    with engine.read() as reader:
+        rules = kept.rules_of(reader)
+        now = kept.time_of(reader, moment)
+    sweep = Sweep(engine, rules, now, None, _log)
+    sweep.run()
+    return _report(sweep, now, moment.wall, dry_run=True)
+
+
+def _swept(engine: Engine) -> SweepReport:
+    here = engine.here
+    moment = here.moment()
+    lease, rules, now = engine.run(
+        lambda tx: (kept.take_sweep(tx, here), kept.rules_of(tx), kept.anchor(tx, moment))
+    )
+    swept: int | None = None
+    try:
+        sweep = Sweep(engine, rules, now, lease, _log)
+        sweep.run()
+        swept = now
+    finally:
+        _give_back(engine, lease, swept)
+    return _report(sweep, now, moment.wall, dry_run=False)
+
+
+def _give_back(engine: Engine, lease: Lease, swept: int | None) -> None:
+    try:
+        engine.run(lambda tx: kept.end_sweep(tx, lease, swept))
+    except ClewError:
+        if swept is not None:
+            raise
+        # The sweep failed, and this hides not why: the lease ends by itself.
+
+
+def _report(sweep: Sweep, now: int, wall: int, *, dry_run: bool) -> SweepReport:
+    return SweepReport(
+        dry_run=dry_run,
+        at=utc(now),
+        clock_off_by=timedelta(microseconds=wall - now),
+        examined=sweep.examined,
+        actions=tuple(sweep.actions),
+    )
+
+
+def _log(level: str, message: str, *args: object) -> None:
+    import logging  # costs `import clew` more than all of this module
+
+    logging.getLogger("clew.retention").log(getattr(logging, level.upper()), message, *args)

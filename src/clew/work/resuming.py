@@ -1,0 +1,147 @@
+"""Checkpoints that a worker can go on from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+from blake3 import blake3
+
+from clew.backends.contract import Reader, Transaction
+from clew.core.codec import encode_json
+from clew.core.dialects import calls_of, results_of
+from clew.core.ids import check_id
+from clew.core.rows import NOWHERE, SessionRow
+from clew.errors import CheckpointNotFoundError, OpenCallsError
+from clew.model import Checkpoint, Json, Progress, Resumption
+from clew.work import history
+from clew.work.access import Access, admit
+from clew.work.checkpoints import find_checkpoint, list_checkpoints, put_checkpoint
+from clew.work.places import head_of, path_of, resolve, tip_at
+from clew.work.status import RunRecord, put_run, run_of
+
+CHUNK: Final = 16
+
+
+class Standing(msgspec.Struct, frozen=True):
+    """What a worker says of itself at a checkpoint."""
+
+    iteration: int | None
+    model: str | None
+    prompt_hash: str | None
+    tools_hash: str | None
+
+
+def prompt_hash(system_prompt: Json) -> str | None:
+    """Names a system prompt, given as text or as any JSON value."""
+    if system_prompt is None:
+        return None
+    text = system_prompt if isinstance(system_prompt, str) else None
+    given = (
+        encode_json(system_prompt, what="system_prompt") if text is None else text.encode("utf-8", "replace")
+    )
+    return blake3(given).hexdigest()
+
+
+def set_progress(
+    tx: Transaction,
+    access: Access,
+    name: str | None,
+    state: bytes,
+    standing: Standing,
+    now: int,
+    *,
+    force: bool,
+) -> Checkpoint:
+    """Name the head as a point to resume from. One read of the last round, two small writes."""
+    row = admit(tx, access)
+    if not force:
+        waiting = open_calls(tx, row)
+        if waiting:
+            raise OpenCallsError(row.id, waiting)
+    run = run_of(tx, row.sid) or RunRecord(access.here.name, now)
+    number = run.checkpoints + 1
+    name = check_id(name or f"run-{access.epoch}-{number}", "checkpoint name")
+    usage = tx.last_usage(row.sid)
+    progress = Progress(
+        epoch=access.epoch,
+        number=number,
+        task=run.task,
+        iteration=standing.iteration,
+        input_tokens=usage.all_input if usage else 0,
+        output_tokens=usage.all_output if usage else 0,
+        model=standing.model or tx.get_details(row.sid).model,
+        prompt_hash=standing.prompt_hash,
+        tools_hash=standing.tools_hash,
+    )
+    checkpoint = put_checkpoint(tx, row, name, state, now, progress)
+    put_run(tx, row.sid, msgspec.structs.replace(run, checkpoints=number, resume=name))
+    return checkpoint
+
+
+def resume(
+    reader: Reader, row: SessionRow, system_prompt: Json, tools_hash: str | None, model: str | None
+) -> Resumption:
+    checkpoint = _newest(reader, row)
+    if checkpoint is None or checkpoint.run is None:
+        raise CheckpointNotFoundError(row.id, "of a run")
+    tip = tip_at(reader, *resolve(reader, row, checkpoint.head))
+    there = msgspec.structs.replace(row, head=tip)
+    was = checkpoint.run
+    given = {
+        "system_prompt": (prompt_hash(system_prompt), was.prompt_hash),
+        "tools_hash": (tools_hash, was.tools_hash),
+        "model": (model, was.model),
+    }
+    return Resumption(
+        checkpoint=checkpoint,
+        messages=history.messages(reader, there, None, None, None, newest_first=False),
+        ahead=head_of(reader, row.head) != checkpoint.head,
+        changed=tuple(name for name, (now, then) in given.items() if now is not None and now != then),
+    )
+
+
+def _newest(reader: Reader, row: SessionRow) -> Checkpoint | None:
+    run = run_of(reader, row.sid)
+    if run is not None and run.resume is not None:
+        found = find_checkpoint(reader, row, run.resume)
+        if found is not None and found.run is not None:
+            return found
+    # It was deleted, or this is a fork: look for the newest that is left.
+    of_runs = [(c.created_at, c.run.number, c) for c in list_checkpoints(reader, row) if c.run is not None]
+    return max(of_runs, key=lambda item: item[:2])[2] if of_runs else None
+
+
+def open_calls(reader: Reader, row: SessionRow) -> list[str]:
+    """The tool calls that still wait for their results at the end of the path, oldest first.
+
+    Looks back to the last complete round of calls and results, at most to the user's last turn.
+    """
+    answered: list[str] = []
+    waiting: list[str] = []
+    met = False
+    for message in _backwards(reader, row):
+        results, calls = results_of(message), calls_of(message)
+        if met and not calls and not answered:
+            break
+        answered += [result.id or result.name or "" for result in results]
+        for call in reversed(calls):
+            met = True
+            name = call.id or call.name or ""
+            if name in answered:
+                answered.remove(name)
+            else:
+                waiting.insert(0, name)
+    return waiting
+
+
+def _backwards(reader: Reader, row: SessionRow) -> Iterator[dict[str, Json]]:
+    segments, last = path_of(reader, row.head), row.head.position
+    first = 0 if row.head.asked == NOWHERE else row.head.asked
+    while first <= last:
+        found = history.read_messages(reader, segments, first, last, reverse=True, limit=CHUNK)
+        yield from (message for _, message in found)
+        if len(found) < CHUNK:
+            return
+        last = found[-1][0] - 1

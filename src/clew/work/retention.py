@@ -1,0 +1,136 @@
+"""What retention keeps in the store: its rules, the time it trusts, who sweeps, what was removed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+from uuid_utils import uuid7
+
+from clew.backends.contract import STORE_WIDE, Reader, Transaction
+from clew.core.lease import Lease, Now, decode_lease, encode_lease, expiry, judge, renewed
+from clew.core.retention import Anchor, trusted_time
+from clew.errors import LeaseHeldError, LeaseLostError
+from clew.here import Here
+from clew.model import Removal, Retention, SweepAction, utc
+
+SWEEP: Final = "(sweep)"
+SWEEP_TTL: Final = 60_000_000
+
+_encode = msgspec.json.Encoder().encode
+_decode_rules = msgspec.json.Decoder(Retention).decode
+_decode_anchor = msgspec.json.Decoder(Anchor).decode
+_decode_removal = msgspec.json.Decoder(Removal).decode
+
+
+def rules_of(reader: Reader) -> Retention:
+    value = reader.get_record(STORE_WIDE, "retention", "rules")
+    return Retention() if value is None else _decode_rules(value)
+
+
+def set_rules(tx: Transaction, rules: Retention, moment: Now) -> None:
+    """Let these rules hold for everybody. Every session is looked at anew, unless nothing changed.
+
+    Without any rule the trusted time is forgotten: the way to make the store believe a clock that was
+    put right is to switch everything off, and on again.
+    """
+    if rules != rules_of(tx):
+        tx.put_record(STORE_WIDE, "retention", "rules", _encode(rules))
+        tx.drop_record(STORE_WIDE, "retention", "swept")
+        tx.reexamine()
+    if rules == Retention():
+        tx.drop_record(STORE_WIDE, "retention", "clock")
+    else:
+        anchor(tx, moment)
+
+
+# -- time
+
+
+def time_of(reader: Reader, moment: Now) -> int:
+    """The time that retention goes by."""
+    value = reader.get_record(STORE_WIDE, "retention", "clock")
+    return trusted_time(moment, None if value is None else _decode_anchor(value))
+
+
+def anchor(tx: Transaction, moment: Now) -> int:
+    """Note the trusted time, so that a jump of the clock from here on is noticed."""
+    now = time_of(tx, moment)
+    tx.put_record(STORE_WIDE, "retention", "clock", _encode(Anchor(now, moment.steady, moment.domain)))
+    return now
+
+
+def last_swept(reader: Reader) -> int:
+    """When the last sweep that was finished began; 0: none was, by these rules."""
+    return int(reader.get_record(STORE_WIDE, "retention", "swept") or 0)
+
+
+# -- who sweeps
+
+
+def take_sweep(tx: Transaction, here: Here) -> Lease:
+    """The right to sweep, for one process and one thread at a time."""
+    now = here.moment()
+    known = _sweep_lease(tx)
+    if known is not None and judge(known, now, is_gone=here.is_gone(known.holder)) == "held":
+        raise LeaseHeldError(SWEEP, known.owner, utc(expiry(known, now)))
+    lease = Lease(
+        epoch=known.epoch + 1 if known else 1,
+        fence=uuid7().int >> 1 & (2**62 - 1),
+        owner=here.name,
+        ttl=SWEEP_TTL,
+        taken=now.wall,
+        domain=now.domain,
+        until=now.steady + SWEEP_TTL,
+        until_wall=now.wall + SWEEP_TTL,
+        holder=here.me,
+    )
+    tx.put_record(STORE_WIDE, "lease", "sweep", encode_lease(lease))
+    return lease
+
+
+def renew_sweep(tx: Transaction, lease: Lease, here: Here) -> None:
+    """Every transaction of a sweep begins with this: one that was frozen must not go on."""
+    known = _sweep_lease(tx)
+    if known is None or (known.epoch, known.fence) != (lease.epoch, lease.fence):
+        raise LeaseLostError(SWEEP, lease.epoch, known.epoch if known else 0, known.owner if known else None)
+    tx.put_record(STORE_WIDE, "lease", "sweep", encode_lease(renewed(known, here.moment())))
+
+
+def end_sweep(tx: Transaction, lease: Lease, swept: int | None) -> None:
+    """`swept`: the time the sweep went by, if it came to its end."""
+    known = _sweep_lease(tx)
+    if known is not None and (known.epoch, known.fence) == (lease.epoch, lease.fence):
+        tx.drop_record(STORE_WIDE, "lease", "sweep")
+        if swept is not None:
+            tx.put_record(STORE_WIDE, "retention", "swept", str(swept).encode())
+
+
+def _sweep_lease(reader: Reader) -> Lease | None:
+    value = reader.get_record(STORE_WIDE, "lease", "sweep")
+    return None if value is None else decode_lease(value)
+
+
+# -- what was removed
+
+
+def note_removals(tx: Transaction, actions: Sequence[SweepAction], now: int) -> None:
+    """Log what cost somebody something; it is part of the same transaction."""
+    for action in actions:
+        if action.verb in ("trash", "purge", "remove_messages"):
+            removal = Removal(
+                at=utc(now),
+                verb=action.verb,
+                session=action.session,
+                reason=action.reason,
+                messages=action.messages,
+            )
+            # By the trusted time first: the one inside a uuid7 is that of this process.
+            tx.put_record(STORE_WIDE, "removal", f"{now:016x}{uuid7().hex}", _encode(removal))
+
+
+def removals(reader: Reader, limit: int) -> list[Removal]:
+    """Newest first."""
+    found = reader.scan_records(STORE_WIDE, "removal", reverse=True, limit=limit)
+    return [_decode_removal(value) for _, value in found]

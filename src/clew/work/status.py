@@ -1,0 +1,161 @@
+"""The status of a session: changed by legal steps only, each of them kept with who and when."""
+
+from __future__ import annotations
+
+import msgspec
+
+from clew.backends.contract import Reader, Transaction
+from clew.core.codec import decode_json, encode_json
+from clew.core.rows import CLOSED, COMPLETED, FAILED, PENDING, RUNNING, SessionRow
+from clew.core.status import check_transition
+from clew.model import STATUSES, Json, RunInfo, StatusChange, utc
+from clew.work.access import Access, admit
+
+NULL = msgspec.Raw(b"null")
+
+
+class Change(msgspec.Struct, frozen=True, array_like=True):
+    """A change of status, as it is kept."""
+
+    was: int
+    status: int
+    time: int
+    by: str
+    epoch: int
+
+
+class RunRecord(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The latest run of a session, as it is kept."""
+
+    owner: str
+    started: int
+    epoch: int = 0
+    task: str | None = None
+    ended: int | None = None
+    request: msgspec.Raw = NULL
+    response: msgspec.Raw = NULL
+    error: str | None = None
+    checkpoints: int = 0
+    """How many checkpoints the runs of this session have set."""
+    resume: str | None = None
+    """The name of the newest of them."""
+
+
+_decode_change = msgspec.json.Decoder(Change).decode
+_decode_run = msgspec.json.Decoder(RunRecord).decode
+_encode = msgspec.json.Encoder().encode
+
+
+def change(tx: Transaction, row: SessionRow, status: int, now: int, *, by: str, epoch: int = 0) -> SessionRow:
+    """Note a change of status; the row that goes with it, for the caller to store."""
+    check_transition(row.id, row.status, status)
+    newest = tx.scan_records(row.sid, "status", reverse=True, limit=1)
+    number = int(newest[0][0]) + 1 if newest else 1
+    record = Change(row.status, status, now, by, epoch)
+    tx.put_record(row.sid, "status", f"{number:012d}", _encode(record))
+    return msgspec.structs.replace(row, status=status, due=0)
+
+
+def changes(reader: Reader, row: SessionRow) -> list[StatusChange]:
+    found = (_decode_change(value) for _, value in reader.scan_records(row.sid, "status"))
+    return [
+        StatusChange(
+            was=STATUSES[one.was], status=STATUSES[one.status], at=utc(one.time), by=one.by, epoch=one.epoch
+        )
+        for one in found
+    ]
+
+
+def run_of(reader: Reader, sid: int) -> RunRecord | None:
+    value = reader.get_record(sid, "run", "")
+    return None if value is None else _decode_run(value)
+
+
+def put_run(tx: Transaction, sid: int, record: RunRecord) -> None:
+    tx.put_record(sid, "run", "", _encode(record))
+
+
+def run_info(value: bytes | None) -> RunInfo | None:
+    if value is None:
+        return None
+    record = _decode_run(value)
+    return RunInfo(
+        owner=record.owner,
+        task=record.task,
+        epoch=record.epoch,
+        started_at=utc(record.started),
+        ended_at=None if record.ended is None else utc(record.ended),
+        request=decode_json(record.request),
+        response=decode_json(record.response),
+        error=record.error,
+    )
+
+
+def active(row: SessionRow, now: int) -> SessionRow:
+    """A row whose session was active now."""
+    return msgspec.structs.replace(row, updated=max(row.updated, now))
+
+
+def begin(
+    tx: Transaction, row: SessionRow, now: int, *, owner: str, epoch: int, request: bytes, task: str | None
+) -> SessionRow:
+    """Let a run start: what belongs to the one before it is cleared."""
+    before = run_of(tx, row.sid)
+    row = active(change(tx, row, RUNNING, now, by=owner, epoch=epoch), now)
+    record = RunRecord(owner, now, epoch, task, None, msgspec.Raw(request))
+    if before is not None:
+        record = msgspec.structs.replace(record, checkpoints=before.checkpoints, resume=before.resume)
+    put_run(tx, row.sid, record)
+    return row
+
+
+def finish(
+    tx: Transaction,
+    access: Access,
+    status: int,
+    now: int,
+    *,
+    by: str,
+    response: bytes = b"null",
+    error: str | None = None,
+) -> None:
+    """End a run, and the lease under which it ran."""
+    row = admit(tx, access)
+    ended = active(change(tx, row, status, now, by=by, epoch=access.epoch), now)
+    record = run_of(tx, row.sid)
+    if record is not None:
+        put_run(
+            tx,
+            row.sid,
+            msgspec.structs.replace(record, ended=now, response=msgspec.Raw(response), error=error),
+        )
+    if row.fence:
+        ended = msgspec.structs.replace(ended, fence=0)
+        tx.drop_record(row.sid, "lease", "")
+    tx.set_session(ended)
+
+
+def start(tx: Transaction, access: Access, request: Json, task: str | None, now: int) -> None:
+    """A run without a lease."""
+    row = admit(tx, access)
+    encoded = encode_json(request, what="request")
+    started = begin(tx, row, now, owner=access.here.name, epoch=access.epoch, request=encoded, task=task)
+    tx.set_session(started)
+
+
+def complete(tx: Transaction, access: Access, response: bytes, now: int, by: str) -> None:
+    finish(tx, access, COMPLETED, now, by=by, response=response)
+
+
+def fail(tx: Transaction, access: Access, error: str, now: int, by: str) -> None:
+    finish(tx, access, FAILED, now, by=by, error=error)
+
+
+def close(tx: Transaction, access: Access, now: int) -> None:
+    row = admit(tx, access)
+    tx.set_session(change(tx, row, CLOSED, now, by=access.here.name))
+
+
+def reopen(tx: Transaction, access: Access, now: int) -> None:
+    row = admit(tx, access)
+    tx.set_session(active(change(tx, row, PENDING, now, by=access.here.name), now))

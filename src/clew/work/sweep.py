@@ -1,0 +1,315 @@
+"""One sweep: look at the sessions that are due, do what the rules say, say when to look again.
+
+Small transactions: each leaves every session as it was or as it should be, so that a sweep may be
+killed anywhere and the next one goes on. What was decided from a look outside the transaction is done
+only if the session is still as it was then; else it is left for the next sweep.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from functools import partial
+from typing import Final, Protocol, TypeVar
+
+import msgspec
+
+from clew.backends.contract import Reader, Transaction
+from clew.core.lease import Lease
+from clew.core.retention import DAY, TOLERANCE, Step, Verdict, is_kept, purge_time
+from clew.core.rows import EXPIRED, RUNNING, SessionQuery, SessionRow
+from clew.errors import CorruptError
+from clew.here import Here
+from clew.model import Retention, SweepAction
+from clew.work import erasure
+from clew.work.access import end_lease, is_held
+from clew.work.looking import Found, look
+from clew.work.purge import purge
+from clew.work.retention import last_swept, note_removals, renew_sweep
+from clew.work.status import change
+
+BATCH: Final = 200
+BY: Final = "clew sweep"
+
+T = TypeVar("T")
+
+
+class Machinery(Protocol):
+    """What a sweep needs of an engine."""
+
+    here: Here
+
+    def run(self, work: Callable[[Transaction], T]) -> T: ...
+    def read(self) -> AbstractContextManager[Reader]: ...
+
+
+class Sweep:
+    """One sweep by one set of rules, at one time."""
+
+    def __init__(self, engine: Machinery, rules: Retention, now: int, lease: Lease | None, log: Log) -> None:
+        """`lease` None: a dry run, which writes nothing."""
+        self._engine = engine
+        self._here = engine.here
+        self._rules = rules
+        self._now = now
+        self._lease = lease
+        self._log = log
+        self._gone: set[int] = set()
+        """Of a dry run: what would be in the trash by now."""
+        self._planned: set[int] = set()
+        """Of a dry run: trees whose messages were counted."""
+        self.examined = 0
+        self.actions: list[SweepAction] = []
+
+    def run(self) -> None:
+        with self._engine.read() as reader:
+            swept = last_swept(reader)
+        for rows in self._due():
+            self.examined += len(rows)
+            found = [self._look(row) for row in rows]
+            self._settle(found)
+            if erasure.removes_messages(self._rules):
+                self._remove_messages(found)
+        self._make_room()
+        if erasure.limits_messages(self._rules):
+            for rows in self._active_since(swept - TOLERANCE):
+                for tree in dict.fromkeys(
+                    row.tree for row in rows if erasure.is_over_limit(row, self._rules)
+                ):
+                    self._remove_from(tree)
+
+    # -- looking
+
+    def _due(self) -> Iterator[list[SessionRow]]:
+        after = (-1, 0)
+        while True:
+            with self._engine.read() as reader:
+                rows = reader.due_sessions(self._now, BATCH, after=after)
+            if not rows:
+                return
+            yield rows
+            after = (rows[-1].due, rows[-1].sid)
+
+    def _active_since(self, moment: int) -> Iterator[list[SessionRow]]:
+        """Appends do not make a session due: whoever may have too many messages now was active."""
+        after: tuple[int, str] | None = None
+        while True:
+            with self._engine.read() as reader:
+                listed = reader.list_sessions(SessionQuery(limit=BATCH, after=after))
+            rows = [one.row for one in listed if one.row.updated >= moment]
+            yield rows
+            if len(rows) < BATCH:
+                return
+            after = (rows[-1].updated, rows[-1].id)
+
+    def _look(self, row: SessionRow) -> Found:
+        try:
+            return look(self._engine.read, row, self._rules, self._now, self._here)
+        except CorruptError as error:
+            return Found(row, None, self._leave_alone(row, error))
+
+    def _leave_alone(self, row: SessionRow, error: CorruptError) -> Verdict:
+        """What can not be read is kept, and must not stop the sweep of others."""
+        self._log("warning", "session %r is left alone: %s", row.id, error)
+        return Verdict(due=self._now + DAY)
+
+    # -- sessions
+
+    def _settle(self, found: Sequence[Found]) -> None:
+        """Do what was decided: all but the purges in one transaction."""
+        if self._lease is None:
+            for one in found:
+                self._pretend(one)
+            return
+        self._settle_together([one for one in found if not one.is_purge])
+        for one in found:
+            if one.is_purge:
+                self._settle_together([one])
+
+    def _settle_together(self, found: Sequence[Found]) -> None:
+        if not found:
+            return
+        try:
+            actions = self._engine.run(partial(self._apply_all, found=found))
+        except CorruptError as error:
+            if len(found) == 1:
+                postponed = msgspec.structs.replace(found[0], verdict=self._leave_alone(found[0].row, error))
+                actions = self._engine.run(partial(self._apply_all, found=[postponed]))
+            else:
+                for one in found:
+                    self._settle_together([one])
+                return
+        self._note(actions)
+
+    def _pretend(self, one: Found) -> None:
+        self.actions += _actions(one.row, one.verdict.steps)
+        if any(step.verb in ("trash", "purge") for step in one.verdict.steps):
+            self._gone.add(one.row.sid)
+
+    def _apply_all(self, tx: Transaction, found: Sequence[Found]) -> list[SweepAction]:
+        self._renew(tx)
+        done = [action for one in found for action in self._apply(tx, one)]
+        note_removals(tx, done, self._now)
+        return done
+
+    def _apply(self, tx: Transaction, one: Found) -> list[SweepAction]:
+        """Where there are rules for messages, those are looked at next: only then is `due` known."""
+        row = tx.get_session(one.row.sid)
+        if row is None or not self._is_as_found(tx, row, one):
+            return []
+        verdict = one.verdict
+        for step in verdict.steps:
+            match step.verb:
+                case "purge":
+                    purge(tx, row)
+                    return _actions(row, verdict.steps)
+                case "interrupt":
+                    end_lease(tx, row, self._here, by=BY)
+                    return _actions(row, verdict.steps)
+                case "expire":
+                    row = change(tx, row, EXPIRED, self._now, by=BY)
+                case "trash":
+                    row = msgspec.structs.replace(row, deleted=max(self._now, row.updated))
+        if verdict.steps:
+            tx.set_session(msgspec.structs.replace(row, due=verdict.due))
+        elif row.due != verdict.due and not erasure.removes_messages(self._rules):
+            tx.set_due(row.sid, verdict.due)
+        return _actions(row, verdict.steps)
+
+    def _is_as_found(self, tx: Transaction, row: SessionRow, one: Found) -> bool:
+        if row != one.row or not one.has_details(tx):
+            return False
+        return not row.fence or not one.verdict.steps or not is_held(tx, row, self._here)
+
+    # -- too many sessions
+
+    def _make_room(self) -> None:
+        """Trash the sessions without activity for the longest time until what is left is within bounds."""
+        rules = self._rules
+        if rules.max_sessions is None and rules.max_bytes is None:
+            return
+        count, size = self._kept()
+        batch: list[Found] = []
+        for row in self._idle():
+            too_many = rules.max_sessions is not None and count > rules.max_sessions
+            too_large = rules.max_bytes is not None and size > rules.max_bytes
+            if not too_many and not too_large:
+                break
+            limit = f"{rules.max_sessions} sessions" if too_many else f"{rules.max_bytes} bytes"
+            found = self._spare(row, f"more than {limit}")
+            if found is not None:
+                batch.append(found)
+                count, size = count - 1, size - row.head.size
+            if len(batch) == BATCH:
+                self._settle(batch)
+                batch = []
+        self._settle(batch)
+
+    def _kept(self) -> tuple[int, int]:
+        """How many sessions are not in the trash; their size, if there is a rule for that."""
+        if self._rules.max_bytes is None:
+            with self._engine.read() as reader:
+                return reader.totals(0).sessions - len(self._gone), 0
+        rows = [row.head.size for row in self._idle()]
+        return len(rows), sum(rows)
+
+    def _idle(self) -> Iterator[SessionRow]:
+        after: tuple[int, str] | None = None
+        while True:
+            with self._engine.read() as reader:
+                rows = reader.idle_sessions(BATCH, after=after)
+            yield from (row for row in rows if row.sid not in self._gone)
+            if not rows:
+                return
+            after = (rows[-1].updated, rows[-1].id)
+
+    def _spare(self, row: SessionRow, reason: str) -> Found | None:
+        """The session, to be put in the trash; None: it must stay."""
+        with self._engine.read() as reader:
+            details = reader.get_details(row.sid)
+        if row.status == RUNNING or row.fence or is_kept(details, self._rules):
+            return None
+        due = purge_time(max(self._now, row.updated), self._rules)
+        return Found(row, details, Verdict((Step("trash", reason),), due))
+
+    # -- messages
+
+    def _remove_messages(self, found: Sequence[Found]) -> None:
+        """Remove messages from the trees of these sessions, and say when each is due again."""
+        trees: dict[int, list[Found]] = {}
+        for one in found:
+            if not one.is_purge:
+                trees.setdefault(one.row.tree, []).append(one)
+        for tree, members in trees.items():
+            due = self._remove_from(tree)
+            if self._lease is not None:
+                self._engine.run(partial(self._set_dues, found=members, due=due))
+
+    def _remove_from(self, tree: int) -> int:
+        """Remove what may go of a tree; when it is due again."""
+        try:
+            with self._engine.read() as reader:
+                plan = erasure.plan(reader, self._here, tree, self._rules, self._now, self._gone)
+            if plan.messages and self._lease is None and tree not in self._planned:
+                self._planned.add(tree)
+                self.actions.append(_removal(plan, plan.messages))
+            elif plan.messages and self._lease is not None and not self._erase(tree, plan):
+                return 0
+        except CorruptError as error:
+            self._log("warning", "the messages of tree %d are left alone: %s", tree, error)
+            return self._now + DAY
+        return plan.due
+
+    def _erase(self, tree: int, plan: erasure.Plan) -> bool:
+        """False: somebody changed the tree meanwhile."""
+
+        def some(tx: Transaction) -> int | None:
+            self._renew(tx)
+            count = erasure.erase(tx, self._here, tree, self._rules, plan)
+            if count:
+                note_removals(tx, [_removal(plan, count)], self._now)
+            return count
+
+        total = 0
+        while count := self._engine.run(some):
+            total += count
+        if total:
+            self._note([_removal(plan, total)])
+        return count is not None
+
+    def _set_dues(self, tx: Transaction, *, found: Sequence[Found], due: int) -> None:
+        self._renew(tx)
+        for one in found:
+            row = tx.get_session(one.row.sid)
+            if row is None:
+                continue
+            known = msgspec.structs.replace(one.row, preview=row.preview)
+            if one.verdict.steps:
+                # It was changed by this sweep, which has set its due: only messages may come sooner.
+                if due < row.due and row.due == one.verdict.due and row.updated == one.row.updated:
+                    tx.set_due(row.sid, due)
+            elif row == known and one.has_details(tx):
+                tx.set_due(row.sid, min(due, one.verdict.due))
+
+    # -- what was done
+
+    def _renew(self, tx: Transaction) -> None:
+        if self._lease is not None:
+            renew_sweep(tx, self._lease, self._here)
+
+    def _note(self, actions: Sequence[SweepAction]) -> None:
+        self.actions += actions
+        for action in actions:
+            self._log("info", "%s %r: %s", action.verb, action.session, action.reason)
+
+
+class Log(Protocol):
+    def __call__(self, level: str, message: str, *args: object) -> None: ...
+
+
+def _actions(row: SessionRow, steps: Sequence[Step]) -> list[SweepAction]:
+    return [SweepAction(verb=step.verb, session=row.id, reason=step.reason) for step in steps]
+
+
+def _removal(plan: erasure.Plan, count: int) -> SweepAction:
+    return SweepAction(verb="remove_messages", session=plan.session, reason=plan.reason, messages=count)
