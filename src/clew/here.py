@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Callable
 from functools import cached_property
-from typing import Final, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from clew.core.lease import Holder, Now
 
@@ -65,12 +65,18 @@ class Here:
         shared = self._shared()
         if shared is not None:
             return Now(self.now(), shared, "store")
-        return Now(self.now(), self._steady(), self.me.boot)
+        return Now(self.now(), self._steady(), self._domain)
 
     @cached_property
     def me(self) -> Holder:
         pid = os.getpid()
-        return Holder(_text("/proc/sys/kernel/random/boot_id"), _namespace(), pid, _started(pid) or "")
+        return Holder(_text("/proc/sys/kernel/random/boot_id"), _namespace("pid"), pid, _started(pid) or "")
+
+    @cached_property
+    def _domain(self) -> str:
+        """Names the machine's clock: equal names, comparable times. Empty: it can not be told apart."""
+        boot = _text("/proc/sys/kernel/random/boot_id")
+        return f"{boot} {_namespace('time')}" if boot else ""
 
     @cached_property
     def name(self) -> str:
@@ -100,9 +106,9 @@ def _monotonic() -> int:
     return time.monotonic_ns() // 1000
 
 
-def _namespace() -> str:
+def _namespace(kind: Literal["pid", "time"]) -> str:
     try:
-        return os.readlink("/proc/self/ns/pid")
+        return os.readlink(f"/proc/self/ns/{kind}")
     except OSError:
         return ""
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from examples import async_agent, demo, openai_style_agent
+from examples import async_agent, crash_safe_worker, demo, openai_style_agent
 from tests.docs.pages import ROOT
 
 DEMO = ROOT / "examples" / "demo.py"
@@ -93,5 +93,19 @@ def test_the_async_agents_do_not_disturb_each_other(
         "agent-0#fork-1 has 5 messages, agent-0 has 10",
         "  3 I have read 3 messages.",
         "  4 And if not?",
+    ]
+    assert expected == capsys.readouterr().out.splitlines()
+
+
+def test_a_killed_worker_is_succeeded_by_another(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """P10: a real kill -9; the second process has the lease at once, and repeats only the round cut short."""
+    crash_safe_worker.main(tmp_path / "agents.db")
+
+    expected = [
+        "epoch 1: begins with round 0",
+        "epoch 1: in the middle of round 2",
+        "after kill -9: ['tidy'] interrupted",
+        "epoch 2: begins with round 2",
+        "completed: 5 calls, 5 results, written in epochs [1, 1, 2, 2, 2]",
     ]
     assert expected == capsys.readouterr().out.splitlines()

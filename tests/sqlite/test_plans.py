@@ -7,10 +7,12 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import apsw
 import pytest
 
 from clew.backends.sqlite import SqliteBackend, statements, statements_streams
-from clew.core.rows import CLOSED, COMPLETED, PENDING, RUNNING, SessionQuery
+from clew.core.rows import CLOSED, COMPLETED, PENDING, RUNNING, Details, SessionQuery
+from clew.testing.conformance_base import a_session
 
 KEYS = "INTEGER PRIMARY KEY (rowid>? AND rowid<?)"
 
@@ -34,6 +36,22 @@ def test_what_is_due_is_found_by_its_index_in_order(backend: SqliteBackend) -> N
     found = plan(backend, statements.DUE_SESSIONS, [1, 2, 3, 4])
 
     assert found == "SEARCH sessions USING INDEX sessions_due (due>? AND due<?)"
+
+
+def test_what_is_not_due_is_not_touched(backend: SqliteBackend) -> None:
+    """The plan looks the same when the index is walked to its end; the steps do not."""
+    steps: list[int] = []
+    with backend.write() as tx:
+        for number in range(500):
+            tx.set_due(tx.add_session(a_session(f"s{number}"), Details()), 1000 + number)
+        tx.connection.trace_v2(
+            apsw.SQLITE_TRACE_PROFILE,
+            lambda event: steps.append(event["stmt_status"]["SQLITE_STMTSTATUS_VM_STEP"]),
+        )
+        assert tx.due_sessions(999, 10) == []
+        assert [row.due for row in tx.due_sessions(1001, 10)] == [1000, 1001]
+
+    assert max(steps[:2]) < 500
 
 
 def test_the_idle_are_found_by_the_index_of_activity(backend: SqliteBackend) -> None:

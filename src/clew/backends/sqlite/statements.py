@@ -25,9 +25,10 @@ FIND_DELETED: Final = (
 )
 TREE_SESSIONS: Final = f"SELECT {SESSION} FROM sessions WHERE tree = ? ORDER BY sid"
 # The first condition says what sessions_due holds; without it the index is not used.
+# BETWEEN: of two upper bounds the planner takes the first it meets, and would walk all that is not due.
 DUE_SESSIONS: Final = (
-    f"SELECT {SESSION} FROM sessions WHERE due < {NOT_DUE} AND due <= ? AND (due, sid) > (?, ?)"
-    " ORDER BY due, sid LIMIT ?"
+    f"SELECT {SESSION} FROM sessions WHERE due BETWEEN ?2 AND ?1 AND due < {NOT_DUE}"
+    " AND (due, sid) > (?2, ?3) ORDER BY due, sid LIMIT ?4"
 )
 IDLE_SESSIONS: Final = (
     f"SELECT {SESSION} FROM sessions WHERE deleted IS NULL AND updated >= ?1 AND (updated > ?1 OR id < ?2)"
