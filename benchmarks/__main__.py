@@ -17,7 +17,10 @@ from benchmarks import plot, report
 from benchmarks.report import Result
 from benchmarks.script import HERE, parser, scratch
 
-SCRIPTS = ("turn", "growth", "writers", "reads", "tree_ops", "listing", "disk", "startup")
+SCRIPTS = (
+    "turn", "growth", "writers", "reads", "tree_ops", "listing", "leases", "resuming", "events", "sweep",
+    "disk", "startup",
+)  # fmt: skip
 RESULTS = HERE / "results"
 
 
