@@ -215,6 +215,11 @@ class Courier:
             self._posted.extend(group)
             self._changed.notify_all()
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether something is on its way."""
+        return self._under_way > 0
+
     def drain(self) -> None:
         """Wait until everything posted so far was committed or failed."""
         with self._changed:

@@ -57,6 +57,16 @@ class Engine:
         """Commit one operation some time soon; `flush` waits for it and tells of failures."""
         self.courier.post([Pending(work, self._note_failures)])
 
+    def run_behind(self, work: Callable[[Transaction], T]) -> T:
+        """Commit one operation after all that was posted before it."""
+        if not self.courier.is_busy:
+            return self.run(work)
+        done = threading.Event()
+        pending = Pending(work, lambda _: done.set())
+        self.courier.post([pending])
+        done.wait()
+        return pending.outcome()
+
     def _note_failures(self, group: Any) -> None:
         self._failures += [pending.error for pending in group if pending.error is not None]
 

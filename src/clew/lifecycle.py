@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from clew.backends.contract import Transaction
 from clew.core.codec import encode_json
 from clew.core.ids import check_id
 from clew.errors import ClewError, InvalidError, LeaseHeldError
@@ -41,12 +42,17 @@ class Lifecycle(Handle):
 
     def complete(self, response: Json = None) -> None:
         """End the run well."""
+        access, now, by = self._access, self._engine.now(), self._worker
         encoded = encode_json(response, what="response")
-        self._write(status.complete, encoded, self._engine.now(), self._worker)
+        self._finish(lambda tx: status.complete(tx, access, encoded, now, by))
 
     def fail(self, error: str | BaseException) -> None:
         """End the run with an error: its text is kept."""
-        self._write(status.fail, error_text(error), self._engine.now(), self._worker)
+        access, now, by, text = self._access, self._engine.now(), self._worker, error_text(error)
+        self._finish(lambda tx: status.fail(tx, access, text, now, by))
+
+    def _finish(self, work: Callable[[Transaction], None]) -> None:
+        self._engine.run(work)
 
     def close(self) -> None:
         """Set the status to closed: no run starts until `reopen()`. Everything is kept."""

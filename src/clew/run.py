@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import TracebackType
 
+from clew.backends.contract import Transaction
 from clew.core.codec import encode_json
 from clew.core.ids import MAX_POSITION, check_id
 from clew.core.lease import Lease
@@ -87,6 +88,9 @@ class Run(Session):
         """End the run with an error, and give the lease back."""
         with self._ending():
             super().fail(error)
+
+    def _finish(self, work: Callable[[Transaction], None]) -> None:
+        self._engine.run_behind(work)  # what `append_nowait` took belongs to this run
 
     @contextmanager
     def _ending(self) -> Iterator[None]:
