@@ -65,7 +65,7 @@ class Here:
         shared = self._shared()
         if shared is not None:
             return Now(self.now(), shared, "store")
-        return Now(self.now(), self._steady(), self._domain)
+        return Now(self.now(), self._steady(), self.domain)
 
     @cached_property
     def me(self) -> Holder:
@@ -73,7 +73,7 @@ class Here:
         return Holder(_text("/proc/sys/kernel/random/boot_id"), _namespace("pid"), pid, _started(pid) or "")
 
     @cached_property
-    def _domain(self) -> str:
+    def domain(self) -> str:
         """Names the machine's clock: equal names, comparable times. Empty: it can not be told apart."""
         boot = _text("/proc/sys/kernel/random/boot_id")
         return f"{boot} {_namespace('time')}" if boot else ""

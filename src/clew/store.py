@@ -24,7 +24,7 @@ from clew.errors import InvalidError, InvalidQueryError, ReadOnlyError, SessionN
 from clew.here import Clock, wall_clock
 from clew.model import STATUSES, Json, Page, Stats, Status, UsageGroup, UsageKey, UsageTotals
 from clew.session import Session, settings
-from clew.upkeep import Upkeep
+from clew.upkeep import Upkeep, scrub_traces
 from clew.work import places, sessions
 from clew.work import purge as removal
 from clew.work.access import Access, is_held
@@ -245,17 +245,10 @@ class Store(Upkeep):
         here = self._engine.here
         if purge:
             was_there = self._engine.run(lambda tx: removal.purge_id(tx, id, here, force=force))
-            self._scrub()
+            scrub_traces(self._engine)
             return was_there
         now = self._engine.now()
         return self._engine.run(lambda tx: sessions.delete(tx, id, now, here, force=force))
-
-    def _scrub(self) -> None:
-        with self._engine.read() as reader:
-            purge = removal.unscrubbed(reader)
-        if purge is not None:
-            self._engine.backend.scrub()
-            self._engine.run(lambda tx: removal.scrubbed(tx, purge))
 
     def restore_deleted(self, id: str) -> Session:
         """Bring a session back from the trash, the one deleted last if there are several."""
@@ -271,7 +264,7 @@ class Store(Upkeep):
         count = self._engine.run(lambda tx: sessions.delete_all(tx, now, here, force=force))
         if purge:
             count = self._engine.run(removal.purge_everything)
-            self._scrub()
+            scrub_traces(self._engine)
         return count
 
     def stats(self) -> Stats:

@@ -9,7 +9,7 @@ from typing import overload
 
 from clew.aio.bridge import Bridge
 from clew.model import Event, EventCounts, Json, Usage, UsageGroup, UsageKey, UsageTotals
-from clew.streams import Streams
+from clew.session import Session
 from clew.work.places import Point
 
 
@@ -17,7 +17,7 @@ class AsyncStreams:
     """Events and usage of a session, with `await`."""
 
     _bridge: Bridge
-    _session: Streams
+    _session: Session
 
     async def add_event(
         self, type: str, data: Json = None, *, stream: str = "", id: str | None = None

@@ -178,6 +178,10 @@ class Reader(Protocol):
 
     def totals(self, since: int) -> Totals: ...
 
+    def volume(self) -> tuple[int, int]:
+        """How many sessions are not in the trash, and the size of the messages on their paths, those
+        that several share counted for each: one look at each session, at no entry."""
+
 
 class Transaction(Reader, Protocol):
     """A reader that can write."""

@@ -179,6 +179,10 @@ class MemoryReader(StreamReader):
         ]
         return sorted(found, reverse=reverse)[:limit]
 
+    def volume(self) -> tuple[int, int]:
+        rows = [row for row in self._of.sessions.values() if row.deleted is None]
+        return len(rows), sum(row.head.size for row in rows)
+
     def totals(self, since: int) -> Totals:
         rows = list(self._of.sessions.values())
         kept = [row for row in rows if row.deleted is None]

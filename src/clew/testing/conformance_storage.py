@@ -250,6 +250,16 @@ class StorageConformance(Conformance):
             assert idle(after=(3, "b")) == []
             assert tx.idle_sessions(1) == [rows["d"]]
 
+    def test_the_volume_counts_what_is_not_in_the_trash(self, backend: Backend) -> None:
+        """How many sessions, and the size of their paths; what two share counts for each."""
+        with backend.write() as tx:
+            assert tx.volume() == (0, 0)
+            add(tx, "a", head=a_tip(size=7))
+            add(tx, "b", head=a_tip(size=7))
+            add(tx, "c", head=a_tip(size=100), deleted=START)
+        with backend.read() as reader:
+            assert reader.volume() == (2, 14)
+
     def test_totals_count_sessions_by_status(self, backend: Backend) -> None:
         """Those in the trash apart; active is what was touched since, created what was made since."""
         with backend.write() as tx:

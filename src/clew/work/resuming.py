@@ -22,6 +22,7 @@ from clew.work.places import head_of, path_of, resolve, tip_at
 from clew.work.status import RunRecord, put_run, run_of
 
 CHUNK: Final = 16
+PATIENCE: Final = 8
 
 
 class Standing(msgspec.Struct, frozen=True):
@@ -116,14 +117,18 @@ def _newest(reader: Reader, row: SessionRow) -> Checkpoint | None:
 def open_calls(reader: Reader, row: SessionRow) -> list[str]:
     """The tool calls that still wait for their results at the end of the path, oldest first.
 
-    Looks back to the last complete round of calls and results, at most to the user's last turn.
+    Looks back to the last complete round of calls and results, past a few messages that are neither
+    (a remark, a thought), and at most to the user's last turn.
     """
     answered: list[str] = []
     waiting: list[str] = []
-    met = False
+    met, patience = False, PATIENCE
     for message in _backwards(reader, row):
         results, calls = results_of(message), calls_of(message)
-        if met and not calls and not answered:
+        if met and results and not calls and not answered:
+            break
+        patience -= not results and not calls and not answered
+        if patience < 0:
             break
         answered += [result.id or result.name or "" for result in results]
         for call in reversed(calls):

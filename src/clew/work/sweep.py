@@ -7,7 +7,7 @@ only if the session is still as it was then; else it is left for the next sweep.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from typing import Final, Protocol, TypeVar
@@ -26,6 +26,7 @@ from clew.work.access import end_lease, is_held
 from clew.work.looking import Found, look
 from clew.work.purge import purge
 from clew.work.retention import last_swept, note_removals, renew_sweep
+from clew.work.sparing import is_over_limit, limits_messages, removes_messages
 from clew.work.status import change
 
 BATCH: Final = 200
@@ -55,7 +56,7 @@ class Sweep:
         self._lease = lease
         self._log = log
         self._gone: set[int] = set()
-        """Of a dry run: what would be in the trash by now."""
+        """Of a dry run: what would be in the trash by now, or purged."""
         self._planned: set[int] = set()
         """Of a dry run: trees whose messages were counted."""
         self.examined = 0
@@ -68,14 +69,12 @@ class Sweep:
             self.examined += len(rows)
             found = [self._look(row) for row in rows]
             self._settle(found)
-            if erasure.removes_messages(self._rules):
+            if removes_messages(self._rules):
                 self._remove_messages(found)
         self._make_room()
-        if erasure.limits_messages(self._rules):
+        if limits_messages(self._rules):
             for rows in self._active_since(swept - TOLERANCE):
-                for tree in dict.fromkeys(
-                    row.tree for row in rows if erasure.is_over_limit(row, self._rules)
-                ):
+                for tree in dict.fromkeys(row.tree for row in rows if is_over_limit(row, self._rules)):
                     self._remove_from(tree)
 
     # -- looking
@@ -117,14 +116,15 @@ class Sweep:
 
     def _settle(self, found: Sequence[Found]) -> None:
         """Do what was decided: all but the purges in one transaction."""
+        purges = [one for one in found if one.is_purge]
+        others = [one for one in found if not one.is_purge]
         if self._lease is None:
-            for one in found:
+            for one in (*others, *purges):
                 self._pretend(one)
             return
-        self._settle_together([one for one in found if not one.is_purge])
-        for one in found:
-            if one.is_purge:
-                self._settle_together([one])
+        self._settle_together(others)
+        for one in purges:
+            self._settle_together([one])
 
     def _settle_together(self, found: Sequence[Found]) -> None:
         if not found:
@@ -143,7 +143,7 @@ class Sweep:
 
     def _pretend(self, one: Found) -> None:
         self.actions += _actions(one.row, one.verdict.steps)
-        if any(step.verb in ("trash", "purge") for step in one.verdict.steps):
+        if {step.verb for step in one.verdict.steps} & {"trash", "purge"}:
             self._gone.add(one.row.sid)
 
     def _apply_all(self, tx: Transaction, found: Sequence[Found]) -> list[SweepAction]:
@@ -172,7 +172,7 @@ class Sweep:
                     row = msgspec.structs.replace(row, deleted=max(self._now, row.updated))
         if verdict.steps:
             tx.set_session(msgspec.structs.replace(row, due=verdict.due))
-        elif row.due != verdict.due and not erasure.removes_messages(self._rules):
+        elif row.due != verdict.due and not removes_messages(self._rules):
             tx.set_due(row.sid, verdict.due)
         return _actions(row, verdict.steps)
 
@@ -206,12 +206,12 @@ class Sweep:
         self._settle(batch)
 
     def _kept(self) -> tuple[int, int]:
-        """How many sessions are not in the trash; their size, if there is a rule for that."""
-        if self._rules.max_bytes is None:
+        """How many sessions are not in the trash, and their size."""
+        if self._lease is not None:
             with self._engine.read() as reader:
-                return reader.totals(0).sessions - len(self._gone), 0
-        rows = [row.head.size for row in self._idle()]
-        return len(rows), sum(rows)
+                return reader.volume()
+        sizes = [row.head.size for row in self._idle()]
+        return len(sizes), sum(sizes)
 
     def _idle(self) -> Iterator[SessionRow]:
         after: tuple[int, str] | None = None
@@ -236,14 +236,10 @@ class Sweep:
 
     def _remove_messages(self, found: Sequence[Found]) -> None:
         """Remove messages from the trees of these sessions, and say when each is due again."""
-        trees: dict[int, list[Found]] = {}
-        for one in found:
-            if not one.is_purge:
-                trees.setdefault(one.row.tree, []).append(one)
-        for tree, members in trees.items():
-            due = self._remove_from(tree)
-            if self._lease is not None:
-                self._engine.run(partial(self._set_dues, found=members, due=due))
+        found = [one for one in found if not one.is_purge]
+        dues = {tree: self._remove_from(tree) for tree in dict.fromkeys(one.row.tree for one in found)}
+        if self._lease is not None and found:
+            self._engine.run(partial(self._set_dues, found=found, dues=dues))
 
     def _remove_from(self, tree: int) -> int:
         """Remove what may go of a tree; when it is due again."""
@@ -256,7 +252,9 @@ class Sweep:
             elif plan.messages and self._lease is not None and not self._erase(tree, plan):
                 return 0
         except CorruptError as error:
-            self._log("warning", "the messages of tree %d are left alone: %s", tree, error)
+            with self._engine.read() as reader:
+                names = ", ".join(repr(row.id) for row in reader.tree_sessions(tree))
+            self._log("warning", "the messages of %s are left alone: %s", names, error)
             return self._now + DAY
         return plan.due
 
@@ -270,17 +268,20 @@ class Sweep:
                 note_removals(tx, [_removal(plan, count)], self._now)
             return count
 
-        total = 0
-        while count := self._engine.run(some):
+        total, count = 0, self._engine.run(some)
+        while count:
             total += count
+            if count < erasure.AT_ONCE:
+                break
+            count = self._engine.run(some)
         if total:
             self._note([_removal(plan, total)])
         return count is not None
 
-    def _set_dues(self, tx: Transaction, *, found: Sequence[Found], due: int) -> None:
+    def _set_dues(self, tx: Transaction, *, found: Sequence[Found], dues: Mapping[int, int]) -> None:
         self._renew(tx)
         for one in found:
-            row = tx.get_session(one.row.sid)
+            due, row = dues[one.row.tree], tx.get_session(one.row.sid)
             if row is None:
                 continue
             known = msgspec.structs.replace(one.row, preview=row.preview)

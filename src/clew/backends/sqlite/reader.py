@@ -42,6 +42,7 @@ from clew.backends.sqlite.statements import (
     TOTALS,
     TREE_BRANCHES,
     TREE_SESSIONS,
+    VOLUME,
     listing,
 )
 from clew.backends.sqlite.streams import EARLIEST, StreamReader
@@ -248,6 +249,10 @@ class SqliteReader(StreamReader):
         if last is None:
             return list(self._execute(SCAN_BACKWARDS if reverse else SCAN_RECORDS, bindings))
         return list(self._execute(SCAN_RANGE_BACKWARDS if reverse else SCAN_RANGE, (*bindings, last)))
+
+    def volume(self) -> tuple[int, int]:
+        count, size = self._one(VOLUME) or (0, 0)
+        return count, size
 
     def totals(self, since: int) -> Totals:
         statuses = list(self._execute(STATUS_TOTALS, (since,)))

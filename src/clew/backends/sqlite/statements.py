@@ -67,6 +67,7 @@ TOTALS: Final = (
     "SELECT (SELECT count(*) FROM sessions WHERE deleted IS NOT NULL),"
     " (SELECT count(*) FROM sessions WHERE created >= ?)"
 )
+VOLUME: Final = "SELECT count(*), coalesce(sum(size), 0) FROM sessions WHERE deleted IS NULL"
 # The newest entry of a branch knows how much lies before it, its parent entry how much of that is shared.
 BRANCH_TOTALS: Final = """
     SELECT coalesce(sum(newest.messages - coalesce(parent.messages, 0)), 0),

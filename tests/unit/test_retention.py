@@ -1,0 +1,327 @@
+"""The decisions of a sweep, without a store: time, verdicts, speech, what a tree can spare."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clew.core.erasure import View, merged, removable, whole_from
+from clew.core.lease import Now
+from clew.core.retention import (
+    LOOK_AGAIN,
+    TOLERANCE,
+    Anchor,
+    expiry,
+    may_be_silent,
+    may_be_speech,
+    trusted_time,
+    verdict_on,
+)
+from clew.core.rows import (
+    CLOSED,
+    EMPTY,
+    EXPIRED,
+    NEVER,
+    NOT_DUE,
+    PENDING,
+    RUNNING,
+    Details,
+    SessionRow,
+)
+from clew.core.tree import Segment
+from clew.model import Retention
+
+HOUR = 3_600_000_000
+DAY = 24 * HOUR
+NOW = 1000 * DAY
+ONE_DAY = timedelta(days=1)
+EVERYTHING = Retention(
+    idle_timeout=ONE_DAY, lifetime=ONE_DAY, trash_expired=True, max_idle=ONE_DAY, silent_after=ONE_DAY,
+    purge_after=ONE_DAY, message_age=ONE_DAY, max_sessions=1, max_bytes=1, max_messages=1,
+    keep_tags=("keep",),
+)  # fmt: skip
+
+
+def session(age: int = 0, idle: int = 0, **changes: Any) -> SessionRow:
+    row = SessionRow(1, "s", 1, NOW - age, NOW - idle, None, EMPTY, False, None, False, "", None)
+    return msgspec.structs.replace(row, **changes)
+
+
+def verbs(row: SessionRow, rules: Retention, details: Details | None = None, **more: Any) -> list[str]:
+    return [step.verb for step in verdict_on(row, details or Details(), rules, NOW, **more).steps]
+
+
+# ── Time ──────────────────────────────────────────────────────────────────────────────────────────
+
+ANCHOR = Anchor(NOW, 7 * HOUR, "boot")
+
+
+@pytest.mark.parametrize("wrong", [-400 * DAY, -DAY, -TOLERANCE - 1, TOLERANCE + 1, DAY, 400 * DAY])
+def test_f25_a_clock_that_jumped_is_not_believed(wrong: int) -> None:
+    """The time that passed is that of the clock which nobody can set."""
+    assert trusted_time(Now(NOW + HOUR + wrong, 8 * HOUR, "boot"), ANCHOR) == NOW + HOUR
+
+
+@pytest.mark.parametrize("drift", [-TOLERANCE, -1, 0, 1, TOLERANCE])
+def test_slow_drift_corrects_itself(drift: int) -> None:
+    assert trusted_time(Now(NOW + HOUR + drift, 8 * HOUR, "boot"), ANCHOR) == NOW + HOUR + drift
+
+
+def test_f25_after_a_restart_time_never_goes_back() -> None:
+    assert trusted_time(Now(NOW - DAY, 5, "another boot"), ANCHOR) == NOW
+    assert trusted_time(Now(NOW + DAY, 5, "another boot"), ANCHOR) == NOW + DAY
+
+
+def test_without_a_boot_id_two_steady_clocks_are_not_compared() -> None:
+    anchor = Anchor(NOW, 7 * HOUR, "")
+    assert trusted_time(Now(NOW + DAY, 0, ""), anchor) == NOW + DAY
+    assert trusted_time(Now(NOW - DAY, 0, ""), anchor) == NOW
+
+
+def test_without_an_anchor_the_clock_is_believed() -> None:
+    assert trusted_time(Now(5, 7, "boot"), None) == 5
+
+
+# ── Verdicts ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_p22_without_rules_nothing_is_ever_due() -> None:
+    row = session(age=400 * DAY, idle=400 * DAY)
+    for status in range(7):
+        for deleted in (None, NOW - 300 * DAY):
+            verdict = verdict_on(
+                msgspec.structs.replace(row, status=status, deleted=deleted), Details(), Retention(), NOW
+            )
+            assert (verdict.steps, verdict.due) == ((), NOT_DUE)
+
+
+@pytest.mark.parametrize("details", [Details(), Details(tags=("keep",)), Details(expires=1, idle=1)])
+def test_what_is_held_is_left_alone_and_looked_at_again_soon(details: Details) -> None:
+    row = session(age=9 * DAY, idle=9 * DAY, status=RUNNING, fence=5)
+    verdict = verdict_on(row, details, EVERYTHING, NOW, held=True, silent=True)
+    assert (verdict.steps, verdict.due) == ((), NOW + LOOK_AGAIN)
+
+
+def test_a_run_without_a_lease_is_left_alone_until_it_ends() -> None:
+    row = session(age=9 * DAY, idle=9 * DAY, status=RUNNING)
+    verdict = verdict_on(row, Details(expires=1), EVERYTHING, NOW)
+    assert (verdict.steps, verdict.due) == ((), NOT_DUE)
+
+
+def test_a_deserted_run_is_interrupted_and_nothing_else() -> None:
+    row = session(age=9 * DAY, idle=9 * DAY, status=RUNNING, fence=5)
+    assert verbs(row, EVERYTHING) == ["interrupt"]
+
+
+@pytest.mark.parametrize("row", [session(9 * DAY, 9 * DAY), session(9 * DAY, 9 * DAY, deleted=NOW - 9 * DAY)])
+def test_a_tag_exempts_from_every_rule(row: SessionRow) -> None:
+    assert verbs(row, EVERYTHING, Details(tags=("x", "keep")), silent=True) == []
+    assert verbs(row, EVERYTHING, Details(tags=("x",)), silent=True) != []
+
+
+def test_the_moment_itself_is_late_enough_and_the_one_before_is_not() -> None:
+    rules = Retention(idle_timeout=ONE_DAY)
+    assert verbs(session(idle=DAY), rules) == ["expire"]
+    early = verdict_on(session(idle=DAY - 1), Details(), rules, NOW)
+    assert (early.steps, early.due) == ((), NOW + 1)
+
+
+@pytest.mark.parametrize(
+    ("details", "expected"),
+    [
+        (Details(), NOW + HOUR),  # lifetime: created 23 hours ago
+        (Details(expires=NOW + 5), NOW + 5),
+        (Details(expires=NOW + 9 * DAY), NOW + 2 * DAY),  # the idle timeout of the store
+        (Details(expires=NOW + 9 * DAY, idle=9 * DAY), NOW + 9 * DAY),
+        (Details(idle=5), NOW + 5),
+        (Details(expires=NEVER, idle=5), NOT_DUE),
+    ],
+)
+def test_the_earlier_end_wins_and_its_own_come_first(details: Details, expected: int) -> None:
+    rules = Retention(lifetime=ONE_DAY, idle_timeout=timedelta(days=2))
+    assert expiry(session(age=23 * HOUR), details, rules)[0] == expected
+
+
+def test_closed_sessions_do_not_expire_but_are_not_kept_for_ever() -> None:
+    row = session(9 * DAY, 9 * DAY, status=CLOSED)
+    assert verbs(row, Retention(idle_timeout=ONE_DAY, lifetime=ONE_DAY, trash_expired=True)) == []
+    assert verbs(row, Retention(max_idle=ONE_DAY)) == ["trash"]
+
+
+def test_an_expired_session_stays_if_it_was_active_since() -> None:
+    rules = Retention(idle_timeout=ONE_DAY, trash_expired=True)
+    row = session(9 * DAY, HOUR, status=EXPIRED)
+    verdict = verdict_on(row, Details(), rules, NOW, expired_at=NOW - DAY)
+    assert (verdict.steps, verdict.due) == ((), NOW - HOUR + DAY)
+    assert verbs(session(9 * DAY, 2 * DAY, status=EXPIRED), rules, expired_at=NOW - HOUR) == ["trash"]
+
+
+def test_an_expired_session_that_was_given_another_end_stays_until_then() -> None:
+    row = session(9 * DAY, 9 * DAY, status=EXPIRED)
+    rules = Retention(trash_expired=True)
+    verdict = verdict_on(row, Details(expires=NOW + 5), rules, NOW, expired_at=NOW - DAY)
+    assert (verdict.steps, verdict.due) == ((), NOW + 5)
+    assert verbs(row, rules, Details(expires=NEVER), expired_at=NOW - DAY) == []
+
+
+def test_an_expired_session_renews_its_lifetime_by_activity() -> None:
+    row = session(9 * DAY, HOUR, status=EXPIRED)
+    rules = Retention(lifetime=ONE_DAY, trash_expired=True)
+    assert verdict_on(row, Details(), rules, NOW, expired_at=NOW - DAY).due == NOW - HOUR + DAY
+
+
+def test_the_trash_is_purged_after_its_time_and_not_before() -> None:
+    rules = Retention(purge_after=ONE_DAY)
+    assert verbs(session(deleted=NOW - DAY), rules) == ["purge"]
+    verdict = verdict_on(session(deleted=NOW - HOUR), Details(), rules, NOW)
+    assert (verdict.steps, verdict.due) == ((), NOW + 23 * HOUR)
+
+
+def test_what_goes_to_the_trash_is_due_when_it_is_to_be_purged() -> None:
+    verdict = verdict_on(session(idle=9 * DAY), Details(), EVERYTHING, NOW)
+    assert ([step.verb for step in verdict.steps], verdict.due) == (["expire", "trash"], NOW + DAY)
+
+
+def test_a_session_stamped_in_the_future_is_not_trashed() -> None:
+    """Written by a process whose clock was a day ahead: it may have been active after it expired."""
+    row = session(age=9 * DAY, idle=-DAY)
+    assert verbs(row, Retention(lifetime=ONE_DAY, trash_expired=True)) == ["expire"]
+
+
+def test_silence_is_looked_into_only_where_it_matters() -> None:
+    rules = Retention(silent_after=ONE_DAY, keep_tags=("keep",))
+    old = session(idle=2 * DAY)
+    spoken = msgspec.structs.replace(old, head=msgspec.structs.replace(EMPTY, turns=1))
+    assert may_be_silent(old, Details(), rules, NOW)
+    assert not may_be_silent(session(idle=HOUR), Details(), rules, NOW)
+    assert not may_be_silent(spoken, Details(), rules, NOW)
+    assert not may_be_silent(old, Details(tags=("keep",)), rules, NOW)
+    assert not may_be_silent(msgspec.structs.replace(old, deleted=5), Details(), rules, NOW)
+    assert not may_be_silent(old, Details(), Retention(), NOW)
+
+
+def test_a_session_in_which_somebody_spoke_is_not_due_for_silence() -> None:
+    rules = Retention(silent_after=ONE_DAY)
+    assert verdict_on(session(idle=2 * DAY), Details(), rules, NOW, silent=False).due == NOT_DUE
+    assert verbs(session(idle=2 * DAY), rules, silent=True) == ["trash"]
+
+
+# ── Speech ────────────────────────────────────────────────────────────────────────────────────────
+
+
+RESULT = {"type": "tool_result", "tool_use_id": "1", "content": "words"}
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"role": "user", "content": "hi"},
+        {"role": "user", "content": [{"type": "image", "source": {"data": "x"}}]},
+        {"role": "user", "content": "", "images": ["x"]},
+        {"role": "user", "parts": [{"inlineData": {"data": "x"}}]},
+        {"role": "user", "parts": [{"unheard": "of"}]},
+        {"type": "message", "role": "user", "content": [{"type": "input_image", "image_url": "x"}]},
+        {"role": "user", "content": [RESULT, {"type": "text", "text": "go"}]},
+        {"role": "user", "content": [{"type": "hologram"}]},
+        {"role": "user", "content": {"odd": 1}},
+        {"author": "somebody"},
+        {"role": "human", "content": "hi"},
+        {},
+    ],
+)  # fmt: skip
+def test_what_may_be_a_human_is_one(message: dict[str, Any]) -> None:
+    assert may_be_speech(message)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"role": "user", "content": ""},
+        {"role": "user", "content": " \n"},
+        {"role": "user", "content": []},
+        {"role": "user"},
+        {"role": "user", "content": [{"type": "text", "text": " "}]},
+        {"role": "user", "content": [RESULT]},
+        {"role": "assistant", "content": "hi"},
+        {"role": "system", "content": "hi"},
+        {"role": "tool", "tool_call_id": "1", "content": "hi"},
+        {"role": "user", "parts": [{"functionResponse": {"name": "f", "response": {}}}]},
+        {"role": "user", "parts": [{"text": " "}]},
+    ],
+)
+def test_what_surely_is_no_human_is_none(message: dict[str, Any]) -> None:
+    assert not may_be_speech(message)
+
+
+# ── What a tree can spare ─────────────────────────────────────────────────────────────────────────
+
+
+@st.composite
+def views(draw: st.DrawFn) -> list[View]:
+    """Paths through a trunk (branch 1) and branches that leave it at some position."""
+    found = []
+    for branch in range(2, 2 + draw(st.integers(1, 4))):
+        fork, last = draw(st.integers(-1, 9)), draw(st.integers(0, 14))
+        parts = [Segment(1, 0, min(fork, last))] if fork >= 0 else []
+        parts += [Segment(branch, fork + 1, last)] if last > fork else []
+        start = draw(st.integers(0, last + 1))
+        found.append(View(tuple(parts), draw(st.integers(0, start)), start, last))
+    return found
+
+
+@given(views())
+def test_what_goes_is_what_some_view_can_spare_and_none_needs(paths: list[View]) -> None:
+    spared: set[tuple[int, int]] = set()
+    needed: set[tuple[int, int]] = set()
+    for view in paths:
+        for part in view.segments:
+            for position in range(part.first, part.last + 1):
+                is_spared = view.first <= position < view.start
+                (spared if is_spared else needed).add((part.branch, position))
+    ranges = removable(paths)
+    found = [(each.branch, position) for each in ranges for position in range(each.first, each.last + 1)]
+    assert sorted(spared - needed) == found
+    assert merged([*ranges, *reversed(ranges)]) == ranges
+
+
+def _call(id: str) -> dict[str, Any]:
+    calls = [{"id": id, "type": "function", "function": {"name": "f", "arguments": "{}"}}]
+    return {"role": "assistant", "content": None, "tool_calls": calls}
+
+
+def _result(id: str) -> dict[str, Any]:
+    return {"role": "tool", "tool_call_id": id, "content": "done"}
+
+
+def _user(text: str) -> dict[str, Any]:
+    return {"role": "user", "content": text}
+
+
+def test_a_call_stays_with_its_result() -> None:
+    before, after = [_user("a"), _call("1")], [_result("1"), _user("b")]
+    assert whole_from(before, after, is_start=True, is_end=True) == 1
+
+
+def test_a_call_that_waits_at_the_end_stays() -> None:
+    before, after = [_user("a"), _call("1")], [_result("other")]
+    assert whole_from(before, after, is_start=True, is_end=True) == 1
+
+
+def test_a_call_that_nobody_waits_for_may_go() -> None:
+    before, after = [_call("1"), _user("never mind")], [_user("b")]
+    assert whole_from(before, after, is_start=True, is_end=True) == 2
+
+
+def test_a_result_whose_call_is_further_back_asks_for_more() -> None:
+    assert whole_from([_user("a")], [_result("1")], is_start=False, is_end=True) is None
+    assert whole_from([_user("a")], [_result("1")], is_start=True, is_end=True) == 1
+
+
+def test_pending_sessions_are_those_that_expire() -> None:
+    """The status that a session starts with is one that may expire."""
+    assert verbs(session(9 * DAY, 9 * DAY, status=PENDING), Retention(idle_timeout=ONE_DAY)) == ["expire"]
