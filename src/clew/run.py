@@ -16,7 +16,7 @@ from clew.heartbeat import BEATS, Heartbeat
 from clew.model import Checkpoint, Json
 from clew.session import Session
 from clew.work import resuming
-from clew.work.access import Access
+from clew.work.access import NO_FENCE, Access
 
 
 class Run(Session):
@@ -30,6 +30,7 @@ class Run(Session):
     def __init__(self, engine: Engine, access: Access, lease: Lease, task: str | None) -> None:
         self._generation = engine.generation
         self._held = Access(access.sid, access.id, access.here, lease.epoch, lease.fence)
+        self._forked = Access(access.sid, access.id, access.here, lease.epoch, NO_FENCE)
         super().__init__(engine, self._held)
         self.owner = lease.owner
         self.epoch = lease.epoch
@@ -45,9 +46,8 @@ class Run(Session):
 
     @property
     def _access(self) -> Access:
-        if self._generation != self._engine.generation:  # the lease stays with the process that forked
-            raise LeaseLostError(self.id, self.epoch, self.epoch, self.owner)
-        return self._held
+        # The lease stays with the process that forked: what its child brings is no lease at all.
+        return self._held if self._generation == self._engine.generation else self._forked
 
     @_access.setter
     def _access(self, access: Access) -> None:

@@ -127,6 +127,82 @@ def test_j7_finds_a_read_that_misses_what_was_acknowledged_before_it_began() -> 
     assert rules([write(0, "a"), write(2, "b"), read(9, "a")], log("a", "b")) == {"J7"}
 
 
+def leased(client: str, epoch: int, *values: str) -> Operation:
+    return Operation(client, "append", "s", list(values), 0, 99, "ok", epoch)
+
+
+def log_under(**epochs: int) -> list[Record]:
+    """A log of these values, each under its epoch."""
+    return [
+        msgspec.structs.replace(record, epoch=epoch)
+        for record, epoch in zip(log(*epochs), epochs.values(), strict=True)
+    ]
+
+
+def test_j8_allows_epochs_that_grow_and_entries_without_one_between_them() -> None:
+    operations = [leased("one", 1, "a", "b"), leased("two", 3, "d"), leased("outside", 0, "c")]
+
+    assert rules(operations, log_under(a=1, b=1, c=0, d=3)) == set()
+
+
+def test_j8_finds_an_epoch_that_is_smaller_than_one_before_it() -> None:
+    """Even with an entry without one in between."""
+    operations = [leased("one", 1, "a"), leased("two", 2, "b"), leased("x", 0, "c"), leased("one", 1, "d")]
+
+    assert rules(operations, log_under(a=1, b=2, c=0, d=1)) == {"J8"}
+
+
+def test_j8_finds_two_owners_of_one_epoch() -> None:
+    operations = [leased("one", 1, "a"), leased("two", 1, "b")]
+
+    assert rules(operations, log_under(a=1, b=1)) == {"J8"}
+
+
+@pytest.mark.parametrize(("asked", "found"), [(1, 0), (1, 2), (0, 1)])
+def test_j8_finds_an_entry_whose_epoch_is_not_that_of_its_writer(asked: int, found: int) -> None:
+    assert rules([leased("one", asked, "a")], log_under(a=found)) == {"J8"}
+
+
+def talk(*parts: str) -> list[Record]:
+    """A log of calls ("?x") and results ("!x")."""
+    return [
+        msgspec.structs.replace(
+            record,
+            calls=[part[1:]] if part[0] == "?" else [],
+            results=[part[1:]] if part[0] == "!" else [],
+        )
+        for record, part in zip(log(*map(str, range(len(parts)))), parts, strict=True)
+    ]
+
+
+@pytest.mark.parametrize(
+    "parts", [("?x", "!x"), ("?x", "?y", "!y", "!x"), ("?x",), ("?x", "!x", "?x", "!x")], ids=" ".join
+)
+def test_j9_allows_results_behind_their_calls_and_calls_that_still_wait(parts: tuple[str, ...]) -> None:
+    assert rules([write(0, *map(str, range(len(parts))))], talk(*parts)) == set()
+
+
+@pytest.mark.parametrize("parts", [("!x", "?x"), ("?y", "!x"), ("?x", "!x", "!x")], ids=" ".join)
+def test_j9_finds_a_result_before_without_or_twice_behind_its_call(parts: tuple[str, ...]) -> None:
+    assert rules([write(0, *map(str, range(len(parts))))], talk(*parts)) == {"J9"}
+
+
+def test_the_log_of_a_session_tells_epochs_calls_and_results() -> None:
+    call = {"id": "c1", "type": "function", "function": {"name": "look", "arguments": "{}"}}
+    with clew.open("memory:") as store:
+        session = store.session("s")
+        session.append(message("without"))
+        with session.run() as run:
+            run.append({"role": "assistant", "content": "asks", "tool_calls": [call]})
+            run.append({"role": "tool", "content": "answers", "tool_call_id": "c1"})
+
+        found = log_of(session)
+
+    assert [record.epoch for record in found] == [0, 1, 1]
+    assert [len(record.calls) for record in found] == [0, 1, 0]
+    assert found[2].results == found[1].calls
+
+
 def test_p2_finds_half_a_batch() -> None:
     assert rules([write(0, "a"), write(2, "b", "c", outcome="unknown")], log("a", "b")) == {"P2"}
 
@@ -202,7 +278,7 @@ def test_a_storm_finds_a_bug_planted_in_append(
     sound = appending.place
     count = itertools.count()
 
-    def place(tx: Any, row: Any, drafts: Sequence[Any], now: int) -> Any:
+    def place(tx: Any, row: Any, drafts: Sequence[Any], now: int, epoch: int) -> Any:
         drafts = list(drafts)
         if next(count) % 2:
             match bug:
@@ -214,7 +290,7 @@ def test_a_storm_finds_a_bug_planted_in_append(
                     drafts = drafts[::-1]
                 case "invents":
                     drafts = [*drafts, msgspec.structs.replace(drafts[0], body=b'{"content":"ghost"}')]
-        return sound(tx, row, drafts, now)
+        return sound(tx, row, drafts, now, epoch)
 
     monkeypatch.setattr(appending, "place", place)
 

@@ -11,6 +11,9 @@ log itself is read, and `check` compares the two:
     J6  what was acknowledged before something else was asked for lies before it
     J7  a read is a prefix of the log, holds all that was acknowledged before it began, and no
         client ever sees less than it saw before
+    J8  the epochs of what was written under leases never decrease along the log; each epoch has one
+        owner, and every entry the epoch of the lease that its client held
+    J9  every tool result follows a call that waits for it
     P2  a batch is there as a whole, in its order, with nothing in between; or not at all
 
     history = History()
@@ -25,46 +28,36 @@ of several processes can be joined.
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final
 
 import msgspec
 
+from clew.core.dialects import Call, calls_of, results_of
 from clew.core.hashing import ROOT, entry_digest
 from clew.core.rows import KIND_NAMES, REPLACED
 from clew.errors import ClewError, OutcomeUnknownError
 from clew.model import Entry
 from clew.session import Session
+from clew.testing import history_rules as rules
+from clew.testing.history_rules import NEVER, Kind, Operation, Outcome, Record
 
-Kind: TypeAlias = Literal["append", "read"]
-Outcome: TypeAlias = Literal["ok", "fail", "unknown"]
-NEVER: Final = 2**63 - 1
+__all__ = [
+    "NEVER",
+    "History",
+    "Kind",
+    "Operation",
+    "Outcome",
+    "Record",
+    "Violation",
+    "check",
+    "check_digest",
+    "log_of",
+    "outcome_of",
+]
+
 DETACHED: Final = "(an entry that is not in the log)"
-
-
-class Operation(msgspec.Struct):
-    """One call of one client: an append of `values`, or a read that returned `values`."""
-
-    client: str
-    kind: Kind
-    session: str
-    values: list[str]
-    invoked: int
-    ended: int = NEVER
-    outcome: Outcome = "unknown"
-    """An operation that never ended stays unknown: its client died, or was interrupted."""
-
-
-class Record(msgspec.Struct, frozen=True):
-    """One entry as the log holds it."""
-
-    value: str
-    position: int
-    id: str
-    parent: str | None
-    """The id of the entry that it continues; None at the root."""
 
 
 class Violation(msgspec.Struct, frozen=True):
@@ -97,10 +90,12 @@ class History:
         client: str,
         session: str,
         values: Sequence[str] = (),
-        kind: Literal["append", "read"] = "append",
+        kind: Kind = "append",
+        *,
+        epoch: int = 0,
     ) -> Operation:
         """Note that a call is about to be made."""
-        operation = Operation(client, kind, session, list(values), self._clock())
+        operation = Operation(client, kind, session, list(values), self._clock(), epoch=epoch)
         self.operations.append(operation)
         return operation
 
@@ -110,9 +105,11 @@ class History:
         operation.outcome = outcome
 
     @contextmanager
-    def append(self, client: str, session: str, values: Sequence[str]) -> Iterator[Operation]:
+    def append(
+        self, client: str, session: str, values: Sequence[str], *, epoch: int = 0
+    ) -> Iterator[Operation]:
         """Note an append around the call that makes it. Errors pass through."""
-        operation = self.invoke(client, session, values)
+        operation = self.invoke(client, session, values, epoch=epoch)
         try:
             yield operation
         except BaseException as error:
@@ -141,9 +138,17 @@ def log_of(
     digest = ROOT
     for entry in session.entries():
         fits = entry.digest == check_digest(entry, digest)
-        records.append(Record(value(entry.message), entry.position, entry.id, parent if fits else DETACHED))
+        message = entry.message
+        calls, results = _names(calls_of(message)), _names(results_of(message))
+        before = parent if fits else DETACHED
+        records.append(Record(value(message), entry.position, entry.id, before, entry.epoch, calls, results))
         parent, digest = entry.id, entry.digest
     return records
+
+
+def _names(calls: Sequence[Call]) -> list[str]:
+    """What a call and its result have in common."""
+    return [f"{call.kind} {call.id or call.name}" for call in calls]
 
 
 def check_digest(entry: Entry, parent: bytes) -> bytes:
@@ -163,118 +168,16 @@ def check(operations: Iterable[Operation], logs: Mapping[str, Sequence[Record]])
         appends = [operation for operation in mine if operation.kind == "append"]
         reads = [operation for operation in mine if operation.kind == "read" and operation.outcome == "ok"]
         for rule, found in (
-            ("J1", _acknowledged_once(appends, log)),
-            ("J2", _refused_never(appends, log)),
-            ("J3", _nothing_foreign(appends, log)),
-            ("J4", _positions(log)),
-            ("J5", _parents(log)),
-            ("J6", _real_time(appends, log)),
-            ("J7", _reads(appends, reads, log)),
-            ("P2", _batches_whole(appends, log)),
+            ("J1", rules.acknowledged_once(appends, log)),
+            ("J2", rules.refused_never(appends, log)),
+            ("J3", rules.nothing_foreign(appends, log)),
+            ("J4", rules.positions(log)),
+            ("J5", rules.parents(log)),
+            ("J6", rules.real_time(appends, log)),
+            ("J7", rules.reads(appends, reads, log)),
+            ("J8", rules.epochs(appends, log)),
+            ("J9", rules.results_follow(log)),
+            ("P2", rules.batches_whole(appends, log)),
         ):
             violations += [Violation(rule, session, what) for what in found]
     return violations
-
-
-def _acknowledged_once(appends: Sequence[Operation], log: Sequence[Record]) -> Iterator[str]:
-    times = Counter(record.value for record in log)
-    for operation in appends:
-        if operation.outcome == "ok":
-            for value in operation.values:
-                if times[value] != 1:
-                    yield f"{value!r}, acknowledged to {operation.client}, is there {times[value]} times"
-
-
-def _refused_never(appends: Sequence[Operation], log: Sequence[Record]) -> Iterator[str]:
-    times = Counter(record.value for record in log)
-    for operation in appends:
-        allowed = {"ok": NEVER, "fail": 0, "unknown": 1}[operation.outcome]
-        for value in operation.values:
-            if times[value] > allowed:
-                said = "was refused" if not allowed else "has no known outcome"
-                yield f"{value!r} of {operation.client} {said} and is there {times[value]} times"
-
-
-def _nothing_foreign(appends: Sequence[Operation], log: Sequence[Record]) -> Iterator[str]:
-    written = {value for operation in appends for value in operation.values}
-    for record in log:
-        if record.value not in written:
-            yield f"{record.value!r} at {record.position} was written by nobody"
-
-
-def _positions(log: Sequence[Record]) -> Iterator[str]:
-    for expected, record in enumerate(log):
-        if record.position != expected:
-            yield f"{record.value!r} has position {record.position}, not {expected}"
-            return  # all that follow are off by as much
-
-
-def _parents(log: Sequence[Record]) -> Iterator[str]:
-    places: dict[str, int] = {}
-    for place, record in enumerate(log):
-        if record.id in places:
-            yield f"the id {record.id} stands at {places[record.id]} and at {place}"
-        places[record.id] = place
-    for place, record in enumerate(log):
-        if record.parent is None:
-            if place:
-                yield f"{record.value!r} at {place} continues nothing"
-        elif record.parent not in places:
-            yield f"{record.value!r} at {place} continues {record.parent}"
-        elif places[record.parent] >= place:
-            yield f"{record.value!r} at {place} continues a later entry, at {places[record.parent]}"
-
-
-def _real_time(appends: Sequence[Operation], log: Sequence[Record]) -> Iterator[str]:
-    origin = {value: operation for operation in appends for value in operation.values}
-    earliest: Operation | None = None  # of those behind in the log, the one that was acknowledged first
-    for record in reversed(log):
-        operation = origin.get(record.value)
-        if operation is None:
-            continue
-        if earliest is not None and earliest.ended < operation.invoked:
-            yield (
-                f"{record.value!r} at {record.position} lies before {earliest.values[0]!r},"
-                " which had been acknowledged before it was asked for"
-            )
-        if operation.outcome == "ok" and (earliest is None or operation.ended < earliest.ended):
-            earliest = operation
-
-
-def _reads(appends: Sequence[Operation], reads: Sequence[Operation], log: Sequence[Record]) -> Iterator[str]:
-    values = [record.value for record in log]
-    places = {value: place for place, value in enumerate(values)}
-    seen: dict[str, int] = {}
-    acknowledged = sorted(
-        (operation.ended, max(places.get(value, -1) for value in operation.values))
-        for operation in appends
-        if operation.outcome == "ok" and operation.values
-    )
-    due, done = 0, 0
-    for read in sorted(reads, key=lambda read: read.invoked):
-        count = len(read.values)
-        if read.values != values[:count]:
-            wrong = next(
-                (n for n, (a, b) in enumerate(zip(read.values, values, strict=False)) if a != b), len(values)
-            )
-            yield f"{read.client} read something else than the log at {wrong}"
-        while done < len(acknowledged) and acknowledged[done][0] < read.invoked:
-            due = max(due, acknowledged[done][1] + 1)
-            done += 1
-        if count < due:
-            yield f"{read.client} read {count} entries when {due} had been acknowledged"
-    for read in sorted(reads, key=lambda read: (read.client, read.invoked)):
-        if len(read.values) < seen.get(read.client, 0):
-            yield f"{read.client} read {len(read.values)} entries after {seen[read.client]}"
-        seen[read.client] = len(read.values)
-
-
-def _batches_whole(appends: Sequence[Operation], log: Sequence[Record]) -> Iterator[str]:
-    places: dict[str, int] = {}
-    for place, record in enumerate(log):
-        places.setdefault(record.value, place)
-    for operation in appends:
-        found = [places.get(value, -1) for value in operation.values]
-        there = [place for place in found if place >= 0]
-        if there and found != list(range(there[0], there[0] + len(found))):
-            yield f"the batch {operation.values} of {operation.client} lies at {found}"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import msgspec
 
 from clew.backends.contract import Reader, Transaction
@@ -10,6 +12,9 @@ from clew.core.rows import INTERRUPTED, RUNNING, SessionRow
 from clew.errors import LeaseHeldError, LeaseLostError, SessionDeletedError
 from clew.here import Here
 from clew.model import utc
+
+NO_FENCE: Final = -1
+"""The fence of no lease that there ever was."""
 
 
 class Access(msgspec.Struct, frozen=True):

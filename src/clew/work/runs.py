@@ -51,7 +51,7 @@ def renew(tx: Transaction, access: Access) -> bool:
     """Make the lease last for another while: one small write. False: it is not in force any more."""
     value = tx.get_record(access.sid, "lease", "")
     lease = None if value is None else decode_lease(value)
-    if lease is None or lease.fence != access.fence:
+    if lease is None or (lease.epoch, lease.fence) != (access.epoch, access.fence):
         return False
     tx.put_record(access.sid, "lease", "", encode_lease(renewed(lease, access.here.moment())))
     return True
