@@ -19,6 +19,7 @@ from clew.testing import BackendConformance, DurableConformance
 
 NAMES = [
     "AliasExistsError",
+    "AsyncRun",
     "AsyncSession",
     "AsyncStore",
     "BackendError",
@@ -36,19 +37,33 @@ NAMES = [
     "DiskFullError",
     "Entry",
     "EntryNotFoundError",
+    "Event",
+    "EventCounts",
     "ForkPoint",
     "Head",
     "HeadMovedError",
     "InvalidEntryError",
     "InvalidError",
     "InvalidQueryError",
+    "InvalidTransitionError",
     "InvalidUrlError",
     "KeyReusedError",
+    "LeaseHeldError",
+    "LeaseInfo",
+    "LeaseLostError",
+    "Maintenance",
     "NotFoundError",
     "NothingToUndoError",
+    "OpenCallsError",
     "OutcomeUnknownError",
     "Page",
+    "Progress",
     "ReadOnlyError",
+    "Removal",
+    "Resumption",
+    "Retention",
+    "Run",
+    "RunInfo",
     "SchemaTooNewError",
     "Session",
     "SessionDeletedError",
@@ -56,12 +71,18 @@ NAMES = [
     "SessionInfo",
     "SessionNotFoundError",
     "Stats",
+    "Status",
+    "StatusChange",
     "Store",
     "StoreBusyError",
     "StoreClosedError",
     "StoreNotFoundError",
+    "SweepAction",
+    "SweepReport",
     "Tree",
     "UnsupportedError",
+    "Usage",
+    "UsageTotals",
     "VersionError",
     "open",
     "open_async",
@@ -76,57 +97,90 @@ STORE = [
     "find",
     "flush",
     "get",
+    "interrupted",
     "latest",
     "list",
     "location",
+    "maintain",
+    "removals",
     "restore_deleted",
+    "retention",
     "session",
+    "set_retention",
     "stats",
+    "sweep",
+    "usage",
 ]
 
 SESSION = [
     "add_alias",
+    "add_event",
+    "add_events",
+    "add_usage",
     "annotate",
     "append",
     "append_nowait",
     "checkpoint",
     "checkpoints",
     "clear",
+    "close",
     "compact",
+    "complete",
     "context",
+    "count_events",
     "delete_checkpoint",
     "delete_var",
     "entries",
+    "events",
+    "fail",
     "fork",
     "get_checkpoint",
     "get_var",
     "head",
     "info",
+    "lease",
     "messages",
+    "outside_lease",
     "redo",
     "remove_alias",
+    "reopen",
     "replace",
+    "resume",
     "rewind",
+    "run",
     "set_summary",
     "set_var",
+    "start",
+    "status_changes",
     "summary",
     "tree",
     "truncate",
+    "turn",
     "undo",
     "update",
+    "usage",
+    "usage_records",
     "vars",
 ]
 
-FACES = [(clew.Store, clew.AsyncStore, STORE), (clew.Session, clew.AsyncSession, SESSION)]
+RUN = sorted([*SESSION, "lost"])
+
+FACES = [
+    (clew.Store, clew.AsyncStore, STORE),
+    (clew.Session, clew.AsyncSession, SESSION),
+    (clew.Run, clew.AsyncRun, RUN),
+]
 METHODS = [
     pytest.param(sync, aio, name, id=f"{sync.__name__}.{name}")
     for sync, aio, names in FACES
     for name in names
 ]
-AT_ONCE = {"append_nowait"}
-"""Does not wait, so there is nothing to await."""
-KNOWN = {"location", "capabilities"}
+AT_ONCE = {"append_nowait", "outside_lease", "maintain"}
+"""Do not wait, so there is nothing to await."""
+KNOWN = {"location", "capabilities", "lost"}
 """Properties that need no storage, and no await."""
+ENTERED = {"run": "Taking", "turn": "AsyncIterator[H]"}
+"""Entered with `async with`; what that gives is on the async face written so."""
 
 
 def public(owner: object) -> list[str]:
@@ -137,7 +191,7 @@ def test_the_public_names_are_these() -> None:
     """A name that comes or goes is a decision: write it here too."""
     found = [name for name in public(clew) if not isinstance(getattr(clew, name), ModuleType)]
 
-    assert sorted({*found, "AsyncSession", "AsyncStore", "open_async"}) == NAMES
+    assert sorted({*found, "AsyncRun", "AsyncSession", "AsyncStore", "open_async"}) == NAMES
     assert clew.__version__
 
 
@@ -148,8 +202,10 @@ def test_what_is_not_there_is_an_attribute_error() -> None:
 
 def test_every_error_is_public_and_says_what_it_is() -> None:
     """Under one base, each with a code of its own."""
-    found: dict[str, Any] = {name: value for name, value in vars(errors).items() if inspect.isclass(value)}
+    classes: dict[str, Any] = {name: value for name, value in vars(errors).items() if inspect.isclass(value)}
+    found = {name: value for name, value in classes.items() if value.__module__ == errors.__name__}
 
+    assert "LeaseLostError" in found
     assert set(found) <= set(NAMES)
     assert all(issubclass(error, clew.ClewError) for error in found.values())
     assert all(error.__doc__ for error in found.values())
@@ -166,11 +222,11 @@ def test_values_that_come_back_are_frozen() -> None:
     ]
     structs = [value for value in values if value is not msgspec.Struct]
 
-    assert len(structs) >= 9
+    assert len(structs) >= 20
     assert all(struct.__struct_config__.frozen for struct in structs)
 
 
-@pytest.mark.parametrize(("sync", "aio", "names"), FACES, ids=["store", "session"])
+@pytest.mark.parametrize(("sync", "aio", "names"), FACES, ids=["store", "session", "run"])
 def test_both_faces_have_the_same_names(sync: type, aio: type, names: list[str]) -> None:
     """`AsyncStore.over` alone has no counterpart: it makes the one out of the other."""
     assert public(sync) == names
@@ -198,9 +254,26 @@ def test_the_async_face_is_awaited(sync: type, aio: type, name: str) -> None:
         assert awaited == (name not in KNOWN)
     elif name == "entries":
         assert inspect.isasyncgenfunction(second)
+    elif name in ENTERED:
+        assert not inspect.iscoroutinefunction(second)
+        assert hasattr(_entered(aio, name), "__aenter__")
     else:
         assert inspect.iscoroutinefunction(second) == (name not in AT_ONCE)
     assert not inspect.iscoroutinefunction(first)
+
+
+def _entered(aio: type, name: str) -> object:
+    """What a method gives to `async with`, of a session that is never used."""
+
+    class Nothing:
+        """Stands for whatever a handle is made of."""
+
+        def __getattr__(self, name: str) -> Nothing:
+            return Nothing()
+
+    handle: Any = object.__new__(aio)
+    vars(handle).update(_bridge=Nothing(), _session=Nothing())
+    return getattr(handle, name)()
 
 
 def _awaited(value: property) -> bool:
@@ -215,6 +288,9 @@ def test_both_faces_give_the_same(sync: type, aio: type, name: str) -> None:
     first, second = inspect.getattr_static(sync, name), inspect.getattr_static(aio, name)
     if isinstance(first, property):
         first, second = first.fget, second.fget
+    if name in ENTERED:
+        assert str(second.__annotations__["return"]) == ENTERED[name]
+        return
     given, awaited = str(first.__annotations__["return"]), str(second.__annotations__["return"])
     unwrapped = (
         awaited.removeprefix("Awaitable[").removesuffix("]") if awaited.startswith("Awaitable[") else awaited

@@ -44,6 +44,7 @@ from clew.errors import StoreClosedError as StoreClosedError
 from clew.errors import StoreNotFoundError as StoreNotFoundError
 from clew.errors import UnsupportedError as UnsupportedError
 from clew.errors import VersionError as VersionError
+from clew.maintenance import Maintenance as Maintenance
 from clew.model import Branch as Branch
 from clew.model import Checkpoint as Checkpoint
 from clew.model import Context as Context

@@ -244,7 +244,7 @@ def fork_with_a_run(path: str) -> Found:
 def _use_the_parents_run(tell: Tell, run: Run, session: clew.Session) -> None:
     tries: dict[str, Callable[[], object]] = {
         "append": lambda: run.append(message("from the child")),
-        "append_nowait": lambda: (run.append_nowait(message("from the child")), run._engine.flush()),
+        "append_nowait": lambda: _append_nowait(run),
         "checkpoint": lambda: run.checkpoint(iteration=1),
         "set_var": lambda: run.set_var("k", 1),
         "complete": lambda: run.complete(),
@@ -262,6 +262,11 @@ def _use_the_parents_run(tell: Tell, run: Run, session: clew.Session) -> None:
     said_of["leaving"] = _error_of(lambda: run.__exit__(ValueError, ValueError("the child's"), None))
     session.fork("child's").append(message("from the child"))
     tell(said_of)
+
+
+def _append_nowait(run: Run) -> None:
+    run.append_nowait(message("from the child"))
+    run._engine.flush()
 
 
 def _error_of(attempt: Callable[[], object]) -> str:

@@ -13,7 +13,7 @@ import msgspec
 
 import clew
 
-CLASSES = (clew.Store, clew.Session)
+CLASSES = (clew.Store, clew.Session, clew.Run)
 """The async face has the same methods; tests elsewhere hold the two together."""
 
 
@@ -37,14 +37,20 @@ def property_type(value: property) -> str:
 
 
 def members(cls: type) -> Iterator[tuple[str, str]]:
-    """Name and signature (for a property `: type`) of every public member, in the order of the code."""
-    for name, value in vars(cls).items():
-        if name.startswith("_"):
-            continue
-        if isinstance(value, property):
-            yield name, f": {property_type(value)}"
-        elif callable(value):
-            yield name, signature(value)
+    """Name and signature (for a property `: type`) of every public member, in the order of the code.
+
+    Also of those parts of a class that have a file of their own; not of a public class that it extends.
+    """
+    for part in cls.__mro__:
+        if part is not cls and (part in CLASSES or part is object):
+            return
+        for name, value in vars(part).items():
+            if name.startswith("_"):
+                continue
+            if isinstance(value, property):
+                yield name, f": {property_type(value)}"
+            elif callable(value):
+                yield name, signature(value)
 
 
 class _Bare:

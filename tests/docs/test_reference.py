@@ -83,7 +83,8 @@ def test_every_function_is_described_with_its_signature() -> None:
 
 
 def test_the_async_face_has_the_methods_that_the_reference_says_it_has() -> None:
-    for cls, async_cls in ((clew.Store, clew.AsyncStore), (clew.Session, clew.AsyncSession)):
+    faces = zip(CLASSES, (clew.AsyncStore, clew.AsyncSession, clew.AsyncRun), strict=True)
+    for cls, async_cls in faces:
         missing = {name for name, _ in members(cls)} - set(dir(async_cls))
         assert not missing
 

@@ -15,6 +15,7 @@ from clew.model.conversation import Page as Page
 from clew.model.conversation import SessionInfo as SessionInfo
 from clew.model.conversation import Stats as Stats
 from clew.model.conversation import Tree as Tree
+from clew.model.conversation import microseconds as microseconds
 from clew.model.conversation import utc as utc
 from clew.model.retention import Removal as Removal
 from clew.model.retention import Retention as Retention

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, overload
 
 import msgspec
 
@@ -24,10 +24,18 @@ EntryKind: TypeAlias = Literal["message", "compaction", "truncation", "summary",
 NO_ANNOTATIONS: Mapping[str, Json] = MappingProxyType({})
 
 
-def utc(microseconds: int) -> datetime:
-    """The moment as an aware datetime."""
-    seconds, micros = divmod(microseconds, 1_000_000)
+EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def utc(since_1970: int) -> datetime:
+    """The moment so many microseconds after 1970, as an aware datetime."""
+    seconds, micros = divmod(since_1970, 1_000_000)
     return datetime.fromtimestamp(seconds, UTC).replace(microsecond=micros)
+
+
+def microseconds(moment: datetime) -> int:
+    """The same the other way round, exactly."""
+    return (moment - EPOCH) // timedelta(microseconds=1)
 
 
 class Head(msgspec.Struct, frozen=True):

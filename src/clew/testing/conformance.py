@@ -1,6 +1,6 @@
 """The specification: what a backend must do, and what a store on it then does.
 
-Read it by its parts. The first four are the contract of storage (clew/backends/contract.py): whoever
+Read it by its parts. The first five are the contract of storage (clew/backends/contract.py): whoever
 writes a backend makes these pass first, and then nearly all else passes too, because everything above
 is the same for every backend. The others are what users are promised; P.., I.., J.. and S.. are the
 numbers of promises, bad inputs, rules of histories and attacks.
@@ -14,27 +14,45 @@ from clew.testing.conformance_beside import BesideConformance
 from clew.testing.conformance_concurrent import ConcurrencyConformance
 from clew.testing.conformance_context import ContextConformance
 from clew.testing.conformance_deletion import DeletionConformance
-from clew.testing.conformance_durable import DurableConformance
+from clew.testing.conformance_durable_runs import DurableRunConformance
+from clew.testing.conformance_events import EventConformance
+from clew.testing.conformance_expiry import ExpiryConformance
+from clew.testing.conformance_fencing import FencingConformance
 from clew.testing.conformance_forks import ForkConformance
 from clew.testing.conformance_inputs import InputConformance
+from clew.testing.conformance_lease_time import LeaseTimeConformance
+from clew.testing.conformance_leases import LeaseConformance
 from clew.testing.conformance_listing import ListingConformance
 from clew.testing.conformance_log import LogConformance
 from clew.testing.conformance_marks import MarkConformance
 from clew.testing.conformance_points import PointConformance
+from clew.testing.conformance_progress import ProgressConformance
 from clew.testing.conformance_reading import ReadingConformance
 from clew.testing.conformance_records import RecordConformance
+from clew.testing.conformance_resuming import ResumeConformance
+from clew.testing.conformance_retention import RetentionConformance
 from clew.testing.conformance_sessions import SessionConformance
 from clew.testing.conformance_settings import SettingsConformance
+from clew.testing.conformance_status import StatusConformance
 from clew.testing.conformance_storage import StorageConformance
+from clew.testing.conformance_streams_storage import StreamStorageConformance
 from clew.testing.conformance_transactions import TransactionConformance
+from clew.testing.conformance_turns import TurnConformance
+from clew.testing.conformance_usage import UsageConformance
+from clew.testing.conformance_usage_sums import UsageSumConformance
 
 __all__ = ["BackendConformance", "DurableConformance"]
+
+
+class DurableConformance(DurableRunConformance):
+    """For backends whose `capabilities.durability` is not "memory". A subclass gives `reopen`."""
 
 
 class BackendConformance(
     TransactionConformance,
     StorageConformance,
     RecordConformance,
+    StreamStorageConformance,
     LogConformance,
     SessionConformance,
     SettingsConformance,
@@ -48,6 +66,18 @@ class BackendConformance(
     ForkConformance,
     BesideConformance,
     DeletionConformance,
+    StatusConformance,
+    LeaseConformance,
+    FencingConformance,
+    EventConformance,
+    UsageConformance,
+    UsageSumConformance,
+    ResumeConformance,
+    TurnConformance,
+    ExpiryConformance,
+    RetentionConformance,
+    LeaseTimeConformance,
+    ProgressConformance,
     InputConformance,
 ):
     """Every backend passes this, each test of it. A subclass gives a fixture `backend`:

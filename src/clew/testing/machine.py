@@ -13,23 +13,17 @@ from typing import Any
 from unittest import TestCase
 
 from hypothesis import strategies as st
-from hypothesis.stateful import precondition, rule
+from hypothesis.stateful import rule
 
 from clew.backends.contract import Backend
-from clew.errors import CheckpointNotFoundError, EntryNotFoundError, SessionDeletedError
+from clew.errors import CheckpointNotFoundError, SessionDeletedError
 from clew.model import Entry, Json
+from clew.session import Session
 from clew.store import Store
 from clew.testing import strategies as some
-from clew.testing.machine_base import MachineBase, compare_entry
-from clew.testing.model import Place, path
-
-picks = st.integers(0, 20)
-"""Which of several; taken modulo their number, so that it shrinks to the first."""
-sessions = st.sampled_from([0, 0, 0, 1, 1, 2])
-"""Which session: few of them, so that there is a story to tell of each."""
-some_messages = st.lists(some.messages, min_size=1, max_size=3)
-ends = st.none() | picks
-alive = precondition(lambda self: bool(self.model.live))
+from clew.testing.machine_base import compare_entry
+from clew.testing.machine_runs import WorkingMachine, alive, ends, picks, sessions, some_messages, ways
+from clew.testing.model_session import Place, path
 
 
 def make_machine(
@@ -49,7 +43,7 @@ def make_machine(
     return case
 
 
-class StoreMachine(MachineBase):
+class StoreMachine(WorkingMachine):
     """The rules. They are played equally often, so each stands for about as much as the others."""
 
     # -- sessions
@@ -57,19 +51,20 @@ class StoreMachine(MachineBase):
     @rule(
         which=picks,
         id=some.session_ids,
+        force=st.booleans(),
         what=st.sampled_from(
             ["create", "session", "delete", "delete", "restore", "restore", "purge", "purge", "clear"]
         ),
     )
-    def come_and_go(self, which: int, id: str, what: str) -> None:
+    def come_and_go(self, which: int, id: str, force: bool, what: str) -> None:
         if what == "restore" and self.model.trash:
             self.restore(self.model.trash[which % len(self.model.trash)][1].id)
         elif what == "purge" and (self.model.live or self.model.trash):
-            self.purge(which)
+            self.purge(which, force=force)
         elif what == "delete" and self.model.live:
-            self.delete(which)
+            self.delete(which, force=force)
         elif what == "clear" and which == 0:  # rarely: it ends what took many steps to build
-            self.clear_the_store()
+            self.clear_the_store(force=force)
         else:
             self.create(id, strictly=what == "create")
         self.compare_all()
@@ -77,61 +72,71 @@ class StoreMachine(MachineBase):
     @alive
     @rule(
         which=sessions,
+        way=ways,
         what=st.sampled_from(["set", "unset", "update", "alias", "move alias", "drop alias"]),
         name=some.names,
         id=some.session_ids,
         value=some.json_values,
     )
-    def change_settings(self, which: int, what: str, name: str, id: str, value: Json) -> None:
-        session, s = self.pick(which)
+    def change_settings(self, which: int, way: int, what: str, name: str, id: str, value: Json) -> None:
+        session, s, by = self.hand(which, way)
         match what:
             case "set":
-                session.variables[name] = value
-                s.set_var(name, value)
-                assert repr(s.get_var(name)) == repr(value)
+                self.both(
+                    lambda: self.model.set_var(session, name, value, by), lambda: s.set_var(name, value)
+                )
             case "unset":
-                assert s.delete_var(name) == (session.variables.pop(name, s) is not s)
+                self.same(lambda: self.model.delete_var(session, name, by), lambda: s.delete_var(name))
             case "update":
-                session.title, session.tags = name if value else None, (name,)
-                s.update(title=session.title, tags=[name])
+                title = name if value else None
+                self.both(
+                    lambda: self.model.update(session, title, (name,), by),
+                    lambda: s.update(title=title, tags=[name]),
+                )
             case "drop alias":
-                assert self.model.remove_alias(session, id) == s.remove_alias(id)
+                self.same(lambda: self.model.remove_alias(session, id, by), lambda: s.remove_alias(id))
             case _:
                 move = what == "move alias"
                 self.both(
-                    lambda: self.model.add_alias(session, id, move=move), lambda: s.add_alias(id, move=move)
+                    lambda: self.model.add_alias(session, id, by, move=move),
+                    lambda: s.add_alias(id, move=move),
                 )
         self.compare_all()
 
     # -- messages
 
     @alive
-    @rule(which=sessions, messages=some_messages, form=picks, waiting=st.booleans())
-    def append(self, which: int, messages: list[dict[str, Json]], form: int, waiting: bool) -> None:
-        session, s = self.pick(which)
-        nodes = self.model.append(session, messages, None, "any")
+    @rule(which=sessions, way=ways, messages=some_messages, form=picks, waiting=st.booleans())
+    def append(self, which: int, way: int, messages: list[dict[str, Json]], form: int, waiting: bool) -> None:
+        session, s, by = self.hand(which, way)
         given = [some.spelled(message, form + number) for number, message in enumerate(messages)]
-        if waiting:
-            for node, entry in zip(nodes, s.append(*given), strict=True):
-                compare_entry(node, entry)
-        else:
+
+        def post() -> None:
             s.append_nowait(*given)
             self.store.flush()
+
+        outcome = self.both(
+            lambda: self.model.append(session, messages, by=by),
+            lambda: self.keeping(messages, lambda: s.append(*given) if waiting else post()),
+        )
+        if outcome and waiting:
+            for node, entry in zip(*outcome, strict=True):
+                compare_entry(node, entry)
         self.compare(session)
 
     @alive
-    @rule(which=sessions, messages=some_messages, key=some.names, expect=ends, again=st.booleans())
+    @rule(which=sessions, way=ways, messages=some_messages, key=some.names, expect=ends, again=st.booleans())
     def append_if(
-        self, which: int, messages: list[dict[str, Json]], key: str, expect: int | None, again: bool
+        self, which: int, way: int, messages: list[dict[str, Json]], key: str, expect: int | None, again: bool
     ) -> None:
         """Under a key that may be known, at a head that may be expected; often the same batch again."""
-        session, s = self.pick(which)
+        session, s, by = self.hand(which, way)
         if again and session.keys:
             key = key if key in session.keys else next(iter(session.keys))
             messages = [node.body for node in session.keys[key][which % len(session.keys[key])]]
         place = self.place(session, expect) if expect and expect % 2 else session.head
         outcome = self.both(
-            lambda: self.model.append(session, messages, key, "any" if expect is None else place),
+            lambda: self.model.append(session, messages, key, "any" if expect is None else place, by),
             lambda: s.append(*messages, key=key, expect=None if expect is None else self.head_of(place)),
         )
         for node, entry in zip(*outcome, strict=True) if outcome else ():
@@ -139,99 +144,127 @@ class StoreMachine(MachineBase):
         self.compare(session)
 
     @alive
-    @rule(which=sessions, messages=st.lists(some.messages, max_size=3), turns=st.none() | st.integers(0, 9))
-    def replace(self, which: int, messages: list[dict[str, Json]], turns: int | None) -> None:
-        session, s = self.pick(which)
-        self.model.replace(session, messages, turns)
-        assert len(s.replace(messages, user_turns=turns)) == len(messages)
+    @rule(
+        which=sessions,
+        way=ways,
+        messages=st.lists(some.messages, max_size=3),
+        turns=st.none() | st.integers(0, 9),
+    )
+    def replace(self, which: int, way: int, messages: list[dict[str, Json]], turns: int | None) -> None:
+        session, s, by = self.hand(which, way)
+        outcome = self.both(
+            lambda: self.model.replace(session, messages, turns, by),
+            lambda: s.replace(messages, user_turns=turns),
+        )
+        assert not outcome or len(outcome[1]) == len(messages)
         self.compare(session)
 
     @alive
-    @rule(which=sessions, keep=st.integers(0, 4), text=st.none() | some.texts, sum_up=st.booleans())
-    def truncate_or_sum_up(self, which: int, keep: int, text: str | None, sum_up: bool) -> None:
-        session, s = self.pick(which)
+    @rule(which=sessions, way=ways, keep=st.integers(0, 4), text=st.none() | some.texts, sum_up=st.booleans())
+    def truncate_or_sum_up(self, which: int, way: int, keep: int, text: str | None, sum_up: bool) -> None:
+        session, s, by = self.hand(which, way)
         if sum_up:
-            self.model.mark(session, "summary", {"text": text})
-            s.set_summary(text)
+            self.both(
+                lambda: self.model.mark(session, "summary", {"text": text}, by), lambda: s.set_summary(text)
+            )
         else:
-            assert (self.model.truncate(session, keep) is None) == (s.truncate(keep) is None)
+            outcome = self.both(lambda: self.model.truncate(session, keep, by), lambda: s.truncate(keep))
+            assert not outcome or (outcome[0] is None) == (outcome[1] is None)
         self.compare(session)
 
     @alive
-    @rule(which=sessions, text=some.words, upto=ends, tokens=ends, listed=st.booleans())
-    def compact(self, which: int, text: str, upto: int | None, tokens: int | None, listed: bool) -> None:
-        session, s = self.pick(which)
+    @rule(which=sessions, way=ways, text=some.words, upto=ends, tokens=ends, listed=st.booleans())
+    def compact(
+        self, which: int, way: int, text: str, upto: int | None, tokens: int | None, listed: bool
+    ) -> None:
+        session, s, by = self.hand(which, way)
         length = len(path(session.head))
         last = upto % length if upto is not None and length else None
         messages = [{"role": "user", "content": text}]
         start = length if last is None else last + 1
-        self.model.mark(session, "compaction", {"start": start, "tokens": tokens, "messages": messages})
-        s.compact(messages if listed else text, upto=last, tokens=tokens)
+        body = {"start": start, "tokens": tokens, "messages": messages}
+        self.both(
+            lambda: self.model.mark(session, "compaction", body, by),
+            lambda: s.compact(messages if listed else text, upto=last, tokens=tokens),
+        )
         self.compare(session)
 
     # -- moving
 
     @alive
-    @rule(which=sessions, number=picks, form=picks)
-    def rewind(self, which: int, number: int, form: int) -> None:
-        session, s = self.pick(which)
+    @rule(which=sessions, way=ways, number=picks, form=picks)
+    def rewind(self, which: int, way: int, number: int, form: int) -> None:
+        session, s, by = self.hand(which, way)
         place = self.place(session, number)
         point = self.as_point(session, place, form)
-        self.model.move(session, place)
-        assert (s.clear() if place is None and form % 2 else s.rewind(point)) == self.head_of(place)
+        outcome = self.both(
+            lambda: self.model.move(session, place, by),
+            lambda: s.clear() if place is None and form % 2 else s.rewind(point),
+        )
+        assert not outcome or outcome[1] == self.head_of(place)
         self.compare(session)
 
     @alive
-    @rule(which=sessions, steps=st.lists(st.sampled_from(["undo", "redo"]), min_size=1, max_size=4))
-    def undo_and_redo(self, which: int, steps: list[str]) -> None:
-        session, s = self.pick(which)
+    @rule(which=sessions, way=ways, steps=st.lists(st.sampled_from(["undo", "redo"]), min_size=1, max_size=4))
+    def undo_and_redo(self, which: int, way: int, steps: list[str]) -> None:
+        session, s, by = self.hand(which, way)
         for step in steps:
-            self.both(partial(getattr(self.model, step), session), getattr(s, step))
+            self.both(partial(getattr(self.model, step), session, by), getattr(s, step))
             self.compare(session)
 
     @alive
     @rule(
-        which=sessions, what=st.sampled_from(["set", "delete", "go"]), name=some.names, state=some.json_values
+        which=sessions,
+        way=ways,
+        what=st.sampled_from(["set", "delete", "go"]),
+        name=some.names,
+        state=some.json_values,
     )
-    def checkpoint(self, which: int, what: str, name: str, state: Json) -> None:
-        session, s = self.pick(which)
+    def checkpoint(self, which: int, way: int, what: str, name: str, state: Json) -> None:
+        session, s, by = self.hand(which, way)
         if what != "set" and (known := session.checkpoint_names()):
             name = name if name in known else min(known)
         if what == "set":
-            self.model.set_checkpoint(session, name, state)
-            assert s.checkpoint(name, state=state).head == s.head
+            # What a run sets by this method is one to resume from; see `work`.
+            set_it = partial(Session.checkpoint, s, name, state=state)
+            self.both(lambda: self.model.set_checkpoint(session, name, state, by), set_it)
         elif what == "delete":
-            assert self.model.delete_checkpoint(session, name) == s.delete_checkpoint(name)
-        else:
-            self.both(
-                lambda: self.model.move(session, self.model.place_named(session, name)),
-                lambda: s.rewind(name),
+            self.same(
+                lambda: self.model.delete_checkpoint(session, name, by), lambda: s.delete_checkpoint(name)
             )
+        else:
+            self.both(lambda: self.model.go(session, name, by), lambda: s.rewind(name))
         self.compare_all()
 
     @alive
-    @rule(which=sessions, id=st.none() | some.session_ids, number=ends, form=picks)
-    def fork(self, which: int, id: str | None, number: int | None, form: int) -> None:
-        session, s = self.pick(which)
+    @rule(which=sessions, way=ways, id=st.none() | some.session_ids, number=ends, form=picks)
+    def fork(self, which: int, way: int, id: str | None, number: int | None, form: int) -> None:
+        session, s, by = self.hand(which, way)
         place = session.head if number is None else self.place(session, number)
         at = None if number is None else self.as_point(session, place, form)
-        outcome = self.both(lambda: self.model.fork(session, id, place), lambda: s.fork(id, at=at))
+        outcome = self.both(lambda: self.model.fork(session, id, place, by), lambda: s.fork(id, at=at))
         if outcome:
             made, self.handles[made] = outcome[0], outcome[1]
         self.compare_all()
 
     @alive
-    @rule(which=sessions, number=picks, form=picks, label=st.none() | some.names, note=some.json_values)
-    def annotate(self, which: int, number: int, form: int, label: str | None, note: Json) -> None:
-        session, s = self.pick(which)
+    @rule(
+        which=sessions,
+        way=ways,
+        number=picks,
+        form=picks,
+        label=st.none() | some.names,
+        note=some.json_values,
+    )
+    def annotate(self, which: int, way: int, number: int, form: int, label: str | None, note: Json) -> None:
+        session, s, by = self.hand(which, way)
         place = self.place(session, number)
         annotate = partial(s.annotate, self.as_point(session, place, form), label=label, note=note)
-        if place is None:
-            self.refused(EntryNotFoundError, annotate)
-            return
-        fields = {**place.notes, "label": label, "note": note}
-        place.notes = {name: value for name, value in fields.items() if value is not None}
-        compare_entry(place, annotate())
+        outcome = self.both(
+            lambda: self.model.annotate(session, place, {"label": label, "note": note}, by), annotate
+        )
+        if outcome:
+            compare_entry(*outcome)
         self.compare_all()
 
     # -- looking
@@ -283,7 +316,8 @@ class StoreMachine(MachineBase):
             other, _ = self.pick(number)
             for place in (self.place(other, number), *self.model.purged[-2:]):
                 if place is not None and place not in self.model.nodes[session.tree]:
-                    self.refused(CheckpointNotFoundError, partial(s.rewind, self.head_of(place)))
+                    rewind = partial(s.outside_lease().rewind, self.head_of(place))
+                    self.refused(CheckpointNotFoundError, rewind)
 
 
 class ReopeningMachine(StoreMachine):
@@ -297,5 +331,6 @@ class ReopeningMachine(StoreMachine):
         self.backend = self.reopen_backend(self.backend)
         self.store = Store(self.backend, clock=self.clock)
         self.handles = {session: self.store.get(session.id) for session in self.model.live}
+        self.runs = {}
         self.deserted = []
         self.compare_all()

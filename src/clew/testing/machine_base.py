@@ -4,21 +4,31 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import Any, TypeVar
+from decimal import Decimal
+from typing import Any, Final, TypeVar
 
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant
 
 from clew.backends.contract import Backend
-from clew.model import Entry, Head
+from clew.errors import CheckpointNotFoundError, LeaseLostError
+from clew.model import STATUSES, Entry, Head, Json
+from clew.run import Run
 from clew.session import Session
 from clew.store import Store
 from clew.testing.conformance_base import Ticking, user
 from clew.testing.conformance_chain import check_store
-from clew.testing.model import Model, ModelSession, Node, Place, Refused, path
+from clew.testing.model import Model
+from clew.testing.model_runs import By, ModelRun, Refused
+from clew.testing.model_session import ModelSession, Node, Place, path
 
 T = TypeVar("T")
 
 NOTHING = Head("", -1)
+FITTING, PLAIN, OUTSIDE, LOST = range(4)
+"""Ways to write; see `hand`."""
+
+LEASE: Final = 86_400
+"""Seconds; so long that no heartbeat comes while an example is played: time passes by a rule."""
 
 
 class MachineBase(RuleBasedStateMachine):
@@ -28,19 +38,27 @@ class MachineBase(RuleBasedStateMachine):
 
     @initialize()
     def start(self) -> None:
-        """One session with a short history: most runs should not have to build one first."""
+        """One session with a short history and a run that is over: most examples should not have to
+        build that first."""
         self.clock = Ticking()
         self.backend = self.factory()
         self.store = Store(self.backend, clock=self.clock)
-        self.model = Model()
+        self.model = Model(self.store._engine.here.name)
         self.handles: dict[ModelSession, Session] = {}
         self.deserted: list[Session] = []
         """Handles on sessions that are in the trash or purged."""
+        self.runs: dict[ModelSession, list[tuple[ModelRun, Run]]] = {}
+        """Every run of a session since the store was opened, the last one last."""
         session = self.model.create("s")
         self.handles[session] = self.store.create("s")
         messages = [user("first"), user("second")]
-        self.model.append(session, messages, None, "any")
+        self.model.append(session, messages)
         self.handles[session].append(*messages)
+        taken = self.model.take(session, "first", "request", steal=False)
+        run = self.handles[session].run("request", owner="first", lease=LEASE)
+        self.model.finish(session, taken, response="response")
+        run.complete("response")
+        self.runs[session] = [(taken, run)]
         self.compare(session)
 
     def teardown(self) -> None:
@@ -59,6 +77,18 @@ class MachineBase(RuleBasedStateMachine):
         session = self.model.live[number % len(self.model.live)]
         return session, self.handles[session]
 
+    def hand(self, number: int, way: int) -> tuple[ModelSession, Session, By]:
+        """A session, a handle to write to it with, and by what right that writes: mostly by that
+        of whoever may, sometimes from outside, by name or not, or under a lease that was lost."""
+        session, s = self.pick(number)
+        runs = self.runs.get(session, [])
+        if way == OUTSIDE:
+            return session, s.outside_lease(), "outside"
+        if runs and (way == LOST or (way == FITTING and session.holder is runs[-1][0])):
+            by, run = runs[0 if way == LOST else -1]
+            return session, run, by
+        return session, s, None
+
     def both(self, expected: Callable[[], T], actual: Callable[[], Any]) -> tuple[T, Any] | None:
         """The results of both, or None if both refused."""
         try:
@@ -67,6 +97,20 @@ class MachineBase(RuleBasedStateMachine):
             self.refused(refusal.kind, actual)
             return None
         return wanted, actual()
+
+    def same(self, expected: Callable[[], T], actual: Callable[[], Any]) -> None:
+        """Both say the same, or both refuse."""
+        outcome = self.both(expected, actual)
+        assert not outcome or outcome[0] == outcome[1]
+
+    def keeping(self, messages: list[dict[str, Json]], append: Callable[[], T]) -> T:
+        """An append; whoever finds its lease lost must get these messages back."""
+        try:
+            return append()
+        except LeaseLostError as lost:
+            if repr(list(lost.messages)) != repr(messages):
+                raise AssertionError(f"{messages!r} came back as {lost.messages!r}") from lost
+            raise
 
     def refused(self, kind: type[Exception], actual: Callable[[], Any]) -> None:
         try:
@@ -108,9 +152,46 @@ class MachineBase(RuleBasedStateMachine):
         assert session.variables == s.vars()
         self.compare_info(session, s)
         self.compare_view(session, s)
-        known = {found.name: (found.head, found.state) for found in s.checkpoints()}
-        wanted = {name: session.checkpoint(name) or (None, None) for name in session.checkpoint_names()}
-        assert {name: (self.head_of(place), state) for name, (place, state) in wanted.items()} == known
+        self.compare_checkpoints(session, s)
+        self.compare_work(session, s)
+
+    def compare_checkpoints(self, session: ModelSession, s: Session) -> None:
+        known = {
+            found.name: (
+                found.head,
+                found.state,
+                found.run and (found.run.epoch, found.run.number, found.run.iteration),
+            )
+            for found in s.checkpoints()
+        }
+        points = {name: session.checkpoint(name) for name in session.checkpoint_names()}
+        assert known == {name: (self.head_of(p.place), p.state, p.run) for name, p in points.items() if p}
+        newest = session.resumed()
+        if newest is None or newest.run is None:
+            self.refused(CheckpointNotFoundError, s.resume)
+            return
+        point = s.resume()
+        assert (point.head, point.state) == (self.head_of(newest.place), newest.state)
+        assert (point.iteration, point.ahead) == (newest.run[2], newest.place is not session.head)
+        bodies = [node.body for node in path(newest.place) if node.kind == "message"]
+        assert repr(bodies) == repr(point.messages)
+
+    def compare_work(self, session: ModelSession, s: Session) -> None:
+        """Status, lease, run, events and usage."""
+        info, lease = s.info, s.lease
+        assert (info.status, info.epoch) == (session.status, session.epoch)
+        holder = session.holder if session.holder and not session.holder.over else None
+        assert (lease and (lease.epoch, lease.owner)) == (holder and (holder.epoch, holder.owner))
+        run = info.run and {name: getattr(info.run, name) for name in session.run or {}}
+        assert repr(run) == repr(session.run)
+        changes = [(change.was, change.status, change.by, change.epoch) for change in s.status_changes()]
+        assert changes == session.changes
+        events = [(e.cursor, (e.type, e.stream, e.id, e.data)) for e in s.events()]
+        assert repr(events) == repr([(number, tuple(event)) for number, event in session.events])
+        counts = s.count_events()
+        assert (counts.kept, counts.added) == (len(events), events[-1][0] if events else 0)
+        usage = s.usage()
+        assert (usage.calls, usage.input_tokens, usage.output_tokens, usage.cost) == _sums([session])
 
     def compare_info(self, session: ModelSession, s: Session) -> None:
         info = s.info
@@ -152,6 +233,12 @@ class MachineBase(RuleBasedStateMachine):
         assert (len(self.model.live), len(self.model.trash)) == (stats.sessions, stats.deleted)
         assert len(nodes) == stats.entries
         assert sum(node.kind == "message" for node in nodes) == stats.messages
+        statuses = [session.status for session in self.model.live]
+        assert dict(stats.by_status) == {status: statuses.count(status) for status in STATUSES}
+        usage = self.store.usage()
+        sums = _sums([*self.model.live, *(session for _, session in self.model.trash)])
+        assert (usage.calls, usage.input_tokens, usage.output_tokens, usage.cost) == sums
+        assert (stats.calls, stats.input_tokens, stats.output_tokens) == sums[:3]
 
     def compare_all(self) -> None:
         for session in self.model.live:
@@ -163,6 +250,9 @@ class MachineBase(RuleBasedStateMachine):
         listed = self.model.listed()
         tagged = [session.id for session in listed if tag in session.tags]
         assert tagged == [info.id for info in self.store.list(tag=tag)]
+        for status in STATUSES:
+            having = [session.id for session in listed if session.status == status]
+            assert having == [info.id for info in self.store.list(status=status)]
         filled = [session for session in listed if session.messages()]
         assert self.store.latest() == (self.handles[filled[0]] if filled else None)
         page = self.store.list(limit=limit)
@@ -201,11 +291,19 @@ class MachineBase(RuleBasedStateMachine):
         if outcome:
             session, self.handles[session] = outcome[0], outcome[1]
 
-    def delete(self, which: int) -> None:
-        session, s = self.pick(which)
-        self.model.delete(session, self.model.now())
-        assert self.store.delete(session.id) is True
-        self.deserted.append(s)
+    def delete(self, which: int, *, force: bool) -> None:
+        session, _ = self.pick(which)
+        self.both(
+            lambda: self.model.delete(session, self.model.now(), force=force),
+            lambda: self.store.delete(session.id, force=force),
+        )
+        if session not in self.model.live:
+            self.desert(session)
+
+    def desert(self, session: ModelSession) -> None:
+        """Its handles and runs lead nowhere from now on."""
+        self.deserted += [run for _, run in self.runs.get(session, [])[-1:]]
+        self.deserted.append(self.handles[session])
 
     def restore(self, id: str) -> None:
         outcome = self.both(lambda: self.model.restore(id), lambda: self.store.restore_deleted(id))
@@ -213,28 +311,45 @@ class MachineBase(RuleBasedStateMachine):
             session, self.handles[session] = outcome[0], outcome[1]
             self.deserted = [s for s in self.deserted if s != outcome[1]]
 
-    def purge(self, which: int) -> None:
+    def purge(self, which: int, *, force: bool) -> None:
         known = [*self.model.live, *(session for _, session in self.model.trash)]
         id = known[which % len(known)].id  # an alias of that name leads elsewhere: the id comes first
-        for session in [session for session in known if session.id == id]:
-            if session in self.model.live:
-                self.deserted.append(self.handles[session])
-            self.model.purge(session)
-        assert self.store.delete(id, purge=True) is True
+        named = [session for session in known if session.id == id]
 
-    def clear_the_store(self) -> None:
-        now = self.model.now()
-        count = len(self.model.live)
-        for session in list(self.model.live):
-            self.deserted.append(self.handles[session])
-            self.model.delete(session, now)
-        assert self.store.clear(confirm=True) == count
+        def expected() -> None:
+            if not force:
+                self.model.refuse_if_held(*named)
+            for session in named:
+                if session in self.model.live:
+                    self.desert(session)
+                self.model.purge(session)
+
+        self.both(expected, lambda: self.store.delete(id, purge=True, force=force))
+
+    def clear_the_store(self, *, force: bool) -> None:
+        def expected() -> int:
+            now, count = self.model.now(), len(self.model.live)
+            if not force:
+                self.model.refuse_if_held(*self.model.live)
+            for session in list(self.model.live):
+                self.desert(session)
+                self.model.delete(session, now, force=force)
+            return count
+
+        outcome = self.both(expected, lambda: self.store.clear(confirm=True, force=force))
+        assert not outcome or outcome[0] == outcome[1]
+
+
+def _sums(sessions: list[ModelSession]) -> tuple[int, int, int, Decimal]:
+    calls = [call for session in sessions for call in session.calls]
+    tokens = sum(call.input for call in calls), sum(call.output for call in calls)
+    return len(calls), *tokens, sum((call.cost for call in calls), Decimal(0))
 
 
 def compare_entry(node: Node, entry: Entry, *, annotated: bool = True) -> None:
     """An entry says what it must say, and says it for ever: id, bytes, time and hash never change."""
     assert not annotated or node.notes == entry.annotations
-    assert node.kind == entry.kind
+    assert (node.kind, node.epoch) == (entry.kind, entry.epoch)
     assert repr(node.body) == repr(entry.message)
     if node.entry is None:
         node.entry = entry

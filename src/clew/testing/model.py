@@ -7,134 +7,28 @@ in clew.testing.machine plays every operation on this and on a real store, and c
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from itertools import count
 
 from clew.errors import (
     AliasExistsError,
     CheckpointNotFoundError,
-    ClewError,
+    EntryNotFoundError,
     HeadMovedError,
     KeyReusedError,
     NothingToUndoError,
     SessionExistsError,
     SessionNotFoundError,
 )
-from clew.model import Entry, Json
+from clew.model import Json
+from clew.testing.model_runs import By, ModelRun, Refused, Working
+from clew.testing.model_session import ModelSession, Node, Place, Point, lies_on, path
 
 
-class Refused(Exception):
-    """The store must refuse this, with an error of this kind."""
-
-    def __init__(self, kind: type[ClewError]) -> None:
-        super().__init__(kind.__name__)
-        self.kind = kind
-
-
-@dataclass(eq=False)
-class Node:
-    """An entry: what it says, and the one before it."""
-
-    parent: Node | None
-    kind: str
-    body: dict[str, Json]
-    notes: dict[str, Json] = field(default_factory=dict)
-    entry: Entry | None = None
-    """The same entry as the real store returned it."""
-
-    @property
-    def is_turn(self) -> bool:
-        return self.kind == "message" and self.body["role"] == "user" and bool(self.body["content"].strip())
-
-
-Place = Node | None
-"""Where a session stands; None: at the empty beginning."""
-
-
-def path(place: Place) -> list[Node]:
-    """From the first entry to this one."""
-    found: list[Node] = []
-    while place is not None:
-        found.append(place)
-        place = place.parent
-    return found[::-1]
-
-
-def lies_on(place: Place, other: Place) -> bool:
-    """Whether a place is on the path to another."""
-    return place is None or place in path(other)
-
-
-@dataclass(eq=False)
-class ModelSession:
-    id: str
-    tree: int
-    active: int
-    head: Place = None
-    base: ModelSession | None = None
-    """The session that it is a fork of, until that one was purged."""
-    origin: tuple[str, Place] | None = None
-    """The id of the session that it is a fork of, and the point."""
-    undo: list[Place] = field(default_factory=list)
-    redo: list[Place] = field(default_factory=list)
-    seen: list[Place] = field(default_factory=list)
-    """Every place where it ever stood."""
-    forks: int = 0
-    title: str | None = None
-    tags: tuple[str, ...] = ()
-    aliases: list[str] = field(default_factory=list)
-    variables: dict[str, Json] = field(default_factory=dict)
-    checkpoints: dict[str, tuple[Place, Json] | None] = field(default_factory=dict)
-    """None: one of the base's, deleted here."""
-    keys: dict[str, list[list[Node]]] = field(default_factory=dict)
-    """Every batch that was written under a key."""
-
-    def stand(self, place: Place) -> None:
-        self.head = place
-        self.seen.append(place)
-
-    def messages(self) -> list[Node]:
-        return [node for node in path(self.head) if node.kind == "message"]
-
-    def turns(self) -> int:
-        total = 0
-        for node in path(self.head):
-            total = node.body["user_turns"] if node.kind == "turns" else total + node.is_turn
-        return total
-
-    def preview(self) -> str:
-        said = [node.body["content"] for node in self.messages() if node.is_turn]
-        return said[-1] if said else ""
-
-    def summary(self) -> str | None:
-        texts = [node.body["text"] for node in path(self.head) if node.kind == "summary"]
-        return texts[-1] if texts else None
-
-    def cut(self) -> tuple[int, list[dict[str, Json]]]:
-        """Where the view begins, and what stands for everything before."""
-        cuts = [node.body for node in path(self.head) if node.kind in ("compaction", "truncation")]
-        return (cuts[-1]["start"], cuts[-1].get("messages", [])) if cuts else (0, [])
-
-    def in_view(self) -> list[Node]:
-        start, _ = self.cut()
-        return [node for node in path(self.head)[start:] if node.kind == "message"]
-
-    def checkpoint(self, name: str) -> tuple[Place, Json] | None:
-        """A checkpoint of this name: its own, or one of its base's that lies before the fork."""
-        if name in self.checkpoints:
-            return self.checkpoints[name]
-        found = self.base.checkpoint(name) if self.base else None
-        return found if found and self.origin and lies_on(found[0], self.origin[1]) else None
-
-    def checkpoint_names(self) -> set[str]:
-        names = set(self.checkpoints) | (self.base.checkpoint_names() if self.base else set())
-        return {name for name in names if self.checkpoint(name)}
-
-
-class Model:
+class Model(Working):
     """The store."""
 
-    def __init__(self) -> None:
+    def __init__(self, me: str) -> None:
+        self.me = me
         self.live: list[ModelSession] = []
         self.trash: list[tuple[int, ModelSession]] = []
         """With the time of deletion."""
@@ -156,11 +50,12 @@ class Model:
             raise Refused(SessionExistsError)
         tree = self.now()
         self.nodes[tree] = []
-        made = ModelSession(id, tree, tree)
+        made = ModelSession(id, tree, active=tree)
         self.live.append(made)
         return made
 
-    def fork(self, base: ModelSession, id: str | None, at: Place) -> ModelSession:
+    def fork(self, base: ModelSession, id: str | None, at: Place, by: By) -> ModelSession:
+        self.beside(base, by)
         if id is None:
             base.forks += 1
             while self.find(f"{base.id}#fork-{base.forks}"):
@@ -168,7 +63,8 @@ class Model:
             id = f"{base.id}#fork-{base.forks}"
         elif self.find(id):
             raise Refused(SessionExistsError)
-        made = ModelSession(id, base.tree, self.now(), base=base, origin=(base.id, at))
+        made = ModelSession(id, base.tree, active=self.now(), base=base, origin=(base.id, at))
+        made.epoch = base.epoch
         made.title, made.tags = base.title, base.tags
         made.variables = dict(base.variables)
         made.stand(at)
@@ -178,7 +74,8 @@ class Model:
     def listed(self) -> list[ModelSession]:
         return sorted(self.live, key=lambda session: -session.active)
 
-    def add_alias(self, session: ModelSession, alias: str, *, move: bool) -> None:
+    def add_alias(self, session: ModelSession, alias: str, by: By, *, move: bool) -> None:
+        self.beside(session, by)
         holder = self.find(alias)
         if holder is session:
             return
@@ -189,7 +86,8 @@ class Model:
         self.aliases[alias] = session
         session.aliases.append(alias)
 
-    def remove_alias(self, session: ModelSession, alias: str) -> bool:
+    def remove_alias(self, session: ModelSession, alias: str, by: By) -> bool:
+        self.beside(session, by)
         if self.aliases.get(alias) is not session:
             return False
         del self.aliases[alias]
@@ -198,7 +96,11 @@ class Model:
 
     # -- deleting
 
-    def delete(self, session: ModelSession, when: int) -> None:
+    def delete(self, session: ModelSession, when: int, *, force: bool) -> None:
+        if not force:
+            self.refuse_if_held(session)
+        if session.holder:
+            self.end_lease(session, self.me)
         self.live.remove(session)
         self.trash.append((when, session))
 
@@ -239,11 +141,12 @@ class Model:
     # -- writing
 
     def _write(
-        self, session: ModelSession, after: Place, kind: str, bodies: list[dict[str, Json]]
+        self, session: ModelSession, after: Place, kind: str, bodies: list[dict[str, Json]], by: By
     ) -> list[Node]:
         written: list[Node] = []
+        epoch = by.epoch if isinstance(by, ModelRun) else 0
         for body in bodies:
-            after = Node(after, kind, body)
+            after = Node(after, kind, body, epoch)
             written.append(after)
             if after.is_turn and session.title is None:
                 session.title = body["content"]
@@ -251,78 +154,135 @@ class Model:
         return written
 
     def append(
-        self, session: ModelSession, messages: list[dict[str, Json]], key: str | None, expect: Place | str
+        self,
+        session: ModelSession,
+        messages: list[dict[str, Json]],
+        key: str | None = None,
+        expect: Place | str = "any",
+        by: By = None,
     ) -> list[Node]:
-        if not messages:
-            return []
-        for known in session.keys.get(key or "", []):
-            if lies_on(known[-1], session.head):
-                if repr([node.body for node in known]) != repr(messages):
-                    raise Refused(KeyReusedError)
-                return known
-        if expect != "any" and expect is not session.head:
-            raise Refused(HeadMovedError)
-        written = self._write(session, session.head, "message", messages)
-        session.stand(written[-1])
-        session.active = self.now()
-        if key:
-            session.keys.setdefault(key, []).append(written)
-        return written
+        with self.admitted(session, by):
+            for known in session.keys.get(key or "", []):
+                if lies_on(known[-1], session.head):
+                    if repr([node.body for node in known]) != repr(messages):
+                        raise Refused(KeyReusedError)
+                    return known
+            if expect != "any" and expect is not session.head:
+                raise Refused(HeadMovedError)
+            written = self._write(session, session.head, "message", messages, by)
+            session.stand(written[-1])
+            session.active = self.now()
+            if key:
+                session.keys.setdefault(key, []).append(written)
+            return written
 
-    def move(self, session: ModelSession, place: Place) -> None:
+    def _step(self, session: ModelSession, place: Place) -> None:
         session.undo.append(session.head)
         session.redo.clear()
         session.stand(place)
         session.active = self.now()
 
-    def mark(self, session: ModelSession, kind: str, body: dict[str, Json]) -> Node:
-        (node,) = self._write(session, session.head, kind, [body])
-        self.move(session, node)
-        return node
+    def move(self, session: ModelSession, place: Place, by: By) -> None:
+        with self.admitted(session, by):
+            self._step(session, place)
 
-    def replace(self, session: ModelSession, messages: list[dict[str, Json]], turns: int | None) -> None:
-        written = self._write(session, None, "message", messages)
-        place = written[-1] if written else None
-        if turns is not None:
-            (place,) = self._write(session, place, "turns", [{"user_turns": turns}])
-        self.move(session, place)
+    def abort(self, session: ModelSession, began: Place, by: By) -> None:
+        """A turn that failed: back to where it began."""
+        with self.admitted(session, by):
+            if session.head is not began:
+                self._step(session, began)
 
-    def truncate(self, session: ModelSession, keep: int) -> Node | None:
-        view, (_, instead) = session.in_view(), session.cut()
-        cut_off = view[: len(view) - keep] if keep else view
-        if keep > len(view) or not (cut_off or instead):
-            return None
-        start = path(session.head).index(view[-keep]) if keep else len(path(session.head))
-        return self.mark(session, "truncation", {"start": start})
+    def mark(self, session: ModelSession, kind: str, body: dict[str, Json], by: By) -> Node:
+        with self.admitted(session, by):
+            (node,) = self._write(session, session.head, kind, [body], by)
+            self._step(session, node)
+            return node
 
-    def undo(self, session: ModelSession) -> None:
-        self._back(session, session.undo, session.redo)
+    def replace(
+        self, session: ModelSession, messages: list[dict[str, Json]], turns: int | None, by: By
+    ) -> None:
+        with self.admitted(session, by):
+            written = self._write(session, None, "message", messages, by)
+            place = written[-1] if written else None
+            if turns is not None:
+                (place,) = self._write(session, place, "turns", [{"user_turns": turns}], by)
+            self._step(session, place)
 
-    def redo(self, session: ModelSession) -> None:
-        self._back(session, session.redo, session.undo)
+    def truncate(self, session: ModelSession, keep: int, by: By) -> Node | None:
+        with self.admitted(session, by):
+            view, (_, instead) = session.in_view(), session.cut()
+            cut_off = view[: len(view) - keep] if keep else view
+            if keep > len(view) or not (cut_off or instead):
+                return None
+            start = path(session.head).index(view[-keep]) if keep else len(path(session.head))
+            return self.mark(session, "truncation", {"start": start}, by)
 
-    def _back(self, session: ModelSession, source: list[Place], target: list[Place]) -> None:
-        if not source:
-            raise Refused(NothingToUndoError)
-        target.append(session.head)
-        session.stand(source.pop())
-        session.active = self.now()
+    def undo(self, session: ModelSession, by: By) -> None:
+        self._back(session, session.undo, session.redo, by)
+
+    def redo(self, session: ModelSession, by: By) -> None:
+        self._back(session, session.redo, session.undo, by)
+
+    def _back(self, session: ModelSession, source: list[Place], target: list[Place], by: By) -> None:
+        with self.admitted(session, by):
+            if not source:
+                raise Refused(NothingToUndoError)
+            target.append(session.head)
+            session.stand(source.pop())
+            session.active = self.now()
+
+    def annotate(self, session: ModelSession, place: Place, fields: dict[str, Json], by: By) -> Node:
+        self.beside(session, by)
+        if place is None:
+            raise Refused(EntryNotFoundError)
+        place.notes = {name: value for name, value in {**place.notes, **fields}.items() if value is not None}
+        return place
+
+    def update(self, session: ModelSession, title: str | None, tags: tuple[str, ...], by: By) -> None:
+        self.beside(session, by)
+        session.title, session.tags = title, tags
+
+    def set_var(self, session: ModelSession, name: str, value: Json, by: By) -> None:
+        with self.admitted(session, by):
+            session.variables[name] = value
+
+    def delete_var(self, session: ModelSession, name: str, by: By) -> bool:
+        with self.admitted(session, by):
+            return session.variables.pop(name, self) is not self
 
     # -- checkpoints
 
-    def set_checkpoint(self, session: ModelSession, name: str, state: Json) -> None:
-        session.checkpoints[name] = (session.head, state)
+    def set_checkpoint(self, session: ModelSession, name: str, state: Json, by: By) -> None:
+        with self.admitted(session, by):
+            session.checkpoints[name] = Point(session.head, state, self.now())
 
-    def delete_checkpoint(self, session: ModelSession, name: str) -> bool:
-        if not session.checkpoint(name):
-            return False
-        session.checkpoints.pop(name, None)
-        if session.checkpoint(name):
-            session.checkpoints[name] = None
-        return True
+    def set_progress(
+        self, session: ModelSession, name: str | None, state: Json, iteration: int | None, by: ModelRun
+    ) -> str:
+        """A checkpoint to resume from; its name."""
+        with self.admitted(session, by):
+            session.points += 1
+            session.resume_name = name or f"run-{by.epoch}-{session.points}"
+            progress = by.epoch, session.points, iteration
+            session.checkpoints[session.resume_name] = Point(session.head, state, self.now(), progress)
+            return session.resume_name
+
+    def delete_checkpoint(self, session: ModelSession, name: str, by: By) -> bool:
+        with self.admitted(session, by):
+            if not session.checkpoint(name):
+                return False
+            session.checkpoints.pop(name, None)
+            if session.checkpoint(name):
+                session.checkpoints[name] = None
+            return True
 
     def place_named(self, session: ModelSession, name: str) -> Place:
         found = session.checkpoint(name)
         if not found:
             raise Refused(CheckpointNotFoundError)
-        return found[0]
+        return found.place
+
+    def go(self, session: ModelSession, name: str, by: By) -> None:
+        """Back to a checkpoint."""
+        with self.admitted(session, by):
+            self._step(session, self.place_named(session, name))

@@ -54,3 +54,16 @@ def spelled(message: dict[str, Any], form: int) -> dict[str, Any] | str | bytes:
         return message
     text = stdlib_json.dumps(message, ensure_ascii=form % 4 == 1, indent=1 if form % 4 == 2 else None)
     return text.encode() if form % 4 == 3 else text
+
+
+events: SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
+    {"type": st.sampled_from(["tool", "näme"])},
+    optional={
+        "id": names,
+        "stream": st.sampled_from(["", "log"]),
+        "data": st.none() | st.just({"a": [1, 10**30]}),
+    },
+)
+"""Few kinds, so that those of one id are sometimes the same and sometimes not."""
+
+costs: SearchStrategy[str] = st.sampled_from(["0", "0.1", "0.000000001", "999999.25"])

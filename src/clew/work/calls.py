@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Final
 
 import msgspec
@@ -10,12 +10,11 @@ import msgspec
 from clew.core.ids import check_id
 from clew.core.money import Money, shown, units_of
 from clew.errors import InvalidError
+from clew.model import microseconds
 
 MOST_TOKENS: Final = 2**53
 """Of one call: what every reader of JSON can still tell exactly."""
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND: Final = timedelta(microseconds=1)
-_END_OF_TIME: Final = (datetime.max.replace(tzinfo=UTC) - _EPOCH) // _MICROSECOND
+_END_OF_TIME: Final = microseconds(datetime.max.replace(tzinfo=UTC))
 
 
 class Names(msgspec.Struct, frozen=True, gc=False):
@@ -93,7 +92,7 @@ def moment(at: datetime, what: str, error: type[InvalidError] = InvalidError) ->
     """The microseconds of an aware datetime."""
     if not isinstance(at, datetime) or at.utcoffset() is None:
         raise error(f"{what} must be a datetime with a time zone, not {at!r}")
-    time = (at - _EPOCH) // _MICROSECOND
+    time = microseconds(at)
     if not 0 <= time <= _END_OF_TIME:
         raise error(f"{what} must lie between the years 1970 and 9999, not {at!r}")
     return time

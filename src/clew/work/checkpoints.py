@@ -11,7 +11,7 @@ from clew.core.codec import encode_json
 from clew.core.ids import check_id
 from clew.core.rows import NOWHERE, ForkOrigin, SessionRow
 from clew.core.tree import locate, path
-from clew.model import Checkpoint, Head, Json, Progress, utc
+from clew.model import Checkpoint, Head, Json, Progress, microseconds, utc
 from clew.work.access import Access, admit
 from clew.work.places import head_of
 
@@ -118,7 +118,7 @@ def inherit_checkpoints(tx: Transaction, base: SessionRow, fork: SessionRow, ori
             record = Record(
                 checkpoint.head.branch,
                 checkpoint.head.position,
-                int(checkpoint.created_at.timestamp() * 1_000_000),
+                microseconds(checkpoint.created_at),
                 msgspec.Raw(msgspec.json.encode(checkpoint.state)),
                 checkpoint.run,
             )

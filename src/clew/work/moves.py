@@ -22,7 +22,7 @@ from clew.core.rows import EMPTY, NOWHERE, TURNS, Draft, SessionRow, Tip
 from clew.core.tree import chain, locate
 from clew.errors import CorruptEntryError, CorruptError, NothingToUndoError
 from clew.model import Entry, Head
-from clew.work.access import Access, admit
+from clew.work.access import Access, admit, live
 from clew.work.append import PREVIEW_KEPT, Batch, new_branch, title_after
 from clew.work.history import entry_of
 from clew.work.places import Point, head_of, path_of, resolve, tip_at
@@ -100,7 +100,7 @@ def rewind(tx: Transaction, access: Access, to: Point, now: int) -> Head:
 
 def abort(tx: Transaction, access: Access, began: Head, now: int) -> None:
     """Go back to where a turn began, unless nothing has happened since."""
-    if head_of(tx, admit(tx, access).head) != began:
+    if head_of(tx, live(tx, access.sid, access.id).head) != began:
         rewind(tx, access, began, now)
 
 

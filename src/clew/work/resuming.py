@@ -12,7 +12,7 @@ from clew.backends.contract import Reader, Transaction
 from clew.core.codec import encode_json
 from clew.core.dialects import calls_of, results_of
 from clew.core.ids import check_id
-from clew.core.rows import NOWHERE, SessionRow
+from clew.core.rows import SessionRow
 from clew.errors import CheckpointNotFoundError, OpenCallsError
 from clew.model import Checkpoint, Json, Progress, Resumption
 from clew.work import history
@@ -117,8 +117,8 @@ def _newest(reader: Reader, row: SessionRow) -> Checkpoint | None:
 def open_calls(reader: Reader, row: SessionRow) -> list[str]:
     """The tool calls that still wait for their results at the end of the path, oldest first.
 
-    Looks back to the last complete round of calls and results, past a few messages that are neither
-    (a remark, a thought), and at most to the user's last turn.
+    Looks back to the last complete round of calls and results, past a few messages that are neither:
+    a remark, a thought, a user who spoke over the call.
     """
     answered: list[str] = []
     waiting: list[str] = []
@@ -143,9 +143,8 @@ def open_calls(reader: Reader, row: SessionRow) -> list[str]:
 
 def _backwards(reader: Reader, row: SessionRow) -> Iterator[dict[str, Json]]:
     segments, last = path_of(reader, row.head), row.head.position
-    first = 0 if row.head.asked == NOWHERE else row.head.asked
-    while first <= last:
-        found = history.read_messages(reader, segments, first, last, reverse=True, limit=CHUNK)
+    while last >= 0:
+        found = history.read_messages(reader, segments, 0, last, reverse=True, limit=CHUNK)
         yield from (message for _, message in found)
         if len(found) < CHUNK:
             return

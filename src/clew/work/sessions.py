@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Final
 
 import msgspec
@@ -20,7 +20,7 @@ from clew.errors import (
     SessionNotFoundError,
 )
 from clew.here import Here
-from clew.model import STATUSES, ForkPoint, Head, Json, SessionInfo, utc
+from clew.model import STATUSES, ForkPoint, Head, Json, SessionInfo, microseconds, utc
 from clew.work.access import Access, admit, admit_beside, end_lease, refuse_if_held
 from clew.work.append import PREVIEW_LENGTH
 from clew.work.places import find, head_of
@@ -28,7 +28,6 @@ from clew.work.status import run_info
 
 MAX_TITLE: Final = 500
 MAX_DURATION: Final = timedelta(days=36500)
-EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Changes(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,7 +69,7 @@ def changes_of(given: dict[str, Json]) -> Changes:
         checked["expires"] = _moment(checked.pop("expires_at"))
     if "idle_timeout" in checked:
         idle = checked.pop("idle_timeout")
-        checked["idle"] = None if idle is None else microseconds(idle, "idle_timeout")
+        checked["idle"] = None if idle is None else _length(idle, "idle_timeout")
     return Changes(**checked)
 
 
@@ -81,10 +80,10 @@ def _moment(expires_at: datetime | str | None) -> int | None:
         return NEVER
     if not isinstance(expires_at, datetime) or expires_at.tzinfo is None:
         raise InvalidError(f"expires_at is a datetime with a time zone, or 'never', not {expires_at!r}")
-    return (expires_at - EPOCH) // timedelta(microseconds=1)
+    return microseconds(expires_at)
 
 
-def microseconds(duration: timedelta | float, what: str) -> int:
+def _length(duration: timedelta | float, what: str) -> int:
     """A duration, given as such or in seconds: more than nothing, at most a hundred years."""
     if isinstance(duration, (int, float)) and not isinstance(duration, bool) and abs(duration) < 1e10:
         duration = timedelta(seconds=duration)
