@@ -44,7 +44,6 @@ from clew.errors import StoreClosedError as StoreClosedError
 from clew.errors import StoreNotFoundError as StoreNotFoundError
 from clew.errors import UnsupportedError as UnsupportedError
 from clew.errors import VersionError as VersionError
-from clew.maintenance import Maintenance as Maintenance
 from clew.model import Branch as Branch
 from clew.model import Checkpoint as Checkpoint
 from clew.model import Context as Context
@@ -70,7 +69,6 @@ from clew.model import SweepReport as SweepReport
 from clew.model import Tree as Tree
 from clew.model import Usage as Usage
 from clew.model import UsageTotals as UsageTotals
-from clew.run import Run as Run
 from clew.session import Session as Session
 from clew.store import Store as Store
 from clew.store import open as open
@@ -82,12 +80,23 @@ if _TYPE_CHECKING:
     from clew.aio import AsyncSession as AsyncSession
     from clew.aio import AsyncStore as AsyncStore
     from clew.aio import open_async as open_async
+    from clew.maintenance import Maintenance as Maintenance
+    from clew.run import Run as Run
 
 
 def __getattr__(name: str) -> _Any:
-    """The async face brings asyncio with it, which takes as long to import as all the rest."""
+    """What not every program needs is loaded with its first use. The async face brings asyncio with
+    it, which takes as long to import as all the rest."""
     if name in ("AsyncRun", "AsyncSession", "AsyncStore", "open_async"):
         from clew import aio
 
         return getattr(aio, name)
+    if name == "Run":
+        from clew.run import Run
+
+        return Run
+    if name == "Maintenance":
+        from clew.maintenance import Maintenance
+
+        return Maintenance
     raise AttributeError(f"module 'clew' has no attribute {name!r}")

@@ -9,18 +9,18 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, TypeVar
 
+import clew.work as work
 from clew.backends.contract import Transaction
 from clew.core.codec import encode_json
 from clew.core.ids import check_id
 from clew.errors import ClewError, InvalidError, LeaseHeldError
 from clew.handle import Handle
 from clew.model import Head, Json, LeaseInfo, Resumption, StatusChange
-from clew.work import moves, resuming, runs, status
 from clew.work.places import head_of
-from clew.work.runs import Bid
 
 if TYPE_CHECKING:
     from clew.run import Run
+    from clew.work.runs import Bid
 
 SHORTEST_LEASE: Final = 0.1
 LONGEST_LEASE: Final = 86_400.0
@@ -38,34 +38,34 @@ class Lifecycle(Handle):
     def start(self, request: Json = None, *, task: str | None = None) -> None:
         """Set the status to running, without a lease; what the last run left is cleared."""
         _check_task(task)
-        self._write(status.start, request, task, self._engine.now())
+        self._write(work.status.start, request, task, self._engine.now())
 
     def complete(self, response: Json = None) -> None:
         """End the run well."""
         access, now, by = self._access, self._engine.now(), self._worker
         encoded = encode_json(response, what="response")
-        self._finish(lambda tx: status.complete(tx, access, encoded, now, by))
+        self._finish(lambda tx: work.status.complete(tx, access, encoded, now, by))
 
     def fail(self, error: str | BaseException) -> None:
         """End the run with an error: its text is kept."""
         access, now, by, text = self._access, self._engine.now(), self._worker, error_text(error)
-        self._finish(lambda tx: status.fail(tx, access, text, now, by))
+        self._finish(lambda tx: work.status.fail(tx, access, text, now, by))
 
     def _finish(self, work: Callable[[Transaction], None]) -> None:
         self._engine.run(work)
 
     def close(self) -> None:
         """Set the status to closed: no run starts until `reopen()`. Everything is kept."""
-        self._write(status.close, self._engine.now())
+        self._write(work.status.close, self._engine.now())
 
     def reopen(self) -> None:
         """Make a closed or expired session pending again."""
-        self._write(status.reopen, self._engine.now())
+        self._write(work.status.reopen, self._engine.now())
 
     def status_changes(self) -> list[StatusChange]:
         """Every change of status, oldest first, with who made it and when."""
         with self._look() as (reader, row):
-            return status.changes(reader, row)
+            return work.status.changes(reader, row)
 
     @property
     def _worker(self) -> str:
@@ -78,7 +78,7 @@ class Lifecycle(Handle):
     def lease(self) -> LeaseInfo | None:
         """Who works on the session now; None: nobody, or somebody who is gone."""
         with self._look() as (reader, row):
-            return runs.lease_info(reader, row, self._engine.here)
+            return work.runs.lease_info(reader, row, self._engine.here)
 
     def run(
         self,
@@ -122,7 +122,7 @@ class Lifecycle(Handle):
             check_id(owner, "owner")
         fence = int.from_bytes(os.urandom(8), "big") >> 2 or 1
         encoded = encode_json(request, what="request")
-        return Bid(
+        return work.runs.Bid(
             owner or self._engine.here.name, int(_seconds(lease) * 1e6), fence, encoded, task, bool(steal)
         )
 
@@ -131,8 +131,8 @@ class Lifecycle(Handle):
 
         if not bid.steal:
             with self._engine.read() as reader:
-                runs.refuse_early(reader, self._access)
-        return Run(self._engine, self._access, self._write(runs.take, bid), bid.task)
+                work.runs.refuse_early(reader, self._access)
+        return Run(self._engine, self._access, self._write(work.runs.take, bid), bid.task)
 
     def resume(
         self, *, system_prompt: Json = None, tools_hash: str | None = None, model: str | None = None
@@ -147,7 +147,7 @@ class Lifecycle(Handle):
                 run.rewind(point.head)
         """
         with self._look() as (reader, row):
-            return resuming.resume(reader, row, system_prompt, tools_hash, model)
+            return work.resuming.resume(reader, row, system_prompt, tools_hash, model)
 
     @contextmanager
     def turn(self: H) -> Iterator[H]:
@@ -163,7 +163,7 @@ class Lifecycle(Handle):
 
     def _abort(self, began: Head, failure: BaseException) -> None:
         try:
-            self._write(moves.abort, began, self._engine.now())
+            self._write(work.moves.abort, began, self._engine.now())
         except ClewError as exc:
             failure.add_note(f"the turn that failed stays on the path: {exc}")
 

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import msgspec
 
+import clew.work as work
 from clew.backends.contract import Transaction
 from clew.core.codec import decode_json, encode_json
 from clew.core.ids import MAX_POSITION, check_id
@@ -18,7 +19,7 @@ from clew.lifecycle import Lifecycle
 from clew.model import Context, Entry, Head, Json, SessionInfo
 from clew.points import Points
 from clew.streams import Streams
-from clew.work import context, history, marks, moves, notes, places, sessions
+from clew.work import history, places, sessions
 from clew.work.access import Access
 from clew.work.append import Sayable, append, batch_of
 from clew.work.places import Point
@@ -152,18 +153,20 @@ class Session(Lifecycle, Points, Streams):
             raise InvalidError(f"replace takes a list of messages, not {type(messages).__name__}")
         if user_turns is not None and (type(user_turns) is not int or not 0 <= user_turns <= MAX_POSITION):
             raise InvalidError(f"user_turns must be a number from 0 to {MAX_POSITION}, not {user_turns!r}")
-        return self._write(moves.replace, batch_of(messages, strict=strict), user_turns, self._engine.now())
+        return self._write(
+            work.moves.replace, batch_of(messages, strict=strict), user_turns, self._engine.now()
+        )
 
     def clear(self) -> Head:
         """Start over with an empty path. The history stays reachable: `undo()` brings it back."""
-        return self._write(moves.clear, self._engine.now())
+        return self._write(work.moves.clear, self._engine.now())
 
     def truncate(self, keep_last: int) -> Entry | None:
         """Let `context()` begin with the last `keep_last` messages; `messages()` still gives all.
 
         Where the cut would part a tool call from its result, more is kept. None: nothing to cut.
         """
-        return self._write(marks.truncate, keep_last, self._engine.now())
+        return self._write(work.marks.truncate, keep_last, self._engine.now())
 
     def compact(
         self,
@@ -178,24 +181,24 @@ class Session(Lifecycle, Points, Streams):
         rewind to before the compaction brings the old context back. Tool calls that still wait for
         their results are not compacted away.
         """
-        return self._write(marks.compact, messages_or_text, upto, tokens, self._engine.now())
+        return self._write(work.marks.compact, messages_or_text, upto, tokens, self._engine.now())
 
     @property
     def summary(self) -> str | None:
         """The latest summary on the path."""
         with self._look() as (reader, row):
-            return marks.summary(reader, row)
+            return work.marks.summary(reader, row)
 
     def set_summary(self, text: str | None) -> Entry:
         """Keep a summary of the conversation so far; it rewinds with the conversation."""
-        return self._write(marks.set_summary, text, self._engine.now())
+        return self._write(work.marks.set_summary, text, self._engine.now())
 
     def annotate(self, entry: Point, **fields: Json) -> Entry:
         """Put something beside an entry, never into it; None takes a field away.
 
         Entries are found again by their `label`: `s.entries(label="…")`.
         """
-        return self._write(notes.annotate, entry, fields)
+        return self._write(work.notes.annotate, entry, fields)
 
     # -- reading
 
@@ -257,7 +260,7 @@ class Session(Lifecycle, Points, Streams):
         A plain list of messages; its `report` says what was left out or repaired.
         """
         with self._look() as (reader, row):
-            return context.build(reader, row, max_messages, max_tokens, count_tokens)
+            return work.context.build(reader, row, max_messages, max_tokens, count_tokens)
 
     # -- variables
 

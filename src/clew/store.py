@@ -13,6 +13,7 @@ from typing import Any, Final, Literal, overload
 import msgspec
 from uuid_utils import uuid7
 
+import clew.work as work
 from clew.backends.contract import Backend, Capabilities
 from clew.backends.registry import connect
 from clew.core.ids import check_id
@@ -26,10 +27,7 @@ from clew.model import STATUSES, Json, Page, Stats, Status, UsageGroup, UsageKey
 from clew.session import Session, settings
 from clew.upkeep import Upkeep, scrub_traces
 from clew.work import places, sessions
-from clew.work import purge as removal
 from clew.work.access import Access, is_held
-from clew.work.runs import interrupt_deserted
-from clew.work.usage import span_of, store_totals
 from clew.workspace import normalised
 
 DEFAULT_SESSION: Final = "default"
@@ -223,7 +221,7 @@ class Store(Upkeep):
             gone = [one.row for one in running if one.row.fence and not is_held(reader, one.row, here)]
         try:
             for row in gone:
-                self._engine.run(partial(interrupt_deserted, sid=row.sid, here=here))
+                self._engine.run(partial(work.runs.interrupt_deserted, sid=row.sid, here=here))
             gone = []
         except ReadOnlyError:
             pass
@@ -244,7 +242,7 @@ class Store(Upkeep):
         check_id(id)
         here = self._engine.here
         if purge:
-            was_there = self._engine.run(lambda tx: removal.purge_id(tx, id, here, force=force))
+            was_there = self._engine.run(lambda tx: work.purge.purge_id(tx, id, here, force=force))
             scrub_traces(self._engine)
             return was_there
         now = self._engine.now()
@@ -263,7 +261,7 @@ class Store(Upkeep):
         now, here = self._engine.now(), self._engine.here
         count = self._engine.run(lambda tx: sessions.delete_all(tx, now, here, force=force))
         if purge:
-            count = self._engine.run(removal.purge_everything)
+            count = self._engine.run(work.purge.purge_everything)
             scrub_traces(self._engine)
         return count
 
@@ -303,9 +301,9 @@ class Store(Upkeep):
         `since` (included) and `until` (not) bound the time of the calls. What two forks share was
         paid for once, and is counted once.
         """
-        first, end = span_of(by, since, until)
+        first, end = work.usage.span_of(by, since, until)
         with self._engine.read() as reader:
-            return store_totals(reader, by, first, end)
+            return work.usage.store_totals(reader, by, first, end)
 
     # -- the store itself
 

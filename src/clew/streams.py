@@ -7,13 +7,12 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Final, TypeVar, overload
 
+import clew.work as work
 from clew.backends.contract import Transaction
 from clew.core.ids import check_id
-from clew.core.money import shown, units_of
 from clew.errors import InvalidQueryError
 from clew.handle import Handle
 from clew.model import Event, EventCounts, Json, Usage, UsageGroup, UsageKey, UsageTotals, utc
-from clew.work import calls, events, usage
 from clew.work.places import Point
 
 T = TypeVar("T")
@@ -42,9 +41,9 @@ class Streams(Handle):
         self, type: str, data: Json, *, stream: str, id: str | None
     ) -> Callable[[Transaction], Event]:
         """The operation that adds this event, checked; for whoever commits it."""
-        draft = events.draft_of(type, data, stream, id)
+        draft = work.events.draft_of(type, data, stream, id)
         access, now = self._access, self._engine.now()
-        return lambda tx: events.add(tx, access, [draft], now)[0]
+        return lambda tx: work.events.add(tx, access, [draft], now)[0]
 
     def add_events(self, events: Sequence[Mapping[str, Json]]) -> list[Event]:
         """Add several events, all of them or none; one comes back for each.
@@ -58,11 +57,11 @@ class Streams(Handle):
         self, given: Sequence[Mapping[str, Json]]
     ) -> Callable[[Transaction], list[Event]] | None:
         """The operation that adds these events, checked; for whoever commits it. None: nothing to do."""
-        drafts = events.drafts_of(given)
+        drafts = work.events.drafts_of(given)
         if not drafts:
             return None
         access, now = self._access, self._engine.now()
-        return lambda tx: events.add(tx, access, drafts, now)
+        return lambda tx: work.events.add(tx, access, drafts, now)
 
     def events(
         self, *, after: Event | int | None = None, stream: str | None = None, limit: int = 1000
@@ -78,15 +77,15 @@ class Streams(Handle):
         if stream:
             check_id(stream, "stream")
         elif stream is not None and stream != "":
-            raise InvalidQueryError(f"stream must be text, not {shown(stream)}")
+            raise InvalidQueryError(f"stream must be text, not {_shown(stream)}")
         most = _limit(limit)
         with self._look() as (reader, _):
-            return events.read(reader, self._sid, start, stream, most)
+            return work.events.read(reader, self._sid, start, stream, most)
 
     def count_events(self) -> EventCounts:
         """How many events there were and are, without reading them."""
         with self._look() as (reader, _):
-            return events.counts(reader, self._sid)
+            return work.events.counts(reader, self._sid)
 
     # -- usage
 
@@ -124,7 +123,7 @@ class Streams(Handle):
             id: Names this call. A second one with the same id and the same values is not written: the
                 first one comes back, so it is safe to repeat after a failure.
         """
-        draft = calls.draft_of(
+        draft = work.calls.draft_of(
             names={"model": model, "vendor": vendor, "endpoint": endpoint},
             tokens={
                 "input_tokens": input_tokens,
@@ -139,21 +138,22 @@ class Streams(Handle):
             id=id,
         )
         now = self._engine.now()
-        return self._write(usage.add, draft, self._estimate(draft, now), entry, now)
+        return self._write(work.usage.add, draft, self._estimate(draft, now), entry, now)
 
-    def _estimate(self, draft: calls.UsageDraft, now: int) -> calls.Estimate | None:
+    def _estimate(self, draft: work.calls.UsageDraft, now: int) -> work.calls.Estimate | None:
         """What the call costs by the price list, before any lock is taken: to load it takes long."""
         if draft.cost is not None:
             return None
+        from clew.core.money import units_of
         from clew.prices import estimate, is_available
 
         if not is_available():
             return None
         with self._look() as (reader, _):
-            names = usage.names_of(reader, self._sid, draft.names)
+            names = work.usage.names_of(reader, self._sid, draft.names)
         at = utc(now if draft.time is None else draft.time)
         found = estimate(names.model, names.vendor, names.endpoint, draft.counts.tokens(), at)
-        return None if found is None else calls.Estimate(names, units_of(found.cost), found.priced_by)
+        return None if found is None else work.calls.Estimate(names, units_of(found.cost), found.priced_by)
 
     def usage_records(self, *, after: Usage | int | None = None, limit: int = 1000) -> list[Usage]:
         """The calls of this session in the order in which they were written down.
@@ -163,7 +163,7 @@ class Streams(Handle):
         start = _start(after.number if isinstance(after, Usage) else after)
         most = _limit(limit)
         with self._look() as (reader, _):
-            return usage.read(reader, self._sid, start, most)
+            return work.usage.read(reader, self._sid, start, most)
 
     @overload
     def usage(
@@ -183,20 +183,26 @@ class Streams(Handle):
             since: Only calls at this time or later.
             until: Only calls before this time.
         """
-        first, end = usage.span_of(by, since, until)
+        first, end = work.usage.span_of(by, since, until)
         with self._look() as (reader, _):
-            return usage.session_totals(reader, self._sid, by, first, end)
+            return work.usage.session_totals(reader, self._sid, by, first, end)
+
+
+def _shown(value: object) -> str:
+    from clew.core.money import shown  # seldom needed
+
+    return shown(value)
 
 
 def _start(after: int | None) -> int:
     if after is None:
         return 0
     if isinstance(after, bool) or not isinstance(after, int) or after < 0:
-        raise InvalidQueryError(f"after must be a number from 0 on, or what came back, not {shown(after)}")
+        raise InvalidQueryError(f"after must be a number from 0 on, or what came back, not {_shown(after)}")
     return min(after, _MOST)
 
 
 def _limit(limit: int) -> int:
     if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
-        raise InvalidQueryError(f"limit must be a number from 1 on, not {shown(limit)}")
+        raise InvalidQueryError(f"limit must be a number from 1 on, not {_shown(limit)}")
     return min(limit, _MOST)

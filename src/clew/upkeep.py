@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import TYPE_CHECKING
 
+import clew.work as work
 from clew.core.lease import Lease
-from clew.core.rules import checked
 from clew.engine import Engine
 from clew.errors import ClewError, InvalidError, InvalidQueryError
-from clew.maintenance import Maintenance
 from clew.model import Removal, Retention, SweepReport, utc
-from clew.work import retention as kept
-from clew.work.purge import scrubbed, unscrubbed
-from clew.work.sweep import Sweep
+
+if TYPE_CHECKING:
+    from clew.maintenance import Maintenance
+    from clew.work.sweep import Sweep
 
 MOST_REMOVALS = 2**31
 
@@ -27,16 +28,18 @@ class Upkeep:
     def retention(self) -> Retention:
         """The rules of this store, for every process that uses it."""
         with self._engine.read() as reader:
-            return kept.rules_of(reader)
+            return work.retention.rules_of(reader)
 
     def set_retention(self, rules: Retention) -> None:
         """Let these rules hold from the next sweep on, instead of those before.
 
         They are kept in the store, for all who use it. `Retention()` switches everything off.
         """
+        from clew.core.rules import checked
+
         rules = checked(rules)
         moment = self._engine.here.moment()
-        self._engine.run(lambda tx: kept.set_rules(tx, rules, moment))
+        self._engine.run(lambda tx: work.retention.set_rules(tx, rules, moment))
 
     def sweep(self, *, dry_run: bool = False, scrub: bool = False) -> SweepReport:
         """Do what the rules say, now: expire, trash, purge, remove messages.
@@ -62,6 +65,8 @@ class Upkeep:
         Any number of processes may do this: whoever finds another one sweeping waits for its next turn.
         Closing the store stops it.
         """
+        from clew.maintenance import Maintenance
+
         if isinstance(every, bool) or not isinstance(every, (int, float)) or not 0 < every <= 1e9:
             raise InvalidError(f"every must be a number of seconds above 0 and up to 1e9, not {every!r}")
         started = Maintenance(self.sweep, float(every))
@@ -73,7 +78,7 @@ class Upkeep:
         if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
             raise InvalidQueryError(f"limit must be a number from 1 on, not {limit!r}")
         with self._engine.read() as reader:
-            return kept.removals(reader, min(limit, MOST_REMOVALS))
+            return work.retention.removals(reader, min(limit, MOST_REMOVALS))
 
     def _stop_maintenance(self) -> None:
         running, self._maintenances = self._maintenances, ()
@@ -84,18 +89,18 @@ class Upkeep:
 def scrub_traces(engine: Engine) -> None:
     """Leave no byte of what was purged or removed, be it by this process or by a killed one."""
     with engine.read() as reader:
-        purge = unscrubbed(reader)
+        purge = work.purge.unscrubbed(reader)
     if purge is not None:
         engine.backend.scrub()
-        engine.run(lambda tx: scrubbed(tx, purge))
+        engine.run(lambda tx: work.purge.scrubbed(tx, purge))
 
 
 def _looked(engine: Engine) -> SweepReport:
     moment = engine.here.moment()
     with engine.read() as reader:
-        rules = kept.rules_of(reader)
-        now = kept.time_of(reader, moment)
-    sweep = Sweep(engine, rules, now, None, _log)
+        rules = work.retention.rules_of(reader)
+        now = work.retention.time_of(reader, moment)
+    sweep = work.sweep.Sweep(engine, rules, now, None, _log)
     sweep.run()
     return _report(sweep, now, moment.wall, dry_run=True)
 
@@ -104,11 +109,15 @@ def _swept(engine: Engine) -> SweepReport:
     here = engine.here
     moment = here.moment()
     lease, rules, now = engine.run(
-        lambda tx: (kept.take_sweep(tx, here), kept.rules_of(tx), kept.anchor(tx, moment))
+        lambda tx: (
+            work.retention.take_sweep(tx, here),
+            work.retention.rules_of(tx),
+            work.retention.anchor(tx, moment),
+        )
     )
     swept: int | None = None
     try:
-        sweep = Sweep(engine, rules, now, lease, _log)
+        sweep = work.sweep.Sweep(engine, rules, now, lease, _log)
         sweep.run()
         swept = now
     finally:
@@ -118,7 +127,7 @@ def _swept(engine: Engine) -> SweepReport:
 
 def _give_back(engine: Engine, lease: Lease, swept: int | None) -> None:
     try:
-        engine.run(lambda tx: kept.end_sweep(tx, lease, swept))
+        engine.run(lambda tx: work.retention.end_sweep(tx, lease, swept))
     except ClewError:
         if swept is not None:
             raise
