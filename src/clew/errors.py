@@ -3,14 +3,17 @@
     ClewError                     .code  a stable string   .retryable  may the same call succeed later?
     ├── NotFoundError             (LookupError)  StoreNotFoundError  SessionNotFoundError
     │                             SessionDeletedError  EntryNotFoundError  CheckpointNotFoundError
+    │                             SnapshotNotFoundError  ObjectMissingError
     ├── ConflictError             SessionExistsError  AliasExistsError  HeadMovedError  KeyReusedError
     │                             InvalidTransitionError  OpenCallsError  LeaseHeldError  LeaseLostError
+    │                             RestoreConflictError
     ├── InvalidError              (ValueError)  InvalidEntryError  InvalidQueryError  InvalidUrlError
+    │                             RootRefusedError
     ├── NothingToUndoError
     ├── CorruptError              CorruptEntryError
     ├── VersionError              SchemaTooNewError
     ├── BackendError              StoreBusyError  BackendUnavailableError  DiskFullError  ReadOnlyError
-    │                             OutcomeUnknownError
+    │                             OutcomeUnknownError  QuotaExceededError  RestoreFailedError
     ├── UnsupportedError
     └── StoreClosedError
 
@@ -89,6 +92,27 @@ class CheckpointNotFoundError(NotFoundError):
         super().__init__(f"session {session!r} has no checkpoint, entry or position {checkpoint!r}")
         self.session = session
         self.checkpoint = checkpoint
+
+
+class SnapshotNotFoundError(NotFoundError):
+    """No such snapshot, or the checkpoint has no files. `store.snapshots()` lists them."""
+
+    code = "snapshot_not_found"
+
+    def __init__(self, snapshot: object) -> None:
+        super().__init__(f"no snapshot {snapshot!r}")
+        self.snapshot = snapshot
+
+
+class ObjectMissingError(NotFoundError):
+    """A part of a snapshot is not in the store; nothing was written in its place. `store.verify()`
+    says what else is missing."""
+
+    code = "object_missing"
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"the object {name} is not in the store")
+        self.name = name
 
 
 class ConflictError(ClewError):
@@ -204,6 +228,19 @@ class LeaseLostError(ConflictError):
         self.messages: tuple[dict[str, Any], ...] = ()
 
 
+class RestoreConflictError(ConflictError):
+    """Files changed since the last snapshot, and `on_conflict="refuse"` was asked for; nothing was
+    touched. "keep" leaves them as they are, "overwrite" keeps their content in the safety snapshot."""
+
+    code = "restore_conflict"
+
+    def __init__(self, root: str, conflicts: Sequence[str]) -> None:
+        shown = ", ".join(map(repr, conflicts[:5])) + (", …" if len(conflicts) > 5 else "")
+        super().__init__(f"{len(conflicts)} files in {root} changed since the last snapshot: {shown}")
+        self.root = root
+        self.conflicts = tuple(conflicts)
+
+
 class InvalidError(ClewError, ValueError):
     """An argument can not be accepted."""
 
@@ -231,6 +268,18 @@ class InvalidUrlError(InvalidError):
     """No backend understands this store address."""
 
     code = "invalid_url"
+
+
+class RootRefusedError(InvalidError):
+    """This directory is not one to take a snapshot of, or to restore into: the root of a drive, a home
+    directory, something that is no directory. `force=True` takes a home directory all the same."""
+
+    code = "root_refused"
+
+    def __init__(self, root: str, reason: str) -> None:
+        super().__init__(f"{root!r} is refused: {reason}")
+        self.root = root
+        self.reason = reason
 
 
 class NothingToUndoError(ClewError):
@@ -320,6 +369,24 @@ class OutcomeUnknownError(BackendError):
 
     code = "outcome_unknown"
     retryable = True
+
+
+class QuotaExceededError(BackendError):
+    """A snapshot would be larger than its limits allow, or than the disk has room for; nothing was
+    kept of it. Exclude something, raise the limit, or free space with `store.gc()`."""
+
+    code = "quota_exceeded"
+
+
+class RestoreFailedError(BackendError):
+    """A restore could not be carried out to its end; `report` says what was done to every path.
+    `store.finish_restore()` goes on with it, `store.undo_restore()` goes back."""
+
+    code = "restore_failed"
+
+    def __init__(self, message: str, report: object) -> None:
+        super().__init__(message)
+        self.report = report
 
 
 class UnsupportedError(ClewError):

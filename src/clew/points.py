@@ -2,30 +2,53 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import clew.work as work
 from clew.core.ids import check_id
 from clew.core.rows import SessionRow
 from clew.errors import CheckpointNotFoundError
-from clew.handle import Handle
 from clew.model import Checkpoint, Head, Json, Tree
+from clew.session_files import Files, SessionFiles
 from clew.work.places import Point
 
 if TYPE_CHECKING:
+    from clew.model.files import OnConflict
     from clew.session import Session
 
 
-class Points(Handle):
+class Points(SessionFiles):
     """The part of `Session` that knows where it was."""
 
     def _sibling(self, row: SessionRow) -> Session:
         """A handle on another session of the same store."""
         raise NotImplementedError
 
-    def checkpoint(self, name: str, *, state: Json = None) -> Checkpoint:
-        """Name the head, to come back to; again: move the name. `state` is kept beside it."""
-        return self._write(work.checkpoints.set_checkpoint, name, state, self._engine.now())
+    def checkpoint(
+        self,
+        name: str,
+        *,
+        state: Json = None,
+        files: str | os.PathLike[str] | None = None,
+        include: Sequence[str] = (),
+        exclude: Sequence[str] = (),
+    ) -> Checkpoint:
+        """Name the head, to come back to; again: move the name.
+
+        Args:
+            name: Unique in the session.
+            state: Any JSON value, kept beside it.
+            files: A directory: its content is kept with the checkpoint, for `rewind(files=True)`.
+            include: With `exclude` as for `store.snapshot`.
+        """
+        setting = partial(work.checkpoints.set_checkpoint, name=name, state=state, now=self._engine.now())
+        if files is None:
+            return self._write(setting)
+        check_id(name, "checkpoint name")
+        return self._set_with_files(setting, files, include, exclude)
 
     def checkpoints(self) -> list[Checkpoint]:
         """Oldest first; those of the base that a fork inherits too. Reads no messages."""
@@ -44,21 +67,32 @@ class Points(Handle):
         """Forget the name; False if there was none. The entries stay."""
         return self._write(work.checkpoints.delete_checkpoint, check_id(name, "checkpoint name"))
 
-    def rewind(self, to: Point) -> Head:
+    def rewind(self, to: Point, *, files: Files = False, on_conflict: OnConflict = "keep") -> Head:
         """Go back to a checkpoint (or its name), an entry (or its id) or a position.
 
         What came after stays reachable; `undo()` goes back there.
+
+        Args:
+            to: Where to.
+            files: True: also restore the files that the checkpoint (or the last one with files before
+                that point) has kept, where they were; or the directory to restore them in. Head and
+                files move together, and `undo()` brings both back.
+            on_conflict: What to do with files that changed since the last snapshot, as for
+                `store.restore`.
         """
-        return self._write(work.moves.rewind, to, self._engine.now())
+        if files is False:
+            return self._write(work.moves.rewind, to, self._engine.now())
+        return self._rewind_with_files(to, files, on_conflict)
 
     def undo(self) -> Head:
         """Take back the last operation that was not an append: rewind, clear, replace, truncate,
-        compact or set_summary. Survives restarts; NothingToUndoError at the end."""
-        return self._write(work.moves.undo, self._engine.now())
+        compact or set_summary; files that a rewind restored come back too. Survives restarts;
+        NothingToUndoError at the end."""
+        return self._step_with_files("undo") or self._write(work.moves.undo, self._engine.now())
 
     def redo(self) -> Head:
         """Take back the last undo."""
-        return self._write(work.moves.redo, self._engine.now())
+        return self._step_with_files("redo") or self._write(work.moves.redo, self._engine.now())
 
     def fork(self, id: str | None = None, *, at: Point | None = None) -> Session:
         """A new session that shares everything up to `at` (the head). Nothing is copied.

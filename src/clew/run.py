@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import os
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from types import TracebackType
 
 from clew.backends.contract import Transaction
@@ -117,6 +119,9 @@ class Run(Session):
         tools_hash: str | None = None,
         model: str | None = None,
         force: bool = False,
+        files: str | os.PathLike[str] | None = None,
+        include: Sequence[str] = (),
+        exclude: Sequence[str] = (),
     ) -> Checkpoint:
         """Name the head as the point to resume from: position, iteration, token totals, task and
         `state`, never a copy of the messages.
@@ -130,6 +135,8 @@ class Run(Session):
             model: Default: that of the session.
             force: Also while tool calls wait for their results, which else is OpenCallsError: a
                 provider would not accept the history.
+            files: A directory whose content is kept with it; with `include` and `exclude` as for
+                `store.snapshot`.
         """
         if iteration is not None and (type(iteration) is not int or not 0 <= iteration <= MAX_POSITION):
             raise InvalidError(f"iteration is a number from 0 to {MAX_POSITION}, not {iteration!r}")
@@ -138,5 +145,14 @@ class Run(Session):
                 check_id(text, what)
         standing = resuming.Standing(iteration, model, resuming.prompt_hash(system_prompt), tools_hash)
         encoded = encode_json(state, what="state")
-        now = self._engine.now()
-        return self._write(resuming.set_progress, name, encoded, standing, now, force=force)
+        setting = partial(
+            resuming.set_progress,
+            name=name,
+            state=encoded,
+            standing=standing,
+            now=self._engine.now(),
+            force=force,
+        )
+        if files is None:
+            return self._write(setting)
+        return self._set_with_files(setting, files, include, exclude)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from contextlib import closing
+from importlib import resources
 from pathlib import Path
 
 import apsw
@@ -11,7 +12,9 @@ import pytest
 
 import clew
 from clew.backends.sqlite import SqliteBackend
-from clew.core.rows import MESSAGE, PENDING, SessionQuery, SessionRow
+from clew.backends.sqlite.connection import MIGRATIONS
+from clew.core.rows import MESSAGE, PENDING, EventRow, SessionQuery, SessionRow
+from clew.files.objects import ObjectReader, ObjectWriter
 from clew.testing.faults import call
 from tests.crash.helper import chain_of, message, texts
 from tests.crash.root import needs_strace
@@ -19,10 +22,21 @@ from tests.sqlite.failing import kill_migrations
 from tests.sqlite.old_stores import TEXTS, store_of_schema_1
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
+@pytest.fixture(params=[1, 2], ids=["schema 1", "schema 2"])
+def path(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
     store_of_schema_1(tmp_path / "old.db")
+    if request.param == 2:
+        to_schema_2(tmp_path / "old.db")
     return tmp_path / "old.db"
+
+
+def to_schema_2(path: Path) -> None:
+    """As the version of Clew did whose newest schema that was; with an event in it."""
+    step = resources.files("clew.backends.sqlite").joinpath("migrations", MIGRATIONS[1]).read_text("utf-8")
+    with closing(apsw.Connection(str(path))) as connection, connection:
+        connection.execute(step)
+        connection.execute("INSERT INTO events VALUES (2 << 32 | 1, 5, '', 'kept', NULL, x'7b7d')")
+        connection.execute("PRAGMA user_version = 2")
 
 
 def version(path: Path) -> int:
@@ -31,7 +45,7 @@ def version(path: Path) -> int:
 
 
 @pytest.mark.parametrize("read_only", [False, True], ids=["migrated", "read-only"])
-def test_p21_all_of_a_store_of_schema_1_is_there(path: Path, read_only: bool) -> None:
+def test_p21_all_of_an_older_store_is_there(path: Path, read_only: bool) -> None:
     with closing(SqliteBackend(path, read_only=read_only)) as backend, backend.read() as reader:
         listed = reader.list_sessions(SessionQuery(limit=9))
         trash = reader.list_sessions(SessionQuery(limit=9, deleted=True))
@@ -57,7 +71,8 @@ def test_p21_all_of_a_store_of_schema_1_is_there(path: Path, read_only: bool) ->
 
 
 @pytest.mark.parametrize("read_only", [False, True], ids=["migrated", "read-only"])
-def test_p21_a_store_of_schema_1_has_what_is_new_and_nothing_in_it(path: Path, read_only: bool) -> None:
+def test_p21_an_older_store_has_what_is_new_and_nothing_in_it(path: Path, read_only: bool) -> None:
+    was = version(path)
     with closing(SqliteBackend(path, read_only=read_only)) as backend, backend.read() as reader:
         totals = reader.totals(1_750_000_000_006_000)
 
@@ -71,17 +86,23 @@ def test_p21_a_store_of_schema_1_has_what_is_new_and_nothing_in_it(path: Path, r
         assert (reader.find_event(1, "x"), reader.find_usage(1, "x")) == (None, None)
         assert (reader.last_usage(1), reader.sum_usage(None, "workspace")) == (None, [])
         assert reader.count_entries(1, 0, 9, MESSAGE) == 4
+        assert (reader.find_objects([b"x"] * 200), reader.find_objects([b"x"])) == ({}, {})
+        assert (reader.scan_objects(b"", 9), reader.list_packs(0, 9)) == ([], [])
+        with pytest.raises(KeyError):
+            reader.get_pack(1)
+        kept = [] if was == 1 else [EventRow(1, 5, "", "kept", None, b"{}")]
+        assert reader.read_events(2, 0, 9) == kept
 
 
 def test_p21_only_a_writer_changes_the_schema(path: Path) -> None:
-    before = hashlib.sha256(path.read_bytes()).digest()
+    before = version(path), hashlib.sha256(path.read_bytes()).digest()
     SqliteBackend(path, read_only=True).close()
-    assert (version(path), hashlib.sha256(path.read_bytes()).digest()) == (1, before)
+    assert (version(path), hashlib.sha256(path.read_bytes()).digest()) == before
     SqliteBackend(path).close()
-    assert version(path) == 2
+    assert version(path) == len(MIGRATIONS) == 3
 
 
-def test_p21_work_goes_on_in_a_store_of_schema_1(path: Path) -> None:
+def test_p21_work_goes_on_in_an_older_store(path: Path) -> None:
     with clew.open(path) as store:
         assert {info.id: texts(store.get(info.id)) for info in store.list()} == TEXTS
         session = store.get("alias")
@@ -92,6 +113,11 @@ def test_p21_work_goes_on_in_a_store_of_schema_1(path: Path) -> None:
         assert texts(store.get("gone")) == ["trashed"]
         store.create("new").append(message("new"))
     with clew.open(path) as store:
+        content = bytes(range(256)) * 100
+        writer = ObjectWriter(store._engine)
+        name = writer.put(content)
+        writer.flush()
+        assert ObjectReader(store._engine.read).get(name) == content
         assert texts(store.get("a")) == [*TEXTS["a"], "four", "five"]
         assert [line for info in store.list() for line in chain_of(store.get(info.id))] == []
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
 from types import TracebackType
 
 from clew.aio.bridge import Bridge
@@ -45,6 +47,9 @@ class AsyncRun(AsyncSession):
         tools_hash: str | None = None,
         model: str | None = None,
         force: bool = False,
+        files: str | os.PathLike[str] | None = None,
+        include: Sequence[str] = (),
+        exclude: Sequence[str] = (),
     ) -> Checkpoint:
         return await self._bridge.call(
             self._run.checkpoint,
@@ -55,4 +60,7 @@ class AsyncRun(AsyncSession):
             tools_hash=tools_hash,
             model=model,
             force=force,
+            files=files,
+            include=include,
+            exclude=exclude,
         )

@@ -13,7 +13,9 @@ from clew.aio.bridge import Bridge
 from clew.aio.lifecycle import AsyncLifecycle
 from clew.aio.streams import AsyncStreams
 from clew.model import Checkpoint, Context, Entry, Head, Json, SessionInfo, Tree
+from clew.model.files import FileVersion, OnConflict, OnProgress, RestoreReport
 from clew.session import Session
+from clew.session_files import Files
 from clew.work.append import Sayable
 from clew.work.places import Point
 
@@ -159,8 +161,18 @@ class AsyncSession(AsyncLifecycle, AsyncStreams):
             self._session.context, max_messages=max_messages, max_tokens=max_tokens, count_tokens=count_tokens
         )
 
-    async def checkpoint(self, name: str, *, state: Json = None) -> Checkpoint:
-        return await self._call(self._session.checkpoint, name, state=state)
+    async def checkpoint(
+        self,
+        name: str,
+        *,
+        state: Json = None,
+        files: str | os.PathLike[str] | None = None,
+        include: Sequence[str] = (),
+        exclude: Sequence[str] = (),
+    ) -> Checkpoint:
+        return await self._call(
+            self._session.checkpoint, name, state=state, files=files, include=include, exclude=exclude
+        )
 
     async def checkpoints(self) -> list[Checkpoint]:
         return await self._call(self._session.checkpoints)
@@ -171,8 +183,31 @@ class AsyncSession(AsyncLifecycle, AsyncStreams):
     async def delete_checkpoint(self, name: str) -> bool:
         return await self._call(self._session.delete_checkpoint, name)
 
-    async def rewind(self, to: Point) -> Head:
-        return await self._call(self._session.rewind, to)
+    async def rewind(self, to: Point, *, files: Files = False, on_conflict: OnConflict = "keep") -> Head:
+        return await self._call(self._session.rewind, to, files=files, on_conflict=on_conflict)
+
+    async def restore_files(
+        self,
+        to: Point,
+        root: str | os.PathLike[str] | None = None,
+        *,
+        paths: Sequence[str] | None = None,
+        dry_run: bool = False,
+        on_conflict: OnConflict = "keep",
+        on_progress: OnProgress | None = None,
+    ) -> RestoreReport:
+        return await self._call(
+            self._session.restore_files,
+            to,
+            root,
+            paths=paths,
+            dry_run=dry_run,
+            on_conflict=on_conflict,
+            on_progress=on_progress,
+        )
+
+    async def file_history(self, path: str) -> list[FileVersion]:
+        return await self._call(self._session.file_history, path)
 
     async def undo(self) -> Head:
         return await self._call(self._session.undo)

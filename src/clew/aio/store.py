@@ -13,6 +13,7 @@ from typing import Any, Literal, overload
 
 from clew.aio.bridge import Bridge
 from clew.aio.session import AsyncSession
+from clew.aio.store_files import AsyncStoreFiles
 from clew.aio.upkeep import AsyncUpkeep
 from clew.backends.contract import Backend, Capabilities
 from clew.errors import SessionNotFoundError
@@ -68,7 +69,7 @@ def _close_unwanted(opening: asyncio.Future[Store]) -> None:
         opening.result().close()
 
 
-class AsyncStore(AsyncUpkeep):
+class AsyncStore(AsyncUpkeep, AsyncStoreFiles):
     """The sessions of one store. As `Store`, with `await`; usable from any number of event loops."""
 
     def __init__(self, backend: Backend, *, clock: Clock = wall_clock, steady: Clock | None = None) -> None:

@@ -36,6 +36,8 @@ from clew.core.rows import (
     EntryRow,
     EventRow,
     Listed,
+    ObjectPlace,
+    PackInfo,
     SessionQuery,
     SessionRow,
     Tip,
@@ -47,8 +49,8 @@ from clew.errors import CorruptEntryError
 from clew.model import Json, UsageKey
 
 RecordKind: TypeAlias = Literal[
-    "alias", "annotation", "checkpoint", "key", "label", "lease", "move", "removal", "retention", "run",
-    "status", "unscrubbed", "var",
+    "alias", "annotation", "checkpoint", "key", "label", "lease", "move", "removal", "retention", "restore",
+    "run", "snapshot", "status", "unscrubbed", "var",
 ]  # fmt: skip
 STORE_WIDE = 0
 """The `sid` of records that belong to no session."""
@@ -176,6 +178,19 @@ class Reader(Protocol):
         (its id) that of the session; of a branch its uid; without `by` all is one group, None.
         In the order of the groups' UTF-8 bytes, None first; no group without calls."""
 
+    def find_objects(self, names: Sequence[bytes]) -> dict[bytes, ObjectPlace]:
+        """Those of these objects that are there."""
+
+    def scan_objects(self, after: bytes, limit: int) -> list[tuple[bytes, ObjectPlace]]:
+        """Objects with names above `after`, in the order of their names."""
+
+    def get_pack(self, pack: int) -> bytes:
+        """The raw content of a pack. Raises KeyError when there is none, CorruptError when it is
+        damaged."""
+
+    def list_packs(self, after: int, limit: int) -> list[PackInfo]:
+        """Packs with numbers above `after`, in order."""
+
     def totals(self, since: int) -> Totals: ...
 
     def volume(self) -> tuple[int, int]:
@@ -234,6 +249,16 @@ class Transaction(Reader, Protocol):
         """Remove the events with numbers up to this one."""
 
     def add_usage(self, sid: int, row: UsageRow) -> None: ...
+
+    def add_pack(self, codec: int, blob: bytes, size: int, members: Sequence[tuple[bytes, int, int]]) -> int:
+        """Store a pack, framed by core.frame, of `size` raw bytes; its number, which is never used
+        twice. Members are (name, offset, size); one that is there already keeps its place."""
+
+    def drop_objects(self, names: Sequence[bytes]) -> None:
+        """Forget where these objects are. Packs stay."""
+
+    def drop_pack(self, pack: int) -> None:
+        """Remove a pack, and whatever objects lie in it."""
 
     def put_record(self, sid: int, kind: RecordKind, name: str, value: bytes) -> None:
         """Store or replace a small named value."""

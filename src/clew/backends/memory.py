@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import threading
 from collections.abc import Sequence
 from types import TracebackType
@@ -10,6 +9,7 @@ from types import TracebackType
 import msgspec
 
 from clew.backends.contract import Capabilities, RecordKind
+from clew.backends.memory_objects import ObjectTransaction
 from clew.backends.memory_reader import MemoryReader
 from clew.backends.memory_streams import StreamTransaction
 from clew.backends.memory_tables import Journal, Tables
@@ -27,7 +27,6 @@ class MemoryBackend(Tables):
         super().__init__()
         self._lock = threading.RLock()
         self._closed = False
-        self._numbers = itertools.count(1)
 
     def write(self) -> _Write:
         return _Write(self)
@@ -59,7 +58,7 @@ class MemoryBackend(Tables):
         self._lock.acquire()
 
 
-class MemoryTransaction(MemoryReader, StreamTransaction):
+class MemoryTransaction(MemoryReader, StreamTransaction, ObjectTransaction):
     """Reads its own writes; what it wrote can be taken back."""
 
     _of: MemoryBackend
@@ -68,7 +67,7 @@ class MemoryTransaction(MemoryReader, StreamTransaction):
         Journal.__init__(self, backend)
 
     def add_session(self, row: SessionRow, details: Details) -> int:
-        sid = next(self._of._numbers)
+        sid = next(self._of.numbers)
         self.set_session(msgspec.structs.replace(row, sid=sid, tree=row.tree or sid))
         self.set_details(sid, details)
         return sid
@@ -107,7 +106,7 @@ class MemoryTransaction(MemoryReader, StreamTransaction):
         self._drop_streams(sid)
 
     def add_branch(self, uid: str, tree: int, owner: int, parent: int, fork: int) -> int:
-        branch = next(self._of._numbers)
+        branch = next(self._of.numbers)
         self._set(self._of.branches, branch, BranchRow(branch, uid, tree, owner, parent, fork))
         self._set(self._of.entries, branch, [])
         return branch

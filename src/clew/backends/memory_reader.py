@@ -6,6 +6,7 @@ import itertools
 from collections import Counter
 
 from clew.backends.contract import OnDamage, RecordKind
+from clew.backends.memory_objects import ObjectReader
 from clew.backends.memory_streams import StreamReader
 from clew.backends.memory_tables import Tables
 from clew.core.codec import decode_json
@@ -27,7 +28,7 @@ from clew.errors import CorruptEntryError
 from clew.model import Json
 
 
-class MemoryReader(StreamReader):
+class MemoryReader(StreamReader, ObjectReader):
     def __init__(self, tables: Tables) -> None:
         self._of = tables
 

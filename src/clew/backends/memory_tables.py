@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import TypeAlias, TypeVar
 
 from clew.backends.contract import RecordKind
-from clew.core.rows import BranchRow, Details, EntryRow, EventRow, SessionRow, UsageRow
+from clew.core.rows import BranchRow, Details, EntryRow, EventRow, ObjectPlace, SessionRow, UsageRow
 
 Undo: TypeAlias = Callable[[], object]
 K = TypeVar("K")
@@ -14,9 +15,11 @@ V = TypeVar("V")
 
 
 class Tables:
-    """Sessions by sid, branches by number, entries by branch, events and usage by sid."""
+    """Sessions by sid, branches by number, entries by branch, events and usage by sid,
+    packs by number, objects by name."""
 
     def __init__(self) -> None:
+        self.numbers = itertools.count(1)
         self.sessions: dict[int, SessionRow] = {}
         self.ids: dict[str, int] = {}
         self.details: dict[int, Details] = {}
@@ -27,6 +30,8 @@ class Tables:
         self.event_ids: dict[tuple[int, str], EventRow] = {}
         self.usage: dict[int, list[UsageRow]] = {}
         self.usage_ids: dict[tuple[int, str], UsageRow] = {}
+        self.packs: dict[int, tuple[int, bytes, int]] = {}
+        self.objects: dict[bytes, ObjectPlace] = {}
 
 
 class Journal:

@@ -231,6 +231,26 @@ class UsageSum(msgspec.Struct, frozen=True, gc=False):
     estimated: int
 
 
+class ObjectPlace(msgspec.Struct, frozen=True, gc=False):
+    """Where an object of a snapshot lies: within the raw content of a pack."""
+
+    pack: int
+    offset: int
+    size: int
+
+
+class PackInfo(msgspec.Struct, frozen=True, gc=False):
+    """A pack of objects."""
+
+    pack: int
+    size: int
+    """Of its raw content."""
+    stored: int
+    """As it is kept, compressed."""
+    objects: int
+    """Objects that lie in it by now."""
+
+
 class SessionQuery(msgspec.Struct, frozen=True, kw_only=True):
     """Which sessions to list: newest activity first, ties by id."""
 

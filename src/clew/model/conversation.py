@@ -164,6 +164,8 @@ class Checkpoint(msgspec.Struct, frozen=True):
     state: Json = None
     run: Progress | None = None
     """Of a checkpoint that a run set: how far it had come."""
+    snapshot: str | None = None
+    """Of a checkpoint with files: the id of their snapshot."""
 
     @property
     def position(self) -> int:

@@ -1,6 +1,6 @@
 """The specification: what a backend must do, and what a store on it then does.
 
-Read it by its parts. The first five are the contract of storage (clew/backends/contract.py): whoever
+Read it by its parts. The first six are the contract of storage (clew/backends/contract.py): whoever
 writes a backend makes these pass first, and then nearly all else passes too, because everything above
 is the same for every backend. The others are what users are promised; P.., I.., J.. and S.. are the
 numbers of promises, bad inputs, rules of histories and attacks.
@@ -25,6 +25,7 @@ from clew.testing.conformance_leases import LeaseConformance
 from clew.testing.conformance_listing import ListingConformance
 from clew.testing.conformance_log import LogConformance
 from clew.testing.conformance_marks import MarkConformance
+from clew.testing.conformance_objects import ObjectConformance
 from clew.testing.conformance_points import PointConformance
 from clew.testing.conformance_progress import ProgressConformance
 from clew.testing.conformance_reading import ReadingConformance
@@ -53,6 +54,7 @@ class BackendConformance(
     StorageConformance,
     RecordConformance,
     StreamStorageConformance,
+    ObjectConformance,
     LogConformance,
     SessionConformance,
     SettingsConformance,

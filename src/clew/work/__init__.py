@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from clew.work import resuming as resuming
     from clew.work import retention as retention
     from clew.work import runs as runs
+    from clew.work import snapshots as snapshots
     from clew.work import status as status
     from clew.work import sweep as sweep
     from clew.work import trees as trees

@@ -24,6 +24,7 @@ class Record(msgspec.Struct, frozen=True, omit_defaults=True):
     time: int
     state: msgspec.Raw = msgspec.Raw(b"null")
     run: Progress | None = None
+    snapshot: str | None = None
 
 
 HIDDEN = b"null"
@@ -41,20 +42,30 @@ def _checkpoint(session: str, name: str, value: bytes) -> Checkpoint:
         utc(record.time),
         msgspec.json.decode(record.state),
         record.run,
+        record.snapshot,
     )
 
 
-def set_checkpoint(tx: Transaction, access: Access, name: str, state: Json, now: int) -> Checkpoint:
+def set_checkpoint(
+    tx: Transaction, access: Access, name: str, state: Json, now: int, snapshot: str | None = None
+) -> Checkpoint:
     """Name the head; again: move the name."""
     row = admit(tx, access)
-    return put_checkpoint(tx, row, check_id(name, "checkpoint name"), encode_json(state, what="state"), now)
+    check_id(name, "checkpoint name")
+    return put_checkpoint(tx, row, name, encode_json(state, what="state"), now, snapshot=snapshot)
 
 
 def put_checkpoint(
-    tx: Transaction, row: SessionRow, name: str, state: bytes, now: int, run: Progress | None = None
+    tx: Transaction,
+    row: SessionRow,
+    name: str,
+    state: bytes,
+    now: int,
+    run: Progress | None = None,
+    snapshot: str | None = None,
 ) -> Checkpoint:
     head = head_of(tx, row.head)
-    value = msgspec.json.encode(Record(head.branch, head.position, now, msgspec.Raw(state), run))
+    value = msgspec.json.encode(Record(head.branch, head.position, now, msgspec.Raw(state), run, snapshot))
     tx.put_record(row.sid, "checkpoint", name, value)
     return _checkpoint(row.id, name, value)
 
@@ -121,6 +132,7 @@ def inherit_checkpoints(tx: Transaction, base: SessionRow, fork: SessionRow, ori
                 microseconds(checkpoint.created_at),
                 msgspec.Raw(msgspec.json.encode(checkpoint.state)),
                 checkpoint.run,
+                checkpoint.snapshot,
             )
             tx.put_record(fork.sid, "checkpoint", checkpoint.name, msgspec.json.encode(record))
 

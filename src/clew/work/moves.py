@@ -30,7 +30,16 @@ from clew.work.places import Point, head_of, path_of, resolve, tip_at
 MoveKind: TypeAlias = Literal["rewind", "clear", "replace", "compact", "truncate", "summary", "undo", "redo"]
 
 
-class Move(msgspec.Struct, frozen=True):
+class FileMove(msgspec.Struct, frozen=True):
+    """The files that went with a move: restored under `root` to the snapshot `target`, as they were
+    before in the snapshot `safety`."""
+
+    root: bytes
+    safety: str
+    target: str
+
+
+class Move(msgspec.Struct, frozen=True, omit_defaults=True):
     """One move of a head, as it is logged."""
 
     kind: MoveKind
@@ -38,24 +47,35 @@ class Move(msgspec.Struct, frozen=True):
     came_from: Head
     went_to: Head
     link: int
+    files: FileMove | None = None
+    """Of a move that restored files too: how to bring them back."""
 
 
 _decode = msgspec.json.Decoder(Move).decode
 
 
-def _get_move(tx: Transaction, sid: int, number: int) -> Move:
-    value = tx.get_record(sid, "move", f"{number:012d}")
+def _get_move(reader: Reader, sid: int, number: int) -> Move:
+    value = reader.get_record(sid, "move", f"{number:012d}")
     if value is None:
         raise CorruptError(f"move {number} of session {sid} is missing")
     return _decode(value)
 
 
 def logged(
-    tx: Transaction, row: SessionRow, tip: Tip, kind: MoveKind, now: int, *, link: int, undo: int, redo: int
+    tx: Transaction,
+    row: SessionRow,
+    tip: Tip,
+    kind: MoveKind,
+    now: int,
+    *,
+    link: int,
+    undo: int,
+    redo: int,
+    files: FileMove | None = None,
 ) -> SessionRow:
     """Write the record of a move; the row that goes with it. `undo` or `redo` -1: this move."""
     number = row.moves + 1
-    move = Move(kind, now, head_of(tx, row.head), head_of(tx, tip), link)
+    move = Move(kind, now, head_of(tx, row.head), head_of(tx, tip), link, files)
     tx.put_record(row.sid, "move", f"{number:012d}", msgspec.json.encode(move))
     return msgspec.structs.replace(
         row,
@@ -67,9 +87,11 @@ def logged(
     )
 
 
-def step(tx: Transaction, row: SessionRow, tip: Tip, kind: MoveKind, now: int) -> SessionRow:
+def step(
+    tx: Transaction, row: SessionRow, tip: Tip, kind: MoveKind, now: int, files: FileMove | None = None
+) -> SessionRow:
     """Log a move that a user may undo."""
-    return logged(tx, row, tip, kind, now, link=row.undo, undo=-1, redo=0)
+    return logged(tx, row, tip, kind, now, link=row.undo, undo=-1, redo=0, files=files)
 
 
 def settle(tx: Transaction, row: SessionRow) -> Head:
@@ -92,10 +114,10 @@ def preview_at(reader: Reader, tip: Tip) -> str:
     return text_of(decode_json(entry.body))[:PREVIEW_KEPT] if entry else ""
 
 
-def rewind(tx: Transaction, access: Access, to: Point, now: int) -> Head:
+def rewind(tx: Transaction, access: Access, to: Point, now: int, files: FileMove | None = None) -> Head:
     row = admit(tx, access)
     tip = tip_at(tx, *resolve(tx, row, to))
-    return settle(tx, step(tx, row, tip, "rewind", now))
+    return settle(tx, step(tx, row, tip, "rewind", now, files))
 
 
 def abort(tx: Transaction, access: Access, began: Head, now: int) -> None:
@@ -128,20 +150,30 @@ def replace(tx: Transaction, access: Access, batch: Batch, user_turns: int | Non
     return [entry_of(uid, entry) for entry in rows[: len(batch.drafts)]]
 
 
-def undo(tx: Transaction, access: Access, now: int) -> Head:
+def files_of(reader: Reader, row: SessionRow, what: Literal["undo", "redo"]) -> FileMove | None:
+    """The files that the next undo, or redo, brings back."""
+    number = row.undo if what == "undo" else row.redo
+    return _get_move(reader, row.sid, number).files if number else None
+
+
+def undo(tx: Transaction, access: Access, now: int, files: FileMove | None = None) -> Head:
     """Take back the last operation that was not an append."""
     row = admit(tx, access)
     if not row.undo:
         raise NothingToUndoError(row.id, "undo")
     undone = _get_move(tx, row.sid, row.undo)
     tip = tip_at(tx, *resolve(tx, row, undone.came_from))
-    return settle(tx, logged(tx, row, tip, "undo", now, link=row.redo, undo=undone.link, redo=-1))
+    return settle(
+        tx, logged(tx, row, tip, "undo", now, link=row.redo, undo=undone.link, redo=-1, files=files)
+    )
 
 
-def redo(tx: Transaction, access: Access, now: int) -> Head:
+def redo(tx: Transaction, access: Access, now: int, files: FileMove | None = None) -> Head:
     row = admit(tx, access)
     if not row.redo:
         raise NothingToUndoError(row.id, "redo")
     redone = _get_move(tx, row.sid, row.redo)
     tip = tip_at(tx, *resolve(tx, row, redone.came_from))
-    return settle(tx, logged(tx, row, tip, "redo", now, link=row.undo, undo=-1, redo=redone.link))
+    return settle(
+        tx, logged(tx, row, tip, "redo", now, link=row.undo, undo=-1, redo=redone.link, files=files)
+    )

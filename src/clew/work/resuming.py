@@ -54,6 +54,7 @@ def set_progress(
     now: int,
     *,
     force: bool,
+    snapshot: str | None = None,
 ) -> Checkpoint:
     """Name the head as a point to resume from. One read of the last round, two small writes."""
     row = admit(tx, access)
@@ -76,7 +77,7 @@ def set_progress(
         prompt_hash=standing.prompt_hash,
         tools_hash=standing.tools_hash,
     )
-    checkpoint = put_checkpoint(tx, row, name, state, now, progress)
+    checkpoint = put_checkpoint(tx, row, name, state, now, progress, snapshot)
     put_run(tx, row.sid, msgspec.structs.replace(run, checkpoints=number, resume=name))
     return checkpoint
 

@@ -10,6 +10,7 @@ from typing import Final, Literal, TypeVar
 
 import apsw
 
+from clew.backends.sqlite.statements_objects import OBJECT, PACK
 from clew.backends.sqlite.statements_streams import EVENT, USAGE
 from clew.errors import BackendUnavailableError, InvalidUrlError, SchemaTooNewError, StoreBusyError
 
@@ -19,16 +20,27 @@ APPLICATION_ID: Final = 0x436C6577  # "Clew"
 PAGE_SIZE: Final = 4096
 CHECKPOINT_PAGES: Final = 1000
 CACHE_KIB: Final = 8192
-MIGRATIONS: Final = ("0001_sessions_branches_entries.sql", "0002_runs_events_usage.sql")
+MIGRATIONS: Final = (
+    "0001_sessions_branches_entries.sql",
+    "0002_runs_events_usage.sql",
+    "0003_objects.sql",
+)
 SYNCHRONOUS: Final = {"full": 2, "process": 1}
 
-# What a store of schema 1 lacks, for those who can not migrate it: found before its own tables by name.
-STAND_INS: Final = (
-    "CREATE TEMP VIEW sessions AS SELECT *, 0 AS status, 0 AS epoch, 0 AS fence, 0 AS due FROM main.sessions",
-    "CREATE TEMP VIEW entries AS SELECT *, 0 AS epoch FROM main.entries",
-    f"CREATE TEMP TABLE events ({EVENT})",
-    f"CREATE TEMP TABLE usage ({USAGE})",
-)
+# What a store of an older schema lacks, for those who can not migrate it, by the schema that has it:
+# found before the store's own tables by name.
+STAND_INS: Final = {
+    2: (
+        "CREATE TEMP VIEW sessions AS SELECT *, 0 status, 0 epoch, 0 fence, 0 due FROM main.sessions",
+        "CREATE TEMP VIEW entries AS SELECT *, 0 epoch FROM main.entries",
+        f"CREATE TEMP TABLE events ({EVENT})",
+        f"CREATE TEMP TABLE usage ({USAGE})",
+    ),
+    3: (
+        f"CREATE TEMP TABLE packs ({PACK})",
+        f"CREATE TEMP TABLE objects ({OBJECT})",
+    ),
+}
 
 NOT_WRITTEN: Final = "nothing was written; try again"
 
@@ -137,10 +149,16 @@ def open_reader(path: Path, timeout: float, *, immutable: bool = False) -> apsw.
     connection = apsw.Connection(name, flags=flags)
     connection.set_busy_timeout(int(timeout * 1000))
     _settle(connection)
-    if _pragma(connection, "user_version") == 1:
-        for statement in STAND_INS:
-            connection.execute(statement)
+    _stand_in(connection, _pragma(connection, "user_version"))
     return connection
+
+
+def _stand_in(connection: apsw.Connection, found: int) -> None:
+    """Let a store of an older schema look like one of the newest; 0 is none yet."""
+    for version, statements in STAND_INS.items():
+        if 0 < found < version:
+            for statement in statements:
+                connection.execute(statement)
 
 
 def _has_log(path: Path) -> bool:

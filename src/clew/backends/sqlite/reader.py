@@ -8,6 +8,7 @@ from typing import Final
 import apsw
 
 from clew.backends.contract import OnDamage, RecordKind
+from clew.backends.sqlite.objects import ObjectReader
 from clew.backends.sqlite.rows import (
     POSITION_MASK,
     body_from,
@@ -45,7 +46,7 @@ from clew.backends.sqlite.statements import (
     VOLUME,
     listing,
 )
-from clew.backends.sqlite.streams import EARLIEST, StreamReader
+from clew.backends.sqlite.streams import EARLIEST
 from clew.core.codec import decode_json
 from clew.core.frame import checksum
 from clew.core.rows import (
@@ -67,7 +68,7 @@ BRANCHES_KEPT: Final = 10_000
 DAMAGE: Final = (apsw.CorruptError, CorruptEntryError, UnicodeDecodeError)
 
 
-class SqliteReader(StreamReader):
+class SqliteReader(ObjectReader):
     """`Reader` over a connection. The cache of branches is shared by all: where a branch starts
     never changes; a rollback empties the cache, because it may have held a branch that never was."""
 

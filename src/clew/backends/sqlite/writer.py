@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from clew.backends.contract import RecordKind
+from clew.backends.sqlite.objects import ObjectWriter
 from clew.backends.sqlite.reader import SqliteReader
 from clew.backends.sqlite.rows import (
     POSITION_MASK,
@@ -35,12 +36,11 @@ from clew.backends.sqlite.statements import (
     SET_SESSION,
     SET_TREE,
 )
-from clew.backends.sqlite.streams import StreamWriter
 from clew.core.listing import facets_of
 from clew.core.rows import Details, EntryRow, SessionRow, Tip
 
 
-class SqliteTransaction(SqliteReader, StreamWriter):
+class SqliteTransaction(SqliteReader, ObjectWriter):
     """`Transaction` over the writing connection."""
 
     def add_session(self, row: SessionRow, details: Details) -> int:

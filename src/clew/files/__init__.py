@@ -1,0 +1,1 @@
+"""Snapshots of directory trees: scanned, stored as objects, restored, compared, collected."""

@@ -1,0 +1,174 @@
+"""What becomes of every entry of a directory: taken as the cache has it, read, ignored or skipped."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat as modes
+from typing import Final
+
+import msgspec
+
+from clew.core.objects import LINK, MAX_NAME, object_name
+from clew.files.drafts import Draft, code_of, join, split
+from clew.files.ignore import EXCLUDED, GIT, Ignore, Rules
+from clew.files.limits import Limits
+from clew.files.listing import Listing, special
+from clew.files.reading import reason_of
+from clew.files.statcache import GONE, IGNORED, STAT, Folder
+from clew.model.files import SkipReason
+
+RESTORING: Final = ".clew-restore-"
+"""How the temporary files of a restore begin."""
+
+
+class Place(msgspec.Struct, frozen=True):
+    """A directory, and the rules for what is in it."""
+
+    path: bytes
+    prefix: str
+    """The path with a slash behind; empty for the root."""
+    rules: Rules
+    mode: int
+    above: bytes
+
+    @property
+    def key(self) -> bytes:
+        return key_of(self.rules, self.mode)
+
+
+class _Known(msgspec.Struct, frozen=True, gc=False):
+    """An entry as the cache has it."""
+
+    code: int
+    stat: bytes
+    digest: bytes
+    is_racy: bool
+
+
+def key_of(rules: Rules, mode: int) -> bytes:
+    return rules.key + bytes([mode])
+
+
+class Decider:
+    def __init__(self, root: str, ignore: Ignore, limits: Limits, never: frozenset[bytes]) -> None:
+        """`never`: paths that are not taken whatever anybody says."""
+        self.ignore = ignore
+        self.unread_files = 0
+        self.unread_bytes = 0
+        self._root = root
+        self._limits = limits
+        self._never = never
+
+    def compare(self, fd: int, place: Place, listing: Listing, folder: Folder | None) -> Folder | Draft:
+        """The folder itself if nothing changed, else a draft."""
+        if folder is not None and self._is_same(place, listing, folder):
+            return folder
+        known = _known(folder) if folder is not None else {}
+        has_same_rules = folder is not None and folder.rules == place.key and not self.ignore.also
+        count = len(listing.names)
+        draft = Draft(
+            place.path, place.above, place.key, listing.names, listing.stats, bytearray(count), [b""] * count,
+            listing.directories, bytearray(len(listing.directories)), [], [],
+        )  # fmt: skip
+        for index, name in enumerate(listing.names):
+            entry = known.get(name)
+            is_ignored = entry.code == IGNORED if entry is not None and has_same_rules else None
+            draft.codes[index] = self._decide(fd, place, draft, index, entry, is_ignored)
+        for index, name in enumerate(listing.directories):
+            draft.directory_codes[index] = self.directory(place, name, draft)
+        self._limits.check(self._root, self.unread_files, self.unread_bytes)
+        return draft
+
+    def directory(self, place: Place, name: str, draft: Draft | None = None) -> int:
+        """The code of a directory: how to look at it, if it is to be entered."""
+        fixed = self._fixed(place, name)
+        if fixed is not None:
+            return fixed
+        path = f"{place.prefix}{name}/"
+        mode = self.ignore.mode_below(place.rules, place.mode, path, name)
+        if mode is None and self.ignore.is_on_the_way(path):
+            if draft is not None:
+                draft.is_forced = True
+            return EXCLUDED
+        return IGNORED if mode is None else mode
+
+    def _is_same(self, place: Place, listing: Listing, folder: Folder) -> bool:
+        return (
+            folder.stats == listing.stats
+            and not folder.racy
+            and folder.names == join(listing.names)
+            and folder.directories == join(listing.directories)
+            and folder.rules == place.key
+            and not (self.ignore.also and (IGNORED in folder.codes or IGNORED in folder.directory_codes))
+        )
+
+    def _fixed(self, place: Place, name: str) -> int | None:
+        """The code of what is not taken whatever the rules say."""
+        if name == GIT:
+            return code_of("nested repository") if place.prefix else IGNORED
+        if name.startswith(RESTORING) or (self._never and os.fsencode(place.prefix + name) in self._never):
+            return code_of("store")
+        if len(name) > MAX_NAME // 4 and len(os.fsencode(name)) > MAX_NAME:
+            return code_of("name")
+        return None
+
+    def _decide(
+        self, fd: int, place: Place, draft: Draft, index: int, known: _Known | None, is_ignored: bool | None
+    ) -> int:
+        """The code of an entry that is no directory; `is_ignored`: None if the cache can not say."""
+        name = draft.names[index]
+        fixed = self._fixed(place, name)
+        if fixed is not None:
+            return fixed
+        if is_ignored is None:
+            is_ignored = not self.ignore.takes_file(place.rules, place.mode, place.prefix + name, name)
+            if is_ignored and self.ignore.is_needed(os.fsencode(place.prefix + name)):
+                is_ignored, draft.is_forced = False, True
+        if is_ignored:
+            return IGNORED
+        if (
+            known is not None
+            and known.code < IGNORED
+            and not known.is_racy
+            and known.stat == draft.stat(index)
+        ):
+            draft.digests[index] = known.digest
+            return known.code
+        return self._take(fd, draft, index)
+
+    def _take(self, fd: int, draft: Draft, index: int) -> int:
+        """Note a file that has to be read, read a link."""
+        mode, _, size, _, _ = STAT.unpack(draft.stat(index))
+        if modes.S_ISREG(mode):
+            if size > self._limits.max_file_bytes:
+                return code_of("too large")
+            draft.unread.append(index)
+            self.unread_files += 1
+            self.unread_bytes += size
+            return GONE  # until it was read
+        if not modes.S_ISLNK(mode):
+            return code_of(special(mode))
+        try:
+            target = os.readlink(os.fsencode(draft.names[index]), dir_fd=fd)
+        except OSError as exc:
+            return code_of("changing") if exc.errno == errno.EINVAL else skip_code(reason_of(exc))
+        draft.targets.append(target)
+        draft.digests[index] = object_name(target)
+        if len(target) != size:  # some file systems do not say it
+            draft.set_size(index, len(target))
+        return LINK
+
+
+def skip_code(reason: SkipReason | None) -> int:
+    return GONE if reason is None else code_of(reason)
+
+
+def _known(folder: Folder) -> dict[str, _Known]:
+    draft, racy = Draft.of(folder), frozenset(folder.racy)
+    return {
+        name: _Known(code, draft.stat(index), digest, index in racy)
+        for index, (name, code, digest) in enumerate(
+            zip(split(folder.names), folder.codes, draft.digests, strict=True)
+        )
+    }

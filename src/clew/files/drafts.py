@@ -1,0 +1,128 @@
+"""A directory in the course of a scan: what was seen, decided and read of it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+
+from clew.core.hashing import DIGEST_SIZE
+from clew.core.objects import FOLDER, LINK, TreeEntry, encode_directory
+from clew.files.ignore import NORMAL, PROTECTED
+from clew.files.statcache import IGNORED, SKIPPED, STAT, Folder, is_racy
+from clew.model.files import SkipReason
+
+REASONS: Final[tuple[SkipReason, ...]] = (
+    "fifo", "socket", "device", "unreadable", "too large", "other mount", "nested repository", "changing",
+    "store", "name",
+)  # fmt: skip
+_AGAIN: Final = frozenset(SKIPPED + REASONS.index(reason) for reason in ("unreadable", "changing"))
+
+
+def code_of(reason: SkipReason) -> int:
+    return SKIPPED + REASONS.index(reason)
+
+
+class Draft(msgspec.Struct):
+    """A directory that is not known to be as the cache has it."""
+
+    path: bytes
+    above: bytes
+    rules: bytes
+    names: list[str]
+    stats: bytearray
+    codes: bytearray
+    digests: list[bytes]
+    """One for each name; empty if it is not stored, or not yet."""
+    directories: list[str]
+    directory_codes: bytearray
+    unread: list[int]
+    """Files that have to be read."""
+    targets: list[bytes]
+    """Of links that the cache does not know: to be stored."""
+    is_forced: bool = False
+    """Something was taken against the rules: it must not be remembered as what they say."""
+
+    @classmethod
+    def of(cls, folder: Folder) -> Draft:
+        """What the cache has."""
+        digests, at = [], 0
+        for code in folder.codes:
+            width = DIGEST_SIZE if code < IGNORED else 0
+            digests.append(folder.digests[at : at + width])
+            at += width
+        return cls(
+            folder.path, folder.above, folder.rules, split(folder.names), bytearray(folder.stats),
+            bytearray(folder.codes), digests, split(folder.directories), bytearray(folder.directory_codes),
+            [], [],
+        )  # fmt: skip
+
+    def stat(self, index: int) -> bytes:
+        return bytes(self.stats[index * STAT.size : (index + 1) * STAT.size])
+
+    def set_stat(self, index: int, stat: os.stat_result) -> None:
+        values = (stat.st_mode, _signed(stat.st_ino), stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns)
+        STAT.pack_into(self.stats, index * STAT.size, *values)
+
+    def set_size(self, index: int, size: int) -> None:
+        mode, inode, _, mtime, ctime = STAT.unpack(self.stat(index))
+        STAT.pack_into(self.stats, index * STAT.size, mode, inode, size, mtime, ctime)
+
+    def folder(self, find: Callable[[bytes], Folder | None], needed: Callable[[bytes], bool],
+               put: Callable[[bytes], bytes], began: int) -> Folder:  # fmt: skip
+        """The finished directory, its object stored; `find` knows the directories below."""
+        entries: list[TreeEntry] = []
+        racy: list[int] = []
+        files = links = size_of_files = skipped = directories = 0
+        for index, (name, code, (_, _, size, mtime, ctime)) in enumerate(
+            zip(self.names, self.codes, STAT.iter_unpack(self.stats), strict=True)
+        ):
+            if code < IGNORED:
+                entries.append(TreeEntry(os.fsencode(name), code, self.digests[index], size))
+                if code == LINK:
+                    links += 1
+                else:
+                    files += 1
+                    size_of_files += size
+                if is_racy(mtime, ctime, began):
+                    racy.append(index)
+            elif code >= SKIPPED:
+                skipped += 1
+                if code in _AGAIN:
+                    racy.append(index)
+        for name, code in zip(self.directories, self.directory_codes, strict=True):
+            skipped += code >= SKIPPED
+            path = joined(self.path, name)
+            below = find(path) if code < IGNORED else None
+            if below is None:
+                continue
+            skipped += below.total_skipped
+            if below.mode in (NORMAL, PROTECTED) or not below.is_empty or needed(path):
+                entries.append(TreeEntry(os.fsencode(name), FOLDER, below.tree, below.tree_size))
+                files, links = files + below.total_files, links + below.total_links
+                directories += 1 + below.total_directories
+                size_of_files += below.total_bytes
+        content = encode_directory(entries)
+        return Folder(
+            self.path, self.above, self.rules, join(self.names), bytes(self.stats), bytes(self.codes),
+            b"".join(self.digests), join(self.directories), bytes(self.directory_codes), tuple(racy),
+            put(content), len(content), files, links, directories, size_of_files, skipped,
+        )  # fmt: skip
+
+
+def _signed(inode: int) -> int:
+    return inode - (1 << 64) if inode >> 63 else inode
+
+
+def join(names: list[str]) -> bytes:
+    return os.fsencode("\0".join(names))
+
+
+def split(names: bytes) -> list[str]:
+    return os.fsdecode(names).split("\0") if names else []
+
+
+def joined(path: bytes, name: str) -> bytes:
+    return path + b"/" + os.fsencode(name) if path else os.fsencode(name)

@@ -1,0 +1,48 @@
+"""Which checkpoints changed a file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from clew.core.objects import TreeEntry
+from clew.core.restoring import find_entry
+from clew.model.files import FileVersion
+from clew.work import snapshots
+
+if TYPE_CHECKING:
+    from clew.files.objects import ObjectReader
+    from clew.model import Checkpoint
+    from clew.work.sweep import Machinery
+
+
+def history(
+    engine: Machinery, objects: ObjectReader, path: str, checkpoints: Sequence[Checkpoint]
+) -> list[FileVersion]:
+    """The versions of a file, or of a link, along these checkpoints."""
+    found: list[FileVersion] = []
+    before: TreeEntry | None = None
+    for checkpoint in checkpoints:
+        assert checkpoint.snapshot is not None
+        with engine.read() as reader:
+            snapshot = snapshots.find(reader, checkpoint.snapshot)
+        if snapshot is None:
+            continue
+        tree = bytes.fromhex(snapshot.tree)
+        now = find_entry(tree, os.fsencode(path.strip("/")), objects.directory)
+        if now != before:
+            found.append(_version(checkpoint, before, now))
+        before = now
+    return found
+
+
+def _version(checkpoint: Checkpoint, before: TreeEntry | None, now: TreeEntry | None) -> FileVersion:
+    return FileVersion(
+        checkpoint=checkpoint.name,
+        position=checkpoint.position,
+        at=checkpoint.created_at,
+        verb="deleted" if now is None else "created" if before is None else "changed",
+        size=None if now is None else now.size,
+        hash=None if now is None else now.digest.hex(),
+    )

@@ -1,0 +1,152 @@
+"""The journal of restores: written before the first change, so that a killed one can be gone on with.
+
+The steps themselves are not in it: they follow from the trees, which the store holds. A record stays when
+its restore is over, because `undo_restore` needs it; `forget` removes those that are too old.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import Final, Literal, TypeAlias
+
+import msgspec
+
+from clew.backends.contract import STORE_WIDE, Reader, Transaction
+from clew.core.lease import Holder
+from clew.errors import ConflictError, CorruptError, NotFoundError
+from clew.here import Here
+
+RestoreState: TypeAlias = Literal["pending", "done", "rolled back"]
+
+
+class Restore(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A restore as it is kept; new fields need defaults. Paths are bytes: they may be no UTF-8."""
+
+    id: str
+    state: RestoreState = "pending"
+    root: bytes
+    snapshot: str
+    target: bytes
+    last: bytes | None
+    last_id: str | None = None
+    """Named here, so that no gc takes a tree that `finish` needs."""
+    safety: str
+    """The snapshot of the state before, and its tree."""
+    now: bytes
+    paths: tuple[bytes, ...] | None
+    overwrite: bool
+    folders: tuple[bytes, ...] = ()
+    blocked: tuple[bytes, ...] = ()
+    modes: dict[bytes, int] = {}
+    """Permissions of what goes, where they are not the usual ones."""
+    new_modes: dict[bytes, int] | None = None
+    """Permissions of what comes; None: no more than the snapshot says."""
+    move: bytes = b""
+    created: int
+    token: str
+    """In the names of temporary files."""
+    holder: Holder | None = None
+    """The process that works on it; None: it gave up."""
+
+
+_encode: Final = msgspec.msgpack.Encoder().encode
+_decode: Final = msgspec.msgpack.Decoder(Restore).decode
+
+_lock: Final = threading.Lock()
+_active: Final[set[str]] = set()
+"""Restores that a thread of this process works on."""
+
+
+def pending(reader: Reader) -> list[Restore]:
+    """Restores that are not over, oldest first; those too that are just being carried out."""
+    records = (_read(name, value) for name, value in reader.scan_records(STORE_WIDE, "restore"))
+    return [record for record in records if record.state == "pending"]
+
+
+def get(reader: Reader, id: str) -> Restore:
+    value = reader.get_record(STORE_WIDE, "restore", id)
+    if value is None:
+        raise NotFoundError(f"no restore {id!r}")
+    return _read(id, value)
+
+
+def begin(tx: Transaction, record: Restore) -> None:
+    """Two restores at once in the same directory would take each other's work for the user's."""
+    check_free(tx, record.root)
+    _put(tx, record)
+
+
+def check_free(reader: Reader, root: bytes) -> None:
+    for other in pending(reader):
+        if _overlap(other.root, root):
+            raise ConflictError(
+                f"restore {other.id} of {os.fsdecode(other.root)} is not over: finish or undo it first"
+            )
+
+
+def claim(tx: Transaction, id: str, here: Here) -> Restore:
+    """Take over a restore that was cut off. ConflictError: it is over, or somebody still works on it."""
+    record = get(tx, id)
+    if record.state != "pending":
+        raise ConflictError(f"restore {id} is {record.state}")
+    holder = record.holder
+    if id in _active or (holder is not None and holder != here.me and not here.is_gone(holder)):
+        raise ConflictError(f"restore {id} is being carried out")
+    record = msgspec.structs.replace(record, holder=here.me)
+    _put(tx, record)
+    return record
+
+
+def give_up(tx: Transaction, id: str) -> None:
+    """Let others take it over, although this process lives on."""
+    _put(tx, msgspec.structs.replace(get(tx, id), holder=None))
+
+
+def close(tx: Transaction, id: str, state: RestoreState) -> None:
+    _put(tx, msgspec.structs.replace(get(tx, id), state=state, holder=None))
+
+
+def forget(tx: Transaction, before: int) -> int:
+    """Drop the records of restores that are over and began before a time; how many there were."""
+    old = [
+        name
+        for name, value in tx.scan_records(STORE_WIDE, "restore")
+        if (record := _read(name, value)).state != "pending" and record.created < before
+    ]
+    for name in old:
+        tx.drop_record(STORE_WIDE, "restore", name)
+    return len(old)
+
+
+class Working:
+    """Says, as long as it is entered, that this process works on a restore."""
+
+    def __init__(self, id: str) -> None:
+        self._id = id
+
+    def __enter__(self) -> None:
+        with _lock:
+            if self._id in _active:
+                raise ConflictError(f"restore {self._id} is being carried out")
+            _active.add(self._id)
+
+    def __exit__(self, *_: object) -> None:
+        with _lock:
+            _active.discard(self._id)
+
+
+def _put(tx: Transaction, record: Restore) -> None:
+    tx.put_record(STORE_WIDE, "restore", record.id, _encode(record))
+
+
+def _read(name: str, value: bytes) -> Restore:
+    try:
+        return _decode(value)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as exc:
+        raise CorruptError(f"the record of restore {name!r} is damaged: {exc}") from exc
+
+
+def _overlap(one: bytes, other: bytes) -> bool:
+    one, other = one.rstrip(b"/") + b"/", other.rstrip(b"/") + b"/"
+    return one.startswith(other) or other.startswith(one)

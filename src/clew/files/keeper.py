@@ -1,0 +1,375 @@
+"""The files of one store: what the public objects ask for, over scan, restore, diff, gc and verify."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Sequence
+from typing import TypeVar
+
+import msgspec
+from uuid_utils import uuid7
+
+from clew.backends.contract import Transaction
+from clew.engine import Engine
+from clew.errors import InvalidError
+from clew.files import journal
+from clew.files import restore as restoring
+from clew.files.diff import diff
+from clew.files.gc import gc
+from clew.files.history import history
+from clew.files.keeping import keep
+from clew.files.limits import Limits
+from clew.files.objects import ObjectReader, ObjectWriter
+from clew.files.places import cache_directory
+from clew.files.roots import check_root
+from clew.files.scan import scan
+from clew.files.statcache import StatCache
+from clew.files.verify import verify
+from clew.model import Checkpoint, utc
+from clew.model.files import (
+    FileDiff,
+    FileVersion,
+    GcReport,
+    OnConflict,
+    OnProgress,
+    PendingRestore,
+    RestoreReport,
+    Snapshot,
+    SnapshotKind,
+    VerifyReport,
+)
+from clew.work import snapshots as records
+from clew.work.moves import FileMove
+from clew.work.snapshots import Shelf
+
+T = TypeVar("T")
+
+Put = Callable[[Transaction, Snapshot, Shelf], T]
+"""Keeps the record of a snapshot, and whatever goes with it, in one transaction."""
+Ending = Callable[[Transaction, FileMove], object]
+"""Called in the transaction that ends a restore."""
+
+
+class Rules(msgspec.Struct, frozen=True):
+    """What a snapshot holds."""
+
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    max_file_bytes: int | None = None
+
+
+def rules_of(include: Sequence[str], exclude: Sequence[str], max_file_bytes: int | None) -> Rules:
+    """What a caller says of what a snapshot is to hold, checked."""
+    for what, patterns in (("include", include), ("exclude", exclude)):
+        if isinstance(patterns, str) or not all(isinstance(pattern, str) for pattern in patterns):
+            raise InvalidError(f"{what} is a list of patterns, not {patterns!r}")
+    if max_file_bytes is not None and (type(max_file_bytes) is not int or max_file_bytes < 0):
+        raise InvalidError(f"max_file_bytes is a number from 0 on, not {max_file_bytes!r}")
+    return Rules(tuple(include), tuple(exclude), max_file_bytes)
+
+
+class Keeper:
+    """Snapshots and restores of one store. Safe from any thread."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._objects = ObjectReader(engine.read)
+
+    def stop(self) -> None:
+        """Nothing runs beside the callers."""
+
+    def after_fork(self) -> None:
+        self._objects = ObjectReader(self._engine.read)
+
+    # -- taking
+
+    def snapshot(
+        self,
+        root: str | os.PathLike[str],
+        kind: SnapshotKind,
+        rules: Rules,
+        put: Put[T],
+        *,
+        force: bool = False,
+        also: Collection[bytes] = (),
+        on_progress: OnProgress | None = None,
+    ) -> T:
+        """Scan a tree, store what is new of it, and keep its record by `put`."""
+        place = check_root(root, force=force)
+
+        def attempt(shelf: Shelf) -> T:
+            snapshot = self._scanned(place, kind, rules, shelf, also, on_progress)
+            return self._engine.run(lambda tx: put(tx, snapshot, shelf))
+
+        return keep(self._engine, attempt)
+
+    def _scanned(
+        self,
+        place: str,
+        kind: SnapshotKind,
+        rules: Rules,
+        shelf: Shelf,
+        also: Collection[bytes] = (),
+        on_progress: OnProgress | None = None,
+    ) -> Snapshot:
+        limits = Limits() if rules.max_file_bytes is None else Limits(max_file_bytes=rules.max_file_bytes)
+        writer = ObjectWriter(self._engine)
+        found = scan(
+            place,
+            writer,
+            include=rules.include,
+            exclude=rules.exclude,
+            also=also,
+            limits=limits,
+            cache=self._cache(place, rules, shelf, also),
+            never=self._own_files(),
+            on_progress=on_progress,
+        )
+        writer.flush()
+        return Snapshot(
+            id=uuid7().hex,
+            kind=kind,
+            root=place,
+            tree=found.tree.hex(),
+            created_at=utc(self._engine.now()),
+            files=found.files,
+            links=found.links,
+            directories=found.directories,
+            bytes=found.bytes,
+            new_bytes=writer.new_bytes,
+            skipped=found.skipped,
+            include=rules.include,
+            exclude=rules.exclude,
+            max_file_bytes=rules.max_file_bytes,
+        )
+
+    def _cache(self, place: str, rules: Rules, shelf: Shelf, also: Collection[bytes]) -> StatCache | None:
+        """What it says holds for one store, and only until something was removed from that."""
+        location = self._engine.backend.location
+        directory = cache_directory(location)
+        if directory is None or also:
+            return None
+        key = msgspec.msgpack.encode((location, shelf.collected, rules))
+        return StatCache.open(directory, place, key)
+
+    def _look(self, place: str, rules: Rules, also: Collection[bytes] = ()) -> bytes:
+        """The tree as it is now, without a record: what is new of it stays until the next gc."""
+        with self._engine.read() as reader:
+            shelf = records.shelf_of(reader)
+        return bytes.fromhex(self._scanned(place, "snapshot", rules, shelf, also).tree)
+
+    def _own_files(self) -> list[str]:
+        path = getattr(self._engine.backend, "path", None)
+        return [] if path is None else [f"{path}{end}" for end in ("", "-wal", "-shm", "-journal")]
+
+    # -- records
+
+    def get(self, id: str) -> Snapshot:
+        with self._engine.read() as reader:
+            return records.get(reader, id)
+
+    def snapshots(self, root: str | os.PathLike[str] | None, limit: int) -> list[Snapshot]:
+        place = None if root is None else os.path.realpath(root)
+        with self._engine.read() as reader:
+            return records.list_all(reader, place, limit)
+
+    def delete(self, id: str) -> bool:
+        return self._engine.run(lambda tx: records.delete(tx, id))
+
+    def history(self, path: str, checkpoints: Sequence[Checkpoint]) -> list[FileVersion]:
+        return history(self._engine, self._objects, path, checkpoints)
+
+    # -- restoring
+
+    def restore(
+        self,
+        snap: Snapshot | str,
+        root: str | os.PathLike[str] | None,
+        paths: Sequence[str] | None,
+        on_conflict: OnConflict,
+        *,
+        dry_run: bool = False,
+        force: bool = False,
+        on_progress: OnProgress | None = None,
+        after: str | None = None,
+        move: bytes = b"",
+        ending: Ending | None = None,
+    ) -> RestoreReport:
+        """`after`: the snapshot that this root was restored to last; default: its newest one."""
+        snapshot = self._known(snap)
+        place = _place(snapshot.root if root is None else root, force=force)
+        with self._engine.read() as reader:
+            last = records.find(reader, after) if after is not None else None
+            last = last or records.latest(reader, place)
+        return self._restore(
+            snapshot.id,
+            bytes.fromhex(snapshot.tree),
+            place,
+            Rules(snapshot.include, snapshot.exclude, snapshot.max_file_bytes),
+            last=bytes.fromhex(last.tree) if last else None,
+            last_id=last.id if last else None,
+            paths=paths,
+            on_conflict=on_conflict,
+            dry_run=dry_run,
+            force=force,
+            on_progress=on_progress,
+            move=move,
+            ending=ending,
+        )
+
+    def _restore(
+        self,
+        id: str,
+        target: bytes,
+        place: str,
+        rules: Rules,
+        *,
+        last: bytes | None,
+        last_id: str | None,
+        paths: Sequence[str] | None,
+        on_conflict: OnConflict,
+        dry_run: bool = False,
+        force: bool = False,
+        on_progress: OnProgress | None = None,
+        move: bytes = b"",
+        ending: Ending | None = None,
+        modes: dict[bytes, int] | None = None,
+    ) -> RestoreReport:
+        safeties: list[str] = []
+
+        def take_safety(also: Collection[bytes]) -> tuple[str, bytes]:
+            taken = self.snapshot(place, "safety", rules, put_record, force=force, also=also)
+            safeties.append(taken.id)
+            return taken.id, bytes.fromhex(taken.tree)
+
+        def look(also: Collection[bytes]) -> bytes:
+            return self._look(place, rules, also)
+
+        def finishing(tx: Transaction) -> None:
+            if ending is not None:
+                ending(tx, FileMove(os.fsencode(place), safeties[-1], id))
+
+        return restoring.restore(
+            self._engine,
+            self._objects,
+            snapshot_id=id,
+            target=target,
+            last=last,
+            last_id=last_id,
+            root=place,
+            take_safety=take_safety,
+            look=look,
+            paths=paths,
+            on_conflict=on_conflict,
+            dry_run=dry_run,
+            on_progress=on_progress,
+            move=move,
+            finishing=finishing,
+            modes=modes,
+        )
+
+    def undo(self, id: str, ending: Ending | None = None) -> RestoreReport:
+        """Bring back the state before a restore: of one that was cut off, by going back; else by
+        restoring what was kept before it."""
+        with self._engine.read() as reader:
+            record = journal.get(reader, id)
+        if record.state == "pending":
+            return restoring.roll_back(self._engine, self._objects, id)
+        if record.state != "done":
+            raise InvalidError(f"restore {id} is {record.state}: there is nothing to undo")
+        before = self.get(record.safety)
+        return self._restore(
+            before.id,
+            record.now,
+            os.fsdecode(record.root),
+            Rules(before.include, before.exclude, before.max_file_bytes),
+            last=record.target,
+            last_id=record.snapshot,
+            paths=None if record.paths is None else [os.fsdecode(path) for path in record.paths],
+            on_conflict="overwrite",
+            force=True,
+            ending=ending,
+            modes=record.modes,
+        )
+
+    def pending(self) -> list[PendingRestore]:
+        with self._engine.read() as reader:
+            found = journal.pending(reader)
+        return [
+            PendingRestore(
+                id=one.id,
+                root=os.fsdecode(one.root),
+                snapshot=one.snapshot,
+                safety=one.safety,
+                at=utc(one.created),
+                session=session_of(one.move),
+            )
+            for one in found
+        ]
+
+    def finish(self, id: str, ending: Callable[[bytes], Ending | None]) -> RestoreReport:
+        """Go on with a restore that was cut off; `ending` makes of its `move` what ends it."""
+        with self._engine.read() as reader:
+            record = journal.get(reader, id)
+        last_step = ending(record.move) if record.move else None
+
+        def finishing(tx: Transaction) -> None:
+            if last_step is not None:
+                last_step(tx, FileMove(record.root, record.safety, record.snapshot))
+
+        return restoring.finish(self._engine, self._objects, id, finishing=finishing)
+
+    # -- comparing, collecting
+
+    def diff(
+        self, a: Snapshot | str, b: Snapshot | str | os.PathLike[str], *, text: bool, renames: bool
+    ) -> list[FileDiff]:
+        first = self._known(a)
+        return diff(
+            self._objects,
+            bytes.fromhex(first.tree),
+            self._tree_of(first, b),
+            text=text,
+            renames=renames,
+        )
+
+    def _tree_of(self, first: Snapshot, other: Snapshot | str | os.PathLike[str]) -> bytes:
+        if isinstance(other, Snapshot):
+            return bytes.fromhex(other.tree)
+        if isinstance(other, str):
+            with self._engine.read() as reader:
+                known = records.find(reader, other)
+            if known is not None:
+                return bytes.fromhex(known.tree)
+        rules = Rules(first.include, first.exclude, first.max_file_bytes)
+        place = check_root(other, force=True)
+        return self._look(place, rules)
+
+    def gc(self, *, dry_run: bool, on_progress: OnProgress | None) -> GcReport:
+        return gc(self._engine, dry_run=dry_run, on_progress=on_progress)
+
+    def verify(self, *, full: bool, on_progress: OnProgress | None) -> VerifyReport:
+        return verify(self._engine, full=full, on_progress=on_progress)
+
+    def _known(self, snap: Snapshot | str) -> Snapshot:
+        if isinstance(snap, Snapshot):
+            return snap
+        if not isinstance(snap, str):
+            raise InvalidError(f"a snapshot, or its id, is wanted, not {type(snap).__name__}")
+        return self.get(snap)
+
+
+def session_of(move: bytes) -> str | None:
+    """The session whose head moves with a restore."""
+    named: str | None = msgspec.json.decode(move).get("session") if move else None
+    return named
+
+
+def put_record(tx: Transaction, snapshot: Snapshot, shelf: Shelf) -> Snapshot:
+    records.put(tx, snapshot, shelf)
+    return snapshot
+
+
+def _place(root: str | os.PathLike[str], *, force: bool) -> str:
+    """The real path; of one that is not there yet, for it is made."""
+    return check_root(root, force=force) if os.path.lexists(root) else os.path.realpath(root)

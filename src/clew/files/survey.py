@@ -1,0 +1,109 @@
+"""Look at the disk before a restore: what is in its way there that the trees do not show.
+
+Ignored files are in no snapshot, and some can not be kept at all. A file that a restore would have to
+replace is saved first, ignored or not; what can not be saved is not touched.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Sequence
+
+import msgspec
+
+from clew.core.objects import EXECUTABLE, FOLDER
+from clew.core.restoring import Plan, Step
+from clew.files.rooted import Root, status
+
+
+class Survey(msgspec.Struct, frozen=True):
+    unsaved: frozenset[bytes]
+    """Files and links where the plan would create something: not in the safety snapshot."""
+    folders: frozenset[bytes]
+    """Directories that are there already."""
+    foreign: frozenset[bytes]
+    """Directories that can not be replaced: other mounts, or ones with files that are not ours."""
+
+
+def survey(root: Root | None, plan: Plan) -> Survey:
+    """`root` None: there is no such directory yet."""
+    unsaved, folders, foreign = set[bytes](), set[bytes](), set[bytes]()
+    if root is not None:
+        absent: set[bytes] = set()
+        for step in plan.steps:
+            if step.verb == "create":
+                _look_at_place(root, step, absent, unsaved, folders, foreign)
+        for step in plan.steps:
+            if _is_folder_replaced(step) and _holds_others(root, step.path, plan.steps):
+                foreign.add(step.path)
+    return Survey(frozenset(unsaved), frozenset(folders), frozenset(foreign))
+
+
+def unusual_modes(root: Root, plan: Plan) -> dict[bytes, int]:
+    """Permissions of what will go that a snapshot does not keep, so that they can come back."""
+    modes: dict[bytes, int] = {}
+    for step in plan.steps:
+        if step.old is None:
+            continue
+        found = _status(root, step.path)
+        if found is None or stat.S_ISLNK(found.st_mode):
+            continue
+        mode = stat.S_IMODE(found.st_mode)
+        is_plain = step.old.is_file and not step.old.kind & EXECUTABLE
+        if mode != (0o644 if is_plain else 0o755):
+            modes[step.path] = mode
+    return modes
+
+
+def _look_at_place(
+    root: Root,
+    step: Step,
+    absent: set[bytes],
+    unsaved: set[bytes],
+    folders: set[bytes],
+    foreign: set[bytes],
+) -> None:
+    if step.path.rpartition(b"/")[0] in absent:
+        absent.add(step.path)
+        return
+    found = _status(root, step.path)
+    if found is None:
+        absent.add(step.path)
+    elif not stat.S_ISDIR(found.st_mode):
+        unsaved.add(step.path)
+    elif step.new is not None and step.new.kind == FOLDER and found.st_dev == root.device:
+        folders.add(step.path)
+    else:
+        foreign.add(step.path)
+
+
+def _status(root: Root, path: bytes) -> os.stat_result | None:
+    try:
+        with root.parent(path) as (fd, name):
+            return status(fd, name)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+def _is_folder_replaced(step: Step) -> bool:
+    old, new = step.old, step.new
+    return old is not None and new is not None and old.kind == FOLDER and new.kind != FOLDER
+
+
+def _holds_others(root: Root, path: bytes, steps: Sequence[Step]) -> bool:
+    """Whether a directory holds anything that the plan does not delete."""
+    inside = path + b"/"
+    deleted = {step.path for step in steps if step.verb == "delete" and step.path.startswith(inside)}
+    left = [path]
+    while left:
+        folder = left.pop()
+        with root.folder(folder) as fd:
+            for name in os.listdir(fd):
+                below = folder + b"/" + os.fsencode(name)
+                if below not in deleted:
+                    return True
+                found = status(fd, os.fsencode(name))
+                if found is not None and stat.S_ISDIR(found.st_mode):
+                    left.append(below)
+    return False

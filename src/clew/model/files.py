@@ -1,0 +1,165 @@
+"""The values of files: snapshots of a directory tree, what a restore does, what differs.
+
+A path is relative to the root, with `/` between names; names that are not UTF-8 come as Python's file
+functions give them (surrogateescape), so that they can be passed back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import Literal, TypeAlias
+
+import msgspec
+
+SkipReason: TypeAlias = Literal[
+    "fifo", "socket", "device", "unreadable", "too large", "other mount", "nested repository", "changing",
+    "store", "name",
+]  # fmt: skip
+SnapshotKind: TypeAlias = Literal["snapshot", "checkpoint", "safety"]
+FileKind: TypeAlias = Literal["file", "link", "directory"]
+FileVerb: TypeAlias = Literal["create", "overwrite", "delete", "mode"]
+DiffStatus: TypeAlias = Literal["added", "removed", "modified", "mode", "type", "renamed"]
+OnConflict: TypeAlias = Literal["keep", "overwrite", "refuse"]
+OnProgress: TypeAlias = Callable[["FileProgress"], object]
+
+
+class FileProgress(msgspec.Struct, frozen=True, kw_only=True):
+    """How far a snapshot or a restore has come; given to the callback from time to time."""
+
+    phase: Literal["scan", "store", "restore"]
+    files: int
+    bytes: int
+    total_files: int | None
+    """None while it is not known."""
+
+
+class Skipped(msgspec.Struct, frozen=True):
+    """What a snapshot does not hold, and why. Ignored files are not listed."""
+
+    path: str
+    reason: SkipReason
+
+
+class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
+    """The content of a directory tree at a moment."""
+
+    id: str
+    kind: SnapshotKind
+    """`snapshot`: kept until it is deleted; `checkpoint`: kept while a checkpoint names it; `safety`:
+    taken by a restore before it changed anything, kept while it can be undone."""
+    root: str
+    """Absolute, symlinks resolved."""
+    tree: str
+    """The hash of the whole tree: equal hashes, equal trees."""
+    created_at: datetime
+    files: int
+    links: int
+    directories: int
+    bytes: int
+    """Size of all files."""
+    new_bytes: int
+    """Content that the store did not hold before."""
+    skipped: tuple[Skipped, ...]
+    include: tuple[str, ...] = ()
+    """The patterns it was taken with: what is looked at again, is looked at by the same rules."""
+    exclude: tuple[str, ...] = ()
+    max_file_bytes: int | None = None
+
+
+class FileChange(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that a restore does, or would do, to a path."""
+
+    path: str
+    verb: FileVerb
+    kind: FileKind
+    """Of what is there afterwards; of a deletion, of what is deleted."""
+    size: int
+    """Of the file as it is in the snapshot; 0 for anything else."""
+    old_size: int
+    """Of the file that is there now."""
+    conflict: bool = False
+    """It changed since the last snapshot of this root: somebody else's work is in it."""
+
+
+class FileFailure(msgspec.Struct, frozen=True):
+    """What could not be done to a path, and why."""
+
+    path: str
+    reason: str
+
+
+class RestoreReport(msgspec.Struct, frozen=True, kw_only=True):
+    """What a restore did to every path; of a dry run: what it would do."""
+
+    id: str | None
+    """Names the restore, for `undo_restore`; None: a dry run, or nothing was to be done."""
+    dry_run: bool
+    snapshot: str
+    root: str
+    safety: str | None
+    """The snapshot of the state before; it brings back every byte."""
+    changes: tuple[FileChange, ...]
+    conflicts: tuple[str, ...]
+    """Paths that changed since the last snapshot of this root."""
+    kept: tuple[str, ...]
+    """Those of them that were left as they are."""
+    failed: tuple[FileFailure, ...]
+
+
+class PendingRestore(msgspec.Struct, frozen=True, kw_only=True):
+    """A restore that was cut off half-way."""
+
+    id: str
+    root: str
+    snapshot: str
+    safety: str
+    at: datetime
+    session: str | None
+    """The session whose head was to move with the files."""
+
+
+class FileDiff(msgspec.Struct, frozen=True, kw_only=True):
+    """How one path differs."""
+
+    path: str
+    status: DiffStatus
+    old_path: str | None = None
+    """Of a renamed file: where it was."""
+    old_size: int | None = None
+    size: int | None = None
+    text: str | None = None
+    """The unified diff, if it was asked for and both sides are text."""
+
+
+class FileVersion(msgspec.Struct, frozen=True, kw_only=True):
+    """A checkpoint at which a file was not as it was at the one before."""
+
+    checkpoint: str
+    position: int
+    at: datetime
+    verb: Literal["created", "changed", "deleted"]
+    size: int | None
+    hash: str | None
+
+
+class GcReport(msgspec.Struct, frozen=True, kw_only=True):
+    """What `gc` removed; of a dry run: what it would remove."""
+
+    dry_run: bool
+    snapshots: int
+    objects: int
+    bytes: int
+
+
+class VerifyReport(msgspec.Struct, frozen=True, kw_only=True):
+    """What `verify` found."""
+
+    objects: int
+    bytes: int
+    problems: tuple[str, ...]
+    """One sentence for each thing that is missing or damaged, with the paths that need it."""
+
+    @property
+    def ok(self) -> bool:
+        return not self.problems

@@ -1,0 +1,179 @@
+"""Files that belong to points of a conversation: kept with checkpoints, restored with rewinds."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Literal
+
+import msgspec
+
+import clew.work as work
+from clew.backends.contract import Reader, Transaction
+from clew.core.rows import SessionRow
+from clew.core.tree import locate
+from clew.errors import SnapshotNotFoundError
+from clew.handle import Handle
+from clew.model import Checkpoint, Head
+from clew.work.access import Access, admit
+from clew.work.places import Point, path_of, resolve, tip_at
+
+if TYPE_CHECKING:
+    from clew.engine import Engine
+    from clew.files.keeper import Keeper
+    from clew.model.files import FileVersion, OnConflict, OnProgress, RestoreReport, Snapshot
+    from clew.work.moves import FileMove
+    from clew.work.snapshots import Shelf
+
+Files = bool | str | os.PathLike[str]
+
+
+class HeadMove(msgspec.Struct, frozen=True):
+    """How a head moves when the files are where they should be; kept in the journal of the restore."""
+
+    sid: int
+    session: str
+    kind: Literal["rewind", "undo", "redo"]
+    to: Head | None = None
+
+
+encode_move = msgspec.json.Encoder().encode
+decode_move = msgspec.json.Decoder(HeadMove).decode
+
+
+def keeper_of(engine: Engine) -> Keeper:
+    from clew.files.keeper import Keeper  # only those who keep files pay for it
+
+    return engine.service(Keeper)
+
+
+def carry_out(tx: Transaction, access: Access, move: HeadMove, now: int, files: FileMove) -> Head:
+    """Move the head, in the transaction that ends the restore."""
+    match move.kind:
+        case "undo":
+            return work.moves.undo(tx, access, now, files)
+        case "redo":
+            return work.moves.redo(tx, access, now, files)
+        case _:
+            assert move.to is not None
+            return work.moves.rewind(tx, access, move.to, now, files)
+
+
+class SessionFiles(Handle):
+    """The part of `Session` that knows the files of its checkpoints."""
+
+    def restore_files(
+        self,
+        to: Point,
+        root: str | os.PathLike[str] | None = None,
+        *,
+        paths: Sequence[str] | None = None,
+        dry_run: bool = False,
+        on_conflict: OnConflict = "keep",
+        on_progress: OnProgress | None = None,
+    ) -> RestoreReport:
+        """Restore the files of a checkpoint, and leave the conversation where it is.
+
+        As `store.restore`, with the snapshot of the checkpoint, or of the last one before a point.
+        """
+        with self._look() as (reader, row):
+            snapshot = snapshot_at(reader, row, to)
+        return keeper_of(self._engine).restore(
+            snapshot, root, paths, on_conflict, dry_run=dry_run, on_progress=on_progress
+        )
+
+    def file_history(self, path: str) -> list[FileVersion]:
+        """The checkpoints on the path at which a file was not as at the one before, oldest first."""
+        with self._look() as (reader, row):
+            kept = [c for c in work.checkpoints.list_checkpoints(reader, row) if c.snapshot is not None]
+            on_path = [c for c in kept if _is_on_path(reader, row, c)]
+        return keeper_of(self._engine).history(
+            path, sorted(on_path, key=lambda c: (c.position, c.created_at))
+        )
+
+    def _set_with_files(
+        self,
+        setting: Callable[..., Checkpoint],
+        root: str | os.PathLike[str],
+        include: Sequence[str],
+        exclude: Sequence[str],
+    ) -> Checkpoint:
+        """Keep the files and set the checkpoint that names them, in one transaction."""
+        from clew.files.keeper import rules_of
+
+        access = self._access
+
+        def put(tx: Transaction, snapshot: Snapshot, shelf: Shelf) -> Checkpoint:
+            row = admit(tx, access)
+            work.snapshots.put(tx, snapshot, shelf, sessions=row.tree)
+            return setting(tx, access, snapshot=snapshot.id)
+
+        return keeper_of(self._engine).snapshot(root, "checkpoint", rules_of(include, exclude, None), put)
+
+    def _rewind_with_files(self, to: Point, files: Files, on_conflict: OnConflict) -> Head:
+        with self._look() as (reader, row):
+            snapshot = snapshot_at(reader, row, to)
+            branch, position = resolve(reader, row, to)
+            head = Head(reader.get_branch(branch).uid if branch else "", position)
+        root = None if isinstance(files, bool) else files
+        move = HeadMove(self._sid, self.id, "rewind", head)
+        return self._restore_and_move(snapshot, root, on_conflict, move)
+
+    def _step_with_files(self, what: Literal["undo", "redo"]) -> Head | None:
+        """Undo or redo a move that restored files; None: it did not."""
+        with self._look() as (reader, row):
+            files = work.moves.files_of(reader, row, what)
+        if files is None:
+            return None
+        move = HeadMove(self._sid, self.id, what)
+        return self._restore_and_move(
+            files.safety, os.fsdecode(files.root), "overwrite", move, after=files.target
+        )
+
+    def _restore_and_move(
+        self,
+        snapshot: str,
+        root: str | os.PathLike[str] | None,
+        on_conflict: OnConflict,
+        move: HeadMove,
+        after: str | None = None,
+    ) -> Head:
+        access, now = self._access, self._engine.now()
+        moved: list[Head] = []
+
+        def ending(tx: Transaction, files: FileMove) -> None:
+            moved[:] = [carry_out(tx, access, move, now, files)]
+
+        keeper_of(self._engine).restore(
+            snapshot, root, None, on_conflict, after=after, move=encode_move(move), ending=ending
+        )
+        return moved[0]
+
+
+def snapshot_at(reader: Reader, row: SessionRow, to: Point) -> str:
+    """The snapshot of a checkpoint, or of the last checkpoint with files at or before a point."""
+    if isinstance(to, str):
+        to = work.checkpoints.find_checkpoint(reader, row, to) or to
+    if isinstance(to, Checkpoint):
+        if to.snapshot is None:
+            raise SnapshotNotFoundError(f"of checkpoint {to.name}")
+        return to.snapshot
+    branch, position = resolve(reader, row, to)
+    there = msgspec.structs.replace(row, head=tip_at(reader, branch, position))
+    found = [
+        checkpoint
+        for checkpoint in work.checkpoints.list_checkpoints(reader, row)
+        if checkpoint.snapshot is not None and _is_on_path(reader, there, checkpoint)
+    ]
+    if not found:
+        raise SnapshotNotFoundError(f"of a checkpoint at or before {to!r}")
+    newest = max(found, key=lambda checkpoint: (checkpoint.position, checkpoint.created_at))
+    assert newest.snapshot is not None
+    return newest.snapshot
+
+
+def _is_on_path(reader: Reader, row: SessionRow, checkpoint: Checkpoint) -> bool:
+    if checkpoint.position < 0:
+        return True
+    branch = reader.find_branch(checkpoint.head.branch)
+    return branch is not None and locate(path_of(reader, row.head), checkpoint.position) == branch.branch

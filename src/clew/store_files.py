@@ -1,0 +1,155 @@
+"""The files of a store: snapshots of directory trees, restoring them, what differs, what is kept."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from clew.engine import Engine
+from clew.errors import InvalidError
+from clew.work.access import Access
+
+if TYPE_CHECKING:
+    from clew.files.keeper import Ending, Keeper
+    from clew.model.files import (
+        FileDiff,
+        GcReport,
+        OnConflict,
+        OnProgress,
+        PendingRestore,
+        RestoreReport,
+        Snapshot,
+        VerifyReport,
+    )
+
+
+class StoreFiles:
+    """What `Store` can do with directory trees. No git is needed, and the user's `.git` is never touched."""
+
+    _engine: Engine
+
+    @property
+    def _files(self) -> Keeper:
+        from clew.files.keeper import Keeper  # only those who keep files pay for it
+
+        return self._engine.service(Keeper)
+
+    def snapshot(
+        self,
+        root: str | os.PathLike[str],
+        *,
+        include: Sequence[str] = (),
+        exclude: Sequence[str] = (),
+        max_file_bytes: int | None = None,
+        force: bool = False,
+        on_progress: OnProgress | None = None,
+    ) -> Snapshot:
+        """Keep the content of a directory tree: every file's exact bytes, executable bits, symlinks as
+        links, empty directories. What is unchanged since the last snapshot costs a look.
+
+        Args:
+            root: The directory. The root of a drive and a home directory are refused unless forced.
+            include: Patterns as in `.gitignore`: files that are taken although they are ignored.
+            exclude: More patterns of what is left out.
+            max_file_bytes: Larger files are skipped, and listed (100 MiB).
+            force: Take a home directory all the same.
+            on_progress: Called from time to time with a `FileProgress`.
+
+        `.gitignore`, `.clewignore` and sensible defaults (node_modules, .venv, caches) are left out.
+        What can not be kept (FIFOs, sockets, other mounts, unreadable files, …) is in `skipped`.
+        """
+        from clew.files.keeper import put_record, rules_of
+
+        rules = rules_of(include, exclude, max_file_bytes)
+        return self._files.snapshot(root, "snapshot", rules, put_record, force=force, on_progress=on_progress)
+
+    def snapshots(self, *, root: str | os.PathLike[str] | None = None, limit: int = 100) -> list[Snapshot]:
+        """Newest first; of one directory, or of all."""
+        if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
+            raise InvalidError(f"limit must be a number from 1 on, not {limit!r}")
+        return self._files.snapshots(root, limit)
+
+    def get_snapshot(self, id: str) -> Snapshot:
+        """SnapshotNotFoundError if there is none."""
+        return self._files.get(id)
+
+    def delete_snapshot(self, id: str) -> bool:
+        """Forget a snapshot; False if there was none. `gc()` then frees its content."""
+        return self._files.delete(id)
+
+    def restore(
+        self,
+        snap: Snapshot | str,
+        root: str | os.PathLike[str] | None = None,
+        *,
+        paths: Sequence[str] | None = None,
+        dry_run: bool = False,
+        on_conflict: OnConflict = "keep",
+        force: bool = False,
+        on_progress: OnProgress | None = None,
+    ) -> RestoreReport:
+        """Make a directory what it was. The present state is kept first: `undo_restore` brings it back.
+
+        Args:
+            snap: A snapshot, or its id.
+            root: Where; default: where it was taken.
+            paths: Only these files, and what is below these directories.
+            dry_run: Only say what would be done.
+            on_conflict: What to do with files that changed since the last snapshot: "keep" them as
+                they are, "overwrite" them (their content is in the safety snapshot), or "refuse".
+            force: As for `snapshot`.
+
+        Only what the snapshot, or the one before the restore, names is touched: ignored, skipped and
+        unknown files stay. Killed half-way, it is in `pending_restores()`, to be finished or undone.
+        """
+        return self._files.restore(
+            snap, root, paths, on_conflict, dry_run=dry_run, force=force, on_progress=on_progress
+        )
+
+    def undo_restore(self, restore: RestoreReport | str) -> RestoreReport:
+        """Bring back every byte that a restore replaced or removed, be it finished or cut off."""
+        return self._files.undo(restore if isinstance(restore, str) else _id_of(restore))
+
+    def pending_restores(self) -> list[PendingRestore]:
+        """Restores that were cut off half-way, oldest first."""
+        return self._files.pending()
+
+    def finish_restore(self, id: str) -> RestoreReport:
+        """Go on with a restore that was cut off; a head that was to move with it moves too."""
+        return self._files.finish(id, self._ending)
+
+    def _ending(self, move: bytes) -> Ending:
+        from clew.session_files import carry_out, decode_move
+
+        head = decode_move(move)
+        access, now = Access(head.sid, head.session, self._engine.here), self._engine.now()
+        return lambda tx, files: carry_out(tx, access, head, now, files)
+
+    def diff(
+        self,
+        a: Snapshot | str,
+        b: Snapshot | str | os.PathLike[str],
+        *,
+        text: bool = False,
+        renames: bool = True,
+    ) -> list[FileDiff]:
+        """What differs from `a` to `b`: another snapshot (or its id), or a directory as it is now.
+
+        `text` adds unified diffs of text files; `renames` pairs files that were moved.
+        """
+        return self._files.diff(a, b, text=text, renames=renames)
+
+    def gc(self, *, dry_run: bool = False, on_progress: OnProgress | None = None) -> GcReport:
+        """Remove the content that no snapshot, checkpoint or trash needs any more."""
+        return self._files.gc(dry_run=dry_run, on_progress=on_progress)
+
+    def verify(self, *, full: bool = True, on_progress: OnProgress | None = None) -> VerifyReport:
+        """Check that all snapshots are whole; `full` reads and hashes every byte of them."""
+        return self._files.verify(full=full, on_progress=on_progress)
+
+
+def _id_of(report: RestoreReport) -> str:
+    if report.id is None:
+        raise InvalidError("this restore changed nothing: there is nothing to undo")
+    return report.id

@@ -1,0 +1,253 @@
+"""The records of snapshots, and how taking one and collecting garbage stay out of each other's way.
+
+A snapshot relies on objects that it found in the store, and puts its own before its record names them;
+`gc` removes what no record reaches. Neither locks the other out. Each counts what it does in one record
+(`Shelf`), inside its transactions, and looks there whether the other one did something since it began:
+
+    a snapshot   reads the shelf, then asks which objects are there. Its record is refused if anything
+                 was collected since then (`CollectedError`): it is taken again.
+    gc           reads the shelf, then marks what the records reach. It removes nothing if a record came
+                 since then: it marks what that one reaches, and goes on.
+
+Time has no part in this, so whoever was frozen or killed can not do any harm. The claim, a lease, only
+sees to it that both get on: one `gc` at a time, and none while a snapshot is taken for the second time.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+from uuid_utils import uuid7
+
+from clew.backends.contract import STORE_WIDE, Reader, Transaction
+from clew.core.lease import Lease, decode_lease, encode_lease, expiry, judge, renewed
+from clew.errors import ConflictError, CorruptError, LeaseHeldError, LeaseLostError, SnapshotNotFoundError
+from clew.here import Here
+from clew.model import microseconds, utc
+from clew.model.files import Skipped, SkipReason, Snapshot, SnapshotKind
+
+CLAIM: Final = "(objects)"
+CLAIM_TTL: Final = 60_000_000
+PAGE: Final = 100
+_FIRST: Final = "0"
+"""Before the first id; the shelf is kept under the name before it."""
+
+
+class CollectedError(ConflictError):
+    """Objects were removed while the snapshot was taken, maybe some that it relies on."""
+
+    retryable = True
+
+
+class Kept(msgspec.Struct, frozen=True, array_like=True):
+    """A snapshot as it is kept; new fields come last. Names are bytes: they may be no UTF-8."""
+
+    kind: SnapshotKind
+    root: bytes
+    tree: bytes
+    time: int
+    files: int
+    links: int
+    directories: int
+    size: int
+    new_size: int
+    skipped: tuple[tuple[bytes, SkipReason], ...] = ()
+    sessions: int = 0
+    """The tree of sessions whose checkpoints, or moves, may name it; 0: none."""
+
+
+class Shelf(msgspec.Struct, frozen=True, array_like=True):
+    """What has happened so far."""
+
+    taken: int = 0
+    """Records of snapshots that were put."""
+    collected: int = 0
+    """Transactions that removed objects."""
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(Kept).decode
+_decode_shelf = msgspec.msgpack.Decoder(Shelf).decode
+
+
+# -- records
+
+
+def put(tx: Transaction, snapshot: Snapshot, seen: Shelf, *, sessions: int = 0) -> None:
+    """Keep a snapshot, all of whose objects are durable. Use `clew.files.keeping` to take one.
+
+    `seen`: the shelf as it was before the first question about an object. `sessions`: of a snapshot that
+    a checkpoint or a move will name, the tree of its session; a checkpoint is to be put in the same
+    transaction.
+    """
+    if snapshot.kind == "checkpoint" and not sessions:
+        raise ValueError(f"the snapshot {snapshot.id} is for a checkpoint of no session")
+    shelf = shelf_of(tx)
+    if shelf.collected != seen.collected:
+        raise CollectedError(f"objects were removed while the snapshot {snapshot.id} was taken")
+    kept = Kept(
+        snapshot.kind,
+        os.fsencode(snapshot.root),
+        bytes.fromhex(snapshot.tree),
+        microseconds(snapshot.created_at),
+        snapshot.files,
+        snapshot.links,
+        snapshot.directories,
+        snapshot.bytes,
+        snapshot.new_bytes,
+        tuple((os.fsencode(one.path), one.reason) for one in snapshot.skipped),
+        sessions,
+    )
+    tx.put_record(STORE_WIDE, "snapshot", snapshot.id, _encode(kept))
+    _set_shelf(tx, msgspec.structs.replace(shelf, taken=shelf.taken + 1))
+
+
+def find(reader: Reader, id: str) -> Snapshot | None:
+    kept = find_kept(reader, id)
+    return None if kept is None else _snapshot(id, kept)
+
+
+def get(reader: Reader, id: str) -> Snapshot:
+    found = find(reader, id)
+    if found is None:
+        raise SnapshotNotFoundError(id)
+    return found
+
+
+def find_kept(reader: Reader, id: str) -> Kept | None:
+    value = reader.get_record(STORE_WIDE, "snapshot", id) if id >= _FIRST else None
+    return None if value is None else decode_kept(id, value)
+
+
+def scan_kept(reader: Reader) -> Iterator[tuple[str, bytes]]:
+    """Ids and records of all snapshots, oldest first; a page at a time."""
+    first = _FIRST
+    while True:
+        found = reader.scan_records(STORE_WIDE, "snapshot", first, limit=PAGE)
+        yield from found
+        if len(found) < PAGE:
+            return
+        first = found[-1][0] + "\0"
+
+
+def iterate(reader: Reader, root: str | None = None) -> Iterator[Snapshot]:
+    """Newest first, of one root or of all; a page at a time."""
+    wanted = None if root is None else os.fsencode(root)
+    last: str | None = None
+    while True:
+        found = reader.scan_records(STORE_WIDE, "snapshot", _FIRST, last, reverse=True, limit=PAGE)
+        for id, value in found:
+            if id == last:
+                continue
+            kept = decode_kept(id, value)
+            if wanted is None or kept.root == wanted:
+                yield _snapshot(id, kept)
+        if len(found) < PAGE:
+            return
+        last = found[-1][0]
+
+
+def list_all(reader: Reader, root: str | None = None, limit: int | None = None) -> list[Snapshot]:
+    """Newest first."""
+    found: list[Snapshot] = []
+    for snapshot in iterate(reader, root):
+        if limit is not None and len(found) >= limit:
+            break
+        found.append(snapshot)
+    return found
+
+
+def latest(reader: Reader, root: str) -> Snapshot | None:
+    """The newest snapshot of this root that somebody asked for: not one that a restore took."""
+    return next((one for one in iterate(reader, root) if one.kind != "safety"), None)
+
+
+def delete(tx: Transaction, id: str) -> bool:
+    """Forget a snapshot. Its objects stay until `gc` finds that nobody needs them."""
+    return id >= _FIRST and tx.drop_record(STORE_WIDE, "snapshot", id)
+
+
+def decode_kept(id: str, value: bytes) -> Kept:
+    try:
+        return _decode(value)
+    except msgspec.MsgspecError as error:
+        raise CorruptError(f"the record of the snapshot {id} is damaged: {error}") from error
+
+
+def _snapshot(id: str, kept: Kept) -> Snapshot:
+    return Snapshot(
+        id=id,
+        kind=kept.kind,
+        root=os.fsdecode(kept.root),
+        tree=kept.tree.hex(),
+        created_at=utc(kept.time),
+        files=kept.files,
+        links=kept.links,
+        directories=kept.directories,
+        bytes=kept.size,
+        new_bytes=kept.new_size,
+        skipped=tuple(Skipped(os.fsdecode(path), reason) for path, reason in kept.skipped),
+    )
+
+
+# -- the shelf
+
+
+def shelf_of(reader: Reader) -> Shelf:
+    value = reader.get_record(STORE_WIDE, "snapshot", "")
+    return Shelf() if value is None else _decode_shelf(value)
+
+
+def note_collected(tx: Transaction) -> None:
+    """Every transaction that removes objects, or moves them, says so here."""
+    shelf = shelf_of(tx)
+    _set_shelf(tx, msgspec.structs.replace(shelf, collected=shelf.collected + 1))
+
+
+def _set_shelf(tx: Transaction, shelf: Shelf) -> None:
+    tx.put_record(STORE_WIDE, "snapshot", "", _encode(shelf))
+
+
+# -- the claim
+
+
+def take_claim(tx: Transaction, here: Here, ttl: int = CLAIM_TTL) -> Lease:
+    """The right to collect, or to keep others from it, for one process and one thread at a time."""
+    now = here.moment()
+    known = _claim(tx)
+    if known is not None and judge(known, now, is_gone=here.is_gone(known.holder)) == "held":
+        raise LeaseHeldError(CLAIM, known.owner, utc(expiry(known, now)))
+    lease = Lease(
+        epoch=known.epoch + 1 if known else 1,
+        fence=uuid7().int >> 1 & (2**62 - 1),
+        owner=here.name,
+        ttl=ttl,
+        taken=now.wall,
+        domain=now.domain,
+        until=now.steady + ttl,
+        until_wall=now.wall + ttl,
+        holder=here.me,
+    )
+    tx.put_record(STORE_WIDE, "lease", "objects", encode_lease(lease))
+    return lease
+
+
+def renew_claim(tx: Transaction, lease: Lease, here: Here) -> None:
+    known = _claim(tx)
+    if known is None or (known.epoch, known.fence) != (lease.epoch, lease.fence):
+        raise LeaseLostError(CLAIM, lease.epoch, known.epoch if known else 0, known.owner if known else None)
+    tx.put_record(STORE_WIDE, "lease", "objects", encode_lease(renewed(known, here.moment())))
+
+
+def end_claim(tx: Transaction, lease: Lease) -> None:
+    known = _claim(tx)
+    if known is not None and (known.epoch, known.fence) == (lease.epoch, lease.fence):
+        tx.drop_record(STORE_WIDE, "lease", "objects")
+
+
+def _claim(reader: Reader) -> Lease | None:
+    value = reader.get_record(STORE_WIDE, "lease", "objects")
+    return None if value is None else decode_lease(value)

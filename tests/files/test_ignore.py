@@ -1,0 +1,217 @@
+"""What a snapshot leaves out: the rules are those of git, and the user's word is above them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from clew.backends.memory import MemoryBackend
+from clew.engine import Engine
+from clew.errors import InvalidError, RootRefusedError
+from clew.files.ignore import Patterns
+from tests.files.trees import File, Tree, build, in_store, paths, take
+
+EMPTY = File(b"")
+
+
+def taken(root: Path, tree: Tree, **options: object) -> set[bytes]:
+    build(root, tree)
+    engine = Engine(MemoryBackend())
+    return paths(in_store(engine, take(engine, root, **options).tree))
+
+
+def rules(*lines: bytes) -> File:
+    return File(b"\n".join(lines))
+
+
+def test_installed_packages_caches_and_version_control_are_left_out_by_default(tmp_path: Path) -> None:
+    tree: Tree = {
+        b"node_modules": {b"a": EMPTY}, b"x": {b"__pycache__": {b"a": EMPTY}, b".venv": {b"b": EMPTY}},
+        b".git": {b"HEAD": EMPTY}, b".hg": {b"c": EMPTY}, b".DS_Store": EMPTY, b"venv": EMPTY,
+    }  # fmt: skip
+    assert taken(tmp_path, tree) == {b"x/", b"venv"}  # a file that is called venv is no environment
+
+
+def test_a_rule_may_bring_back_what_is_left_out_by_default(tmp_path: Path) -> None:
+    tree: Tree = {b".gitignore": rules(b"!node_modules"), b"node_modules": {b"a": EMPTY}}
+    assert taken(tmp_path, tree) == {b".gitignore", b"node_modules/", b"node_modules/a"}
+
+
+def test_nested_rules_are_relative_to_their_directory_and_the_nearest_decides(tmp_path: Path) -> None:
+    tree: Tree = {
+        b".gitignore": rules(b"*.log", b"/top"),
+        b"top": EMPTY,
+        b"a.log": EMPTY,
+        b"sub": {b".gitignore": rules(b"!keep.log", b"/only"), b"keep.log": EMPTY, b"b.log": EMPTY, b"top": EMPTY,
+                 b"only": EMPTY, b"below": {b"only": EMPTY}},
+    }  # fmt: skip
+    assert taken(tmp_path, tree) == {
+        b".gitignore", b"sub/", b"sub/.gitignore", b"sub/keep.log", b"sub/top", b"sub/below/", b"sub/below/only",
+    }  # fmt: skip
+
+
+def test_clewignore_has_the_last_word_over_gitignore_beside_it(tmp_path: Path) -> None:
+    tree: Tree = {b".gitignore": rules(b"*.db", b"!b"), b".clewignore": rules(b"!a.db", b"b"), b"a.db": EMPTY,
+                  b"b": EMPTY, b"c.db": EMPTY}  # fmt: skip
+    assert taken(tmp_path, tree) == {b".gitignore", b".clewignore", b"a.db"}
+
+
+def test_include_protects_ignored_files_by_name(tmp_path: Path) -> None:
+    tree: Tree = {
+        b".gitignore": rules(b".env", b"build/", b"deep/"), b".env": EMPTY, b"x": {b".env": EMPTY},
+        b"build": {b".env": EMPTY, b"keep.db": EMPTY, b"other": EMPTY},
+        b"deep": {b"er": {b"wanted": EMPTY, b"not": EMPTY}, b"empty": {}},
+    }  # fmt: skip
+    found = taken(tmp_path, tree, include=[".env", "build/keep.db", "deep/*/wanted"])
+    assert found == {
+        b".gitignore", b".env", b"x/", b"x/.env", b"build/", b"build/keep.db", b"deep/", b"deep/er/",
+        b"deep/er/wanted",
+    }  # fmt: skip
+
+
+def test_include_of_a_directory_protects_all_in_it_and_of_any_depth_is_looked_for_everywhere(
+    tmp_path: Path,
+) -> None:
+    tree: Tree = {
+        b".gitignore": rules(b"data/"), b"data": {b"x": EMPTY, b"node_modules": {b"y": EMPTY}},
+        b"node_modules": {b"p": {b".env": EMPTY, b"q": EMPTY}},
+    }  # fmt: skip
+    assert taken(tmp_path, tree, include=["data/", "**/.env"]) == {
+        b".gitignore", b"data/", b"data/x", b"data/node_modules/", b"data/node_modules/y", b"node_modules/",
+        b"node_modules/p/", b"node_modules/p/.env",
+    }  # fmt: skip
+
+
+def test_exclude_is_above_include(tmp_path: Path) -> None:
+    tree: Tree = {b"a": {b"secret": EMPTY, b"x": EMPTY}, b"secret": EMPTY}
+    assert taken(tmp_path, tree, exclude=["secret"], include=["secret", "a/secret"]) == {b"a/", b"a/x"}
+
+
+def test_what_a_restore_needs_is_taken_whatever_the_rules_say(tmp_path: Path) -> None:
+    tree: Tree = {b".gitignore": rules(b"gone/", b"*.o"), b"gone": {b"a": EMPTY, b"b": EMPTY, b"c": {}},
+                  b"x.o": EMPTY, b"y.o": EMPTY, b".git": {b"HEAD": EMPTY}}  # fmt: skip
+    found = taken(
+        tmp_path, tree, exclude=["gone"], also=[b"gone/a", b"gone/c", b"x.o", b".git/HEAD", b"missing"]
+    )
+    assert found == {b".gitignore", b"gone/", b"gone/a", b"gone/c/", b"x.o"}
+
+
+def test_p14_git_is_never_looked_into_even_if_it_is_asked_for(tmp_path: Path) -> None:
+    tree: Tree = {b".gitignore": rules(b"!.git"), b".git": {b"config": EMPTY}, b"sub": {b".git": EMPTY}}
+    assert taken(tmp_path, tree, include=[".git", ".git/config"], also=[b".git/config"]) == {
+        b".gitignore",
+        b"sub/",
+    }
+
+
+def test_s09_rules_that_can_not_be_read_leave_out_all_they_might_have(tmp_path: Path) -> None:
+    if os.geteuid() == 0:
+        pytest.skip("root reads everything")
+    build(tmp_path, {b"a": {b".gitignore": EMPTY, b"secret": EMPTY}, b"b": EMPTY})
+    os.chmod(tmp_path / "a/.gitignore", 0)
+    engine = Engine(MemoryBackend())
+    scan = take(engine, tmp_path)
+    assert paths(in_store(engine, scan.tree)) == {b"b"}
+    assert [(one.path, one.reason) for one in scan.skipped] == [("a", "unreadable")]
+    with pytest.raises(RootRefusedError, match="gitignore"):
+        take(engine, tmp_path / "a")
+
+
+def test_s09_rules_that_are_too_long_leave_out_all_they_might_have(tmp_path: Path) -> None:
+    build(tmp_path, {b"a": {b".gitignore": EMPTY, b"secret": EMPTY}, b"b": EMPTY})
+    os.truncate(tmp_path / "a/.gitignore", 5 * 1024 * 1024)
+    engine = Engine(MemoryBackend())
+    scan = take(engine, tmp_path)
+    assert paths(in_store(engine, scan.tree)) == {b"b"}
+    assert [(one.path, one.reason) for one in scan.skipped] == [("a", "unreadable")]
+
+
+def test_rules_behind_a_link_are_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "outside").write_bytes(b"*")
+    root = tmp_path / "root"
+    build(root, {b"a": EMPTY})
+    os.symlink("../outside", root / ".gitignore")
+    assert taken(root, {}) == {b"a", b".gitignore"}
+
+
+@pytest.mark.parametrize("pattern", ["", "#x", "/", "a\\", "   "])
+@pytest.mark.parametrize("option", ["include", "exclude"])
+def test_a_pattern_that_means_nothing_is_refused_by_name(tmp_path: Path, option: str, pattern: str) -> None:
+    with pytest.raises(InvalidError, match=option):
+        taken(tmp_path, {}, **{option: [pattern]})
+
+
+def test_a_single_text_is_no_list_of_patterns(tmp_path: Path) -> None:
+    with pytest.raises(InvalidError, match=r"'\*\.py'"):
+        taken(tmp_path, {}, include="*.py")
+
+
+def test_lines_that_nobody_understands_match_nothing(tmp_path: Path) -> None:
+    tree: Tree = {b".gitignore": rules(b"a\\", b"[z-a]", b"[", b"\xff\xfe", b"[[]x", b"b"), b"a": EMPTY, b"b": EMPTY,
+                  b"\xff\xfe": EMPTY}  # fmt: skip
+    assert taken(tmp_path, tree) == {b".gitignore", b"a"}
+
+
+def test_a_newline_in_a_name_is_part_of_it() -> None:
+    patterns = Patterns(["foo", "*.log"])
+    assert patterns.verdict("foo\n") is None
+    assert patterns.verdict("a\nb.log") is True
+
+
+_parts = st.sampled_from(
+    ["a", "b", "ab", "*", "a*", "?", "**", "[ab]", "*.x", "a.x", "[!a]", "\\a", "[[:alpha:]]"]
+)
+_lines = st.builds(
+    lambda negated, anchored, parts, is_directory: (
+        "!" * negated + "/" * anchored + "/".join(parts) + "/" * is_directory
+    ),
+    st.booleans(), st.booleans(), st.lists(_parts, min_size=1, max_size=3), st.booleans(),
+)  # fmt: skip
+_names = st.sampled_from([b"a", b"b", b"ab", b"a.x", b"c"])
+_trees = st.recursive(
+    st.just(EMPTY), lambda below: st.dictionaries(_names, below, min_size=1, max_size=4), max_leaves=12
+)
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+@settings(max_examples=60)
+@given(
+    tree=st.dictionaries(_names, _trees, min_size=1),
+    top=st.lists(_lines, max_size=4),
+    inner=st.lists(_lines, max_size=3),
+)
+def test_the_rules_leave_out_what_git_leaves_out(
+    tree: dict[bytes, Tree], top: list[str], inner: list[str]
+) -> None:
+    with TemporaryDirectory() as place:
+        root = Path(place) / "root"
+        build(root, tree)
+        (root / ".gitignore").write_text("\n".join(top))
+        if (root / "a").is_dir():
+            (root / "a/.gitignore").write_text("\n".join(inner))
+        engine = Engine(MemoryBackend())
+        found = paths(in_store(engine, take(engine, root).tree))
+        assert {path for path in found if not path.endswith(b"/")} == _files_of_git(root)
+
+
+def _files_of_git(root: Path) -> set[bytes]:
+    git = [
+        "git",
+        f"--git-dir={root.parent / 'git'}",
+        f"--work-tree={root}",
+        "-c",
+        "core.excludesFile=/dev/null",
+    ]
+    subprocess.run([*git, "init", "-q"], check=True, capture_output=True)
+    listed = subprocess.run(
+        [*git, "ls-files", "--others", "--exclude-per-directory=.gitignore", "-z"],
+        check=True, capture_output=True, cwd=root,
+    )  # fmt: skip
+    return set(listed.stdout.split(b"\0")) - {b""}
