@@ -32,13 +32,19 @@ from clew.errors import LeaseHeldError as LeaseHeldError
 from clew.errors import LeaseLostError as LeaseLostError
 from clew.errors import NotFoundError as NotFoundError
 from clew.errors import NothingToUndoError as NothingToUndoError
+from clew.errors import ObjectMissingError as ObjectMissingError
 from clew.errors import OpenCallsError as OpenCallsError
 from clew.errors import OutcomeUnknownError as OutcomeUnknownError
+from clew.errors import QuotaExceededError as QuotaExceededError
 from clew.errors import ReadOnlyError as ReadOnlyError
+from clew.errors import RestoreConflictError as RestoreConflictError
+from clew.errors import RestoreFailedError as RestoreFailedError
+from clew.errors import RootRefusedError as RootRefusedError
 from clew.errors import SchemaTooNewError as SchemaTooNewError
 from clew.errors import SessionDeletedError as SessionDeletedError
 from clew.errors import SessionExistsError as SessionExistsError
 from clew.errors import SessionNotFoundError as SessionNotFoundError
+from clew.errors import SnapshotNotFoundError as SnapshotNotFoundError
 from clew.errors import StoreBusyError as StoreBusyError
 from clew.errors import StoreClosedError as StoreClosedError
 from clew.errors import StoreNotFoundError as StoreNotFoundError
@@ -81,22 +87,48 @@ if _TYPE_CHECKING:
     from clew.aio import AsyncStore as AsyncStore
     from clew.aio import open_async as open_async
     from clew.maintenance import Maintenance as Maintenance
+    from clew.model.files import FileChange as FileChange
+    from clew.model.files import FileDiff as FileDiff
+    from clew.model.files import FileFailure as FileFailure
+    from clew.model.files import FileProgress as FileProgress
+    from clew.model.files import FileVersion as FileVersion
+    from clew.model.files import GcReport as GcReport
+    from clew.model.files import PendingRestore as PendingRestore
+    from clew.model.files import RestoreReport as RestoreReport
+    from clew.model.files import Skipped as Skipped
+    from clew.model.files import Snapshot as Snapshot
+    from clew.model.files import VerifyReport as VerifyReport
     from clew.run import Run as Run
+
+
+_LAZY = {
+    **dict.fromkeys(("AsyncRun", "AsyncSession", "AsyncStore", "open_async"), "clew.aio"),
+    **dict.fromkeys(
+        (
+            "FileChange",
+            "FileDiff",
+            "FileFailure",
+            "FileProgress",
+            "FileVersion",
+            "GcReport",
+            "PendingRestore",
+            "RestoreReport",
+            "Skipped",
+            "Snapshot",
+            "VerifyReport",
+        ),
+        "clew.model.files",
+    ),
+    "Maintenance": "clew.maintenance",
+    "Run": "clew.run",
+}
 
 
 def __getattr__(name: str) -> _Any:
     """What not every program needs is loaded with its first use. The async face brings asyncio with
     it, which takes as long to import as all the rest."""
-    if name in ("AsyncRun", "AsyncSession", "AsyncStore", "open_async"):
-        from clew import aio
+    if name not in _LAZY:
+        raise AttributeError(f"module 'clew' has no attribute {name!r}")
+    from importlib import import_module
 
-        return getattr(aio, name)
-    if name == "Run":
-        from clew.run import Run
-
-        return Run
-    if name == "Maintenance":
-        from clew.maintenance import Maintenance
-
-        return Maintenance
-    raise AttributeError(f"module 'clew' has no attribute {name!r}")
+    return getattr(import_module(_LAZY[name]), name)

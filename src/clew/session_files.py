@@ -144,8 +144,17 @@ class SessionFiles(Handle):
         def ending(tx: Transaction, files: FileMove) -> None:
             moved[:] = [carry_out(tx, access, move, now, files)]
 
+        with self._look() as (_, row):
+            sessions = row.tree
         keeper_of(self._engine).restore(
-            snapshot, root, None, on_conflict, after=after, move=encode_move(move), ending=ending
+            snapshot,
+            root,
+            None,
+            on_conflict,
+            after=after,
+            move=encode_move(move),
+            ending=ending,
+            sessions=sessions,
         )
         return moved[0]
 

@@ -140,9 +140,16 @@ class StoreFiles:
         """
         return self._files.diff(a, b, text=text, renames=renames)
 
-    def gc(self, *, dry_run: bool = False, on_progress: OnProgress | None = None) -> GcReport:
-        """Remove the content that no snapshot, checkpoint or trash needs any more."""
-        return self._files.gc(dry_run=dry_run, on_progress=on_progress)
+    def gc(
+        self, *, dry_run: bool = False, thorough: bool = False, on_progress: OnProgress | None = None
+    ) -> GcReport:
+        """Remove the content that no snapshot, checkpoint or trash needs any more.
+
+        Args:
+            dry_run: Only say what would be removed.
+            thorough: Pack anew whatever has a gap, so that no byte of what is removed stays in a pack.
+        """
+        return self._files.gc(dry_run=dry_run, thorough=thorough, on_progress=on_progress)
 
     def verify(self, *, full: bool = True, on_progress: OnProgress | None = None) -> VerifyReport:
         """Check that all snapshots are whole; `full` reads and hashes every byte of them."""

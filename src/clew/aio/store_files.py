@@ -100,8 +100,12 @@ class AsyncStoreFiles:
     ) -> list[FileDiff]:
         return await self._bridge.call(self._store.diff, a, b, text=text, renames=renames)
 
-    async def gc(self, *, dry_run: bool = False, on_progress: OnProgress | None = None) -> GcReport:
-        return await self._bridge.call(self._store.gc, dry_run=dry_run, on_progress=on_progress)
+    async def gc(
+        self, *, dry_run: bool = False, thorough: bool = False, on_progress: OnProgress | None = None
+    ) -> GcReport:
+        return await self._bridge.call(
+            self._store.gc, dry_run=dry_run, thorough=thorough, on_progress=on_progress
+        )
 
     async def verify(self, *, full: bool = True, on_progress: OnProgress | None = None) -> VerifyReport:
         return await self._bridge.call(self._store.verify, full=full, on_progress=on_progress)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Sequence
+from functools import partial
 from typing import TypeVar
 
 import msgspec
@@ -194,8 +195,10 @@ class Keeper:
         after: str | None = None,
         move: bytes = b"",
         ending: Ending | None = None,
+        sessions: int = 0,
     ) -> RestoreReport:
-        """`after`: the snapshot that this root was restored to last; default: its newest one."""
+        """`after`: the snapshot that this root was restored to last; default: its newest one. `sessions`:
+        the tree of the session whose head moves with it."""
         snapshot = self._known(snap)
         place = _place(snapshot.root if root is None else root, force=force)
         with self._engine.read() as reader:
@@ -215,6 +218,7 @@ class Keeper:
             on_progress=on_progress,
             move=move,
             ending=ending,
+            sessions=sessions,
         )
 
     def _restore(
@@ -234,11 +238,13 @@ class Keeper:
         move: bytes = b"",
         ending: Ending | None = None,
         modes: dict[bytes, int] | None = None,
+        sessions: int = 0,
     ) -> RestoreReport:
         safeties: list[str] = []
 
         def take_safety(also: Collection[bytes]) -> tuple[str, bytes]:
-            taken = self.snapshot(place, "safety", rules, put_record, force=force, also=also)
+            put = partial(put_record, sessions=sessions)
+            taken = self.snapshot(place, "safety", rules, put, force=force, also=also)
             safeties.append(taken.id)
             return taken.id, bytes.fromhex(taken.tree)
 
@@ -345,8 +351,8 @@ class Keeper:
         place = check_root(other, force=True)
         return self._look(place, rules)
 
-    def gc(self, *, dry_run: bool, on_progress: OnProgress | None) -> GcReport:
-        return gc(self._engine, dry_run=dry_run, on_progress=on_progress)
+    def gc(self, *, dry_run: bool, thorough: bool, on_progress: OnProgress | None) -> GcReport:
+        return gc(self._engine, dry_run=dry_run, thorough=thorough, on_progress=on_progress)
 
     def verify(self, *, full: bool, on_progress: OnProgress | None) -> VerifyReport:
         return verify(self._engine, full=full, on_progress=on_progress)
@@ -365,8 +371,8 @@ def session_of(move: bytes) -> str | None:
     return named
 
 
-def put_record(tx: Transaction, snapshot: Snapshot, shelf: Shelf) -> Snapshot:
-    records.put(tx, snapshot, shelf)
+def put_record(tx: Transaction, snapshot: Snapshot, shelf: Shelf, sessions: int = 0) -> Snapshot:
+    records.put(tx, snapshot, shelf, sessions=sessions)
     return snapshot
 
 

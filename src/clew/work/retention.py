@@ -9,13 +9,12 @@ import msgspec
 from uuid_utils import uuid7
 
 from clew.backends.contract import STORE_WIDE, Reader, Transaction
-from clew.core.lease import Lease, Now, decode_lease, encode_lease, expiry, judge, renewed
+from clew.core.lease import Lease, Now
 from clew.core.retention import Anchor, trusted_time
-from clew.errors import LeaseHeldError, LeaseLostError
 from clew.here import Here
 from clew.model import Removal, Retention, SweepAction, utc
+from clew.work import claims
 
-SWEEP: Final = "(sweep)"
 SWEEP_TTL: Final = 60_000_000
 
 _encode = msgspec.json.Encoder().encode
@@ -70,46 +69,18 @@ def last_swept(reader: Reader) -> int:
 
 
 def take_sweep(tx: Transaction, here: Here) -> Lease:
-    """The right to sweep, for one process and one thread at a time."""
-    now = here.moment()
-    known = _sweep_lease(tx)
-    if known is not None and judge(known, now, is_gone=here.is_gone(known.holder)) == "held":
-        raise LeaseHeldError(SWEEP, known.owner, utc(expiry(known, now)))
-    lease = Lease(
-        epoch=known.epoch + 1 if known else 1,
-        fence=uuid7().int >> 1 & (2**62 - 1),
-        owner=here.name,
-        ttl=SWEEP_TTL,
-        taken=now.wall,
-        domain=now.domain,
-        until=now.steady + SWEEP_TTL,
-        until_wall=now.wall + SWEEP_TTL,
-        holder=here.me,
-    )
-    tx.put_record(STORE_WIDE, "lease", "sweep", encode_lease(lease))
-    return lease
+    return claims.take(tx, "sweep", here, SWEEP_TTL)
 
 
 def renew_sweep(tx: Transaction, lease: Lease, here: Here) -> None:
     """Every transaction of a sweep begins with this: one that was frozen must not go on."""
-    known = _sweep_lease(tx)
-    if known is None or (known.epoch, known.fence) != (lease.epoch, lease.fence):
-        raise LeaseLostError(SWEEP, lease.epoch, known.epoch if known else 0, known.owner if known else None)
-    tx.put_record(STORE_WIDE, "lease", "sweep", encode_lease(renewed(known, here.moment())))
+    claims.renew(tx, "sweep", lease, here)
 
 
 def end_sweep(tx: Transaction, lease: Lease, swept: int | None) -> None:
     """`swept`: the time the sweep went by, if it came to its end."""
-    known = _sweep_lease(tx)
-    if known is not None and (known.epoch, known.fence) == (lease.epoch, lease.fence):
-        tx.drop_record(STORE_WIDE, "lease", "sweep")
-        if swept is not None:
-            tx.put_record(STORE_WIDE, "retention", "swept", str(swept).encode())
-
-
-def _sweep_lease(reader: Reader) -> Lease | None:
-    value = reader.get_record(STORE_WIDE, "lease", "sweep")
-    return None if value is None else decode_lease(value)
+    if claims.end(tx, "sweep", lease) and swept is not None:
+        tx.put_record(STORE_WIDE, "retention", "swept", str(swept).encode())
 
 
 # -- what was removed

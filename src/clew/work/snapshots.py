@@ -20,17 +20,17 @@ from collections.abc import Iterator
 from typing import Final
 
 import msgspec
-from uuid_utils import uuid7
 
 from clew.backends.contract import STORE_WIDE, Reader, Transaction
-from clew.core.lease import Lease, decode_lease, encode_lease, expiry, judge, renewed
-from clew.errors import ConflictError, CorruptError, LeaseHeldError, LeaseLostError, SnapshotNotFoundError
+from clew.core.lease import Lease
+from clew.errors import ConflictError, CorruptError, SnapshotNotFoundError
 from clew.here import Here
 from clew.model import microseconds, utc
 from clew.model.files import Skipped, SkipReason, Snapshot, SnapshotKind
+from clew.work import claims
 
-CLAIM: Final = "(objects)"
 CLAIM_TTL: Final = 60_000_000
+MOST_BYTES: Final = 2**63 - 1
 PAGE: Final = 100
 _FIRST: Final = "0"
 """Before the first id; the shelf is kept under the name before it."""
@@ -57,6 +57,9 @@ class Kept(msgspec.Struct, frozen=True, array_like=True):
     skipped: tuple[tuple[bytes, SkipReason], ...] = ()
     sessions: int = 0
     """The tree of sessions whose checkpoints, or moves, may name it; 0: none."""
+    include: tuple[bytes, ...] = ()
+    exclude: tuple[bytes, ...] = ()
+    max_file_bytes: int | None = None
 
 
 class Shelf(msgspec.Struct, frozen=True, array_like=True):
@@ -100,6 +103,9 @@ def put(tx: Transaction, snapshot: Snapshot, seen: Shelf, *, sessions: int = 0) 
         snapshot.new_bytes,
         tuple((os.fsencode(one.path), one.reason) for one in snapshot.skipped),
         sessions,
+        tuple(map(os.fsencode, snapshot.include)),
+        tuple(map(os.fsencode, snapshot.exclude)),
+        None if snapshot.max_file_bytes is None else min(snapshot.max_file_bytes, MOST_BYTES),
     )
     tx.put_record(STORE_WIDE, "snapshot", snapshot.id, _encode(kept))
     _set_shelf(tx, msgspec.structs.replace(shelf, taken=shelf.taken + 1))
@@ -190,6 +196,9 @@ def _snapshot(id: str, kept: Kept) -> Snapshot:
         bytes=kept.size,
         new_bytes=kept.new_size,
         skipped=tuple(Skipped(os.fsdecode(path), reason) for path, reason in kept.skipped),
+        include=tuple(map(os.fsdecode, kept.include)),
+        exclude=tuple(map(os.fsdecode, kept.exclude)),
+        max_file_bytes=kept.max_file_bytes,
     )
 
 
@@ -216,38 +225,16 @@ def _set_shelf(tx: Transaction, shelf: Shelf) -> None:
 
 def take_claim(tx: Transaction, here: Here, ttl: int = CLAIM_TTL) -> Lease:
     """The right to collect, or to keep others from it, for one process and one thread at a time."""
-    now = here.moment()
-    known = _claim(tx)
-    if known is not None and judge(known, now, is_gone=here.is_gone(known.holder)) == "held":
-        raise LeaseHeldError(CLAIM, known.owner, utc(expiry(known, now)))
-    lease = Lease(
-        epoch=known.epoch + 1 if known else 1,
-        fence=uuid7().int >> 1 & (2**62 - 1),
-        owner=here.name,
-        ttl=ttl,
-        taken=now.wall,
-        domain=now.domain,
-        until=now.steady + ttl,
-        until_wall=now.wall + ttl,
-        holder=here.me,
-    )
-    tx.put_record(STORE_WIDE, "lease", "objects", encode_lease(lease))
-    return lease
+    return claims.take(tx, "objects", here, ttl)
+
+
+def refuse_if_claimed(reader: Reader, here: Here) -> None:
+    claims.refuse_if_taken(reader, "objects", here)
 
 
 def renew_claim(tx: Transaction, lease: Lease, here: Here) -> None:
-    known = _claim(tx)
-    if known is None or (known.epoch, known.fence) != (lease.epoch, lease.fence):
-        raise LeaseLostError(CLAIM, lease.epoch, known.epoch if known else 0, known.owner if known else None)
-    tx.put_record(STORE_WIDE, "lease", "objects", encode_lease(renewed(known, here.moment())))
+    claims.renew(tx, "objects", lease, here)
 
 
 def end_claim(tx: Transaction, lease: Lease) -> None:
-    known = _claim(tx)
-    if known is not None and (known.epoch, known.fence) == (lease.epoch, lease.fence):
-        tx.drop_record(STORE_WIDE, "lease", "objects")
-
-
-def _claim(reader: Reader) -> Lease | None:
-    value = reader.get_record(STORE_WIDE, "lease", "objects")
-    return None if value is None else decode_lease(value)
+    claims.end(tx, "objects", lease)
