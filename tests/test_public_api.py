@@ -39,7 +39,13 @@ NAMES = [
     "EntryNotFoundError",
     "Event",
     "EventCounts",
+    "FileChange",
+    "FileDiff",
+    "FileFailure",
+    "FileProgress",
+    "FileVersion",
     "ForkPoint",
+    "GcReport",
     "Head",
     "HeadMovedError",
     "InvalidEntryError",
@@ -54,14 +60,21 @@ NAMES = [
     "Maintenance",
     "NotFoundError",
     "NothingToUndoError",
+    "ObjectMissingError",
     "OpenCallsError",
     "OutcomeUnknownError",
     "Page",
+    "PendingRestore",
     "Progress",
+    "QuotaExceededError",
     "ReadOnlyError",
     "Removal",
+    "RestoreConflictError",
+    "RestoreFailedError",
+    "RestoreReport",
     "Resumption",
     "Retention",
+    "RootRefusedError",
     "Run",
     "RunInfo",
     "SchemaTooNewError",
@@ -70,6 +83,9 @@ NAMES = [
     "SessionExistsError",
     "SessionInfo",
     "SessionNotFoundError",
+    "Skipped",
+    "Snapshot",
+    "SnapshotNotFoundError",
     "Stats",
     "Status",
     "StatusChange",
@@ -83,12 +99,26 @@ NAMES = [
     "UnsupportedError",
     "Usage",
     "UsageTotals",
+    "VerifyReport",
     "VersionError",
     "open",
     "open_async",
 ]
 
-LAZY = {"AsyncRun", "AsyncSession", "AsyncStore", "Maintenance", "Run", "open_async"}
+FILE_VALUES = {
+    "FileChange",
+    "FileDiff",
+    "FileFailure",
+    "FileProgress",
+    "FileVersion",
+    "GcReport",
+    "PendingRestore",
+    "RestoreReport",
+    "Skipped",
+    "Snapshot",
+    "VerifyReport",
+}
+LAZY = {"AsyncRun", "AsyncSession", "AsyncStore", "Maintenance", "Run", "open_async", *FILE_VALUES}
 """Loaded with their first use: `dir` does not list them before."""
 
 STORE = [
@@ -97,22 +127,33 @@ STORE = [
     "close",
     "create",
     "delete",
+    "delete_snapshot",
+    "diff",
     "find",
+    "finish_restore",
     "flush",
+    "gc",
     "get",
+    "get_snapshot",
     "interrupted",
     "latest",
     "list",
     "location",
     "maintain",
+    "pending_restores",
     "removals",
+    "restore",
     "restore_deleted",
     "retention",
     "session",
     "set_retention",
+    "snapshot",
+    "snapshots",
     "stats",
     "sweep",
+    "undo_restore",
     "usage",
+    "verify",
 ]
 
 SESSION = [
@@ -136,6 +177,7 @@ SESSION = [
     "entries",
     "events",
     "fail",
+    "file_history",
     "fork",
     "get_checkpoint",
     "get_var",
@@ -148,6 +190,7 @@ SESSION = [
     "remove_alias",
     "reopen",
     "replace",
+    "restore_files",
     "resume",
     "rewind",
     "run",
@@ -219,14 +262,14 @@ def test_every_error_is_public_and_says_what_it_is() -> None:
 
 
 def test_values_that_come_back_are_frozen() -> None:
-    values = [
+    public_values = [*vars(model).values(), *(getattr(clew, name) for name in FILE_VALUES)]
+    structs = [
         value
-        for value in vars(model).values()
-        if inspect.isclass(value) and issubclass(value, msgspec.Struct)
+        for value in public_values
+        if inspect.isclass(value) and issubclass(value, msgspec.Struct) and value is not msgspec.Struct
     ]
-    structs = [value for value in values if value is not msgspec.Struct]
 
-    assert len(structs) >= 20
+    assert len(structs) >= 20 + len(FILE_VALUES)
     assert all(struct.__struct_config__.frozen for struct in structs)
 
 
@@ -310,8 +353,18 @@ def test_opening_takes_the_same_arguments() -> None:
 
 
 def test_importing_clew_does_not_import_what_only_some_need() -> None:
-    """Neither asyncio nor a test tool, nor SQLite before a file is opened."""
-    code = "import clew, sys; print(*{'asyncio', 'pytest', 'hypothesis', 'apsw'} & set(sys.modules))"
+    """Neither asyncio nor a test tool, nor SQLite before a file is opened, nor the engine of files."""
+    unwanted = {
+        "asyncio",
+        "pytest",
+        "hypothesis",
+        "apsw",
+        "clew.files",
+        "clew.model.files",
+        "pathspec",
+        "watchfiles",
+    }
+    code = f"import clew, sys; print(*{unwanted} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
     assert done.stdout.split() == []

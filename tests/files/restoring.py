@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
@@ -17,10 +17,12 @@ from clew.core.objects import (
     LINK,
     Chunk,
     TreeEntry,
+    decode_directory,
     encode_chunks,
     encode_directory,
     object_name,
 )
+from clew.core.restoring import GetDirectories
 from clew.engine import Engine
 from clew.files.objects import ObjectReader, ObjectWriter
 from clew.files.restore import finish, restore, roll_back
@@ -64,10 +66,8 @@ def _encode_one(name: bytes, what: Any, put: Callable[[bytes], bytes]) -> TreeEn
     return TreeEntry(name, kind | CHUNKED, put(chunks), len(content))
 
 
-def in_memory(*trees: Tree) -> tuple[list[bytes], Callable[[bytes], list[TreeEntry]]]:
+def in_memory(*trees: Tree) -> tuple[list[bytes], GetDirectories]:
     """The names of trees, and the way to look into them."""
-    from clew.core.objects import decode_directory
-
     objects: dict[bytes, bytes] = {}
 
     def put(content: bytes) -> bytes:
@@ -75,7 +75,11 @@ def in_memory(*trees: Tree) -> tuple[list[bytes], Callable[[bytes], list[TreeEnt
         objects[name] = content
         return name
 
-    return [encode(tree, put).digest for tree in trees], lambda name: decode_directory(objects[name])
+    return [encode(tree, put).digest for tree in trees], reading(objects)
+
+
+def reading(objects: Mapping[bytes, bytes]) -> GetDirectories:
+    return lambda names: {name: decode_directory(objects[name]) for name in names}
 
 
 def write(root: Path, tree: Tree) -> None:

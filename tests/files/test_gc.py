@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from uuid_utils import uuid7
 
 import clew
 from clew.backends.contract import STORE_WIDE, Reader, Transaction
@@ -15,10 +16,11 @@ from clew.core.retention import DAY
 from clew.engine import Engine
 from clew.errors import CorruptError, ObjectMissingError
 from clew.files import gc as module
+from clew.files import journal
 from clew.files.gc import gc
 from clew.files.keeping import keep
+from clew.files.needs import is_named_by_restore, unneeded
 from clew.files.objects import ObjectReader, ObjectWriter
-from clew.files.unneeded import is_named_by_restore, unneeded
 from clew.files.verify import verify
 from clew.model.files import FileProgress, Snapshot
 from clew.work import moves, snapshots
@@ -244,8 +246,8 @@ def test_an_old_safety_snapshot_stays_while_a_restore_names_it(engine: Engine) -
     journal = b'{"safety": "%s"}' % old.id.encode()
     engine.run(lambda tx: tx.put_record(STORE_WIDE, "restore", "r1", journal))
     with engine.read() as reader:
-        assert is_named_by_restore(reader, old.id)
-        assert not is_named_by_restore(reader, "0" * 32)
+        assert is_named_by_restore(reader, old.id, engine.now())
+        assert not is_named_by_restore(reader, "0" * 32, engine.now())
     assert gc(engine).snapshots == 0
     engine.run(lambda tx: tx.drop_record(STORE_WIDE, "restore", "r1"))
     assert gc(engine).snapshots == 1
@@ -258,8 +260,59 @@ def test_an_old_safety_snapshot_stays_while_a_move_of_a_session_names_it(
     session.append({"role": "user", "content": "hi"})
     row = _row(engine, "s")
     old = take(engine, OLD, kind="safety", at=0, sessions=row.tree)
-    files = moves.FileMove(b"/work", old.id)
+    files = moves.FileMove(b"/work", old.id, "")
     engine.run(lambda tx: moves.rewind(tx, session._access, 0, 1, files))
+    assert gc(engine).snapshots == 0
+    store.delete("s", purge=True)
+    assert gc(engine).snapshots == 1
+
+
+def _journal(engine: Engine, safety: Snapshot, target: bytes, **fields: Any) -> str:
+    record = journal.Restore(
+        id=uuid7().hex,
+        root=b"/work",
+        snapshot="0" * 32,
+        target=target,
+        last=None,
+        safety=safety.id,
+        now=bytes.fromhex(safety.tree),
+        paths=None,
+        overwrite=False,
+        token="t",
+        **fields,
+    )
+    engine.run(lambda tx: journal.begin(tx, record))
+    return record.id
+
+
+def test_the_trees_of_a_restore_stay_when_its_snapshots_are_deleted(engine: Engine) -> None:
+    """P13: a killed restore can be finished and taken back, whatever the user deletes meanwhile."""
+    safety, target = take(engine, OLD, kind="safety"), take(engine, NEW)
+    _journal(engine, safety, bytes.fromhex(target.tree), created=0)
+    delete(engine, safety)
+    delete(engine, target)
+    assert gc(engine).objects == 0
+
+
+def test_a_restore_that_is_over_is_forgotten_with_its_snapshot_after_thirty_days(engine: Engine) -> None:
+    now = engine.now()
+    old, young = take(engine, OLD, kind="safety", at=0), take(engine, NEW, kind="safety", at=0)
+    _journal(engine, old, b"", state="done", created=now - 31 * DAY)
+    kept = _journal(engine, young, b"", state="done", created=now - 29 * DAY)
+    assert gc(engine, dry_run=True).snapshots == 1
+    assert gc(engine).snapshots == 1
+    assert ids(engine) == {young.id}
+    with engine.read() as reader:
+        assert [id for id, _ in reader.scan_records(STORE_WIDE, "restore")] == [kept]
+
+
+def test_a_restore_is_not_forgotten_while_the_session_can_undo_it(store: clew.Store, engine: Engine) -> None:
+    session = store.session("s")
+    session.append({"role": "user", "content": "hi"})
+    safety = take(engine, OLD, kind="safety", at=0)
+    move = b'{"sid": %d}' % _row(engine, "s").sid
+    _journal(engine, safety, b"", state="done", created=0, move=move)
+    engine.run(lambda tx: moves.rewind(tx, session._access, 0, 1, moves.FileMove(b"/work", safety.id, "")))
     assert gc(engine).snapshots == 0
     store.delete("s", purge=True)
     assert gc(engine).snapshots == 1

@@ -289,3 +289,27 @@ def test_processes_that_take_snapshots_and_collect_do_no_harm_to_each_other(tmp_
     with clew.open(path) as store:
         assert len(ids(store._engine)) == 4
         assert verify(store._engine, full=True).problems == ()
+
+
+def test_a_collection_that_is_killed_does_no_harm_and_does_not_stop_the_next(tmp_path: Path) -> None:
+    """F-44: kill -9 in the middle of the work, again and again."""
+    path = str(tmp_path / "store.db")
+    with clew.open(path) as store:
+        engine = store._engine
+        for seed in range(4):
+            before = _collected(engine)
+            command = [sys.executable, "-m", "tests.files.collecting", path, "collect", "0", "60"]
+            process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+            end = time.monotonic() + 60
+            while _collected(engine) == before and time.monotonic() < end:
+                collecting.take_and_delete(engine, seed, time.monotonic() + 0.05)
+            process.kill()
+            assert process.wait(timeout=60) < 0
+            assert verify(engine, full=True).problems == ()
+            assert not gc(engine).dry_run
+        assert verify(engine, full=True).problems == ()
+
+
+def _collected(engine: Engine) -> int:
+    with engine.read() as reader:
+        return snapshots.shelf_of(reader).collected

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -21,7 +22,7 @@ from tests.files.trees import File, Tree, build, in_store, paths, take
 EMPTY = File(b"")
 
 
-def taken(root: Path, tree: Tree, **options: object) -> set[bytes]:
+def taken(root: Path, tree: Tree, **options: Any) -> set[bytes]:
     build(root, tree)
     engine = Engine(MemoryBackend())
     return paths(in_store(engine, take(engine, root, **options).tree))
@@ -49,11 +50,18 @@ def test_nested_rules_are_relative_to_their_directory_and_the_nearest_decides(tm
         b".gitignore": rules(b"*.log", b"/top"),
         b"top": EMPTY,
         b"a.log": EMPTY,
-        b"sub": {b".gitignore": rules(b"!keep.log", b"/only"), b"keep.log": EMPTY, b"b.log": EMPTY, b"top": EMPTY,
-                 b"only": EMPTY, b"below": {b"only": EMPTY}},
-    }  # fmt: skip
+        b"sub": {
+            b".gitignore": rules(b"!keep.log", b"/only"),
+            b"keep.log": EMPTY,
+            b"b.log": EMPTY,
+            b"top": EMPTY,
+            b"only": EMPTY,
+            b"below": {b"only": EMPTY},
+        },
+    }
     assert taken(tmp_path, tree) == {
-        b".gitignore", b"sub/", b"sub/.gitignore", b"sub/keep.log", b"sub/top", b"sub/below/", b"sub/below/only",
+        b".gitignore", b"sub/", b"sub/.gitignore", b"sub/keep.log", b"sub/top", b"sub/below/",
+        b"sub/below/only",
     }  # fmt: skip
 
 
@@ -66,7 +74,7 @@ def test_clewignore_has_the_last_word_over_gitignore_beside_it(tmp_path: Path) -
 def test_include_protects_ignored_files_by_name(tmp_path: Path) -> None:
     tree: Tree = {
         b".gitignore": rules(b".env", b"build/", b"deep/"), b".env": EMPTY, b"x": {b".env": EMPTY},
-        b"build": {b".env": EMPTY, b"keep.db": EMPTY, b"other": EMPTY},
+        b"build": {b"keep.db": EMPTY, b"other": EMPTY}, b"node_modules": {b".env": EMPTY},
         b"deep": {b"er": {b"wanted": EMPTY, b"not": EMPTY}, b"empty": {}},
     }  # fmt: skip
     found = taken(tmp_path, tree, include=[".env", "build/keep.db", "deep/*/wanted"])
@@ -154,8 +162,8 @@ def test_a_single_text_is_no_list_of_patterns(tmp_path: Path) -> None:
 
 
 def test_lines_that_nobody_understands_match_nothing(tmp_path: Path) -> None:
-    tree: Tree = {b".gitignore": rules(b"a\\", b"[z-a]", b"[", b"\xff\xfe", b"[[]x", b"b"), b"a": EMPTY, b"b": EMPTY,
-                  b"\xff\xfe": EMPTY}  # fmt: skip
+    odd = rules(b"a\\", b"[z-a]", b"[", b"\xff\xfe", b"[[]x", b"b")
+    tree: Tree = {b".gitignore": odd, b"a": EMPTY, b"b": EMPTY, b"\xff\xfe": EMPTY}
     assert taken(tmp_path, tree) == {b".gitignore", b"a"}
 
 

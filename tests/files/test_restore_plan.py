@@ -9,12 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.core.objects import FOLDER, TreeEntry, decode_directory, encode_directory, object_name
+from clew.core.objects import FOLDER, TreeEntry, encode_directory, object_name
 from clew.core.restoring import Plan, Present, Selection, Step, find_entry, make_plan, reverse
-from tests.files.restoring import Link, Program, Tree, in_memory, leaves
+from tests.files.restoring import Link, Program, Tree, in_memory, leaves, reading
 
 
-def plan(target: Tree, last: Tree | None, now: Tree, *, paths: list[bytes] | None = None, **more: Any) -> Plan:
+def plan(
+    target: Tree, last: Tree | None, now: Tree, *, paths: list[bytes] | None = None, **more: Any
+) -> Plan:
     (of_target, of_last, of_now), directory = in_memory(target, last or {}, now)
     return make_plan(
         of_target, None if last is None else of_last, of_now, directory, selection=Selection(paths), **more
@@ -117,7 +119,8 @@ def test_what_can_not_be_saved_is_kept_and_a_directory_that_is_there_is_used() -
 
 def test_only_the_paths_that_were_asked_for_are_touched_and_the_folders_that_they_need() -> None:
     target = {b"a": b"1", b"d": {b"e": {b"f": b"2", b"g": b"3"}}, b"x": {b"y": b"4"}, b"n": {b"m": b"5"}}
-    last = {b"gone": b"6", b"x": {b"z": b"7"}}
+    target[b"other"] = {b"a": b"8"}
+    last = {b"gone": b"6", b"x": {b"z": b"7"}, b"other": b"file"}
 
     found = plan(target, last, copy.deepcopy(last), paths=[b"d/e/f", b"x", b"gone", b"n/unknown"])
 
@@ -129,6 +132,7 @@ def test_only_the_paths_that_were_asked_for_are_touched_and_the_folders_that_the
         ("create", b"x/y"),
         ("delete", b"x/z"),
     ]
+    assert found.conflicts == ()
 
 
 def test_a_file_in_the_way_of_a_path_that_was_asked_for_is_a_conflict_not_a_victim() -> None:
@@ -146,7 +150,7 @@ def test_a_tree_may_be_deeper_than_the_stack_of_python() -> None:
         name = object_name(content)
         objects[name] = content
 
-    found = make_plan(name, None, object_name(empty), lambda name: decode_directory(objects[name]))
+    found = make_plan(name, None, object_name(empty), reading(objects))
 
     assert len(found.steps) == 2999
 
@@ -202,9 +206,9 @@ def test_p14_the_plan_never_deletes_what_the_last_snapshot_did_not_know(
             assert find_entry(of_last, step.path, directory) is not None
     before, wanted = leaves(now), leaves(target)
     after = leaves(apply(now, plan(target, last, now, overwrite=overwrite).steps, wanted))
-    known = leaves(last or {})
     for path, content in before.items():
-        if path not in wanted and path not in known and not _is_replaced_by_folder(path, target):
+        is_known = find_entry(of_last, path, directory) is not None
+        if path not in wanted and not is_known and not _is_replaced_by_folder(path, target):
             assert after.get(path) == content
 
 

@@ -49,6 +49,9 @@ def test_a_snapshot_comes_back_equal(engine: Engine) -> None:
         bytes=2**40,
         new_bytes=5,
         skipped=(Skipped("pipe", "fifo"), Skipped(odd, "too large")),
+        include=(".env", odd),
+        exclude=("*.log",),
+        max_file_bytes=2**33,
     )
     put(engine, snapshot)
     with engine.read() as reader:

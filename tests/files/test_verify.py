@@ -12,6 +12,8 @@ import clew
 from clew.backends.contract import STORE_WIDE
 from clew.core.objects import FILE, FOLDER, TreeEntry, encode_directory, object_name
 from clew.engine import Engine
+from clew.files import verify as module
+from clew.files.gc import gc
 from clew.files.objects import ObjectWriter
 from clew.files.verify import verify
 from clew.model.files import FileProgress
@@ -191,13 +193,13 @@ def test_a_damaged_pack_is_told_for_every_object_in_it(tmp_path: Path) -> None:
     assert sum("what needs it can not be told" in problem for problem in problems) == 2
 
 
+@pytest.mark.parametrize("is_looked_at_first", [True, False])
 def test_what_is_deleted_and_collected_while_it_looks_is_no_problem(
-    engine: Engine, monkeypatch: pytest.MonkeyPatch
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, is_looked_at_first: bool
 ) -> None:
-    from clew.files.gc import gc
-
-    snapshot = take(engine, TREE)
-    take(engine, {"other": b"other"})
+    monkeypatch.setattr(module, "AT_ONCE", 1)
+    both = take(engine, TREE), take(engine, {"other": b"other", "d": {"e": {}}})
+    snapshot = both[0] if is_looked_at_first else both[1]
     looked: list[FileProgress] = []
 
     def vanish(progress: FileProgress) -> None:

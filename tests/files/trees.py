@@ -7,7 +7,7 @@ import os
 import stat
 from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from hypothesis import strategies as st
 
@@ -145,7 +145,7 @@ def take(
     *,
     cache: StatCache | None = None,
     limits: Limits | None = None,
-    **options: object,
+    **options: Any,
 ) -> Scan:
     """Scan as a snapshot does."""
     return scan(
@@ -153,7 +153,7 @@ def take(
         ObjectWriter(engine),
         limits=limits or Limits(),
         cache=cache,
-        **options,  # type: ignore[arg-type]
+        **options,
     )
 
 

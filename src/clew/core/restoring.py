@@ -21,7 +21,8 @@ import msgspec
 from clew.core.objects import EXECUTABLE, FOLDER, TreeEntry, encode_directory, object_name
 from clew.model.files import FileKind, FileVerb
 
-GetDirectory: TypeAlias = Callable[[bytes], Collection[TreeEntry]]
+GetDirectories: TypeAlias = Callable[[Collection[bytes]], Mapping[bytes, Collection[TreeEntry]]]
+"""Reads the objects of several directories at once: there may be thousands."""
 
 EMPTY_TREE: Final = object_name(encode_directory([]))
 NEVER: Final = b".git"
@@ -88,19 +89,29 @@ class _Node(msgspec.Struct):
     is_needed: bool = False
     """Something below it is to be made."""
 
+    @property
+    def may_hold_ours(self) -> bool:
+        """Else whatever is in it now is not ours."""
+        return _is_folder(self.target) or _is_folder(self.last)
+
+    def folders(self) -> Iterator[bytes]:
+        for entry in (self.target, self.last, self.now):
+            if entry is not None and entry.kind == FOLDER and entry.digest != EMPTY_TREE:
+                yield entry.digest
+
 
 def make_plan(
     target: bytes,
     last: bytes | None,
     now: bytes,
-    directory: GetDirectory,
+    directories: GetDirectories,
     *,
     selection: Selection | None = None,
     overwrite: bool = False,
     present: Present | None = None,
 ) -> Plan:
     """`overwrite`: conflicts too become what the target says."""
-    planner = _Planner(directory, selection or Selection(None), overwrite, present or Present())
+    planner = _Planner(directories, selection or Selection(None), overwrite, present or Present())
     return planner.plan(target, last, now)
 
 
@@ -110,13 +121,14 @@ def reverse(steps: Collection[Step]) -> tuple[Step, ...]:
     return tuple(Step(step.path, verbs.get(step.verb, step.verb), step.old, step.new) for step in steps)
 
 
-def find_entry(tree: bytes, path: bytes, directory: GetDirectory) -> TreeEntry | None:
+def find_entry(tree: bytes, path: bytes, directories: GetDirectories) -> TreeEntry | None:
     """What a tree holds at a path."""
     entry: TreeEntry | None = _folder(tree)
     for name in path.split(b"/") if path else ():
         if entry is None or entry.kind != FOLDER:
             return None
-        entry = _children(entry, directory).get(name)
+        inside = directories([entry.digest])[entry.digest] if entry.digest != EMPTY_TREE else ()
+        entry = next((child for child in inside if child.name == name), None)
     return entry
 
 
@@ -129,9 +141,9 @@ def parents(path: bytes) -> Iterator[bytes]:
 
 class _Planner:
     def __init__(
-        self, directory: GetDirectory, selection: Selection, overwrite: bool, present: Present
+        self, directories: GetDirectories, selection: Selection, overwrite: bool, present: Present
     ) -> None:
-        self._directory = directory
+        self._directories = directories
         self._selection = selection
         self._overwrite = overwrite
         self._present = present
@@ -152,19 +164,20 @@ class _Planner:
     # -- what differs
 
     def _find_differences(self) -> None:
-        """Grow the list of nodes: each is looked into when it is reached, so parents come first."""
-        at = 0
-        while at < len(self._nodes):
-            self._look_into(at)
-            at += 1
+        """Grow the list of nodes, level by level: parents come first."""
+        first = 0
+        while first < len(self._nodes):
+            after = len(self._nodes)
+            level = [at for at in range(first, after) if self._nodes[at].may_hold_ours]
+            folders = [entry for at in level for entry in self._nodes[at].folders()]
+            read = self._directories(list(dict.fromkeys(folders))) if folders else {}
+            for at in level:
+                self._look_into(at, read)
+            first = after
 
-    def _look_into(self, at: int) -> None:
+    def _look_into(self, at: int, read: Mapping[bytes, Collection[TreeEntry]]) -> None:
         node = self._nodes[at]
-        if not _is_folder(node.target) and not _is_folder(node.last):
-            return  # whatever is in it is not ours
-        target, last, now = (
-            _children(entry, self._directory) for entry in (node.target, node.last, node.now)
-        )
+        target, last, now = (_children(entry, read) for entry in (node.target, node.last, node.now))
         for name in sorted(target.keys() | now.keys()):
             path = node.path + b"/" + name if node.path else name
             found = now.get(name)
@@ -273,7 +286,7 @@ def _is_same(one: TreeEntry | None, other: TreeEntry | None) -> bool:
     return one.kind == other.kind and one.digest == other.digest
 
 
-def _children(entry: TreeEntry | None, directory: GetDirectory) -> dict[bytes, TreeEntry]:
+def _children(entry: TreeEntry | None, read: Mapping[bytes, Collection[TreeEntry]]) -> dict[bytes, TreeEntry]:
     if entry is None or entry.kind != FOLDER or entry.digest == EMPTY_TREE:
         return {}
-    return {child.name: child for child in directory(entry.digest)}
+    return {child.name: child for child in read[entry.digest]}

@@ -1,8 +1,7 @@
-"""Carry out the steps of a restore, one path at a time; each can be repeated after it was cut off.
+"""Carry out the steps of a restore, in an order in which each finds its place free.
 
-A step looks first: what is there already as it should be is done; what is neither that nor what the
-safety snapshot saw has changed meanwhile, and is left alone. Files are written beside their place, under
-a name that the journal knows, made durable, and then renamed.
+First goes what must go, then folders are made, then files are written. What fails costs its own path; a
+full disk stops the whole. Each step can be repeated after it was cut off.
 """
 
 from __future__ import annotations
@@ -15,20 +14,11 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from clew.core.objects import CHUNKED, EXECUTABLE, FOLDER, LINK, Chunk, TreeEntry, decode_chunks, object_name
+from clew.core.objects import CHUNKED, object_name
 from clew.core.restoring import Step
 from clew.errors import CorruptError, ObjectMissingError
-from clew.files.rooted import (
-    NEW_FLAGS,
-    Root,
-    holds,
-    is_executable,
-    is_same,
-    put_in_place,
-    remove_file,
-    status,
-    write_all,
-)
+from clew.files.leaves import CHANGED, Leaves, RefusedError, is_folder, is_leaf
+from clew.files.rooted import Root, remove_file, status
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -36,22 +26,19 @@ if TYPE_CHECKING:
     from clew.files.objects import ObjectReader
 
 PREFIX: Final = ".clew-restore-"
-THREADS: Final = 4
+THREADS: Final = 8
+"""They wait for the disk most of the time, and those that wait together share a flush."""
 ALONE: Final = 16
 """So few files are written faster without other threads."""
 AHEAD: Final = 32
 """Contents that wait in memory for a thread."""
 FATAL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM})
 """What will hit the next path too: better to stop, and to go on later."""
-
-CHANGED: Final = "changed while restoring"
-IN_THE_WAY: Final = "a directory is in its place"
-NOT_EMPTY: Final = "a directory with files that no snapshot knows is in its place"
-DAMAGED: Final = "the stored content is damaged"
-
-
 DAMAGE: Final = (CorruptError, ObjectMissingError)
 """Of the store; costs the paths that need what is damaged."""
+
+NOT_EMPTY: Final = "a directory with files that no snapshot knows is in its place"
+DAMAGED: Final = "the stored content is damaged"
 
 
 class Outcome(msgspec.Struct):
@@ -63,11 +50,9 @@ class Outcome(msgspec.Struct):
     """Folders that were to be removed, but hold something that is not ours."""
 
 
-class _RefusedError(Exception):
-    """One path can not be made what it should be; the others can."""
-
-
 class Applier:
+    """Carries out steps once, or once more."""
+
     def __init__(
         self,
         root: Root,
@@ -86,6 +71,7 @@ class Applier:
         self._temporary = {
             step.path: f"{PREFIX}{token}-{number}".encode() for number, step in enumerate(steps)
         }
+        self._leaves = Leaves(root, objects, self._temporary, modes)
         self._modes = modes
         self._on_file = on_file or (lambda size: None)
         self._is_stopped = False
@@ -93,15 +79,15 @@ class Applier:
     def run(self) -> None:
         """An OSError that is not about one path stops it; `outcome` then says how far it came."""
         for step in self._steps:
-            if _is_leaf(step.old) and not _is_leaf(step.new):
-                self._attempt(step, self._remove_leaf, is_last=step.new is None)
+            if is_leaf(step.old) and not is_leaf(step.new):
+                self._attempt(step, self._leaves.remove, is_last=step.new is None)
         for step in reversed(self._steps):
-            if _is_folder(step.old) and not _is_folder(step.new):
+            if is_folder(step.old) and not is_folder(step.new):
                 self._attempt(step, self._remove_folder, is_last=step.new is None)
         for step in self._steps:
-            if _is_folder(step.new) and not _is_folder(step.old):
+            if is_folder(step.new) and not is_folder(step.old):
                 self._attempt(step, self._make_folder)
-        self._write_leaves([step for step in self._steps if _is_leaf(step.new)])
+        self._write_leaves([step for step in self._steps if is_leaf(step.new)])
         self._set_folder_modes()
         self._make_durable()
 
@@ -120,7 +106,7 @@ class Applier:
             return
         try:
             act(step)
-        except _RefusedError as exc:
+        except RefusedError as exc:
             self.outcome.failed[step.path] = str(exc)
         except OSError as exc:
             if exc.errno in FATAL:
@@ -132,22 +118,10 @@ class Applier:
         else:
             if is_last and step.path not in self.outcome.stays:
                 self.outcome.done.add(step.path)
-                if step.new is not None and _is_leaf(step.new):
+                if step.new is not None and is_leaf(step.new):
                     self._on_file(step.new.size)
 
     # -- removing
-
-    def _remove_leaf(self, step: Step) -> None:
-        assert step.old is not None
-        try:
-            with self._root.parent(step.path) as (fd, name):
-                found = status(fd, name)
-                if found is None or (stat.S_ISDIR(found.st_mode) and _is_folder(step.new)):
-                    return
-                self._check_unchanged(fd, name, found, step.old)
-                os.unlink(name, dir_fd=fd)
-        except (FileNotFoundError, NotADirectoryError):
-            pass  # the directory is not there any more, so neither is the file
 
     def _remove_folder(self, step: Step) -> None:
         try:
@@ -161,13 +135,8 @@ class Applier:
             if exc.errno not in (errno.ENOTEMPTY, errno.EEXIST):
                 raise
             if step.new is not None:
-                raise _RefusedError(NOT_EMPTY) from exc
+                raise RefusedError(NOT_EMPTY) from exc
             self.outcome.stays.add(step.path)
-
-    def _check_unchanged(self, fd: int, name: bytes, found: os.stat_result, old: TreeEntry) -> None:
-        """P13: only what is in the safety snapshot, byte for byte, may go."""
-        if not holds(fd, name, found, old, self._chunks(old)) or not is_same(status(fd, name), found):
-            raise _RefusedError(CHANGED)
 
     # -- making
 
@@ -178,14 +147,14 @@ class Applier:
             except FileExistsError:
                 found = status(fd, name)
                 if found is None or not stat.S_ISDIR(found.st_mode):
-                    raise _RefusedError(CHANGED) from None
+                    raise RefusedError(CHANGED) from None
 
     def _set_folder_modes(self) -> None:
         """Last: a folder that must not be written to had to be filled first."""
         if self._modes is None:
             return
         for step in reversed(self._steps):
-            if _is_folder(step.new) and not _is_folder(step.old):
+            if is_folder(step.new) and not is_folder(step.old):
                 self._attempt(step, self._set_folder_mode)
 
     def _set_folder_mode(self, step: Step) -> None:
@@ -244,88 +213,13 @@ class Applier:
             # Once more after the reader: this is the last look before it becomes the user's file.
             if object_name(content) != step.new.digest or step.new.size != len(content):
                 raise CorruptError(f"{step.path!r} has another hash or size than its directory says")
-            self._write_leaf(step, [content])
+            self._leaves.write(step, [content])
 
         self._attempt(step, write)
 
     def _write_chunked(self, step: Step) -> None:
         assert step.new is not None
-        self._write_leaf(step, self._objects.pieces(step.new))
-
-    def _write_leaf(self, step: Step, pieces: Sequence[bytes] | Iterator[bytes]) -> None:
-        new, old = step.new, step.old
-        assert new is not None
-        with self._root.parent(step.path) as (fd, name):
-            found = status(fd, name)
-            if found is not None:
-                if stat.S_ISDIR(found.st_mode):
-                    raise _RefusedError(IN_THE_WAY)
-                if self._is_done(fd, name, found, new):
-                    return
-                if old is None or _is_folder(old):
-                    raise _RefusedError(CHANGED)
-                self._check_unchanged(fd, name, found, old)
-            temporary = self._temporary[step.path]
-            remove_file(fd, temporary)
-            try:
-                if new.kind == LINK:
-                    os.symlink(b"".join(pieces), temporary, dir_fd=fd)
-                else:
-                    self._write_beside(fd, temporary, pieces, new, self._mode(step.path, new, found))
-                self._give_name(fd, temporary, name, found)
-            except BaseException:
-                _try_to_remove(fd, temporary)
-                raise
-
-    def _is_done(self, fd: int, name: bytes, found: os.stat_result, new: TreeEntry) -> bool:
-        if new.is_file and is_executable(found) != bool(new.kind & EXECUTABLE):
-            return False
-        return holds(fd, name, found, new, self._chunks(new))
-
-    def _write_beside(
-        self,
-        fd: int,
-        temporary: bytes,
-        pieces: Sequence[bytes] | Iterator[bytes],
-        new: TreeEntry,
-        mode: int | None,
-    ) -> None:
-        usual = 0o777 if new.kind & EXECUTABLE else 0o666
-        file = os.open(temporary, NEW_FLAGS, usual if mode is None else 0o600, dir_fd=fd)
-        try:
-            for piece in pieces:
-                write_all(file, piece)
-            if mode is not None:
-                os.fchmod(file, mode)
-            os.fsync(file)
-        finally:
-            os.close(file)
-
-    def _give_name(self, fd: int, temporary: bytes, name: bytes, found: os.stat_result | None) -> None:
-        if found is None:
-            try:
-                put_in_place(fd, temporary, name)
-            except FileExistsError:
-                raise _RefusedError(CHANGED) from None
-        elif is_same(status(fd, name), found):
-            os.rename(temporary, name, src_dir_fd=fd, dst_dir_fd=fd)
-        else:
-            raise _RefusedError(CHANGED)
-
-    def _mode(self, path: bytes, new: TreeEntry, found: os.stat_result | None) -> int | None:
-        """The permissions to set; None: as the umask says."""
-        is_executed = bool(new.kind & EXECUTABLE)
-        if self._modes is not None:
-            return self._modes.get(path, 0o755 if is_executed else 0o644)
-        if found is None or not stat.S_ISREG(found.st_mode):
-            return None
-        if is_executed == is_executable(found):
-            return found.st_mode & 0o777
-        readable = found.st_mode & 0o666
-        return readable | (readable & 0o444) >> 2 | 0o100 if is_executed else readable
-
-    def _chunks(self, entry: TreeEntry) -> Sequence[Chunk]:
-        return decode_chunks(self._objects.get(entry.digest)) if entry.kind & CHUNKED else ()
+        self._leaves.write(step, self._objects.pieces(step.new))
 
     def _make_durable(self) -> None:
         """What was done to the names in a directory."""
@@ -347,18 +241,3 @@ class Applier:
         except OSError as exc:
             if exc.errno in FATAL:
                 raise
-
-
-def _try_to_remove(fd: int, name: bytes) -> None:
-    try:
-        remove_file(fd, name)
-    except OSError:
-        pass
-
-
-def _is_folder(entry: TreeEntry | None) -> bool:
-    return entry is not None and entry.kind == FOLDER
-
-
-def _is_leaf(entry: TreeEntry | None) -> bool:
-    return entry is not None and entry.kind != FOLDER

@@ -31,6 +31,7 @@ class Place(msgspec.Struct, frozen=True):
     rules: Rules
     mode: int
     above: bytes
+    identity: tuple[int, int]
 
     @property
     def key(self) -> bytes:
@@ -68,8 +69,8 @@ class Decider:
         has_same_rules = folder is not None and folder.rules == place.key and not self.ignore.also
         count = len(listing.names)
         draft = Draft(
-            place.path, place.above, place.key, listing.names, listing.stats, bytearray(count), [b""] * count,
-            listing.directories, bytearray(len(listing.directories)), [], [],
+            place.path, place.identity, place.above, place.key, listing.names, listing.stats,
+            bytearray(count), [b""] * count, listing.directories, bytearray(len(listing.directories)), [], [],
         )  # fmt: skip
         for index, name in enumerate(listing.names):
             entry = known.get(name)

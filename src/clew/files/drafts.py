@@ -29,6 +29,7 @@ class Draft(msgspec.Struct):
     """A directory that is not known to be as the cache has it."""
 
     path: bytes
+    identity: tuple[int, int]
     above: bytes
     rules: bytes
     names: list[str]
@@ -54,9 +55,9 @@ class Draft(msgspec.Struct):
             digests.append(folder.digests[at : at + width])
             at += width
         return cls(
-            folder.path, folder.above, folder.rules, split(folder.names), bytearray(folder.stats),
-            bytearray(folder.codes), digests, split(folder.directories), bytearray(folder.directory_codes),
-            [], [],
+            folder.path, folder.identity, folder.above, folder.rules, split(folder.names),
+            bytearray(folder.stats), bytearray(folder.codes), digests, split(folder.directories),
+            bytearray(folder.directory_codes), [], [],
         )  # fmt: skip
 
     def stat(self, index: int) -> bytes:
@@ -106,9 +107,9 @@ class Draft(msgspec.Struct):
                 size_of_files += below.total_bytes
         content = encode_directory(entries)
         return Folder(
-            self.path, self.above, self.rules, join(self.names), bytes(self.stats), bytes(self.codes),
-            b"".join(self.digests), join(self.directories), bytes(self.directory_codes), tuple(racy),
-            put(content), len(content), files, links, directories, size_of_files, skipped,
+            self.path, self.identity, self.above, self.rules, join(self.names), bytes(self.stats),
+            bytes(self.codes), b"".join(self.digests), join(self.directories), bytes(self.directory_codes),
+            tuple(racy), put(content), len(content), files, links, directories, size_of_files, skipped,
         )  # fmt: skip
 
 

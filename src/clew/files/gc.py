@@ -21,9 +21,9 @@ from clew.core import frame
 from clew.core.lease import Lease
 from clew.core.rows import ObjectPlace
 from clew.errors import ClewError, CorruptError, ObjectMissingError
+from clew.files.needs import drop_unneeded, trees_of_restores, unneeded
 from clew.files.objects import PACK_SIZE, ObjectReader
 from clew.files.reach import Reach
-from clew.files.unneeded import drop_unneeded, unneeded
 from clew.model.files import FileProgress, GcReport, OnProgress
 from clew.work import retention, snapshots
 
@@ -118,7 +118,7 @@ class _Collection:
         if self._lease is None:
             return len(ids), set(ids)
         count = 0
-        for first in range(0, len(ids), OBJECTS_AT_ONCE):
+        for first in range(0, max(len(ids), 1), OBJECTS_AT_ONCE):
             some = ids[first : first + OBJECTS_AT_ONCE]
             count += self._engine.run(partial(self._drop_snapshots, ids=some, now=now))
         return count, set()
@@ -134,17 +134,18 @@ class _Collection:
         with self._engine.read() as reader:
             self._taken = snapshots.shelf_of(reader).taken
             found = [
-                (id, snapshots.decode_kept(id, value))
+                (f"snapshot {id}", snapshots.decode_kept(id, value).tree)
                 for id, value in snapshots.scan_kept(reader)
                 if id not in self._marked
             ]
-        for id, kept in found:
+            self._marked.update(name.removeprefix("snapshot ") for name, _ in found)
+            found += [(f"restore {id}", tree) for id, tree in trees_of_restores(reader)]
+        for name, tree in found:
             try:
-                self._reach.add(kept.tree)
+                self._reach.add(tree)
             except (CorruptError, ObjectMissingError) as error:
-                error.add_note(f"the snapshot {id} needs it; gc removes nothing until that is deleted")
+                error.add_note(f"the {name} needs it; gc removes nothing while that is there")
                 raise
-            self._marked.add(id)
 
     # -- packs
 

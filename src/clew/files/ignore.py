@@ -7,7 +7,7 @@
 
 In a rule file the last line that matches decides, as in git, and nothing below an ignored directory is
 looked at, so that no negation reaches into it. An `include` with a slash in it does (`build/keep.db`,
-`**/.env`); one without, such as `.env`, is looked for where nothing is ignored.
+`**/.env`); for one without, such as `.env`, no ignored directory is entered.
 
 A path is relative to the root; that of a directory ends with a slash.
 """
@@ -72,7 +72,7 @@ class Patterns:
     def _compiled(self) -> tuple[re.Pattern[str], list[tuple[re.Pattern[str], bool]]]:
         rules = [rule for line in self._lines if (rule := compiled(line))]
         together = "|".join(f"(?:{regex.pattern})" for regex, _ in rules)
-        return re.compile(together, re.DOTALL), rules
+        return _regex(together), rules
 
 
 def compiled(line: str) -> tuple[re.Pattern[str], bool] | None:
@@ -82,22 +82,28 @@ def compiled(line: str) -> tuple[re.Pattern[str], bool] | None:
     pathspec's expressions match everything below a directory as well. Here they are made to match the
     entry alone: whatever is asked for has been reached through directories that are not ignored.
     """
-    import warnings
-
     from pathspec.patterns.gitignore.spec import GitIgnoreSpecPattern
 
     for name, characters in _CLASSES.items():
         line = line.replace(name, characters)
+    if line.rstrip().endswith("/**/"):  # the directories below, for git; pathspec takes it for the one above
+        line = f"{line.rstrip()}*/"
     try:
         text, is_ignored = GitIgnoreSpecPattern.pattern_to_regex(line)
         if text is None or is_ignored is None:
             return None
         text = text.replace("(?P<ps_d>/)", "(?:/)")
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # "[[" will mean something else in a future Python
-            return re.compile(_of_entry(text), re.DOTALL), is_ignored
+        return _regex(_of_entry(text)), is_ignored
     except (ValueError, re.error):
         return None
+
+
+def _regex(text: str) -> re.Pattern[str]:
+    import warnings
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # "[[" will mean something else one day
+        return re.compile(text, re.DOTALL)
 
 
 def _of_entry(text: str) -> str:
@@ -105,6 +111,8 @@ def _of_entry(text: str) -> str:
         return ".+"
     if text == "(?:/)":  # `*/`
         return ".*/"
+    if text == "/":  # `*/**`
+        return ".*/.+"
     if text.endswith("/"):  # `a/**`: what is below, not itself
         return f"{text}.+"
     return text

@@ -86,12 +86,13 @@ def check_free(reader: Reader, root: bytes) -> None:
 
 
 def claim(tx: Transaction, id: str, here: Here) -> Restore:
-    """Take over a restore that was cut off. ConflictError: it is over, or somebody still works on it."""
+    """Take over a restore that was cut off. ConflictError: it is over, or another process still works
+    on it. Whether a thread of this one does is for `Working` to say, first."""
     record = get(tx, id)
     if record.state != "pending":
         raise ConflictError(f"restore {id} is {record.state}")
     holder = record.holder
-    if id in _active or (holder is not None and holder != here.me and not here.is_gone(holder)):
+    if holder is not None and holder != here.me and not here.is_gone(holder):
         raise ConflictError(f"restore {id} is being carried out")
     record = msgspec.structs.replace(record, holder=here.me)
     _put(tx, record)

@@ -22,6 +22,7 @@ from clew.files.keeping import keep
 from clew.files.limits import Limits
 from clew.files.objects import ObjectReader, ObjectWriter
 from clew.files.places import cache_directory
+from clew.files.planning import planned
 from clew.files.roots import check_root
 from clew.files.scan import scan
 from clew.files.statcache import StatCache
@@ -291,7 +292,8 @@ class Keeper:
             Rules(before.include, before.exclude, before.max_file_bytes),
             last=record.target,
             last_id=record.snapshot,
-            paths=None if record.paths is None else [os.fsdecode(path) for path in record.paths],
+            # Only what the restore touched: whatever else happened since is not its to take back.
+            paths=[os.fsdecode(step.path) for step in planned(self._objects, record).steps],
             on_conflict="overwrite",
             force=True,
             ending=ending,

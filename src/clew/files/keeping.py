@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from clew.core.lease import Lease
 from clew.errors import ClewError, LeaseHeldError, StoreBusyError
-from clew.work.snapshots import CollectedError, Shelf, end_claim, shelf_of, take_claim
+from clew.work.snapshots import CollectedError, Shelf, end_claim, refuse_if_claimed, shelf_of, take_claim
 
 if TYPE_CHECKING:
     from clew.work.sweep import Machinery
 
 TRIES: Final = 8
 WAIT: Final = 30.0
-LONGEST_WAIT_AT_ONCE: Final = 0.25
+SHORTEST_PAUSE: Final = 0.001
+LONGEST_PAUSE: Final = 0.02
 TTL: Final = 600_000_000
 """Nobody renews it; a snapshot that takes longer than this may have to be taken again."""
 
@@ -48,15 +49,17 @@ def _shelf(engine: Machinery) -> Shelf:
 
 def _claim(engine: Machinery) -> Lease | None:
     """Keep `gc` out, once it is done; None: it takes too long, so try without."""
-    end, pause = time.monotonic() + WAIT, 0.01
+    end, pause = time.monotonic() + WAIT, SHORTEST_PAUSE
     while True:
         try:
+            with engine.read() as reader:  # first: to ask for the right to write holds up others
+                refuse_if_claimed(reader, engine.here)
             return engine.run(lambda tx: take_claim(tx, engine.here, TTL))
         except LeaseHeldError:
             if time.monotonic() > end:
                 return None
         time.sleep(pause)
-        pause = min(2 * pause, LONGEST_WAIT_AT_ONCE)
+        pause = min(1.5 * pause, LONGEST_PAUSE)
 
 
 def _give_back(engine: Machinery, claim: Lease) -> None:

@@ -35,6 +35,9 @@ class Root:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
         os.close(self.fd)
 
     @contextmanager

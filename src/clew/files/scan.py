@@ -77,7 +77,7 @@ def scan(
     if also or not cache.folders:
         changed_dirs = None
     progress = _Progress(on_progress)
-    walk = Walk(decider, cache.folders, changed_dirs, progress.found)
+    walk = Walk(decider, cache.folders, changed_dirs, began, progress.found)
     walk.run(root)
     drafts = [seen for seen in walk.seen if isinstance(seen, Draft)]
     progress.begin_storing(decider.unread_files)
@@ -170,11 +170,13 @@ class _Finish:
         self._is_whole = is_whole
         """Whether every directory was looked at."""
         self._made: dict[bytes, Folder] = {}
+        self._refreshed: dict[bytes, Folder] = {}
         self._forced: list[bytes] = []
         self._seen: set[bytes] = set()
 
     def run(self, walk: Walk) -> Folder:
         """The root."""
+        self._refreshed = walk.refreshed
         outdated: set[bytes] = set()
         for seen in reversed(walk.seen):
             path = seen.path
@@ -199,6 +201,7 @@ class _Finish:
     def remember(self) -> None:
         """Nothing of a scan that failed half-way may be in the cache: so this is done at the end."""
         cache = self._cache
+        cache.folders.update(self._refreshed)
         gone = self._gone()
         if not self._made and not gone:
             return

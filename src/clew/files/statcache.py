@@ -40,6 +40,8 @@ class Folder(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """One directory as a scan saw it: packed, because there are many, and compared as a whole."""
 
     path: bytes
+    identity: tuple[int, int]
+    """Its inode and ctime_ns; the latter is 0 if it was racy."""
     above: bytes
     """The key of the rules that hold around it, and its mode."""
     rules: bytes

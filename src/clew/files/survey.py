@@ -82,8 +82,8 @@ def _status(root: Root, path: bytes) -> os.stat_result | None:
     try:
         with root.parent(path) as (fd, name):
             return status(fd, name)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
+    except OSError:
+        return None  # it is not there, or not to be reached: then the restore will not reach it either
 
 
 def _is_folder_replaced(step: Step) -> bool:
@@ -93,17 +93,24 @@ def _is_folder_replaced(step: Step) -> bool:
 
 def _holds_others(root: Root, path: bytes, steps: Sequence[Step]) -> bool:
     """Whether a directory holds anything that the plan does not delete."""
-    inside = path + b"/"
-    deleted = {step.path for step in steps if step.verb == "delete" and step.path.startswith(inside)}
+    deleted = {step.path for step in steps if step.verb == "delete" and step.path.startswith(path + b"/")}
     left = [path]
     while left:
         folder = left.pop()
-        with root.folder(folder) as fd:
-            for name in os.listdir(fd):
-                below = folder + b"/" + os.fsencode(name)
-                if below not in deleted:
-                    return True
-                found = status(fd, os.fsencode(name))
-                if found is not None and stat.S_ISDIR(found.st_mode):
-                    left.append(below)
+        try:
+            inside = _names(root, folder)
+        except OSError:
+            return True  # it can not be told
+        for name, is_folder in inside:
+            below = folder + b"/" + name
+            if below not in deleted:
+                return True
+            if is_folder:
+                left.append(below)
     return False
+
+
+def _names(root: Root, path: bytes) -> list[tuple[bytes, bool]]:
+    """What a directory holds, and whether each is a directory."""
+    with root.folder(path) as fd, os.scandir(fd) as entries:
+        return [(os.fsencode(entry.name), entry.is_dir(follow_symlinks=False)) for entry in entries]

@@ -19,7 +19,7 @@ from clew.files.drafts import Draft, code_of, joined, split
 from clew.files.ignore import NORMAL, Rules
 from clew.files.listing import list_directory, rule_files
 from clew.files.reading import DIRECTORY_FLAGS, open_directory, reason_of
-from clew.files.statcache import GONE, IGNORED, Folder
+from clew.files.statcache import GONE, IGNORED, Folder, is_racy
 
 _OPEN_AT_ONCE: Final = 128
 """Descriptors of directories; a path may have two thousand names."""
@@ -36,10 +36,13 @@ class _Frame(msgspec.Struct):
 
     place: Place
     fd: int | None
-    identity: tuple[int, int]
     number: int
     """Its place in `seen`."""
     left: Iterator[tuple[int, str]]
+    is_listed: bool
+    """Now, not only known from the cache."""
+    is_unsure: bool
+    """Whoever vouches for what is below may not have known this directory."""
 
 
 class Walk:
@@ -50,14 +53,20 @@ class Walk:
         decider: Decider,
         cached: dict[bytes, Folder],
         changed: Collection[bytes] | None,
+        began: int,
         on_files: Callable[[int], object],
     ) -> None:
         """`changed`: only these directories are listed, and those that the cache does not know."""
         self.seen: list[Seen] = []
+        self.refreshed: dict[bytes, Folder] = {}
+        """Directories that are as the cache has them, but for what their own inode says."""
         self._decider = decider
         self._cached = cached
-        self._changed = None if changed is None else frozenset(changed)
-        self._on_the_way = _with_parents(changed or ())
+        self._changed: frozenset[bytes] | None = None
+        if changed is not None:
+            self._changed = frozenset(changed).union(path for path, folder in cached.items() if folder.racy)
+        self._on_the_way = _with_parents(self._changed or ())
+        self._began = began
         self._on_files = on_files
         self._frames: list[_Frame] = []
         self._device = 0
@@ -66,7 +75,7 @@ class Walk:
         try:
             fd = os.open(root, DIRECTORY_FLAGS)
             self._device = os.fstat(fd).st_dev
-            self._look(fd, b"", "", self._decider.ignore.root, NORMAL)
+            self._look(fd, b"", "", self._decider.ignore.root, NORMAL, is_unsure=False)
         except OSError as exc:
             reason_of(exc)
             raise RootRefusedError(root, f"{exc.filename or root} can not be read ({exc.strerror})") from exc
@@ -85,58 +94,84 @@ class Walk:
             if code in _AGAIN:
                 code = self._decider.directory(frame.place, name)
             path = joined(frame.place.path, name)
-            if code >= IGNORED or self._is_vouched_for(path, key_of(frame.place.rules, code)):
+            if code >= IGNORED or self._is_vouched_for(frame, name, path, code):
                 continue
             depth = len(self._frames)
-            self._set_code(frame.number, index, self._enter(name, path, frame.place, code))
+            self._set_code(frame.number, index, self._enter(frame, name, path, code))
             if len(self._frames) > depth:
                 return
         self._frames.pop()
         if frame.fd is not None:
             os.close(frame.fd)
 
-    def _is_vouched_for(self, path: bytes, above: bytes) -> bool:
+    def _is_vouched_for(self, frame: _Frame, name: str, path: bytes, mode: int) -> bool:
         """Whether somebody knows that nothing changed in this directory and below."""
-        if self._changed is None or path in self._on_the_way:
+        if self._changed is None or frame.is_unsure or path in self._on_the_way:
             return False
         folder = self._cached.get(path)
-        return folder is not None and folder.above == above
+        if folder is None or folder.above != key_of(frame.place.rules, mode):
+            return False
+        if not frame.is_listed:
+            return True
+        try:  # what is new in the listing may have an old name
+            stat = os.stat(name, dir_fd=self._descriptor(), follow_symlinks=False)
+        except OSError:
+            return False
+        return folder.identity == (stat.st_ino, stat.st_ctime_ns)
 
-    def _enter(self, name: str, path: bytes, parent: Place, mode: int) -> int:
+    def _is_replaced(self, folder: Folder, stat: os.stat_result) -> bool:
+        """Whether another directory took the place of the one that the cache knows, so that whoever
+        watched the one says nothing of the other."""
+        if self._changed is None:
+            return False
+        inode, changed_at = folder.identity
+        return inode != stat.st_ino or (folder.path not in self._changed and changed_at != stat.st_ctime_ns)
+
+    def _enter(self, frame: _Frame, name: str, path: bytes, mode: int) -> int:
         """Look at a directory below the last frame; its code."""
+        prefix = f"{frame.place.prefix}{name}/"
         try:
             fd = os.open(name, DIRECTORY_FLAGS, dir_fd=self._descriptor())
-            if os.fstat(fd).st_dev != self._device:
-                os.close(fd)
+            if not self._look(fd, path, prefix, frame.place.rules, mode, is_unsure=frame.is_unsure):
                 return code_of("other mount")
-            self._look(fd, path, f"{parent.prefix}{name}/", parent.rules, mode)
         except OSError as exc:
             return skip_code(reason_of(exc))
         return mode
 
-    def _look(self, fd: int, path: bytes, prefix: str, above: Rules, mode: int) -> None:
-        """List the directory, compare it, make a frame of it."""
+    def _look(self, fd: int, path: bytes, prefix: str, above: Rules, mode: int, *, is_unsure: bool) -> bool:
+        """List the directory if need be, compare it, make a frame of it. False: it is another mount."""
         try:
+            stat = os.fstat(fd)
+            if stat.st_dev != self._device:
+                os.close(fd)
+                return False
             folder = self._cached.get(path)
-            is_listed = folder is None or self._changed is None or path in self._changed or bool(folder.racy)
-            listing = list_directory(fd) if is_listed else None
+            is_unsure = is_unsure or folder is None or self._is_replaced(folder, stat)
+            changed_at = 0 if is_racy(stat.st_ctime_ns, stat.st_ctime_ns, self._began) else stat.st_ctime_ns
+            is_listed = is_unsure or self._changed is None or path in self._changed
+            listing = list_directory(fd) if folder is None or is_listed else None
             names = listing.names if listing else split(folder.names if folder else b"")
             rules = above.below(prefix, rule_files(fd, names))
-            place = Place(path, prefix, rules, mode, key_of(above, mode))
+            place = Place(path, prefix, rules, mode, key_of(above, mode), (stat.st_ino, changed_at))
             if listing is None and folder is not None and folder.rules == place.key:
                 seen: Seen = folder
             else:
                 listing = listing or list_directory(fd)
                 self._on_files(len(listing.names))
                 seen = self._decider.compare(fd, place, listing, folder)
-            stat = os.fstat(fd)
         except BaseException:
             os.close(fd)
             raise
-        directories = seen.directories if isinstance(seen, Draft) else split(seen.directories)
+        if isinstance(seen, Draft):
+            directories = seen.directories
+        else:
+            directories = split(seen.directories)
+            if listing is not None and seen.identity != place.identity:
+                self.refreshed[path] = msgspec.structs.replace(seen, identity=place.identity)
         self.seen.append(seen)
         left = iter(enumerate(directories))
-        self._frames.append(_Frame(place, fd, (stat.st_dev, stat.st_ino), len(self.seen) - 1, left))
+        self._frames.append(_Frame(place, fd, len(self.seen) - 1, left, listing is not None, is_unsure))
+        return True
 
     def _descriptor(self) -> int:
         """That of the last frame. Of a deep path not all can be open: some are opened anew."""
@@ -144,10 +179,12 @@ class Walk:
         frame = frames[-1]
         if frame.fd is None:
             assert frames[0].fd is not None
-            frame.fd = open_directory(frames[0].fd, frame.place.path)
-            found = os.fstat(frame.fd)
-            if (found.st_dev, found.st_ino) != frame.identity:
+            fd = open_directory(frames[0].fd, frame.place.path)
+            found = os.fstat(fd)
+            if (found.st_dev, found.st_ino) != (self._device, frame.place.identity[0]):
+                os.close(fd)
                 raise NotADirectoryError(errno.ENOTDIR, "another directory is in its place")
+            frame.fd = fd
         if len(frames) > _OPEN_AT_ONCE:
             far = frames[-_OPEN_AT_ONCE]
             if far.fd is not None:

@@ -1,0 +1,161 @@
+"""Write or remove one file or link of a restore; nothing else is touched by that.
+
+A file is written beside its place, under a name that the journal knows, made durable, and then renamed.
+What is there already as it should be is done; what is neither that nor what the safety snapshot saw has
+changed meanwhile, and is left alone.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+from clew.core.objects import CHUNKED, EXECUTABLE, FOLDER, LINK, Chunk, TreeEntry, decode_chunks
+from clew.core.restoring import Step
+from clew.files.rooted import (
+    NEW_FLAGS,
+    Root,
+    holds,
+    is_executable,
+    is_same,
+    put_in_place,
+    remove_file,
+    status,
+    write_all,
+)
+
+if TYPE_CHECKING:
+    from clew.files.objects import ObjectReader
+
+CHANGED: Final = "changed while restoring"
+IN_THE_WAY: Final = "a directory is in its place"
+
+
+class RefusedError(Exception):
+    """One path can not be made what it should be; the others can."""
+
+
+class Leaves:
+    """The files and links of a restore."""
+
+    def __init__(
+        self,
+        root: Root,
+        objects: ObjectReader,
+        temporary: Mapping[bytes, bytes],
+        modes: Mapping[bytes, int] | None,
+    ) -> None:
+        """`temporary`: the name for each path beside it; `modes` as for `Applier`."""
+        self._root = root
+        self._objects = objects
+        self._temporary = temporary
+        self._modes = modes
+
+    def remove(self, step: Step) -> None:
+        assert step.old is not None
+        try:
+            with self._root.parent(step.path) as (fd, name):
+                found = status(fd, name)
+                if found is None or (stat.S_ISDIR(found.st_mode) and is_folder(step.new)):
+                    return
+                self._check_unchanged(fd, name, found, step.old)
+                os.unlink(name, dir_fd=fd)
+        except (FileNotFoundError, NotADirectoryError):
+            pass  # the directory is not there any more, so neither is the file
+
+    def write(self, step: Step, pieces: Iterable[bytes]) -> None:
+        new, old = step.new, step.old
+        assert new is not None
+        with self._root.parent(step.path) as (fd, name):
+            found = status(fd, name)
+            if found is not None:
+                if stat.S_ISDIR(found.st_mode):
+                    raise RefusedError(IN_THE_WAY)
+                if self._is_done(fd, name, found, new):
+                    return
+                if old is None or is_folder(old):
+                    raise RefusedError(CHANGED)
+                self._check_unchanged(fd, name, found, old)
+            temporary = self._temporary[step.path]
+            remove_file(fd, temporary)
+            try:
+                if new.kind == LINK:
+                    os.symlink(b"".join(pieces), temporary, dir_fd=fd)
+                else:
+                    self._write_beside(fd, temporary, pieces, new, self._mode(step.path, new, found))
+                self._give_name(fd, temporary, name, found)
+            except BaseException:
+                _try_to_remove(fd, temporary)
+                raise
+
+    def _is_done(self, fd: int, name: bytes, found: os.stat_result, new: TreeEntry) -> bool:
+        if new.is_file and is_executable(found) != bool(new.kind & EXECUTABLE):
+            return False
+        return holds(fd, name, found, new, self._chunks(new))
+
+    def _write_beside(
+        self,
+        fd: int,
+        temporary: bytes,
+        pieces: Iterable[bytes],
+        new: TreeEntry,
+        mode: int | None,
+    ) -> None:
+        usual = 0o777 if new.kind & EXECUTABLE else 0o666
+        file = os.open(temporary, NEW_FLAGS, usual if mode is None else 0o600, dir_fd=fd)
+        try:
+            for piece in pieces:
+                write_all(file, piece)
+            if mode is not None:
+                os.fchmod(file, mode)
+            os.fsync(file)
+        finally:
+            os.close(file)
+
+    def _give_name(self, fd: int, temporary: bytes, name: bytes, found: os.stat_result | None) -> None:
+        if found is None:
+            try:
+                put_in_place(fd, temporary, name)
+            except FileExistsError:
+                raise RefusedError(CHANGED) from None
+        elif is_same(status(fd, name), found):
+            os.rename(temporary, name, src_dir_fd=fd, dst_dir_fd=fd)
+        else:
+            raise RefusedError(CHANGED)
+
+    def _mode(self, path: bytes, new: TreeEntry, found: os.stat_result | None) -> int | None:
+        """The permissions to set; None: as the umask says."""
+        is_executed = bool(new.kind & EXECUTABLE)
+        if self._modes is not None and path in self._modes:
+            return self._modes[path]
+        if found is None or not stat.S_ISREG(found.st_mode):
+            return None if self._modes is None else 0o755 if is_executed else 0o644
+        if is_executed == is_executable(found):
+            return found.st_mode & 0o777
+        readable = found.st_mode & 0o666
+        return readable | (readable & 0o444) >> 2 | 0o100 if is_executed else readable
+
+    def _chunks(self, entry: TreeEntry) -> Sequence[Chunk]:
+        return decode_chunks(self._objects.get(entry.digest)) if entry.kind & CHUNKED else ()
+
+    def _check_unchanged(self, fd: int, name: bytes, found: os.stat_result, old: TreeEntry) -> None:
+        """P13: only what is in the safety snapshot, byte for byte, may go."""
+        if not holds(fd, name, found, old, self._chunks(old)) or not is_same(status(fd, name), found):
+            raise RefusedError(CHANGED)
+
+
+def _try_to_remove(fd: int, name: bytes) -> None:
+    try:
+        remove_file(fd, name)
+    except OSError:
+        pass
+
+
+def is_folder(entry: TreeEntry | None) -> bool:
+    return entry is not None and entry.kind == FOLDER
+
+
+def is_leaf(entry: TreeEntry | None) -> bool:
+    return entry is not None and entry.kind != FOLDER

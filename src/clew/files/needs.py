@@ -1,0 +1,121 @@
+"""What needs a snapshot: who asked for it, a checkpoint, a restore, a move that can be undone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+import msgspec
+
+from clew.backends.contract import STORE_WIDE, Reader, Transaction
+from clew.core.retention import DAY
+from clew.errors import CorruptError
+from clew.files import journal
+from clew.work import snapshots
+from clew.work.checkpoints import HIDDEN, Record
+from clew.work.moves import Move
+
+SAFETY_AGE: Final = 30 * DAY
+"""How long a restore can be undone at least."""
+
+
+def unneeded(reader: Reader, now: int) -> list[str]:
+    """Ids of snapshots. It is looked at again before they go: what names them may change meanwhile."""
+    needs = _Needs(reader, now)
+    return [id for id, value in snapshots.scan_kept(reader) if not needs.need(id, value)]
+
+
+def drop_unneeded(tx: Transaction, ids: Iterable[str], now: int) -> int:
+    """Forget those of these snapshots that still nobody needs, and the restores that nobody will undo;
+    how many snapshots there were."""
+    needs = _Needs(tx, now)
+    count = 0
+    for id in ids:
+        value = tx.get_record(STORE_WIDE, "snapshot", id)
+        if value is not None and not needs.need(id, value):
+            count += snapshots.delete(tx, id)
+    for id in needs.old_restores:
+        tx.drop_record(STORE_WIDE, "restore", id)
+    return count
+
+
+def is_named_by_restore(reader: Reader, id: str, now: int) -> bool:
+    """Whether a restore is under way that needs this snapshot, or one can be undone by it."""
+    return _Needs(reader, now).is_named_by_restore(id)
+
+
+def trees_of_restores(reader: Reader) -> Iterator[tuple[str, bytes]]:
+    """Trees that restores need to be finished or undone, with the ids of the restores: the snapshots that
+    they are of may have been deleted."""
+    for id, _ in reader.scan_records(STORE_WIDE, "restore"):
+        record = _restore(reader, id)
+        if record is not None:
+            trees = {record.target, record.now, record.last if record.state == "pending" else None}
+            yield from ((id, tree) for tree in trees if tree and reader.find_objects([tree]))
+
+
+class _Needs:
+    """What names snapshots, read once."""
+
+    def __init__(self, reader: Reader, now: int) -> None:
+        self._reader = reader
+        self._now = now
+        self._by_sessions: dict[int, set[str | None]] = {}
+        self._restores: list[bytes] = []
+        self.old_restores: list[str] = []
+        for id, value in reader.scan_records(STORE_WIDE, "restore"):
+            if self._is_old(_restore(reader, id)):
+                self.old_restores.append(id)
+            else:
+                self._restores.append(value)
+
+    def need(self, id: str, value: bytes) -> bool:
+        kept = snapshots.decode_kept(id, value)
+        if kept.kind == "snapshot" or self.is_named_by_restore(id):
+            return True
+        if kept.kind == "safety" and self._now - kept.time < SAFETY_AGE:
+            return True
+        return bool(kept.sessions) and id in self._named_by(kept.sessions)
+
+    def is_named_by_restore(self, id: str) -> bool:
+        # A record that is damaged counts: an id that stands nowhere in it is not named by it.
+        return any(id.encode() in value for value in self._restores)
+
+    def _is_old(self, record: journal.Restore | None) -> bool:
+        if record is None or record.state == "pending" or self._now - record.created < SAFETY_AGE:
+            return False
+        sid = msgspec.json.decode(record.move, type=_Moved).sid if record.move else 0
+        return not sid or record.safety not in _named_by_moves(self._reader, sid)
+
+    def _named_by(self, tree: int) -> set[str | None]:
+        """What the checkpoints of these sessions name, and the moves that may be undone; a session in
+        the trash counts, and so does a fork, which sees those of its base."""
+        if tree not in self._by_sessions:
+            names = self._by_sessions[tree] = set()
+            for row in self._reader.tree_sessions(tree):
+                names.update(_of_checkpoint(v) for _, v in self._reader.scan_records(row.sid, "checkpoint"))
+                names |= _named_by_moves(self._reader, row.sid)
+        return self._by_sessions[tree]
+
+
+class _Moved(msgspec.Struct):
+    """The part of what a restore keeps for its session that matters here."""
+
+    sid: int = 0
+
+
+def _restore(reader: Reader, id: str) -> journal.Restore | None:
+    """None: it is damaged."""
+    try:
+        return journal.get(reader, id)
+    except CorruptError:
+        return None
+
+
+def _of_checkpoint(value: bytes) -> str | None:
+    return None if value == HIDDEN else msgspec.json.decode(value, type=Record).snapshot
+
+
+def _named_by_moves(reader: Reader, sid: int) -> set[str | None]:
+    moves = (msgspec.json.decode(value, type=Move) for _, value in reader.scan_records(sid, "move"))
+    return {id for move in moves if move.files is not None for id in (move.files.safety, move.files.target)}

@@ -1,0 +1,203 @@
+"""The plan of a restore: made of trees, of what the disk holds beside them, of the paths asked for."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from clew.core.objects import CHUNKED, FOLDER, TreeEntry, check_name, decode_chunks, decode_directory
+from clew.core.restoring import (
+    EMPTY_TREE,
+    GetDirectories,
+    Plan,
+    Present,
+    Selection,
+    Step,
+    find_entry,
+    make_plan,
+)
+from clew.errors import CorruptError, InvalidError, ObjectMissingError, RootRefusedError
+from clew.files.journal import Restore
+from clew.files.rooted import Root
+from clew.files.survey import survey, unusual_modes
+
+if TYPE_CHECKING:
+    from clew.files.objects import ObjectReader
+    from clew.work.sweep import Machinery
+
+ASKED_AT_ONCE: Final = 500
+
+
+class Draft:
+    """A plan in the making: the disk may hold what the trees do not show."""
+
+    def __init__(
+        self,
+        reader: ObjectReader,
+        target: bytes,
+        last: bytes | None,
+        wanted: tuple[bytes, ...] | None,
+        *,
+        overwrite: bool,
+    ) -> None:
+        self._reader = reader
+        self._target = target
+        self._last = last
+        self._wanted = wanted
+        self.overwrite = overwrite
+        self.now = EMPTY_TREE
+        self.present = Present()
+        self.modes: dict[bytes, int] = {}
+        self.plan: Plan
+
+    def look_at(
+        self,
+        root: str,
+        look: Callable[[Collection[bytes]], bytes] | None,
+        take_safety: Callable[[Collection[bytes]], tuple[str, bytes]],
+    ) -> str | None:
+        """Plan for the present state; the id of its snapshot."""
+
+        def save(also: Collection[bytes]) -> str | None:
+            if look is None:
+                id, self.now = take_safety(also)
+                return id
+            self.now = look(also)
+            return None
+
+        if not os.path.isdir(root):  # of a dry run
+            self._check_paths()
+            self._make()
+            return None
+        safety = save(())
+        self._check_paths()
+        with open_root(root) as opened:
+            self._make()
+            seen = survey(opened, self.plan)
+            if seen.unsaved:
+                safety = save(seen.unsaved)
+                self._make()
+                seen = survey(opened, self.plan)
+            self.present = Present(seen.folders, seen.unsaved | seen.foreign)
+            if self.present != Present():
+                self._make()
+            if look is None:
+                self.modes = unusual_modes(opened, self.plan)
+        return safety
+
+    def essence(self) -> dict[str, Any]:
+        """The fields of a journal from which `planned` makes the same plan."""
+        return {
+            "target": self._target,
+            "last": self._last,
+            "now": self.now,
+            "paths": self._wanted,
+            "overwrite": self.overwrite,
+            "folders": tuple(sorted(self.present.folders)),
+            "blocked": tuple(sorted(self.present.blocked)),
+            "modes": self.modes,
+        }
+
+    def _make(self) -> None:
+        self.plan = make_plan(
+            self._target,
+            self._last,
+            self.now,
+            directories_of(self._reader),
+            selection=Selection(self._wanted),
+            overwrite=self.overwrite,
+            present=self.present,
+        )
+
+    def _check_paths(self) -> None:
+        trees = [tree for tree in (self._target, self._last, self.now) if tree is not None]
+        unknown = [
+            os.fsdecode(path)
+            for path in self._wanted or ()
+            if not any(find_entry(tree, path, directories_of(self._reader)) for tree in trees)
+        ]
+        if unknown:
+            raise InvalidError(f"no snapshot knows {', '.join(map(repr, unknown))}")
+
+
+def directories_of(reader: ObjectReader) -> GetDirectories:
+    """How plans read trees."""
+
+    def get(names: Collection[bytes]) -> dict[bytes, list[TreeEntry]]:
+        read: dict[bytes, list[TreeEntry]] = {}
+        for name, content in reader.get_many(list(names)):
+            try:
+                read[name] = decode_directory(content)
+            except ValueError as exc:
+                raise CorruptError(f"the object {name.hex()} is no directory of a snapshot: {exc}") from exc
+        return read
+
+    return get
+
+
+def open_root(root: str, *, make: bool = False) -> Root:
+    try:
+        if make:
+            os.makedirs(root, exist_ok=True)
+        return Root(root)
+    except OSError as exc:
+        raise RootRefusedError(root, exc.strerror or str(exc)) from exc
+
+
+def planned(reader: ObjectReader, record: Restore) -> Plan:
+    """The plan that a restore had: from the same trees, the same steps."""
+    return make_plan(
+        record.target,
+        record.last,
+        record.now,
+        directories_of(reader),
+        selection=Selection(record.paths),
+        overwrite=record.overwrite,
+        present=Present(frozenset(record.folders), frozenset(record.blocked)),
+    )
+
+
+def check_all_is_there(engine: Machinery, reader: ObjectReader, steps: Iterable[Step]) -> None:
+    """P13: before the first change, all that will be written, and all that will go, is in the store."""
+    leaves = [entry for step in steps for entry in (step.new, step.old) if entry and entry.kind != FOLDER]
+    names = dict.fromkeys(entry.digest for entry in leaves)
+    for entry in leaves:
+        if entry.kind & CHUNKED:
+            names.update(dict.fromkeys(_chunks(reader, entry)))
+    asked = list(names)
+    for first in range(0, len(asked), ASKED_AT_ONCE):
+        some = asked[first : first + ASKED_AT_ONCE]
+        with engine.read() as store:
+            found = store.find_objects(some)
+        for name in some:
+            if name not in found:
+                raise ObjectMissingError(name.hex())
+
+
+def _chunks(reader: ObjectReader, entry: TreeEntry) -> list[bytes]:
+    try:
+        return [chunk.digest for chunk in decode_chunks(reader.get(entry.digest))]
+    except ValueError as exc:
+        raise CorruptError(f"the content of {entry.name!r} is damaged: {exc}") from exc
+
+
+def clean_paths(paths: Sequence[str]) -> tuple[bytes, ...]:
+    if isinstance(paths, str):
+        raise InvalidError(f"paths must be a sequence of paths, not the text {paths!r}")
+    return tuple(dict.fromkeys(map(_clean_path, paths)))
+
+
+def _clean_path(path: str) -> bytes:
+    """A path below the root, as trees have it; empty for the root."""
+    if not isinstance(path, str):
+        raise InvalidError(f"paths must be text, not {type(path).__name__}: {path!r}")
+    names = [name for name in os.fsencode(path).split(b"/") if name not in (b"", b".")]
+    try:
+        if path.startswith("/"):
+            raise ValueError("it must be relative to the root")
+        for name in names:
+            check_name(name)
+    except ValueError as exc:
+        raise InvalidError(f"{path!r} is no path below the root: {exc}") from exc
+    return b"/".join(names)

@@ -1,0 +1,90 @@
+"""What a restore tells: its report, and how far it has come."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+import msgspec
+
+from clew.core.objects import FOLDER, TreeEntry
+from clew.core.restoring import Plan, Step
+from clew.files.applying import Outcome
+from clew.model.files import FileChange, FileFailure, FileProgress, OnProgress, RestoreReport
+
+TOLD_EVERY: Final = 64
+"""Files between two calls of `on_progress`."""
+
+
+class ReportMaker:
+    """Makes the report of a restore, at whatever point it has come to."""
+
+    def __init__(
+        self,
+        id: str | None,
+        snapshot: str,
+        root: str,
+        safety: str | None,
+        plan: Plan,
+        *,
+        dry_run: bool = False,
+    ) -> None:
+        self._empty = RestoreReport(
+            id=id,
+            dry_run=dry_run,
+            snapshot=snapshot,
+            root=root,
+            safety=safety,
+            changes=(),
+            conflicts=tuple(map(os.fsdecode, plan.conflicts)),
+            kept=tuple(map(os.fsdecode, plan.kept)),
+            failed=(),
+        )
+
+    def of(self, steps: Iterable[Step], outcome: Outcome | None = None) -> RestoreReport:
+        """What was done; without an outcome: what would be done."""
+        done = [step for step in steps if outcome is None or step.path in outcome.done]
+        failed = sorted(outcome.failed.items()) if outcome else ()
+        return msgspec.structs.replace(
+            self._empty,
+            changes=tuple(map(_change, done)),
+            failed=tuple(FileFailure(os.fsdecode(path), reason) for path, reason in failed),
+        )
+
+
+def _change(step: Step) -> FileChange:
+    return FileChange(
+        path=os.fsdecode(step.path),
+        verb=step.verb,
+        kind=step.kind,
+        size=_file_size(step.new),
+        old_size=_file_size(step.old),
+        conflict=step.conflict,
+    )
+
+
+def _file_size(entry: TreeEntry | None) -> int:
+    return entry.size if entry is not None and entry.is_file else 0
+
+
+class Teller:
+    """Tells how far a restore has come, from time to time."""
+
+    def __init__(self, on_progress: OnProgress | None, steps: Sequence[Step]) -> None:
+        self._on_progress = on_progress
+        self._total = sum(step.new is not None and step.new.kind != FOLDER for step in steps)
+        self._files = 0
+        self._bytes = 0
+
+    def of_file(self, size: int) -> None:
+        self._files += 1
+        self._bytes += size
+        if self._files % TOLD_EVERY == 0:
+            self.of_end()
+
+    def of_end(self) -> None:
+        if self._on_progress is not None:
+            self._on_progress(
+                FileProgress(phase="restore", files=self._files, bytes=self._bytes, total_files=self._total)
+            )

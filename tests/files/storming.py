@@ -1,0 +1,184 @@
+"""Those who change a directory while it is looked at or restored (F-44): one at a chosen call, one always."""
+
+from __future__ import annotations
+
+import os
+import random
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from tests.files.trees import File, Link, Tree
+
+CALLS = (
+    "open", "stat", "lstat", "fstat", "scandir", "listdir", "readlink", "mkdir", "rmdir", "unlink", "rename",
+    "link", "symlink", "fchmod", "fsync", "read", "write",
+)  # fmt: skip
+UNIT = 16
+OUTSIDE = b"OUTSIDE!"
+
+
+class Ambush:
+    """Acts just before the call with the given number (from 1) that the process makes to the file system."""
+
+    def __init__(self, when: int, act: Callable[[], None], *, follows_links: bool = False) -> None:
+        """`follows_links`: a planted bug, every file is opened without the flag that forbids it."""
+        self.count = 0
+        self._when = when
+        self._act = act
+        self._follows_links = follows_links
+        self._real = {name: getattr(os, name) for name in CALLS}
+
+    @contextmanager
+    def laid(self) -> Iterator[None]:
+        for name in CALLS:
+            setattr(os, name, self._instead(name, self._real[name]))
+        try:
+            yield
+        finally:
+            self._leave()
+
+    def _leave(self) -> None:
+        for name, real in self._real.items():
+            setattr(os, name, real)
+
+    def _instead(self, name: str, real: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any, **more: Any) -> Any:
+            self.count += 1
+            if self.count == self._when:
+                self._act_alone()
+            if name == "open" and self._follows_links:
+                return real(args[0], args[1] & ~os.O_NOFOLLOW, *args[2:], **more)
+            return real(*args, **more)
+
+        return call
+
+    def _act_alone(self) -> None:
+        """Its own calls are not to be counted."""
+        count = self.count
+        self._act()
+        self.count = count
+
+
+def swap_for_link(directory: Path, elsewhere: Path) -> None:
+    """What was a directory is a symlink now; the directory is beside it."""
+    os.rename(directory, directory.with_name(directory.name + ".aside"))
+    os.symlink(elsewhere, directory)
+
+
+def swap_back(directory: Path) -> None:
+    aside = directory.with_name(directory.name + ".aside")
+    if aside.exists():
+        os.unlink(directory)
+        os.rename(aside, directory)
+
+
+def content(number: int, size: int) -> bytes:
+    """One number again and again: a mixture of two contents is seen at once."""
+    return b"%016d" % number * (size // UNIT)
+
+
+def is_mixed(found: bytes) -> bool:
+    """Whether parts of it are of different moments."""
+    return found != found[:UNIT] * (len(found) // UNIT)
+
+
+def files_of(tree: Tree, at: bytes = b"") -> dict[bytes, bytes]:
+    """The content of every file of a tree, by its path."""
+    found: dict[bytes, bytes] = {}
+    for name, node in tree.items():
+        if isinstance(node, File):
+            found[at + name] = node.content
+        elif isinstance(node, Mapping) and not isinstance(node, Link):
+            found |= files_of(node, at + name + b"/")
+    return found
+
+
+class Storm:
+    """A thread that rewrites, renames, deletes and swaps below a directory until it is stopped."""
+
+    def __init__(self, root: Path, outside: Path, seed: int, largest: int = 6 * 1024 * 1024) -> None:
+        self.rounds = 0
+        self._root, self._outside = root, outside
+        self._random = random.Random(seed)
+        self._largest = largest
+        self._stop = threading.Event()
+        self._began = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="storm", daemon=True)
+        self._actions = [
+            self._rewrite, self._rewrite, self._replace, self._rename, self._delete, self._swap_folder,
+            self._swap_file, self._grow, self._make_fifo,
+        ]  # fmt: skip
+
+    def __enter__(self) -> Storm:
+        self._thread.start()
+        self._began.wait(30)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            self.rounds += 1
+            try:
+                self._random.choice(self._actions)()
+            except OSError:
+                pass  # the restore was faster
+            self._began.set()
+
+    def _file(self) -> Path:
+        return self._root / self._random.choice(["a", "b", "d/a", "d/b", "d/e/a", "swap/a", "swap/e/a"])
+
+    def _content(self) -> bytes:
+        size = self._random.choice([UNIT, 4096, 200_000, 1_000_000, self._largest])
+        return content(self.rounds, size)
+
+    def _rewrite(self) -> None:
+        """In place, all in one write of the size that it had: only its times tell."""
+        fd = os.open(self._file(), os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        try:
+            os.pwrite(fd, content(self.rounds, os.fstat(fd).st_size), 0)
+        finally:
+            os.close(fd)
+
+    def _grow(self) -> None:
+        """From empty to full, in one write."""
+        path = self._file()
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o644)
+        try:
+            os.write(fd, self._content())
+        finally:
+            os.close(fd)
+
+    def _replace(self) -> None:
+        path = self._file()
+        beside = path.with_name("new.tmp")
+        beside.write_bytes(self._content())
+        os.replace(beside, path)
+
+    def _rename(self) -> None:
+        os.replace(self._file(), self._file())
+
+    def _delete(self) -> None:
+        self._file().unlink()
+
+    def _swap_folder(self) -> None:
+        for name in ("swap", "swap/e"):
+            folder = self._root / name
+            swap_for_link(folder, self._outside)
+            self._stop.wait(self._random.choice([0, 0, 0.001]))
+            swap_back(folder)
+
+    def _swap_file(self) -> None:
+        path = self._file()
+        path.unlink(missing_ok=True)
+        path.symlink_to(self._outside / "a")
+
+    def _make_fifo(self) -> None:
+        path = self._file()
+        path.unlink(missing_ok=True)
+        os.mkfifo(path)

@@ -1,0 +1,212 @@
+"""Snapshots and restores of any tree, changed in any way, give back every byte (P13, P14, I-20)."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import event, given, settings
+
+import clew
+from clew.model.files import RestoreReport
+from tests.files.changing import Change, apply, changes
+from tests.files.housing import State, house, kept, state
+from tests.files.trees import MIB, File, Link, Tree, build, trees
+
+IGNORED = b".ignored"
+
+
+def plant_ignored(root: Path) -> None:
+    """Files that the rules leave out, at the top and in every directory that is there."""
+    (root / ".gitignore").write_text("*.ignored\n")
+    folders = [directory for directory, _, _ in os.walk(os.fsencode(root))]
+    for folder in folders:
+        try:
+            with open(folder + b"/local.ignored", "wb") as file:
+                file.write(b"mine: " + folder)
+        except OSError:
+            pass  # the path is as long as a path can be
+    os.chmod(root / "local.ignored", 0o600)
+
+
+def ignored_of(found: State) -> State:
+    return {path: what for path, what in found.items() if path.endswith(IGNORED)}
+
+
+def not_ignored_of(found: State) -> State:
+    return {path: what for path, what in found.items() if not path.endswith(IGNORED)}
+
+
+def check_clean(store: clew.Store) -> None:
+    report = store.verify()
+    assert report.problems == ()
+    assert store.pending_restores() == []
+
+
+@settings(max_examples=60)
+@given(tree=trees(), made=changes(20 * MIB))
+def test_i20_any_tree_comes_back_byte_for_byte_and_so_does_what_was_there_before(
+    tree: Tree, made: list[Change]
+) -> None:
+    """P13: restore gives exactly the first snapshot, undo_restore exactly the state before, with modes."""
+    with house() as home:
+        build(home.root, tree)
+        first = state(home.root)
+        with home.open() as store:
+            snapshot = store.snapshot(home.root)
+            for change in made:
+                apply(home.root, change)
+            second = state(home.root)
+            store.snapshot(home.root)
+
+            report = store.restore(snapshot, on_conflict="overwrite")
+
+            assert report.failed == ()
+            assert kept(state(home.root)) == kept(first)
+            if report.id is not None:
+                event("something was restored")
+                undone = store.undo_restore(report)
+                assert undone.failed == ()
+            assert state(home.root) == second
+            check_clean(store)
+
+
+@settings(max_examples=60)
+@given(tree=trees(largest=4095), made=changes(4095))
+def test_p14_what_is_ignored_or_unknown_is_never_touched(tree: Tree, made: list[Change]) -> None:
+    """P14: new files of the user, which no snapshot knows, and ignored ones stay as they are."""
+    with house() as home:
+        build(home.root, tree)
+        plant_ignored(home.root)
+        known = not_ignored_of(state(home.root))
+        with home.open() as store:
+            snapshot = store.snapshot(home.root)
+            for change in made:
+                apply(home.root, change, spared=IGNORED)
+            before = state(home.root)
+
+            report = store.restore(snapshot, on_conflict="overwrite")
+
+            after = state(home.root)
+            check_untouched(before, after, known)
+            check_restored(after, known, report)
+            assert not [path for path in after if b".clew-restore-" in path]
+            if report.id is not None:
+                assert store.undo_restore(report).failed == ()
+            assert state(home.root) == before
+            check_clean(store)
+
+
+def check_untouched(before: State, after: State, known: State) -> None:
+    for path, what in before.items():
+        if path not in known:
+            assert after.get(path) == what, path
+
+
+def check_restored(after: State, known: State, report: RestoreReport) -> None:
+    """All that the snapshot names, but for what a stranger's file is in the way of: that is told."""
+    told = {os.fsencode(failure.path) for failure in report.failed} | set(map(os.fsencode, report.kept))
+    now, then = kept(after), kept(known)
+    for path, what in then.items():
+        is_told = any(path == other or path.startswith(other + b"/") for other in told)
+        assert is_told or now.get(path) == what, path
+
+
+@settings(max_examples=15)
+@given(tree=trees(largest=4095), made=changes(4095))
+def test_a_restore_elsewhere_makes_the_same_tree_and_leaves_the_root_alone(
+    tree: Tree, made: list[Change]
+) -> None:
+    """A snapshot is not bound to where it was taken."""
+    with house() as home:
+        build(home.root, tree)
+        first = state(home.root)
+        with home.open() as store:
+            snapshot = store.snapshot(home.root)
+            for change in made:
+                apply(home.root, change)
+            changed = state(home.root)
+
+            report = store.restore(snapshot, home.directory / "new", on_conflict="overwrite")
+
+            assert report.failed == ()
+            assert kept(state(home.directory / "new")) == kept(first)
+            assert state(home.root) == changed
+
+
+ALL_SIZES: Tree = {
+    b"empty": File(b""),
+    b"one": File(b"\0"),
+    b"exactly": File(os.urandom(4 * MIB)),
+    b"above": File(os.urandom(4 * MIB + 1), True),
+    b"large": File(os.urandom(20 * MIB + 7)),
+    b"zeros": File(bytes(9 * MIB)),
+    b"no folder": {},
+    b"new\nline\xff": {b"link": Link(b"../large"), b"dangling\xff": Link(b"\xff\n")},
+}
+
+
+def test_i20_files_of_all_sizes_up_to_20_mb_of_noise_come_back() -> None:
+    """Large files are kept in pieces: every byte of them comes back, at every place of a change."""
+    with house() as home, home.open() as store:
+        build(home.root, ALL_SIZES)
+        first = state(home.root)
+        snapshot = store.snapshot(home.root)
+        for place in (0, 7 * MIB, 20 * MIB):
+            with (home.root / "large").open("r+b") as file:
+                file.seek(place)
+                file.write(b"changed")
+        with (home.root / "zeros").open("ab") as file:
+            file.truncate(MIB)
+        (home.root / "above").unlink()
+        second = state(home.root)
+
+        report = store.restore(snapshot, on_conflict="overwrite")
+
+        assert {change.path for change in report.changes} == {"large", "zeros", "above"}
+        assert kept(state(home.root)) == kept(first)
+        store.undo_restore(report)
+        assert state(home.root) == second
+        check_clean(store)
+
+
+def test_the_comparison_finds_an_undo_that_forgets_permissions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A planted bug: without the modes in the journal a private file comes back readable by all."""
+    monkeypatch.setattr("clew.files.restore.unusual_modes", lambda root, plan: {})
+    with house() as home, home.open() as store:
+        (home.root / "secret").write_text("one")
+        snapshot = store.snapshot(home.root)
+        (home.root / "secret").write_text("two")
+        (home.root / "secret").chmod(0o600)
+        before = state(home.root)
+
+        store.undo_restore(store.restore(snapshot, on_conflict="overwrite"))
+
+        assert state(home.root) != before
+
+
+def test_the_comparison_finds_a_restore_that_takes_unknown_files_for_known(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A planted bug: were the present state taken for the last snapshot, the user's new files would go."""
+    from clew.files import keeper
+
+    real = keeper.restoring.restore
+
+    def careless(*args: Any, **more: Any) -> RestoreReport:
+        return real(*args, **{**more, "last": more["look"](())})
+
+    monkeypatch.setattr(keeper.restoring, "restore", careless)
+    with house() as home, home.open() as store:
+        (home.root / "known").write_text("one")
+        snapshot = store.snapshot(home.root)
+        known = state(home.root)
+        (home.root / "new").write_text("of the user")
+        before = state(home.root)
+
+        store.restore(snapshot)
+
+        with pytest.raises(AssertionError):
+            check_untouched(before, state(home.root), known)
