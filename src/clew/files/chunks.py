@@ -1,9 +1,7 @@
 """Cutting a large file to chunks, so that memory stays bounded and an edit costs the chunks around it.
 
-With `clew[cdc]` the cuts are where the content says (FastCDC), so that an insertion at the front moves
-no chunk behind it; without, they are at fixed distances, and only an edit in place is cheap. A list of
-chunks can be read whoever cut it. The parameters are part of the format: other ones, and nothing that
-is stored is found again.
+The cuts are where the content says (FastCDC), so that an insertion at the front moves no chunk behind
+it. The parameters are part of the format: other ones, and nothing that is stored is found again.
 """
 
 from __future__ import annotations
@@ -29,21 +27,13 @@ _SEED: Final = 0
 
 def cut(fd: int) -> Iterator[bytes]:
     """The content of a file from where it stands to its end, in chunks."""
-    try:
-        from pyfastcdc import FastCDC
-    except ImportError:
-        return cut_evenly(fd)
+    from pyfastcdc import FastCDC  # most trees have no file that large
+
     cutter = FastCDC(
         PIECE, min_size=_SMALLEST, max_size=_LARGEST, normalized_chunking=_NORMALISATION, seed=_SEED
     )
     # The next chunk is written over the memory of this one: so it is copied.
     return (bytes(chunk.data) for chunk in cutter.cut_stream(_Stream(fd)))
-
-
-def cut_evenly(fd: int) -> Iterator[bytes]:
-    stream = _Stream(fd)
-    while piece := stream.read_all(PIECE):
-        yield piece
 
 
 def store_chunks(pieces: Iterator[bytes], writer: ObjectWriter) -> tuple[bytes, int]:
@@ -64,11 +54,3 @@ class _Stream:
 
     def readinto(self, buffer: memoryview) -> int:
         return os.readv(self._fd, [buffer])
-
-    def read_all(self, size: int) -> bytes:
-        """As much as `size`; less only at the end."""
-        parts: list[bytes] = []
-        while size and (part := os.read(self._fd, size)):
-            parts.append(part)
-            size -= len(part)
-        return b"".join(parts)

@@ -21,11 +21,10 @@ from clew.files.history import history
 from clew.files.keeping import keep
 from clew.files.limits import Limits
 from clew.files.objects import ObjectReader, ObjectWriter
-from clew.files.places import cache_directory
 from clew.files.planning import planned
 from clew.files.roots import check_root
 from clew.files.scan import scan
-from clew.files.statcache import StatCache
+from clew.files.statcache import StatCache, cache_directory
 from clew.files.verify import verify
 from clew.model import Checkpoint, utc
 from clew.model.files import (
@@ -123,7 +122,7 @@ class Keeper:
             exclude=rules.exclude,
             also=also,
             limits=limits,
-            cache=self._cache(place, rules, shelf, also),
+            cache=self._cache(place, rules, shelf),
             never=self._own_files(),
             on_progress=on_progress,
         )
@@ -145,11 +144,11 @@ class Keeper:
             max_file_bytes=rules.max_file_bytes,
         )
 
-    def _cache(self, place: str, rules: Rules, shelf: Shelf, also: Collection[bytes]) -> StatCache | None:
+    def _cache(self, place: str, rules: Rules, shelf: Shelf) -> StatCache | None:
         """What it says holds for one store, and only until something was removed from that."""
         location = self._engine.backend.location
         directory = cache_directory(location)
-        if directory is None or also:
+        if directory is None:
             return None
         key = msgspec.msgpack.encode((location, shelf.collected, rules))
         return StatCache.open(directory, place, key)
