@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import subprocess
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,8 @@ FEW, MANY = 5, 500
 FIRST, NOTHING, CHANGED = "first snapshot", "nothing changed", f"{FEW} files changed"
 FIND = "find"
 A_FEW_KB = 16_384
+UNTUNED_OR_SLOW = (*SLOW, "git commit")
+"""Not asked again with large trees."""
 
 
 async def run(lab: Lab) -> Result:
@@ -42,19 +44,23 @@ async def run(lab: Lab) -> Result:
     result = Result()
     rounds = {SMALL: 9} if lab.quick else {SMALL: 9, MIDDLE: 5, LARGE: 3}
     for files, times in rounds.items():
-        with_peers = [name for name in KEEPERS if is_there(name) and (files < LARGE or name not in SLOW)]
-        contest = Contest(lab, f"{files:,} files", with_peers, rounds=times)
+        names = present(() if files == SMALL else ("git commit",) if files < LARGE else UNTUNED_OR_SLOW)
+        contest = Contest(lab, f"{files:,} files", names, rounds=times)
         contest.make(lambda root, files=files: file_trees.make(root, files))  # type: ignore[misc]
         contest.run(result, firsts=3 if files == SMALL else 1)
     if not lab.quick:
-        tuned = [name for name in KEEPERS if is_there(name) and name not in (*SLOW, "git commit")]
-        contest = Contest(lab, "libraries", tuned, rounds=3)
+        contest = Contest(lab, "libraries", present(UNTUNED_OR_SLOW), rounds=3)
         contest.make(file_trees.copy_libraries)
         contest.run(result, firsts=1)
     series(lab, result)
     result.details["absent"] = absent = [name for name in KEEPERS if not is_there(name)]
     result.rows += [Row(f"the same by {name}", "", "is not there", 0.0) for name in absent]
     return result
+
+
+def present(without: Collection[str]) -> list[str]:
+    """The keepers that can run here."""
+    return [name for name in KEEPERS if name not in without and is_there(name)]
 
 
 class Contest:
@@ -65,6 +71,8 @@ class Contest:
         self._title = title
         self._names = list(names)
         self._rounds = rounds
+        self._is_patient = any(name in SLOW for name in names)
+        """Whether there is time for those that write every file of the tree when one is restored."""
         self._folder = lab.directory / "".join(c for c in title if c.isalnum())
         self._roots = {name: self._folder / f"tree-{number}" for number, name in enumerate(names)}
         self._keepers: dict[str, TreeKeeper] = {}
@@ -134,7 +142,7 @@ class Contest:
     def _restore(self, count: int, editors: dict[str, Editor]) -> None:
         for number in range(self._rounds):
             for name in shuffled(self._names, number):
-                if name in SLOW_TO_RESTORE and (number or count == MANY):
+                if name in SLOW_TO_RESTORE and (number or count == MANY or not self._is_patient):
                     continue
                 before = editors[name].edit(count)
                 keeper, snapshot = self._keepers[name], self._latest[name]

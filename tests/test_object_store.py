@@ -30,7 +30,6 @@ from clew.core.objects import (
 from clew.core.rows import PackInfo
 from clew.engine import Engine
 from clew.errors import CorruptError, DiskFullError, ObjectMissingError, QuotaExceededError
-from clew.files import objects
 from clew.files.objects import AT_ONCE, CACHED, PACK_SIZE, ObjectReader, ObjectWriter
 from clew.testing.conformance_base import Watched
 
@@ -105,6 +104,13 @@ def test_small_objects_share_packs_and_large_ones_have_their_own(engine: Engine)
 
 def test_a_pack_is_compressed(engine: Engine) -> None:
     store(engine, *(b"%d of many that are alike\n" % number * 300 for number in range(20)))
+
+    assert [info.stored < info.size / 10 for info in packs(engine)] == [True]
+
+
+def test_the_pack_of_one_small_edit_is_compressed_too(engine: Engine) -> None:
+    """A snapshot after one edit leaves a pack far below what is worth it for a message."""
+    store(engine, b"a line of a small file\n" * 50)
 
     assert [info.stored < info.size / 10 for info in packs(engine)] == [True]
 
@@ -296,7 +302,6 @@ def test_f06_nothing_is_written_when_the_disk_has_little_room(
 def test_an_object_larger_than_what_is_unpacked_can_be_read(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(objects, "MAX_MESSAGE_BYTES", 50_000)
     monkeypatch.setattr(frame, "MAX_MESSAGE_BYTES", 50_000)
     names = store(engine, bytes(50_001))
 

@@ -25,10 +25,10 @@ class Change(NamedTuple):
 
 
 def changes(largest: int) -> st.SearchStrategy[list[Change]]:
-    verbs = st.sampled_from(["rewrite", "append", "delete", "rename", "mode", "link", "folder", "file", "add"])
-    one = st.builds(
-        Change, verbs, st.integers(0, 50), names(), contents(largest), st.sampled_from(MODES)
+    verbs = st.sampled_from(
+        ["rewrite", "append", "delete", "rename", "mode", "link", "folder", "file", "add"]
     )
+    one = st.builds(Change, verbs, st.integers(0, 50), names(), contents(largest), st.sampled_from(MODES))
     return st.lists(one, min_size=1, max_size=8)
 
 

@@ -50,7 +50,7 @@ def watch(executioner: Executioner) -> None:
             die()
         return really_write(fd, content)
 
-    os.open, os.write = open, write  # type: ignore[assignment]
+    os.open, os.write = open, write
     _DeadlyVfs(executioner)
 
 

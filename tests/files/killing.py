@@ -144,12 +144,14 @@ def name_of(root: Path, before: str) -> str:
 
 
 def kill_at_every_change(what: str, every: int, planted: str = "", threads: bool = False) -> dict[str, Any]:
-    """Kill a restorer at its first change, and at every so manyth from there on."""
+    """Kill a restorer at its last change, and at every so manyth before; a planted bug is found once."""
     with scene(what, threads=threads) as found:
-        for number in range(1, found.changes + 1, every):
+        for number in range(found.changes, 0, -every):
             found.put_back()
             _kill(Child(restorer(what, number, planted), str(found.case)))
             found.judge(f"change {number}")
+            if planted and found.wrong:
+                break
         return found.result()
 
 
@@ -188,10 +190,36 @@ def kill_at_every_call(syscalls: list[str], every: int) -> dict[str, Any]:
         return {**found.result(), "killed": killed}
 
 
+def kill_a_snapshot_at_every_change() -> dict[str, Any]:
+    """Kill whoever takes a snapshot at each change of the store; what the next one finds."""
+    wrong: dict[str, str] = {}
+    with scene("rewind") as found:
+        found.put_back()
+        changes = ended(Child(restorer("snapshot"), str(found.case)))
+        for number in range(1, changes + 1):
+            found.put_back()
+            _kill(Child(restorer("snapshot", number), str(found.case)))
+            if lines := ended(Child(_take_the_next, str(found.case))):
+                wrong[str(number)] = "; ".join(lines)
+    return {"wrong": wrong, "changes": changes}
+
+
+def _take_the_next(tell: Tell, directory: str) -> None:
+    """All snapshots that are listed are whole, and so is a new one."""
+    home = House(Path(directory))
+    with home.open() as store:
+        wrong = [*store.verify().problems]
+        report = store.restore(store.snapshot(home.root), home.directory / "elsewhere")
+        wrong += [f"failed: {failure}" for failure in report.failed]
+        if kept(state(home.root)) != kept(state(home.directory / "elsewhere")):
+            wrong.append("the next snapshot is not what is there")
+    if (verdict := check_file(home.path)) != "ok":
+        wrong.append(verdict)
+    tell(wrong)
+
+
 def _kill(child: Child) -> None:
     """Wait for its end; threads take turns as they like, so it may come through."""
     child.hear_all()
     if child.wait() not in (0, -9):
         raise ProcessFailed(f"a process ended with {child.status}")
-
-

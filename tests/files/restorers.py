@@ -10,15 +10,15 @@ from typing import Any
 
 import clew
 import clew.backends.sqlite  # what is imported here need not be imported by every fork
-from clew.files import keeper
+import clew.files.keeper
+from clew.files import restore
 from tests.crash.helper import message
 from tests.files.dying import Executioner, watch
 from tests.files.housing import House
 
 Tell = Callable[[Any], None]
 
-_really_restore = keeper.restoring.restore
-
+_really_restore = restore.restore
 
 
 def prepare(tell: Tell, directory: str, threads: bool) -> None:
@@ -124,7 +124,18 @@ def _undo_pending(store: clew.Store, home: House) -> None:
         store.undo_restore(one.id)
 
 
-ACTS = {"rewind": _rewind, "undo": _undo, "finish": _finish_pending, "roll back": _undo_pending}
+def _take(store: clew.Store, home: House) -> None:
+    (home.root / "large").write_bytes(os.urandom(20_000))
+    store.snapshot(home.root)
+
+
+ACTS = {
+    "rewind": _rewind,
+    "undo": _undo,
+    "finish": _finish_pending,
+    "roll back": _undo_pending,
+    "snapshot": _take,
+}
 
 
 def plant(planted: str) -> None:
@@ -132,7 +143,7 @@ def plant(planted: str) -> None:
     if planted == "writes in place":
         os.rename = os.link = _write_in_place  # type: ignore[assignment]
     elif planted == "head moves later":
-        keeper.restoring.restore = _move_the_head_later
+        setattr(restore, "restore", _move_the_head_later)  # noqa: B010
     elif planted:
         raise ValueError(planted)
 

@@ -31,6 +31,13 @@ def small_disk(size: str) -> Iterator[House]:
         yield House(disk)
 
 
+@contextmanager
+def small_store(size: str) -> Iterator[tuple[Path, clew.Store]]:
+    """A disk with nothing but a store on it."""
+    with mounted(["-t", "tmpfs", "-o", f"size={size}", "tmpfs"]) as disk, clew.open(disk / "a.db") as store:
+        yield disk, store
+
+
 def fill_up(disk: Path, left: int) -> Path:
     """Take all room but for some bytes; the file to be removed for it to come back."""
     ballast = disk / "ballast"
@@ -56,51 +63,49 @@ def no_room_needed(monkeypatch: pytest.MonkeyPatch) -> None:
 @needs_root
 def test_f06_a_snapshot_is_refused_before_the_disk_is_full() -> None:
     """A quota: the user's last megabytes are not filled, and the same store goes on when there is room."""
-    with house() as home, mounted(["-t", "tmpfs", "-o", "size=100m", "tmpfs"]) as disk:
-        with clew.open(disk / "files.db") as store:
-            (home.root / "a").write_text("first")
-            first = store.snapshot(home.root)
-            write_noise(home.root, MIB)
-            ballast = fill_up(disk, 66 * MIB)
+    with house() as home, small_store("100m") as (disk, store):
+        (home.root / "a").write_text("first")
+        first = store.snapshot(home.root)
+        write_noise(home.root, MIB)
+        ballast = fill_up(disk, 66 * MIB)
 
-            with pytest.raises(QuotaExceededError) as refused:
-                store.snapshot(home.root)
+        with pytest.raises(QuotaExceededError) as refused:
+            store.snapshot(home.root)
 
-            assert str(disk) in str(refused.value)
-            assert [one.id for one in store.snapshots()] == [first.id]
-            store.session("s").append(message("still possible"))
-            assert store.verify().problems == ()
+        assert str(disk) in str(refused.value)
+        assert [one.id for one in store.snapshots()] == [first.id]
+        store.session("s").append(message("still possible"))
+        assert store.verify().problems == ()
 
-            ballast.unlink()
-            taken = store.snapshot(home.root)
-            assert taken.files == FILES + 1
-            assert store.verify().problems == ()
+        ballast.unlink()
+        taken = store.snapshot(home.root)
+        assert taken.files == FILES + 1
+        assert store.verify().problems == ()
 
 
 @needs_root
 @pytest.mark.usefixtures("no_room_needed")
 def test_f06_a_disk_that_fills_up_in_a_snapshot_leaves_no_half_snapshot() -> None:
     """A typed error; what was there can be read and restored; the same store object then writes again."""
-    with house() as home, mounted(["-t", "tmpfs", "-o", "size=24m", "tmpfs"]) as disk:
-        with clew.open(disk / "files.db") as store:
-            (home.root / "a").write_text("first")
-            first = store.snapshot(home.root)
-            store.session("s").append(message("one"))
-            write_noise(home.root, 2 * MIB)
-            before = state(home.root)
+    with house() as home, small_store("24m") as (disk, store):
+        (home.root / "a").write_text("first")
+        first = store.snapshot(home.root)
+        store.session("s").append(message("one"))
+        write_noise(home.root, 2 * MIB)
+        before = state(home.root)
 
-            with pytest.raises(DiskFullError):
-                store.snapshot(home.root)
+        with pytest.raises(DiskFullError):
+            store.snapshot(home.root)
 
-            assert [one.id for one in store.snapshots()] == [first.id]
-            assert store.verify().problems == ()
-            assert texts(store.get("s")) == ["one"]
-            subprocess.run(["mount", "-o", "remount,size=100m", str(disk)], check=True)
-            again = store.snapshot(home.root)
-            report = store.restore(again, home.directory / "elsewhere")
-            assert report.failed == ()
-            assert kept(state(home.directory / "elsewhere")) == kept(before)
-            assert store.verify().problems == ()
+        assert [one.id for one in store.snapshots()] == [first.id]
+        assert store.verify().problems == ()
+        assert texts(store.get("s")) == ["one"]
+        subprocess.run(["mount", "-o", "remount,size=100m", str(disk)], check=True)
+        again = store.snapshot(home.root)
+        report = store.restore(again, home.directory / "elsewhere")
+        assert report.failed == ()
+        assert kept(state(home.directory / "elsewhere")) == kept(before)
+        assert store.verify().problems == ()
 
 
 def check_whole(root: Path, old: int, new: int) -> int:
@@ -115,33 +120,32 @@ def check_whole(root: Path, old: int, new: int) -> int:
 @pytest.mark.parametrize("way", ["finish", "undo"])
 def test_f06_a_disk_that_fills_up_in_a_restore_leaves_whole_files_and_both_ways_open(way: str) -> None:
     """A typed error that says how far it came; finished or undone when there is room."""
-    with small_disk("8m") as home, house() as elsewhere:
-        with elsewhere.open() as store:
-            write_noise(home.root, 300_000)
-            snapshot = store.snapshot(home.root)
-            target = state(home.root)
-            write_noise(home.root, 10_000)
-            before = state(home.root)
-            ballast = fill_up(home.directory, 1_000_000)
+    with small_disk("8m") as home, house() as elsewhere, elsewhere.open() as store:
+        write_noise(home.root, 300_000)
+        snapshot = store.snapshot(home.root)
+        target = state(home.root)
+        write_noise(home.root, 10_000)
+        before = state(home.root)
+        ballast = fill_up(home.directory, 1_000_000)
 
-            with pytest.raises(RestoreFailedError) as failed:
-                store.restore(snapshot, on_conflict="overwrite")
+        with pytest.raises(RestoreFailedError) as failed:
+            store.restore(snapshot, on_conflict="overwrite")
 
-            report = failed.value.report
-            assert isinstance(report, RestoreReport)
-            assert report.id is not None
-            assert len(report.changes) == check_whole(home.root, 10_000, 300_000) > 0
-            assert [one.id for one in store.pending_restores()] == [report.id]
-            with pytest.raises(RestoreFailedError):
-                store.finish_restore(report.id)  # there is still no room
-            check_whole(home.root, 10_000, 300_000)
+        report = failed.value.report
+        assert isinstance(report, RestoreReport)
+        assert report.id is not None
+        assert len(report.changes) == check_whole(home.root, 10_000, 300_000) > 0
+        assert [one.id for one in store.pending_restores()] == [report.id]
+        with pytest.raises(RestoreFailedError):
+            store.finish_restore(report.id)  # there is still no room
+        check_whole(home.root, 10_000, 300_000)
 
-            ballast.unlink()
-            settle = store.finish_restore if way == "finish" else store.undo_restore
-            assert settle(report.id).failed == ()
-            assert state(home.root) == (target if way == "finish" else before)
-            assert store.pending_restores() == []
-            assert store.verify().problems == ()
+        ballast.unlink()
+        settle = store.finish_restore if way == "finish" else store.undo_restore
+        assert settle(report.id).failed == ()
+        assert state(home.root) == (target if way == "finish" else before)
+        assert store.pending_restores() == []
+        assert store.verify().problems == ()
 
 
 @needs_root
@@ -256,7 +260,13 @@ def take_as_nobody(directory: str, warm_up: str) -> dict[str, Any]:
     take_and_restore(warm_up)
     home = House(Path(directory))
     home.open().close()
-    for path in (home.directory, home.root, home.root / "file", *home.directory.glob("store*"), *home.directory.glob("store/*")):
+    for path in (
+        home.directory,
+        home.root,
+        home.root / "file",
+        *home.directory.glob("store*"),
+        *home.directory.glob("store/*"),
+    ):
         os.chown(path, NOBODY, NOBODY)
     os.seteuid(NOBODY)
     try:
@@ -276,9 +286,8 @@ def test_i21_what_must_not_be_read_is_skipped_and_listed(tmp_path: Path) -> None
         (home.root / "closed").mkdir(0o000)
         found = call(take_as_nobody, str(home.directory), str(tmp_path), timeout=30)
 
-        assert found == {
-            "skipped": {"secret": "unreadable", "closed": "unreadable"}, "failed": 0, "links": 1, "problems": []
-        }  # fmt: skip
+        skipped = {"secret": "unreadable", "closed": "unreadable"}
+        assert found == {"skipped": skipped, "failed": 0, "links": 1, "problems": []}
         assert (home.root / "secret").read_text() == "secret"
 
 

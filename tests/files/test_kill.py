@@ -6,7 +6,12 @@ import pytest
 
 from clew.testing.faults import call
 from tests.crash.root import needs_strace
-from tests.files.killing import kill_at_every_call, kill_at_every_change, kill_the_recovery_at_every_change
+from tests.files.killing import (
+    kill_a_snapshot_at_every_change,
+    kill_at_every_call,
+    kill_at_every_change,
+    kill_the_recovery_at_every_change,
+)
 
 SYSCALLS = [
     ["linkat", "renameat", "unlinkat", "mkdirat", "symlinkat", "fchmod"],
@@ -24,7 +29,7 @@ def test_f43_a_rewind_killed_at_any_change_is_finished_or_undone_with_its_head()
 
 def test_f43_a_restore_with_several_threads_killed_at_its_changes_is_finished_or_undone() -> None:
     """P13: the threads that write files make no difference."""
-    result = call(kill_at_every_change, "rewind", 5, "", True, timeout=100)
+    result = call(kill_at_every_change, "rewind", 6, "", True, timeout=100)
 
     assert result["wrong"] == {}
     assert result["seen"]["half"] > 5
@@ -57,6 +62,14 @@ def test_f43_a_rewind_killed_at_its_system_calls_is_finished_or_undone(syscalls:
     assert min(result["killed"].values()) > 0
 
 
+def test_p13_a_snapshot_killed_at_any_change_is_there_as_a_whole_or_not_at_all() -> None:
+    """Whatever is listed is whole, and the next snapshot holds what is there."""
+    result = call(kill_a_snapshot_at_every_change, timeout=100)
+
+    assert result["wrong"] == {}
+    assert result["changes"] > 5
+
+
 def test_the_kills_find_a_restore_that_writes_in_place() -> None:
     """A planted bug: without the temporary file and the rename, files are left half-written."""
     result = call(kill_at_every_change, "rewind", 1, "writes in place")
@@ -66,6 +79,6 @@ def test_the_kills_find_a_restore_that_writes_in_place() -> None:
 
 def test_the_kills_find_a_head_that_moves_after_the_journal_was_closed() -> None:
     """A planted bug: head and files do not agree for a moment."""
-    result = call(kill_at_every_change, "rewind", 2, "head moves later")
+    result = call(kill_at_every_change, "rewind", 1, "head moves later")
 
     assert any("target with 2 messages" in line for line in result["wrong"].values())

@@ -6,10 +6,12 @@ import os
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import event, given, settings
 
 import clew
+from clew.files import journal, restore
 from clew.model.files import RestoreReport
 from tests.files.changing import Change, apply, changes
 from tests.files.housing import State, house, kept, state
@@ -172,14 +174,36 @@ def test_i20_files_of_all_sizes_up_to_20_mb_of_noise_come_back() -> None:
         check_clean(store)
 
 
+@pytest.mark.xfail(reason="the undo of a rewind makes files anew with the usual permissions", strict=True)
+def test_p13_an_undo_of_a_rewind_gives_back_the_permissions_of_private_files() -> None:
+    """A file that only its owner could read is not readable by all after `rewind` and `undo`."""
+    with house() as home, home.open() as store:
+        session = store.session("s")
+        (home.root / "a").write_text("one")
+        session.checkpoint("start", files=home.root)
+        (home.root / "secret").write_text("key")
+        (home.root / "secret").chmod(0o600)
+        session.checkpoint("later", files=home.root)
+        before = state(home.root)
+        session.rewind("start", files=True)
+        assert b"secret" not in state(home.root)
+
+        session.undo()
+
+        assert state(home.root) == before
+
+
 def test_the_comparison_finds_an_undo_that_forgets_permissions(monkeypatch: pytest.MonkeyPatch) -> None:
     """A planted bug: without the modes in the journal a private file comes back readable by all."""
-    monkeypatch.setattr("clew.files.restore.unusual_modes", lambda root, plan: {})
+    begin = journal.begin
+    forgetful = lambda tx, record: begin(tx, msgspec.structs.replace(record, modes={}))  # noqa: E731
+    monkeypatch.setattr(journal, "begin", forgetful)
     with house() as home, home.open() as store:
-        (home.root / "secret").write_text("one")
+        (home.root / "a").write_text("one")
         snapshot = store.snapshot(home.root)
-        (home.root / "secret").write_text("two")
+        (home.root / "secret").write_text("key")
         (home.root / "secret").chmod(0o600)
+        store.snapshot(home.root)
         before = state(home.root)
 
         store.undo_restore(store.restore(snapshot, on_conflict="overwrite"))
@@ -191,14 +215,12 @@ def test_the_comparison_finds_a_restore_that_takes_unknown_files_for_known(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A planted bug: were the present state taken for the last snapshot, the user's new files would go."""
-    from clew.files import keeper
+    real = restore.restore
 
-    real = keeper.restoring.restore
-
-    def careless(*args: Any, **more: Any) -> RestoreReport:
+    def careless(*args: Any, **more: Any) -> Any:
         return real(*args, **{**more, "last": more["look"](())})
 
-    monkeypatch.setattr(keeper.restoring, "restore", careless)
+    monkeypatch.setattr(restore, "restore", careless)
     with house() as home, home.open() as store:
         (home.root / "known").write_text("one")
         snapshot = store.snapshot(home.root)

@@ -15,6 +15,8 @@ from tests.files.storming import OUTSIDE, Ambush, Storm, content, files_of, is_m
 from tests.files.trees import in_store
 
 ROUNDS = 25
+LISTED = {"changing", "fifo", "unreadable"}
+"""How a snapshot may name what changed under its eyes."""
 
 
 @pytest.fixture
@@ -46,7 +48,9 @@ def check_inside(store: clew.Store, snapshot: Snapshot) -> None:
 # -- at every call
 
 
-def each_moment(act: Callable[[Ambush], None], swap: Callable[[], None], planted: bool = False) -> Iterator[int]:
+def each_moment(
+    act: Callable[[Ambush], None], swap: Callable[[], None], planted: bool = False
+) -> Iterator[int]:
     """Do something again and again, ambushed at its first call, its second, …, until there are no more."""
     for number in range(1, 2000):
         ambush = Ambush(number, swap, follows_links=planted)
@@ -86,9 +90,9 @@ def test_f44_a_directory_swapped_for_a_link_at_any_call_of_a_snapshot_is_not_fol
 
 def test_the_ambush_finds_a_snapshot_that_follows_links(home: House) -> None:
     """A planted bug: O_NOFOLLOW is taken away."""
-    with pytest.raises(AssertionError):
-        for store, snapshot in snapshots_in_ambush(home, planted=True):
-            check_inside(store, snapshot)
+    taken = snapshots_in_ambush(home, planted=True)
+
+    assert any(OUTSIDE in held for store, snapshot in taken for held in stored(store, snapshot).values())
 
 
 def restores_in_ambush(home: House, planted: bool = False) -> Iterator[tuple[clew.Store, Snapshot]]:
@@ -130,9 +134,8 @@ def test_f44_a_directory_swapped_for_a_link_at_any_call_of_a_restore_is_not_foll
 def test_the_ambush_finds_a_restore_that_follows_links(home: House) -> None:
     """A planted bug: O_NOFOLLOW is taken away."""
     outside = state(home.outside)
-    with pytest.raises(AssertionError):
-        for _ in restores_in_ambush(home, planted=True):
-            assert state(home.outside) == outside
+
+    assert any(state(home.outside) != outside for _ in restores_in_ambush(home, planted=True))
 
 
 # -- all the time
@@ -147,7 +150,7 @@ def test_f44_snapshots_in_a_storm_hold_no_mixture_and_nothing_of_outside(home: H
         for snapshot in taken:
             check_inside(store, snapshot)
         assert storm.rounds > ROUNDS
-        assert {one.reason for snapshot in taken for one in snapshot.skipped} <= {"changing", "fifo"}
+        assert {one.reason for snapshot in taken for one in snapshot.skipped} <= LISTED
         after = store.snapshot(home.root)
         assert stored(store, after) == files_on_disk(home.root)
         assert store.verify().problems == ()
@@ -201,4 +204,48 @@ def test_f44_a_fifo_in_the_place_of_a_file_at_any_call_does_not_make_us_wait(hom
         taken: list[Snapshot] = []
         told = {one.reason for _ in each_moment(act, swap) for one in taken[-1].skipped}
 
-    assert told == {"fifo", "changing"}
+    assert "fifo" in told
+    assert told - {"fifo"}  # it was a file when it was looked at
+    assert told <= LISTED
+
+
+def rewritten_snapshots(home: House, size: int) -> Iterator[bytes | None]:
+    """Of a file that is rewritten at each call in turn, what the snapshot holds; None: it is listed."""
+    path = home.root / "a"
+
+    def rewrite() -> None:
+        with path.open("r+b") as file:
+            file.write(content(2, size))
+
+    with home.open() as store:
+        taken: list[Snapshot] = []
+
+        def act(ambush: Ambush) -> None:
+            path.write_bytes(content(1, size))
+            with ambush.laid():
+                taken.append(store.snapshot(home.root))
+
+        for _ in each_moment(act, rewrite):
+            snapshot = taken.pop()
+            held = stored(store, snapshot).get(b"a")
+            assert (held is None) == (
+                ("a", "changing") in [(one.path, one.reason) for one in snapshot.skipped]
+            )
+            yield held
+
+
+@pytest.mark.parametrize("size", [4096, 9 * 1024 * 1024])
+def test_f44_a_file_rewritten_at_any_call_of_a_snapshot_is_whole_or_listed(home: House, size: int) -> None:
+    """Of the same size, and within one tick of the clock: its times do not tell."""
+    assert set(rewritten_snapshots(home, size)) <= {content(1, size), content(2, size), None}
+
+
+def test_the_ambush_finds_a_snapshot_that_trusts_what_it_reads(
+    home: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A planted bug: what was read is not looked at again."""
+    monkeypatch.setattr("clew.files.reading._is_same", lambda before, after: True)
+    monkeypatch.setattr("clew.files.reading.FRESH", -1)
+    size = 9 * 1024 * 1024
+
+    assert any(is_mixed(held) for held in rewritten_snapshots(home, size) if held is not None)

@@ -243,6 +243,20 @@ def _change_something(root: Path, chance: random.Random, step: int) -> None:
                 file.write(f"{step}")
 
 
+def test_a_directory_that_somebody_holds_open_and_is_made_again_is_noticed(scene: Scene) -> None:
+    """It does not say itself that it was deleted before the last one lets go of it."""
+    scene.warm()
+    held = os.open(scene.root / "a/sub", os.O_RDONLY)
+    try:
+        _again(scene.root)
+        assert scene.snapshot() == scene.fresh()
+        (scene.root / "a/sub/deep.txt").write_text("in the new one")
+        assert scene.snapshot() == scene.fresh()
+    finally:
+        os.close(held)
+    assert scene.watch.why_not is None
+
+
 def test_f44_what_changes_during_a_scan_is_seen_by_the_next_one(scene: Scene) -> None:
     scene.warm()
     (scene.root / "a/one.txt").write_text("before")
@@ -291,6 +305,18 @@ def test_a_file_with_two_names_is_always_looked_at(scene: Scene, tmp_path: Path)
     assert scene.watch.why_not is None
 
 
+def test_a_file_that_gets_a_second_name_later_is_looked_at_from_then_on(scene: Scene, tmp_path: Path) -> None:
+    scene.warm()
+    other = tmp_path / "other-name"
+    other.write_text("1")
+    os.link(other, scene.root / "a/shared")
+    scene.snapshot()
+    other.write_text("changed by its other name")
+
+    assert scene.snapshot() == scene.fresh()
+    assert scene.watch.why_not is None
+
+
 # -- when it can not vouch
 
 
@@ -329,6 +355,23 @@ def test_after_an_error_everything_is_looked_at(scene: Scene, monkeypatch: pytes
 
     assert scene.snapshot() == scene.fresh()
     assert "broken" in str(scene.watch.why_not)
+
+
+def test_what_one_set_of_rules_could_not_be_told_no_other_vouches_for(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(self: Inotify) -> NoReturn:
+        raise OSError(errno.EIO, "broken")
+
+    for _ in range(3):
+        scene.snapshot(b"others")
+    scene.warm()
+    (scene.root / "a/one.txt").write_text("changed")
+    with monkeypatch.context() as broken:
+        broken.setattr(Inotify, "read", fail)
+        scene.snapshot()
+
+    assert scene.begin(b"others").changed is None
 
 
 def test_after_a_restart_everything_is_looked_at(scene: Scene) -> None:

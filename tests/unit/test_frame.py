@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clew.core.exact import MAX_MESSAGE_BYTES
-from clew.core.frame import RAW, THRESHOLD, ZSTD, checksum, pack, unpack
+from clew.core import frame
+from clew.core.frame import OBJECTS_THRESHOLD, RAW, THRESHOLD, ZSTD, checksum, pack, pack_objects, unpack
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -68,6 +69,34 @@ def test_base64_is_worth_compressing() -> None:
 
     assert codec == ZSTD
     assert body == unpack(codec, blob)
+
+
+@pytest.mark.parametrize(("size", "codec"), [(OBJECTS_THRESHOLD - 1, RAW), (OBJECTS_THRESHOLD, ZSTD)])
+def test_a_pack_of_objects_is_compressed_from_a_smaller_size_on(size: int, codec: int) -> None:
+    assert codec == pack_objects(b" " * size)[0]
+
+
+def test_a_pack_of_objects_is_compressed_more_at_a_higher_level() -> None:
+    body = b"".join(b"%d %s\n" % (number, noise(number % 97)) for number in range(1000))
+    sizes = [len(pack_objects(body, level)[1]) for level in (1, 9)]
+
+    assert sizes[0] > sizes[1]
+    assert body == unpack(*pack_objects(body, 9))
+
+
+def test_objects_that_would_not_shrink_by_a_tenth_stay_raw() -> None:
+    assert (RAW, noise(5000)) == pack_objects(noise(5000))
+
+
+def test_objects_that_could_not_be_unpacked_stay_raw(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(frame, "MAX_MESSAGE_BYTES", 50_000)
+
+    assert [ZSTD, RAW] == [pack_objects(bytes(size))[0] for size in (50_000, 50_001)]
+
+
+@given(st.binary(max_size=300), st.integers(0, 40), st.integers(1, 9))
+def test_P17_whatever_objects_are_packed_come_back(part: bytes, times: int, level: int) -> None:
+    assert part * times == unpack(*pack_objects(part * times, level))
 
 
 @given(st.binary(max_size=300), st.integers(0, 400))

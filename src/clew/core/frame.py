@@ -24,6 +24,11 @@ ZSTD: Final = 1
 THRESHOLD: Final = 16 * 1024
 LEVEL: Final = 1
 
+# Packs of objects are read seldom, and are most of what a store with snapshots holds: level 3 leaves
+# 5 % less of them than level 1; level 9 leaves 10-17 % less, and takes 5 times as long.
+OBJECTS_THRESHOLD: Final = 512
+OBJECTS_LEVEL: Final = 3
+
 # 64 bits each, so that no number that a damaged record may hold is out of range.
 _fields = struct.Struct("<5q").pack
 
@@ -39,12 +44,20 @@ def _zstd() -> ModuleType:
 
 def pack(body: bytes) -> tuple[int, bytes]:
     """Choose how to store a body: (codec, blob)."""
-    if len(body) >= THRESHOLD:
-        # A context of its own each time: 10 µs of 60 or more, and nothing is shared between threads.
-        blob = _zstd().compress(body, LEVEL)
-        if len(blob) * 10 <= len(body) * 9:
-            return ZSTD, blob
-    return RAW, body
+    return _compressed(body, LEVEL) if len(body) >= THRESHOLD else (RAW, body)
+
+
+def pack_objects(body: bytes, level: int = OBJECTS_LEVEL) -> tuple[int, bytes]:
+    """Choose how to store a pack of objects: (codec, blob)."""
+    # What claims to be larger is not unpacked: only the list of a huge directory can be.
+    is_fit = OBJECTS_THRESHOLD <= len(body) <= MAX_MESSAGE_BYTES
+    return _compressed(body, level) if is_fit else (RAW, body)
+
+
+def _compressed(body: bytes, level: int) -> tuple[int, bytes]:
+    # A context of its own each time: 10 µs of 60 or more, and nothing is shared between threads.
+    blob = _zstd().compress(body, level)
+    return (ZSTD, blob) if len(blob) * 10 <= len(body) * 9 else (RAW, body)
 
 
 def unpack(codec: int, blob: bytes) -> bytes:

@@ -9,34 +9,24 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import threading
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from clew.core.objects import CHUNKED, object_name
 from clew.core.restoring import Step
-from clew.errors import CorruptError, ObjectMissingError
+from clew.files import durable
 from clew.files.leaves import CHANGED, Leaves, RefusedError, is_folder, is_leaf
+from clew.files.parcels import DAMAGE, LeafWriter, Threads
 from clew.files.rooted import Root, remove_file, status
 
 if TYPE_CHECKING:
-    from concurrent.futures import Future
-
     from clew.files.objects import ObjectReader
 
 PREFIX: Final = ".clew-restore-"
-THREADS: Final = 8
-"""They wait for the disk most of the time, and those that wait together share a flush."""
-ALONE: Final = 16
-"""So few files are written faster without other threads."""
-AHEAD: Final = 32
-"""Contents that wait in memory for a thread."""
 FATAL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM})
 """What will hit the next path too: better to stop, and to go on later."""
-DAMAGE: Final = (CorruptError, ObjectMissingError)
-"""Of the store; costs the paths that need what is damaged."""
-
 NOT_EMPTY: Final = "a directory with files that no snapshot knows is in its place"
 DAMAGED: Final = "the stored content is damaged"
 
@@ -73,6 +63,8 @@ class Applier:
         }
         self._leaves = Leaves(root, objects, self._temporary, modes)
         self._modes = modes
+        self._threads = Threads()
+        self._telling = threading.Lock()
         self._on_file = on_file or (lambda size: None)
         self._is_stopped = False
 
@@ -87,9 +79,11 @@ class Applier:
         for step in self._steps:
             if is_folder(step.new) and not is_folder(step.old):
                 self._attempt(step, self._make_folder)
-        self._write_leaves([step for step in self._steps if is_leaf(step.new)])
-        self._set_folder_modes()
-        self._make_durable()
+        with self._threads:
+            leaves = [step for step in self._steps if is_leaf(step.new)]
+            LeafWriter(self._root, self._objects, self._leaves, self._attempt, self._threads).write(leaves)
+            self._set_folder_modes()
+            self._make_durable()
 
     def clean(self) -> None:
         """Remove what an earlier attempt left half-written."""
@@ -119,7 +113,8 @@ class Applier:
             if is_last and step.path not in self.outcome.stays:
                 self.outcome.done.add(step.path)
                 if step.new is not None and is_leaf(step.new):
-                    self._on_file(step.new.size)
+                    with self._telling:
+                        self._on_file(step.new.size)
 
     # -- removing
 
@@ -162,77 +157,13 @@ class Applier:
         with self._root.folder(step.path) as fd:
             os.fchmod(fd, self._modes.get(step.path, 0o755))
 
-    def _write_leaves(self, steps: Sequence[Step]) -> None:
-        plain: dict[bytes, list[Step]] = {}
-        for step in steps:
-            assert step.new is not None
-            if step.new.kind & CHUNKED:
-                self._attempt(step, self._write_chunked)
-            elif step.path not in self.outcome.failed:
-                plain.setdefault(step.new.digest, []).append(step)
-        work = ((step, content) for digest, content in self._contents(list(plain)) for step in plain[digest])
-        if len(steps) < ALONE:
-            for step, content in work:
-                self._write_plain(step, content)
-        else:
-            self._write_with_threads(work)
-
-    def _contents(self, names: Sequence[bytes]) -> Iterator[tuple[bytes, bytes | Exception]]:
-        """All contents, pack by pack; one that is damaged costs only those that need it."""
-        left = dict.fromkeys(names)
-        try:
-            for name, content in self._objects.get_many(names):
-                del left[name]
-                yield name, content
-        except DAMAGE:
-            for name in left:
-                try:
-                    yield name, self._objects.get(name)
-                except DAMAGE as exc:
-                    yield name, exc
-
-    def _write_with_threads(self, work: Iterator[tuple[Step, bytes | Exception]]) -> None:
-        from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
-
-        with ThreadPoolExecutor(THREADS, "clew-restore") as pool:
-            waiting: set[Future[None]] = set()
-            for step, content in work:
-                waiting.add(pool.submit(self._write_plain, step, content))
-                if len(waiting) >= AHEAD:
-                    done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
-                    for future in done:
-                        future.result()
-            for future in waiting:
-                future.result()
-
-    def _write_plain(self, step: Step, content: bytes | Exception) -> None:
-        def write(step: Step) -> None:
-            if isinstance(content, Exception):
-                raise content
-            assert step.new is not None
-            # Once more after the reader: this is the last look before it becomes the user's file.
-            if object_name(content) != step.new.digest or step.new.size != len(content):
-                raise CorruptError(f"{step.path!r} has another hash or size than its directory says")
-            self._leaves.write(step, [content])
-
-        self._attempt(step, write)
-
-    def _write_chunked(self, step: Step) -> None:
-        assert step.new is not None
-        self._leaves.write(step, self._objects.pieces(step.new))
-
     def _make_durable(self) -> None:
         """What was done to the names in a directory."""
-        folders = dict.fromkeys(step.path.rpartition(b"/")[0] for step in self._steps)
-        if len(folders) < ALONE:
-            for path in folders:
-                self._sync_folder(path)
-            return
-        from concurrent.futures import ThreadPoolExecutor
-
-        with ThreadPoolExecutor(THREADS, "clew-restore") as pool:
-            for _ in pool.map(self._sync_folder, folders):
-                pass
+        folders = list(dict.fromkeys(step.path.rpartition(b"/")[0] for step in self._steps))
+        if len(folders) >= durable.MANY and durable.can_sync_all(self._root.fd):
+            durable.sync_all(self._root.fd)
+        else:
+            self._threads.each(self._sync_folder, folders)
 
     def _sync_folder(self, path: bytes) -> None:
         try:

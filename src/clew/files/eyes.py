@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection
 from typing import Final
 
 from clew.files import inotify
@@ -47,6 +47,8 @@ class Eyes:
         self._moment = 0
         self._shared: set[bytes] = set()
         """Directories with files that have more than one name."""
+        self._touched: set[bytes] = set()
+        """Directories that may be so by now."""
 
     def close(self) -> None:
         self._queue.close()
@@ -66,11 +68,11 @@ class Eyes:
         late = {path for path in folders if self._since.get(path, limit) >= limit}
         return late | self._shared
 
-    def look_again(self, paths: Iterable[bytes]) -> None:
-        """Whether files in these directories have a second name."""
-        for path in paths:
-            if path in self._since:
-                self._at(path, self._note_shared)
+    def look_for_names(self) -> None:
+        """Whether files in directories where something happened have a second name now."""
+        for path in self._touched.intersection(self._since):
+            self._at(path, self._note_shared)
+        self._touched.clear()
 
     def take_in(self) -> tuple[set[bytes], str | None]:
         """Directories in which something happened since the last time; and why that may not be all."""
@@ -87,7 +89,8 @@ class Eyes:
                 if not path:
                     reason = "the root was moved or deleted"
             elif event.mask & inotify.IS_DIRECTORY:
-                suspect.add(_named(path, event))
+                (moved if event.mask & _NAMES else suspect).add(_named(path, event))
+        self._touched |= suspect
         return suspect | moved | self._drop(moved), reason
 
     def _why_lost(self) -> str | None:

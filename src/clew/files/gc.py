@@ -19,11 +19,12 @@ import msgspec
 from clew.backends.contract import Transaction
 from clew.core import frame
 from clew.core.lease import Lease
-from clew.core.rows import ObjectPlace
+from clew.core.rows import ObjectPlace, PackInfo
 from clew.errors import ClewError, CorruptError, ObjectMissingError
 from clew.files.needs import drop_unneeded, trees_of_restores, unneeded
 from clew.files.objects import PACK_SIZE, ObjectReader
 from clew.files.reach import Reach
+from clew.files.repacking import Parcel, Repacking, shrink
 from clew.model.files import FileProgress, GcReport, OnProgress
 from clew.work import retention, snapshots
 
@@ -52,10 +53,13 @@ def gc(
     if dry_run:
         return _Collection(engine, None, thorough, on_progress).run()
     lease = engine.run(lambda tx: snapshots.take_claim(tx, engine.here))
+    collection = _Collection(engine, lease, thorough, on_progress)
     try:
-        return _Collection(engine, lease, thorough, on_progress).run()
+        report = collection.run()
     finally:
         _give_back(engine, lease)
+    shrink(engine, collection.saved)
+    return report
 
 
 def _give_back(engine: Machinery, lease: Lease) -> None:
@@ -86,8 +90,11 @@ class _Collection:
         self._lease = lease
         self._thorough = thorough
         self._on_progress = on_progress
-        self._reach = Reach(ObjectReader(engine.read), self._tick)
+        self._reader = ObjectReader(engine.read)
+        self._reach = Reach(self._reader, self._tick)
         self._marked: set[str] = set()
+        self._trees: list[bytes] = []
+        """Of the snapshots that were marked, oldest first."""
         self._taken = 0
         """Snapshots that had been taken when the marking began."""
         self._dead: dict[int, list[tuple[bytes, int]]] = defaultdict(list)
@@ -97,12 +104,16 @@ class _Collection:
         self._empty: frozenset[int] = frozenset()
         self._renewed = engine.here.moment().steady
         self._objects = self._bytes = 0
+        self.saved = 0
+        """Stored bytes that merging saved."""
 
     def run(self) -> GcReport:
         forgotten, spared = self._forget_snapshots()
         self._mark(spared)
         for packs in self._plan():
             self._sweep(packs)
+        if self._lease is not None:
+            self._merge()
         return GcReport(
             dry_run=self._lease is None, snapshots=forgotten, objects=self._objects, bytes=self._bytes
         )
@@ -141,6 +152,7 @@ class _Collection:
             self._marked.update(name.removeprefix("snapshot ") for name, _ in found)
             found += [(f"restore {id}", tree) for id, tree in trees_of_restores(reader)]
         for name, tree in found:
+            self._trees.append(tree)
             try:
                 self._reach.add(tree)
             except (CorruptError, ObjectMissingError) as error:
@@ -152,7 +164,7 @@ class _Collection:
     def _plan(self) -> Iterator[list[int]]:
         """Packs to deal with, as many as are good for one transaction."""
         # The packs first: one that a snapshot adds now is not known here, and so is left alone.
-        sizes = dict(self._all_packs())
+        sizes = {info.pack: info.size for info in self._all_packs()}
         live: dict[int, int] = {}
         for name, place in self._all_objects():
             if name in self._reach.names:
@@ -172,13 +184,12 @@ class _Collection:
         yield from _batched(holed, {pack: len(self._dead[pack]) for pack in holed}, OBJECTS_AT_ONCE)
         yield from _batched(sorted(sparse), live, BYTES_AT_ONCE)
 
-    def _all_packs(self) -> Iterator[tuple[int, int]]:
-        """Numbers and raw sizes."""
+    def _all_packs(self) -> Iterator[PackInfo]:
         after = 0
         while True:
             with self._engine.read() as reader:
                 found = reader.list_packs(after, PAGE)
-            yield from ((info.pack, info.size) for info in found)
+            yield from found
             if len(found) < PAGE:
                 return
             after = found[-1].pack
@@ -248,6 +259,29 @@ class _Collection:
                 tx.add_pack(codec, blob, size, members)
         return True
 
+    # -- merging
+
+    def _merge(self) -> None:
+        """Pack what small snapshots left as one would pack it had it come at once."""
+        packs = list(self._all_packs())
+        sizes = {info.pack: info.size for info in packs}
+        if not Repacking(self._reader, sizes).is_due:
+            return
+        for name, place in self._all_objects():
+            if name not in self._reach.names:  # of a snapshot that is being taken: none of ours yet
+                sizes.pop(place.pack, None)
+        repacking = Repacking(self._reader, sizes, lambda: self._tick(len(self._reach.names)))
+        if not repacking.is_due:
+            return
+        for parcel in repacking.parcels(self._all_objects, self._trees[::-1]):
+            if not self._engine.run(partial(self._move, parcel=parcel)):
+                break
+        self.saved = sum(info.stored for info in packs) - sum(info.stored for info in self._all_packs())
+
+    def _move(self, tx: Transaction, *, parcel: Parcel) -> bool:
+        self._renew(tx)
+        return parcel.apply(tx)
+
     # -- getting on
 
     def _renew(self, tx: Transaction) -> None:
@@ -268,13 +302,13 @@ def _packed(objects: Sequence[tuple[bytes, bytes]]) -> Iterator[tuple[int, bytes
     members, parts, size = list[Member](), list[bytes](), 0
     for name, content in objects:
         if parts and size + len(content) > PACK_SIZE:
-            yield *frame.pack(b"".join(parts)), size, members
+            yield *frame.pack_objects(b"".join(parts)), size, members
             members, parts, size = [], [], 0
         members.append((name, size, len(content)))
         parts.append(content)
         size += len(content)
     if parts:
-        yield *frame.pack(b"".join(parts)), size, members
+        yield *frame.pack_objects(b"".join(parts)), size, members
 
 
 def _batched(packs: Sequence[int], weights: Mapping[int, int], most: int) -> Iterator[list[int]]:

@@ -1,6 +1,7 @@
 """Write or remove one file or link of a restore; nothing else is touched by that.
 
-A file is written beside its place, under a name that the journal knows, made durable, and then renamed.
+A file is written beside its place, under a name that the journal knows; whoever asked for it makes it
+durable; then it is renamed.
 What is there already as it should be is done; what is neither that nor what the safety snapshot saw has
 changed meanwhile, and is left alone.
 """
@@ -11,6 +12,8 @@ import os
 import stat
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
+
+import msgspec
 
 from clew.core.objects import CHUNKED, EXECUTABLE, FOLDER, LINK, Chunk, TreeEntry, decode_chunks
 from clew.core.restoring import Step
@@ -35,6 +38,22 @@ IN_THE_WAY: Final = "a directory is in its place"
 
 class RefusedError(Exception):
     """One path can not be made what it should be; the others can."""
+
+
+class Ready(msgspec.Struct):
+    """A file or link that waits beside its place."""
+
+    step: Step
+    temporary: bytes
+    found: os.stat_result | None
+    """What it will replace."""
+    file: int | None = None
+    """Its descriptor, until it is durable."""
+
+    def close(self) -> None:
+        file, self.file = self.file, None
+        if file is not None:
+            os.close(file)
 
 
 class Leaves:
@@ -65,30 +84,35 @@ class Leaves:
         except (FileNotFoundError, NotADirectoryError):
             pass  # the directory is not there any more, so neither is the file
 
-    def write(self, step: Step, pieces: Iterable[bytes]) -> None:
+    def prepare(self, fd: int, name: bytes, step: Step, pieces: Iterable[bytes]) -> Ready | None:
+        """Write what a path is to become beside it. None: it is as it should be already."""
         new, old = step.new, step.old
         assert new is not None
-        with self._root.parent(step.path) as (fd, name):
-            found = status(fd, name)
-            if found is not None:
-                if stat.S_ISDIR(found.st_mode):
-                    raise RefusedError(IN_THE_WAY)
-                if self._is_done(fd, name, found, new):
-                    return
-                if old is None or is_folder(old):
-                    raise RefusedError(CHANGED)
-                self._check_unchanged(fd, name, found, old)
-            temporary = self._temporary[step.path]
-            remove_file(fd, temporary)
-            try:
-                if new.kind == LINK:
-                    os.symlink(b"".join(pieces), temporary, dir_fd=fd)
-                else:
-                    self._write_beside(fd, temporary, pieces, new, self._mode(step.path, new, found))
-                self._give_name(fd, temporary, name, found)
-            except BaseException:
-                _try_to_remove(fd, temporary)
-                raise
+        found = status(fd, name)
+        if found is not None:
+            if stat.S_ISDIR(found.st_mode):
+                raise RefusedError(IN_THE_WAY)
+            if self._is_done(fd, name, found, new):
+                return None
+            if old is None or is_folder(old):
+                raise RefusedError(CHANGED)
+            # That it is the same still is seen once more before it is replaced.
+            if not holds(fd, name, found, old, self._chunks(old)):
+                raise RefusedError(CHANGED)
+        temporary = self._temporary[step.path]
+        if new.kind == LINK:
+            os.symlink(b"".join(pieces), temporary, dir_fd=fd)
+            return Ready(step, temporary, found)
+        mode = self._mode(step.path, new, found)
+        return Ready(step, temporary, found, self._write_beside(fd, temporary, pieces, new, mode))
+
+    def place(self, fd: int, name: bytes, ready: Ready) -> None:
+        """Give what was prepared, and is durable by now, its name."""
+        try:
+            self._give_name(fd, ready.temporary, name, ready.found)
+        except BaseException:
+            try_to_remove(fd, ready.temporary)
+            raise
 
     def _is_done(self, fd: int, name: bytes, found: os.stat_result, new: TreeEntry) -> bool:
         if new.is_file and is_executable(found) != bool(new.kind & EXECUTABLE):
@@ -102,7 +126,8 @@ class Leaves:
         pieces: Iterable[bytes],
         new: TreeEntry,
         mode: int | None,
-    ) -> None:
+    ) -> int:
+        """The descriptor, still open: it has to be made durable."""
         usual = 0o777 if new.kind & EXECUTABLE else 0o666
         file = os.open(temporary, NEW_FLAGS, usual if mode is None else 0o600, dir_fd=fd)
         try:
@@ -110,9 +135,11 @@ class Leaves:
                 write_all(file, piece)
             if mode is not None:
                 os.fchmod(file, mode)
-            os.fsync(file)
-        finally:
+        except BaseException:
             os.close(file)
+            try_to_remove(fd, temporary)
+            raise
+        return file
 
     def _give_name(self, fd: int, temporary: bytes, name: bytes, found: os.stat_result | None) -> None:
         if found is None:
@@ -146,7 +173,7 @@ class Leaves:
             raise RefusedError(CHANGED)
 
 
-def _try_to_remove(fd: int, name: bytes) -> None:
+def try_to_remove(fd: int, name: bytes) -> None:
     try:
         remove_file(fd, name)
     except OSError:

@@ -18,7 +18,6 @@ import msgspec
 
 from clew.backends.contract import Reader, Transaction
 from clew.core import frame
-from clew.core.exact import MAX_MESSAGE_BYTES
 from clew.core.objects import (
     CHUNKED,
     TreeEntry,
@@ -207,9 +206,7 @@ def _compress(batch: Sequence[tuple[bytes, bytes]]) -> _Pack:
         members.append((name, offset, len(content)))
         offset += len(content)
     body = batch[0][1] if len(batch) == 1 else b"".join(content for _, content in batch)
-    # What claims to be larger is not unpacked: only the list of a huge directory can be.
-    codec, blob = frame.pack(body) if offset <= MAX_MESSAGE_BYTES else (frame.RAW, body)
-    return _Pack(codec, blob, offset, members)
+    return _Pack(*frame.pack_objects(body), offset, members)
 
 
 class ObjectReader:

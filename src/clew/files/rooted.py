@@ -10,7 +10,7 @@ import errno
 import os
 import stat
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Final
 
 from blake3 import blake3
@@ -61,6 +61,32 @@ class Root:
             yield fd, name
 
 
+class Nearby:
+    """The directory of the last path stays open: the next one is likely to lie in it."""
+
+    def __init__(self, root: Root) -> None:
+        self._root = root
+        self._opened = ExitStack()
+        self._path: bytes | None = None
+        self._fd = -1
+
+    def __enter__(self) -> Nearby:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._opened.close()
+
+    def parent(self, path: bytes) -> tuple[int, bytes]:
+        """As that of `Root`, good until the next call."""
+        above, _, name = path.rpartition(b"/")
+        if above != self._path:
+            self._path = None
+            self._opened.close()
+            self._fd = self._opened.enter_context(self._root.folder(above))
+            self._path = above
+        return self._fd, name
+
+
 def status(fd: int, name: bytes) -> os.stat_result | None:
     """Of what is there, a link too; None: nothing."""
     try:
@@ -94,15 +120,19 @@ def holds(fd: int, name: bytes, found: os.stat_result, entry: TreeEntry, chunks:
     try:
         if not is_same(os.fstat(file), found):
             return False
-        is_equal = _has_chunks(file, chunks) if entry.kind & CHUNKED else _hash(file) == entry.digest
+        is_equal = (
+            _has_chunks(file, chunks)
+            if entry.kind & CHUNKED
+            else _hash(file, min(found.st_size + 1, PIECE)) == entry.digest
+        )
         return is_equal and is_same(os.fstat(file), found)
     finally:
         os.close(file)
 
 
-def _hash(file: int) -> bytes:
+def _hash(file: int, piece_size: int) -> bytes:
     hasher = blake3()
-    while piece := os.read(file, PIECE):
+    while piece := os.read(file, piece_size):
         hasher.update(piece)
     return hasher.digest()
 

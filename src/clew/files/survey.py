@@ -14,7 +14,7 @@ import msgspec
 
 from clew.core.objects import EXECUTABLE, FOLDER
 from clew.core.restoring import Plan, Step
-from clew.files.rooted import Root, status
+from clew.files.rooted import Nearby, Root, status
 
 
 class Survey(msgspec.Struct, frozen=True):
@@ -31,9 +31,10 @@ def survey(root: Root | None, plan: Plan) -> Survey:
     unsaved, folders, foreign = set[bytes](), set[bytes](), set[bytes]()
     if root is not None:
         absent: set[bytes] = set()
-        for step in plan.steps:
-            if step.verb == "create":
-                _look_at_place(root, step, absent, unsaved, folders, foreign)
+        with Nearby(root) as nearby:
+            for step in plan.steps:
+                if step.verb == "create":
+                    _look_at_place(root, nearby, step, absent, unsaved, folders, foreign)
         for step in plan.steps:
             if _is_folder_replaced(step) and _holds_others(root, step.path, plan.steps):
                 foreign.add(step.path)
@@ -43,21 +44,21 @@ def survey(root: Root | None, plan: Plan) -> Survey:
 def unusual_modes(root: Root, plan: Plan) -> dict[bytes, int]:
     """Permissions of what will go that a snapshot does not keep, so that they can come back."""
     modes: dict[bytes, int] = {}
-    for step in plan.steps:
-        if step.old is None:
-            continue
-        found = _status(root, step.path)
-        if found is None or stat.S_ISLNK(found.st_mode):
-            continue
-        mode = stat.S_IMODE(found.st_mode)
-        is_plain = step.old.is_file and not step.old.kind & EXECUTABLE
-        if mode != (0o644 if is_plain else 0o755):
-            modes[step.path] = mode
+    with Nearby(root) as nearby:
+        for step in plan.steps:
+            found = None if step.old is None else _status(nearby, step.path)
+            if step.old is None or found is None or stat.S_ISLNK(found.st_mode):
+                continue
+            mode = stat.S_IMODE(found.st_mode)
+            is_plain = step.old.is_file and not step.old.kind & EXECUTABLE
+            if mode != (0o644 if is_plain else 0o755):
+                modes[step.path] = mode
     return modes
 
 
 def _look_at_place(
     root: Root,
+    nearby: Nearby,
     step: Step,
     absent: set[bytes],
     unsaved: set[bytes],
@@ -67,7 +68,7 @@ def _look_at_place(
     if step.path.rpartition(b"/")[0] in absent:
         absent.add(step.path)
         return
-    found = _status(root, step.path)
+    found = _status(nearby, step.path)
     if found is None:
         absent.add(step.path)
     elif not stat.S_ISDIR(found.st_mode):
@@ -78,10 +79,9 @@ def _look_at_place(
         foreign.add(step.path)
 
 
-def _status(root: Root, path: bytes) -> os.stat_result | None:
+def _status(nearby: Nearby, path: bytes) -> os.stat_result | None:
     try:
-        with root.parent(path) as (fd, name):
-            return status(fd, name)
+        return status(*nearby.parent(path))
     except OSError:
         return None  # it is not there, or not to be reached: then the restore will not reach it either
 

@@ -45,8 +45,6 @@ class Lens:
         self.eyes: Eyes | None = None
         """Those that were open when the scan under way began, and the number of that moment."""
         self.began = 0
-        self.doubtful: frozenset[bytes] = frozenset()
-        """What was suspect when the scan began."""
         self.is_busy = False
 
 
@@ -114,7 +112,6 @@ class Watch:
             else:
                 lens.changed = None
                 self._watch_known(lens)
-            lens.doubtful = frozenset(lens.suspect)
             lens.suspect = set()
             lens.eyes = self._eyes
             lens.began = self._eyes.tick() if self._eyes is not None else 0
@@ -129,7 +126,7 @@ class Watch:
             if lens.changed is None:
                 lens.looked_at = self._clock()
             try:
-                self._eyes.look_again(lens.doubtful)
+                self._eyes.look_for_names()
                 lens.suspect |= self._eyes.watch(lens.cache.folders, lens.began)
             except OSError as exc:
                 self._refuse(exc)

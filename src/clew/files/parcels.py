@@ -1,0 +1,224 @@
+"""Write the files and links of a restore, many at a time.
+
+All of a batch are written beside their places first, in parcels of one thread each, which reads what it
+needs itself. Then they are made durable together, and only then they get their names. So the disk is
+waited for a few times, not once for each file.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+
+from clew.core.objects import CHUNKED, object_name
+from clew.core.restoring import Step
+from clew.errors import CorruptError, ObjectMissingError
+from clew.files import durable
+from clew.files.leaves import Leaves, Ready, try_to_remove
+from clew.files.rooted import Nearby, Root
+
+if TYPE_CHECKING:
+    from clew.files.objects import ObjectReader
+
+T = TypeVar("T")
+
+THREADS: Final = 8
+"""They wait for the disk most of the time, and those that wait together share a flush."""
+WRITERS: Final = 4
+SMALL_PARCEL: Final = 8
+"""So few files are written faster by one thread."""
+BATCH: Final = 512
+BATCH_WITH_OPEN_FILES: Final = 64
+"""Where each file has to stay open until it is durable."""
+BATCH_BYTES: Final = 32 * 1024 * 1024
+DAMAGE: Final = (CorruptError, ObjectMissingError)
+"""Of the store; costs the paths that need what is damaged."""
+
+
+class Attempt(Protocol):
+    """Does something for a step and notes what came of it; raises what stops the whole."""
+
+    def __call__(self, step: Step, act: Callable[[Step], None], *, is_last: bool = True) -> None: ...
+
+
+class Threads:
+    """Started when they are needed first."""
+
+    def __init__(self) -> None:
+        self._stack = ExitStack()
+        self._pool: Any = None
+
+    def __enter__(self) -> Threads:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def each(self, act: Callable[[T], None], things: Sequence[T]) -> None:
+        """All are over when it returns or raises."""
+        if len(things) < 2:
+            for thing in things:
+                act(thing)
+            return
+        if self._pool is None:
+            from concurrent.futures import ThreadPoolExecutor
+
+            self._pool = self._stack.enter_context(ThreadPoolExecutor(THREADS, "clew-restore"))
+        from concurrent.futures import wait
+
+        futures = [self._pool.submit(act, thing) for thing in things]
+        wait(futures)
+        for future in futures:
+            future.result()
+
+
+class LeafWriter:
+    def __init__(
+        self, root: Root, objects: ObjectReader, leaves: Leaves, attempt: Attempt, threads: Threads
+    ) -> None:
+        self._root = root
+        self._objects = objects
+        self._leaves = leaves
+        self._attempt = attempt
+        self._threads = threads
+        self._syncs_all = False
+
+    def write(self, steps: Sequence[Step]) -> None:
+        plain: dict[bytes, list[Step]] = {}
+        for step in steps:
+            assert step.new is not None
+            if step.new.kind & CHUNKED:
+                self._write_batch([step])
+            else:
+                plain.setdefault(step.path.rpartition(b"/")[0], []).append(step)
+        in_order = [step for folder in plain.values() for step in folder]
+        self._syncs_all = len(in_order) >= durable.MANY and durable.can_sync_all(self._root.fd)
+        for batch in _cut(in_order, BATCH if self._syncs_all else BATCH_WITH_OPEN_FILES, BATCH_BYTES):
+            self._write_batch(batch)
+
+    def _write_batch(self, steps: Sequence[Step]) -> None:
+        ready: list[Ready] = []
+        try:
+            size = max(SMALL_PARCEL, -(-len(steps) // WRITERS))
+            parcels = list(_cut(steps, size, BATCH_BYTES // WRITERS))
+            self._threads.each(lambda parcel: self._prepare(parcel, ready), parcels)
+            self._make_durable(ready)
+            ready.sort(key=lambda one: one.step.path.rpartition(b"/"))
+            size = max(SMALL_PARCEL, -(-len(ready) // WRITERS))
+            self._threads.each(self._place, [ready[at : at + size] for at in range(0, len(ready), size)])
+        except BaseException:
+            self._drop(ready)
+            raise
+
+    # -- beside their places
+
+    def _prepare(self, steps: Sequence[Step], ready: list[Ready]) -> None:
+        digests = {step.new.digest for step in steps if step.new and not step.new.kind & CHUNKED}
+        contents = dict(self._contents(list(digests)))
+        with Nearby(self._root) as nearby:
+            for step in steps:
+                self._prepare_one(nearby, step, contents, ready)
+
+    def _prepare_one(
+        self,
+        nearby: Nearby,
+        step: Step,
+        contents: dict[bytes, bytes | Exception],
+        ready: list[Ready],
+    ) -> None:
+        made: list[Ready | None] = []
+
+        def prepare(step: Step) -> None:
+            pieces = self._pieces(step, contents)
+            fd, name = nearby.parent(step.path)
+            made.append(self._leaves.prepare(fd, name, step, pieces))
+
+        self._attempt(step, prepare, is_last=False)
+        if made == [None]:
+            self._attempt(step, lambda step: None)
+        for one in made:
+            if one is not None:
+                ready.append(one)
+                if one.file is not None and self._is_synced_with_all(one.file):
+                    one.close()
+
+    def _is_synced_with_all(self, file: int) -> bool:
+        return self._syncs_all and os.fstat(file).st_dev == self._root.device
+
+    def _pieces(self, step: Step, contents: dict[bytes, bytes | Exception]) -> Iterable[bytes]:
+        assert step.new is not None
+        if step.new.kind & CHUNKED:
+            return self._objects.pieces(step.new)
+        content = contents[step.new.digest]
+        if isinstance(content, Exception):
+            raise content
+        # Once more after the reader: this is the last look before it becomes the user's file.
+        if object_name(content) != step.new.digest or step.new.size != len(content):
+            raise CorruptError(f"{step.path!r} has another hash or size than its directory says")
+        return [content]
+
+    def _contents(self, names: Sequence[bytes]) -> Iterator[tuple[bytes, bytes | Exception]]:
+        """All contents, pack by pack; one that is damaged costs only those that need it."""
+        left = dict.fromkeys(names)
+        try:
+            for name, content in self._objects.get_many(names):
+                del left[name]
+                yield name, content
+        except DAMAGE:
+            for name in left:
+                try:
+                    yield name, self._objects.get(name)
+                except DAMAGE as exc:
+                    yield name, exc
+
+    # -- durable, and then in their places
+
+    def _make_durable(self, ready: Sequence[Ready]) -> None:
+        self._threads.each(_sync, [one for one in ready if one.file is not None])
+        if self._syncs_all and ready:
+            durable.sync_all(self._root.fd)
+
+    def _place(self, ready: Sequence[Ready]) -> None:
+        with Nearby(self._root) as nearby:
+            for one in ready:
+
+                def place(step: Step, one: Ready = one) -> None:
+                    fd, name = nearby.parent(step.path)
+                    self._leaves.place(fd, name, one)
+
+                self._attempt(one.step, place)
+
+    def _drop(self, ready: Sequence[Ready]) -> None:
+        """Remove what did not get its name; what did is not there under the other any more."""
+        for one in ready:
+            one.close()
+        with Nearby(self._root) as nearby:
+            for one in ready:
+                try:
+                    try_to_remove(nearby.parent(one.step.path)[0], one.temporary)
+                except OSError:
+                    pass
+
+
+def _sync(ready: Ready) -> None:
+    assert ready.file is not None
+    try:
+        os.fsync(ready.file)
+    finally:
+        ready.close()
+
+
+def _cut(steps: Sequence[Step], most: int, most_bytes: int) -> Iterator[list[Step]]:
+    """Parts of at most so many steps, and of not much more than so many bytes."""
+    part: list[Step] = []
+    size = 0
+    for step in steps:
+        part.append(step)
+        size += step.new.size if step.new else 0
+        if len(part) >= most or size >= most_bytes:
+            yield part
+            part, size = [], 0
+    if part:
+        yield part
