@@ -221,7 +221,7 @@ METHODS = [
     for sync, aio, names in FACES
     for name in names
 ]
-AT_ONCE = {"append_nowait", "outside_lease", "maintain"}
+AT_ONCE = {"append_nowait", "outside_lease", "maintain", "watch_files"}
 """Do not wait, so there is nothing to await."""
 KNOWN = {"location", "capabilities", "lost"}
 """Properties that need no storage, and no await."""

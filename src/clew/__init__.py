@@ -86,6 +86,7 @@ if _TYPE_CHECKING:
     from clew.aio import AsyncSession as AsyncSession
     from clew.aio import AsyncStore as AsyncStore
     from clew.aio import open_async as open_async
+    from clew.files.watcher import Watch as Watch
     from clew.maintenance import Maintenance as Maintenance
     from clew.model.files import FileChange as FileChange
     from clew.model.files import FileDiff as FileDiff
@@ -120,6 +121,7 @@ _LAZY = {
         "clew.model.files",
     ),
     "Maintenance": "clew.maintenance",
+    "Watch": "clew.files.watcher",
     "Run": "clew.run",
 }
 

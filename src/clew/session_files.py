@@ -126,9 +126,7 @@ class SessionFiles(Handle):
         if files is None:
             return None
         move = HeadMove(self._sid, self.id, what)
-        return self._restore_and_move(
-            files.safety, os.fsdecode(files.root), "overwrite", move, after=files.target
-        )
+        return self._restore_and_move(files.safety, os.fsdecode(files.root), "overwrite", move, files)
 
     def _restore_and_move(
         self,
@@ -136,7 +134,7 @@ class SessionFiles(Handle):
         root: str | os.PathLike[str] | None,
         on_conflict: OnConflict,
         move: HeadMove,
-        after: str | None = None,
+        undoes: FileMove | None = None,
     ) -> Head:
         access, now = self._access, self._engine.now()
         moved: list[Head] = []
@@ -144,14 +142,14 @@ class SessionFiles(Handle):
         def ending(tx: Transaction, files: FileMove) -> None:
             moved[:] = [carry_out(tx, access, move, now, files)]
 
-        with self._look() as (_, row):
-            sessions = row.tree
+        # Before any file is touched: whoever may not move the head may not move the files either.
+        sessions = self._engine.run(lambda tx: admit(tx, access)).tree
         keeper_of(self._engine).restore(
             snapshot,
             root,
             None,
             on_conflict,
-            after=after,
+            undoes=undoes,
             move=encode_move(move),
             ending=ending,
             sessions=sessions,

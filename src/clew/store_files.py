@@ -12,6 +12,7 @@ from clew.work.access import Access
 
 if TYPE_CHECKING:
     from clew.files.keeper import Ending, Keeper
+    from clew.files.watcher import Watch
     from clew.model.files import (
         FileDiff,
         GcReport,
@@ -63,6 +64,15 @@ class StoreFiles:
 
         rules = rules_of(include, exclude, max_file_bytes)
         return self._files.snapshot(root, "snapshot", rules, put_record, force=force, on_progress=on_progress)
+
+    def watch_files(self, root: str | os.PathLike[str], *, force: bool = False) -> Watch:
+        """Watch a directory, so that snapshots of it in this process need not look at what did not
+        change: until `stop()`, the end of a `with` block, or the end of the store.
+
+        Whenever the watcher can not vouch for a directory, it is looked at; where the system gives no
+        notices (anything but Linux), all is, as without a watcher.
+        """
+        return self._files.watch(root, force=force)
 
     def snapshots(self, *, root: str | os.PathLike[str] | None = None, limit: int = 100) -> list[Snapshot]:
         """Newest first; of one directory, or of all."""

@@ -19,6 +19,7 @@ from clew.model.files import (
 )
 
 if TYPE_CHECKING:
+    from clew.files.watcher import Watch
     from clew.store import Store
 
 
@@ -47,6 +48,9 @@ class AsyncStoreFiles:
             force=force,
             on_progress=on_progress,
         )
+
+    def watch_files(self, root: str | os.PathLike[str], *, force: bool = False) -> Watch:
+        return self._store.watch_files(root, force=force)
 
     async def snapshots(
         self, *, root: str | os.PathLike[str] | None = None, limit: int = 100

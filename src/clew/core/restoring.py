@@ -177,8 +177,11 @@ class _Planner:
 
     def _look_into(self, at: int, read: Mapping[bytes, Collection[TreeEntry]]) -> None:
         node = self._nodes[at]
-        target, last, now = (_children(entry, read) for entry in (node.target, node.last, node.now))
-        for name in sorted(target.keys() | now.keys()):
+        target, now = _children(node.target, read), _children(node.now, read)
+        is_known = node.last is not None and node.last == node.target
+        last = target if is_known else _children(node.last, read)
+        names = target.keys() | now.keys()
+        for name in sorted(name for name in names if target.get(name) != now.get(name)):
             path = node.path + b"/" + name if node.path else name
             found = now.get(name)
             if found is None and path in self._present.folders:

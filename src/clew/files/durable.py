@@ -62,7 +62,7 @@ def _library() -> ctypes.CDLL | None:
 
 
 def _release() -> tuple[int, int]:
-    major, minor, *_ = os.uname().release.split(".") + ["0"]
+    major, minor, *_ = *os.uname().release.split("."), "0"
     try:
         return int(major), int("".join(filter(str.isdigit, minor)))
     except ValueError:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from clew.core.objects import TreeEntry
 from clew.core.restoring import find_entry
+from clew.files.planning import directories_of
 from clew.model.files import FileVersion
 from clew.work import snapshots
 
@@ -30,7 +31,7 @@ def history(
         if snapshot is None:
             continue
         tree = bytes.fromhex(snapshot.tree)
-        now = find_entry(tree, os.fsencode(path.strip("/")), objects.directory)
+        now = find_entry(tree, os.fsencode(path.strip("/")), directories_of(objects))
         if now != before:
             found.append(_version(checkpoint, before, now))
         before = now

@@ -43,6 +43,8 @@ class Restore(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     new_modes: dict[bytes, int] | None = None
     """Permissions of what comes; None: no more than the snapshot says."""
     move: bytes = b""
+    known: bytes | None = None
+    """The tree that stands in the root by our own doing when this is done; None: only parts of it do."""
     created: int
     token: str
     """In the names of temporary files."""
@@ -53,6 +55,8 @@ class Restore(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 _encode: Final = msgspec.msgpack.Encoder().encode
 _decode: Final = msgspec.msgpack.Decoder(Restore).decode
 
+PAGE: Final = 50
+
 _lock: Final = threading.Lock()
 _active: Final[set[str]] = set()
 """Restores that a thread of this process works on."""
@@ -62,6 +66,20 @@ def pending(reader: Reader) -> list[Restore]:
     """Restores that are not over, oldest first; those too that are just being carried out."""
     records = (_read(name, value) for name, value in reader.scan_records(STORE_WIDE, "restore"))
     return [record for record in records if record.state == "pending"]
+
+
+def newest_known(reader: Reader, root: bytes) -> Restore | None:
+    """The last restore of a root after which all that stands there is known."""
+    last: str | None = None
+    while True:
+        found = reader.scan_records(STORE_WIDE, "restore", "", last, reverse=True, limit=PAGE)
+        for name, value in found:
+            record = _read(name, value) if name != last else None
+            if record is not None and (record.root, record.state) == (root, "done") and record.known:
+                return record
+        if len(found) < PAGE:
+            return None
+        last = found[-1][0]
 
 
 def get(reader: Reader, id: str) -> Restore:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import TypeVar
 
 import msgspec
 from uuid_utils import uuid7
 
-from clew.backends.contract import Transaction
+from clew.backends.contract import Reader, Transaction
 from clew.engine import Engine
 from clew.errors import InvalidError
 from clew.files import journal
@@ -26,6 +27,7 @@ from clew.files.roots import check_root
 from clew.files.scan import scan
 from clew.files.statcache import StatCache, cache_directory
 from clew.files.verify import verify
+from clew.files.watcher import Lens, Watch
 from clew.model import Checkpoint, utc
 from clew.model.files import (
     FileDiff,
@@ -75,12 +77,25 @@ class Keeper:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._objects = ObjectReader(engine.read)
+        self._watches: dict[str, Watch] = {}
 
     def stop(self) -> None:
-        """Nothing runs beside the callers."""
+        for watch in self._watches.values():
+            watch.stop()
 
     def after_fork(self) -> None:
         self._objects = ObjectReader(self._engine.read)
+        for watch in self._watches.values():
+            watch.after_fork()
+        self._watches = {}
+
+    def watch(self, root: str | os.PathLike[str], *, force: bool) -> Watch:
+        """Watch a tree, so that the next snapshots of it need not look at all of it."""
+        place = check_root(root, force=force)
+        known = self._watches.get(place)
+        if known is None or not known.is_running:
+            known = self._watches[place] = Watch(place)
+        return known
 
     # -- taking
 
@@ -115,18 +130,20 @@ class Keeper:
     ) -> Snapshot:
         limits = Limits() if rules.max_file_bytes is None else Limits(max_file_bytes=rules.max_file_bytes)
         writer = ObjectWriter(self._engine)
-        found = scan(
-            place,
-            writer,
-            include=rules.include,
-            exclude=rules.exclude,
-            also=also,
-            limits=limits,
-            cache=self._cache(place, rules, shelf),
-            never=self._own_files(),
-            on_progress=on_progress,
-        )
-        writer.flush()
+        with self._lens(place, rules, shelf, also) as lens:
+            found = scan(
+                place,
+                writer,
+                include=rules.include,
+                exclude=rules.exclude,
+                also=also,
+                limits=limits,
+                cache=lens.cache,
+                never=self._own_files(),
+                on_progress=on_progress,
+                changed_dirs=lens.changed,
+            )
+            writer.flush()
         return Snapshot(
             id=uuid7().hex,
             kind=kind,
@@ -144,14 +161,28 @@ class Keeper:
             max_file_bytes=rules.max_file_bytes,
         )
 
-    def _cache(self, place: str, rules: Rules, shelf: Shelf) -> StatCache | None:
-        """What it says holds for one store, and only until something was removed from that."""
+    @contextmanager
+    def _lens(self, place: str, rules: Rules, shelf: Shelf, also: Collection[bytes]) -> Iterator[Lens]:
+        """What is known of a tree before it is scanned: by the cache, and by whoever watches it."""
         location = self._engine.backend.location
-        directory = cache_directory(location)
-        if directory is None:
-            return None
+        # What a cache says holds for one store, and only until something was removed from that.
         key = msgspec.msgpack.encode((location, shelf.collected, rules))
-        return StatCache.open(directory, place, key)
+        directory = cache_directory(location)
+
+        def open_cache() -> StatCache:
+            return StatCache() if directory is None else StatCache.open(directory, place, key)
+
+        watch = None if also else self._watches.get(place)
+        if watch is None:
+            yield Lens(open_cache())
+            return
+        lens = watch.begin(key, open_cache)
+        try:
+            yield lens
+        except BaseException:
+            watch.fail(lens)
+            raise
+        watch.end(lens)
 
     def _look(self, place: str, rules: Rules, also: Collection[bytes] = ()) -> bytes:
         """The tree as it is now, without a record: what is new of it stays until the next gc."""
@@ -192,25 +223,27 @@ class Keeper:
         dry_run: bool = False,
         force: bool = False,
         on_progress: OnProgress | None = None,
-        after: str | None = None,
         move: bytes = b"",
         ending: Ending | None = None,
         sessions: int = 0,
+        undoes: FileMove | None = None,
     ) -> RestoreReport:
-        """`after`: the snapshot that this root was restored to last; default: its newest one. `sessions`:
-        the tree of the session whose head moves with it."""
+        """`sessions`: the tree of the session whose head moves with it. `undoes`: a move that is taken
+        back: what was known of the root before it is known again."""
         snapshot = self._known(snap)
         place = _place(snapshot.root if root is None else root, force=force)
         with self._engine.read() as reader:
-            last = records.find(reader, after) if after is not None else None
-            last = last or records.latest(reader, place)
+            last, last_id = _stands_there(reader, place)
+        target = bytes.fromhex(snapshot.tree)
+        known = undoes.known if undoes is not None else target if paths is None else None
         return self._restore(
             snapshot.id,
-            bytes.fromhex(snapshot.tree),
+            target,
             place,
             Rules(snapshot.include, snapshot.exclude, snapshot.max_file_bytes),
-            last=bytes.fromhex(last.tree) if last else None,
-            last_id=last.id if last else None,
+            last=last,
+            last_id=last_id,
+            known=known,
             paths=paths,
             on_conflict=on_conflict,
             dry_run=dry_run,
@@ -239,6 +272,7 @@ class Keeper:
         ending: Ending | None = None,
         modes: dict[bytes, int] | None = None,
         sessions: int = 0,
+        known: bytes | None = None,
     ) -> RestoreReport:
         safeties: list[str] = []
 
@@ -253,7 +287,7 @@ class Keeper:
 
         def finishing(tx: Transaction) -> None:
             if ending is not None:
-                ending(tx, FileMove(os.fsencode(place), safeties[-1], id))
+                ending(tx, FileMove(os.fsencode(place), safeties[-1], id, last))
 
         return restoring.restore(
             self._engine,
@@ -272,6 +306,7 @@ class Keeper:
             move=move,
             finishing=finishing,
             modes=modes,
+            known=known,
         )
 
     def undo(self, id: str, ending: Ending | None = None) -> RestoreReport:
@@ -297,6 +332,7 @@ class Keeper:
             force=True,
             ending=ending,
             modes=record.modes,
+            known=record.last,
         )
 
     def pending(self) -> list[PendingRestore]:
@@ -322,7 +358,7 @@ class Keeper:
 
         def finishing(tx: Transaction) -> None:
             if last_step is not None:
-                last_step(tx, FileMove(record.root, record.safety, record.snapshot))
+                last_step(tx, FileMove(record.root, record.safety, record.snapshot, record.last))
 
         return restoring.finish(self._engine, self._objects, id, finishing=finishing)
 
@@ -375,6 +411,16 @@ def session_of(move: bytes) -> str | None:
 def put_record(tx: Transaction, snapshot: Snapshot, shelf: Shelf, sessions: int = 0) -> Snapshot:
     records.put(tx, snapshot, shelf, sessions=sessions)
     return snapshot
+
+
+def _stands_there(reader: Reader, place: str) -> tuple[bytes | None, str | None]:
+    """The tree that was last kept of a root, or restored to it, and the id of its snapshot. What differs
+    from it was done by somebody else."""
+    last = records.latest(reader, place)
+    restored = journal.newest_known(reader, os.fsencode(place))
+    if restored is not None and (last is None or restored.id > last.id):
+        return restored.known, None
+    return (bytes.fromhex(last.tree), last.id) if last else (None, None)
 
 
 def _place(root: str | os.PathLike[str], *, force: bool) -> str:

@@ -109,7 +109,7 @@ class Leaves:
     def place(self, fd: int, name: bytes, ready: Ready) -> None:
         """Give what was prepared, and is durable by now, its name."""
         try:
-            self._give_name(fd, ready.temporary, name, ready.found)
+            self._give_name(fd, ready, name)
         except BaseException:
             try_to_remove(fd, ready.temporary)
             raise
@@ -141,16 +141,24 @@ class Leaves:
             raise
         return file
 
-    def _give_name(self, fd: int, temporary: bytes, name: bytes, found: os.stat_result | None) -> None:
-        if found is None:
+    def _give_name(self, fd: int, ready: Ready, name: bytes) -> None:
+        if ready.found is None:
             try:
-                put_in_place(fd, temporary, name)
+                put_in_place(fd, ready.temporary, name)
             except FileExistsError:
                 raise RefusedError(CHANGED) from None
-        elif is_same(status(fd, name), found):
-            os.rename(temporary, name, src_dir_fd=fd, dst_dir_fd=fd)
-        else:
+            return
+        if not is_same(status(fd, name), ready.found):
+            self._check_link(fd, name, ready.found, ready.step.old)
+        os.rename(ready.temporary, name, src_dir_fd=fd, dst_dir_fd=fd)
+
+    def _check_link(self, fd: int, name: bytes, before: os.stat_result, old: TreeEntry | None) -> None:
+        """A file with several names is touched when another of them is replaced: look into it again."""
+        found = status(fd, name)
+        is_touched = found is not None and before.st_nlink > 1 and found.st_mode == before.st_mode
+        if not is_touched or found is None or old is None:
             raise RefusedError(CHANGED)
+        self._check_unchanged(fd, name, found, old)
 
     def _mode(self, path: bytes, new: TreeEntry, found: os.stat_result | None) -> int | None:
         """The permissions to set; None: as the umask says."""

@@ -50,7 +50,7 @@ def trees_of_restores(reader: Reader) -> Iterator[tuple[str, bytes]]:
     for id, _ in reader.scan_records(STORE_WIDE, "restore"):
         record = _restore(reader, id)
         if record is not None:
-            trees = {record.target, record.now, record.last if record.state == "pending" else None}
+            trees = {record.target, record.now, record.last, record.known}
             yield from ((id, tree) for tree in trees if tree and reader.find_objects([tree]))
 
 
@@ -73,6 +73,8 @@ class _Needs:
         kept = snapshots.decode_kept(id, value)
         if kept.kind == "snapshot" or self.is_named_by_restore(id):
             return True
+        if kept.sessions and not self._reader.tree_sessions(kept.sessions):
+            return False
         if kept.kind == "safety" and self._now - kept.time < SAFETY_AGE:
             return True
         return bool(kept.sessions) and id in self._named_by(kept.sessions)
@@ -82,9 +84,13 @@ class _Needs:
         return any(id.encode() in value for value in self._restores)
 
     def _is_old(self, record: journal.Restore | None) -> bool:
-        if record is None or record.state == "pending" or self._now - record.created < SAFETY_AGE:
+        if record is None or record.state == "pending":
             return False
         sid = msgspec.json.decode(record.move, type=_Moved).sid if record.move else 0
+        if sid and self._reader.get_session(sid) is None:
+            return True  # it was purged, and its files go with it
+        if self._now - record.created < SAFETY_AGE:
+            return False
         return not sid or record.safety not in _named_by_moves(self._reader, sid)
 
     def _named_by(self, tree: int) -> set[str | None]:

@@ -41,7 +41,7 @@ class Draft:
         *,
         overwrite: bool,
     ) -> None:
-        self._reader = reader
+        self._directories = directories_of(reader)
         self._target = target
         self._last = last
         self._wanted = wanted
@@ -104,7 +104,7 @@ class Draft:
             self._target,
             self._last,
             self.now,
-            directories_of(self._reader),
+            self._directories,
             selection=Selection(self._wanted),
             overwrite=self.overwrite,
             present=self.present,
@@ -115,18 +115,19 @@ class Draft:
         unknown = [
             os.fsdecode(path)
             for path in self._wanted or ()
-            if not any(find_entry(tree, path, directories_of(self._reader)) for tree in trees)
+            if not any(find_entry(tree, path, self._directories) for tree in trees)
         ]
         if unknown:
             raise InvalidError(f"no snapshot knows {', '.join(map(repr, unknown))}")
 
 
 def directories_of(reader: ObjectReader) -> GetDirectories:
-    """How plans read trees."""
+    """How plans read trees: a directory that was read is not read again."""
+    read: dict[bytes, list[TreeEntry]] = {}
 
     def get(names: Collection[bytes]) -> dict[bytes, list[TreeEntry]]:
-        read: dict[bytes, list[TreeEntry]] = {}
-        for name, content in reader.get_many(list(names)):
+        missing = [name for name in names if name not in read]
+        for name, content in reader.get_many(missing) if missing else ():
             try:
                 read[name] = decode_directory(content)
             except ValueError as exc:

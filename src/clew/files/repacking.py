@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -23,7 +24,6 @@ from clew.core.objects import FOLDER, TreeEntry, decode_directory
 from clew.core.rows import ObjectPlace
 from clew.errors import ClewError, CorruptError, ObjectMissingError
 from clew.files.objects import PACK_SIZE, ObjectReader
-from clew.work import snapshots
 
 if TYPE_CHECKING:
     from clew.work.sweep import Machinery
@@ -62,7 +62,8 @@ class Parcel(msgspec.Struct, frozen=True):
         """False: something does not lie where it lay, and nothing was moved."""
         if tx.find_objects(list(self.places)) != self.places:
             return False
-        snapshots.note_collected(tx)
+        # The shelf is not told: no name is missing at any moment, so what a snapshot under way, or a stat
+        # cache, found in the store is there still.
         tx.drop_objects(list(self.places))
         for codec, blob, size, members in self.packs:
             tx.add_pack(codec, blob, size, members)
@@ -99,14 +100,11 @@ class Repacking:
         for tree in trees:
             paths.walk(tree)
         joined, rest = self._joined(placed, paths, small)
-        batch: list[list[Placed]] = []
-        for row in _cut(self._in_order(joined, paths, rest, small)):
-            batch.append(row)
-            if len(batch) == PACKS_AT_ONCE:
-                yield self._parcel(batch)
-                batch = []
-        if batch:
-            yield self._parcel(batch)
+        rows = _cut(self._in_order(joined, paths, rest, small))
+        while batch := list(islice(rows, PACKS_AT_ONCE)):
+            parcel = self._parcel(batch)
+            if parcel.places:
+                yield parcel
 
     def _joined(
         self, placed: Callable[[], Iterable[Placed]], paths: _Paths, small: Mapping[bytes, ObjectPlace]
@@ -116,7 +114,8 @@ class Repacking:
         gains: dict[int, int] = defaultdict(int)
         for name, place in placed():
             path = paths.olds.get(name)
-            if path is not None and place.pack in self._sizes:
+            # Packs of one large object stay: beside it another pack would be left small.
+            if path is not None and place.pack in self._sizes and place.size < PACK_SIZE:
                 gains[place.pack] += sum(small[version].size for version in paths.versions[path])
         worth = {pack for pack, gain in gains.items() if gain * WORTH >= self._sizes[pack]}
         joined = [(name, place) for name, place in placed() if place.pack in worth]

@@ -52,6 +52,7 @@ def restore(
     finishing: Finishing | None = None,
     last_id: str | None = None,
     modes: Mapping[bytes, int] | None = None,
+    known: bytes | None = None,
 ) -> RestoreReport:
     """Make `root` (a real path) what the tree `target` says.
 
@@ -62,6 +63,7 @@ def restore(
         move: Kept in the journal for whoever finishes the restore.
         finishing: Called in the transaction that closes the journal.
         modes: Permissions of what is made, those of a restore that this one undoes.
+        known: The tree that the next restore may take for what stands here by our own doing.
     """
     if on_conflict not in get_args(OnConflict):
         raise InvalidError(f"on_conflict must be one of {get_args(OnConflict)}, not {on_conflict!r}")
@@ -91,6 +93,7 @@ def restore(
         safety=safety or "",
         new_modes=None if modes is None else dict(modes),
         move=move,
+        known=known,
         created=engine.here.now(),
         token=secrets.token_hex(8),
         holder=engine.here.me,
