@@ -101,6 +101,7 @@ NAMES = [
     "UsageTotals",
     "VerifyReport",
     "VersionError",
+    "Watch",
     "open",
     "open_async",
 ]
@@ -118,7 +119,7 @@ FILE_VALUES = {
     "Snapshot",
     "VerifyReport",
 }
-LAZY = {"AsyncRun", "AsyncSession", "AsyncStore", "Maintenance", "Run", "open_async", *FILE_VALUES}
+LAZY = {"AsyncRun", "AsyncSession", "AsyncStore", "Maintenance", "Run", "Watch", "open_async", *FILE_VALUES}
 """Loaded with their first use: `dir` does not list them before."""
 
 STORE = [
@@ -154,6 +155,7 @@ STORE = [
     "undo_restore",
     "usage",
     "verify",
+    "watch_files",
 ]
 
 SESSION = [

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -25,6 +29,7 @@ from clew.files.repacking import FEWEST, MERGED, SMALL, Parcel
 from clew.files.verify import verify
 from clew.model.files import Snapshot
 from clew.work import snapshots
+from tests.files import collecting
 from tests.files.planting import Chunked, Link, Node, Tree, object_count, planted, snapshot_of, take
 
 
@@ -364,6 +369,62 @@ def test_p7_a_damaged_object_stays_where_it_is_and_the_others_are_merged(engine:
     assert damaged in packs(engine)
     assert len(packs(engine)) == 2
     assert [name.hex() in str(problem) for problem in verify(engine, full=True).problems] == [True]
+
+
+def _merge_eagerly(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(repacking, "FEWEST", 2)
+
+
+def test_snapshots_that_are_taken_and_deleted_while_it_merges_stay_whole(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _merge_eagerly(monkeypatch)
+    applied: list[bool] = []
+    apply = Parcel.apply
+    monkeypatch.setattr(Parcel, "apply", lambda parcel, tx: applied.append(True) or apply(parcel, tx))
+    end = time.monotonic() + 2
+    with ThreadPoolExecutor(3) as threads:
+        works = [threads.submit(collecting.take_and_delete, engine, seed, end) for seed in (1, 2)]
+        works.append(threads.submit(collecting.collect, engine, end))
+    assert all(work.exception() is None for work in works)
+    assert applied
+    assert verify(engine, full=True).problems == ()
+    with engine.read() as reader:
+        assert len(list(snapshots.iterate(reader))) == 4
+
+
+EAGER = """
+import os, sys
+from clew.files import repacking
+from tests.files import collecting
+repacking.FEWEST, repacking.MERGED, repacking.SMALL, repacking.PACKS_AT_ONCE = 2, 4000, 2000, 1
+apply, left = repacking.Parcel.apply, int(sys.argv[2])
+def dying(parcel, tx):
+    global left
+    left -= 1
+    is_applied = apply(parcel, tx)
+    if not left:
+        os.kill(os.getpid(), 9)
+    return is_applied
+repacking.Parcel.apply = dying
+collecting.main(sys.argv[1], "collect", "0", "60")
+"""
+
+
+def test_f44_a_merge_that_is_killed_inside_a_transaction_does_no_harm(tmp_path: Path) -> None:
+    """Every snapshot is whole afterwards, and the next merge is not kept out."""
+    path = str(tmp_path / "store.db")
+    with clew.open(path) as store:
+        taken: list[tuple[Snapshot, Tree]] = []
+        for number in range(1, 4):
+            for edit in range(6):
+                tree = {f"d{n}": {"f": noise(f"{n} {number} {edit}", 500)} for n in range(4)}
+                taken.append((take(store._engine, tree), tree))
+            command = [sys.executable, "-c", EAGER, path, str(number)]
+            assert subprocess.run(command, timeout=90).returncode == -9
+            assert_whole(store._engine, taken)
+        assert not gc(store._engine).dry_run
+        assert_whole(store._engine, taken)
 
 
 # ── The file ──────────────────────────────────────────────────────────────────────────────────────

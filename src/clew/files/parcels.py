@@ -26,7 +26,8 @@ T = TypeVar("T")
 
 THREADS: Final = 8
 """They wait for the disk most of the time, and those that wait together share a flush."""
-WRITERS: Final = 4
+WRITERS: Final = min(4, os.cpu_count() or 1)
+"""Those that unpack and write are busy themselves: more of them than processors only get in each other's way."""
 SMALL_PARCEL: Final = 8
 """So few files are written faster by one thread."""
 BATCH: Final = 512
