@@ -174,7 +174,6 @@ def test_i20_files_of_all_sizes_up_to_20_mb_of_noise_come_back() -> None:
         check_clean(store)
 
 
-@pytest.mark.xfail(reason="the undo of a rewind makes files anew with the usual permissions", strict=True)
 def test_p13_an_undo_of_a_rewind_gives_back_the_permissions_of_private_files() -> None:
     """A file that only its owner could read is not readable by all after `rewind` and `undo`."""
     with house() as home, home.open() as store:

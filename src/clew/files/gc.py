@@ -3,8 +3,9 @@ safe while snapshots are taken).
 
 First the snapshots that nobody needs any more are forgotten, then all that the others reach is marked,
 and then what is not marked goes: whole packs where nothing else lies in them, single objects elsewhere,
-and a pack of which less than half is left is packed anew. Small transactions: each leaves the store in
-order, so it may be killed anywhere, and the next one goes on.
+and a pack of which less than half is left is packed anew. At last the small packs that small snapshots
+leave are merged (see clew.files.repacking). Small transactions: each leaves the store in order, so it may
+be killed anywhere, and the next one goes on.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ Member = tuple[bytes, int, int]
 def gc(
     engine: Machinery, *, dry_run: bool = False, thorough: bool = False, on_progress: OnProgress | None = None
 ) -> GcReport:
-    """Remove what no snapshot needs.
+    """Remove what no snapshot needs, and pack what is left closer if that is worth it.
 
     `thorough`: pack anew whatever has a gap, so that no byte of what is removed stays in a pack.
     LeaseHeldError: somebody else collects, or must not be disturbed. CorruptError, ObjectMissingError:

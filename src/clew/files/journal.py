@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Iterator
 from typing import Final, Literal, TypeAlias
 
 import msgspec
@@ -70,15 +71,22 @@ def pending(reader: Reader) -> list[Restore]:
 
 def newest_known(reader: Reader, root: bytes) -> Restore | None:
     """The last restore of a root after which all that stands there is known."""
+    done = (record for record in _newest_first(reader) if (record.root, record.state) == (root, "done"))
+    return next((record for record in done if record.known), None)
+
+
+def find_by_safety(reader: Reader, safety: str) -> Restore | None:
+    """The restore that took this safety snapshot."""
+    return next((record for record in _newest_first(reader) if record.safety == safety), None)
+
+
+def _newest_first(reader: Reader) -> Iterator[Restore]:
     last: str | None = None
     while True:
         found = reader.scan_records(STORE_WIDE, "restore", "", last, reverse=True, limit=PAGE)
-        for name, value in found:
-            record = _read(name, value) if name != last else None
-            if record is not None and (record.root, record.state) == (root, "done") and record.known:
-                return record
+        yield from (_read(name, value) for name, value in found if name != last)
         if len(found) < PAGE:
-            return None
+            return
         last = found[-1][0]
 
 

@@ -165,8 +165,9 @@ class Keeper:
     def _lens(self, place: str, rules: Rules, shelf: Shelf, also: Collection[bytes]) -> Iterator[Lens]:
         """What is known of a tree before it is scanned: by the cache, and by whoever watches it."""
         location = self._engine.backend.location
-        # What a cache says holds for one store, and only until something was removed from that.
-        key = msgspec.msgpack.encode((location, shelf.collected, rules))
+        # What a cache says holds for one store, and only until something was removed from that. Each
+        # folder in it knows the rules that it was seen under; a watcher does not.
+        key = msgspec.msgpack.encode((location, shelf.collected))
         directory = cache_directory(location)
 
         def open_cache() -> StatCache:
@@ -176,7 +177,7 @@ class Keeper:
         if watch is None:
             yield Lens(open_cache())
             return
-        lens = watch.begin(key, open_cache)
+        lens = watch.begin(msgspec.msgpack.encode((key, rules)), open_cache)
         try:
             yield lens
         except BaseException:
@@ -234,6 +235,7 @@ class Keeper:
         place = _place(snapshot.root if root is None else root, force=force)
         with self._engine.read() as reader:
             last, last_id = _stands_there(reader, place)
+            undone = None if undoes is None else journal.find_by_safety(reader, undoes.safety)
         target = bytes.fromhex(snapshot.tree)
         known = undoes.known if undoes is not None else target if paths is None else None
         return self._restore(
@@ -244,6 +246,7 @@ class Keeper:
             last=last,
             last_id=last_id,
             known=known,
+            modes=undone.modes if undone is not None else None,
             paths=paths,
             on_conflict=on_conflict,
             dry_run=dry_run,

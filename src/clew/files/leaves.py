@@ -50,6 +50,11 @@ class Ready(msgspec.Struct):
     file: int | None = None
     """Its descriptor, until it is durable."""
 
+    @property
+    def replaces_link(self) -> bool:
+        """Of a file that has other names, too."""
+        return self.found is not None and self.found.st_nlink > 1
+
     def close(self) -> None:
         file, self.file = self.file, None
         if file is not None:

@@ -27,7 +27,7 @@ T = TypeVar("T")
 THREADS: Final = 8
 """They wait for the disk most of the time, and those that wait together share a flush."""
 WRITERS: Final = min(4, os.cpu_count() or 1)
-"""Those that unpack and write are busy themselves: more of them than processors only get in each other's way."""
+"""Those that unpack and write keep a processor busy: with more of them, each only waits for the others."""
 SMALL_PARCEL: Final = 8
 """So few files are written faster by one thread."""
 BATCH: Final = 512
@@ -106,9 +106,7 @@ class LeafWriter:
             parcels = list(_cut(steps, size, BATCH_BYTES // WRITERS))
             self._threads.each(lambda parcel: self._prepare(parcel, ready), parcels)
             self._make_durable(ready)
-            ready.sort(key=lambda one: one.step.path.rpartition(b"/"))
-            size = max(SMALL_PARCEL, -(-len(ready) // WRITERS))
-            self._threads.each(self._place, [ready[at : at + size] for at in range(0, len(ready), size)])
+            self._place_all(ready)
         except BaseException:
             self._drop(ready)
             raise
@@ -180,6 +178,14 @@ class LeafWriter:
         self._threads.each(_sync, [one for one in ready if one.file is not None])
         if self._syncs_all and ready:
             durable.sync_all(self._root.fd)
+
+    def _place_all(self, ready: Sequence[Ready]) -> None:
+        in_order = sorted(ready, key=lambda one: one.step.path.rpartition(b"/"))
+        alone = [one for one in in_order if not one.replaces_link]
+        size = max(SMALL_PARCEL, -(-len(alone) // WRITERS))
+        self._threads.each(self._place, [alone[at : at + size] for at in range(0, len(alone), size)])
+        # One after the other: a name that goes touches the file, and so all of its other names.
+        self._place([one for one in in_order if one.replaces_link])
 
     def _place(self, ready: Sequence[Ready]) -> None:
         with Nearby(self._root) as nearby:

@@ -4,7 +4,9 @@ A cache of this machine that may be deleted at any time: what it says of a file 
 the file's inode, size, mode and both times are what they were, and only if these times were well in the
 past when it was read. A change soon after that might have left no trace in them (racy timestamps).
 
-    file        MAGIC, XXH3 of the rest (8), then msgpack: root, key, list of folders
+    file        MAGIC, then parts: length (8, big endian), XXH3 (8), msgpack
+    first part  root, key, list of folders
+    others      folders that changed, paths of those that went; since the part before
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from __future__ import annotations
 import os
 import struct
 import sys
+from collections.abc import Iterator
 from typing import Final
 
 import msgspec
@@ -20,8 +23,8 @@ from xxhash import xxh3_64_digest
 
 from clew.core.hashing import DIGEST_SIZE
 
-MAGIC: Final = b"clewsta1"
-_HEAD: Final = len(MAGIC) + 8
+MAGIC: Final = b"clewsta2"
+_part_head: Final = struct.Struct(">Q8s")
 
 STAT: Final = struct.Struct("<5q")
 """Of an entry: mode, inode, size, mtime_ns, ctime_ns."""
@@ -82,6 +85,11 @@ class _File(msgspec.Struct, frozen=True, array_like=True):
     folders: list[Folder]
 
 
+class _Change(msgspec.Struct, frozen=True, array_like=True):
+    folders: list[Folder]
+    gone: list[bytes]
+
+
 class StatCache:
     """The folders of one root, under one set of rules, for one store."""
 
@@ -92,6 +100,10 @@ class StatCache:
         self._path = path
         self._root = os.fsencode(root)
         self._key = key
+        self._saved: dict[bytes, Folder] = {}
+        """The folders that the file holds."""
+        self._inode, self._first, self._length = 0, 0, 0
+        """Of the file: which one it is, the length of its first part, and of all."""
 
     @classmethod
     def open(cls, directory: str | os.PathLike[str], root: str, key: bytes) -> StatCache:
@@ -116,27 +128,91 @@ class StatCache:
         """Write it, if it changed. What can not be written is a slower scan next time, nothing worse."""
         if not self.is_changed or self._path is None:
             return
-        body = msgspec.msgpack.encode(_File(self._root, self._key, list(self.folders.values())))
         try:
-            _replace(self._path, MAGIC + xxh3_64_digest(body), body)
+            if not self._append():
+                self._rewrite()
         except OSError:
             return
+        self._saved = dict(self.folders)
         self.is_changed = False
+
+    def _rewrite(self) -> None:
+        part = _part(_File(self._root, self._key, list(self.folders.values())))
+        self._inode = _replace(self._path or "", MAGIC, part)
+        self._first = self._length = len(MAGIC) + len(part)
+
+    def _append(self) -> bool:
+        """Add what changed, if that is little; False: the file has to be written anew. Only to the file
+        as it was read, or written last: folders of two scans do not go together."""
+        folders = [folder for path, folder in self.folders.items() if self._saved.get(path) is not folder]
+        part = _part(_Change(folders, [path for path in self._saved if path not in self.folders]))
+        if not self._inode or self._length + len(part) > 2 * self._first:
+            return False
+        fd = os.open(self._path or "", os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC)
+        with open(fd, "ab", buffering=0) as file:
+            if not _is_alone(fd):
+                return False
+            stat = os.fstat(fd)
+            if (stat.st_ino, stat.st_size) != (self._inode, self._length):
+                return False
+            file.write(part)
+        self._length += len(part)
+        return True
 
     def _load(self) -> None:
         try:
-            content = _own_content(self._path or "")
+            content, inode = _own_content(self._path or "")
         except OSError:
             return
-        body = memoryview(content)[_HEAD:]
-        if content[:_HEAD] != MAGIC + xxh3_64_digest(body):
-            return
+        parts = list(_parts(content))
         try:
-            file = msgspec.msgpack.decode(body, type=_File)
+            file = msgspec.msgpack.decode(parts[0], type=_File) if parts else None
+            changes = [msgspec.msgpack.decode(part, type=_Change) for part in parts[1:]]
         except (msgspec.MsgspecError, ValueError):
             return
-        if (file.root, file.key) == (self._root, self._key) and all(map(_is_whole, file.folders)):
-            self.folders = {folder.path: folder for folder in file.folders}
+        if file is None or (file.root, file.key) != (self._root, self._key):
+            return
+        folders = {folder.path: folder for folder in file.folders}
+        for change in changes:
+            folders.update((folder.path, folder) for folder in change.folders)
+            for path in change.gone:
+                folders.pop(path, None)
+        if all(map(_is_whole, folders.values())):
+            self.folders, self._saved = folders, dict(folders)
+            sizes = [_part_head.size + len(part) for part in parts]
+            self._inode, self._first = inode, len(MAGIC) + sizes[0]
+            self._length = len(MAGIC) + sum(sizes)
+
+
+def _part(value: _File | _Change) -> bytes:
+    body = msgspec.msgpack.encode(value)
+    return _part_head.pack(len(body), xxh3_64_digest(body)) + body
+
+
+def _parts(content: bytes) -> Iterator[bytes]:
+    """The parts up to the first that is not whole: it was cut off, and says nothing."""
+    if not content.startswith(MAGIC):
+        return
+    at = len(MAGIC)
+    while at + _part_head.size <= len(content):
+        length, digest = _part_head.unpack_from(content, at)
+        at += _part_head.size
+        body = content[at : at + length]
+        if len(body) != length or xxh3_64_digest(body) != digest:
+            return
+        yield body
+        at += length
+
+
+def _is_alone(fd: int) -> bool:
+    """Whether nobody else is adding to the file; the lock ends with the descriptor."""
+    try:
+        import fcntl
+
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except (ImportError, OSError):
+        return False
+    return True
 
 
 def cache_directory(location: str) -> str | None:
@@ -168,17 +244,18 @@ def _is_whole(folder: Folder) -> bool:
     )
 
 
-def _own_content(path: str) -> bytes:
-    """A file of this user alone: what others could have written is not believed."""
+def _own_content(path: str) -> tuple[bytes, int]:
+    """A file of this user alone, and which one it is: what others could have written is not believed."""
     fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     with open(fd, "rb", buffering=0) as file:
         stat = os.fstat(fd)
         if stat.st_uid != os.geteuid() or stat.st_mode & 0o022:
             raise PermissionError(f"{path} could have been written by others")
-        return file.read()
+        return file.read(), stat.st_ino
 
 
-def _replace(path: str, *parts: bytes) -> None:
+def _replace(path: str, *parts: bytes) -> int:
+    """Write a file anew; its inode."""
     directory = os.path.dirname(path)
     os.makedirs(directory, mode=0o700, exist_ok=True)
     temporary = f"{path}.{os.getpid()}.{os.urandom(4).hex()}"
@@ -186,7 +263,9 @@ def _replace(path: str, *parts: bytes) -> None:
     try:
         with open(fd, "wb") as file:
             file.writelines(parts)
+            inode = os.fstat(fd).st_ino
         os.replace(temporary, path)
     except BaseException:
         os.unlink(temporary)
         raise
+    return inode
