@@ -54,7 +54,8 @@ def many_snapshots(lab: Lab, result: Result) -> None:
                 keepers[name].snapshot()
                 times.add(name, time.perf_counter() - started)
     first_disk = size_on_disk(homes[GIT])
-    keepers[GIT].tidy()
+    for keeper in keepers.values():
+        keeper.tidy()
     for keeper in keepers.values():
         keeper.close()
     disks = {name: size_on_disk(home) for name, home in homes.items()}

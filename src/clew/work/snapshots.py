@@ -211,7 +211,8 @@ def shelf_of(reader: Reader) -> Shelf:
 
 
 def note_collected(tx: Transaction) -> None:
-    """Every transaction that removes objects, or moves them, says so here."""
+    """Every transaction that removes objects says so here. One that only moves them need not: no name is
+    missing at any moment."""
     shelf = shelf_of(tx)
     _set_shelf(tx, msgspec.structs.replace(shelf, collected=shelf.collected + 1))
 
