@@ -130,8 +130,11 @@ def give_up(tx: Transaction, id: str) -> None:
     _put(tx, msgspec.structs.replace(get(tx, id), holder=None))
 
 
-def close(tx: Transaction, id: str, state: RestoreState) -> None:
-    _put(tx, msgspec.structs.replace(get(tx, id), state=state, holder=None))
+def close(tx: Transaction, id: str, state: RestoreState, *, whole: bool = True) -> None:
+    """`whole`: every step was carried out, so that what stands in the root is known."""
+    record = get(tx, id)
+    known = record.known if whole else None
+    _put(tx, msgspec.structs.replace(record, state=state, holder=None, known=known))
 
 
 def forget(tx: Transaction, before: int) -> int:

@@ -167,7 +167,8 @@ class _Work:
     ) -> RestoreReport:
         try:
             outcome = self._apply(modes, is_repeated=is_repeated)
-            self._engine.run(lambda tx: self._close(tx, state, finishing))
+            whole = not outcome.failed
+            self._engine.run(lambda tx: self._close(tx, state, finishing, whole=whole))
         except Exception:
             self._give_up()
             raise
@@ -191,8 +192,10 @@ class _Work:
         self._tell.of_end()
         return outcome
 
-    def _close(self, tx: Transaction, state: journal.RestoreState, finishing: Finishing | None) -> None:
-        journal.close(tx, self._record.id, state)
+    def _close(
+        self, tx: Transaction, state: journal.RestoreState, finishing: Finishing | None, *, whole: bool
+    ) -> None:
+        journal.close(tx, self._record.id, state, whole=whole)
         if finishing is not None:
             finishing(tx)
 
