@@ -189,15 +189,16 @@ def _part(value: _File | _Change) -> bytes:
     return _part_head.pack(len(body), xxh3_64_digest(body)) + body
 
 
-def _parts(content: bytes) -> Iterator[bytes]:
-    """The parts up to the first that is not whole: it was cut off, and says nothing."""
+def _parts(content: bytes) -> Iterator[memoryview]:
+    """The parts up to the first that is not whole: it was cut off, and says nothing. None is copied: of
+    a large tree the first one has many megabytes."""
     if not content.startswith(MAGIC):
         return
-    at = len(MAGIC)
+    at, view = len(MAGIC), memoryview(content)
     while at + _part_head.size <= len(content):
         length, digest = _part_head.unpack_from(content, at)
         at += _part_head.size
-        body = content[at : at + length]
+        body = view[at : at + length]
         if len(body) != length or xxh3_64_digest(body) != digest:
             return
         yield body
