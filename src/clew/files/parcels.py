@@ -34,6 +34,8 @@ BATCH: Final = 512
 BATCH_WITH_OPEN_FILES: Final = 64
 """Where each file has to stay open until it is durable."""
 BATCH_BYTES: Final = 32 * 1024 * 1024
+BATCH_FOLDERS: Final = 128
+"""Each stays open until all of the batch have their names, or are removed."""
 DAMAGE: Final = (CorruptError, ObjectMissingError)
 """Of the store; costs the paths that need what is damaged."""
 
@@ -85,6 +87,8 @@ class LeafWriter:
         self._attempt = attempt
         self._threads = threads
         self._syncs_all = False
+        self._homes: dict[bytes, int] = {}
+        """Directories in which something waits: they are found again wherever they are moved to."""
 
     def write(self, steps: Sequence[Step]) -> None:
         plain: dict[bytes, list[Step]] = {}
@@ -96,7 +100,8 @@ class LeafWriter:
                 plain.setdefault(step.path.rpartition(b"/")[0], []).append(step)
         in_order = [step for folder in plain.values() for step in folder]
         self._syncs_all = len(in_order) >= durable.MANY and durable.can_sync_all(self._root.fd)
-        for batch in _cut(in_order, BATCH if self._syncs_all else BATCH_WITH_OPEN_FILES, BATCH_BYTES):
+        most = BATCH if self._syncs_all else BATCH_WITH_OPEN_FILES
+        for batch in _cut(in_order, most, BATCH_BYTES, BATCH_FOLDERS):
             self._write_batch(batch)
 
     def _write_batch(self, steps: Sequence[Step]) -> None:
@@ -110,6 +115,9 @@ class LeafWriter:
         except BaseException:
             self._drop(ready)
             raise
+        finally:
+            while self._homes:
+                os.close(self._homes.popitem()[1])
 
     # -- beside their places
 
@@ -132,7 +140,10 @@ class LeafWriter:
         def prepare(step: Step) -> None:
             pieces = self._pieces(step, contents)
             fd, name = nearby.parent(step.path)
-            made.append(self._leaves.prepare(fd, name, step, pieces))
+            one = self._leaves.prepare(fd, name, step, pieces)
+            made.append(one)
+            if one is not None:
+                self._remember_home(step, fd)
 
         self._attempt(step, prepare, is_last=False)
         if made == [None]:
@@ -142,6 +153,14 @@ class LeafWriter:
                 ready.append(one)
                 if one.file is not None and self._is_synced_with_all(one.file):
                     one.close()
+
+    def _remember_home(self, step: Step, fd: int) -> None:
+        """A folder is of one parcel, or of two where it is cut: then of two threads."""
+        folder = step.path.rpartition(b"/")[0]
+        if folder not in self._homes:
+            copy = os.dup(fd)
+            if self._homes.setdefault(folder, copy) != copy:
+                os.close(copy)
 
     def _is_synced_with_all(self, file: int) -> bool:
         return self._syncs_all and os.fstat(file).st_dev == self._root.device
@@ -190,23 +209,28 @@ class LeafWriter:
     def _place(self, ready: Sequence[Ready]) -> None:
         with Nearby(self._root) as nearby:
             for one in ready:
+                placed: list[Ready] = []
 
-                def place(step: Step, one: Ready = one) -> None:
+                def place(step: Step, one: Ready = one, placed: list[Ready] = placed) -> None:
                     fd, name = nearby.parent(step.path)
                     self._leaves.place(fd, name, one)
+                    placed.append(one)
 
                 self._attempt(one.step, place)
+                if not placed:
+                    self._remove_temporary(one)
 
     def _drop(self, ready: Sequence[Ready]) -> None:
         """Remove what did not get its name; what did is not there under the other any more."""
         for one in ready:
             one.close()
-        with Nearby(self._root) as nearby:
-            for one in ready:
-                try:
-                    try_to_remove(nearby.parent(one.step.path)[0], one.temporary)
-                except OSError:
-                    pass
+            self._remove_temporary(one)
+
+    def _remove_temporary(self, one: Ready) -> None:
+        """Where it was made: its directory may have been moved since."""
+        home = self._homes.get(one.step.path.rpartition(b"/")[0])
+        if home is not None:
+            try_to_remove(home, one.temporary)
 
 
 def _sync(ready: Ready) -> None:
@@ -217,15 +241,19 @@ def _sync(ready: Ready) -> None:
         ready.close()
 
 
-def _cut(steps: Sequence[Step], most: int, most_bytes: int) -> Iterator[list[Step]]:
-    """Parts of at most so many steps, and of not much more than so many bytes."""
+def _cut(
+    steps: Sequence[Step], most: int, most_bytes: int, most_folders: int = BATCH
+) -> Iterator[list[Step]]:
+    """Parts of at most so many steps, in so many folders, and of not much more than so many bytes."""
     part: list[Step] = []
+    folders: set[bytes] = set()
     size = 0
     for step in steps:
         part.append(step)
+        folders.add(step.path.rpartition(b"/")[0])
         size += step.new.size if step.new else 0
-        if len(part) >= most or size >= most_bytes:
+        if len(part) >= most or size >= most_bytes or len(folders) >= most_folders:
             yield part
-            part, size = [], 0
+            part, folders, size = [], set(), 0
     if part:
         yield part
