@@ -379,8 +379,9 @@ class QuotaExceededError(BackendError):
 
 
 class RestoreFailedError(BackendError):
-    """A restore could not be carried out to its end; `report` says what was done to every path.
-    `store.finish_restore()` goes on with it, `store.undo_restore()` goes back."""
+    """Files could not be restored; `report` says what was done to every path. One that stopped half-way
+    is in `store.pending_restores()`: `store.finish_restore()` goes on with it, `store.undo_restore()`
+    goes back. After a rewind in which single files failed, `s.undo()` brings head and files back."""
 
     code = "restore_failed"
 

@@ -79,6 +79,8 @@ class Points(SessionFiles):
                 files move together, and `undo()` brings both back.
             on_conflict: What to do with files that changed since the last snapshot, as for
                 `store.restore`.
+
+        RestoreFailedError if single files could not be restored: its `report` names them.
         """
         if files is False:
             return self._write(work.moves.rewind, to, self._engine.now())

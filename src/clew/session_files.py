@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
@@ -12,7 +13,7 @@ import clew.work as work
 from clew.backends.contract import Reader, Transaction
 from clew.core.rows import SessionRow
 from clew.core.tree import locate
-from clew.errors import SnapshotNotFoundError
+from clew.errors import RestoreFailedError, SnapshotNotFoundError
 from clew.handle import Handle
 from clew.model import Checkpoint, Head
 from clew.work.access import Access, admit
@@ -116,26 +117,21 @@ class SessionFiles(Handle):
             branch, position = resolve(reader, row, to)
             head = Head(reader.get_branch(branch).uid if branch else "", position)
         root = None if isinstance(files, bool) else files
-        move = HeadMove(self._sid, self.id, "rewind", head)
-        return self._restore_and_move(snapshot, root, on_conflict, move)
+        keeper = keeper_of(self._engine)
+        restore = partial(keeper.restore, snapshot, root, None, on_conflict)
+        return self._restore_and_move(restore, HeadMove(self._sid, self.id, "rewind", head))
 
     def _step_with_files(self, what: Literal["undo", "redo"]) -> Head | None:
-        """Undo or redo a move that restored files; None: it did not."""
+        """Undo or redo a move that changed files, which takes back exactly these; None: it did not."""
         with self._look() as (reader, row):
             files = work.moves.files_of(reader, row, what)
-        if files is None:
+        keeper = keeper_of(self._engine) if files is not None else None
+        record = keeper.restore_of(files) if keeper is not None and files is not None else None
+        if keeper is None or record is None:
             return None
-        move = HeadMove(self._sid, self.id, what)
-        return self._restore_and_move(files.safety, os.fsdecode(files.root), "overwrite", move, files)
+        return self._restore_and_move(partial(keeper.take_back, record), HeadMove(self._sid, self.id, what))
 
-    def _restore_and_move(
-        self,
-        snapshot: str,
-        root: str | os.PathLike[str] | None,
-        on_conflict: OnConflict,
-        move: HeadMove,
-        undoes: FileMove | None = None,
-    ) -> Head:
+    def _restore_and_move(self, restore: Callable[..., RestoreReport], move: HeadMove) -> Head:
         access, now = self._access, self._engine.now()
         moved: list[Head] = []
 
@@ -144,16 +140,14 @@ class SessionFiles(Handle):
 
         # Before any file is touched: whoever may not move the head may not move the files either.
         sessions = self._engine.run(lambda tx: admit(tx, access)).tree
-        keeper_of(self._engine).restore(
-            snapshot,
-            root,
-            None,
-            on_conflict,
-            undoes=undoes,
-            move=encode_move(move),
-            ending=ending,
-            sessions=sessions,
-        )
+        report = restore(move=encode_move(move), ending=ending, sessions=sessions)
+        if report.failed:
+            first = report.failed[0]
+            raise RestoreFailedError(
+                f"the head of {self.id!r} moved, but {len(report.failed)} files could not be restored,"
+                f" as {first.path!r} ({first.reason}); undo() brings both back",
+                report,
+            )
         return moved[0]
 
 

@@ -19,6 +19,7 @@ from clew.engine import Engine
 from clew.errors import ConflictError, CorruptError, NotFoundError
 from clew.files import journal
 from clew.files.journal import Restore
+from clew.files.needs import SAFETY_AGE, drop_unneeded
 from tests.files.restoring import Link, Program, Tree, Workshop, write
 
 BEFORE: Tree = {
@@ -361,8 +362,10 @@ def test_old_journals_are_forgotten_and_pending_ones_are_not(tmp_path: Path) -> 
     kill_restore(beside, 60)
     now = shop.engine.here.now()
 
-    assert shop.engine.run(lambda tx: journal.forget(tx, 0)) == 0
-    assert shop.engine.run(lambda tx: journal.forget(tx, now + 1)) == 1
+    shop.engine.run(lambda tx: drop_unneeded(tx, [], now))
+    with shop.engine.read() as reader:
+        assert journal.get(reader, report.id or "").state == "done"
+    shop.engine.run(lambda tx: drop_unneeded(tx, [], now + SAFETY_AGE + 1))
 
     with shop.engine.read() as reader, pytest.raises(NotFoundError, match=report.id or ""):
         journal.get(reader, report.id or "")

@@ -11,6 +11,7 @@ import pytest
 
 import clew
 from clew.files.applying import Applier
+from clew.files.leaves import Leaves, Ready, RefusedError
 
 
 def say(text: str) -> dict[str, str]:
@@ -202,6 +203,43 @@ def test_f43_a_restore_that_was_cut_off_is_undone_and_the_head_stays(
     assert content(root) == FIRST
     store.undo_restore(store.pending_restores()[0].id)
     assert (content(root), len(s.messages()), store.pending_restores()) == (SECOND, 2, [])
+
+
+def test_a_rewind_in_which_a_file_failed_says_so_and_can_be_undone(
+    s: clew.Session, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """P4: whoever asked for the files must hear that one of them is not there."""
+    place = Leaves.place
+
+    def refuse(leaves: Leaves, fd: int, name: bytes, ready: Ready) -> None:
+        if name == b"a.txt":
+            raise RefusedError("changed while restoring")
+        place(leaves, fd, name, ready)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Leaves, "place", refuse)
+        with pytest.raises(clew.RestoreFailedError) as caught:
+            s.rewind("first", files=True)
+    report = caught.value.report
+    assert isinstance(report, clew.RestoreReport)
+    assert [one.path for one in report.failed] == ["a.txt"]
+    assert (content(root), len(s.messages())) == ({**FIRST, "a.txt": "two"}, 1)
+    s.undo()
+    assert (content(root), len(s.messages())) == (SECOND, 2)
+
+
+def test_an_undo_takes_back_what_the_rewind_did_and_nothing_else(s: clew.Session, root: Path) -> None:
+    """P13: what somebody did since, to files that the rewind did not touch, stays."""
+    (root / "same.txt").write_text("same")
+    s.checkpoint("third", files=root)
+    s.rewind("third", files=True)  # nothing to do
+    (root / "same.txt").write_text("mine")
+    s.undo()
+    assert content(root) == {**SECOND, "same.txt": "mine"}
+    s.rewind("first", files=True)
+    (root / "later.txt").write_text("mine")
+    s.undo()
+    assert content(root) == {**SECOND, "same.txt": "mine", "later.txt": "mine"}
 
 
 def test_gc_keeps_what_undo_needs_and_a_purge_lets_go_of_the_rest(

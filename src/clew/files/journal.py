@@ -1,7 +1,7 @@
 """The journal of restores: written before the first change, so that a killed one can be gone on with.
 
 The steps themselves are not in it: they follow from the trees, which the store holds. A record stays when
-its restore is over, because `undo_restore` needs it; `forget` removes those that are too old.
+its restore is over, because `undo_restore` needs it; `gc` removes those that are too old.
 """
 
 from __future__ import annotations
@@ -135,18 +135,6 @@ def close(tx: Transaction, id: str, state: RestoreState, *, whole: bool = True) 
     record = get(tx, id)
     known = record.known if whole else None
     _put(tx, msgspec.structs.replace(record, state=state, holder=None, known=known))
-
-
-def forget(tx: Transaction, before: int) -> int:
-    """Drop the records of restores that are over and began before a time; how many there were."""
-    old = [
-        name
-        for name, value in tx.scan_records(STORE_WIDE, "restore")
-        if (record := _read(name, value)).state != "pending" and record.created < before
-    ]
-    for name in old:
-        tx.drop_record(STORE_WIDE, "restore", name)
-    return len(old)
 
 
 class Working:

@@ -227,17 +227,14 @@ class Keeper:
         move: bytes = b"",
         ending: Ending | None = None,
         sessions: int = 0,
-        undoes: FileMove | None = None,
     ) -> RestoreReport:
-        """`sessions`: the tree of the session whose head moves with it. `undoes`: a move that is taken
-        back: what was known of the root before it is known again."""
+        """`sessions`: the tree of the session whose head moves with it."""
         snapshot = self._known(snap)
         place = _place(snapshot.root if root is None else root, force=force)
         with self._engine.read() as reader:
             last, last_id = _stands_there(reader, place)
-            undone = None if undoes is None else journal.find_by_safety(reader, undoes.safety)
         target = bytes.fromhex(snapshot.tree)
-        known = undoes.known if undoes is not None else target if paths is None else None
+        known = target if paths is None else None
         return self._restore(
             snapshot.id,
             target,
@@ -246,7 +243,6 @@ class Keeper:
             last=last,
             last_id=last_id,
             known=known,
-            modes=undone.modes if undone is not None else None,
             paths=paths,
             on_conflict=on_conflict,
             dry_run=dry_run,
@@ -290,7 +286,7 @@ class Keeper:
 
         def finishing(tx: Transaction) -> None:
             if ending is not None:
-                ending(tx, FileMove(os.fsencode(place), safeties[-1], id, last))
+                ending(tx, FileMove(os.fsencode(place), safeties[-1], id))
 
         return restoring.restore(
             self._engine,
@@ -312,7 +308,12 @@ class Keeper:
             known=known,
         )
 
-    def undo(self, id: str, ending: Ending | None = None) -> RestoreReport:
+    def restore_of(self, move: FileMove) -> journal.Restore | None:
+        """The restore that went with a move of a head; None: no file had to be touched."""
+        with self._engine.read() as reader:
+            return journal.find_by_safety(reader, move.safety)
+
+    def undo(self, id: str) -> RestoreReport:
         """Bring back the state before a restore: of one that was cut off, by going back; else by
         restoring what was kept before it."""
         with self._engine.read() as reader:
@@ -321,6 +322,17 @@ class Keeper:
             return restoring.roll_back(self._engine, self._objects, id)
         if record.state != "done":
             raise InvalidError(f"restore {id} is {record.state}: there is nothing to undo")
+        return self.take_back(record)
+
+    def take_back(
+        self,
+        record: journal.Restore,
+        *,
+        move: bytes = b"",
+        ending: Ending | None = None,
+        sessions: int = 0,
+    ) -> RestoreReport:
+        """Restore what was kept before a restore that is over."""
         before = self.get(record.safety)
         return self._restore(
             before.id,
@@ -333,8 +345,10 @@ class Keeper:
             paths=[os.fsdecode(step.path) for step in planned(self._objects, record).steps],
             on_conflict="overwrite",
             force=True,
+            move=move,
             ending=ending,
             modes=record.modes,
+            sessions=sessions,
             known=record.last,
         )
 
@@ -361,7 +375,7 @@ class Keeper:
 
         def finishing(tx: Transaction) -> None:
             if last_step is not None:
-                last_step(tx, FileMove(record.root, record.safety, record.snapshot, record.last))
+                last_step(tx, FileMove(record.root, record.safety, record.snapshot))
 
         return restoring.finish(self._engine, self._objects, id, finishing=finishing)
 

@@ -39,11 +39,6 @@ def drop_unneeded(tx: Transaction, ids: Iterable[str], now: int) -> int:
     return count
 
 
-def is_named_by_restore(reader: Reader, id: str, now: int) -> bool:
-    """Whether a restore is under way that needs this snapshot, or one can be undone by it."""
-    return _Needs(reader, now).is_named_by_restore(id)
-
-
 def trees_of_restores(reader: Reader) -> Iterator[tuple[str, bytes]]:
     """Trees that restores need to be finished or undone, with the ids of the restores: the snapshots that
     they are of may have been deleted."""

@@ -37,8 +37,6 @@ class FileMove(msgspec.Struct, frozen=True):
     root: bytes
     safety: str
     target: str
-    known: bytes | None = None
-    """The tree that stood there by our own doing before."""
 
 
 class Move(msgspec.Struct, frozen=True, omit_defaults=True):
