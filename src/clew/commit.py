@@ -7,18 +7,27 @@ An operation is a function of a transaction. It must check before it writes: one
 ClewError before its first write fails alone. After any other failure the transaction is undone and
 each operation gets a transaction of its own, so that only the culprit fails. An operation may thus
 run more than once and must have no effects outside the transaction.
+
+A backend far away may answer from what it remembers, and compare that when it commits (see `Stale` in the
+contract). Then an operation that fails, or writes nothing, is repeated by itself before it is believed.
 """
 
 from __future__ import annotations
 
 import atexit
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
-from clew.backends.contract import Backend, Transaction
-from clew.errors import ClewError, OutcomeUnknownError, StoreClosedError
+from clew.backends.contract import Backend, Stale, Transaction
+from clew.errors import ClewError, OutcomeUnknownError, StoreBusyError, StoreClosedError
+
+TRIES: Final = 12
+PAUSE: Final = 0.001
+LONGEST_PAUSE: Final = 0.2
+"""Seconds, between the tries of an operation that others came in between of."""
 
 T = TypeVar("T")
 
@@ -139,36 +148,80 @@ class Committer:
             leader.waking.pop()
 
     def _commit(self, batch: Sequence[Pending[Any]]) -> None:
-        began = False
-        writing = self._backend.write()
+        rest = list(batch)
+        while rest:
+            try:
+                settled = self._attempt(rest, certain=False)
+            except Exception as exc:  # noqa: BLE001 (whatever it is, those who wait must hear of it)
+                if len(rest) == 1 and not isinstance(exc, Stale):
+                    _fail(rest, exc)
+                else:
+                    for pending in rest:
+                        self._commit_alone(pending)
+                return
+            rest = rest[settled:]
+            if rest:  # in its turn: those behind it may build upon it
+                self._commit_alone(rest.pop(0))
+
+    def _commit_alone(self, pending: Pending[Any]) -> None:
+        for again in range(TRIES):
+            try:
+                self._attempt([pending], certain=True)
+            except Stale:
+                _pause(again)
+            except Exception as exc:  # noqa: BLE001 (those who wait must hear of it)
+                _fail([pending], exc)
+                return
+            else:
+                return
+        _fail([pending], StoreBusyError(f"others changed the same things {TRIES} times in between"))
+
+    def _attempt(self, batch: Sequence[Pending[Any]], *, certain: bool) -> int:
+        """Commit operations in one transaction; how many, from the first on. The one behind them relied on
+        what the backend remembers, and did nothing by which that could be compared."""
+        count, began = len(batch), False
+        writing = self._backend.write(certain)
         try:
             with writing as transaction:
                 began = True
-                for pending in batch:
-                    _perform(pending, transaction)
-            for pending in batch:
-                pending.settled = True
-        except Exception as exc:  # noqa: BLE001 (whatever it is, those who wait must hear of it)
+                for index, pending in enumerate(batch):
+                    if not _perform(pending, transaction):
+                        count = index
+                        break
+        except Exception as exc:
             writing.__exit__(type(exc), exc, None)  # see the contract
-            if began and len(batch) > 1:
-                for pending in batch:
-                    self._commit([pending])
-            else:
-                _fail(batch, exc)
+            if began and not isinstance(exc, OutcomeUnknownError):
+                raise
+            _fail(batch, exc)  # nothing is gained, or even lost, by another try
         except BaseException as exc:
             writing.__exit__(type(exc), exc, None)
             raise
+        for pending in batch[:count]:
+            pending.settled = True
+        return count
 
 
-def _perform(pending: Pending[Any], transaction: Transaction) -> None:
+def _pause(again: int) -> None:
+    """So that two that got in each other's way do not do so again."""
+    from random import uniform  # seldom needed, and slow to import
+
+    time.sleep(uniform(0, min(PAUSE * 2**again, LONGEST_PAUSE)))
+
+
+def _perform(pending: Pending[Any], transaction: Transaction) -> bool:
+    """Whether its outcome can be believed once the transaction is committed."""
     before = transaction.writes
     pending.error = None
     try:
         pending.result = pending.work(transaction)
-    except ClewError as exc:
-        if transaction.writes != before:
+    except Exception as exc:
+        if isinstance(exc, ClewError) and transaction.writes == before:
+            pending.error = exc
+        elif transaction.is_certain:
             raise
-        pending.error = exc
+        else:
+            raise Stale from exc
+    return transaction.is_certain or transaction.writes != before
 
 
 def _fail(batch: Sequence[Pending[Any]], error: BaseException) -> None:

@@ -8,9 +8,11 @@ inside a transaction: so every backend behaves alike, and writing one is writing
 The rules:
 
 - `Backend.write()` opens a transaction that sees everything committed before it, in this and in
-  other processes, and excludes other writers until it ends. Leaving the block normally makes all of
-  it durable at the level of `capabilities.durability` before control returns; an exception undoes
-  all of it. It raises StoreBusyError when other writers held the store for the whole time-out.
+  other processes. Until it ends it excludes other writers from the sessions that it reads or writes,
+  and from the store-wide records if it reads or writes one; or from all, if that is simpler.
+  Leaving the block normally makes all of it durable at the level of `capabilities.durability` before
+  control returns; an exception undoes all of it. It raises StoreBusyError when other writers held
+  what it needs for the whole time-out.
   Its `__exit__` may be called once more, or without `__enter__`: a signal handler may raise at the
   doorstep of either, and nothing must stay locked.
 - `Backend.read()` gives a reader that sees everything committed before each call.
@@ -56,6 +58,11 @@ STORE_WIDE = 0
 """The `sid` of records that belong to no session."""
 
 OnDamage: TypeAlias = Callable[[CorruptEntryError], None]
+
+
+class Stale(Exception):
+    """What a transaction relied upon has changed since, or it got in the way of another one: nothing of it
+    was done. Run its operations again, each in a `write(certain=True)` of its own."""
 
 
 class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
@@ -204,6 +211,10 @@ class Transaction(Reader, Protocol):
     writes: int
     """How many calls have changed something: tells whether an operation that failed left a trace."""
 
+    is_certain: bool
+    """False: something was answered from memory. All that was is compared when the transaction commits, if
+    it wrote anything; `Stale` if it is not so any more."""
+
     def add_session(self, row: SessionRow, details: Details) -> int:
         """Store a new session and return its `sid` (that of `row` is ignored; tree 0: a new tree).
         A sid is never used twice, not even after a purge."""
@@ -277,7 +288,9 @@ class Backend(Protocol):
     @property
     def capabilities(self) -> Capabilities: ...
 
-    def write(self) -> AbstractContextManager[Transaction]: ...
+    def write(self, certain: bool = True) -> AbstractContextManager[Transaction]:
+        """`certain`: False allows answers from memory. A backend for which reading costs little has no
+        use for that."""
 
     def read(self) -> AbstractContextManager[Reader]: ...
 

@@ -28,7 +28,7 @@ class MemoryBackend(Tables):
         self._lock = threading.RLock()
         self._closed = False
 
-    def write(self) -> _Write:
+    def write(self, certain: bool = True) -> _Write:
         return _Write(self)
 
     def read(self) -> _Read:

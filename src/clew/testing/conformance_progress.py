@@ -264,8 +264,8 @@ class Counted(Watched):
         self.calls: list[str] = []
 
     @contextmanager
-    def write(self) -> Iterator[Transaction]:
-        with self._backend.write() as tx:
+    def write(self, certain: bool = True) -> Iterator[Transaction]:
+        with self._backend.write(certain) as tx:
             yield cast("Transaction", _Counting(tx, self.calls))
 
 

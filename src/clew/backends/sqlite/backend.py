@@ -107,7 +107,7 @@ class SqliteBackend:
     def location(self) -> str:
         return str(self.path)
 
-    def write(self) -> _Write:
+    def write(self, certain: bool = True) -> _Write:
         return _Write(self)
 
     def read(self) -> _Read:

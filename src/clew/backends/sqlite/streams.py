@@ -77,6 +77,7 @@ class StreamReader:
 
 class StreamWriter(StreamReader):
     writes = 0
+    is_certain = True
 
     def add_events(self, sid: int, rows: Sequence[EventRow]) -> None:
         if rows:
