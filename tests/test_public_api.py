@@ -26,6 +26,7 @@ NAMES = [
     "BackendUnavailableError",
     "Branch",
     "Capabilities",
+    "Change",
     "Checkpoint",
     "CheckpointNotFoundError",
     "ClewError",
@@ -119,7 +120,17 @@ FILE_VALUES = {
     "Snapshot",
     "VerifyReport",
 }
-LAZY = {"AsyncRun", "AsyncSession", "AsyncStore", "Maintenance", "Run", "Watch", "open_async", *FILE_VALUES}
+LAZY = {
+    "AsyncRun",
+    "AsyncSession",
+    "AsyncStore",
+    "Change",
+    "Maintenance",
+    "Run",
+    "Watch",
+    "open_async",
+    *FILE_VALUES,
+}
 """Loaded with their first use: `dir` does not list them before."""
 
 STORE = [
@@ -155,6 +166,7 @@ STORE = [
     "undo_restore",
     "usage",
     "verify",
+    "watch",
     "watch_files",
 ]
 
@@ -301,7 +313,7 @@ def test_the_async_face_is_awaited(sync: type, aio: type, name: str) -> None:
     if isinstance(second, property):
         awaited = _awaited(second)
         assert awaited == (name not in KNOWN)
-    elif name == "entries":
+    elif name in ("entries", "watch"):
         assert inspect.isasyncgenfunction(second)
     elif name in ENTERED:
         assert not inspect.iscoroutinefunction(second)

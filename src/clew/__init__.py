@@ -99,6 +99,7 @@ if _TYPE_CHECKING:
     from clew.model.files import Skipped as Skipped
     from clew.model.files import Snapshot as Snapshot
     from clew.model.files import VerifyReport as VerifyReport
+    from clew.model.watching import Change as Change
     from clew.run import Run as Run
 
 
@@ -120,6 +121,7 @@ _LAZY = {
         ),
         "clew.model.files",
     ),
+    "Change": "clew.model.watching",
     "Maintenance": "clew.maintenance",
     "Watch": "clew.files.watcher",
     "Run": "clew.run",

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import builtins
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from types import TracebackType
-from typing import Any, Final, Literal, overload
+from typing import TYPE_CHECKING, Any, Final, Literal, overload
 
 import msgspec
 from uuid_utils import uuid7
@@ -30,6 +30,9 @@ from clew.upkeep import Upkeep, scrub_traces
 from clew.work import places, sessions
 from clew.work.access import Access, is_held
 from clew.workspace import normalised
+
+if TYPE_CHECKING:
+    from clew.model.watching import Change
 
 DEFAULT_SESSION: Final = "default"
 MOST_LISTED: Final = 2**31
@@ -307,6 +310,22 @@ class Store(Upkeep, StoreFiles):
             return work.usage.store_totals(reader, by, first, end)
 
     # -- the store itself
+
+    def watch(self, after: str | None = None, *, wait: bool = True, every: float = 0.5) -> Iterator[Change]:
+        """What happens in the sessions of this store, by whatever process, in the order of its time.
+
+        A change says where a session stands now: several appends in a row may be one change, and none is
+        passed over. After a restart the last minute before the cursor is told again.
+
+        Args:
+            after: The cursor of the last change that was seen; None: from now on.
+            wait: False tells what has happened until now; else it goes on until the store is closed.
+            every: Seconds between two looks. PostgreSQL also wakes up those who wait.
+        """
+        from clew.watching import Watcher
+
+        watcher = Watcher(self._engine, after, every)
+        return watcher.follow() if wait else iter(watcher.look())
 
     def flush(self) -> None:
         """Wait until all that `append_nowait` took is durable; raise the first thing that went wrong."""

@@ -5,22 +5,25 @@ from __future__ import annotations
 import asyncio
 import builtins
 import os
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import AsyncIterator, Generator, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from types import TracebackType
-from typing import Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from clew.aio.bridge import Bridge
 from clew.aio.session import AsyncSession
 from clew.aio.store_files import AsyncStoreFiles
 from clew.aio.upkeep import AsyncUpkeep
 from clew.backends.contract import Backend, Capabilities
-from clew.errors import SessionNotFoundError
+from clew.errors import SessionNotFoundError, StoreClosedError
 from clew.here import Clock, wall_clock
 from clew.model import Json, Page, Stats, Status, UsageGroup, UsageKey, UsageTotals
 from clew.store import DEFAULT_SESSION, Store
 from clew.store import open as open_sync
+
+if TYPE_CHECKING:
+    from clew.model.watching import Change
 
 
 def open_async(url: str | os.PathLike[str] | None = None, **options: Any) -> Opening:
@@ -228,6 +231,23 @@ class AsyncStore(AsyncUpkeep, AsyncStoreFiles):
         self, *, by: UsageKey | None = None, since: datetime | None = None, until: datetime | None = None
     ) -> UsageTotals | dict[UsageGroup, UsageTotals]:
         return await self._call(lambda: self._store.usage(by=by, since=since, until=until))
+
+    async def watch(
+        self, after: str | None = None, *, wait: bool = True, every: float = 0.5
+    ) -> AsyncIterator[Change]:
+        from clew.watching import Watcher
+
+        watcher = await self._call(Watcher, self._store._engine, after, every)
+        while True:
+            try:
+                changes = await self._call(watcher.look)
+            except StoreClosedError:
+                return
+            for change in changes:
+                yield change
+            if not wait:
+                return
+            await asyncio.to_thread(watcher.pause)
 
     async def flush(self) -> None:
         await self._call(self._store.flush)

@@ -51,8 +51,8 @@ from clew.errors import CorruptEntryError
 from clew.model import Json, UsageKey
 
 RecordKind: TypeAlias = Literal[
-    "alias", "annotation", "checkpoint", "key", "label", "lease", "move", "removal", "retention", "restore",
-    "run", "snapshot", "status", "unscrubbed", "var",
+    "alias", "annotation", "checkpoint", "copy", "key", "label", "lease", "move", "removal", "retention",
+    "restore", "run", "snapshot", "status", "unscrubbed", "var",
 ]  # fmt: skip
 STORE_WIDE = 0
 """The `sid` of records that belong to no session."""
@@ -297,6 +297,9 @@ class Backend(Protocol):
     def clock(self) -> int | None:
         """The time of a clock that all users of the store share, in microseconds, if the storage
         has one of its own; None: the store is used on one machine only, whose clock will do."""
+
+    def pause(self, seconds: float) -> None:
+        """Wait for a while, or until somebody may have written: a hint, which may come early or never."""
 
     def scrub(self) -> None:
         """Leave no byte of dropped content behind: log, free pages, free space within pages."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Sequence
 from types import TracebackType
 
@@ -36,6 +37,9 @@ class MemoryBackend(Tables):
 
     def clock(self) -> None:
         """One process: its own clock will do."""
+
+    def pause(self, seconds: float) -> None:
+        time.sleep(seconds)
 
     def scrub(self) -> None:
         """What is dropped from a dict is gone."""

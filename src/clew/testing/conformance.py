@@ -41,6 +41,7 @@ from clew.testing.conformance_transactions import TransactionConformance
 from clew.testing.conformance_turns import TurnConformance
 from clew.testing.conformance_usage import UsageConformance
 from clew.testing.conformance_usage_sums import UsageSumConformance
+from clew.testing.conformance_watching import WatchConformance
 
 __all__ = ["BackendConformance", "DurableConformance"]
 
@@ -80,6 +81,7 @@ class BackendConformance(
     RetentionConformance,
     LeaseTimeConformance,
     ProgressConformance,
+    WatchConformance,
     InputConformance,
 ):
     """Every backend passes this, each test of it. A subclass gives a fixture `backend`:

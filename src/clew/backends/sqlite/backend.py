@@ -155,6 +155,9 @@ class SqliteBackend:
     def clock(self) -> None:
         """The users of a file share a machine: its clock will do."""
 
+    def pause(self, seconds: float) -> None:
+        time.sleep(seconds)
+
     def scrub(self) -> None:
         """Rewrite the file without free space, and empty the log.
 
