@@ -30,7 +30,8 @@ from clew.core.objects import (
 from clew.core.rows import PackInfo
 from clew.engine import Engine
 from clew.errors import CorruptError, DiskFullError, ObjectMissingError, QuotaExceededError
-from clew.files.objects import AT_ONCE, CACHED, PACK_SIZE, ObjectReader, ObjectWriter
+from clew.files.objects import AT_ONCE, CACHED, HELD_BACK, PACK_SIZE, ObjectReader, ObjectWriter
+from clew.files.overlay import Overlay
 from clew.testing.conformance_base import Watched
 
 
@@ -60,6 +61,14 @@ def store(engine: Engine, *contents: bytes) -> list[bytes]:
     names = [writer.put(content) for content in contents]
     writer.flush()
     return names
+
+
+def add_unstored(engine: Engine, writer: ObjectWriter) -> None:
+    def add(tx: Transaction) -> None:
+        for pack in writer.unstored:
+            pack.add_to(tx)
+
+    engine.run(add)
 
 
 def packs(engine: Engine) -> list[PackInfo]:
@@ -226,8 +235,10 @@ def test_transactions_are_bounded_whatever_the_number_of_threads(engine: Engine)
     write = engine.backend.write
 
     class Measured:
+        def __init__(self, *how: Any) -> None:
+            self._inner = write(*how)
+
         def __enter__(self) -> Transaction:
-            self._inner = write()
             tx = self._inner.__enter__()
             add, sizes_now = tx.add_pack, len(sizes)
             sizes.append(0)
@@ -242,7 +253,7 @@ def test_transactions_are_bounded_whatever_the_number_of_threads(engine: Engine)
         def __exit__(self, *exc: Any) -> None:
             self._inner.__exit__(*exc)
 
-    engine.backend.write = Measured  # type: ignore[method-assign]
+    engine.backend.write = Measured  # type: ignore[assignment, method-assign]
     writer = ObjectWriter(engine)
 
     def put(thread: int) -> None:
@@ -258,6 +269,60 @@ def test_transactions_are_bounded_whatever_the_number_of_threads(engine: Engine)
 
     assert sum(sizes) >= 4 * 150 * 100_000
     assert max(sizes) <= AT_ONCE + 4 * PACK_SIZE
+
+
+def test_little_is_left_for_the_transaction_of_the_record(engine: Engine) -> None:
+    writer = ObjectWriter(engine, holds_back=True)
+    contents = [b"", b"small", noise(1, 10_000)]
+    names = [writer.put(content) for content in contents]
+    writer.flush()
+
+    assert packs(engine) == []
+    assert (writer.new_objects, writer.new_bytes) == (3, 10_005)
+    add_unstored(engine, writer)
+    assert [ObjectReader(engine.read).get(name) for name in names] == contents
+
+
+@pytest.mark.parametrize("size", [HELD_BACK, HELD_BACK + 1])
+def test_much_is_not_held_back(engine: Engine, size: int) -> None:
+    """Others wait for the transaction of the record, and it is kept in memory until then."""
+    writer = ObjectWriter(engine, holds_back=True)
+    name = writer.put(noise(1, size))
+    writer.flush()
+
+    assert len(writer.unstored) == (size <= HELD_BACK)
+    assert len(packs(engine)) == (size > HELD_BACK)
+    writer.store_rest()
+    writer.store_rest()
+    assert writer.unstored == []
+    assert len(packs(engine)) == 1
+    assert ObjectReader(engine.read).get(name) == noise(1, size)
+
+
+def test_flush_waits_for_other_threads_though_it_holds_something_back(engine: Engine) -> None:
+    writer = ObjectWriter(engine, holds_back=True)
+    threads = [
+        threading.Thread(target=lambda n=n: [writer.put(noise(100 * n + i, 70_000)) for i in range(20)])
+        for n in range(3)
+    ]
+    for thread in threads:
+        thread.start()
+    while any(thread.is_alive() for thread in threads):
+        writer.flush()
+    writer.flush()
+    add_unstored(engine, writer)
+
+    assert sum(info.objects for info in packs(engine)) == writer.new_objects == 60
+
+
+def test_f06_what_is_held_back_needs_room_too(on_disk: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    writer = ObjectWriter(on_disk, holds_back=True)
+    writer.put(noise(1, 1_000))
+    usage = shutil.disk_usage(".")._replace(free=64 * 1024 * 1024 + 2 * 1_000 - 1)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage)
+
+    with pytest.raises(QuotaExceededError, match="to store 1000 more"):
+        writer.flush()
 
 
 def test_f06_a_failed_write_is_told_to_every_caller(engine: Engine) -> None:
@@ -319,6 +384,34 @@ def test_a_missing_object_is_named(engine: Engine) -> None:
         reader.get(name)
     with pytest.raises(ObjectMissingError, match=name.hex()):
         next(reader.get_many([there, name]))
+
+
+def test_what_is_on_its_way_can_be_read_beside_what_is_there(engine: Engine) -> None:
+    there, chunk = store(engine, b"there", b"chunk one")
+    writer = ObjectWriter(engine, holds_back=True)
+    coming = writer.put(b"coming")
+    large = writer.put(encode_chunks([Chunk(chunk, 9), Chunk(coming, 6)]))
+    folder = writer.put(encode_directory([entry(b"there")]))
+    writer.flush()
+    reader = Overlay(ObjectReader(engine.read))
+    reader.lay(writer.unstored)
+
+    assert dict(reader.get_many([coming, there, coming])) == {there: b"there", coming: b"coming"}
+    assert reader.directory(folder) == [entry(b"there")]
+    whole = TreeEntry(b"large", FILE | CHUNKED, large, 15)
+    assert b"".join(reader.pieces(whole)) == b"chunk onecoming"
+    reader.check_there([there, coming, large, folder])
+    assert packs(engine)[-1].objects == 2, "and nothing of it was stored"
+
+
+def test_what_is_neither_there_nor_on_its_way_is_named(engine: Engine) -> None:
+    there = store(engine, b"there")[0]
+    name, reader = object_name(b"nowhere"), Overlay(ObjectReader(engine.read))
+
+    for read in (reader.get, lambda name: next(reader.get_many([there, name])),
+                 lambda name: reader.check_there([there, name])):  # fmt: skip
+        with pytest.raises(ObjectMissingError, match=name.hex()):
+            read(name)
 
 
 class Damage(NamedTuple):

@@ -100,7 +100,7 @@ class SessionFiles(Handle):
         exclude: Sequence[str],
     ) -> Checkpoint:
         """Keep the files and set the checkpoint that names them, in one transaction."""
-        from clew.files.keeper import rules_of
+        from clew.files.taking import rules_of
 
         access = self._access
 

@@ -60,7 +60,8 @@ class StoreFiles:
         `.gitignore`, `.clewignore` and sensible defaults (node_modules, .venv, caches) are left out.
         What can not be kept (FIFOs, sockets, other mounts, unreadable files, …) is in `skipped`.
         """
-        from clew.files.keeper import put_record, rules_of
+        from clew.files.keeper import put_record
+        from clew.files.taking import rules_of
 
         rules = rules_of(include, exclude, max_file_bytes)
         return self._files.snapshot(root, "snapshot", rules, put_record, force=force, on_progress=on_progress)
@@ -161,9 +162,20 @@ class StoreFiles:
         """
         return self._files.gc(dry_run=dry_run, thorough=thorough, on_progress=on_progress)
 
-    def verify(self, *, full: bool = True, on_progress: OnProgress | None = None) -> VerifyReport:
-        """Check that all snapshots are whole; `full` reads and hashes every byte of them."""
-        return self._files.verify(full=full, on_progress=on_progress)
+    def verify(
+        self, *, full: bool = True, time_limit: float | None = None, on_progress: OnProgress | None = None
+    ) -> VerifyReport:
+        """Check that all conversations and all snapshots are whole.
+
+        Args:
+            full: Read every entry and every object, and compare it with its hash; else only whether all
+                is there, and whether what leads somewhere leads to what exists.
+            time_limit: Seconds after which to end with what was found; `complete` says if it did.
+            on_progress: Called from time to time with a `FileProgress`.
+
+        Nothing is changed or locked; what others purge meanwhile is no problem.
+        """
+        return self._files.verify(full=full, time_limit=time_limit, on_progress=on_progress)
 
 
 def _id_of(report: RestoreReport) -> str:

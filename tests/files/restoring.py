@@ -16,8 +16,8 @@ from clew.core.objects import (
     FOLDER,
     LINK,
     Chunk,
+    Directory,
     TreeEntry,
-    decode_directory,
     encode_chunks,
     encode_directory,
     object_name,
@@ -79,7 +79,7 @@ def in_memory(*trees: Tree) -> tuple[list[bytes], GetDirectories]:
 
 
 def reading(objects: Mapping[bytes, bytes]) -> GetDirectories:
-    return lambda names: {name: decode_directory(objects[name]) for name in names}
+    return lambda names: {name: Directory(objects[name]) for name in names}
 
 
 def write(root: Path, tree: Tree) -> None:

@@ -15,6 +15,7 @@ from clew.core.restoring import make_plan
 from clew.errors import RestoreFailedError
 from clew.files import durable, journal
 from clew.files.planning import directories_of
+from clew.files.rooted import Nearby, Root
 from tests.files.restoring import Link, Tree, Workshop, write
 
 BEFORE: Tree = {b"d%d" % n: {b"f%d" % m: b"old %d" % m for m in range(10)} for n in range(6)}
@@ -203,3 +204,32 @@ def test_a_plan_that_is_made_again_reads_no_directory_twice(shop: Workshop) -> N
     assert plans[0] == plans[1]
     assert len(plans[0].steps) == 72
     assert len(asked) == len(set(asked)) > 0
+
+
+def test_no_descriptor_stays_open_where_a_directory_on_the_way_is_missing_or_a_link(tmp_path: Path) -> None:
+    (tmp_path / "a/b").mkdir(parents=True)
+    (tmp_path / "a/link").symlink_to("b")
+    before = len(os.listdir("/dev/fd"))
+
+    with Root(str(tmp_path)) as root:
+        with Nearby(root) as nearby:
+            fd, name = nearby.parent(b"a/b/file")
+            for way in (b"a/b/missing/file", b"a/link/file", b"a/link/missing/file"):
+                with pytest.raises(OSError, match=r"No such file|Not a directory|symbolic links"):
+                    nearby.parent(way)
+            fd, name = nearby.parent(b"a/b/file")
+            assert (os.fstat(fd).st_ino, name) == ((tmp_path / "a/b").stat().st_ino, b"file")
+            top, name = nearby.parent(b"file")
+            assert (os.fstat(top).st_ino, name) == (tmp_path.stat().st_ino, b"file")
+        assert os.fstat(root.fd).st_ino == tmp_path.stat().st_ino
+
+    assert len(os.listdir("/dev/fd")) == before
+
+
+def test_no_descriptor_stays_open_after_a_restore_of_many(shop: Workshop) -> None:
+    before = len(os.listdir("/dev/fd"))
+
+    assert shop.restore(TARGET, BEFORE).failed == ()
+
+    assert shop.state() == TARGET
+    assert len(os.listdir("/dev/fd")) == before

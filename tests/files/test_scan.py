@@ -166,7 +166,7 @@ def _forbid(patch: pytest.MonkeyPatch, names: set[str]) -> None:
     real = os.open
 
     def refusing(path: Any, flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> int:
-        if path in names:
+        if os.fsdecode(path) in names:
             raise PermissionError(13, "Permission denied", path)
         return real(path, flags, mode, dir_fd=dir_fd)
 

@@ -18,9 +18,10 @@ from hypothesis import strategies as st
 from clew.backends.memory import MemoryBackend
 from clew.engine import Engine
 from clew.errors import QuotaExceededError
-from clew.files import drafts, ignore, scan, statcache, walk
+from clew.files import drafts, ignore, recent, scan, statcache, walk
 from clew.files.limits import Limits
-from clew.files.statcache import STAT, StatCache, cache_directory, is_racy
+from clew.files.rows import packed, row_of
+from clew.files.statcache import StatCache, cache_directory, is_racy
 from tests.files.trees import File, Link, Tree, build, in_store, on_disk, paths, take, trees
 
 TREE: Tree = {
@@ -32,6 +33,12 @@ TREE: Tree = {
     b"s": {b"b": File(b"2"), b"t": {b"c": File(b"3", is_executable=True)}},
     b"e": {},
 }
+
+
+@pytest.fixture(autouse=True)
+def forgetful(monkeypatch: pytest.MonkeyPatch) -> None:
+    """This is about the file: so it is read each time."""
+    monkeypatch.setattr(recent, "LARGEST", -1)
 
 
 @pytest.fixture
@@ -128,13 +135,9 @@ def test_a_change_that_leaves_no_trace_in_the_times_is_seen(engine: Engine, tmp_
 def _pretend_same_times(cache: StatCache, root: Path) -> None:
     """As if the changes had happened within one tick of the clock, in the same inodes."""
     for path, folder in cache.folders.items():
-        stats = bytearray()
-        for name in folder.names.split(b"\0") if folder.names else []:
-            found = os.lstat(os.fsencode(root) + b"/" + path + b"/" + name)
-            stats += STAT.pack(
-                found.st_mode, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
-            )
-        cache.folders[path] = msgspec.structs.replace(folder, stats=bytes(stats))
+        names = folder.names.split(b"\0") if folder.names else []
+        rows = [row_of(os.lstat(os.path.join(os.fsencode(root), path, name))) for name in names]
+        cache.folders[path] = msgspec.structs.replace(folder, stats=packed(rows))
 
 
 @pytest.mark.usefixtures("settled")
@@ -427,3 +430,38 @@ def test_with_a_watcher_a_directory_that_is_gone_leaves_no_trace(engine: Engine,
     shutil.rmtree(tmp_path / "s")
     assert take(engine, tmp_path, cache=cache, changed_dirs=[b"s/t"]) == take(engine, tmp_path)
     assert not any(path.startswith(b"s") for path in cache.folders)
+
+
+def test_a_racy_file_that_is_as_it_was_makes_no_object_anew(
+    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    build(tmp_path, TREE)
+    cache = StatCache()
+    first = take(engine, tmp_path, cache=cache)
+    made = Counted(monkeypatch, drafts, "encode_directory")
+    assert take(engine, tmp_path, cache=cache) == first
+    assert not made.calls
+    assert cache.folders[b"s"].racy == (0,)  # still young
+
+
+def test_a_racy_file_that_can_not_be_read_any_more_is_not_what_it_was(
+    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    build(tmp_path, TREE)
+    cache = StatCache()
+    whole = take(engine, tmp_path, cache=cache)
+    with monkeypatch.context() as patch:
+        patch.setattr(scan, "store_file", lambda *_: "unreadable")
+        found = take(engine, tmp_path, cache=cache)
+        assert {skipped.path for skipped in found.skipped} == {".gitignore", "a", "s/b", "s/t/c"}
+        assert paths(in_store(engine, found.tree)) == {b"e/", b"l", b"s/", b"s/t/"}
+        assert all(map(statcache._is_whole, cache.folders.values()))
+    assert take(engine, tmp_path, cache=cache) == whole
+
+
+def test_above_a_change_a_directory_with_racy_files_is_made_anew(engine: Engine, tmp_path: Path) -> None:
+    build(tmp_path, TREE)
+    cache = StatCache()
+    take(engine, tmp_path, cache=cache)
+    (tmp_path / "s/t/c").write_bytes(b"changed, and longer")
+    assert take(engine, tmp_path, cache=cache) == take(engine, tmp_path)

@@ -9,7 +9,13 @@ from pathlib import Path
 import pytest
 
 import clew
-from clew.files import statcache
+from clew.files import recent, statcache
+
+
+@pytest.fixture(params=["read each time", "in memory"], autouse=True)
+def memory(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if request.param == "read each time":
+        monkeypatch.setattr(recent, "LARGEST", -1)
 
 
 @pytest.fixture

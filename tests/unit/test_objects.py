@@ -19,6 +19,7 @@ from clew.core.objects import (
     LINK,
     MAX_NAME,
     Chunk,
+    Directory,
     TreeEntry,
     check_name,
     decode_chunks,
@@ -105,6 +106,43 @@ def test_i20_any_other_name_is_taken(name: bytes) -> None:
 def test_names_out_of_order_or_twice_are_refused(found: tuple[bytes, ...]) -> None:
     with pytest.raises(ValueError, match="out of order, or there twice"):
         decode_directory(raw(*((name, FILE) for name in found)))
+
+
+@given(st.lists(st.tuples(st.text("ab./\0", max_size=2).map(str.encode), st.integers(0, 7)), max_size=4))
+def test_s08_one_wrong_entry_among_others_is_enough_to_refuse_a_directory(
+    parts: list[tuple[bytes, int]],
+) -> None:
+    found = [name for name, _ in parts]
+    is_wrong = any(
+        name in (b"", b".", b"..") or b"/" in name or b"\0" in name or kind not in KINDS
+        for name, kind in parts
+    )
+
+    if is_wrong or found != sorted(set(found)):
+        with pytest.raises(ValueError, match=r"can not be the name|out of order|unknown kind"):
+            Directory(raw(*parts))
+    else:
+        assert [(entry.name, entry.kind) for entry in Directory(raw(*parts)).entries()] == parts
+
+
+few_names = st.sampled_from([b"a", b"b", b"c", b"d"])
+few_hashes = st.sampled_from([HASH, HASH[::-1]])
+similar = st.lists(
+    st.builds(TreeEntry, few_names, st.sampled_from(KINDS), few_hashes, st.integers(0, 1)),
+    unique_by=lambda entry: entry.name,
+)
+
+
+@given(similar, similar)
+def test_two_directories_differ_in_the_names_that_are_not_the_same_in_both(
+    one: list[TreeEntry], other: list[TreeEntry]
+) -> None:
+    first, second = Directory(encode_directory(one)), Directory(encode_directory(other))
+    known = {name: {entry.name: entry for entry in one}.get(name) for name in (b"a", b"b", b"c", b"d")}
+    now = {name: {entry.name: entry for entry in other}.get(name) for name in known}
+
+    assert {name: first.get(name) for name in known} == known
+    assert first.names_of_differences(second) == [name for name in known if known[name] != now[name]]
 
 
 @pytest.mark.parametrize("kind", sorted(set(range(256)) - set(KINDS)))

@@ -111,5 +111,9 @@ class AsyncStoreFiles:
             self._store.gc, dry_run=dry_run, thorough=thorough, on_progress=on_progress
         )
 
-    async def verify(self, *, full: bool = True, on_progress: OnProgress | None = None) -> VerifyReport:
-        return await self._bridge.call(self._store.verify, full=full, on_progress=on_progress)
+    async def verify(
+        self, *, full: bool = True, time_limit: float | None = None, on_progress: OnProgress | None = None
+    ) -> VerifyReport:
+        return await self._bridge.call(
+            self._store.verify, full=full, time_limit=time_limit, on_progress=on_progress
+        )

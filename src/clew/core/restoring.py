@@ -18,12 +18,13 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from clew.core.objects import EXECUTABLE, FOLDER, TreeEntry, encode_directory, object_name
+from clew.core.objects import EXECUTABLE, FOLDER, Directory, TreeEntry, encode_directory, object_name
 from clew.model.files import FileKind, FileVerb
 
-GetDirectories: TypeAlias = Callable[[Collection[bytes]], Mapping[bytes, Collection[TreeEntry]]]
+GetDirectories: TypeAlias = Callable[[Collection[bytes]], Mapping[bytes, Directory]]
 """Reads the objects of several directories at once: there may be thousands."""
 
+EMPTY: Final = Directory(encode_directory([]))
 EMPTY_TREE: Final = object_name(encode_directory([]))
 NEVER: Final = b".git"
 """A user's repository is none of ours, whatever a tree says."""
@@ -127,8 +128,8 @@ def find_entry(tree: bytes, path: bytes, directories: GetDirectories) -> TreeEnt
     for name in path.split(b"/") if path else ():
         if entry is None or entry.kind != FOLDER:
             return None
-        inside = directories([entry.digest])[entry.digest] if entry.digest != EMPTY_TREE else ()
-        entry = next((child for child in inside if child.name == name), None)
+        inside = directories([entry.digest])[entry.digest] if entry.digest != EMPTY_TREE else EMPTY
+        entry = inside.get(name)
     return entry
 
 
@@ -175,13 +176,10 @@ class _Planner:
                 self._look_into(at, read)
             first = after
 
-    def _look_into(self, at: int, read: Mapping[bytes, Collection[TreeEntry]]) -> None:
+    def _look_into(self, at: int, read: Mapping[bytes, Directory]) -> None:
         node = self._nodes[at]
-        target, now = _children(node.target, read), _children(node.now, read)
-        is_known = node.last is not None and node.last == node.target
-        last = target if is_known else _children(node.last, read)
-        names = target.keys() | now.keys()
-        for name in sorted(name for name in names if target.get(name) != now.get(name)):
+        target, last, now = (_directory(entry, read) for entry in (node.target, node.last, node.now))
+        for name in target.names_of_differences(now):
             path = node.path + b"/" + name if node.path else name
             found = now.get(name)
             if found is None and path in self._present.folders:
@@ -289,7 +287,7 @@ def _is_same(one: TreeEntry | None, other: TreeEntry | None) -> bool:
     return one.kind == other.kind and one.digest == other.digest
 
 
-def _children(entry: TreeEntry | None, read: Mapping[bytes, Collection[TreeEntry]]) -> dict[bytes, TreeEntry]:
+def _directory(entry: TreeEntry | None, read: Mapping[bytes, Directory]) -> Directory:
     if entry is None or entry.kind != FOLDER or entry.digest == EMPTY_TREE:
-        return {}
-    return {child.name: child for child in read[entry.digest]}
+        return EMPTY
+    return read[entry.digest]

@@ -10,12 +10,13 @@ from typing import Final
 import msgspec
 
 from clew.core.objects import LINK, MAX_NAME, object_name
-from clew.files.drafts import Draft, code_of, join, split
+from clew.files.drafts import Draft, code_of, split
 from clew.files.ignore import EXCLUDED, GIT, Ignore, Rules
 from clew.files.limits import Limits
 from clew.files.listing import Listing, special
 from clew.files.reading import reason_of
-from clew.files.statcache import GONE, IGNORED, STAT, Folder
+from clew.files.rows import Row, mode_of, size_of, unpacked, with_size
+from clew.files.statcache import GONE, IGNORED, Folder
 from clew.model.files import SkipReason
 
 RESTORING: Final = ".clew-restore-"
@@ -26,12 +27,15 @@ class Place(msgspec.Struct, frozen=True):
     """A directory, and the rules for what is in it."""
 
     path: bytes
-    prefix: str
-    """The path with a slash behind; empty for the root."""
     rules: Rules
     mode: int
     above: bytes
     identity: tuple[int, int]
+
+    @property
+    def prefix(self) -> str:
+        """The path with a slash behind; empty for the root."""
+        return f"{os.fsdecode(self.path)}/" if self.path else ""
 
     @property
     def key(self) -> bytes:
@@ -42,7 +46,7 @@ class _Known(msgspec.Struct, frozen=True, gc=False):
     """An entry as the cache has it."""
 
     code: int
-    stat: bytes
+    row: Row
     digest: bytes
     is_racy: bool
 
@@ -64,19 +68,20 @@ class Decider:
     def compare(self, fd: int, place: Place, listing: Listing, folder: Folder | None) -> Folder | Draft:
         """The folder itself if nothing changed, else a draft."""
         if folder is not None and self._is_same(place, listing, folder):
-            return folder
+            return self._racy_again(fd, place, folder) if folder.racy else folder
         known = _known(folder) if folder is not None else {}
         has_same_rules = folder is not None and folder.rules == place.key and not self.ignore.also
-        count = len(listing.names)
+        names, directories = split(listing.names), split(listing.directories)
+        count = len(names)
         draft = Draft(
-            place.path, place.identity, place.above, place.key, listing.names, listing.stats,
-            bytearray(count), [b""] * count, listing.directories, bytearray(len(listing.directories)), [], [],
+            place.path, place.identity, place.above, place.key, names, unpacked(listing.stats),
+            bytearray(count), [b""] * count, directories, bytearray(len(directories)), [], [],
         )  # fmt: skip
-        for index, name in enumerate(listing.names):
+        for index, name in enumerate(names):
             entry = known.get(name)
             is_ignored = entry.code == IGNORED if entry is not None and has_same_rules else None
             draft.codes[index] = self._decide(fd, place, draft, index, entry, is_ignored)
-        for index, name in enumerate(listing.directories):
+        for index, name in enumerate(directories):
             draft.directory_codes[index] = self.directory(place, name, draft)
         self._limits.check(self._root, self.unread_files, self.unread_bytes)
         return draft
@@ -94,12 +99,22 @@ class Decider:
             return EXCLUDED
         return IGNORED if mode is None else mode
 
+    def _racy_again(self, fd: int, place: Place, folder: Folder) -> Draft:
+        """A directory that looks the same, but of some of its entries that says nothing."""
+        draft = Draft.of(folder)
+        draft.identity, draft.looks_like = place.identity, folder
+        for index in folder.racy:
+            draft.digests[index] = b""
+            draft.codes[index] = self._take(fd, draft, index)
+        self._limits.check(self._root, self.unread_files, self.unread_bytes)
+        return draft
+
     def _is_same(self, place: Place, listing: Listing, folder: Folder) -> bool:
+        """Whether it looks as it did."""
         return (
             folder.stats == listing.stats
-            and not folder.racy
-            and folder.names == join(listing.names)
-            and folder.directories == join(listing.directories)
+            and folder.names == listing.names
+            and folder.directories == listing.directories
             and folder.rules == place.key
             and not (self.ignore.also and (IGNORED in folder.codes or IGNORED in folder.directory_codes))
         )
@@ -132,7 +147,7 @@ class Decider:
             known is not None
             and known.code < IGNORED
             and not known.is_racy
-            and known.stat == draft.stat(index)
+            and known.row == draft.rows[index]
         ):
             draft.digests[index] = known.digest
             return known.code
@@ -140,7 +155,7 @@ class Decider:
 
     def _take(self, fd: int, draft: Draft, index: int) -> int:
         """Note a file that has to be read, read a link."""
-        mode, _, size, _, _ = STAT.unpack(draft.stat(index))
+        mode, size = mode_of(draft.rows[index]), size_of(draft.rows[index])
         if modes.S_ISREG(mode):
             if size > self._limits.max_file_bytes:
                 return code_of("too large")
@@ -157,7 +172,7 @@ class Decider:
         draft.targets.append(target)
         draft.digests[index] = object_name(target)
         if len(target) != size:  # some file systems do not say it
-            draft.set_size(index, len(target))
+            draft.rows[index] = with_size(draft.rows[index], len(target))
         return LINK
 
 
@@ -168,7 +183,7 @@ def skip_code(reason: SkipReason | None) -> int:
 def _known(folder: Folder) -> dict[str, _Known]:
     draft, racy = Draft.of(folder), frozenset(folder.racy)
     return {
-        name: _Known(code, draft.stat(index), digest, index in racy)
+        name: _Known(code, draft.rows[index], digest, index in racy)
         for index, (name, code, digest) in enumerate(
             zip(split(folder.names), folder.codes, draft.digests, strict=True)
         )

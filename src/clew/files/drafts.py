@@ -11,7 +11,8 @@ import msgspec
 from clew.core.hashing import DIGEST_SIZE
 from clew.core.objects import FOLDER, LINK, TreeEntry, encode_directory
 from clew.files.ignore import NORMAL, PROTECTED
-from clew.files.statcache import IGNORED, SKIPPED, STAT, Folder, is_racy
+from clew.files.rows import Row, packed, size_of, times_of, unpacked
+from clew.files.statcache import IGNORED, SKIPPED, Folder, is_racy
 from clew.model.files import SkipReason
 
 REASONS: Final[tuple[SkipReason, ...]] = (
@@ -33,7 +34,7 @@ class Draft(msgspec.Struct):
     above: bytes
     rules: bytes
     names: list[str]
-    stats: bytearray
+    rows: list[Row]
     codes: bytearray
     digests: list[bytes]
     """One for each name; empty if it is not stored, or not yet."""
@@ -45,6 +46,8 @@ class Draft(msgspec.Struct):
     """Of links that the cache does not know: to be stored."""
     is_forced: bool = False
     """Something was taken against the rules: it must not be remembered as what they say."""
+    looks_like: Folder | None = None
+    """What the cache has, if there is no difference but in the content of what is racy."""
 
     @classmethod
     def of(cls, folder: Folder) -> Draft:
@@ -56,20 +59,22 @@ class Draft(msgspec.Struct):
             at += width
         return cls(
             folder.path, folder.identity, folder.above, folder.rules, split(folder.names),
-            bytearray(folder.stats), bytearray(folder.codes), digests, split(folder.directories),
+            unpacked(folder.stats), bytearray(folder.codes), digests, split(folder.directories),
             bytearray(folder.directory_codes), [], [],
         )  # fmt: skip
 
-    def stat(self, index: int) -> bytes:
-        return bytes(self.stats[index * STAT.size : (index + 1) * STAT.size])
+    def unchanged(self, began: int) -> Folder | None:
+        """What the cache has, if its racy entries turned out to be as they were."""
+        old = self.looks_like
+        if old is None or self.codes != old.codes or self.directory_codes != old.directory_codes:
+            return None
+        if b"".join(self.digests) != old.digests or packed(self.rows) != old.stats:
+            return None
+        racy = tuple(index for index in old.racy if self._is_racy(index, began))
+        return msgspec.structs.replace(old, identity=self.identity, racy=racy)
 
-    def set_stat(self, index: int, stat: os.stat_result) -> None:
-        values = (stat.st_mode, _signed(stat.st_ino), stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns)
-        STAT.pack_into(self.stats, index * STAT.size, *values)
-
-    def set_size(self, index: int, size: int) -> None:
-        mode, inode, _, mtime, ctime = STAT.unpack(self.stat(index))
-        STAT.pack_into(self.stats, index * STAT.size, mode, inode, size, mtime, ctime)
+    def _is_racy(self, index: int, began: int) -> bool:
+        return self.codes[index] in _AGAIN or is_racy(*times_of(self.rows[index]), began)
 
     def folder(self, find: Callable[[bytes], Folder | None], needed: Callable[[bytes], bool],
                put: Callable[[bytes], bytes], began: int) -> Folder:  # fmt: skip
@@ -77,17 +82,16 @@ class Draft(msgspec.Struct):
         entries: list[TreeEntry] = []
         racy: list[int] = []
         files = links = size_of_files = skipped = directories = 0
-        for index, (name, code, (_, _, size, mtime, ctime)) in enumerate(
-            zip(self.names, self.codes, STAT.iter_unpack(self.stats), strict=True)
-        ):
+        for index, (name, code, row) in enumerate(zip(self.names, self.codes, self.rows, strict=True)):
             if code < IGNORED:
+                size = size_of(row)
                 entries.append(TreeEntry(os.fsencode(name), code, self.digests[index], size))
                 if code == LINK:
                     links += 1
                 else:
                     files += 1
                     size_of_files += size
-                if is_racy(mtime, ctime, began):
+                if is_racy(*times_of(row), began):
                     racy.append(index)
             elif code >= SKIPPED:
                 skipped += 1
@@ -107,14 +111,10 @@ class Draft(msgspec.Struct):
                 size_of_files += below.total_bytes
         content = encode_directory(entries)
         return Folder(
-            self.path, self.identity, self.above, self.rules, join(self.names), bytes(self.stats),
+            self.path, self.identity, self.above, self.rules, join(self.names), packed(self.rows),
             bytes(self.codes), b"".join(self.digests), join(self.directories), bytes(self.directory_codes),
             tuple(racy), put(content), len(content), files, links, directories, size_of_files, skipped,
         )  # fmt: skip
-
-
-def _signed(inode: int) -> int:
-    return inode - (1 << 64) if inode >> 63 else inode
 
 
 def join(names: list[str]) -> bytes:

@@ -154,6 +154,12 @@ class Working:
             _active.discard(self._id)
 
 
+def adopt(tx: Transaction, record: Restore) -> None:
+    """Keep the record of a restore of another store, which is over."""
+    if tx.get_record(STORE_WIDE, "restore", record.id) is None:
+        _put(tx, record)
+
+
 def _put(tx: Transaction, record: Restore) -> None:
     tx.put_record(STORE_WIDE, "restore", record.id, _encode(record))
 

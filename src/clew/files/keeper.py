@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
-from functools import partial
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 import msgspec
-from uuid_utils import uuid7
 
 from clew.backends.contract import Reader, Transaction
 from clew.engine import Engine
@@ -20,14 +17,13 @@ from clew.files.diff import diff
 from clew.files.gc import gc
 from clew.files.history import history
 from clew.files.keeping import keep
-from clew.files.limits import Limits
-from clew.files.objects import ObjectReader, ObjectWriter
+from clew.files.objects import ObjectReader
 from clew.files.planning import planned
 from clew.files.roots import check_root
-from clew.files.scan import scan
-from clew.files.statcache import StatCache, cache_directory
+from clew.files.safety import Safety
+from clew.files.taking import Rules, Taker
 from clew.files.verify import verify
-from clew.files.watcher import Lens, Watch
+from clew.files.watcher import Watch
 from clew.model import Checkpoint, utc
 from clew.model.files import (
     FileDiff,
@@ -53,24 +49,6 @@ Ending = Callable[[Transaction, FileMove], object]
 """Called in the transaction that ends a restore."""
 
 
-class Rules(msgspec.Struct, frozen=True):
-    """What a snapshot holds."""
-
-    include: tuple[str, ...] = ()
-    exclude: tuple[str, ...] = ()
-    max_file_bytes: int | None = None
-
-
-def rules_of(include: Sequence[str], exclude: Sequence[str], max_file_bytes: int | None) -> Rules:
-    """What a caller says of what a snapshot is to hold, checked."""
-    for what, patterns in (("include", include), ("exclude", exclude)):
-        if isinstance(patterns, str) or not all(isinstance(pattern, str) for pattern in patterns):
-            raise InvalidError(f"{what} is a list of patterns, not {patterns!r}")
-    if max_file_bytes is not None and (type(max_file_bytes) is not int or max_file_bytes < 0):
-        raise InvalidError(f"max_file_bytes is a number from 0 on, not {max_file_bytes!r}")
-    return Rules(tuple(include), tuple(exclude), max_file_bytes)
-
-
 class Keeper:
     """Snapshots and restores of one store. Safe from any thread."""
 
@@ -78,6 +56,7 @@ class Keeper:
         self._engine = engine
         self._objects = ObjectReader(engine.read)
         self._watches: dict[str, Watch] = {}
+        self._taker = Taker(engine, self._watches)
 
     def stop(self) -> None:
         for watch in self._watches.values():
@@ -87,7 +66,7 @@ class Keeper:
         self._objects = ObjectReader(self._engine.read)
         for watch in self._watches.values():
             watch.after_fork()
-        self._watches = {}
+        self._watches.clear()
 
     def watch(self, root: str | os.PathLike[str], *, force: bool) -> Watch:
         """Watch a tree, so that the next snapshots of it need not look at all of it."""
@@ -107,93 +86,16 @@ class Keeper:
         put: Put[T],
         *,
         force: bool = False,
-        also: Collection[bytes] = (),
         on_progress: OnProgress | None = None,
     ) -> T:
         """Scan a tree, store what is new of it, and keep its record by `put`."""
         place = check_root(root, force=force)
 
         def attempt(shelf: Shelf) -> T:
-            snapshot = self._scanned(place, kind, rules, shelf, also, on_progress)
-            return self._engine.run(lambda tx: put(tx, snapshot, shelf))
+            taken = self._taker.take(place, kind, rules, shelf, on_progress=on_progress)
+            return taken.keep(lambda tx: put(tx, taken.snapshot, shelf))
 
         return keep(self._engine, attempt)
-
-    def _scanned(
-        self,
-        place: str,
-        kind: SnapshotKind,
-        rules: Rules,
-        shelf: Shelf,
-        also: Collection[bytes] = (),
-        on_progress: OnProgress | None = None,
-    ) -> Snapshot:
-        limits = Limits() if rules.max_file_bytes is None else Limits(max_file_bytes=rules.max_file_bytes)
-        writer = ObjectWriter(self._engine)
-        with self._lens(place, rules, shelf, also) as lens:
-            found = scan(
-                place,
-                writer,
-                include=rules.include,
-                exclude=rules.exclude,
-                also=also,
-                limits=limits,
-                cache=lens.cache,
-                never=self._own_files(),
-                on_progress=on_progress,
-                changed_dirs=lens.changed,
-            )
-            writer.flush()
-        return Snapshot(
-            id=uuid7().hex,
-            kind=kind,
-            root=place,
-            tree=found.tree.hex(),
-            created_at=utc(self._engine.now()),
-            files=found.files,
-            links=found.links,
-            directories=found.directories,
-            bytes=found.bytes,
-            new_bytes=writer.new_bytes,
-            skipped=found.skipped,
-            include=rules.include,
-            exclude=rules.exclude,
-            max_file_bytes=rules.max_file_bytes,
-        )
-
-    @contextmanager
-    def _lens(self, place: str, rules: Rules, shelf: Shelf, also: Collection[bytes]) -> Iterator[Lens]:
-        """What is known of a tree before it is scanned: by the cache, and by whoever watches it."""
-        location = self._engine.backend.location
-        # What a cache says holds for one store, and only until something was removed from that. Each
-        # folder in it knows the rules that it was seen under; a watcher does not.
-        key = msgspec.msgpack.encode((location, shelf.collected))
-        directory = cache_directory(location)
-
-        def open_cache() -> StatCache:
-            return StatCache() if directory is None else StatCache.open(directory, place, key)
-
-        watch = None if also else self._watches.get(place)
-        if watch is None:
-            yield Lens(open_cache())
-            return
-        lens = watch.begin(msgspec.msgpack.encode((key, rules)), open_cache)
-        try:
-            yield lens
-        except BaseException:
-            watch.fail(lens)
-            raise
-        watch.end(lens)
-
-    def _look(self, place: str, rules: Rules, also: Collection[bytes] = ()) -> bytes:
-        """The tree as it is now, without a record: what is new of it stays until the next gc."""
-        with self._engine.read() as reader:
-            shelf = records.shelf_of(reader)
-        return bytes.fromhex(self._scanned(place, "snapshot", rules, shelf, also).tree)
-
-    def _own_files(self) -> list[str]:
-        path = getattr(self._engine.backend, "path", None)
-        return [] if path is None else [f"{path}{end}" for end in ("", "-wal", "-shm", "-journal")]
 
     # -- records
 
@@ -273,40 +175,37 @@ class Keeper:
         sessions: int = 0,
         known: bytes | None = None,
     ) -> RestoreReport:
-        safeties: list[str] = []
+        def attempt(shelf: Shelf) -> RestoreReport:
+            parts = self._engine, self._taker, self._objects
+            safety = Safety(*parts, place, rules, shelf, sessions=sessions, force=force)
 
-        def take_safety(also: Collection[bytes]) -> tuple[str, bytes]:
-            put = partial(put_record, sessions=sessions)
-            taken = self.snapshot(place, "safety", rules, put, force=force, also=also)
-            safeties.append(taken.id)
-            return taken.id, bytes.fromhex(taken.tree)
+            def finishing(tx: Transaction) -> None:
+                if ending is not None:
+                    ending(tx, FileMove(os.fsencode(place), safety.id, id))
 
-        def look(also: Collection[bytes]) -> bytes:
-            return self._look(place, rules, also)
+            with safety:
+                return restoring.restore(
+                    self._engine,
+                    safety.objects,
+                    snapshot_id=id,
+                    target=target,
+                    last=last,
+                    last_id=last_id,
+                    root=place,
+                    take_safety=safety.take,
+                    keeping=safety.put,
+                    look=lambda also: self._taker.look(place, rules, also),
+                    paths=paths,
+                    on_conflict=on_conflict,
+                    dry_run=dry_run,
+                    on_progress=on_progress,
+                    move=move,
+                    finishing=finishing,
+                    modes=modes,
+                    known=known,
+                )
 
-        def finishing(tx: Transaction) -> None:
-            if ending is not None:
-                ending(tx, FileMove(os.fsencode(place), safeties[-1], id))
-
-        return restoring.restore(
-            self._engine,
-            self._objects,
-            snapshot_id=id,
-            target=target,
-            last=last,
-            last_id=last_id,
-            root=place,
-            take_safety=take_safety,
-            look=look,
-            paths=paths,
-            on_conflict=on_conflict,
-            dry_run=dry_run,
-            on_progress=on_progress,
-            move=move,
-            finishing=finishing,
-            modes=modes,
-            known=known,
-        )
+        return keep(self._engine, attempt)
 
     def restore_of(self, move: FileMove) -> journal.Restore | None:
         """The restore that went with a move of a head; None: no file had to be touched."""
@@ -403,13 +302,13 @@ class Keeper:
                 return bytes.fromhex(known.tree)
         rules = Rules(first.include, first.exclude, first.max_file_bytes)
         place = check_root(other, force=True)
-        return self._look(place, rules)
+        return self._taker.look(place, rules)
 
     def gc(self, *, dry_run: bool, thorough: bool, on_progress: OnProgress | None) -> GcReport:
         return gc(self._engine, dry_run=dry_run, thorough=thorough, on_progress=on_progress)
 
-    def verify(self, *, full: bool, on_progress: OnProgress | None) -> VerifyReport:
-        return verify(self._engine, full=full, on_progress=on_progress)
+    def verify(self, *, full: bool, time_limit: float | None, on_progress: OnProgress | None) -> VerifyReport:
+        return verify(self._engine, full=full, time_limit=time_limit, on_progress=on_progress)
 
     def _known(self, snap: Snapshot | str) -> Snapshot:
         if isinstance(snap, Snapshot):
@@ -425,8 +324,8 @@ def session_of(move: bytes) -> str | None:
     return named
 
 
-def put_record(tx: Transaction, snapshot: Snapshot, shelf: Shelf, sessions: int = 0) -> Snapshot:
-    records.put(tx, snapshot, shelf, sessions=sessions)
+def put_record(tx: Transaction, snapshot: Snapshot, shelf: Shelf) -> Snapshot:
+    records.put(tx, snapshot, shelf)
     return snapshot
 
 

@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 def keep(engine: Machinery, attempt: Callable[[Shelf], T]) -> T:
-    """Take a snapshot: `attempt` scans with an ObjectWriter of its own, flushes it, and passes the shelf
+    """Take a snapshot: `attempt` scans with an ObjectWriter of its own, and passes the shelf
     on to `snapshots.put`. It is called again if `gc` came in between, and then `gc` has to wait."""
     try:
         return attempt(_shelf(engine))

@@ -5,46 +5,66 @@ from __future__ import annotations
 import os
 import stat as modes
 from collections.abc import Sequence
+from itertools import compress
 from typing import Final
 
 import msgspec
 
+from clew.files import statx
+from clew.files.drafts import join
 from clew.files.ignore import RULE_FILES
 from clew.files.reading import FILE_FLAGS, reason_of
-from clew.files.statcache import STAT
+from clew.files.rows import ROW_SIZE, UNKNOWN, Row, packed, row_of
 from clew.model.files import SkipReason
 
-_FIELDS: Final = 5
 _MAX_RULES: Final = 4 * 1024 * 1024
+_END_OF_RULE_FILES: Final = b"ignore"
 
 
-class Listing(msgspec.Struct):
-    names: list[str]
-    """Of all that is no directory."""
-    stats: bytearray
-    """For each name a STAT."""
-    directories: list[str]
+class Listing(msgspec.Struct, frozen=True, gc=False):
+    """A directory as it is now, packed as a Folder is."""
+
+    names: bytes
+    stats: bytes
+    directories: bytes
+
+    @property
+    def length(self) -> int:
+        """How many there are that are no directories."""
+        return len(self.stats) // ROW_SIZE
 
 
 def list_directory(fd: int) -> Listing:
+    names = join(os.listdir(fd))
+    parts = names.split(b"\0") if names else []
+    found = statx.look(fd, parts)
+    if found is None:
+        return _one_by_one(fd)
+    if 1 not in found.are_directories:
+        return Listing(names, found.stats, b"")
+    directories = b"\0".join(compress(parts, found.are_directories))
+    return Listing(b"\0".join(compress(parts, found.are_others)), found.stats_of_others(), directories)
+
+
+def _one_by_one(fd: int) -> Listing:
     names: list[str] = []
-    flat: list[int] = []
+    rows: list[Row] = []
     directories: list[str] = []
     with os.scandir(fd) as entries:
-        for entry in entries:  # the hottest loop of all: nothing is here that can be done elsewhere
+        for entry in entries:
             if entry.is_dir(follow_symlinks=False):
                 directories.append(entry.name)
                 continue
             try:
-                stat = entry.stat(follow_symlinks=False)
-                flat += (stat.st_mode, stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns)
+                row = row_of(entry.stat(follow_symlinks=False))
             except FileNotFoundError:
                 continue
             except OSError as exc:
                 reason_of(exc)
-                flat += (0, 0, 0, 0, 0)
+                row = UNKNOWN
+            rows.append(row)
             names.append(entry.name)
-    return Listing(names, _packed(flat), directories)
+    return Listing(join(names), packed(rows), join(directories))
 
 
 def special(mode: int) -> SkipReason:
@@ -54,6 +74,11 @@ def special(mode: int) -> SkipReason:
     if modes.S_ISSOCK(mode):
         return "socket"
     return "device" if mode else "unreadable"
+
+
+def may_have_rules(names: bytes) -> bool:
+    """Whether there may be a rule file among names; quick, and right only if it says no."""
+    return _END_OF_RULE_FILES in names
 
 
 def rule_files(fd: int, names: Sequence[str]) -> list[tuple[str, bytes]]:
@@ -83,14 +108,4 @@ def _content(directory: int, name: str) -> bytes | None:
         return file.read(_MAX_RULES)
 
 
-def _packed(flat: list[int]) -> bytearray:
-    from struct import error, pack
-
-    try:
-        return bytearray(pack(f"<{len(flat)}q", *flat))
-    except error:  # some network file systems have inodes of 64 bits
-        flat[1::_FIELDS] = [inode - (1 << 64) if inode >> 63 else inode for inode in flat[1::_FIELDS]]
-        return bytearray(pack(f"<{len(flat)}q", *flat))
-
-
-assert STAT.size == 8 * _FIELDS
+assert all(name.encode().endswith(_END_OF_RULE_FILES) for name in RULE_FILES)

@@ -14,10 +14,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-import msgspec
-
 from clew.backends.contract import Reader, Transaction
-from clew.core import frame
 from clew.core.objects import (
     CHUNKED,
     TreeEntry,
@@ -27,6 +24,7 @@ from clew.core.objects import (
 )
 from clew.core.rows import ObjectPlace
 from clew.errors import CorruptError, ObjectMissingError, QuotaExceededError
+from clew.files.packing import Pack, compress
 
 if TYPE_CHECKING:
     from clew.work.sweep import Machinery
@@ -34,30 +32,26 @@ if TYPE_CHECKING:
 PACK_SIZE: Final = 256 * 1024
 AT_ONCE: Final = 8 * 1024 * 1024
 """Stored bytes in one transaction, roughly: others wait for it to write their own."""
+HELD_BACK: Final = 4 * 1024 * 1024
+"""So much content may wait, in packs, for the transaction of the record."""
 ROOM_LEFT: Final = 64 * 1024 * 1024
 CACHED: Final = 8 * 1024 * 1024
 RETRIES: Final = 5
-
-
-class _Pack(msgspec.Struct, frozen=True):
-    """A pack on its way: what `Transaction.add_pack` takes."""
-
-    codec: int
-    blob: bytes
-    size: int
-    members: list[tuple[bytes, int, int]]
 
 
 class ObjectWriter:
     """The writing of one snapshot. Any number of threads may put; what is there already is not stored
     again. A failure of one is a failure of all: what was taken for stored may not be."""
 
-    def __init__(self, engine: Machinery) -> None:
+    def __init__(self, engine: Machinery, *, holds_back: bool = False) -> None:
+        """`holds_back`: what is little is not stored by `flush`, but left in `unstored` for whoever puts
+        the record, in one transaction: each has to wait for the disk."""
         self.new_objects = 0
         """Objects that the store did not hold, of what was flushed."""
         self.new_bytes = 0
         """Their content, before compression."""
         self._engine = engine
+        self._holds_back = holds_back
         self._path: Path | None = getattr(getattr(engine, "backend", None), "path", None)
         self._state = threading.Condition()
         self._writing = threading.Lock()
@@ -67,7 +61,7 @@ class ObjectWriter:
         """Names that were asked for, and are not there."""
         self._gathered: list[tuple[bytes, bytes]] = []
         self._gathered_size = 0
-        self._packs: list[_Pack] = []
+        self._packs: list[Pack] = []
         self._packs_size = 0
         self._busy = 0
         """Threads that pack or write what was taken from the two lists."""
@@ -86,7 +80,7 @@ class ObjectWriter:
             return self._held.intersection(names)
 
     def put(self, content: bytes, name: bytes | None = None) -> bytes:
-        """Store an object; its name. It is durable after the next `flush`."""
+        """Store an object; its name. It is durable after the next `flush`, or with what is `unstored`."""
         if name is None:
             name = object_name(content)
         with self._state:
@@ -103,12 +97,33 @@ class ObjectWriter:
         """Make all durable that was put."""
         while True:
             with self._state:
-                self._state.wait_for(lambda: self._failure or self._gathered or self._packs or not self._busy)
+                self._state.wait_for(lambda: self._failure or self._is_more() or not self._busy)
                 self._check()
-                if not self._gathered and not self._packs:
-                    return
+                if not self._is_more():
+                    break
                 batch = self._take()
             self._work(batch, is_last=True)
+        if self._packs:
+            self._need_room(self._packs_size)
+
+    @property
+    def unstored(self) -> list[Pack]:
+        """After a flush: what waits for the transaction of the record."""
+        return self._packs
+
+    def store_rest(self) -> None:
+        """Store what was held back, because no record will be put."""
+        self._holds_back = False
+        self.flush()
+
+    def _is_more(self) -> bool:
+        return bool(self._gathered or (self._packs and self._is_due(is_last=True)))
+
+    def _is_due(self, *, is_last: bool) -> bool:
+        """Whether the packs are to be written now."""
+        if is_last:
+            return not self._holds_back or sum(pack.size for pack in self._packs) > HELD_BACK
+        return self._packs_size >= AT_ONCE
 
     def _check(self) -> None:
         if self._failure is not None:
@@ -138,8 +153,8 @@ class ObjectWriter:
                 if pack is not None:
                     self._packs.append(pack)
                     self._packs_size += len(pack.blob)
-                ready: list[_Pack] = []
-                if is_last or self._packs_size >= AT_ONCE:
+                ready: list[Pack] = []
+                if self._is_due(is_last=is_last):
                     ready, self._packs, self._packs_size = self._packs, [], 0
             if ready:
                 self._write(ready)
@@ -151,7 +166,7 @@ class ObjectWriter:
                 self._busy -= 1
                 self._state.notify_all()
 
-    def _pack(self, batch: list[tuple[bytes, bytes]], *, is_last: bool) -> _Pack | None:
+    def _pack(self, batch: list[tuple[bytes, bytes]], *, is_last: bool) -> Pack | None:
         """The pack of those that the store does not hold; None: there are too few of them as yet."""
         with self._state:
             unclear = [name for name, _ in batch if name not in self._absent]
@@ -166,7 +181,7 @@ class ObjectWriter:
             self._absent.difference_update(name for name, _ in batch)
             self.new_objects += len(batch)
             self.new_bytes += size
-        return _compress(batch) if batch else None
+        return compress(batch) if batch else None
 
     def _ask(self, names: Sequence[bytes]) -> set[bytes]:
         """Those that the store holds."""
@@ -177,10 +192,10 @@ class ObjectWriter:
             self._absent.update(name for name in names if name not in there)
         return there
 
-    def _write(self, packs: list[_Pack]) -> None:
+    def _write(self, packs: list[Pack]) -> None:
         def work(tx: Transaction) -> None:
             for pack in packs:
-                tx.add_pack(pack.codec, pack.blob, pack.size, pack.members)
+                pack.add_to(tx)
 
         with self._writing:  # else a group commit makes one large transaction of those of all threads
             self._check()
@@ -198,15 +213,6 @@ class ObjectWriter:
             raise QuotaExceededError(
                 f"{free} bytes are free in {self._path.parent}; to store {size} more, {needed} have to be"
             )
-
-
-def _compress(batch: Sequence[tuple[bytes, bytes]]) -> _Pack:
-    members, offset = [], 0
-    for name, content in batch:
-        members.append((name, offset, len(content)))
-        offset += len(content)
-    body = batch[0][1] if len(batch) == 1 else b"".join(content for _, content in batch)
-    return _Pack(*frame.pack_objects(body), offset, members)
 
 
 class ObjectReader:
@@ -237,6 +243,10 @@ class ObjectReader:
             except KeyError:
                 content = self.get(name)
             yield name, content
+
+    def check_there(self, names: Sequence[bytes]) -> None:
+        """ObjectMissingError: one of them is not."""
+        self._places(names)
 
     def directory(self, name: bytes) -> list[TreeEntry]:
         content = self.get(name)

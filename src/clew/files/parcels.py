@@ -88,7 +88,7 @@ class LeafWriter:
         self._threads = threads
         self._syncs_all = False
         self._homes: dict[bytes, int] = {}
-        """Directories in which something waits: they are found again wherever they are moved to."""
+        """The directories of a batch: what waits in them is found again wherever they are moved to."""
 
     def write(self, steps: Sequence[Step]) -> None:
         plain: dict[bytes, list[Step]] = {}
@@ -124,26 +124,16 @@ class LeafWriter:
     def _prepare(self, steps: Sequence[Step], ready: list[Ready]) -> None:
         digests = {step.new.digest for step in steps if step.new and not step.new.kind & CHUNKED}
         contents = dict(self._contents(list(digests)))
-        with Nearby(self._root) as nearby:
-            for step in steps:
-                self._prepare_one(nearby, step, contents, ready)
+        for step in steps:
+            self._prepare_one(step, contents, ready)
 
-    def _prepare_one(
-        self,
-        nearby: Nearby,
-        step: Step,
-        contents: dict[bytes, bytes | Exception],
-        ready: list[Ready],
-    ) -> None:
+    def _prepare_one(self, step: Step, contents: dict[bytes, bytes | Exception], ready: list[Ready]) -> None:
         made: list[Ready | None] = []
 
         def prepare(step: Step) -> None:
             pieces = self._pieces(step, contents)
-            fd, name = nearby.parent(step.path)
-            one = self._leaves.prepare(fd, name, step, pieces)
-            made.append(one)
-            if one is not None:
-                self._remember_home(step, fd)
+            folder, _, name = step.path.rpartition(b"/")
+            made.append(self._leaves.prepare(self._home(folder), name, step, pieces))
 
         self._attempt(step, prepare, is_last=False)
         if made == [None]:
@@ -154,13 +144,15 @@ class LeafWriter:
                 if one.file is not None and self._is_synced_with_all(one.file):
                     one.close()
 
-    def _remember_home(self, step: Step, fd: int) -> None:
+    def _home(self, folder: bytes) -> int:
         """A folder is of one parcel, or of two where it is cut: then of two threads."""
-        folder = step.path.rpartition(b"/")[0]
-        if folder not in self._homes:
-            copy = os.dup(fd)
-            if self._homes.setdefault(folder, copy) != copy:
-                os.close(copy)
+        fd = self._homes.get(folder)
+        if fd is None:
+            opened = self._root.open_folder(folder)
+            fd = self._homes.setdefault(folder, opened)
+            if fd != opened:
+                os.close(opened)
+        return fd
 
     def _is_synced_with_all(self, file: int) -> bool:
         return self._syncs_all and os.fstat(file).st_dev == self._root.device
@@ -201,7 +193,8 @@ class LeafWriter:
     def _place_all(self, ready: Sequence[Ready]) -> None:
         in_order = sorted(ready, key=lambda one: one.step.path.rpartition(b"/"))
         alone = [one for one in in_order if not one.replaces_link]
-        size = max(SMALL_PARCEL, -(-len(alone) // WRITERS))
+        # Not as many as write: the disk is told of what a file that goes had, and may be waited for.
+        size = max(SMALL_PARCEL, -(-len(alone) // THREADS))
         self._threads.each(self._place, [alone[at : at + size] for at in range(0, len(alone), size)])
         # One after the other: a name that goes touches the file, and so all of its other names.
         self._place([one for one in in_order if one.replaces_link])

@@ -3,30 +3,26 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Collection, Sequence
+from typing import TYPE_CHECKING, Any
 
-from clew.core.objects import CHUNKED, FOLDER, TreeEntry, check_name, decode_chunks, decode_directory
+from clew.core.objects import Directory, check_name
 from clew.core.restoring import (
     EMPTY_TREE,
     GetDirectories,
     Plan,
     Present,
     Selection,
-    Step,
     find_entry,
     make_plan,
 )
-from clew.errors import CorruptError, InvalidError, ObjectMissingError, RootRefusedError
+from clew.errors import CorruptError, InvalidError, RootRefusedError
 from clew.files.journal import Restore
 from clew.files.rooted import Root
 from clew.files.survey import survey, unusual_modes
 
 if TYPE_CHECKING:
     from clew.files.objects import ObjectReader
-    from clew.work.sweep import Machinery
-
-ASKED_AT_ONCE: Final = 500
 
 
 class Draft:
@@ -123,13 +119,13 @@ class Draft:
 
 def directories_of(reader: ObjectReader) -> GetDirectories:
     """How plans read trees: a directory that was read is not read again."""
-    read: dict[bytes, list[TreeEntry]] = {}
+    read: dict[bytes, Directory] = {}
 
-    def get(names: Collection[bytes]) -> dict[bytes, list[TreeEntry]]:
+    def get(names: Collection[bytes]) -> dict[bytes, Directory]:
         missing = [name for name in names if name not in read]
         for name, content in reader.get_many(missing) if missing else ():
             try:
-                read[name] = decode_directory(content)
+                read[name] = Directory(content)
             except ValueError as exc:
                 raise CorruptError(f"the object {name.hex()} is no directory of a snapshot: {exc}") from exc
         return read
@@ -157,30 +153,6 @@ def planned(reader: ObjectReader, record: Restore) -> Plan:
         overwrite=record.overwrite,
         present=Present(frozenset(record.folders), frozenset(record.blocked)),
     )
-
-
-def check_all_is_there(engine: Machinery, reader: ObjectReader, steps: Iterable[Step]) -> None:
-    """P13: before the first change, all that will be written, and all that will go, is in the store."""
-    leaves = [entry for step in steps for entry in (step.new, step.old) if entry and entry.kind != FOLDER]
-    names = dict.fromkeys(entry.digest for entry in leaves)
-    for entry in leaves:
-        if entry.kind & CHUNKED:
-            names.update(dict.fromkeys(_chunks(reader, entry)))
-    asked = list(names)
-    for first in range(0, len(asked), ASKED_AT_ONCE):
-        some = asked[first : first + ASKED_AT_ONCE]
-        with engine.read() as store:
-            found = store.find_objects(some)
-        for name in some:
-            if name not in found:
-                raise ObjectMissingError(name.hex())
-
-
-def _chunks(reader: ObjectReader, entry: TreeEntry) -> list[bytes]:
-    try:
-        return [chunk.digest for chunk in decode_chunks(reader.get(entry.digest))]
-    except ValueError as exc:
-        raise CorruptError(f"the content of {entry.name!r} is damaged: {exc}") from exc
 
 
 def clean_paths(paths: Sequence[str]) -> tuple[bytes, ...]:

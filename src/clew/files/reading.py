@@ -1,10 +1,28 @@
-"""Reading the files that changed, with a few threads, none of them half."""
+"""Reading the files that changed, with a few threads, none of them half.
+
+What is stored of a file is what it held at one moment, or the file is listed as changing. Times tell: a
+write stamps the file when it begins, so a stamp that is the same before and after the reading means that
+no write began in between. Two things could deceive it, and are seen to:
+
+- A write within the same tick of the kernel's clock may leave the same stamp. So, unless the clock has
+  gone on since the last stamp when the reading begins, the file is read twice, and must be the same: a
+  file that is rewritten more than twice within a tick, and met at the same byte each time, would pass
+  (not where the kernel tells such changes apart: Linux 6.13 or newer with ext4, XFS, btrfs, tmpfs).
+- A write that began before, and is not over: it may take long. The kernel lets nobody look for holes
+  meanwhile (ext4, tmpfs, btrfs, overlays of them; on XFS a read itself waits), so we do that first.
+
+Not promised: that stores through a shared memory map, or direct I/O, are seen while they are under way
+(neither stamps each change), nor that of two machines the clocks agree (NFS) or that calls that write
+are waited for (NFS, FUSE, where nothing is known of holes).
+A program that writes a file by several calls may be met between two of them.
+"""
 
 from __future__ import annotations
 
 import errno
 import os
 import stat as modes
+import sys
 import threading
 import time
 from collections import deque
@@ -20,13 +38,20 @@ from clew.model.files import SkipReason
 if TYPE_CHECKING:
     from clew.files.objects import ObjectWriter
 
-ATTEMPTS: Final = 3
+ATTEMPTS: Final = 4
 FRESH: Final = 50_000_000
-"""Nanoseconds: within one tick of the kernel's clock, a second change leaves the same timestamp."""
+"""Nanoseconds, more than any tick of a clock that files are stamped by."""
+
+_STAMPS: Final = 5 if sys.platform == "linux" else None
+"""CLOCK_REALTIME_COARSE: the clock that files are stamped by."""
+TICK: Final = FRESH / 1e9 if _STAMPS is None else time.clock_getres(_STAMPS)
 
 FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 FILE_FLAGS: Final = FLAGS | os.O_NONBLOCK | os.O_NOCTTY  # a FIFO in its place must not make us wait
 DIRECTORY_FLAGS: Final = FLAGS | os.O_DIRECTORY
+
+_NO_HOLES: Final = frozenset({errno.ENXIO, errno.EINVAL, errno.EOPNOTSUPP})
+"""It is empty by now, or its file system does not know of holes."""
 
 _OURS: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
 """Failures of this process, not of a file: it must not look as if the file could not be read."""
@@ -80,35 +105,44 @@ def store_file(
 
 
 def _store_stable(fd: int, writer: ObjectWriter, max_bytes: int) -> FileRead | SkipReason:
-    for _ in range(ATTEMPTS):
+    for attempt in range(ATTEMPTS):
+        if attempt:
+            time.sleep(TICK)
+        now = _stamp()
         read = _store_once(fd, writer, max_bytes)
         if isinstance(read, str):
             return read
         if read is None:
             continue
-        if abs(time.time_ns() - read.stat.st_ctime_ns) > FRESH:
+        if read.stat.st_ctime_ns < now:
             return read
-        # So young that its times could not tell a change while it was read: read it once more.
         again = _store_once(fd, writer, max_bytes)
-        if isinstance(again, FileRead) and again.digest == read.digest:
+        if isinstance(again, FileRead) and again.digest == read.digest and _is_same(again.stat, read.stat):
             return again
     return "changing"
 
 
+def _stamp() -> int:
+    """A change from now on is stamped with this time, or with a later one."""
+    return time.time_ns() - FRESH if _STAMPS is None else time.clock_gettime_ns(_STAMPS)
+
+
 def _store_once(fd: int, writer: ObjectWriter, max_bytes: int) -> FileRead | SkipReason | None:
     """None: it changed meanwhile; what was stored of it is garbage."""
-    os.lseek(fd, 0, os.SEEK_SET)
     before = os.fstat(fd)
     if not modes.S_ISREG(before.st_mode):
         return "changing"
     if before.st_size > max_bytes:
         return "too large"
+    if before.st_size:
+        _wait_for_writer(fd)
     kind = EXECUTABLE if before.st_mode & 0o111 else FILE
     if before.st_size <= WHOLE:
         content = _read_whole(fd, before.st_size)
         digest, size = object_name(content), len(content)
     else:
         kind |= CHUNKED
+        os.lseek(fd, 0, os.SEEK_SET)
         digest, size = store_chunks(cut(fd), writer)
     after = os.fstat(fd)
     if size != before.st_size or not _is_same(before, after):
@@ -118,9 +152,18 @@ def _store_once(fd: int, writer: ObjectWriter, max_bytes: int) -> FileRead | Ski
     return FileRead(kind, digest, after)
 
 
+def _wait_for_writer(fd: int) -> None:
+    """Return when no call that writes to the file is under way that was before."""
+    try:
+        os.lseek(fd, 0, os.SEEK_HOLE)
+    except OSError as exc:
+        if exc.errno not in _NO_HOLES:
+            raise
+
+
 def _read_whole(fd: int, size: int) -> bytes:
-    content = os.read(fd, size + 1)
-    while len(content) < size and (part := os.read(fd, size + 1 - len(content))):
+    content = os.pread(fd, size + 1, 0)
+    while len(content) < size and (part := os.pread(fd, size + 1 - len(content), len(content))):
         content += part
     return content
 

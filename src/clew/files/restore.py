@@ -22,7 +22,8 @@ from clew.errors import ClewError, InvalidError, RestoreConflictError, RestoreFa
 from clew.files import journal
 from clew.files.applying import Applier, Outcome
 from clew.files.journal import Restore
-from clew.files.planning import Draft, check_all_is_there, clean_paths, open_root, planned
+from clew.files.planning import Draft, clean_paths, open_root, planned
+from clew.files.presence import check_all_is_there
 from clew.files.reporting import ReportMaker, Teller
 from clew.files.rooted import Root
 from clew.model.files import OnConflict, OnProgress, RestoreReport
@@ -50,6 +51,7 @@ def restore(
     on_progress: OnProgress | None = None,
     move: bytes = b"",
     finishing: Finishing | None = None,
+    keeping: Finishing | None = None,
     last_id: str | None = None,
     modes: Mapping[bytes, int] | None = None,
     known: bytes | None = None,
@@ -58,7 +60,9 @@ def restore(
 
     Args:
         last: The tree of the newest snapshot of this root that is no safety one; `last_id` its id.
-        take_safety: Keeps the present state, with these paths whatever is ignored: (id, tree).
+        take_safety: Looks at the present state, with these paths whatever is ignored: (id, tree).
+        keeping: Puts what that found, unless it is there already: called in the transaction that begins
+            the journal, so that both are durable at once. `reader` knows it before.
         look: The same for a dry run: only the tree, no record.
         move: Kept in the journal for whoever finishes the restore.
         finishing: Called in the transaction that closes the journal.
@@ -81,10 +85,9 @@ def restore(
     if dry_run:
         return report.of(draft.plan.steps)
     if not draft.plan.steps:
-        if finishing is not None:
-            engine.run(finishing)
+        _run_all(engine, finishing, keeping)
         return report.of(())
-    check_all_is_there(engine, reader, draft.plan.steps)
+    check_all_is_there(reader, draft.plan.steps)
     record = Restore(
         id=uuid7().hex,
         root=place,
@@ -100,9 +103,21 @@ def restore(
         **draft.essence(),
     )
     with journal.Working(record.id):
-        engine.run(lambda tx: journal.begin(tx, record))
+        _run_all(engine, lambda tx: journal.begin(tx, record), keeping)
         work = _Work(engine, reader, record, draft.plan, draft.plan.steps, on_progress)
         return work.carry_out("done", record.new_modes, finishing)
+
+
+def _run_all(engine: Machinery, *works: Finishing | None) -> None:
+    """In one transaction, in this order."""
+
+    def all_of_them(tx: Transaction) -> None:
+        for work in works:
+            if work is not None:
+                work(tx)
+
+    if any(works):
+        engine.run(all_of_them)
 
 
 def finish(

@@ -10,7 +10,7 @@ import errno
 import os
 import stat
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from typing import Final
 
 from blake3 import blake3
@@ -40,15 +40,25 @@ class Root:
     def close(self) -> None:
         os.close(self.fd)
 
+    def open_folder(self, path: bytes) -> int:
+        """The descriptor of a directory below, the root itself for an empty path; close it."""
+        if not path:
+            return os.dup(self.fd)
+        fd = self.fd
+        for name in path.split(b"/"):
+            try:
+                inner = os.open(name, FOLDER_FLAGS, dir_fd=fd)
+            finally:
+                if fd != self.fd:
+                    os.close(fd)
+            fd = inner
+        return fd
+
     @contextmanager
     def folder(self, path: bytes) -> Iterator[int]:
-        """The descriptor of a directory below; the root itself for an empty path."""
-        fd = os.dup(self.fd)
+        """The same, as long as it is needed."""
+        fd = self.open_folder(path)
         try:
-            for name in path.split(b"/") if path else ():
-                inner = os.open(name, FOLDER_FLAGS, dir_fd=fd)
-                os.close(fd)
-                fd = inner
             yield fd
         finally:
             os.close(fd)
@@ -66,7 +76,6 @@ class Nearby:
 
     def __init__(self, root: Root) -> None:
         self._root = root
-        self._opened = ExitStack()
         self._path: bytes | None = None
         self._fd = -1
 
@@ -74,17 +83,21 @@ class Nearby:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._opened.close()
+        self._leave()
 
     def parent(self, path: bytes) -> tuple[int, bytes]:
         """As that of `Root`, good until the next call."""
         above, _, name = path.rpartition(b"/")
         if above != self._path:
-            self._path = None
-            self._opened.close()
-            self._fd = self._opened.enter_context(self._root.folder(above))
+            self._leave()
+            self._fd = self._root.open_folder(above)
             self._path = above
         return self._fd, name
+
+    def _leave(self) -> None:
+        if self._path is not None:
+            self._path = None
+            os.close(self._fd)
 
 
 def status(fd: int, name: bytes) -> os.stat_result | None:

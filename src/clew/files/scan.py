@@ -21,6 +21,7 @@ from clew.files.drafts import REASONS, Draft, joined, split
 from clew.files.ignore import Ignore
 from clew.files.limits import Limits
 from clew.files.reading import DIRECTORY_FLAGS, FileRead, in_threads, open_directory, reason_of, store_file
+from clew.files.rows import row_of
 from clew.files.statcache import IGNORED, SKIPPED, Folder, StatCache
 from clew.files.walk import Walk
 from clew.model.files import FileProgress, OnProgress, Skipped
@@ -61,7 +62,7 @@ def scan(
     on_progress: OnProgress | None = None,
     changed_dirs: Collection[bytes] | None = None,
 ) -> Scan:
-    """Store the tree below `root` (see `check_root`); all of it is durable when this returns.
+    """Store the tree below `root` (see `check_root`); all of it was given to the writer when this returns.
 
     `also`: paths that are taken whatever the rules say. `never`: absolute paths of the store's own files.
     `changed_dirs`: of somebody who vouches that nothing changed anywhere else since the scan that the
@@ -148,7 +149,7 @@ def _read_some(
             read = store_file(directory, draft.names[index], writer, limits.max_file_bytes)
             if isinstance(read, FileRead):
                 draft.codes[index], draft.digests[index] = read.kind, read.digest
-                draft.set_stat(index, read.stat)
+                draft.rows[index] = row_of(read.stat)
                 stored += read.stat.st_size
             else:
                 draft.codes[index] = skip_code(read)
@@ -184,7 +185,10 @@ class _Finish:
                 if path not in outdated:
                     continue
                 seen = Draft.of(seen)
-            folder = seen.folder(self._find, self._decider.ignore.is_needed, self._writer.put, self._began)
+            folder = seen.unchanged(self._began) if path not in outdated else None
+            if folder is None:
+                needed, put = self._decider.ignore.is_needed, self._writer.put
+                folder = seen.folder(self._find, needed, put, self._began)
             self._made[path] = folder
             if seen.is_forced:
                 self._forced.append(path)

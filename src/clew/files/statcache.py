@@ -22,12 +22,11 @@ from blake3 import blake3
 from xxhash import xxh3_64_digest
 
 from clew.core.hashing import DIGEST_SIZE
+from clew.files import recent
+from clew.files.rows import ROW_SIZE
 
-MAGIC: Final = b"clewsta2"
+MAGIC: Final = b"clewsta3"
 _part_head: Final = struct.Struct(">Q8s")
-
-STAT: Final = struct.Struct("<5q")
-"""Of an entry: mode, inode, size, mtime_ns, ctime_ns."""
 
 MARGIN: Final = 2_000_000_000
 """Nanoseconds; the coarsest clock of a file system in use, that of FAT, has two seconds."""
@@ -52,6 +51,7 @@ class Folder(msgspec.Struct, frozen=True, array_like=True, gc=False):
     names: bytes
     """Of all entries that are no directories, in the order of the file system, with NUL between."""
     stats: bytes
+    """Of these entries (see clew.files.rows)."""
     codes: bytes
     digests: bytes
     """Of those that are stored."""
@@ -112,7 +112,8 @@ class StatCache:
         Rules need not be in it: each folder knows those that it was seen under."""
         name = blake3(os.fsencode(root)).digest(16).hex()
         cache = cls(os.path.join(os.fspath(directory), f"{name}.stat"), root, key)
-        cache._load()
+        if not cache._recall():
+            cache._load()
         return cache
 
     @property
@@ -135,6 +136,7 @@ class StatCache:
             return
         self._saved = dict(self.folders)
         self.is_changed = False
+        self._keep_in_memory()
 
     def _rewrite(self) -> None:
         part = _part(_File(self._root, self._key, list(self.folders.values())))
@@ -182,6 +184,23 @@ class StatCache:
             sizes = [_part_head.size + len(part) for part in parts]
             self._inode, self._first = inode, len(MAGIC) + sizes[0]
             self._length = len(MAGIC) + sum(sizes)
+            self._keep_in_memory()
+
+    def _keep_in_memory(self) -> None:
+        """For the next who opens it in this process; unless somebody else wrote to the file since."""
+        path = self._path or ""
+        mark = recent.mark_of(path)
+        if mark is not None and mark[:2] == (self._inode, self._length):
+            recent.keep(path, recent.Recent(mark, self._root, self._key, self._saved, self._first))
+
+    def _recall(self) -> bool:
+        """Take what this process read or wrote last, if the file still holds just that."""
+        known = recent.recall(self._path or "")
+        if known is None or (known.root, known.key) != (self._root, self._key):
+            return False
+        self.folders, self._saved = dict(known.folders), known.folders
+        (self._inode, self._length, *_), self._first = known.mark, known.first
+        return True
 
 
 def _part(value: _File | _Change) -> bytes:
@@ -239,7 +258,7 @@ def is_racy(mtime: int, ctime: int, began: int) -> bool:
 
 def _is_whole(folder: Folder) -> bool:
     return (
-        len(folder.stats) == STAT.size * len(folder.codes)
+        len(folder.stats) == ROW_SIZE * len(folder.codes)
         and len(folder.digests) == DIGEST_SIZE * sum(code < IGNORED for code in folder.codes)
         and len(folder.tree) == DIGEST_SIZE
     )

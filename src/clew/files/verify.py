@@ -1,11 +1,13 @@
-"""Whether all is there that snapshots need, and is what its name says."""
+"""Whether all is there that conversations and snapshots need, and is what its name says."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from clew.backends.contract import STORE_WIDE
 from clew.core.objects import (
     CHUNKED,
     FOLDER,
@@ -15,11 +17,15 @@ from clew.core.objects import (
     object_name,
 )
 from clew.core.rows import ObjectPlace
-from clew.errors import ClewError, CorruptError
+from clew.errors import ClewError, CorruptError, InvalidError, NotFoundError
+from clew.files import journal
 from clew.files.blame import paths_to
 from clew.files.objects import ObjectReader
-from clew.model.files import FileProgress, OnProgress, VerifyReport
+from clew.model.files import FileProgress, OnProgress, VerifyProblem, VerifyReport
 from clew.work import snapshots
+from clew.work.checking import check_conversations
+from clew.work.checking_records import scan
+from clew.work.findings import EnoughError, Findings
 
 if TYPE_CHECKING:
     from clew.work.sweep import Machinery
@@ -28,27 +34,60 @@ AT_ONCE: Final = 256
 PAGE: Final = 5000
 
 
-def verify(engine: Machinery, *, full: bool = False, on_progress: OnProgress | None = None) -> VerifyReport:
-    """Walk through every snapshot; `full`: compare the content of every object with its name, too."""
-    check = _Check(engine, on_progress)
-    check.snapshots()
-    if full:
-        check.contents()
-    return VerifyReport(objects=check.objects, bytes=check.bytes, problems=tuple(check.problems()))
+def verify(
+    engine: Machinery,
+    *,
+    full: bool = False,
+    time_limit: float | None = None,
+    on_progress: OnProgress | None = None,
+) -> VerifyReport:
+    """Walk through every conversation and every snapshot; `full`: compare the content of every entry and
+    of every object with its hash, too. `time_limit`: seconds after which it ends with what it has found."""
+    findings = Findings(_checked_limit(time_limit), on_progress)
+    check = _Check(engine, findings)
+    conversations = partial(check_conversations, engine.read, findings, full=full)
+    stages: list[Callable[[], None]] = [conversations, check.snapshots, check.restores]
+    complete = False
+    try:
+        for stage in [*stages, check.contents] if full else stages:
+            try:
+                stage()
+            except CorruptError as error:  # of a page of the database: not all of this can be read
+                findings.add(VerifyProblem(kind="record", text=str(error)))
+        complete = True
+    except EnoughError:
+        pass
+    details = (*findings.problems, *check.problems())
+    return VerifyReport(
+        objects=check.objects,
+        bytes=check.bytes,
+        problems=tuple(problem.text for problem in details),
+        details=details,
+        sessions=findings.sessions,
+        entries=findings.entries,
+        complete=complete,
+    )
+
+
+def _checked_limit(time_limit: float | None) -> float | None:
+    is_number = isinstance(time_limit, int | float) and not isinstance(time_limit, bool)
+    if time_limit is not None and not (is_number and time_limit >= 0):
+        raise InvalidError(f"time_limit must be a number of seconds from 0 on, not {time_limit!r}")
+    return time_limit
 
 
 class _Check:
-    def __init__(self, engine: Machinery, on_progress: OnProgress | None) -> None:
+    """The snapshots and their objects."""
+
+    def __init__(self, engine: Machinery, findings: Findings) -> None:
         self._engine = engine
-        self._on_progress = on_progress
+        self._findings = findings
         self._reader = ObjectReader(engine.read)
         self._sizes: dict[bytes, int] = {}
         """Objects that are there, of those that snapshots need; and how long they are."""
         self._folders: set[bytes] = set()
         self._lists: set[bytes] = set()
         self._trees: dict[str, bytes] = {}
-        self._records: list[str] = []
-        """What is wrong with records."""
         self._wrong: dict[bytes, str] = {}
         """What is wrong with objects."""
         self.objects = self.bytes = 0
@@ -61,10 +100,24 @@ class _Check:
                 try:
                     self._trees[id] = snapshots.decode_kept(id, value).tree
                 except CorruptError as error:
-                    self._records.append(str(error))
-        for tree in self._trees.values():
-            self._walk(tree)
-        self.objects, self.bytes = len(self._sizes), sum(self._sizes.values())
+                    self._findings.add(VerifyProblem(kind="snapshot", text=str(error)))
+        try:
+            for tree in self._trees.values():
+                self._walk(tree)
+        finally:
+            self.objects, self.bytes = len(self._sizes), sum(self._sizes.values())
+
+    def restores(self) -> None:
+        """The records that undo, or finish, a restore."""
+        with self._engine.read() as reader:
+            for id, _ in scan(reader, STORE_WIDE, "restore"):
+                try:
+                    journal.get(reader, id)
+                except NotFoundError:
+                    pass  # it was dropped meanwhile
+                except CorruptError as error:
+                    self._findings.add(VerifyProblem(kind="record", text=str(error)))
+                self._findings.check_time()
 
     def _walk(self, tree: bytes) -> None:
         folders = [tree] if tree not in self._folders else []
@@ -194,8 +247,7 @@ class _Check:
 
     # -- what was found
 
-    def problems(self) -> Iterator[str]:
-        yield from self._records
+    def problems(self) -> Iterator[VerifyProblem]:
         if not self._wrong:
             return
         # What was deleted and collected while this looked is no problem.
@@ -208,14 +260,13 @@ class _Check:
         for name, wrong in sorted(self._wrong.items()):
             paths = needed_by.get(name)
             if paths:
-                yield f"the object {name.hex()} {wrong}; {paths}"
+                yield VerifyProblem(kind="object", text=f"the object {name.hex()} {wrong}; {paths}")
             elif name in there:
-                yield f"the object {name.hex()} {wrong}; {nobody}"
+                yield VerifyProblem(kind="object", text=f"the object {name.hex()} {wrong}; {nobody}")
 
     def _tick(self) -> None:
-        if self._on_progress is not None:
-            done = FileProgress(phase="scan", files=len(self._sizes), bytes=self.bytes, total_files=None)
-            self._on_progress(done)
+        done = FileProgress(phase="scan", files=len(self._sizes), bytes=self.bytes, total_files=None)
+        self._findings.tell(done)
 
 
 def _reason(error: ClewError) -> str:

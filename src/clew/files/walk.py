@@ -15,9 +15,9 @@ import msgspec
 
 from clew.errors import RootRefusedError
 from clew.files.deciding import Decider, Place, key_of, skip_code
-from clew.files.drafts import Draft, code_of, joined, split
+from clew.files.drafts import Draft, code_of, split
 from clew.files.ignore import NORMAL, Rules
-from clew.files.listing import list_directory, rule_files
+from clew.files.listing import Listing, list_directory, may_have_rules, rule_files
 from clew.files.reading import DIRECTORY_FLAGS, open_directory, reason_of
 from clew.files.statcache import GONE, IGNORED, Folder, is_racy
 
@@ -38,7 +38,7 @@ class _Frame(msgspec.Struct):
     fd: int | None
     number: int
     """Its place in `seen`."""
-    left: Iterator[tuple[int, str]]
+    left: Iterator[tuple[int, bytes]]
     is_listed: bool
     """Now, not only known from the cache."""
     is_unsure: bool
@@ -75,7 +75,7 @@ class Walk:
         try:
             fd = os.open(root, DIRECTORY_FLAGS)
             self._device = os.fstat(fd).st_dev
-            self._look(fd, b"", "", self._decider.ignore.root, NORMAL, is_unsure=False)
+            self._look(fd, b"", self._decider.ignore.root, NORMAL, is_unsure=False)
         except OSError as exc:
             reason_of(exc)
             raise RootRefusedError(root, f"{exc.filename or root} can not be read ({exc.strerror})") from exc
@@ -88,25 +88,29 @@ class Walk:
                     os.close(frame.fd)
 
     def _step(self, frame: _Frame) -> None:
-        """Go on to the next directory below the last frame, or back."""
+        """Go on to the next directory below the last frame that has others below it, or back."""
+        depth = len(self._frames)
         for index, name in frame.left:
-            code = self.seen[frame.number].directory_codes[index]
+            code = known = self.seen[frame.number].directory_codes[index]
             if code in _AGAIN:
-                code = self._decider.directory(frame.place, name)
-            path = joined(frame.place.path, name)
-            if code >= IGNORED or self._is_vouched_for(frame, name, path, code):
+                code = self._decider.directory(frame.place, os.fsdecode(name))
+            path = frame.place.path + b"/" + name if frame.place.path else name
+            if code >= IGNORED or (
+                self._changed is not None and self._is_vouched_for(frame, name, path, code)
+            ):
                 continue
-            depth = len(self._frames)
-            self._set_code(frame.number, index, self._enter(frame, name, path, code))
+            code = self._enter(frame, name, path, code)
+            if code != known:
+                self._set_code(frame.number, index, code)
             if len(self._frames) > depth:
                 return
         self._frames.pop()
         if frame.fd is not None:
             os.close(frame.fd)
 
-    def _is_vouched_for(self, frame: _Frame, name: str, path: bytes, mode: int) -> bool:
+    def _is_vouched_for(self, frame: _Frame, name: bytes, path: bytes, mode: int) -> bool:
         """Whether somebody knows that nothing changed in this directory and below."""
-        if self._changed is None or frame.is_unsure or path in self._on_the_way:
+        if frame.is_unsure or path in self._on_the_way:
             return False
         folder = self._cached.get(path)
         if folder is None or folder.above != key_of(frame.place.rules, mode):
@@ -127,51 +131,58 @@ class Walk:
         inode, changed_at = folder.identity
         return inode != stat.st_ino or (folder.path not in self._changed and changed_at != stat.st_ctime_ns)
 
-    def _enter(self, frame: _Frame, name: str, path: bytes, mode: int) -> int:
+    def _enter(self, frame: _Frame, name: bytes, path: bytes, mode: int) -> int:
         """Look at a directory below the last frame; its code."""
-        prefix = f"{frame.place.prefix}{name}/"
         try:
             fd = os.open(name, DIRECTORY_FLAGS, dir_fd=self._descriptor())
-            if not self._look(fd, path, prefix, frame.place.rules, mode, is_unsure=frame.is_unsure):
+            if not self._look(fd, path, frame.place.rules, mode, is_unsure=frame.is_unsure):
                 return code_of("other mount")
         except OSError as exc:
             return skip_code(reason_of(exc))
         return mode
 
-    def _look(self, fd: int, path: bytes, prefix: str, above: Rules, mode: int, *, is_unsure: bool) -> bool:
-        """List the directory if need be, compare it, make a frame of it. False: it is another mount."""
+    def _look(self, fd: int, path: bytes, above: Rules, mode: int, *, is_unsure: bool) -> bool:
+        """List the directory if need be, and compare it; it becomes a frame if there are others below.
+        False: it is another mount."""
+        is_frame = False
         try:
             stat = os.fstat(fd)
             if stat.st_dev != self._device:
-                os.close(fd)
                 return False
             folder = self._cached.get(path)
             is_unsure = is_unsure or folder is None or self._is_replaced(folder, stat)
             changed_at = 0 if is_racy(stat.st_ctime_ns, stat.st_ctime_ns, self._began) else stat.st_ctime_ns
             is_listed = is_unsure or self._changed is None or path in self._changed
-            listing = list_directory(fd) if folder is None or is_listed else None
-            names = listing.names if listing else split(folder.names if folder else b"")
-            rules = above.below(prefix, rule_files(fd, names))
-            place = Place(path, prefix, rules, mode, key_of(above, mode), (stat.st_ino, changed_at))
-            if listing is None and folder is not None and folder.rules == place.key:
-                seen: Seen = folder
-            else:
-                listing = listing or list_directory(fd)
-                self._on_files(len(listing.names))
-                seen = self._decider.compare(fd, place, listing, folder)
-        except BaseException:
-            os.close(fd)
-            raise
-        if isinstance(seen, Draft):
-            directories = seen.directories
-        else:
-            directories = split(seen.directories)
-            if listing is not None and seen.identity != place.identity:
-                self.refreshed[path] = msgspec.structs.replace(seen, identity=place.identity)
-        self.seen.append(seen)
-        left = iter(enumerate(directories))
-        self._frames.append(_Frame(place, fd, len(self.seen) - 1, left, listing is not None, is_unsure))
-        return True
+            listing = list_directory(fd) if is_listed else None
+            place = Place(path, above, mode, key_of(above, mode), (stat.st_ino, changed_at))
+            seen, place, listing = self._compare(fd, place, listing, folder)
+            if listing is not None:
+                self._on_files(listing.length)
+                if isinstance(seen, Folder) and seen.identity != place.identity:
+                    self.refreshed[path] = msgspec.structs.replace(seen, identity=place.identity)
+            self.seen.append(seen)
+            if seen.directories:
+                number, left = len(self.seen) - 1, enumerate(_names(seen))
+                self._frames.append(_Frame(place, fd, number, left, listing is not None, is_unsure))
+                is_frame = True
+            return True
+        finally:
+            if not is_frame:
+                os.close(fd)
+
+    def _compare(
+        self, fd: int, place: Place, listing: Listing | None, folder: Folder | None
+    ) -> tuple[Seen, Place, Listing | None]:
+        """The directory beside the cache, its place under its own rules, and its listing if one was
+        needed. `place`: under the rules from above, and most have no others."""
+        names = listing.names if listing is not None else folder.names if folder is not None else b""
+        if may_have_rules(names):
+            rules = place.rules.below(place.prefix, rule_files(fd, split(names)))
+            place = msgspec.structs.replace(place, rules=rules)
+        if listing is None and folder is not None and folder.rules == place.key:
+            return folder, place, None
+        listing = listing or list_directory(fd)
+        return self._decider.compare(fd, place, listing, folder), place, listing
 
     def _descriptor(self) -> int:
         """That of the last frame. Of a deep path not all can be open: some are opened anew."""
@@ -209,3 +220,10 @@ def _with_parents(paths: Collection[bytes]) -> frozenset[bytes]:
             found.add(path)
             path = path.rpartition(b"/")[0]
     return frozenset(found)
+
+
+def _names(seen: Seen) -> list[bytes]:
+    """Of the directories in it."""
+    if isinstance(seen, Folder):
+        return seen.directories.split(b"\0")
+    return [os.fsencode(name) for name in seen.directories]

@@ -27,7 +27,8 @@ OnProgress: TypeAlias = Callable[["FileProgress"], object]
 class FileProgress(msgspec.Struct, frozen=True, kw_only=True):
     """How far a snapshot or a restore has come; given to the callback from time to time."""
 
-    phase: Literal["scan", "store", "restore"]
+    phase: Literal["scan", "store", "restore", "check"]
+    """`check`: `verify` looks at sessions; `files` is their number, `bytes` the size of their entries."""
     files: int
     bytes: int
     total_files: int | None
@@ -152,6 +153,18 @@ class GcReport(msgspec.Struct, frozen=True, kw_only=True):
     bytes: int
 
 
+class VerifyProblem(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that is missing or damaged, and where."""
+
+    kind: Literal["session", "branch", "entry", "record", "snapshot", "object"]
+    text: str
+    """A sentence that says it all."""
+    session: str | None = None
+    """The id of the session; of what several sessions share, that of the oldest of them."""
+    branch: str | None = None
+    position: int | None = None
+
+
 class VerifyReport(msgspec.Struct, frozen=True, kw_only=True):
     """What `verify` found."""
 
@@ -159,7 +172,16 @@ class VerifyReport(msgspec.Struct, frozen=True, kw_only=True):
     bytes: int
     problems: tuple[str, ...]
     """One sentence for each thing that is missing or damaged, with the paths that need it."""
+    details: tuple[VerifyProblem, ...] = ()
+    """The same problems, in the same order, as values."""
+    sessions: int = 0
+    """Sessions that were looked at, those in the trash too."""
+    entries: int = 0
+    """Entries that were looked at; of a full look: read, and compared with their hashes."""
+    complete: bool = True
+    """False: the time was over, or more was found than is listed, before all was looked at."""
 
     @property
     def ok(self) -> bool:
+        """Nothing is wrong with what was looked at."""
         return not self.problems

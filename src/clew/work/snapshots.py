@@ -1,6 +1,6 @@
 """The records of snapshots, and how taking one and collecting garbage stay out of each other's way.
 
-A snapshot relies on objects that it found in the store, and puts its own before its record names them;
+A snapshot relies on objects that it found in the store, and puts its own before its record, or with it;
 `gc` removes what no record reaches. Neither locks the other out. Each counts what it does in one record
 (`Shelf`), inside its transactions, and looks there whether the other one did something since it began:
 
@@ -80,7 +80,8 @@ _decode_shelf = msgspec.msgpack.Decoder(Shelf).decode
 
 
 def put(tx: Transaction, snapshot: Snapshot, seen: Shelf, *, sessions: int = 0) -> None:
-    """Keep a snapshot, all of whose objects are durable. Use `clew.files.keeping` to take one.
+    """Keep a snapshot, all of whose objects are durable, or become so with this transaction. Use
+    `clew.files.keeping` to take one.
 
     `seen`: the shelf as it was before the first question about an object. `sessions`: of a snapshot that
     a checkpoint or a move will name, the tree of its session; a checkpoint is to be put in the same
@@ -109,6 +110,19 @@ def put(tx: Transaction, snapshot: Snapshot, seen: Shelf, *, sessions: int = 0) 
     )
     tx.put_record(STORE_WIDE, "snapshot", snapshot.id, _encode(kept))
     _set_shelf(tx, msgspec.structs.replace(shelf, taken=shelf.taken + 1))
+
+
+def adopt(tx: Transaction, id: str, kept: Kept, seen: Shelf) -> bool:
+    """Keep the record of a snapshot of another store; False: it is there. `seen` as for `put`."""
+    value = _encode(kept)
+    if tx.get_record(STORE_WIDE, "snapshot", id) == value:
+        return False
+    shelf = shelf_of(tx)
+    if shelf.collected != seen.collected:
+        raise CollectedError(f"objects were removed while the snapshot {id} was copied")
+    tx.put_record(STORE_WIDE, "snapshot", id, value)
+    _set_shelf(tx, msgspec.structs.replace(shelf, taken=shelf.taken + 1))
+    return True
 
 
 def find(reader: Reader, id: str) -> Snapshot | None:

@@ -1,0 +1,35 @@
+"""Before a restore changes anything: is all in the store that it needs, and all that an undo would need?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
+
+from clew.core.objects import CHUNKED, FOLDER, TreeEntry, decode_chunks
+from clew.core.restoring import Step
+from clew.errors import CorruptError
+
+if TYPE_CHECKING:
+    from clew.files.objects import ObjectReader
+
+ASKED_AT_ONCE: Final = 500
+
+
+def check_all_is_there(reader: ObjectReader, steps: Iterable[Step]) -> None:
+    """P13: before the first change, all that will be written, and all that will go, is in the store, or
+    will be in the transaction that begins the restore."""
+    leaves = [entry for step in steps for entry in (step.new, step.old) if entry and entry.kind != FOLDER]
+    names = dict.fromkeys(entry.digest for entry in leaves)
+    for entry in leaves:
+        if entry.kind & CHUNKED:
+            names.update(dict.fromkeys(_chunks(reader, entry)))
+    asked = list(names)
+    for first in range(0, len(asked), ASKED_AT_ONCE):
+        reader.check_there(asked[first : first + ASKED_AT_ONCE])
+
+
+def _chunks(reader: ObjectReader, entry: TreeEntry) -> list[bytes]:
+    try:
+        return [chunk.digest for chunk in decode_chunks(reader.get(entry.digest))]
+    except ValueError as exc:
+        raise CorruptError(f"the content of {entry.name!r} is damaged: {exc}") from exc

@@ -1,0 +1,186 @@
+"""Whether the conversations of a store are whole: sessions, branches, entries, and what is beside them.
+
+Nothing is locked: others write meanwhile. What is found is looked at once more, and told if it is there
+still: so what somebody purged or deleted in between is no problem. In memory there are a page of entries,
+and the rows of one tree of sessions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Final, Literal
+
+from clew.backends.contract import STORE_WIDE, Reader
+from clew.core.rows import EMPTY, BranchRow, SessionQuery, SessionRow
+from clew.errors import CorruptError
+from clew.model.files import VerifyProblem
+from clew.work.checking_branch import OF_TIP, BranchCheck, Read
+from clew.work.checking_records import OF_SESSION, OF_STORE, UNREADABLE, of_session, of_store, scan
+from clew.work.findings import MOST, EnoughError, Findings
+
+PAGE: Final = 200
+
+
+def check_conversations(read: Read, findings: Findings, *, full: bool) -> None:
+    """EnoughError: there was no time for all of it."""
+    shared: set[int] = set()
+    for row in _sessions(read, findings):
+        if row.tree in shared:
+            continue
+        with read() as reader:
+            relatives = len(reader.tree_sessions(row.tree))
+        if relatives > 1:
+            shared.add(row.tree)
+        _check_tree(read, findings, row.tree, full=full)
+        findings.looked(sessions=relatives)
+    _check_store_wide(read, findings)
+
+
+def _sessions(read: Read, findings: Findings) -> Iterator[SessionRow]:
+    """All sessions, then those in the trash. One that is used meanwhile may come twice, but is not missed."""
+    after: tuple[int, str] | None = None
+    try:
+        while True:
+            with read() as reader:
+                found = reader.idle_sessions(PAGE, after=after)
+            yield from found
+            if len(found) < PAGE:
+                break
+            after = found[-1].updated, found[-1].id
+        after = None
+        while True:
+            with read() as reader:
+                trash = reader.list_sessions(SessionQuery(limit=PAGE, after=after, deleted=True))
+            yield from (one.row for one in trash)
+            if len(trash) < PAGE:
+                return
+            after = trash[-1].row.deleted or 0, trash[-1].row.id
+    except UNREADABLE as error:
+        findings.add(VerifyProblem(kind="session", text=f"not all sessions can be listed: {error}"))
+
+
+def _check_tree(read: Read, findings: Findings, tree: int, *, full: bool) -> None:
+    first = _TreeCheck(read, findings.looked, tree)
+    second = _TreeCheck(read, lambda **_: findings.check_time(), tree)
+    try:
+        first.run(full=full)
+        if first.found:
+            second.run(full=full)
+            again = set(second.found)
+            first.found = [problem for problem in first.found if problem in again]
+    finally:
+        for problem in first.found:
+            findings.add(problem)
+
+
+class _TreeCheck:
+    """A look at sessions that share entries."""
+
+    def __init__(self, read: Read, looked: Callable[..., None], tree: int) -> None:
+        """`looked` as that of `Findings`."""
+        self._read = read
+        self._looked = looked
+        self._tree = tree
+        self.found: list[VerifyProblem] = []
+
+    def run(self, *, full: bool) -> None:
+        with self._read() as reader:
+            sessions = reader.tree_sessions(self._tree)  # before the branches: what heads name is there
+            branches = reader.tree_branches(self._tree)
+        oldest = sessions[0].id if sessions else None
+        for branch in branches:
+            note = partial(self._note_entry, oldest, branch)
+            try:
+                self._check_branch(BranchCheck(self._read, branch, note), full=full)
+            except UNREADABLE as error:
+                note(None, f"it can not be read: {error}")
+        for row in sessions:
+            try:
+                self._check_session(row, {branch.branch: branch for branch in branches})
+            except UNREADABLE as error:
+                self._note("session", f"session {row.id!r} can not be read: {error}", row.id)
+
+    def _check_branch(self, check: BranchCheck, *, full: bool) -> None:
+        count = check.structure()
+        if not full:
+            self._looked(entries=count)
+            return
+        for entries, size in check.contents():
+            self._looked(entries=entries, size=size)
+
+    def _note(
+        self,
+        kind: Literal["session", "branch", "entry", "record", "snapshot"],
+        text: str,
+        session: str | None,
+        branch: str | None = None,
+        position: int | None = None,
+    ) -> None:
+        if len(self.found) >= MOST:
+            raise EnoughError
+        self.found.append(
+            VerifyProblem(kind=kind, text=text, session=session, branch=branch, position=position)
+        )
+
+    def _note_entry(self, session: str | None, branch: BranchRow, position: int | None, wrong: str) -> None:
+        where = f"of session {session!r}, branch {branch.uid}"
+        if position is None:
+            self._note("branch", f"a branch {where}: {wrong}", session, branch.uid)
+        else:
+            self._note("entry", f"entry {position} {where}: {wrong}", session, branch.uid, position)
+
+    # -- a session
+
+    def _check_session(self, row: SessionRow, branches: dict[int, BranchRow]) -> None:
+        with self._read() as reader:
+            self._check_head(reader, row, branches)
+            self._check_records(reader, row)
+            reader.get_details(row.sid)
+
+    def _check_head(self, reader: Reader, row: SessionRow, branches: dict[int, BranchRow]) -> None:
+        head = row.head
+        branch = branches.get(head.branch)
+        uid = branch.uid if branch else None
+        tip = reader.get_tip(head.branch, head.position) if branch else None if head.branch else EMPTY
+        if tip is None:
+            wrong = f"stands at entry {head.position} of branch {uid or head.branch}, which does not exist"
+            self._note("session", f"session {row.id!r} {wrong}", row.id, uid, head.position)
+            return
+        others = [name for name in OF_TIP if getattr(tip, name) != getattr(head, name)]
+        if others or tip.position != head.position:
+            wrong = f"does not agree with the entry at its head: {', '.join(others) or 'position'}"
+            self._note("session", f"session {row.id!r} {wrong}", row.id, uid, head.position)
+        owned = branch is not None and branch.owner == row.sid
+        grows = owned and reader.get_tip(head.branch, head.position + 1) is None
+        if row.grows != grows and reader.get_session(row.sid) == row:
+            self._note("session", f"session {row.id!r} would append to the wrong branch", row.id, uid)
+
+    def _check_records(self, reader: Reader, row: SessionRow) -> None:
+        moves = 0
+        for kind in OF_SESSION:
+            for name, value in scan(reader, row.sid, kind):
+                moves += kind == "move"
+                for wrong in of_session(reader, row, kind, value):
+                    text = f"the {kind} {name!r} of session {row.id!r}: {wrong.text}"
+                    self._note(wrong.kind, text, row.id, wrong.branch, wrong.position)
+                self._looked()
+        if moves < row.moves:
+            lost = f"{row.moves - moves} of the {row.moves} moves of session {row.id!r} are missing"
+            self._note("record", lost, row.id)
+
+
+def _check_store_wide(read: Read, findings: Findings) -> None:
+    for kind in OF_STORE:
+        try:
+            with read() as reader:
+                for name, value in scan(reader, STORE_WIDE, kind):
+                    if of_store(reader, kind, name, value) is not None:
+                        now = reader.get_record(STORE_WIDE, kind, name)
+                        wrong = None if now is None else of_store(reader, kind, name, now)
+                        if wrong is not None:
+                            findings.add(VerifyProblem(kind="record", text=f"the {kind} {name!r}: {wrong}"))
+                    findings.check_time()
+        except CorruptError as error:
+            text = f"the records of kind {kind} can not be read: {error}"
+            findings.add(VerifyProblem(kind="record", text=text))
