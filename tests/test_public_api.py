@@ -24,6 +24,7 @@ NAMES = [
     "AsyncStore",
     "BackendError",
     "BackendUnavailableError",
+    "BackupReport",
     "Branch",
     "Capabilities",
     "Change",
@@ -33,6 +34,8 @@ NAMES = [
     "ConflictError",
     "Context",
     "ContextReport",
+    "CopyProgress",
+    "CopyReport",
     "CorruptEntryError",
     "CorruptError",
     "DiskFullError",
@@ -58,6 +61,7 @@ NAMES = [
     "LeaseHeldError",
     "LeaseInfo",
     "LeaseLostError",
+    "LostRecord",
     "Maintenance",
     "NotFoundError",
     "NothingToUndoError",
@@ -70,6 +74,7 @@ NAMES = [
     "QuotaExceededError",
     "ReadOnlyError",
     "Removal",
+    "RepairReport",
     "RestoreConflictError",
     "RestoreFailedError",
     "RestoreReport",
@@ -100,9 +105,12 @@ NAMES = [
     "UnsupportedError",
     "Usage",
     "UsageTotals",
+    "VerifyProblem",
     "VerifyReport",
     "VersionError",
     "Watch",
+    "copy",
+    "copy_async",
     "open",
     "open_async",
 ]
@@ -118,8 +126,10 @@ FILE_VALUES = {
     "RestoreReport",
     "Skipped",
     "Snapshot",
+    "VerifyProblem",
     "VerifyReport",
 }
+CARE_VALUES = {"BackupReport", "CopyProgress", "CopyReport", "LostRecord", "RepairReport"}
 LAZY = {
     "AsyncRun",
     "AsyncSession",
@@ -128,12 +138,16 @@ LAZY = {
     "Maintenance",
     "Run",
     "Watch",
+    "copy",
+    "copy_async",
     "open_async",
     *FILE_VALUES,
+    *CARE_VALUES,
 }
 """Loaded with their first use: `dir` does not list them before."""
 
 STORE = [
+    "backup",
     "capabilities",
     "clear",
     "close",
@@ -154,6 +168,7 @@ STORE = [
     "maintain",
     "pending_restores",
     "removals",
+    "repair",
     "restore",
     "restore_deleted",
     "retention",
@@ -165,6 +180,7 @@ STORE = [
     "sweep",
     "undo_restore",
     "usage",
+    "vacuum",
     "verify",
     "watch",
     "watch_files",
@@ -276,14 +292,14 @@ def test_every_error_is_public_and_says_what_it_is() -> None:
 
 
 def test_values_that_come_back_are_frozen() -> None:
-    public_values = [*vars(model).values(), *(getattr(clew, name) for name in FILE_VALUES)]
+    public_values = [*vars(model).values(), *(getattr(clew, name) for name in FILE_VALUES | CARE_VALUES)]
     structs = [
         value
         for value in public_values
         if inspect.isclass(value) and issubclass(value, msgspec.Struct) and value is not msgspec.Struct
     ]
 
-    assert len(structs) >= 20 + len(FILE_VALUES)
+    assert len(structs) >= 20 + len(FILE_VALUES | CARE_VALUES)
     assert all(struct.__struct_config__.frozen for struct in structs)
 
 
@@ -375,6 +391,8 @@ def test_importing_clew_does_not_import_what_only_some_need() -> None:
         "apsw",
         "clew.files",
         "clew.model.files",
+        "clew.model.care",
+        "clew.copying",
         "pathspec",
         "watchfiles",
     }

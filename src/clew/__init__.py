@@ -85,9 +85,16 @@ if _TYPE_CHECKING:
     from clew.aio import AsyncRun as AsyncRun
     from clew.aio import AsyncSession as AsyncSession
     from clew.aio import AsyncStore as AsyncStore
+    from clew.aio import copy_async as copy_async
     from clew.aio import open_async as open_async
+    from clew.copying import copy as copy
     from clew.files.watcher import Watch as Watch
     from clew.maintenance import Maintenance as Maintenance
+    from clew.model.care import BackupReport as BackupReport
+    from clew.model.care import CopyProgress as CopyProgress
+    from clew.model.care import CopyReport as CopyReport
+    from clew.model.care import LostRecord as LostRecord
+    from clew.model.care import RepairReport as RepairReport
     from clew.model.files import FileChange as FileChange
     from clew.model.files import FileDiff as FileDiff
     from clew.model.files import FileFailure as FileFailure
@@ -98,13 +105,18 @@ if _TYPE_CHECKING:
     from clew.model.files import RestoreReport as RestoreReport
     from clew.model.files import Skipped as Skipped
     from clew.model.files import Snapshot as Snapshot
+    from clew.model.files import VerifyProblem as VerifyProblem
     from clew.model.files import VerifyReport as VerifyReport
     from clew.model.watching import Change as Change
     from clew.run import Run as Run
 
 
 _LAZY = {
-    **dict.fromkeys(("AsyncRun", "AsyncSession", "AsyncStore", "open_async"), "clew.aio"),
+    **dict.fromkeys(("AsyncRun", "AsyncSession", "AsyncStore", "copy_async", "open_async"), "clew.aio"),
+    **dict.fromkeys(
+        ("BackupReport", "CopyProgress", "CopyReport", "LostRecord", "RepairReport"), "clew.model.care"
+    ),
+    "copy": "clew.copying",
     **dict.fromkeys(
         (
             "FileChange",
@@ -117,6 +129,7 @@ _LAZY = {
             "RestoreReport",
             "Skipped",
             "Snapshot",
+            "VerifyProblem",
             "VerifyReport",
         ),
         "clew.model.files",

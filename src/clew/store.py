@@ -16,6 +16,7 @@ from uuid_utils import uuid7
 import clew.work as work
 from clew.backends.contract import Backend, Capabilities
 from clew.backends.registry import connect
+from clew.care import Care
 from clew.core.ids import check_id
 from clew.core.listing import make_cursor, read_cursor, wanted
 from clew.core.rows import INTERRUPTED, RUNNING, SessionQuery, SessionRow
@@ -51,7 +52,7 @@ def open(url: str | os.PathLike[str] | None = None, **options: Any) -> Store:
     return Store(connect(url, **options))
 
 
-class Store(Upkeep, StoreFiles):
+class Store(Upkeep, Care, StoreFiles):
     """The sessions of one store. Safe to use from any thread; close it, or use it as a context manager."""
 
     def __init__(self, backend: Backend, *, clock: Clock = wall_clock, steady: Clock | None = None) -> None:

@@ -77,7 +77,12 @@ def test_every_method_is_described_with_its_signature(cls: type) -> None:
 
 
 def test_every_function_is_described_with_its_signature() -> None:
-    functions = {"open": clew.open, "open_async": clew.open_async}
+    functions = {
+        "open": clew.open,
+        "open_async": clew.open_async,
+        "copy": clew.copy,
+        "copy_async": clew.copy_async,
+    }
     expected = {name: signature(function) for name, function in functions.items()}
     assert expected == described(section(REFERENCE / "api.md", "Functions"))
 

@@ -1,5 +1,6 @@
 """The async face: the same names, the same semantics, over the same core."""
 
+from clew.aio.care import copy_async as copy_async
 from clew.aio.run import AsyncRun as AsyncRun
 from clew.aio.session import AsyncSession as AsyncSession
 from clew.aio.store import AsyncStore as AsyncStore

@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from clew.aio.bridge import Bridge
+from clew.aio.care import AsyncCare
 from clew.aio.session import AsyncSession
 from clew.aio.store_files import AsyncStoreFiles
 from clew.aio.upkeep import AsyncUpkeep
@@ -72,7 +73,7 @@ def _close_unwanted(opening: asyncio.Future[Store]) -> None:
         opening.result().close()
 
 
-class AsyncStore(AsyncUpkeep, AsyncStoreFiles):
+class AsyncStore(AsyncUpkeep, AsyncCare, AsyncStoreFiles):
     """The sessions of one store. As `Store`, with `await`; usable from any number of event loops."""
 
     def __init__(self, backend: Backend, *, clock: Clock = wall_clock, steady: Clock | None = None) -> None:

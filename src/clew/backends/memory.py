@@ -35,6 +35,10 @@ class MemoryBackend(Tables):
     def read(self) -> _Read:
         return _Read(self)
 
+    def read_still(self) -> _Read:
+        """All of it as it is at one moment: nobody writes while somebody reads."""
+        return _Read(self)
+
     def clock(self) -> None:
         """One process: its own clock will do."""
 

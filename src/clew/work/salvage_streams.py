@@ -1,0 +1,116 @@
+"""Events and calls of a damaged store. Their numbers have no gaps, so a lost one leaves an empty place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+import msgspec
+
+from clew.core.rows import NOWHERE, EventRow, UsageRow
+from clew.model.care import LostRecord
+from clew.work.checking_records import UNREADABLE
+from clew.work.image import SessionImage
+from clew.work.source import PAGE, Read
+
+LOST_EVENT: Final = "clew.lost"
+"""The type of an event that stands for one that is lost."""
+
+LATEST: Final = 253_402_300_799_999_999
+"""The end of the year 9999."""
+
+Lost = Callable[[LostRecord], object]
+
+
+def events_of(read: Read, session: SessionImage, lost: Lost) -> Iterator[list[EventRow]]:
+    sid, (first, last) = session.row.sid, session.events
+    time = session.row.created
+    for low in range(first, last + 1, PAGE):
+        rows = []
+        found = _read_events(read, sid, low, min(low + PAGE - 1, last))
+        for number in range(low, min(low + PAGE, last + 1)):
+            row = found.get(number)
+            if row is None:
+                reason = f"event {number} can not be read: an event of type {LOST_EVENT!r} is in its place"
+                lost(LostRecord(kind="events", session=session.row.id, name=str(number), reason=reason))
+                row = EventRow(number, time, "", LOST_EVENT, None, b"null")
+            time = row.time
+            rows.append(row)
+        yield rows
+
+
+def _read_events(read: Read, sid: int, first: int, last: int) -> dict[int, EventRow]:
+    try:
+        with read() as reader:
+            found = reader.read_events(sid, first - 1, last - first + 1)
+        return {row.number: _sound_event(row) for row in found if first <= row.number <= last}
+    except UNREADABLE:
+        if first == last:
+            return {}
+    middle = (first + last) // 2
+    return _read_events(read, sid, first, middle) | _read_events(read, sid, middle + 1, last)
+
+
+def is_time(moment: int) -> bool:
+    """Whether it is one that a calendar knows."""
+    return 0 <= moment <= LATEST
+
+
+def _sound_event(row: EventRow) -> EventRow:
+    if not is_time(row.time):
+        raise ValueError(f"its time is {row.time}")
+    msgspec.json.decode(row.data)
+    return msgspec.convert(msgspec.structs.asdict(row), EventRow)
+
+
+def calls_of(read: Read, session: SessionImage, lost: Lost) -> Iterator[list[UsageRow]]:
+    sid, last = session.row.sid, session.calls
+    newest: UsageRow | None = None
+    for low in range(1, last + 1, PAGE):
+        rows = []
+        found = _read_usage(read, sid, low, min(low + PAGE - 1, last))
+        for number in range(low, min(low + PAGE, last + 1)):
+            row = found.get(number)
+            if row is None:
+                reason = f"call {number} can not be read: one without tokens and cost is in its place"
+                lost(LostRecord(kind="usage", session=session.row.id, name=str(number), reason=reason))
+                row = _empty_call(number, session.row.created, newest)
+            newest = row
+            rows.append(row)
+        yield rows
+
+
+def _read_usage(read: Read, sid: int, first: int, last: int) -> dict[int, UsageRow]:
+    try:
+        with read() as reader:
+            found = reader.read_usage(sid, first - 1, last - first + 1)
+        rows = (msgspec.convert(msgspec.structs.asdict(row), UsageRow) for row in found)
+        return {row.number: row for row in rows if first <= row.number <= last and is_time(row.time)}
+    except UNREADABLE:
+        if first == last:
+            return {}
+    middle = (first + last) // 2
+    return _read_usage(read, sid, first, middle) | _read_usage(read, sid, middle + 1, last)
+
+
+def _empty_call(number: int, created: int, before: UsageRow | None) -> UsageRow:
+    """A call of which nothing is known: it costs nothing, and leaves the sums as they were."""
+    if before is None:
+        before = UsageRow(
+            0, created, None, None, None, None, None, 0, NOWHERE,
+            0, 0, 0, 0, 0, 0, None, 0, 0, 0, 0, 0, 0, 0, 0,
+        )  # fmt: skip
+    return msgspec.structs.replace(
+        before,
+        number=number,
+        id=None,
+        branch=0,
+        position=NOWHERE,
+        input=0,
+        output=0,
+        cache_read=0,
+        cache_write=0,
+        reasoning=0,
+        cost=0,
+        priced_by=None,
+    )
