@@ -107,6 +107,8 @@ if _TYPE_CHECKING:
     from clew.model.files import Snapshot as Snapshot
     from clew.model.files import VerifyProblem as VerifyProblem
     from clew.model.files import VerifyReport as VerifyReport
+    from clew.model.porting import ImportedSession as ImportedSession
+    from clew.model.porting import ImportReport as ImportReport
     from clew.model.watching import Change as Change
     from clew.run import Run as Run
 
@@ -135,6 +137,8 @@ _LAZY = {
         "clew.model.files",
     ),
     "Change": "clew.model.watching",
+    "ImportReport": "clew.model.porting",
+    "ImportedSession": "clew.model.porting",
     "Maintenance": "clew.maintenance",
     "Watch": "clew.files.watcher",
     "Run": "clew.run",

@@ -25,6 +25,7 @@ from clew.engine import Engine
 from clew.errors import InvalidError, InvalidQueryError, ReadOnlyError, SessionNotFoundError
 from clew.here import Clock, wall_clock
 from clew.model import STATUSES, Json, Page, Stats, Status, UsageGroup, UsageKey, UsageTotals
+from clew.porting import Porting
 from clew.session import Session, settings
 from clew.store_files import StoreFiles
 from clew.upkeep import Upkeep, scrub_traces
@@ -52,7 +53,7 @@ def open(url: str | os.PathLike[str] | None = None, **options: Any) -> Store:
     return Store(connect(url, **options))
 
 
-class Store(Upkeep, Care, StoreFiles):
+class Store(Upkeep, Care, StoreFiles, Porting):
     """The sessions of one store. Safe to use from any thread; close it, or use it as a context manager."""
 
     def __init__(self, backend: Backend, *, clock: Clock = wall_clock, steady: Clock | None = None) -> None:

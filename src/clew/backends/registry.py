@@ -13,7 +13,10 @@ from clew.backends.contract import Backend
 from clew.errors import InvalidUrlError
 
 SCHEMES: Final = {
+    "jsonl": ("clew.backends.jsonl", "JsonlBackend"),
     "memory": ("clew.backends.memory", "MemoryBackend"),
+    "postgres": ("clew.backends.postgres", "PostgresBackend"),
+    "postgresql": ("clew.backends.postgres", "PostgresBackend"),
     "sqlite": ("clew.backends.sqlite", "SqliteBackend"),
 }
 
@@ -27,7 +30,8 @@ def connect(url: str | os.PathLike[str] | None = None, **options: Any) -> Backen
         return cast("Backend", factory(*([path] if path else []), **{**given, **options}))
     except TypeError as exc:
         unknown = ", ".join(sorted({**given, **options}))
-        raise InvalidUrlError(f"{url}: {scheme} stores do not take these options: {unknown}") from exc
+        shown = scheme if scheme == "postgresql" else url  # there may be a password in it
+        raise InvalidUrlError(f"{shown}: {scheme} stores do not take these options: {unknown}") from exc
 
 
 def parse(url: str | os.PathLike[str] | None) -> tuple[str, str, dict[str, Any]]:
@@ -35,7 +39,7 @@ def parse(url: str | os.PathLike[str] | None) -> tuple[str, str, dict[str, Any]]
     if url is None:
         url = os.environ.get("CLEW_STORE") or default_path()
     if not isinstance(url, str):
-        return "sqlite", os.fspath(url), {}
+        return _of_path(os.fspath(url))
     if not url:
         raise InvalidUrlError("the address of a store must not be empty")
     if url in ("memory:", "memory://", ":memory:"):
@@ -43,11 +47,9 @@ def parse(url: str | os.PathLike[str] | None) -> tuple[str, str, dict[str, Any]]
     if url.startswith("memory:"):
         raise InvalidUrlError(f"{url}: a memory store is just memory:, without path or options")
     if "://" not in url:
-        if Path(url).is_dir():
-            raise InvalidUrlError(
-                f"{url} is a directory; name a file for the SQLite store, such as {url}/clew.db"
-            )
-        return "sqlite", url, {}
+        return _of_path(url)
+    if url.startswith(("postgresql://", "postgres://")):
+        return "postgresql", url, {}  # the backend knows which of its options are the driver's
     parts = urlsplit(url)
     if parts.scheme not in SCHEMES:
         known = ", ".join(f"{scheme}:" for scheme in sorted(SCHEMES))
@@ -59,6 +61,22 @@ def parse(url: str | os.PathLike[str] | None) -> tuple[str, str, dict[str, Any]]
     if not path:
         raise InvalidUrlError(f"{url} names no file")
     return parts.scheme, path, dict(_option(name, value, url) for name, value in parse_qsl(parts.query))
+
+
+def _of_path(path: str) -> tuple[str, str, dict[str, Any]]:
+    """A file is an SQLite store; a directory that holds a JSONL store, or nothing, is one of those."""
+    if not Path(path).is_dir():
+        return "sqlite", path, {}
+    if not (Path(path, "clew.json").exists() or _is_empty(path)):
+        raise InvalidUrlError(
+            f"{path} is a directory and holds no JSONL store; for SQLite name a file, such as {path}/clew.db"
+        )
+    return "jsonl", path, {}
+
+
+def _is_empty(path: str) -> bool:
+    with os.scandir(path) as files:
+        return next(files, None) is None
 
 
 def _option(name: str, value: str, url: str) -> tuple[str, Any]:

@@ -100,7 +100,8 @@ class Landing:
         self._target = target
         self._image = image
         self._fit = found
-        self._ids = ids
+        self.ids = ids
+        """Sessions that have another id in the target."""
         self._tree = found.tree
         self._sids = found.sids
         self._branches: dict[str, int] = {}
@@ -108,6 +109,11 @@ class Landing:
         self._removed = self._newly_removed()
         self._batches = _batches(self._pages())
         self._first, self._second = next(self._batches, []), next(self._batches, None)
+
+    @property
+    def is_new(self) -> bool:
+        """The target has nothing of it."""
+        return not self._fit.sids
 
     @property
     def is_small(self) -> bool:
@@ -123,7 +129,7 @@ class Landing:
 
     def landed(self, on_page: OnPage) -> Landed:
         self._tell(self._first, on_page)
-        return Landed("write", self._tree, self._sids, self._ids)
+        return Landed("write", self._tree, self._sids, self.ids)
 
     def run(self, on_page: OnPage) -> Landed:
         """All of it, in as many transactions as it takes."""
@@ -138,7 +144,7 @@ class Landing:
             self._target.run(partial(self._write, pages=pages, begins=False, ends=following is None))
             self._tell(pages, on_page)
             pages = following
-        return Landed("write", self._tree, self._sids, self._ids)
+        return Landed("write", self._tree, self._sids, self.ids)
 
     def _tell(self, pages: Sequence[Page], on_page: OnPage) -> None:
         for page in pages:

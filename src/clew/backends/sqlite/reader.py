@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from typing import Final
+from typing import Any, Final
 
 import apsw
 
@@ -11,6 +11,7 @@ from clew.backends.contract import OnDamage, RecordKind
 from clew.backends.sqlite.objects import ObjectReader
 from clew.backends.sqlite.rows import (
     POSITION_MASK,
+    Row,
     body_from,
     details_from,
     entry_from,
@@ -135,8 +136,16 @@ class SqliteReader(ObjectReader):
         return Tip(branch, position, *row) if row else None
 
     def get_entry(self, branch: int, position: int) -> EntryRow | None:
-        row = self._one(GET_ENTRY, key(branch, position))
-        return entry_from(self.get_branch(branch).uid, row) if row else None
+        for row in self._entry_rows(GET_ENTRY, (key(branch, position),)):
+            return entry_from(self.get_branch(branch).uid, row)
+        return None
+
+    def _entry_rows(self, sql: str, bindings: Row) -> Any:
+        """Rows of entries, whose last column is the body: for those who keep bodies elsewhere."""
+        return self._execute(sql, bindings)
+
+    def _missing(self, branch: int, position: int) -> CorruptEntryError:
+        return CorruptEntryError(self.get_branch(branch).uid, position, "it is missing")
 
     def read_entries(
         self,
@@ -154,7 +163,7 @@ class SqliteReader(ObjectReader):
             uid = self.get_branch(branch).uid
             found = [
                 entry_from(uid, row)
-                for row in self._execute(ENTRIES, (key(branch, first), key(branch, last)))
+                for row in self._entry_rows(ENTRIES, (key(branch, first), key(branch, last)))
             ]
             whole = len(found) == last - first + 1
         except DAMAGE:
@@ -176,7 +185,7 @@ class SqliteReader(ObjectReader):
                 if row is not None:
                     found.append(row)
                     continue
-                damage = CorruptEntryError(uid, position, "it is missing")
+                damage = self._missing(branch, position)
             except CorruptEntryError as exc:
                 damage = exc
             except (apsw.CorruptError, UnicodeDecodeError) as exc:
@@ -197,7 +206,7 @@ class SqliteReader(ObjectReader):
         on_damage: OnDamage | None = None,
     ) -> list[tuple[int, dict[str, Json]]]:
         found: list[tuple[int, dict[str, Json]]] = []
-        rows = self._execute(
+        rows = self._entry_rows(
             MESSAGES_BACKWARDS if reverse else MESSAGES,
             (key(branch, first), key(branch, last), -1 if limit is None else limit),
         )

@@ -1,0 +1,267 @@
+"""The JSONL backend: logs that are the truth, and an index over them."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, TypeVar
+
+import apsw
+
+from clew.backends.jsonl import disk
+from clew.backends.jsonl.catching_up import catch_up
+from clew.backends.jsonl.committing import speaking
+from clew.backends.jsonl.journal import Journal
+from clew.backends.jsonl.layout import Layout
+from clew.backends.jsonl.lock import StoreLock
+from clew.backends.jsonl.reading_only import open_for_reading_only
+from clew.backends.jsonl.statements import INDEX_VERSION, LAST_NUMBER, SCHEMA, VERSION
+from clew.backends.jsonl.transacting import Reading, Writing
+from clew.backends.sqlite.backend import SqliteBackend
+from clew.backends.sqlite.connection import Level, create_private, open_writer
+from clew.errors import (
+    DiskFullError,
+    InvalidUrlError,
+    ReadOnlyError,
+    SchemaTooNewError,
+    StoreNotFoundError,
+)
+
+T = TypeVar("T")
+
+BROKEN_INDEX: Final = (apsw.CorruptError, apsw.NotADBError, apsw.SQLError, InvalidUrlError, SchemaTooNewError)
+
+
+class JsonlBackend(SqliteBackend):
+    """A store in a directory of plain files."""
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        durability: Level = "full",
+        timeout: float = 10.0,
+        read_only: bool = False,
+    ) -> None:
+        self.layout = Layout(Path(os.path.realpath(path)))
+        self.store_lock = StoreLock(self.layout.lock)
+        self.journal = Journal(self.layout, durable=durability == "full")
+        self._last_named = 0
+        """Logs up to this number have durable names."""
+        self.index_inode = 0
+        self.index_is_broken = False
+        self.is_behind = False
+        """The index lacks what a log has: catch up before anything else."""
+        super().__init__(self.layout.index, durability=durability, timeout=timeout, read_only=read_only)
+
+    @property
+    def location(self) -> str:
+        return str(self.layout.root)
+
+    def _forget(self) -> None:
+        super()._forget()
+        self.store_lock.close()
+
+    # -- opening
+
+    def _open(self) -> None:
+        if not self._read_only:
+            try:
+                self._open_for_writing()
+            except (ReadOnlyError, DiskFullError):
+                if not self.layout.about.exists():
+                    raise
+                self._read_only = True
+        if self._read_only:
+            with speaking(self.location):
+                if not (self.layout.root.is_dir() and self.layout.check()):
+                    raise StoreNotFoundError(self.location)
+                connection, self._reads_from = open_for_reading_only(self.layout, self._timeout)
+                self._readers.append(connection)
+        self._opened = True
+
+    def _open_for_writing(self) -> None:
+        with speaking(self.location):
+            self.layout.prepare()
+            self.store_lock.acquire(self._timeout)
+            try:
+                self._open_index()
+                self._recover_with_a_sound_index()
+            finally:
+                self.store_lock.release()
+
+    def _open_index(self) -> None:
+        """Open it; set aside one that can not be used, and begin a new one."""
+        try:
+            self._writer = self._usable_index()
+        except BROKEN_INDEX:
+            self._set_index_aside()
+            self._writer = self._usable_index()
+        self.index_inode = self.layout.index.stat().st_ino
+
+    def _usable_index(self) -> apsw.Connection:
+        create_private(self.layout.index)
+        # "process": it is only a cache, but must be whole after a power cut, if older.
+        writer = open_writer(self.layout.index, "process", self._timeout)
+        try:
+            writer.execute(SCHEMA)
+            if writer.execute(INDEX_VERSION).get != VERSION:
+                raise apsw.CorruptError("an index of another version")
+        except BaseException:
+            writer.close(True)
+            raise
+        return writer
+
+    def _set_index_aside(self) -> None:
+        stamp = time.time_ns() // 1_000_000
+        for end in ("", "-wal", "-shm"):
+            file = self.layout.index.with_name(self.layout.index.name + end)
+            if file.exists():
+                os.replace(file, file.with_name(f"{self.layout.index.name}.corrupt-{stamp}{end}"))
+
+    def _recover_with_a_sound_index(self) -> None:
+        try:
+            self.recover()
+        except (apsw.CorruptError, apsw.NotADBError) as exc:
+            self.suspect(exc)
+            self._reopen()
+            self.recover()
+
+    def recover(self) -> None:
+        """Bring logs and index together. Needs the store's lock."""
+        assert self._writer is not None
+        self.journal.replay()
+        if catch_up(self._writer, self.layout, repair=True):
+            self._branches.clear()
+        self.store_lock.clear()
+        self.is_behind = False
+        self._settle_names()
+
+    def ensure_name(self, log: int) -> None:
+        """Before a log alone is synced: its name must be durable too. The journal kept both until now."""
+        if log > self._last_named:
+            self._settle_names()
+
+    def _settle_names(self) -> None:
+        assert self._writer is not None
+        if self._level == "full":
+            disk.sync_directory(self.layout.sessions)
+            disk.sync_directory(self.layout.root)
+        self._last_named = self._writer.execute(LAST_NUMBER, ("logs",)).get or 0
+
+    def refresh(self) -> apsw.Connection:
+        """The writing connection to an index that has all that the logs have. Needs the store's lock."""
+        self._need_writer()
+        if self.index_is_gone():
+            self._reopen()
+            self.recover()
+        elif self.is_behind or self.store_lock.is_marked:
+            self._recover_with_a_sound_index()
+        return self._need_writer()
+
+    def index_is_gone(self) -> bool:
+        """Somebody deleted it, or put another one there, or it was found to be damaged."""
+        if self.index_is_broken:
+            return True
+        try:
+            return self.layout.index.stat().st_ino != self.index_inode
+        except FileNotFoundError:
+            return True
+
+    def _reopen(self) -> None:
+        with self._gate:
+            for connection in (*self._readers, self._writer):
+                if connection is not None:
+                    connection.close(True)
+            self._readers.clear()
+            self._writer = None
+            self._branches.clear()
+        if self.index_is_broken:
+            self._set_index_aside()
+            self.index_is_broken = False
+        self._open_index()
+
+    # -- reading and writing
+
+    def write(self, certain: bool = True) -> Writing:  # type: ignore[override]
+        return Writing(self)
+
+    def read(self) -> Reading:  # type: ignore[override]
+        return Reading(self)
+
+    def needs_settling(self) -> bool:
+        """Whether a reader would miss something: nearly never."""
+        is_open = self._opened and not self._closed and self._writer is not None
+        return is_open and (self.is_behind or self.index_is_gone())
+
+    def settle(self) -> None:
+        """Wait until no writer is at work, and catch up if one left something."""
+        self.undisturbed(lambda: None)
+
+    def undisturbed(self, look: Callable[[], T]) -> T:
+        """Look while no writer is at work."""
+        if self._writer is None:
+            return look()
+        with self._lock, speaking(self.location):
+            if self._writer.in_transaction:  # our own: nobody else is
+                return look()
+            self.store_lock.acquire(self._timeout)
+            try:
+                self.refresh()
+                return look()
+            finally:
+                self.store_lock.release()
+
+    def suspect(self, exc: BaseException | None) -> None:
+        """An index that is damaged is set aside when it is needed next."""
+        if isinstance(exc, apsw.CorruptError | apsw.NotADBError):
+            self.index_is_broken = True
+
+    # -- the rest
+
+    def scrub(self) -> None:
+        from clew.backends.jsonl.rewriting import rewrite_dirty_logs
+
+        with self._lock, speaking(self.location):
+            self._need_writer()
+            self.store_lock.acquire(self._timeout)
+            try:
+                writer = self.refresh()
+                self.store_lock.mark()  # until the index knows where everything lies now
+                rewrite_dirty_logs(writer, self.layout, self.journal)
+                self.store_lock.clear()
+                self._branches.clear()
+                super().scrub()
+            finally:
+                self.store_lock.release()
+
+    def bytes_on_disk(self) -> int:
+        total = 0
+        for directory, _, files in os.walk(self.layout.root):
+            for file in files:
+                try:
+                    total += os.stat(os.path.join(directory, file)).st_size
+                except FileNotFoundError:
+                    pass
+        return total
+
+    def close(self) -> None:
+        with self._lock:
+            if not self._closed and self._writer is not None:
+                self._fold_journal()
+            super().close()
+            if self.index_is_broken and not self._read_only:
+                self._set_index_aside()
+            self.store_lock.close()
+
+    def _fold_journal(self) -> None:
+        """So that nothing but the logs is needed; if it can not be done now, the next to open does it."""
+        try:
+            self.store_lock.acquire(0.1)
+            self.journal.empty()
+        except Exception:  # noqa: BLE001 - nothing is lost by it
+            pass
+        finally:
+            self.store_lock.release()

@@ -1,0 +1,109 @@
+"""The end of a transaction: its lines go to the logs, durably, before the index says so."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Sequence
+from types import TracebackType
+
+import apsw
+
+from clew.backends.jsonl import disk
+from clew.backends.jsonl.book import Sheet
+from clew.backends.jsonl.journal import Journal, NotUndoneError
+from clew.backends.jsonl.layout import Layout
+from clew.backends.sqlite.failures import translate
+from clew.errors import BackendUnavailableError, ClewError, DiskFullError, OutcomeUnknownError, ReadOnlyError
+
+Written = Sequence[tuple[Sheet, bytes]]
+
+
+def write_out(layout: Layout, journal: Journal, written: Written, *, durable: bool) -> None:
+    """Write the lines of a transaction: into one log with one call, into several by way of the journal.
+
+    Raises an error of ours with the logs as they were before, or NotUndoneError, whose cause it is.
+    """
+    if len(written) == 1 and not written[0][0].is_new:
+        sheet, data = written[0]
+        _append(layout, sheet, data, sync=durable)
+        return
+    before = journal.add([(sheet.name, sheet.start, data) for sheet, data in written])
+    done: list[Sheet] = []
+    try:
+        for sheet, data in written:
+            _append(layout, sheet, data, sync=False)
+            done.append(sheet)
+    except ClewError:
+        try:
+            for sheet in done:
+                _cut(layout, sheet)
+            journal.take_back(before)  # last: until then a crash makes it whole
+        except OSError as failed:
+            raise NotUndoneError from failed
+        raise
+
+
+def _append(layout: Layout, sheet: Sheet, data: bytes, *, sync: bool) -> None:
+    path = layout.path(sheet.name)
+    is_written = False
+    try:
+        handle = disk.open_for_appending(path)
+        try:
+            disk.write(handle, data)
+            is_written = True
+            if sync:
+                disk.sync(handle)
+        finally:
+            disk.close(handle)
+    except OSError as exc:
+        error: ClewError = as_ours(exc, str(path))
+        if is_written:
+            # The bytes may or may not be on the disk, and no later sync can tell. Take them away: what is
+            # written next goes to pages of its own.
+            error = OutcomeUnknownError(f"could not sync {path}: {exc}")
+        try:
+            _cut(layout, sheet)
+        except OSError as failed:
+            raise NotUndoneError from failed
+        raise error from exc
+
+
+def _cut(layout: Layout, sheet: Sheet) -> None:
+    """Take a log back to where it was."""
+    path = layout.path(sheet.name)
+    if sheet.is_new:
+        disk.remove(path)
+        return
+    handle = disk.open_for_patching(path)
+    try:
+        disk.truncate(handle, sheet.start)
+    finally:
+        disk.close(handle)
+
+
+class speaking:
+    """`with speaking(location):` no error of the system or of the index leaves the block."""
+
+    __slots__ = ("_location",)
+
+    def __init__(self, location: str) -> None:
+        self._location = location
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if isinstance(exc, apsw.Error):
+            raise translate(exc, self._location) from exc
+        if isinstance(exc, OSError):
+            raise as_ours(exc, self._location) from exc
+
+
+def as_ours(exc: OSError, path: str) -> ClewError:
+    """The error of ours that says what one of the system means to a user."""
+    if exc.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        return DiskFullError(f"no space left to write {path}: {exc}")
+    if exc.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
+        return ReadOnlyError(f"can not write {path}: {exc}")
+    return BackendUnavailableError(f"can not write {path}: {exc}")

@@ -1,0 +1,109 @@
+"""What the index holds of a log, as lines: the log as it would be if nothing had ever been dropped."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import apsw
+
+from clew.backends.jsonl.catching_up import LogRow
+from clew.backends.jsonl.layout import Layout
+from clew.backends.jsonl.reader import JsonlReader, NoCare
+from clew.backends.jsonl.replay import pack_place
+from clew.backends.jsonl.statements import (
+    BRANCHES_OF_LOG,
+    HOMELESS_RECORDS,
+    HOMELESS_SIDS,
+    LAST_NUMBER,
+    OBJECTS_OF_PACK,
+    PACK_FILES,
+    RECORDS_OF,
+)
+from clew.core import lines
+from clew.core.rows import BranchRow, EntryRow
+from clew.errors import CorruptEntryError
+
+PAGE: Final = 200
+
+
+def _reader(connection: apsw.Connection, layout: Layout) -> JsonlReader:
+    return JsonlReader(connection, {}, layout, NoCare())
+
+
+def lines_of_session(connection: apsw.Connection, layout: Layout, row: LogRow) -> Iterator[bytes]:
+    """Session, branches with their entries, and what lies beside them."""
+    reader = _reader(connection, layout)
+    session = reader.get_session(row.sid)
+    yield lines.encode(lines.LogLine(lines.FORMAT, row.sid, session.id if session else ""))
+    if session is not None:
+        yield lines.encode(lines.SessionLine(session))
+        yield lines.encode(lines.DetailsLine(row.sid, reader.get_details(row.sid)))
+    yield from _branches(connection, reader, row.log)
+    for kind, name, value in connection.execute(RECORDS_OF, (row.sid,)):
+        yield lines.encode(lines.record_line(row.sid, kind, name, value))
+    yield from _streams(reader, row.sid)
+
+
+def lines_of_store(connection: apsw.Connection, layout: Layout, row: LogRow) -> Iterator[bytes]:
+    """The numbers, what belongs to no session, and where the packs are."""
+    reader = _reader(connection, layout)
+    yield lines.encode(lines.LogLine(lines.FORMAT))
+    yield lines.encode(numbers_line(connection))
+    yield from _branches(connection, reader, row.log)
+    for sid, kind, name, value in connection.execute(HOMELESS_RECORDS):
+        yield lines.encode(lines.record_line(sid, kind, name, value))
+    for (sid,) in list(connection.execute(HOMELESS_SIDS)):
+        yield from _streams(reader, sid)
+    for pack, size, codec, recorded, content in list(connection.execute(PACK_FILES)):
+        file, stored = pack_place(content)
+        members = tuple(connection.execute(OBJECTS_OF_PACK, (pack,)))
+        yield lines.encode(lines.PackLine(pack, file, codec, size, recorded, stored, members))
+
+
+def numbers_line(connection: apsw.Connection) -> lines.NumbersLine:
+    highest = [
+        connection.execute(LAST_NUMBER, (table,)).get or 0 for table in ("sessions", "branches", "packs")
+    ]
+    return lines.NumbersLine(*highest)
+
+
+def _branches(connection: apsw.Connection, reader: JsonlReader, log: int) -> Iterator[bytes]:
+    for found in list(connection.execute(BRANCHES_OF_LOG, (log,))):
+        branch = BranchRow(*found)
+        yield lines.encode(lines.BranchLine(branch))
+        for entry in _entries(connection, reader, branch):
+            yield lines.encode(lines.entry_line(branch.branch, entry))
+
+
+def _entries(connection: apsw.Connection, reader: JsonlReader, branch: BranchRow) -> Iterator[EntryRow]:
+    """One by one: a body may be large."""
+    after = (branch.branch << 32) - 1
+    while True:
+        keys = [key for (key,) in connection.execute(
+            "SELECT key FROM entries WHERE key > ? AND key <= ? ORDER BY key LIMIT ?",
+            (after, branch.branch << 32 | 0xFFFFFFFF, PAGE),
+        )]  # fmt: skip
+        if not keys:
+            return
+        for key in keys:
+            try:
+                entry = reader.get_entry(branch.branch, key & 0xFFFFFFFF)
+            except CorruptEntryError:
+                continue
+            if entry is not None:
+                yield entry
+        after = keys[-1]
+
+
+def _streams(reader: JsonlReader, sid: int) -> Iterator[bytes]:
+    after = 0
+    while rows := reader.read_events(sid, after, PAGE):
+        for event in rows:
+            yield lines.encode(lines.event_line(sid, event))
+        after = rows[-1].number
+    after = 0
+    while calls := reader.read_usage(sid, after, PAGE):
+        for call in calls:
+            yield lines.encode(lines.UsageLine(sid, call))
+        after = calls[-1].number

@@ -1,0 +1,124 @@
+"""Reads: of the index, and of the logs where the bodies are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, Final, Protocol, TypeVar
+
+import apsw
+
+from clew.backends.jsonl import disk, scan
+from clew.backends.jsonl.layout import Layout
+from clew.backends.jsonl.packs import read_pack
+from clew.backends.jsonl.references import Bodies
+from clew.backends.jsonl.replay import pack_place
+from clew.backends.jsonl.statements import DAMAGE_OF_LOG, LIST_PACKS, LOG_NAME, LOG_OF_BRANCH, PACK_FILE
+from clew.backends.sqlite.reader import SqliteReader
+from clew.backends.sqlite.rows import Row
+from clew.core.rows import BranchRow, EntryRow, PackInfo
+from clew.errors import CorruptEntryError
+
+T = TypeVar("T")
+
+NOTHING_FRESH: Final[Mapping[tuple[int, int], bytes]] = {}
+
+
+class Care(Protocol):
+    """Whoever looks after the index."""
+
+    def undisturbed(self, look: Callable[[], T]) -> T:
+        """Look while nobody writes: for whoever read a log while it was written anew."""
+
+    def suspect(self, exc: BaseException | None) -> None:
+        """Say that the index may be damaged."""
+
+
+class NoCare:
+    """For those who hold the store's lock."""
+
+    def undisturbed(self, look: Callable[[], T]) -> T:
+        return look()
+
+    def suspect(self, exc: BaseException | None) -> None: ...
+
+
+class JsonlReader(SqliteReader):
+    """`Reader` over the index."""
+
+    def __init__(
+        self,
+        connection: apsw.Connection,
+        branches: dict[int, BranchRow],
+        layout: Layout,
+        care: Care,
+        fresh: Mapping[tuple[int, int], bytes] = NOTHING_FRESH,
+    ) -> None:
+        super().__init__(connection, branches)
+        self._layout = layout
+        self._care = care
+        self._fresh = fresh
+
+    def _entry_rows(self, sql: str, bindings: Row) -> Any:
+        # All at once, without bodies they are small: while a statement is open this connection sees the
+        # index as it was, and whoever scrubs waits for it.
+        rows = self._execute(sql, bindings).fetchall()
+        return Bodies(self.connection, self._layout, self._fresh).fill(rows)
+
+    def get_entry(self, branch: int, position: int) -> EntryRow | None:
+        look = partial(super().get_entry, branch, position)
+        try:
+            return look()
+        except CorruptEntryError:
+            pass
+        except apsw.CorruptError as exc:
+            self._care.suspect(exc)
+            raise
+        try:
+            return self._care.undisturbed(look)
+        except CorruptEntryError as exc:
+            raise self._located(branch, position, str(exc.reason)) from exc
+
+    def _missing(self, branch: int, position: int) -> CorruptEntryError:
+        return self._located(branch, position, "it is missing")
+
+    def _located(self, branch: int, position: int, reason: str) -> CorruptEntryError:
+        """The error with the file, and the lines of it that are known to be bad."""
+        uid = self.get_branch(branch).uid
+        row = self._one(LOG_OF_BRANCH, branch)
+        if row is None:
+            return CorruptEntryError(uid, position, reason)
+        (name,) = self._one(LOG_NAME, row[0]) or ("?",)
+        number = self._line_of(branch, position, name)
+        bad = [str(line) for line, _ in self._execute(DAMAGE_OF_LOG, (row[0],))]
+        where = f"line {number}" if number else f"bad lines: {', '.join(bad) or 'none'}"
+        return CorruptEntryError(uid, position, f"{reason} ({self._layout.path(name)}, {where})")
+
+    def _line_of(self, branch: int, position: int, name: str) -> int | None:
+        from clew.backends.jsonl.references import LOGGED, log_and_offset
+        from clew.backends.sqlite.rows import key
+
+        row = self._one("SELECT codec, body FROM entries WHERE key = ?", key(branch, position))
+        if row is None or row[0] != LOGGED:
+            return None
+        try:
+            handle = disk.open_for_reading(self._layout.path(name))
+        except OSError:
+            return None
+        try:
+            return scan.line_number(handle, log_and_offset(row[1])[1])
+        finally:
+            disk.close(handle)
+
+    def get_pack(self, pack: int) -> bytes:
+        row = self._one(PACK_FILE, pack)
+        if row is None:
+            raise KeyError(pack)
+        size, codec, recorded, content = row
+        return read_pack(self._layout, pack, pack_place(content)[0], codec, size, recorded)
+
+    def list_packs(self, after: int, limit: int) -> list[PackInfo]:
+        return [
+            PackInfo(pack, size, pack_place(content)[1], objects)
+            for pack, size, content, objects in self._execute(LIST_PACKS, (after, limit))
+        ]

@@ -1,0 +1,43 @@
+"""A store that must not, or can not, be written: its index is used as it is, or one is made elsewhere."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import apsw
+
+from clew.backends.jsonl.catching_up import catch_up, is_behind
+from clew.backends.jsonl.layout import Layout
+from clew.backends.jsonl.statements import INDEX_VERSION, SCHEMA, VERSION
+from clew.backends.sqlite.connection import open_reader, open_writer
+
+
+def open_for_reading_only(layout: Layout, timeout: float) -> tuple[apsw.Connection, Path]:
+    """A connection to an index that has all that the logs have, and the path of that index."""
+    if layout.index.exists():
+        try:
+            connection = open_reader(layout.index, timeout)
+            if connection.execute(INDEX_VERSION).get == VERSION and not is_behind(connection, layout):
+                return connection, layout.index
+            connection.close()
+        except apsw.Error:
+            pass  # a cache: another one will do
+    return _elsewhere(layout, timeout)
+
+
+def _elsewhere(layout: Layout, timeout: float) -> tuple[apsw.Connection, Path]:
+    import shutil
+    import tempfile
+
+    aside = Path(tempfile.mkdtemp(prefix="clew-")) / "index.db"
+    try:
+        writer = open_writer(aside, "process", timeout)
+        try:
+            writer.execute(SCHEMA)
+            catch_up(writer, layout, repair=False)
+        finally:
+            writer.close()
+        return open_reader(aside, timeout), aside
+    except BaseException:
+        shutil.rmtree(aside.parent, ignore_errors=True)
+        raise

@@ -1,0 +1,205 @@
+"""From lines to the index: each line does there what the primitive that wrote it did."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import apsw
+import msgspec
+
+from clew.backends.jsonl.references import column_values
+from clew.backends.jsonl.statements import (
+    ADD_PLACE,
+    DROP_PLACE,
+    LOG_OF_BRANCH,
+    OTHER_LOG,
+    PUT_BRANCH,
+    PUT_PACK,
+    PUT_SESSION,
+    RAISE_NUMBER,
+    START_NUMBER,
+)
+from clew.backends.sqlite.rows import POSITION_BITS, session_values
+from clew.backends.sqlite.statements import ADD_ENTRY
+from clew.backends.sqlite.statements_objects import ADD_OBJECT
+from clew.backends.sqlite.statements_streams import ADD_EVENT, ADD_USAGE
+from clew.backends.sqlite.writer import SqliteTransaction
+from clew.core import lines
+from clew.core.rows import EventRow, UsageRow
+
+# A line that says once more what is there changes nothing.
+_PUT_ENTRY: Final = ADD_ENTRY.replace("INSERT", "INSERT OR IGNORE", 1)
+_PUT_EVENT: Final = ADD_EVENT.replace("INSERT", "INSERT OR IGNORE", 1)
+_PUT_USAGE: Final = ADD_USAGE.replace("INSERT", "INSERT OR IGNORE", 1)
+_DROPS: Final = (
+    lines.SessionGoneLine, lines.BranchGoneLine, lines.EntriesGoneLine, lines.ErasedLine,
+    lines.EventsGoneLine, lines.RecordGoneLine, lines.ObjectsGoneLine, lines.PackGoneLine,
+)  # fmt: skip
+
+
+class TwinError(Exception):
+    """Two files say that they hold the same session: only one of them can be used."""
+
+    def __init__(self, other: str) -> None:
+        super().__init__(other)
+        self.other = other
+
+
+class Replay:
+    """Puts the lines of one log into the index."""
+
+    def __init__(self, connection: apsw.Connection, log: int) -> None:
+        self._log = log
+        self._tx = SqliteTransaction(connection, {})
+        self._execute = connection.execute
+        self._places: dict[int, int] = {}
+        self.dropped = False
+        """Whether a line said that something is gone: what it was still stands in the log."""
+        self.id = ""
+        self.session_gone = False
+        self.sid = 0
+        """Of the session whose log this is."""
+
+    def apply(self, line: lines.AnyLine, body_at: int) -> None:
+        """Do what a line says. `body_at` is where the body of an entry lies."""
+        if isinstance(line, lines.EntryLine):
+            self._entry(line, body_at)
+            return
+        self.dropped = self.dropped or isinstance(line, _DROPS)
+        _ACTIONS[type(line)](self, line)
+
+    def _check_branch(self, branch: int) -> None:
+        """A file from elsewhere must not put entries into the branches of others."""
+        place = self._places.get(branch)
+        if place is None:
+            row = self._execute(LOG_OF_BRANCH, (branch,)).fetchone()
+            place = self._places[branch] = row[0] if row else self._log
+        if place != self._log:
+            raise lines.BadLineError(f"branch {branch} is in another log")
+
+    def _entry(self, line: lines.EntryLine, body_at: int) -> None:
+        self._check_branch(line.branch)
+        offset = None if line.base64 else body_at
+        self._execute(_PUT_ENTRY, column_values(line.branch, lines.entry_row(line), self._log, offset))
+
+    def _begin(self, line: lines.LogLine) -> None:
+        other = self._execute(OTHER_LOG, (line.sid, self._log)).fetchone() if line.sid else None
+        if other is not None:
+            raise TwinError(other[0])
+        self.sid, self.id = line.sid, line.id
+        self._raise("sessions", line.sid)
+
+    def _session(self, line: lines.SessionLine) -> None:
+        self.sid = self.sid or line.row.sid
+        self._execute(PUT_SESSION, (line.row.sid, *session_values(line.row)))
+
+    def _details(self, line: lines.DetailsLine) -> None:
+        self._tx.set_details(line.sid, line.details)
+
+    def _head(self, line: lines.HeadLine) -> None:
+        self._tx.set_head(line.sid, line.head, line.updated, line.title, line.preview)
+
+    def _session_gone(self, line: lines.SessionGoneLine) -> None:
+        self.session_gone = True
+        self._tx.drop_session(line.sid)
+
+    def _branch(self, line: lines.BranchLine) -> None:
+        self._check_branch(line.row.branch)
+        self.sid = self.sid or line.row.owner
+        self._execute(PUT_BRANCH, msgspec.structs.astuple(line.row))
+        self._execute(ADD_PLACE, (line.row.branch, self._log))
+
+    def _disowned(self, line: lines.DisownedLine) -> None:
+        self._check_branch(line.branch)
+        self._tx.disown_branch(line.branch)
+
+    def _branch_gone(self, line: lines.BranchGoneLine) -> None:
+        self._check_branch(line.branch)
+        self._tx.drop_branch(line.branch)
+        self._execute(DROP_PLACE, (line.branch,))
+
+    def _entries_gone(self, line: lines.EntriesGoneLine) -> None:
+        self._check_branch(line.branch)
+        self._tx.drop_entries(line.branch, line.after)
+
+    def _erased(self, line: lines.ErasedLine) -> None:
+        self._check_branch(line.branch)
+        self._tx.erase_entries(line.branch, line.positions)
+
+    def _event(self, line: lines.EventLine) -> None:
+        self._execute(_PUT_EVENT, _keyed(line.sid, lines.event_row(line)))
+
+    def _events_gone(self, line: lines.EventsGoneLine) -> None:
+        self._tx.drop_events(line.sid, line.upto)
+
+    def _usage(self, line: lines.UsageLine) -> None:
+        self._execute(_PUT_USAGE, _keyed(line.sid, line.row))
+
+    def _record(self, line: lines.RecordLine) -> None:
+        if line.sid == 0 and self.sid and self._tx.get_record(0, line.type, line.name) is not None:  # type: ignore[arg-type]
+            return  # a file that was put here brought it; what the store says is newer
+        value = lines.extract(line.base64, line.value)
+        self._tx.put_record(line.sid, line.type, line.name, value)  # type: ignore[arg-type]
+
+    def _record_gone(self, line: lines.RecordGoneLine) -> None:
+        self._tx.drop_record(line.sid, line.type, line.name)  # type: ignore[arg-type]
+
+    def _pack(self, line: lines.PackLine) -> None:
+        content = pack_content(line.file, line.stored)
+        self._execute(PUT_PACK, (line.pack, line.size, line.codec, line.checksum, content))
+        first = line.pack << POSITION_BITS
+        for number, (name, offset, size) in enumerate(line.members):
+            self._execute(ADD_OBJECT, (name, first | number, offset, size))
+
+    def _objects_gone(self, line: lines.ObjectsGoneLine) -> None:
+        self._tx.drop_objects(line.names)
+
+    def _pack_gone(self, line: lines.PackGoneLine) -> None:
+        self._tx.drop_pack(line.pack)
+
+    def _numbers(self, line: lines.NumbersLine) -> None:
+        self._raise("sessions", line.sid)
+        self._raise("branches", line.branch)
+        self._raise("packs", line.pack)
+
+    def _raise(self, table: str, number: int) -> None:
+        self._execute(START_NUMBER, (table,))
+        self._execute(RAISE_NUMBER, (table, number))
+
+
+_ACTIONS: Final[dict[type, Callable[[Replay, Any], None]]] = {
+    lines.LogLine: Replay._begin,
+    lines.SessionLine: Replay._session,
+    lines.DetailsLine: Replay._details,
+    lines.HeadLine: Replay._head,
+    lines.SessionGoneLine: Replay._session_gone,
+    lines.BranchLine: Replay._branch,
+    lines.DisownedLine: Replay._disowned,
+    lines.BranchGoneLine: Replay._branch_gone,
+    lines.EntriesGoneLine: Replay._entries_gone,
+    lines.ErasedLine: Replay._erased,
+    lines.EventLine: Replay._event,
+    lines.EventsGoneLine: Replay._events_gone,
+    lines.UsageLine: Replay._usage,
+    lines.RecordLine: Replay._record,
+    lines.RecordGoneLine: Replay._record_gone,
+    lines.PackLine: Replay._pack,
+    lines.ObjectsGoneLine: Replay._objects_gone,
+    lines.PackGoneLine: Replay._pack_gone,
+    lines.NumbersLine: Replay._numbers,
+}
+
+
+def _keyed(sid: int, row: EventRow | UsageRow) -> tuple[Any, ...]:
+    return (sid << POSITION_BITS | row.number, *msgspec.structs.astuple(row)[1:])
+
+
+def pack_content(file: str, stored: int) -> bytes:
+    """What the index holds in place of a pack's content: its file, and how long that is."""
+    return msgspec.json.encode((file, stored))
+
+
+def pack_place(content: bytes) -> tuple[str, int]:
+    """The file of a pack and the length of its content, from what the index holds."""
+    return msgspec.json.decode(content, type=tuple[str, int])

@@ -1,0 +1,122 @@
+"""What the index has beside the tables of the SQLite backend: which log holds what, how far it is read."""
+
+# ruff: noqa: S608 - the pieces are the constants of this file
+from __future__ import annotations
+
+from typing import Final
+
+from clew.backends.sqlite.statements import SESSION, _marks
+
+VERSION: Final = 1
+SCHEMA: Final = f"""
+CREATE TABLE IF NOT EXISTS index_version (version INTEGER PRIMARY KEY) STRICT;
+INSERT OR IGNORE INTO index_version VALUES ({VERSION});
+CREATE TABLE IF NOT EXISTS logs (
+  log     INTEGER PRIMARY KEY AUTOINCREMENT,
+  name    TEXT    NOT NULL UNIQUE,
+  sid     INTEGER NOT NULL,
+  applied INTEGER NOT NULL,  -- bytes of it that are in the index
+  lines   INTEGER NOT NULL,
+  inode   INTEGER NOT NULL,
+  tail_at INTEGER NOT NULL,  -- where its last line begins, and how: to know it again
+  tail    BLOB    NOT NULL,
+  dirty   INTEGER NOT NULL   -- it holds what was dropped
+) STRICT;
+CREATE INDEX IF NOT EXISTS logs_sid ON logs (sid);
+CREATE TABLE IF NOT EXISTS places (branch INTEGER PRIMARY KEY, log INTEGER NOT NULL) STRICT;
+CREATE INDEX IF NOT EXISTS places_log ON places (log);
+CREATE TABLE IF NOT EXISTS damage (
+  log INTEGER NOT NULL, line INTEGER NOT NULL, reason TEXT NOT NULL, PRIMARY KEY (log, line)
+) STRICT, WITHOUT ROWID;
+"""
+INDEX_VERSION: Final = "SELECT version FROM index_version"
+
+LOG: Final = "log, name, sid, applied, lines, inode, tail_at, tail, dirty"
+LOG_BY_NAME: Final = f"SELECT {LOG} FROM logs WHERE name = ?"
+LOG_BY_NUMBER: Final = f"SELECT {LOG} FROM logs WHERE log = ?"
+LOG_OF_SESSION: Final = "SELECT log FROM logs WHERE sid = ?"
+LOG_OF_BRANCH: Final = "SELECT log FROM places WHERE branch = ?"
+LOG_NAME: Final = "SELECT name FROM logs WHERE log = ?"
+ALL_LOGS: Final = f"SELECT {LOG} FROM logs ORDER BY log"
+DIRTY_LOGS: Final = f"SELECT {LOG} FROM logs WHERE dirty ORDER BY log"
+ADD_LOG: Final = (
+    "INSERT INTO logs (name, sid, applied, lines, inode, tail_at, tail, dirty)"
+    " VALUES (?, ?, 0, 0, 0, 0, x'', 0)"
+)
+SET_LOG: Final = (
+    "UPDATE logs SET sid = ?2, applied = ?3, lines = ?4, inode = ?5, tail_at = ?6, tail = ?7,"
+    " dirty = dirty OR ?8 WHERE log = ?1"
+)
+RESET_LOG: Final = (
+    "UPDATE logs SET sid = 0, applied = 0, lines = 0, tail_at = 0, tail = x'', dirty = 0 WHERE log = ?"
+)
+SET_INODE: Final = "UPDATE logs SET inode = ? WHERE log = ?"
+OTHER_LOG: Final = "SELECT name FROM logs WHERE sid = ? AND log <> ?"
+CLEAN_LOG: Final = "UPDATE logs SET dirty = 0 WHERE log = ?"
+DROP_LOG: Final = "DELETE FROM logs WHERE log = ?"
+ADD_PLACE: Final = "INSERT OR REPLACE INTO places VALUES (?, ?)"
+DROP_PLACE: Final = "DELETE FROM places WHERE branch = ?"
+BRANCHES_OF_LOG: Final = (
+    "SELECT branches.branch, uid, tree, owner, parent, fork FROM branches"
+    " JOIN places ON places.branch = branches.branch WHERE log = ? ORDER BY branches.branch"
+)
+PLACES_OF_LOG: Final = "SELECT branch FROM places WHERE log = ?"
+ADD_DAMAGE: Final = "INSERT OR REPLACE INTO damage VALUES (?, ?, ?)"
+DAMAGE_OF_LOG: Final = "SELECT line, reason FROM damage WHERE log = ? ORDER BY line"
+DROP_DAMAGE: Final = "DELETE FROM damage WHERE log = ?"
+
+PUT_SESSION: Final = f"INSERT OR REPLACE INTO sessions ({SESSION}) VALUES ({_marks(SESSION)})"
+PUT_BRANCH: Final = (
+    "INSERT OR REPLACE INTO branches (branch, uid, tree, owner, parent, fork) VALUES (?, ?, ?, ?, ?, ?)"
+)
+RAISE_NUMBER: Final = "UPDATE sqlite_sequence SET seq = max(seq, ?2) WHERE name = ?1"
+START_NUMBER: Final = (
+    "INSERT INTO sqlite_sequence SELECT ?1, 0"
+    " WHERE NOT EXISTS (SELECT 1 FROM sqlite_sequence WHERE name = ?1)"
+)
+LAST_NUMBER: Final = "SELECT seq FROM sqlite_sequence WHERE name = ?"
+# Two sessions of one id, one in the trash: their logs may be read in either order.
+LOOSEN: Final = "DROP INDEX IF EXISTS sessions_id"
+TIGHTEN: Final = "CREATE UNIQUE INDEX IF NOT EXISTS sessions_id ON sessions (id) WHERE deleted IS NULL"
+TWINS: Final = (
+    "SELECT sid, id FROM sessions AS one WHERE deleted IS NULL AND EXISTS"
+    " (SELECT 1 FROM sessions AS other WHERE other.id = one.id AND deleted IS NULL AND other.sid < one.sid)"
+)
+RENAME: Final = "UPDATE sessions SET id = ? WHERE sid = ?"
+
+# Entries whose branch has no line: only a bad one can be the cause.
+ORPHANS: Final = (
+    "SELECT key >> 32 AS branch, min(key & 4294967295) FROM entries"
+    " WHERE key >> 32 NOT IN (SELECT branch FROM branches) GROUP BY key >> 32"
+)
+
+RECORDS_OF: Final = "SELECT kind, name, value FROM records WHERE sid = ? ORDER BY kind, name"
+UNHOUSED: Final = "sid NOT IN (SELECT sid FROM logs WHERE sid > 0)"
+HOMELESS_RECORDS: Final = (
+    f"SELECT sid, kind, name, value FROM records WHERE {UNHOUSED} ORDER BY sid, kind, name"
+)
+DROP_HOMELESS: Final = (
+    f"DELETE FROM records WHERE {UNHOUSED}",
+    "DELETE FROM events WHERE key >> 32 NOT IN (SELECT sid FROM logs WHERE sid > 0)",
+    "DELETE FROM usage WHERE key >> 32 NOT IN (SELECT sid FROM logs WHERE sid > 0)",
+    "DELETE FROM objects",
+    "DELETE FROM packs",
+)
+HOMELESS_SIDS: Final = (
+    "SELECT DISTINCT key >> 32 FROM events WHERE key >> 32 NOT IN (SELECT sid FROM logs WHERE sid > 0)"
+    " UNION SELECT DISTINCT key >> 32 FROM usage WHERE key >> 32 NOT IN (SELECT sid FROM logs WHERE sid > 0)"
+)
+
+PUT_PACK: Final = "INSERT OR REPLACE INTO packs (pack, size, codec, checksum, content) VALUES (?, ?, ?, ?, ?)"
+PUT_OBJECT: Final = "INSERT OR REPLACE INTO objects (key, offset, size, name) VALUES (?, ?, ?, ?)"
+PACK_FILES: Final = "SELECT pack, size, codec, checksum, content FROM packs ORDER BY pack"
+PACK_FILE: Final = "SELECT size, codec, checksum, content FROM packs WHERE pack = ?"
+LIST_PACKS: Final = (
+    "SELECT pack, size, content, (SELECT count(*) FROM objects"
+    " WHERE key BETWEEN pack << 32 AND pack << 32 | 4294967295)"
+    " FROM packs WHERE pack > ? ORDER BY pack LIMIT ?"
+)
+OBJECTS_OF_PACK: Final = (
+    "SELECT name, offset, size FROM objects WHERE key BETWEEN ?1 << 32 AND ?1 << 32 | 4294967295 ORDER BY key"
+)
+SET_BODY: Final = "UPDATE entries SET codec = ?, checksum = ?, body = ? WHERE key = ?"

@@ -1,0 +1,325 @@
+"""The PostgreSQL backend: one connection that writes, a pool of those that read."""
+
+from __future__ import annotations
+
+import threading
+import time
+from types import TracebackType
+from typing import Any, Final, Literal
+
+import msgspec
+import psycopg
+
+from clew.backends.contract import Capabilities, Stale
+from clew.backends.postgres.address import Address, parse_address
+from clew.backends.postgres.borrowed import BorrowedReader
+from clew.backends.postgres.clock import ServerClock
+from clew.backends.postgres.connection import Line, open_line
+from clew.backends.postgres.failures import CHANGED, FORGOTTEN, REFUSED, is_lost, translate
+from clew.backends.postgres.memory import Memory
+from clew.backends.postgres.migrate import TABLES, ensure_schema
+from clew.backends.postgres.numbers import Numbers
+from clew.backends.postgres.pool import Pool
+from clew.backends.postgres.statements import Schema
+from clew.backends.postgres.transaction import PostgresTransaction
+from clew.errors import (
+    BackendUnavailableError,
+    ClewError,
+    CorruptError,
+    InvalidUrlError,
+    OutcomeUnknownError,
+    ReadOnlyError,
+    StoreBusyError,
+    StoreClosedError,
+)
+
+POOL: Final = 16
+SCRUBBING: Final = 24 * 3600.0
+SCHEMA: Final = "clew"
+_SETTINGS: Final = "SELECT current_setting('fsync'), current_setting('synchronous_commit'), pg_backend_pid()"
+_SIZE: Final = (
+    "SELECT coalesce(sum(pg_total_relation_size(oid)), 0)::bigint FROM pg_class"
+    " WHERE relnamespace = to_regnamespace($1)::oid AND relkind IN ('r', 'm')"
+)
+
+
+class PostgresBackend:
+    """A store in one schema of a database."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        schema: str | None = None,
+        timeout: float | None = None,
+        pool: int | None = None,
+        partitions: int | None = None,
+        pgbouncer: bool | None = None,
+        scrub: Literal["vacuum", "full"] | None = None,
+        sharded: bool | None = None,
+        read_only: bool | None = None,
+    ) -> None:
+        self._address = parse_address(url)
+        found = self._address.options
+        self._timeout: float = _first(timeout, found.get("timeout"), 10.0)
+        self._size: int = _first(pool, found.get("pool"), POOL)
+        self._partitions: int = _first(partitions, found.get("partitions"), 0)
+        self._pooler: bool = _first(pgbouncer, found.get("pgbouncer"), False)
+        self.prepares = False
+        """Statements may be prepared: no pooler gives the server's sessions to others in between."""
+        self._scrub: str = _first(scrub, found.get("scrub"), "vacuum")
+        self._read_only: bool = _first(read_only, found.get("read_only"), False)
+        self.is_sharded: bool = _first(sharded, found.get("sharded"), False)
+        """Each statement of an append is about one tree, as Citus wants it."""
+        self.schema = Schema(_first(schema, found.get("schema"), SCHEMA))
+        if self._scrub not in ("vacuum", "full"):
+            raise InvalidUrlError(f"scrub is 'vacuum' or 'full', not {self._scrub!r}")
+        if self._timeout <= 0 or self._size < 1:
+            raise InvalidUrlError("timeout and pool are above 0")
+        self._closed = False
+        self._forget()
+        try:
+            self._open()
+        except BaseException:
+            self.close()
+            raise
+
+    def _forget(self) -> None:
+        """Be as before opening."""
+        self._lock = threading.RLock()
+        self._held: list[threading.RLock] = []
+        self._writer: Line | None = None
+        self.numbers = Numbers()
+        self.memory = Memory()
+        self._clock = ServerClock()
+        self.pool = Pool(self._connect, self._size, self._timeout, self.location)
+
+    def _open(self) -> None:
+        with self.read() as reader:
+            line = reader.line
+            self._clock.measure(line)
+            ensure_schema(
+                line, self.schema, self.location, partitions=self._partitions, read_only=self._read_only
+            )
+            ((fsync, commits, process),) = line.ask(_SETTINGS, ())
+            # A pooler tells its clients a number of its own.
+            self.prepares = line.prepares = not self._pooler and process == line.info.backend_pid
+        survives = fsync == "on" and commits != "off"
+        self.capabilities = Capabilities(durability="full" if survives else "process", shared=True)
+
+    @property
+    def location(self) -> str:
+        return self._address.shown
+
+    def __repr__(self) -> str:
+        return f"<PostgresBackend {self.location}>"
+
+    # -- connections
+
+    def _connect(self) -> Line:
+        try:
+            return open_line(self._address.conninfo, self._timeout, prepares=self.prepares)
+        except psycopg.ProgrammingError:
+            # The driver repeats what it can not read, and that may be a password.
+            raise InvalidUrlError(f"{self.location} has an option that the driver does not know") from None
+        except psycopg.OperationalError as exc:
+            raise _unreachable(exc, self._address) from exc
+
+    def writing_line(self) -> Line:
+        """The connection for writes: never shared with readers, so that no crowd of them holds up a lease."""
+        if self._writer is None or not self._writer.is_alive():
+            self.close_writer()
+            self._writer = self._connect()
+        return self._writer
+
+    def close_writer(self) -> None:
+        line, self._writer = self._writer, None
+        if line is not None:
+            line.close()
+
+    def stop_preparing(self) -> None:
+        """There is a pooler on the way that does not know prepared statements."""
+        self.prepares = False
+        self.pool.close()
+
+    def check_open(self) -> None:
+        if self._closed:
+            raise StoreClosedError(self.location)
+
+    # -- the contract
+
+    def write(self, certain: bool = True) -> _Write:
+        return _Write(self, certain)
+
+    def read(self) -> _Read:
+        return _Read(self)
+
+    def clock(self) -> int:
+        if self._clock.is_old and not self._closed:
+            try:
+                with self.read() as reader:
+                    self._clock.measure(reader.line)
+            except (ClewError, psycopg.Error):
+                self._clock.postpone()  # a monotonic clock is good for a while longer
+        return self._clock.now()
+
+    def pause(self, seconds: float) -> None:
+        time.sleep(seconds)
+
+    def scrub(self) -> None:
+        """Remove what is dead from the tables. Pages keep traces of it until they are written again, unless
+        the tables are rewritten (`?scrub=full`); log files and backups keep it as long as they are kept."""
+        how = "VACUUM (FULL)" if self._scrub == "full" else "VACUUM"
+        with self.read() as reader, reader.line.taking_its_time(SCRUBBING):
+            for table in TABLES:
+                reader.line.run([(self.schema[f"{how} {{s}}.{table}"], ())])
+
+    def bytes_on_disk(self) -> int:
+        with self.read() as reader:
+            ((size,),) = reader.line.ask(_SIZE, (self.schema.quoted,))
+            return int(size)
+
+    def before_fork(self) -> None:
+        """No thread may be in the middle of a conversation with the server when the process forks."""
+        deadline = time.monotonic() + self._timeout
+        if self._lock.acquire(timeout=self._timeout):
+            self._held.append(self._lock)
+        self.pool.pause(max(deadline - time.monotonic(), 0))
+
+    def after_fork(self, *, is_child: bool) -> None:
+        """In the child: leave the parent's connections to the parent, and connect anew."""
+        if is_child:
+            self.pool.abandon()
+            if self._writer is not None:
+                self._writer.abandon()
+            clock = self._clock
+            self._forget()
+            self._clock = clock
+        else:
+            self.pool.resume()
+            while self._held:
+                self._held.pop().release()
+
+    def close(self) -> None:
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+            self.pool.close()
+            self.close_writer()
+
+
+def _first(*values: Any) -> Any:
+    return next(value for value in values if value is not None)
+
+
+def _unreachable(exc: psycopg.OperationalError, address: Address) -> ClewError:
+    """A server that has no connection left is busy; else it can not be reached."""
+    error = translate(exc, address)
+    if isinstance(error, StoreBusyError) or "too many" in str(exc) or "remaining connection" in str(exc):
+        return StoreBusyError(f"no connection left: {error}")
+    return error if isinstance(error, BackendUnavailableError) else BackendUnavailableError(str(error))
+
+
+class _Write:
+    """`with backend.write() as tx`: a class, not a generator, because every append passes here."""
+
+    __slots__ = ("_backend", "_certain", "_transaction")
+
+    def __init__(self, backend: PostgresBackend, certain: bool) -> None:
+        self._backend = backend
+        self._certain = certain
+        self._transaction: PostgresTransaction | None = None
+
+    def __enter__(self) -> PostgresTransaction:
+        backend = self._backend
+        try:
+            if not backend._lock.acquire(timeout=backend._timeout):
+                raise StoreBusyError(f"other threads wrote to {backend.location} for {backend._timeout:g} s")
+            backend.check_open()
+            if backend._read_only:
+                raise ReadOnlyError(f"the store {backend.location} is open for reading only")
+            self._transaction = PostgresTransaction(backend, certain=self._certain)
+            return self._transaction
+        except BaseException:
+            self._leave()
+            raise
+
+    def __exit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        transaction, self._transaction = self._transaction, None
+        if transaction is None:
+            self._leave()
+            return
+        try:
+            if exc is None:
+                try:
+                    transaction.commit()
+                except psycopg.Error as error:
+                    exc = error
+                    was_refused = transaction.is_implicit and isinstance(error, REFUSED)
+                    if is_lost(error) and not was_refused:
+                        raise OutcomeUnknownError(
+                            f"the connection to {self._backend.location} was lost while committing"
+                        ) from error
+        finally:
+            if exc is not None:
+                transaction.forget()
+            self._leave()
+        self._reraise(exc)
+
+    def _reraise(self, exc: BaseException | None) -> None:
+        """What went wrong, in our words."""
+        backend = self._backend
+        if isinstance(exc, CHANGED):
+            backend.numbers.change_lane()
+            raise Stale from exc
+        if isinstance(exc, FORGOTTEN):
+            backend.stop_preparing()
+            backend.close_writer()
+            raise Stale from exc
+        if isinstance(exc, psycopg.Error):
+            if is_lost(exc):
+                raise Stale from exc  # nothing was committed: again, on a new connection
+            raise translate(exc, backend._address) from exc
+        if isinstance(exc, msgspec.DecodeError | UnicodeDecodeError):
+            raise CorruptError(f"a record in {backend.location} is damaged: {exc}") from exc
+
+    def _leave(self) -> None:
+        """Undo what is not committed, and let others in. Looks at what is, not at what was begun:
+        a signal handler may have raised anywhere."""
+        backend = self._backend
+        if backend._lock._is_owned():  # type: ignore[attr-defined]
+            line = backend._writer
+            if line is not None and not line.closed and not line.is_idle:
+                try:
+                    line.execute("ROLLBACK")
+                except psycopg.Error:
+                    pass
+                if not line.is_idle:
+                    line.close()
+            backend._lock.release()
+
+
+class _Read:
+    """`with backend.read() as reader`: borrows a connection."""
+
+    __slots__ = ("_backend", "_reader")
+
+    def __init__(self, backend: PostgresBackend) -> None:
+        self._backend = backend
+
+    def __enter__(self) -> BorrowedReader:
+        self._backend.check_open()
+        self._reader = BorrowedReader(self._backend)
+        return self._reader
+
+    def __exit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._reader.give_back()
+        if isinstance(exc, psycopg.Error):
+            raise translate(exc, self._backend._address) from exc
+        if isinstance(exc, msgspec.DecodeError | UnicodeDecodeError):
+            raise CorruptError(f"a record in {self._backend.location} is damaged: {exc}") from exc

@@ -1,0 +1,148 @@
+"""A connection to the server that keeps deadlines, and leaves no state in the session."""
+
+from __future__ import annotations
+
+import os
+import select
+import time
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Final
+
+import psycopg
+from psycopg.pq import ConnStatus, TransactionStatus
+from psycopg.types.numeric import Int8BinaryDumper
+
+from clew.backends.postgres.arrays import register
+from clew.backends.postgres.rows import Row
+
+Statement = tuple[str, Sequence[Any]]
+
+GRACE: Final = 0.2
+"""The part of a deadline that is kept for asking the server to stop."""
+
+
+class DeadlineError(psycopg.OperationalError):
+    """The server did not answer in time, nor when it was asked to stop."""
+
+
+class Line(psycopg.Connection[Row]):
+    """One connection, in autocommit: transactions are begun and ended by statements of ours."""
+
+    patience = 10.0
+    prepares = True
+
+    def wait(self, gen: Any, *args: Any, **options: Any) -> Any:
+        """As the driver waits, but not for ever."""
+        return super().wait(self._watched(gen), *args, **options)
+
+    def _watched(self, gen: Any) -> Generator[Any, Any, Any]:
+        """The driver asks several times a second with nothing in hand: then look at the clock. A long
+        answer may take its time, if only something comes."""
+        heard, cancelled = time.monotonic(), False
+        try:
+            wanted = next(gen)
+            while True:
+                ready = yield wanted
+                now = time.monotonic()
+                if ready and not cancelled:
+                    heard = now
+                elif now - heard >= self.patience:
+                    self.pgconn.finish()  # nobody knows what it is doing
+                    raise DeadlineError(f"no answer within {self.patience:g} s")
+                elif now - heard >= self.patience * (1 - GRACE) and not cancelled:
+                    cancelled = True
+                    self._ask_to_stop()
+                wanted = gen.send(ready)
+        except StopIteration as done:
+            return done.value
+
+    @contextmanager
+    def taking_its_time(self, patience: float) -> Iterator[None]:
+        """For what is known to take long."""
+        usual, self.patience = self.patience, max(patience, self.patience)
+        try:
+            yield
+        finally:
+            self.patience = usual
+
+    def _ask_to_stop(self) -> None:
+        try:
+            self.cancel_safe(timeout=max(GRACE * self.patience / 2, 0.1))
+        except psycopg.Error:
+            pass  # then the deadline ends it
+
+    def run(self, statements: Sequence[Statement]) -> None:
+        """Send statements in one go. Outside of a transaction they are one: all of them or none."""
+        if len(statements) == 1:
+            self._execute(*statements[0])
+        else:
+            with self.pipeline():
+                for statement in statements:
+                    self._execute(*statement)
+
+    def ask(self, sql: str, given: Sequence[Any], *, after: Sequence[Statement] = ()) -> list[Row]:
+        """The rows of a question, sent in one go with what has to happen before it."""
+        if not after:
+            return self._execute(sql, given).fetchall()
+        with self.pipeline():
+            for statement in after:
+                self._execute(*statement)
+            cursor = self._execute(sql, given)
+        return cursor.fetchall()
+
+    def _execute(self, sql: str, given: Sequence[Any]) -> psycopg.Cursor[Row]:
+        cursor = self.cursor(binary=True)
+        return cursor.execute(sql.encode(), given, prepare=self.prepares)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether it can be used again."""
+        return not self.closed and self.pgconn.transaction_status == TransactionStatus.IDLE
+
+    def is_alive(self) -> bool:
+        """An idle connection on which something came was ended by the server."""
+        if not self.is_idle or self.pgconn.status != ConnStatus.OK:
+            return False
+        poll = select.poll()
+        poll.register(self.pgconn.socket, select.POLLIN)
+        return not poll.poll(0)
+
+    def abandon(self) -> None:
+        """In a forked child: let go of it without a word to the server, with whom the parent talks."""
+        if not self.closed:
+            nothing = os.open(os.devnull, os.O_RDWR)
+            os.dup2(nothing, self.pgconn.socket)
+            os.close(nothing)
+            self.pgconn.finish()
+
+
+def open_line(conninfo: str, timeout: float, *, prepares: bool) -> Line:
+    """Connect. `timeout` is for connecting, and then for each answer."""
+    line = Line.connect(
+        conninfo,
+        autocommit=True,
+        cursor_factory=psycopg.RawCursor,
+        **_defaults(conninfo, timeout),
+    )
+    line.patience = timeout
+    line.prepares = prepares
+    # One type for all numbers: else each statement is prepared anew for every size of number.
+    line.adapters.register_dumper(int, Int8BinaryDumper)
+    register(line)
+    return line
+
+
+def _defaults(conninfo: str, timeout: float) -> dict[str, Any]:
+    """What the address does not say itself."""
+    ours = {
+        "application_name": "clew",
+        "client_encoding": "UTF8",
+        "connect_timeout": max(2, round(timeout)),  # libpq takes whole seconds, from 2 on
+        "keepalives_idle": 30,
+        "keepalives_interval": 5,
+        "keepalives_count": 3,
+        "tcp_user_timeout": int(timeout * 1000),
+    }
+    given = psycopg.conninfo.conninfo_to_dict(conninfo)
+    return {name: value for name, value in ours.items() if name not in given}

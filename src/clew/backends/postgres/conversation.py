@@ -1,0 +1,136 @@
+"""Transactions: what is remembered until something has to be asked, then a real one.
+
+A transaction begins in mind only. Rows of sessions come from memory if they are there, writes are
+gathered, and at its end all goes to the server in one go, which is one transaction there: it fails as a
+whole if a row is not of the version that was remembered. A read that memory can not answer begins a
+transaction on the server first, in which the rows relied upon so far are confirmed and locked.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from clew.backends.postgres.connection import Line, Statement
+from clew.backends.postgres.gathering import Gathering, Held
+from clew.backends.postgres.numbers import home_of
+from clew.backends.postgres.reader import PostgresReader
+from clew.backends.postgres.rows import Row, session_from
+from clew.backends.postgres.statements import LOCK_SESSION, LOCK_TREE
+from clew.core.rows import BranchRow, SessionRow
+
+if TYPE_CHECKING:
+    from clew.backends.postgres.backend import PostgresBackend
+
+
+class Conversation(PostgresReader):
+    """What a transaction asks and sends. Nothing is sent before something is asked or the end is reached."""
+
+    def __init__(self, backend: PostgresBackend, *, certain: bool) -> None:
+        super().__init__(backend.memory)
+        self.writes = 0
+        self.is_certain = True
+        """Whether nothing that it answered came from memory, unconfirmed."""
+        self._backend = backend
+        self._numbers = backend.numbers
+        self._may_rely = not certain
+        self._waiting = Gathering(backend.schema, backend.numbers, is_sharded=backend.is_sharded)
+        self._branches: dict[int, BranchRow] = {}
+        self._altered: set[int] = set()
+        self._failure: BaseException | None = None
+        self.is_implicit = False
+        """It was sent in one go: the server commits it after its last answer, not before."""
+        self.line: Line | None = None
+        """The connection, once the server knows of this transaction."""
+
+    # -- asking
+
+    def ask(self, template: str, *given: Any) -> list[Row]:
+        try:
+            if self.line is None:
+                self.line = self._backend.writing_line()
+                before = [("BEGIN", ()), *self._statements()]
+            else:
+                before = self._statements()
+            answer = self.line.ask(self._backend.schema[template], given, after=before)
+        except BaseException as exc:
+            # Whoever asked may live with it, but what others wrote before is gone: nothing may be committed.
+            self._failure = exc
+            raise
+        self.is_certain = True
+        return answer
+
+    def _statements(self) -> list[Statement]:
+        """All that was gathered, the confirmation of remembered rows first."""
+        return [*self._waiting.guards(), *self._waiting.take()]
+
+    def commit(self) -> None:
+        """Make it durable. Called once, at the end."""
+        if self._failure is not None:
+            raise self._failure
+        statements = self._statements() if self.writes or self.line is not None else []
+        if self.line is not None:
+            self.line.run([*statements, ("COMMIT", ())])
+        elif statements:
+            self.is_implicit = True
+            self._backend.writing_line().run(statements)
+        for sid, held in self._waiting.rows():
+            if held.row is None:
+                self._memory.forget([sid])
+            elif held.is_locked:
+                self._memory.note(held.row, held.version)
+        for branch in self._branches.values():
+            self._memory.note_branch(branch)
+
+    def forget(self) -> None:
+        """It did not happen, or nobody knows: what was relied upon may be wrong."""
+        self._memory.forget([sid for sid, _ in self._waiting.rows()])
+        for branch in self._altered:
+            self._memory.forget_branch(branch)
+
+    # -- sessions
+
+    def get_session(self, sid: int) -> SessionRow | None:
+        held = self._hold(sid)
+        return None if held is None else held.row
+
+    def _hold(self, sid: int) -> Held | None:
+        held = self._waiting.held.get(sid)
+        if held is not None:
+            return held
+        known = self._memory.session(sid) if self._may_rely and self.line is None else None
+        if known is not None:
+            self.is_certain = False
+            held = self._waiting.held[sid] = Held(*known, is_locked=False)
+            return held
+        rows = self.ask(LOCK_SESSION, home_of(sid), sid)
+        return self._lock(rows[0]) if rows else None
+
+    def _lock(self, row: Row) -> Held:
+        session = session_from(row)
+        held = self._waiting.held.get(session.sid)
+        if held is None:
+            held = self._waiting.held[session.sid] = Held(session, row[-1], is_locked=True)
+        return held
+
+    def find_session(self, id: str) -> SessionRow | None:
+        self._waiting.lock_record("alias", id)  # an id and an alias exclude each other
+        return super().find_session(id)
+
+    def find_deleted(self, id: str) -> SessionRow | None:
+        found = super().find_deleted(id)
+        return None if found is None else self.get_session(found.sid)
+
+    def tree_sessions(self, tree: int) -> list[SessionRow]:
+        """Locked, all of them: look again until nobody was added while this waited for a lock."""
+        known: list[int] = []
+        while True:
+            rows = self.ask(LOCK_TREE, home_of(tree), tree)
+            sids = [row[0] for row in rows]
+            if sids == known:
+                return [session_from(row) for row in rows]
+            known = sids
+            for row in rows:
+                self._lock(row)
+
+    def _seen(self, row: Row) -> SessionRow:
+        return session_from(row)  # of a transaction that may yet be undone

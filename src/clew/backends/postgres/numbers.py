@@ -1,0 +1,64 @@
+"""The numbers of sessions, branches and packs: made here, without asking the database.
+
+    number = home << 20 | place        home = tick << 8 | lane
+
+All sessions and branches of a tree have the same home, so that a number tells the shard. `tick` counts
+sixteenths of a second since 2025, `lane` is a random number of this process: numbers grow, and two
+processes seldom choose the same. When they do, the primary key refuses the second, which takes another
+lane. The first session of a tree has place 0; the other places are random.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Final
+
+PLACE_BITS: Final = 20
+LANE_BITS: Final = 8
+_TICKS: Final = 16
+_SINCE: Final = 1_735_689_600
+
+
+def home_of(number: int) -> int:
+    """The distribution key of whatever has this number."""
+    return number >> PLACE_BITS
+
+
+def _random(bits: int) -> int:
+    return int.from_bytes(os.urandom(4), "big") & ((1 << bits) - 1)
+
+
+class Numbers:
+    """Gives out numbers. Used by one thread at a time."""
+
+    def __init__(self) -> None:
+        self._tick = 0
+        self._made = 0
+        self.change_lane()
+
+    def change_lane(self) -> None:
+        """After a collision, and in a forked child."""
+        self._lane = _random(LANE_BITS)
+
+    def root(self) -> int:
+        """For a new tree, or for a pack."""
+        self._tick = max(self._tick + 1, int((time.time() - _SINCE) * _TICKS))
+        return (self._tick << LANE_BITS | self._lane) << PLACE_BITS
+
+    def within(self, tree: int) -> int:
+        """For one more session or branch of a tree."""
+        return home_of(tree) << PLACE_BITS | (_random(PLACE_BITS) or 1)
+
+    def made(self) -> int:
+        """A number that grows: the order of what this process stores."""
+        self._made = max(self._made + 1, time.time_ns() // 1000)
+        return self._made
+
+    def version(self, after: int) -> int:
+        """A version of a row that no other process chooses, and that is above the one before it.
+
+        Not a plain counter: after a failover that lost commits, the count would come again with other
+        content.
+        """
+        return max(after + 1, (time.time_ns() // 1000) << 8 | _random(8))

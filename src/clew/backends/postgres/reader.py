@@ -1,0 +1,289 @@
+"""Reads of sessions, branches, entries and records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from clew.backends.contract import OnDamage, RecordKind
+from clew.backends.postgres.memory import Memory
+from clew.backends.postgres.numbers import home_of
+from clew.backends.postgres.rows import (
+    EARLIEST,
+    Row,
+    body_from,
+    decode_details,
+    encode,
+    entry_from,
+    session_from,
+)
+from clew.backends.postgres.statements import (
+    BRANCH_TOTALS,
+    COUNT_ENTRIES,
+    DUE_SESSIONS,
+    ENTRIES,
+    FIND_BRANCH,
+    FIND_DELETED,
+    FIND_NAME,
+    GET_BRANCH,
+    GET_DETAILS,
+    GET_ENTRY,
+    GET_RECORD,
+    GET_SESSION,
+    GET_TIP,
+    IDLE_SESSIONS,
+    LAST_POSITION,
+    MESSAGES,
+    MESSAGES_BACKWARDS,
+    SCAN_BACKWARDS,
+    SCAN_RANGE,
+    SCAN_RANGE_BACKWARDS,
+    SCAN_RECORDS,
+    STATUS_TOTALS,
+    TOTALS,
+    TREE_BRANCHES,
+    TREE_SESSIONS,
+    VOLUME,
+    listing,
+)
+from clew.backends.postgres.streams import StreamReader
+from clew.core.codec import decode_json
+from clew.core.frame import checksum
+from clew.core.rows import (
+    MESSAGE,
+    NOWHERE,
+    BranchRow,
+    Details,
+    EntryRow,
+    Listed,
+    SessionQuery,
+    SessionRow,
+    Tip,
+    Totals,
+)
+from clew.errors import CorruptEntryError
+from clew.model import Json
+
+AT_ONCE: Final = 5000
+"""So many entries are asked for at a time: an answer is in memory as a whole."""
+TRIES: Final = 5
+
+
+class PostgresReader(StreamReader):
+    """`Reader` over whatever answers to `ask`."""
+
+    def __init__(self, memory: Memory) -> None:
+        self._memory = memory
+
+    def find_session(self, id: str) -> SessionRow | None:
+        for _ in range(TRIES):  # between the two looks the id may have come to stand for another session
+            names = self.ask(FIND_NAME, encode(id))
+            if not names:
+                return None
+            row = self.get_session(names[0][0])
+            if row is not None and row.id == id and row.deleted is None:
+                return row
+        return None
+
+    def get_session(self, sid: int) -> SessionRow | None:
+        rows = self.ask(GET_SESSION, home_of(sid), sid)
+        return self._seen(rows[0]) if rows else None
+
+    def _seen(self, row: Row) -> SessionRow:
+        session = session_from(row)
+        self._memory.note(session, row[-1])
+        return session
+
+    def find_deleted(self, id: str) -> SessionRow | None:
+        return next(map(self._seen, self.ask(FIND_DELETED, encode(id))), None)
+
+    def get_details(self, sid: int) -> Details:
+        rows = self.ask(GET_DETAILS, home_of(sid), sid)
+        return decode_details(rows[0][0]) if rows else Details()
+
+    def list_sessions(self, query: SessionQuery) -> list[Listed]:
+        template, given = listing(query)
+        return [
+            Listed(session_from(row), decode_details(row[-2]), row[-1]) for row in self.ask(template, *given)
+        ]
+
+    def due_sessions(self, before: int, limit: int, *, after: tuple[int, int] = (-1, 0)) -> list[SessionRow]:
+        return [session_from(row) for row in self.ask(DUE_SESSIONS, before, *after, limit)]
+
+    def idle_sessions(self, limit: int, *, after: tuple[int, str] | None = None) -> list[SessionRow]:
+        moment, id = after or (EARLIEST, "")
+        return [session_from(row) for row in self.ask(IDLE_SESSIONS, moment, encode(id), limit)]
+
+    def tree_sessions(self, tree: int) -> list[SessionRow]:
+        return [self._seen(row) for row in self.ask(TREE_SESSIONS, home_of(tree), tree)]
+
+    def get_branch(self, branch: int) -> BranchRow:
+        known = self._memory.branch(branch)
+        if known is None:
+            rows = self.ask(GET_BRANCH, home_of(branch), branch)
+            if not rows:
+                raise KeyError(branch)
+            known = BranchRow(*rows[0])
+            self._memory.note_branch(known)
+        return known
+
+    def find_branch(self, uid: str) -> BranchRow | None:
+        return next((BranchRow(*row) for row in self.ask(FIND_BRANCH, uid)), None)
+
+    def tree_branches(self, tree: int) -> list[BranchRow]:
+        return [BranchRow(*row) for row in self.ask(TREE_BRANCHES, home_of(tree), tree)]
+
+    def last_position(self, branch: int) -> int:
+        ((last,),) = self.ask(LAST_POSITION, home_of(branch), branch)
+        return NOWHERE if last is None else int(last)
+
+    def get_tip(self, branch: int, position: int) -> Tip | None:
+        rows = self.ask(GET_TIP, home_of(branch), branch, position)
+        return Tip(branch, position, *rows[0]) if rows else None
+
+    def get_entry(self, branch: int, position: int) -> EntryRow | None:
+        rows = self.ask(GET_ENTRY, home_of(branch), branch, position)
+        return entry_from(self.get_branch(branch).uid, rows[0]) if rows else None
+
+    def read_entries(
+        self,
+        branch: int,
+        first: int,
+        last: int,
+        *,
+        reverse: bool = False,
+        limit: int | None = None,
+        on_damage: OnDamage | None = None,
+    ) -> list[EntryRow]:
+        if limit is not None and last - first >= limit:
+            first, last = (last - limit + 1, last) if reverse else (first, first + limit - 1)
+        if last < first:
+            return []
+        uid = self.get_branch(branch).uid
+        found = []
+        for start, end in _ranges(first, last):
+            rows = {row[2]: row for row in self.ask(ENTRIES, home_of(branch), branch, start, end)}
+            for position in range(start, end + 1):
+                try:
+                    if position not in rows:
+                        raise CorruptEntryError(uid, position, "it is missing")
+                    found.append(entry_from(uid, rows[position]))
+                except CorruptEntryError as damage:
+                    if on_damage is None:
+                        raise
+                    on_damage(damage)
+        if reverse:
+            found.reverse()
+        return found
+
+    def read_messages(
+        self,
+        branch: int,
+        first: int,
+        last: int,
+        *,
+        reverse: bool = False,
+        limit: int | None = None,
+        on_damage: OnDamage | None = None,
+    ) -> list[tuple[int, dict[str, Json]]]:
+        found: list[tuple[int, dict[str, Json]]] = []
+        for start, end in _ranges(first, last, reverse=reverse):
+            left = None if limit is None else limit - len(found)
+            if left is not None and left <= 0:
+                break
+            self._read_range(found, branch, start, end, reverse, left, on_damage)
+        return found
+
+    def _read_range(
+        self,
+        found: list[tuple[int, dict[str, Json]]],
+        branch: int,
+        first: int,
+        last: int,
+        reverse: bool,
+        limit: int | None,
+        on_damage: OnDamage | None,
+    ) -> None:
+        """A damaged message does not count: then more have to be read, behind the last one seen."""
+        wanted = None if limit is None else len(found) + limit
+        while first <= last:
+            left = None if wanted is None else wanted - len(found)
+            statement = MESSAGES_BACKWARDS if reverse else MESSAGES
+            rows = self.ask(statement, home_of(branch), branch, first, last, left)
+            self._decode(found, branch, rows, on_damage)
+            if wanted is None or len(found) >= wanted or len(rows) < (left or 0):
+                return
+            first, last = (first, rows[-1][0] - 1) if reverse else (rows[-1][0] + 1, last)
+
+    def _decode(
+        self,
+        found: list[tuple[int, dict[str, Json]]],
+        branch: int,
+        rows: list[Row],
+        on_damage: OnDamage | None,
+    ) -> None:
+        add, check, decode = found.append, checksum, decode_json  # a long loop
+        for position, time, flags, codec, recorded, blob in rows:
+            body = blob
+            if codec or check(blob, position, time, MESSAGE, codec, flags) != recorded:
+                try:
+                    uid = self.get_branch(branch).uid
+                    body = body_from(uid, position, MESSAGE, time, flags, codec, recorded, blob)
+                except CorruptEntryError as damage:
+                    if on_damage is None:
+                        raise
+                    on_damage(damage)
+                    continue
+            add((position, decode(body)))
+
+    def count_entries(self, branch: int, first: int, last: int, kind: int) -> int:
+        ((count,),) = self.ask(COUNT_ENTRIES, home_of(branch), branch, first, last, kind)
+        return int(count)
+
+    def get_record(self, sid: int, kind: RecordKind, name: str) -> bytes | None:
+        rows = self.ask(GET_RECORD, home_of(sid), sid, kind, encode(name))
+        return rows[0][0] if rows else None
+
+    def scan_records(
+        self,
+        sid: int,
+        kind: RecordKind,
+        first: str = "",
+        last: str | None = None,
+        *,
+        reverse: bool = False,
+        limit: int | None = None,
+    ) -> list[tuple[str, bytes]]:
+        given = (home_of(sid), sid, kind, encode(first), limit)
+        if last is None:
+            rows = self.ask(SCAN_BACKWARDS if reverse else SCAN_RECORDS, *given)
+        else:
+            rows = self.ask(SCAN_RANGE_BACKWARDS if reverse else SCAN_RANGE, *given, encode(last))
+        return [(name.decode(), value) for name, value in rows]
+
+    def volume(self) -> tuple[int, int]:
+        ((count, size),) = self.ask(VOLUME)
+        return count, size
+
+    def totals(self, since: int) -> Totals:
+        statuses = self.ask(STATUS_TOTALS, since)
+        ((deleted, created),) = self.ask(TOTALS, since)
+        ((messages, entries, size),) = self.ask(BRANCH_TOTALS)
+        return Totals(
+            sessions=sum(count for _, count, _ in statuses),
+            deleted=deleted,
+            messages=messages,
+            entries=entries,
+            size=size,
+            by_status={status: count for status, count, _ in statuses},
+            active={status: active for status, _, active in statuses if active},
+            created=created,
+        )
+
+
+def _ranges(first: int, last: int, *, reverse: bool = False) -> Iterator[tuple[int, int]]:
+    """Positions first..last in pieces that an answer can hold."""
+    first = max(first, 0)
+    starts = range(first, last + 1, AT_ONCE)
+    for start in reversed(starts) if reverse else starts:
+        yield start, min(start + AT_ONCE - 1, last)

@@ -1,0 +1,107 @@
+"""Rows of the tables, from and to values."""
+
+from __future__ import annotations
+
+from typing import Any, Final, TypeAlias
+
+import msgspec
+from xxhash import xxh3_64_intdigest
+
+from clew.backends.postgres.numbers import home_of
+from clew.core.frame import checksum, pack, unpack
+from clew.core.rows import ERASED, REMOVED, Details, EntryRow, SessionRow, Tip
+from clew.errors import CorruptEntryError
+
+Row: TypeAlias = tuple[Any, ...]
+
+EARLIEST: Final = -(2**63)
+LATEST: Final = 2**63 - 1
+
+encode_details = msgspec.json.Encoder().encode
+decode_details = msgspec.json.Decoder(Details).decode
+
+
+def encode(text: str) -> bytes:
+    return text.encode()
+
+
+def maybe(text: str | None) -> bytes | None:
+    return None if text is None else text.encode()
+
+
+def text_from(value: bytes | None) -> str | None:
+    return None if value is None else value.decode()
+
+
+def facet_hash(name: str, value: str) -> int:
+    return xxh3_64_intdigest(f"{name}\0{value}".encode()) >> 1
+
+
+def lock_key(*parts: str) -> int:
+    """The number of an advisory lock, which has 64 bits and a sign."""
+    return xxh3_64_intdigest("\0".join(parts).encode()) - (1 << 63)
+
+
+def session_from(row: Row) -> SessionRow:
+    return SessionRow(
+        row[0], row[1].decode(), row[2], row[3], row[4], row[5],
+        Tip(row[6], row[7], row[8], row[9], row[10], row[11], row[12], row[13], row[14]),
+        row[15], text_from(row[16]), row[17], row[18].decode(), text_from(row[19]),
+        row[20], row[21], row[22], row[23], row[24], row[25], row[26], row[27],
+    )  # fmt: skip
+
+
+def session_values(row: SessionRow) -> Row:
+    """The columns of SESSION without the sid."""
+    head = row.head
+    return (
+        row.id.encode(), row.tree, row.created, row.updated, row.deleted,
+        head.branch, head.position, head.digest, head.messages, head.turns, head.size,
+        head.cut, head.summary, head.asked, row.grows, maybe(row.title), row.titled, row.preview.encode(),
+        maybe(row.workspace), row.moves, row.undo, row.redo, row.forks,
+        row.status, row.epoch, row.fence, row.due,
+    )  # fmt: skip
+
+
+def head_values(row: SessionRow) -> Row:
+    """What an append changes in the row of a session."""
+    head = row.head
+    return (
+        head.branch, head.position, head.digest, head.messages, head.turns, head.size,
+        head.cut, head.summary, head.asked, row.updated, maybe(row.title), row.preview.encode(),
+    )  # fmt: skip
+
+
+def entry_values(branch: int, row: EntryRow) -> Row:
+    codec, blob = pack(row.body)
+    return (
+        home_of(branch), branch, row.position, row.kind, row.time, row.flags, codec,
+        checksum(blob, row.position, row.time, row.kind, codec, row.flags), row.digest,
+        row.messages, row.turns, row.size, row.cut, row.summary, row.asked, row.epoch, blob,
+    )  # fmt: skip
+
+
+def erased_values(position: int, time: int, flags: int) -> Row:
+    """Codec, checksum and body of an entry that is erased."""
+    codec, blob = pack(ERASED)
+    return codec, checksum(blob, position, time, REMOVED, codec, flags), blob
+
+
+def body_from(
+    uid: str, position: int, kind: int, time: int, flags: int, codec: int, recorded: int, blob: bytes
+) -> bytes:
+    """The body of an entry, or CorruptEntryError."""
+    if checksum(blob, position, time, kind, codec, flags) != recorded:
+        raise CorruptEntryError(uid, position, "its checksum does not match")
+    try:
+        return unpack(codec, blob) if codec else blob
+    except ValueError as exc:
+        raise CorruptEntryError(uid, position, str(exc)) from exc
+
+
+def entry_from(uid: str, row: Row) -> EntryRow:
+    body = body_from(uid, row[2], row[3], row[4], row[5], row[6], row[7], row[16])
+    return EntryRow(
+        row[2], row[3], row[4], row[5], row[8], row[9], row[10], row[11], row[12], row[13], row[14], body,
+        row[15],
+    )  # fmt: skip

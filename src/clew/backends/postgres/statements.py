@@ -1,0 +1,259 @@
+"""The SQL statements for sessions, branches, entries and records.
+
+Made of constants only, every value a parameter; {s} is the quoted schema.
+"""
+
+# ruff: noqa: S608 - the pieces are the constants of this file
+from __future__ import annotations
+
+from typing import Any, Final
+
+from clew.backends.postgres.rows import encode, facet_hash
+from clew.core.listing import TAG
+from clew.core.rows import MESSAGE, NOT_DUE, REMOVED, RUNNING, SessionQuery
+
+SESSION: Final = (
+    "sid, id, tree, created, updated, deleted, branch, position, digest, messages, turns, size, cut, summary,"
+    " asked, grows, title, titled, preview, workspace, moves, undo, redo, forks, status, epoch, fence, due"
+)
+ENTRY: Final = (
+    "home, branch, position, kind, time, flags, codec, checksum, digest, messages, turns, size, cut, summary,"
+    " asked, epoch, body"
+)
+BRANCH: Final = "branch, uid, tree, owner, parent, fork"
+
+
+BUCKET: Final = 26
+"""Sessions are indexed by the time of their last activity without its last bits: see the schema."""
+
+
+class Schema(dict[str, str]):
+    """Statements with the name of a schema filled in: `schema[GET_SESSION]`."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.name = name
+        self.quoted = '"' + name.replace('"', '""') + '"'
+
+    def __missing__(self, template: str) -> str:
+        filled = self[template] = template.replace("{s}", self.quoted)
+        return filled
+
+
+def marks(columns: str, first: int = 1) -> str:
+    """As many numbered parameters as there are columns."""
+    return ", ".join(f"${number}" for number in range(first, first + len(columns.split(","))))
+
+
+FIND_NAME: Final = "SELECT sid FROM {s}.names WHERE id = $1"
+GET_SESSION: Final = f"SELECT {SESSION}, version FROM {{s}}.sessions WHERE home = $1 AND sid = $2"
+LOCK_SESSION: Final = f"{GET_SESSION} FOR UPDATE"
+FIND_DELETED: Final = (
+    f"SELECT {SESSION}, version FROM {{s}}.sessions WHERE id = $1 AND deleted IS NOT NULL"
+    " ORDER BY deleted DESC, made DESC LIMIT 1"
+)
+TREE_SESSIONS: Final = (
+    f"SELECT {SESSION}, version FROM {{s}}.sessions WHERE home = $1 AND tree = $2 ORDER BY made, sid"
+)
+LOCK_TREE: Final = f"{TREE_SESSIONS} FOR UPDATE"
+DUE_SESSIONS: Final = (
+    f"SELECT {SESSION} FROM {{s}}.sessions WHERE due BETWEEN $2 AND $1 AND due < {NOT_DUE}"
+    " AND (due, sid) > ($2, $3) ORDER BY due, sid LIMIT $4"
+)
+IDLE_SESSIONS: Final = (
+    f"SELECT {SESSION} FROM {{s}}.sessions WHERE deleted IS NULL AND bucket >= $1::bigint >> {BUCKET}"
+    " AND updated >= $1 AND (updated > $1 OR id < $2) ORDER BY bucket, updated, id DESC LIMIT $3"
+)
+GET_DETAILS: Final = "SELECT value FROM {s}.details WHERE home = $1 AND sid = $2"
+
+_BRANCH: Final = f"SELECT {BRANCH} FROM {{s}}.branches"
+GET_BRANCH: Final = f"{_BRANCH} WHERE home = $1 AND branch = $2"
+FIND_BRANCH: Final = f"{_BRANCH} WHERE uid = $1"
+TREE_BRANCHES: Final = f"{_BRANCH} WHERE home = $1 AND tree = $2 ORDER BY made, branch"
+
+_AT: Final = "home = $1 AND branch = $2"
+GET_ENTRY: Final = f"SELECT {ENTRY} FROM {{s}}.entries WHERE {_AT} AND position = $3"
+GET_TIP: Final = (
+    "SELECT digest, messages, turns, size, cut, summary, asked FROM {s}.entries"
+    f" WHERE {_AT} AND position = $3"
+)
+LAST_POSITION: Final = f"SELECT max(position) FROM {{s}}.entries WHERE {_AT}"
+ENTRIES: Final = (
+    f"SELECT {ENTRY} FROM {{s}}.entries WHERE {_AT} AND position BETWEEN $3 AND $4 ORDER BY position"
+)
+_MESSAGES: Final = (
+    "SELECT position, time, flags, codec, checksum, body FROM {s}.entries"
+    f" WHERE {_AT} AND position BETWEEN $3 AND $4 AND kind = {MESSAGE} ORDER BY position"
+)
+MESSAGES: Final = f"{_MESSAGES} LIMIT $5"
+MESSAGES_BACKWARDS: Final = f"{_MESSAGES} DESC LIMIT $5"
+COUNT_ENTRIES: Final = (
+    f"SELECT count(*) FROM {{s}}.entries WHERE {_AT} AND position BETWEEN $3 AND $4 AND kind = $5"
+)
+
+_RECORD: Final = "home = $1 AND sid = $2 AND kind = $3"
+GET_RECORD: Final = f"SELECT value FROM {{s}}.records WHERE {_RECORD} AND name = $4"
+_SCAN: Final = f"SELECT name, value FROM {{s}}.records WHERE {_RECORD} AND name >= $4"
+SCAN_RECORDS: Final = f"{_SCAN} ORDER BY name LIMIT $5"
+SCAN_BACKWARDS: Final = f"{_SCAN} ORDER BY name DESC LIMIT $5"
+SCAN_RANGE: Final = f"{_SCAN} AND name <= $6 ORDER BY name LIMIT $5"
+SCAN_RANGE_BACKWARDS: Final = f"{_SCAN} AND name <= $6 ORDER BY name DESC LIMIT $5"
+
+STATUS_TOTALS: Final = (
+    "SELECT status, count(*), count(*) FILTER (WHERE updated >= $1) FROM {s}.sessions"
+    " WHERE deleted IS NULL GROUP BY status"
+)
+TOTALS: Final = (
+    "SELECT (SELECT count(*) FROM {s}.sessions WHERE deleted IS NOT NULL),"
+    " (SELECT count(*) FROM {s}.sessions WHERE created >= $1)"
+)
+VOLUME: Final = "SELECT count(*), coalesce(sum(size), 0)::bigint FROM {s}.sessions WHERE deleted IS NULL"
+# The newest entry of a branch knows how much lies before it, its parent entry how much of that is shared.
+BRANCH_TOTALS: Final = """
+    SELECT coalesce(sum(newest.messages - coalesce(parent.messages, 0)), 0)::bigint,
+           coalesce(sum(newest.position - branches.fork), 0)::bigint,
+           coalesce(sum(newest.size - coalesce(parent.size, 0)), 0)::bigint
+    FROM {s}.branches
+    CROSS JOIN LATERAL (SELECT messages, position, size FROM {s}.entries
+         WHERE entries.home = branches.home AND entries.branch = branches.branch
+         ORDER BY position DESC LIMIT 1) AS newest
+    LEFT JOIN {s}.entries AS parent ON parent.home = branches.home AND parent.branch = branches.parent
+         AND parent.position = branches.fork AND branches.parent > 0
+"""
+
+# A row that is not as it was remembered: the division fails, and with it the whole transaction.
+GUARD: Final = (
+    "SELECT 1 / count(*) FROM (SELECT 1 FROM {s}.sessions WHERE home = $1 AND sid = $2 AND version = $3"
+    " FOR UPDATE) AS held"
+)
+ADD_SESSION: Final = (
+    f"INSERT INTO {{s}}.sessions (home, version, made, {SESSION})"
+    f" VALUES ({marks('home, version, made, ' + SESSION)})"
+)
+_WITHOUT_SID: Final = SESSION.removeprefix("sid, ")
+_OF: Final = "WHERE home = $1 AND sid = $2 AND version = $3"
+SET_SESSION: Final = (
+    f"WITH done AS (UPDATE {{s}}.sessions SET (version, {_WITHOUT_SID})"
+    f" = ({marks('version, ' + _WITHOUT_SID, 4)}) {_OF} RETURNING 1) SELECT 1 / count(*) FROM done"
+)
+_HEAD: Final = (
+    "version, branch, position, digest, messages, turns, size, cut, summary, asked, updated, title, preview"
+)
+_SET_HEAD: Final = (
+    f"WITH done AS (UPDATE {{s}}.sessions SET ({_HEAD}, grows) = ({marks(_HEAD, 4)}, true) {_OF} RETURNING 1)"
+)
+SET_HEAD: Final = f"{_SET_HEAD} SELECT 1 / count(*) FROM done"
+_HEAD_END: Final = 4 + len(_HEAD.split(","))
+_ENTRY_MARKS: Final = [f"${number}" for number in range(_HEAD_END, _HEAD_END + len(ENTRY.split(",")))]
+# The append of one message, in one statement. The division is the guard, as above.
+APPEND: Final = (
+    f"{_SET_HEAD} INSERT INTO {{s}}.entries ({ENTRY}) SELECT {', '.join(_ENTRY_MARKS[:2])},"
+    f" {_ENTRY_MARKS[2]}::bigint / (SELECT count(*) FROM done), {', '.join(_ENTRY_MARKS[3:])}"
+)
+
+
+def _unnest(columns: str, first: int, texts: tuple[str, ...]) -> str:
+    """A table of parameters, a column each."""
+    names = columns.split(", ")
+    kinds = ("bytea" if name in texts else "bigint" for name in names)
+    arrays = ", ".join(f"${number}::{kind}[]" for number, kind in enumerate(kinds, first))
+    return f"unnest({arrays}) AS given ({columns})"
+
+
+_KNOWN: Final = f"home, sid, known, {_HEAD}"
+# The same for many sessions. What the planner expects of an array is little: it looks rows up one by one.
+APPENDS: Final = (
+    f"WITH done AS (UPDATE {{s}}.sessions SET"
+    f" {', '.join(f'{name} = given.{name}' for name in _HEAD.split(', '))}, grows = true"
+    f" FROM {_unnest(_KNOWN, 2, ('digest', 'title', 'preview'))}"
+    " WHERE sessions.home = given.home AND sessions.sid = given.sid AND sessions.version = given.known"
+    f" RETURNING 1) INSERT INTO {{s}}.entries ({ENTRY}) SELECT"
+    f" {ENTRY.replace('position', 'position / ((SELECT count(*) FROM done) = $1)::int')}"
+    f" FROM {_unnest(ENTRY, 2 + len(_KNOWN.split(',')), ('digest', 'body'))}"
+)
+ADD_NAME: Final = "INSERT INTO {s}.names (id, sid) VALUES ($1, $2)"
+DROP_NAME: Final = "DELETE FROM {s}.names WHERE id = $1 AND sid = $2"
+REEXAMINE: Final = (
+    "WITH done AS (UPDATE {s}.sessions SET due = 0, version = greatest(version + 1, $1) WHERE due <> 0"
+    " RETURNING 1) SELECT count(*) FROM done"
+)
+SET_DETAILS: Final = (
+    "INSERT INTO {s}.details (home, sid, value) VALUES ($1, $2, $3)"
+    " ON CONFLICT (home, sid) DO UPDATE SET value = excluded.value"
+)
+DROP_FACETS: Final = "DELETE FROM {s}.facets WHERE home = $1 AND sid = $2"
+ADD_FACET: Final = "INSERT INTO {s}.facets (home, sid, hash, name, value) VALUES ($1, $2, $3, $4, $5)"
+DROP_SESSION: Final = tuple(
+    f"DELETE FROM {{s}}.{table} WHERE home = $1 AND sid = $2"
+    for table in ("sessions", "details", "facets", "records", "events", "usage")
+)
+ADD_BRANCH: Final = (
+    f"INSERT INTO {{s}}.branches (home, made, {BRANCH}) VALUES ({marks('home, made, ' + BRANCH)})"
+)
+DISOWN_BRANCH: Final = "UPDATE {s}.branches SET owner = 0 WHERE home = $1 AND branch = $2"
+DROP_BRANCH: Final = "DELETE FROM {s}.branches WHERE home = $1 AND branch = $2"
+ADD_ENTRY: Final = f"INSERT INTO {{s}}.entries ({ENTRY}) VALUES ({marks(ENTRY)})"
+DROP_ENTRIES: Final = f"DELETE FROM {{s}}.entries WHERE {_AT} AND position > $3"
+ENTRY_FRAMES: Final = f"SELECT position, time, flags FROM {{s}}.entries WHERE {_AT} AND position = ANY($3)"
+ERASE_ENTRY: Final = (
+    f"UPDATE {{s}}.entries SET kind = {REMOVED}, codec = $4, checksum = $5, body = $6"
+    f" WHERE {_AT} AND position = $3"
+)
+PUT_RECORD: Final = (
+    "INSERT INTO {s}.records (home, sid, kind, name, value) VALUES ($1, $2, $3, $4, $5)"
+    " ON CONFLICT (home, sid, kind, name) DO UPDATE SET value = excluded.value"
+)
+DROP_RECORD: Final = (
+    f"WITH done AS (DELETE FROM {{s}}.records WHERE {_RECORD} AND name = $4 RETURNING 1)"
+    " SELECT count(*) FROM done"
+)
+# Of records beside the store there is no row of a session to lock.
+LOCK: Final = "SELECT pg_advisory_xact_lock($1)"
+LOCK_SHARED: Final = "SELECT pg_advisory_xact_lock_shared($1)"
+
+_RUN: Final = (
+    "(SELECT value FROM {s}.records WHERE records.home = sessions.home AND records.sid = sessions.sid"
+    " AND kind = 'run' AND name = '')"
+)
+_DETAILS: Final = (
+    "(SELECT value FROM {s}.details WHERE details.home = sessions.home AND details.sid = sessions.sid)"
+)
+_LISTED: Final = f"{SESSION}, {_DETAILS}, {_RUN}"
+_FACET: Final = (
+    "EXISTS (SELECT 1 FROM {{s}}.facets WHERE facets.home = sessions.home AND facets.sid = sessions.sid"
+    " AND hash = {} AND name = {} AND value = {})"
+)
+
+
+class _Bindings(list[Any]):
+    def mark(self, value: Any) -> str:
+        self.append(value)
+        return f"${len(self)}"
+
+
+def listing(query: SessionQuery) -> tuple[str, list[Any]]:
+    """The statement for a query: made of fixed pieces only, every value a parameter."""
+    moment = "deleted" if query.deleted else "updated"
+    pieces = ["deleted IS NOT NULL" if query.deleted else "deleted IS NULL"]
+    given = _Bindings()
+    if query.workspace is not None:
+        mark = given.mark(encode(query.workspace))
+        pieces.append(f"md5(workspace) = md5({mark}::bytea) AND workspace = {mark}")
+    if query.status is not None:
+        # The number stands in the text, where the planner sees which partial index holds it.
+        behind = " AND status > 1" if query.status > RUNNING else ""
+        pieces.append(f"status = {int(query.status)}{behind}")
+    if query.nonempty:
+        pieces.append("messages > 0")
+    for name, value in [*((TAG, tag) for tag in query.tags), *query.where]:
+        hashed = facet_hash(name, value)
+        pieces.append(_FACET.format(given.mark(hashed), given.mark(encode(name)), given.mark(encode(value))))
+    if query.after is not None:
+        last, id = given.mark(query.after[0]), given.mark(encode(query.after[1]))
+        pieces.append(f"{moment} <= {last} AND ({moment} < {last} OR id > {id})")
+        if not query.deleted:
+            pieces.append(f"bucket <= {last}::bigint >> {BUCKET}")
+    limit = given.mark(query.limit)
+    where = " AND ".join(pieces)
+    order = "deleted DESC, id" if query.deleted else "bucket DESC, updated DESC, id"
+    return f"SELECT {_LISTED} FROM {{s}}.sessions WHERE {where} ORDER BY {order} LIMIT {limit}", given

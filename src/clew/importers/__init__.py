@@ -1,0 +1,1 @@
+"""From files of other programs, and from our own format, into a store."""

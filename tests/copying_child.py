@@ -1,0 +1,42 @@
+"""A copy in a process of its own that kills itself at a chosen statement. Run as a module."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from typing import Any
+
+import clew
+from clew.backends.sqlite.streams import StreamReader
+from clew.backends.sqlite.writer import SqliteTransaction
+from clew.work import source, transfer
+
+
+def main(src: str, dst: str, deadly: int) -> None:
+    transfer.AT_ONCE = 10  # type: ignore[misc]
+    source.PAGE = 4  # type: ignore[misc]
+    left = deadly
+    begin = StreamReader.__init__
+
+    def counted(self: StreamReader, connection: Any) -> None:
+        begin(self, connection)
+        if not isinstance(self, SqliteTransaction):
+            return
+        execute = connection.execute
+
+        def dying(*args: Any) -> Any:
+            nonlocal left
+            left -= 1
+            if not left:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return execute(*args)
+
+        self._execute = dying  # type: ignore[assignment]
+
+    StreamReader.__init__ = counted  # type: ignore[method-assign]
+    clew.copy(src, dst)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2], int(sys.argv[3]))

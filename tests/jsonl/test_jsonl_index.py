@@ -1,0 +1,352 @@
+"""The index is a cache: deleted, damaged or stale, it comes back complete, also under a living process."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import clew
+from clew.backends.jsonl import JsonlBackend, disk
+from clew.backends.jsonl.names import encoded
+from clew.commit import Pending
+from clew.core.rows import SessionRow
+from clew.testing.conformance_chain import check_store
+from clew.work import sessions
+
+
+def user(text: str) -> dict[str, str]:
+    return {"role": "user", "content": text}
+
+
+def said(store: clew.Store, id: str = "s") -> list[str]:
+    return [message["content"] for message in store.get(id).messages()]
+
+
+def fill(store: clew.Store) -> None:
+    session = store.session("s", tags=["t"])
+    session.append(user("one"), user("two"), key="k")
+    session.checkpoint("c")
+    session.add_alias("alias")
+    session.fork("f").append(user("three"))
+    session.annotate(0, label="l")
+    session.set_var("v", 1)
+    store.session("trashed").append(user("gone"))
+    store.delete("trashed")
+    store.session("trashed").append(user("again"))
+
+
+def picture(store: clew.Store) -> list[object]:
+    """Everything that a user sees of the store that `fill` made."""
+    check_store(store)
+    session = store.get("alias")
+    return [
+        store.list(), store.list(deleted=True), said(store), said(store, "f"), session.checkpoints(),
+        session.get_var("v"), list(session.entries(label="l")), store.list(tag="t"), session.tree(),
+    ]  # fmt: skip
+
+
+def remove(place: Path) -> None:
+    for file in place.glob("index.db*"):
+        file.unlink()
+
+
+def garble(place: Path) -> None:
+    (place / "index.db").write_bytes(b"this is no database" * 1000)
+    for end in ("-wal", "-shm"):
+        (place / f"index.db{end}").unlink(missing_ok=True)
+
+
+def cut(place: Path) -> None:
+    content = (place / "index.db").read_bytes()
+    (place / "index.db").write_bytes(content[: len(content) // 2 // 4096 * 4096])
+
+
+def zero_the_middle(place: Path) -> None:
+    content = bytearray((place / "index.db").read_bytes())
+    content[4096 : 4096 * 20] = bytes(4096 * 19)
+    (place / "index.db").write_bytes(content)
+
+
+@pytest.mark.parametrize("harm", [remove, garble, cut, zero_the_middle])
+def test_an_index_that_is_gone_or_damaged_comes_back_complete(
+    fast_path: Path, harm: Callable[[Path], None]
+) -> None:
+    """P6, F-12, F-13: it is never the truth."""
+    place = fast_path / "store"
+    with clew.open(f"jsonl:///{place}") as store:
+        fill(store)
+        before = picture(store)
+    harm(place)
+    for _ in range(2):
+        try:
+            with clew.open(f"jsonl:///{place}") as store:
+                assert picture(store) == before
+        except clew.errors.CorruptError:
+            continue  # found while in use: the next to open it makes a new one
+        break
+    else:
+        pytest.fail("a damaged index was found, but not replaced")
+
+
+def test_an_index_deleted_under_a_living_process_comes_back(fast_path: Path) -> None:
+    """Handles go on; those who wrote, write; nothing is missed."""
+    place = fast_path / "store"
+    with clew.open(f"jsonl:///{place}") as store:
+        fill(store)
+        session = store.get("s")
+        before = picture(store)
+        remove(place)
+        assert picture(store) == before
+        session.append(user("more"))
+        remove(place)
+        session.append(user("and more"))
+        assert said(store) == ["one", "two", "more", "and more"]
+        with clew.open(f"jsonl:///{place}") as other:
+            assert said(other) == said(store)
+
+
+def test_an_older_index_catches_up(fast_path: Path) -> None:
+    """What a power cut leaves: whole, but not the newest."""
+    place = fast_path / "store"
+    with clew.open(f"jsonl:///{place}") as store:
+        store.session("s").append(user("one"))
+    shutil.copy(place / "index.db", fast_path / "old.db")
+    with clew.open(f"jsonl:///{place}") as store:
+        fill(store)
+        before = picture(store)
+    shutil.copy(fast_path / "old.db", place / "index.db")
+    with clew.open(f"jsonl:///{place}") as store:
+        assert picture(store) == before
+
+
+def test_an_older_log_is_read_as_it_is(fast_path: Path) -> None:
+    """F-13: a file put back from a backup."""
+    place = fast_path / "store"
+    log = place / "sessions" / "s.jsonl"
+    with clew.open(f"jsonl:///{place}") as store:
+        session = store.session("s")
+        session.append(user("one"))
+        old = log.read_bytes()
+        session.append(user("two"))
+    log.write_bytes(old)
+    with clew.open(f"jsonl:///{place}") as store:
+        assert said(store) == ["one"]
+        store.get("s").append(user("three"))
+        assert said(store) == ["one", "three"]
+
+
+def test_a_large_session_is_opened_by_its_tail(fast_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """P16: with an index, what was read once is not read again."""
+    place = fast_path / "store"
+    with clew.open(f"jsonl:///{place}") as store:
+        session = store.session("s")
+        for number in range(20):
+            session.append(user(f"{number} " + "x" * 200_000))
+    assert (place / "sessions" / "s.jsonl").stat().st_size > 4_000_000
+    read = 0
+    real = disk.read_at
+
+    def counted(handle: int, count: int, offset: int) -> bytes:
+        nonlocal read
+        data = real(handle, count, offset)
+        read += len(data)
+        return data
+
+    monkeypatch.setattr(disk, "read_at", counted)
+    with clew.open(f"jsonl:///{place}") as store:
+        session = store.get("s")
+        assert len(session.messages(last=1)) == 1
+        session.append(user("next"))
+
+    assert read < 1_000_000
+
+
+def test_a_store_that_can_not_be_written_is_read(fast_path: Path) -> None:
+    """P23, F-15: also without an index, and nothing is left in it."""
+    place = fast_path / "store"
+    with clew.open(f"jsonl:///{place}") as store:
+        fill(store)
+        before = picture(store)
+    for has_index in (True, False):
+        if not has_index:
+            remove(place)
+        with clew.open(f"jsonl:///{place}", read_only=True) as store:
+            assert picture(store) == before
+            with pytest.raises(clew.errors.ReadOnlyError):
+                store.session("new")
+    assert not (place / "index.db").exists()
+
+
+def test_every_file_is_private(fast_path: Path) -> None:
+    """P20: whatever the umask."""
+    before = os.umask(0)
+    try:
+        with clew.open(f"jsonl:///{fast_path / 'store'}") as store:
+            fill(store)
+            modes = {
+                file: stat.S_IMODE(file.stat().st_mode)
+                for file in [fast_path / "store", *(fast_path / "store").rglob("*")]
+            }
+    finally:
+        os.umask(before)
+
+    assert {mode for file, mode in modes.items() if file.is_dir()} == {0o700}
+    assert {mode for file, mode in modes.items() if file.is_file()} == {0o600}
+
+
+def test_names_of_files_are_safe_and_never_the_same() -> None:
+    """S-01, I-11: on disks that do not tell case, on Windows, for every id."""
+    ids = [
+        "a", "A", "con", "CON", "com1", "a.", "a ", "a/b", "a\\b", "..", ".", "a%2e", "ä", "Ä", "a~1", "é",
+        "e\u0301", "x" * 512, "x" * 511 + "y", "X" * 512, "nul.txt", "a:b", "*", "\n",
+    ]  # fmt: skip
+    names = [encoded(id) for id in ids]
+
+    assert len({name.casefold() for name in names}) == len(ids)
+    for name in names:
+        assert name == name.lower()
+        assert len(name) < 200
+        assert not set(name) & set('<>:"/\\|?*. \n')
+        assert name not in ("con", "prn", "aux", "nul", "com1", "lpt1")
+
+
+def test_ids_that_differ_in_case_are_different_sessions(fast_path: Path) -> None:
+    with clew.open(f"jsonl:///{fast_path / 'store'}") as store:
+        store.session("a").append(user("small"))
+        store.session("A").append(user("large"))
+        assert (said(store, "a"), said(store, "A")) == (["small"], ["large"])
+
+
+def test_a_directory_is_opened_as_what_it_holds(fast_path: Path) -> None:
+    """An empty one, or one that holds a store; another is refused."""
+    empty, full = fast_path / "empty", fast_path / "full"
+    empty.mkdir()
+    full.mkdir()
+    (full / "notes.txt").write_text("mine")
+    for _ in range(2):
+        with clew.open(empty) as store:
+            store.session("s")
+    assert (empty / "clew.json").exists()
+    for address in (full, str(full), f"jsonl:///{full}"):
+        with pytest.raises(clew.errors.InvalidUrlError):
+            clew.open(address)
+    assert [file.name for file in full.iterdir()] == ["notes.txt"]
+
+
+WRITER = """
+import sys, clew
+place, id, count = sys.argv[1], sys.argv[2], int(sys.argv[3])
+with clew.open(f"jsonl:///{place}") as store:
+    session = store.session(id)
+    for number in range(count):
+        session.append({"role": "user", "content": f"{sys.argv[4]} {number}"})
+"""
+
+
+@pytest.mark.parametrize("ids", [("s", "s", "s"), ("a", "b", "c")])
+def test_processes_write_side_by_side(fast_path: Path, ids: tuple[str, ...]) -> None:
+    """F-21, F-22: to one session and to several, all starting on a new store; nothing is lost."""
+    place = fast_path / "store"
+    children = [
+        subprocess.Popen([sys.executable, "-c", WRITER, str(place), id, "20", f"w{number}"])
+        for number, id in enumerate(ids)
+    ]
+    assert [child.wait(60) for child in children] == [0, 0, 0]
+    remove(place)
+    with clew.open(f"jsonl:///{place}") as store:
+        check_store(store)
+        found = [text for id in set(ids) for text in said(store, id)]
+        assert sorted(found) == sorted(f"w{number} {n}" for number in range(3) for n in range(20))
+        for number in range(3):
+            mine = [text for text in found if text.startswith(f"w{number} ")]
+            assert mine == [f"w{number} {n}" for n in range(20)]
+
+
+def test_thousands_of_sessions_are_listed(fast_path: Path) -> None:
+    """By the index; reopening looks at each log's size only."""
+    place = fast_path / "store"
+    backend = JsonlBackend(place, durability="process")
+    with clew.Store(backend) as store:
+        nothing = sessions.changes_of({})
+
+        def creating(number: int) -> Pending[SessionRow]:
+            now = 1_750_000_000_000_000 + number
+            return Pending(lambda tx: sessions.create(tx, f"s{number:05}", nothing, now))
+
+        store._engine.committer.run_all([creating(number) for number in range(2_000)])
+        assert store.stats().sessions == 2_000
+        assert [info.id for info in store.list(limit=2)] == ["s01999", "s01998"]
+    remove(place)
+    with clew.open(f"jsonl:///{place}") as store:
+        assert store.stats().sessions == 2_000
+        assert [info.id for info in store.list(limit=2)] == ["s01999", "s01998"]
+
+
+def test_parent_and_child_of_a_fork_both_write(fast_path: Path) -> None:
+    """F-26: the child opens everything anew, and shares no lock with its parent."""
+    with clew.open(f"jsonl:///{fast_path / 'store'}") as store:
+        session = store.session("s")
+        session.append(user("before"))
+        child = os.fork()
+        if child == 0:
+            try:
+                for number in range(10):
+                    session.append(user(f"child {number}"))
+                store.close()
+                os._exit(0)
+            finally:
+                os._exit(1)
+        for number in range(10):
+            session.append(user(f"parent {number}"))
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        found = said(store)
+
+        assert found[0] == "before"
+        assert [text for text in found if text.startswith("child")] == [f"child {n}" for n in range(10)]
+        assert [text for text in found if text.startswith("parent")] == [f"parent {n}" for n in range(10)]
+        check_store(store)
+
+
+def test_a_log_written_anew_under_readers_is_read_right(fast_path: Path) -> None:
+    """While logs are rewritten over and over, a reader sees whole histories only."""
+    import threading
+
+    backend = JsonlBackend(fast_path / "store", durability="process")
+    with clew.Store(backend) as store:
+        session = store.session("s")
+        session.append(*(user(f"{number}" * 50) for number in range(50)))
+        expected = session.messages()
+        wrong: list[object] = []
+        stop = threading.Event()
+
+        def read() -> None:
+            while not stop.is_set():
+                try:
+                    if session.messages() != expected:
+                        wrong.append("another history")
+                except clew.ClewError as exc:
+                    wrong.append(exc)
+
+        thread = threading.Thread(target=read)
+        thread.start()
+        for _ in range(15):
+            session.set_var("v", "x" * 300)
+            with backend.write() as tx:
+                row = tx.find_session("s")
+                assert row is not None
+                tx.drop_record(row.sid, "var", "v")
+            try:
+                backend.scrub()
+            except clew.errors.StoreBusyError:
+                continue  # the reader never paused
+        stop.set()
+        thread.join()
+
+        assert wrong == []

