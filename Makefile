@@ -15,7 +15,7 @@ PIP    := -m pip install --quiet --quiet --disable-pip-version-check
 CODE   := $(wildcard src tests benchmarks examples tools)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint fmt bench docs-check lock clean
+.PHONY: help demo test faults lint fmt bench docs-check lock clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -35,6 +35,9 @@ lint: $(VENV)/.dev  ## check style, format, types and the layers of imports
 fmt: $(VENV)/.dev  ## format the code and fix what can be fixed safely
 	$(PY) -m ruff check --fix-only $(CODE)
 	$(PY) -m ruff format $(CODE)
+
+faults: $(VENV)/.dev  ## break the store in every way for most of an hour, and report (root)
+	$(PY) -m tests.faults $(ARGS); status=$$?; $(PY) -m tests.faults.report && exit $$status
 
 docs-check: $(VENV)/.dev  ## run the code in README and docs
 	$(PY) -m pytest tests/docs $(ARGS)

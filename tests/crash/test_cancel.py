@@ -8,7 +8,6 @@ import threading
 import weakref
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,7 +24,7 @@ LOTS = 40
 Steps = Callable[[clew.AsyncStore], Coroutine[Any, Any, Any]]
 
 
-def play(path: Path, steps: Steps) -> Any:
+def play(path: str, steps: Steps) -> Any:
     """Run a coroutine on a store; whatever hangs is an error."""
 
     async def run() -> Any:
@@ -75,7 +74,7 @@ def busy(store: clew.AsyncStore) -> Iterator[None]:
         occupant.join(PATIENCE)
 
 
-def test_f32_an_append_cancelled_at_any_turn_of_the_loop_is_whole_or_absent(tmp_path: Path) -> None:
+def test_f32_an_append_cancelled_at_any_turn_of_the_loop_is_whole_or_absent(url: str) -> None:
     """P2; and the next append works, whenever the cancellation came."""
     history = History()
 
@@ -91,16 +90,16 @@ def test_f32_an_append_cancelled_at_any_turn_of_the_loop_is_whole_or_absent(tmp_
         assert await works(store)
         return cancelled
 
-    cancelled = play(tmp_path / "a.db", steps)
+    cancelled = play(url, steps)
 
     assert cancelled[0]
-    with clew.open(tmp_path / "a.db") as store:
+    with clew.open(url) as store:
         session = store.get("s")
         assert said(check(history.operations, {"s": log_of(session)})) == ""
         assert chain_of(session) == []
 
 
-def test_f32_an_append_that_is_cancelled_before_it_was_handed_over_never_happens(tmp_path: Path) -> None:
+def test_f32_an_append_that_is_cancelled_before_it_was_handed_over_never_happens(url: str) -> None:
     async def steps(store: clew.AsyncStore) -> list[dict[str, Any]]:
         session = await store.session("s")
         assert await cancel_after(0, session.append(message("never")))
@@ -108,11 +107,11 @@ def test_f32_an_append_that_is_cancelled_before_it_was_handed_over_never_happens
         await session.append(message("next"))
         return await session.messages()
 
-    assert play(tmp_path / "a.db", steps) == [message("next")]
+    assert play(url, steps) == [message("next")]
 
 
 def test_f32_an_append_that_is_cancelled_while_it_waits_for_the_writer_happens_as_a_whole(
-    tmp_path: Path,
+    url: str,
 ) -> None:
     async def steps(store: clew.AsyncStore) -> list[dict[str, Any]]:
         session = await store.session("s")
@@ -121,7 +120,7 @@ def test_f32_an_append_that_is_cancelled_while_it_waits_for_the_writer_happens_a
         assert await works(store)
         return await session.messages()
 
-    assert play(tmp_path / "a.db", steps) in ([], [message("one"), message("two")])
+    assert play(url, steps) in ([], [message("one"), message("two")])
 
 
 METHODS: dict[str, Callable[[clew.AsyncSession], Awaitable[Any]]] = {
@@ -138,7 +137,7 @@ METHODS: dict[str, Callable[[clew.AsyncSession], Awaitable[Any]]] = {
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_f32_any_call_cancelled_at_any_turn_leaves_nothing_locked(tmp_path: Path, method: str) -> None:
+def test_f32_any_call_cancelled_at_any_turn_leaves_nothing_locked(url: str, method: str) -> None:
     async def steps(store: clew.AsyncStore) -> None:
         session = await store.session("s")
         await session.append(message("a"), message("b"))
@@ -153,13 +152,13 @@ def test_f32_any_call_cancelled_at_any_turn_leaves_nothing_locked(tmp_path: Path
             await cancel_after(turns, use())
             assert await works(store)
 
-    play(tmp_path / "a.db", steps)
+    play(url, steps)
 
-    with clew.open(tmp_path / "a.db") as store:
+    with clew.open(url) as store:
         assert [line for info in store.list() for line in chain_of(store.get(info.id))] == []
 
 
-def test_f32_a_timeout_leaves_the_batch_whole_or_absent(tmp_path: Path) -> None:
+def test_f32_a_timeout_leaves_the_batch_whole_or_absent(url: str) -> None:
     async def steps(store: clew.AsyncStore) -> list[dict[str, Any]]:
         session = await store.session("s")
         with busy(store), pytest.raises(TimeoutError):
@@ -168,10 +167,10 @@ def test_f32_a_timeout_leaves_the_batch_whole_or_absent(tmp_path: Path) -> None:
         assert await works(store)
         return await session.messages()
 
-    assert play(tmp_path / "a.db", steps) in ([], [message("one"), message("two")])
+    assert play(url, steps) in ([], [message("one"), message("two")])
 
 
-def test_f32_a_task_group_that_fails_leaves_batches_whole_and_the_store_usable(tmp_path: Path) -> None:
+def test_f32_a_task_group_that_fails_leaves_batches_whole_and_the_store_usable(url: str) -> None:
     async def fail() -> None:
         await asyncio.sleep(0)
         raise ValueError("one of us failed")
@@ -189,11 +188,11 @@ def test_f32_a_task_group_that_fails_leaves_batches_whole_and_the_store_usable(t
         assert await works(store)
         return [await session.messages() for session in sessions]
 
-    for number, found in enumerate(play(tmp_path / "a.db", steps)):
+    for number, found in enumerate(play(url, steps)):
         assert found in ([], [message(f"{number}a"), message(f"{number}b")])
 
 
-def test_f32_a_repeated_append_with_its_key_after_a_cancellation_is_there_once(tmp_path: Path) -> None:
+def test_f32_a_repeated_append_with_its_key_after_a_cancellation_is_there_once(url: str) -> None:
     """P4: what a cancelled caller should do who must know."""
 
     async def steps(store: clew.AsyncStore) -> list[dict[str, Any]]:
@@ -203,27 +202,27 @@ def test_f32_a_repeated_append_with_its_key_after_a_cancellation_is_there_once(t
             await session.append(message(f"{turns}"), key=f"k{turns}")
         return await session.messages()
 
-    assert play(tmp_path / "a.db", steps) == [message(f"{turns}") for turns in range(LOTS)]
+    assert play(url, steps) == [message(f"{turns}") for turns in range(LOTS)]
 
 
-def test_f32_an_opening_that_is_cancelled_leaves_the_file_free(tmp_path: Path) -> None:
+def test_f32_an_opening_that_is_cancelled_leaves_the_file_free(url: str) -> None:
     async def steps() -> None:
         for turns in range(6):
 
             async def open_it() -> None:
-                async with clew.open_async(tmp_path / "a.db") as store:
+                async with clew.open_async(url) as store:
                     await store.session("s")
 
             await cancel_after(turns, open_it())
-        async with clew.open_async(tmp_path / "a.db", timeout=5) as store:
+        async with clew.open_async(url, timeout=5) as store:
             assert await works(store)
 
     asyncio.run(steps())
 
 
-def test_f33_one_store_serves_two_loops_and_threads_at_once(tmp_path: Path) -> None:
+def test_f33_one_store_serves_two_loops_and_threads_at_once(url: str) -> None:
     history = History()
-    with clew.open(tmp_path / "a.db") as plain:
+    with clew.open(url) as plain:
         store = clew.AsyncStore.over(plain)
         plain.session("s")
 
@@ -262,9 +261,9 @@ def test_f33_one_store_serves_two_loops_and_threads_at_once(tmp_path: Path) -> N
         assert len(texts(plain.get("s"))) == 2 * 30 * 2 + 2 * 20
 
 
-def test_f33_a_loop_that_is_closed_while_an_append_is_under_way_harms_nobody(tmp_path: Path) -> None:
+def test_f33_a_loop_that_is_closed_while_an_append_is_under_way_harms_nobody(url: str) -> None:
     """The write happens; nobody is left to hear of it; other loops and threads go on."""
-    with clew.open(tmp_path / "a.db") as plain:
+    with clew.open(url) as plain:
         store = clew.AsyncStore.over(plain)
         session = plain.session("s")
         left_behind: list[asyncio.Future[Any]] = []
@@ -288,9 +287,9 @@ def test_f33_a_loop_that_is_closed_while_an_append_is_under_way_harms_nobody(tmp
         plain.flush()
 
 
-def test_f33_a_store_that_is_closed_says_so_to_every_call_of_the_async_face(tmp_path: Path) -> None:
+def test_f33_a_store_that_is_closed_says_so_to_every_call_of_the_async_face(url: str) -> None:
     async def steps() -> None:
-        store = await clew.open_async(tmp_path / "a.db")
+        store = await clew.open_async(url)
         session = await store.session("s")
         await store.close()
         await store.close()
@@ -309,7 +308,7 @@ def test_f33_a_store_that_is_closed_says_so_to_every_call_of_the_async_face(tmp_
     asyncio.run(steps())
 
 
-def test_f33_a_loop_that_is_over_is_not_kept_in_memory_by_the_store(tmp_path: Path) -> None:
+def test_f33_a_loop_that_is_over_is_not_kept_in_memory_by_the_store(url: str) -> None:
     loops = []
 
     async def use(store: clew.AsyncStore) -> None:
@@ -317,7 +316,7 @@ def test_f33_a_loop_that_is_over_is_not_kept_in_memory_by_the_store(tmp_path: Pa
         await session.append(message("x"))
         loops.append(weakref.ref(asyncio.get_running_loop()))
 
-    with clew.open(tmp_path / "a.db") as plain:
+    with clew.open(url) as plain:
         store = clew.AsyncStore.over(plain)
         for _ in range(3):
             asyncio.run(use(store))

@@ -7,13 +7,14 @@ from pathlib import Path
 import pytest
 
 from clew.testing.faults import call
+from clew.testing.faults.subjects import SUBJECTS, available
 from tests.crash.storms import readers_and_writer, thread_storm
 
 
-@pytest.mark.parametrize("where", ["memory:", "sqlite"])
+@pytest.mark.parametrize("where", ["memory:", *available()])
 def test_f31_a_storm_of_threads_keeps_order_and_loses_nothing(tmp_path: Path, where: str) -> None:
     """32 threads on 20 sessions: no gap, no duplicate, nothing in the wrong session (J1-J7, P2)."""
-    url = where if where == "memory:" else str(tmp_path / "a.db")
+    url = where if where == "memory:" else SUBJECTS[where](tmp_path / "store").url
 
     result = call(thread_storm, url, 32, 100, 20)
 
@@ -22,10 +23,10 @@ def test_f31_a_storm_of_threads_keeps_order_and_loses_nothing(tmp_path: Path, wh
     assert result["operations"] >= 32 * 100
 
 
-@pytest.mark.parametrize("where", ["memory:", "sqlite"])
+@pytest.mark.parametrize("where", ["memory:", *available()])
 def test_j7_reads_during_appends_are_prefixes_and_never_go_backwards(tmp_path: Path, where: str) -> None:
     """Nor does a read ever see half a batch, in whatever way it is made."""
-    url = where if where == "memory:" else str(tmp_path / "a.db")
+    url = where if where == "memory:" else SUBJECTS[where](tmp_path / "store").url
 
     result = call(readers_and_writer, url, 200)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -225,9 +226,13 @@ def test_an_empty_file_becomes_a_store(tmp_path: Path) -> None:
         assert texts(store.get("s")) == ["x"]
 
 
-def test_a_directory_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(clew.ClewError):
+def test_a_directory_of_something_else_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "theirs.txt").write_text("x")
+
+    with pytest.raises(clew.InvalidUrlError, match="holds no JSONL store"):
         clew.open(tmp_path)
+
+    assert names(tmp_path) == ["theirs.txt"]
 
 
 def test_a_file_that_is_not_there_is_not_made_by_opening_it_for_reading(tmp_path: Path) -> None:
@@ -300,3 +305,10 @@ def test_closing_waits_for_reads_in_other_threads_or_lets_them_end(tmp_path: Pat
 
     assert raised == []
     assert not any(thread.is_alive() for thread in threads)
+
+
+def test_a_driver_that_is_not_installed_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "clew.backends.postgres", None)
+
+    with pytest.raises(clew.InvalidUrlError, match=r"clew\[postgres\]"):
+        clew.open("postgresql://localhost/none")

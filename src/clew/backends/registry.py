@@ -20,6 +20,8 @@ SCHEMES: Final = {
     "sqlite": ("clew.backends.sqlite", "SqliteBackend"),
 }
 
+EXTRAS: Final = {"postgresql": "postgres"}
+
 
 def connect(url: str | os.PathLike[str] | None = None, **options: Any) -> Backend:
     """Open the backend that an address names; without one, the user's own store."""
@@ -27,6 +29,12 @@ def connect(url: str | os.PathLike[str] | None = None, **options: Any) -> Backen
     module, name = SCHEMES[scheme]
     try:
         factory = getattr(import_module(module), name)
+    except ModuleNotFoundError as exc:
+        extra = EXTRAS.get(scheme, scheme)
+        raise InvalidUrlError(
+            f"{scheme} addresses need the package {exc.name}: pip install 'clew[{extra}]'"
+        ) from exc
+    try:
         return cast("Backend", factory(*([path] if path else []), **{**given, **options}))
     except TypeError as exc:
         unknown = ", ".join(sorted({**given, **options}))

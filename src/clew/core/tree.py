@@ -17,6 +17,7 @@ from clew.core.rows import (
     EntryRow,
     Tip,
 )
+from clew.errors import CorruptError
 
 
 class Segment(msgspec.Struct, frozen=True, gc=False):
@@ -74,8 +75,12 @@ def chain(
 def path(branch: int, position: int, get_branch: Callable[[int], BranchRow]) -> list[Segment]:
     """The segments from the root to (branch, position), root first."""
     segments: list[Segment] = []
+    above: int | None = None
     while branch and position >= 0:
         row = get_branch(branch)
+        if above is not None and row.fork >= above:  # else damaged rows could lead round and round
+            raise CorruptError(f"branch {row.uid} begins behind the place where it is left")
+        above = row.fork
         if position > row.fork:
             segments.append(Segment(branch, row.fork + 1, position))
             position = row.fork

@@ -28,6 +28,7 @@ of several processes can be joined.
 from __future__ import annotations
 
 import time
+import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
@@ -40,6 +41,7 @@ from clew.core.rows import KIND_NAMES, REPLACED
 from clew.errors import ClewError, OutcomeUnknownError
 from clew.model import Entry
 from clew.session import Session
+from clew.store import Store
 from clew.testing import history_rules as rules
 from clew.testing.history_rules import NEVER, Kind, Operation, Outcome, Record
 
@@ -180,4 +182,19 @@ def check(operations: Iterable[Operation], logs: Mapping[str, Sequence[Record]])
             ("P2", rules.batches_whole(appends, log)),
         ):
             violations += [Violation(rule, session, what) for what in found]
+    return violations
+
+
+def check_whole(store: Store) -> list[Violation]:
+    """J10 and J11, of a store as it is: hashes and references hold, counters equal a rebuild from the log."""
+    from clew.testing.conformance_chain import check_store
+
+    violations = [Violation("J10", "", problem) for problem in store.verify(full=True).problems]
+    try:
+        check_store(store)
+    except AssertionError as error:
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        violations.append(Violation("J11", "", f"{error} ({where.name}: {where.line})"))
+    except ClewError as error:
+        violations.append(Violation("J10", "", f"not all can be read: {error}"))
     return violations

@@ -56,7 +56,7 @@ class BranchCheck:
         branch = self._branch
         with self._read() as reader:
             last = reader.last_position(branch.branch)
-            if branch.parent and (branch.parent >= branch.branch or _tip(reader, branch) is None):
+            if branch.parent and _tip(reader, branch) is None:
                 self._note(None, f"it continues entry {branch.fork} of a branch that does not hold it")
         if last <= branch.fork:
             self._note(None, "it is empty")

@@ -28,9 +28,14 @@ def session_from(row: Row) -> SessionRow:
     return SessionRow(
         row[0], row[1], row[2], row[3], row[4], row[5],
         Tip(row[6], row[7], row[8], row[9], row[10], row[11], row[12], row[13], row[14]),
-        bool(row[15]), row[16], bool(row[17]), row[18], row[19], row[20], row[21], row[22], row[23],
-        row[24], row[25], row[26], row[27],
+        bool(row[15]), _shown(row[16]), bool(row[17]), _shown(row[18]) or "", _shown(row[19]),
+        row[20], row[21], row[22], row[23], row[24], row[25], row[26], row[27],
     )  # fmt: skip
+
+
+def _shown(value: Any) -> str | None:
+    """A text that is only shown: a flipped bit in it must not hide the session, or all others in a list."""
+    return value if type(value) is str else None
 
 
 def session_values(row: SessionRow) -> Row:

@@ -1,0 +1,119 @@
+"""Bugs to be planted, each by its name, to see that the campaigns find them.
+
+A test that has never failed proves nothing. `plant(name)` puts a bug into this process, for good: call it
+in a process that is to be thrown away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+from unittest import mock
+
+from clew.session import Session
+
+
+def plant(name: str) -> None:
+    """Put a bug into this process; "": none."""
+    if name:
+        PLANTS[name]()
+
+
+# -- in any backend
+
+
+def _acknowledge_before_commit() -> None:
+    def append(self: Session, *messages: Any, key: str | None = None, **_: Any) -> list[Any]:
+        self.append_nowait(*messages, key=key)
+        return []
+
+    mock.patch.object(Session, "append", append).start()
+
+
+def _commit_batches_in_pieces() -> None:
+    really_append = Session.append
+
+    def append(self: Session, *messages: Any, key: str | None = None, **more: Any) -> list[Any]:
+        return [
+            entry
+            for n, each in enumerate(messages)
+            for entry in really_append(self, each, key=f"{key} {n}" if key else None, **more)
+        ]
+
+    mock.patch.object(Session, "append", append).start()
+
+
+def _forget_keys() -> None:
+    really_append = Session.append
+
+    def append(self: Session, *messages: Any, key: str | None = None, **more: Any) -> list[Any]:
+        return really_append(self, *messages, **more)
+
+    mock.patch.object(Session, "append", append).start()
+
+
+def _compare_no_fence() -> None:
+    from clew.work import append
+    from clew.work.access import live
+
+    mock.patch.object(append, "admit", lambda tx, access: live(tx, access.sid, access.id)).start()
+
+
+# -- in SQLite
+
+
+def _synchronous(level: int) -> Callable[[], None]:
+    def planted() -> None:
+        from clew.backends.sqlite import connection
+
+        mock.patch.dict(connection.SYNCHRONOUS, full=level).start()
+
+    return planted
+
+
+def _without_directory_sync() -> None:
+    from clew.backends.sqlite import connection
+
+    mock.patch.object(connection, "_fsync_directory").start()
+
+
+# -- in JSONL
+
+
+def _without(name: str) -> Callable[[], None]:
+    """Without a function of the layer that all file operations of JSONL pass through."""
+
+    def planted() -> None:
+        from clew.backends.jsonl import disk
+
+        mock.patch.object(disk, name).start()
+
+    return planted
+
+
+def _glue_to_the_tail() -> None:
+    from clew.backends.jsonl import catching_up
+
+    mock.patch.object(catching_up, "set_tail_aside").start()
+
+
+def _accept_torn_batches() -> None:
+    from clew.core import lines
+
+    really_open = lines.open_line
+    mock.patch.object(lines, "open_line", lambda line: (True, really_open(line)[1])).start()
+
+
+PLANTS: Final[dict[str, Callable[[], None]]] = {
+    "acknowledge before commit": _acknowledge_before_commit,
+    "batch in pieces": _commit_batches_in_pieces,
+    "keys forgotten": _forget_keys,
+    "no fencing check": _compare_no_fence,
+    "sqlite: NORMAL for FULL": _synchronous(1),
+    "sqlite: missing fsync": _synchronous(0),
+    "sqlite: missing directory fsync": _without_directory_sync,
+    "jsonl: missing fsync": _without("sync"),
+    "jsonl: missing directory fsync": _without("sync_directory"),
+    "jsonl: glued tail": _glue_to_the_tail,
+    "jsonl: torn batch accepted": _accept_torn_batches,
+}

@@ -1,0 +1,49 @@
+"""F-02, F-08, F-10: system calls that kill, fail, or write less than all. A choice of them: `make faults`
+takes every call of every operation."""
+
+from __future__ import annotations
+
+import pytest
+
+from clew.testing.faults.calls import fail_at_calls, kill_at_calls, shorten_writes
+from clew.testing.faults.campaign import campaign
+from clew.testing.faults.subjects import Subject
+from tests.crash.root import needs_strace
+
+
+@needs_strace
+@pytest.mark.parametrize(
+    ("operations", "every"),
+    [
+        (["begin", "append", "append a batch"], 9),
+        (["rewind", "fork", "compact"], 13),
+        (["delete", "purge", "restore files"], 17),
+    ],
+    ids=["append", "move", "delete"],
+)
+def test_f02_a_program_killed_at_a_system_call_leaves_the_state_before_an_operation_or_after_it(
+    subject: Subject, operations: list[str], every: int
+) -> None:
+    """P1, P2, P12, P13."""
+    result = campaign(kill_at_calls, subject, operations=operations, every=every, first=3)
+
+    assert result.wrong == []
+    assert result.cycles > 5
+
+
+@needs_strace
+def test_f08_a_system_call_that_fails_is_told_and_costs_nothing_that_was_acknowledged(
+    subject: Subject,
+) -> None:
+    """P4, P23: a BackendError, of a full disk a DiskFullError, or success; the same store goes on."""
+    result = campaign(fail_at_calls, subject, operations=["append"], every=17, first=5)
+
+    assert result.wrong == []
+    assert sum(result.seen.values()) > 3  # errors that were told
+
+
+def test_f10_a_short_write_is_told_and_leaves_nothing_half(subject: Subject) -> None:
+    result = campaign(shorten_writes, subject, operations=["append a batch"], samples=8)
+
+    assert result.wrong == []
+    assert sum(result.seen.values()) > 0

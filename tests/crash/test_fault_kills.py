@@ -1,0 +1,33 @@
+"""F-01: kill -9 at random instants, on every backend. `make faults` runs it for hundreds of cycles."""
+
+from __future__ import annotations
+
+import pytest
+
+from clew.testing.faults.campaign import campaign
+from clew.testing.faults.kills import kill_cycles
+from clew.testing.faults.subjects import Subject
+
+CYCLES = 15
+
+
+def test_f01_several_processes_killed_at_any_instant_lose_nothing_that_was_acknowledged(
+    subject: Subject,
+) -> None:
+    """P1, P2, P3, P12, J1-J11: appends, batches, forks, rewinds, compactions, checkpoints, snapshots; what
+    was repeated with its key is there once."""
+    result = campaign(kill_cycles, subject, cycles=CYCLES, seed=1, longest=0.06)
+
+    assert result.wrong == []
+    assert result.acknowledged > 5 * CYCLES  # else the kills came too early to prove anything
+    assert result.seen.get("retried", 0) > 0
+
+
+@pytest.mark.parametrize(
+    ("planted", "rule"),
+    [("acknowledge before commit", "J1"), ("batch in pieces", "P2"), ("keys forgotten", "J1")],
+)
+def test_the_kills_find_a_planted_bug(subject: Subject, planted: str, rule: str) -> None:
+    result = campaign(kill_cycles, subject, cycles=30, seed=2, planted=planted)
+
+    assert any(rule in line for line in result.wrong)

@@ -1,0 +1,65 @@
+"""F-03: real power cuts, on file systems in files. `make faults` makes hundreds of them."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from clew.testing.faults.campaign import campaign
+from clew.testing.faults.power import cut_power, why_not
+from clew.testing.faults.subjects import SUBJECTS, Subject, available
+
+CUTS = {"ext4": 6, "xfs": 4}
+
+
+def need_power(filesystem: str) -> None:
+    """Where no power can be cut this says so; in CI that is a failure."""
+    reason = why_not(filesystem)
+    if reason and "CI" in os.environ:
+        pytest.fail(f"NO POWER WAS CUT: {reason}, and in CI this test must run")
+    if reason:
+        pytest.skip(f"NO POWER WAS CUT: {reason}")
+
+
+@pytest.mark.parametrize("filesystem", CUTS)
+def test_f03_whatever_was_acknowledged_is_there_after_the_power_was_cut(
+    subject_on_disk: Subject, filesystem: str
+) -> None:
+    """P1, P2, P12: single appends, batches, group commits, forks, rewinds, checkpoints with files."""
+    need_power(filesystem)
+
+    result = campaign(cut_power, subject_on_disk, cuts=CUTS[filesystem], seed=1, filesystem=filesystem)
+
+    assert result.wrong == []
+    assert result.acknowledged > 2 * CUTS[filesystem]
+
+
+def plants() -> list[tuple[str, str]]:
+    found = [(name, "acknowledge before commit") for name in available()]
+    found += [(name, f"{name}: missing fsync") for name in available()]
+    return [*found, ("sqlite", "sqlite: NORMAL for FULL")]
+
+
+@pytest.mark.parametrize("filesystem", CUTS)
+@pytest.mark.parametrize(("name", "planted"), plants())
+def test_the_power_cuts_find_a_planted_bug(tmp_path: Path, filesystem: str, name: str, planted: str) -> None:
+    need_power(filesystem)
+
+    subject = SUBJECTS[name](tmp_path / "subject")
+    result = campaign(cut_power, subject, cuts=10, seed=2, filesystem=filesystem, planted=planted)
+
+    assert any("J1" in line or "the moves of" in line for line in result.wrong)
+
+
+def test_a_test_that_needs_power_cuts_fails_in_ci_when_there_are_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    monkeypatch.setenv("CI", "true")
+    with pytest.raises(pytest.fail.Exception, match="NO POWER WAS CUT"):
+        need_power("ext4")
+    monkeypatch.delenv("CI")
+    with pytest.raises(pytest.skip.Exception, match="only root"):
+        need_power("ext4")

@@ -1,0 +1,178 @@
+"""What `make faults` runs: every campaign, on every backend that is installed here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from clew.testing.faults.calls import fail_at_calls, kill_at_calls, shorten_writes
+from clew.testing.faults.campaign import Result
+from clew.testing.faults.crashing import crash_everywhere
+from clew.testing.faults.flips import flip_bits, tear_tails
+from clew.testing.faults.kills import kill_cycles
+from clew.testing.faults.limits import few_files, little_memory
+from clew.testing.faults.power import cut_power
+from clew.testing.faults.steps import OPERATIONS
+from clew.testing.faults.together import fence, fork_with_a_store, start_together, storm
+from tests.crash.servers import stop_servers
+
+TREES = [name for name in OPERATIONS if name != "restore files"]
+"""The operations that change nothing but the store: of the others a record of its files is no record."""
+
+
+class Planned(msgspec.Struct, frozen=True):
+    """One row of the report."""
+
+    key: str
+    ids: str
+    """Of the faults, in the reference."""
+    title: str
+    function: Callable[..., Result]
+    options: dict[str, Any] = {}
+    counted: str = ""
+    """The option that says how often; the scale of a run multiplies it."""
+    thinned: str = ""
+    """The option that says of how many only one is taken; a scale below 1 divides it."""
+    on_disk: bool = False
+    needs: str = "files"
+    """"files": a backend that keeps files; "processes": any; "server": one that has a server."""
+
+    def is_for(self, subject: str) -> bool:
+        has_server = subject == "postgresql"
+        return self.needs == "processes" or (self.needs == "server") == has_server
+
+    def scaled(self, scale: float) -> dict[str, Any]:
+        options = dict(self.options)
+        if self.counted:
+            options[self.counted] = max(int(options[self.counted] * scale), 2)
+        if self.thinned and scale < 1:
+            options[self.thinned] = max(int(options[self.thinned] / scale), 1)
+        return options
+
+
+PLAN = [
+    Planned(
+        "kills",
+        "F-01",
+        "kill -9 at random instants",
+        kill_cycles,
+        {"cycles": 300},
+        "cycles",
+        needs="processes",
+    ),
+    Planned(
+        "kills-4",
+        "F-01",
+        "kill -9 of four processes",
+        kill_cycles,
+        {"cycles": 60, "workers": 4},
+        "cycles",
+        needs="processes",
+    ),
+    Planned("power-ext4", "F-03", "power cuts, ext4", cut_power, {"cuts": 200}, "cuts", on_disk=True),
+    Planned(
+        "power-xfs",
+        "F-03",
+        "power cuts, XFS",
+        cut_power,
+        {"cuts": 60, "filesystem": "xfs"},
+        "cuts",
+        on_disk=True,
+    ),
+    Planned(
+        "kill-calls",
+        "F-02",
+        "kill -9 at every system call that writes",
+        kill_at_calls,
+        {"operations": list(OPERATIONS), "every": 1},
+        thinned="every",
+    ),
+    Planned(
+        "fail-calls",
+        "F-08",
+        "EIO, ENOSPC, EINTR at the Nth call, once and for good",
+        fail_at_calls,
+        {"operations": ["begin", "append", "append a batch", "rewind", "compact", "purge"], "every": 2},
+        thinned="every",
+    ),
+    Planned(
+        "short",
+        "F-07, F-10",
+        "short writes, by a limit to the size of files",
+        shorten_writes,
+        {"operations": ["append", "append a batch", "compact", "snapshot"], "samples": 40},
+        "samples",
+    ),
+    Planned(
+        "states",
+        "F-04",
+        "crash states, enumerated from recorded system calls",
+        crash_everywhere,
+        {"operations": TREES, "most": 300, "at_once": 30},
+        "most",
+    ),
+    Planned("flips", "F-12", "flipped bits in every file", flip_bits, {"samples": 2000}, "samples"),
+    Planned("tails", "F-11", "tails torn at every byte", tear_tails, {"every": 1}, thinned="every"),
+    Planned(
+        "start",
+        "F-21",
+        "eight processes start at once",
+        start_together,
+        {"rounds": 50},
+        "rounds",
+        needs="processes",
+    ),
+    Planned(
+        "storm",
+        "F-22, F-23, F-24",
+        "eight processes at once, some frozen for a moment",
+        storm,
+        {"processes": 8, "count": 100, "freezes": 200},
+        "freezes",
+        needs="processes",
+    ),
+    Planned(
+        "fence",
+        "F-24",
+        "a frozen holder of a lease comes back",
+        fence,
+        {"rounds": 10},
+        "rounds",
+        needs="processes",
+    ),
+    Planned(
+        "fork",
+        "F-26",
+        "fork with an open store",
+        fork_with_a_store,
+        {"children": 8, "count": 50},
+        needs="processes",
+    ),
+    Planned(
+        "memory",
+        "F-17",
+        "128 MiB of memory and a session of 2.5 GB",
+        little_memory,
+        {"megabytes": 2500},
+        "megabytes",
+        on_disk=True,
+    ),
+    Planned("files", "F-19", "32 open files and 200 sessions", few_files, needs="processes"),
+]
+PLAN += [
+    Planned(
+        "stops", "F-35", "the server stops at once", stop_servers, {"cycles": 50}, "cycles", needs="server"
+    ),
+    Planned(
+        "server-power",
+        "F-03, F-35",
+        "power cuts of the server's disk, ext4",
+        stop_servers,
+        {"cycles": 50, "filesystem": "ext4"},
+        "cycles",
+        needs="server",
+    ),
+]
+TAKES_SEED = {stop_servers, kill_cycles, cut_power, flip_bits, crash_everywhere, storm}
