@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import stat
+import time
 from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,10 +19,11 @@ from hypothesis import strategies as st
 from clew.backends.memory import MemoryBackend
 from clew.engine import Engine
 from clew.errors import QuotaExceededError
-from clew.files import drafts, ignore, recent, scan, statcache, walk
+from clew.files import drafts, filesystems, ignore, recent, scan, stamps, statcache, walk
 from clew.files.limits import Limits
 from clew.files.rows import packed, row_of
-from clew.files.statcache import StatCache, cache_directory, is_racy
+from clew.files.stamps import Beginning
+from clew.files.statcache import StatCache, cache_directory
 from tests.files.trees import File, Link, Tree, build, in_store, on_disk, paths, take, trees
 
 TREE: Tree = {
@@ -49,7 +51,8 @@ def engine() -> Engine:
 @pytest.fixture
 def settled(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if all that is on disk had been there for long."""
-    monkeypatch.setattr(statcache, "MARGIN", -(10**18))
+    for margin in ("MARGIN", "TICKS"):
+        monkeypatch.setattr(stamps, margin, -(10**18))
 
 
 class Counted:
@@ -110,14 +113,38 @@ def test_of_a_changed_directory_only_what_changed_is_read(
 # -- when it must not be believed
 
 
-def test_times_that_are_not_well_in_the_past_are_racy() -> None:
-    began, second = 1_000_000_000_000, 1_000_000_000
-    old = began - 3 * second
-    assert not is_racy(old, old, began)
-    assert is_racy(old, began - second, began)
-    assert is_racy(old, began + 100 * second, began)  # the clock was set back since
-    assert is_racy(began - second, old, began)
-    assert not is_racy(began + 1000 * second, old, began)  # somebody set it; whoever did left a ctime
+@pytest.mark.parametrize("margin", [stamps.MARGIN, stamps.TICKS])
+def test_times_that_are_not_well_in_the_past_are_racy(margin: int) -> None:
+    began = Beginning(1_000_000_000_123_456_789, margin)
+    old, young = began.time - margin - 1, began.time - margin
+    assert not began.is_racy(old, old)
+    assert began.is_racy(old, young)
+    assert began.is_racy(old, began.time + 100 * margin)  # the clock was set back since
+    assert began.is_racy(young, old)
+    assert not began.is_racy(began.time + 1000 * margin, old)  # somebody set it; whoever did left a ctime
+
+
+def test_times_of_whole_seconds_have_to_be_older() -> None:
+    """ext4 with small inodes keeps no more than seconds."""
+    began = Beginning(1_000_000_000_500_000_000, stamps.TICKS)
+    assert began.is_racy(1, 999_999_999_000_000_000)
+    assert not began.is_racy(1, 999_999_999_000_000_001)
+    assert not began.is_racy(1, 999_999_998_000_000_000)
+
+
+def test_only_local_file_systems_are_trusted_soon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for kind, margin in ((filesystems.EXT4, stamps.TICKS), (0x6969, stamps.MARGIN), (None, stamps.MARGIN)):
+        monkeypatch.setattr(stamps, "kind_of", lambda fd, kind=kind: kind)
+        assert Beginning.now(str(tmp_path)).margin == margin
+
+
+def test_no_change_keeps_the_stamp_that_it_had_a_tick_before(tmp_path: Path) -> None:
+    """What the margin rests upon: a change is stamped with a time that is at most a tick ago."""
+    file = tmp_path / "file"
+    for _ in range(300):
+        began = time.time_ns()
+        file.write_bytes(b"x")
+        assert file.stat().st_ctime_ns > began - stamps.TICKS // 5
 
 
 def test_a_change_that_leaves_no_trace_in_the_times_is_seen(engine: Engine, tmp_path: Path) -> None:

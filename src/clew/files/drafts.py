@@ -12,7 +12,8 @@ from clew.core.hashing import DIGEST_SIZE
 from clew.core.objects import FOLDER, LINK, TreeEntry, encode_directory
 from clew.files.ignore import NORMAL, PROTECTED
 from clew.files.rows import Row, packed, size_of, times_of, unpacked
-from clew.files.statcache import IGNORED, SKIPPED, Folder, is_racy
+from clew.files.stamps import Beginning
+from clew.files.statcache import IGNORED, SKIPPED, Folder
 from clew.model.files import SkipReason
 
 REASONS: Final[tuple[SkipReason, ...]] = (
@@ -63,7 +64,7 @@ class Draft(msgspec.Struct):
             bytearray(folder.directory_codes), [], [],
         )  # fmt: skip
 
-    def unchanged(self, began: int) -> Folder | None:
+    def unchanged(self, began: Beginning) -> Folder | None:
         """What the cache has, if its racy entries turned out to be as they were."""
         old = self.looks_like
         if old is None or self.codes != old.codes or self.directory_codes != old.directory_codes:
@@ -73,11 +74,11 @@ class Draft(msgspec.Struct):
         racy = tuple(index for index in old.racy if self._is_racy(index, began))
         return msgspec.structs.replace(old, identity=self.identity, racy=racy)
 
-    def _is_racy(self, index: int, began: int) -> bool:
-        return self.codes[index] in _AGAIN or is_racy(*times_of(self.rows[index]), began)
+    def _is_racy(self, index: int, began: Beginning) -> bool:
+        return self.codes[index] in _AGAIN or began.is_racy(*times_of(self.rows[index]))
 
     def folder(self, find: Callable[[bytes], Folder | None], needed: Callable[[bytes], bool],
-               put: Callable[[bytes], bytes], began: int) -> Folder:  # fmt: skip
+               put: Callable[[bytes], bytes], began: Beginning) -> Folder:  # fmt: skip
         """The finished directory, its object stored; `find` knows the directories below."""
         entries: list[TreeEntry] = []
         racy: list[int] = []
@@ -91,7 +92,7 @@ class Draft(msgspec.Struct):
                 else:
                     files += 1
                     size_of_files += size
-                if is_racy(*times_of(row), began):
+                if began.is_racy(*times_of(row)):
                     racy.append(index)
             elif code >= SKIPPED:
                 skipped += 1

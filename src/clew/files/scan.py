@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 from collections.abc import Collection, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -22,6 +21,7 @@ from clew.files.ignore import Ignore
 from clew.files.limits import Limits
 from clew.files.reading import DIRECTORY_FLAGS, FileRead, in_threads, open_directory, reason_of, store_file
 from clew.files.rows import row_of
+from clew.files.stamps import Beginning
 from clew.files.statcache import IGNORED, SKIPPED, Folder, StatCache
 from clew.files.walk import Walk
 from clew.model.files import FileProgress, OnProgress, Skipped
@@ -68,7 +68,7 @@ def scan(
     `changed_dirs`: of somebody who vouches that nothing changed anywhere else since the scan that the
     cache is of; then the cache is left for the caller to save.
     """
-    began = time.time_ns()
+    began = Beginning.now(root)
     cache = cache if cache is not None else StatCache()
     if cache.tree is not None and not writer.has(cache.tree):
         cache.clear()
@@ -162,7 +162,7 @@ class _Finish:
     """Makes directories of drafts, from the leaves to the root, and brings the cache up to date."""
 
     def __init__(
-        self, cache: StatCache, decider: Decider, writer: ObjectWriter, began: int, *, is_whole: bool
+        self, cache: StatCache, decider: Decider, writer: ObjectWriter, began: Beginning, *, is_whole: bool
     ) -> None:
         self._cache = cache
         self._decider = decider

@@ -2,7 +2,7 @@
 
 A cache of this machine that may be deleted at any time: what it says of a file is believed only while
 the file's inode, size, mode and both times are what they were, and only if these times were well in the
-past when it was read. A change soon after that might have left no trace in them (racy timestamps).
+past when it was read: see clew.files.stamps.
 
     file        MAGIC, then parts: length (8, big endian), XXH3 (8), msgpack
     first part  root, key, list of folders
@@ -27,9 +27,6 @@ from clew.files.rows import ROW_SIZE
 
 MAGIC: Final = b"clewsta3"
 _part_head: Final = struct.Struct(">Q8s")
-
-MARGIN: Final = 2_000_000_000
-"""Nanoseconds; the coarsest clock of a file system in use, that of FAT, has two seconds."""
 
 # What became of an entry: below these, it is stored, and this is its kind (see clew.core.objects).
 IGNORED: Final = 0x40
@@ -247,13 +244,6 @@ def cache_directory(location: str) -> str | None:
     if not os.path.isabs(base):
         return None
     return os.path.join(base, "clew", "files", blake3(os.fsencode(location)).digest(16).hex())
-
-
-def is_racy(mtime: int, ctime: int, began: int) -> bool:
-    """Whether a later change might leave these times as they are. Nobody can set a ctime, so one that
-    lies in the future says that the clock was set back; an mtime there says nothing."""
-    horizon = began - MARGIN
-    return ctime >= horizon or horizon <= mtime <= began + MARGIN
 
 
 def _is_whole(folder: Folder) -> bool:

@@ -19,7 +19,8 @@ from clew.files.drafts import Draft, code_of, split
 from clew.files.ignore import NORMAL, Rules
 from clew.files.listing import Listing, list_directory, may_have_rules, rule_files
 from clew.files.reading import DIRECTORY_FLAGS, open_directory, reason_of
-from clew.files.statcache import GONE, IGNORED, Folder, is_racy
+from clew.files.stamps import Beginning
+from clew.files.statcache import GONE, IGNORED, Folder
 
 _OPEN_AT_ONCE: Final = 128
 """Descriptors of directories; a path may have two thousand names."""
@@ -53,7 +54,7 @@ class Walk:
         decider: Decider,
         cached: dict[bytes, Folder],
         changed: Collection[bytes] | None,
-        began: int,
+        began: Beginning,
         on_files: Callable[[int], object],
     ) -> None:
         """`changed`: only these directories are listed, and those that the cache does not know."""
@@ -151,7 +152,7 @@ class Walk:
                 return False
             folder = self._cached.get(path)
             is_unsure = is_unsure or folder is None or self._is_replaced(folder, stat)
-            changed_at = 0 if is_racy(stat.st_ctime_ns, stat.st_ctime_ns, self._began) else stat.st_ctime_ns
+            changed_at = 0 if self._began.is_racy(stat.st_ctime_ns, stat.st_ctime_ns) else stat.st_ctime_ns
             is_listed = is_unsure or self._changed is None or path in self._changed
             listing = list_directory(fd) if is_listed else None
             place = Place(path, above, mode, key_of(above, mode), (stat.st_ino, changed_at))
