@@ -15,7 +15,7 @@ PIP    := -m pip install --quiet --quiet --disable-pip-version-check
 CODE   := $(wildcard src tests benchmarks examples tools)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test faults lint fmt bench docs-check lock clean
+.PHONY: help demo test faults lint fmt bench bench-scale docs-check lock clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -45,6 +45,9 @@ docs-check: $(VENV)/.dev  ## run the code in README and docs
 bench: $(BENCH)/.ready  ## measure against the peers (in a venv of its own)
 	$(BENCH)/bin/python -m benchmarks $(ARGS)
 
+bench-scale: $(BENCH)/.ready  ## PostgreSQL with a million sessions and ten million messages, with a plot
+	$(BENCH)/bin/python -m benchmarks.scale_postgres $(ARGS)
+
 lock: $(VENV)/.home  ## renew uv.lock from pyproject.toml (ARGS=--upgrade for newer versions)
 	$(PY) $(PIP) uv
 	$(PY) -m uv lock --default-index https://pypi.org/simple $(ARGS)
@@ -53,13 +56,12 @@ clean:  ## remove the environments and caches
 	rm -rf $(VENV) $(BENCH) .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist
 	find $(CODE) -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
 
-# Environments. The demo gets only what Clew itself needs (and rich); the tests add their tools.
+# Environments. The demo gets only what Clew itself needs; the tests add their tools.
 
 $(VENV)/.runtime: $(VENV)/.home pyproject.toml uv.lock tools/pins.py
 	@echo "installing Clew in $(VENV)"
 	@$(PY) tools/pins.py > $(VENV)/pins.txt
-	@$(PY) tools/pins.py demo > $(VENV)/demo.txt
-	@$(PY) $(PIP) -c $(VENV)/pins.txt -r $(VENV)/demo.txt -e .
+	@$(PY) $(PIP) -c $(VENV)/pins.txt -e .
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.runtime

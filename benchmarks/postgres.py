@@ -1,126 +1,133 @@
 """PostgreSQL: an append, a crowd of appends, and a history, each beside psycopg written by hand.
 
-    python -m benchmarks.postgres [url]
-
-Starts a throw-away cluster (fsync and synchronous_commit on) unless an address is given. The variants take
-turns within one run. Needs the tests of the checkout, which know how to start a cluster.
+Both sides use one server, with synchronous_commit on, and take turns within one run.
 """
 
 from __future__ import annotations
 
 import asyncio
-import statistics
-import sys
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 
 import msgspec
-import psycopg
-from psycopg.types.numeric import Int8BinaryDumper
 
 import clew
+from benchmarks.measure import Samples, median, take_turns_sync
+from benchmarks.postgres_by_hand import ByHand, make_tables
+from benchmarks.postgres_server import server
+from benchmarks.report import Result, Row, ms
+from benchmarks.script import Lab, main
 
 MESSAGE = {"role": "assistant", "content": "word " * 80}
 BODY = msgspec.json.encode(MESSAGE)
-
-HAND_MADE = """
-    CREATE SCHEMA bare;
-    CREATE TABLE bare.sessions (id bigint PRIMARY KEY, updated bigint NOT NULL, head bigint NOT NULL,
-                                preview bytea NOT NULL);
-    CREATE TABLE bare.messages (session bigint, position bigint, time bigint NOT NULL, body bytea NOT NULL,
-                                PRIMARY KEY (session, position));
-"""
-HAND_MADE_APPEND = (
-    b"WITH u AS (UPDATE bare.sessions SET updated = $3, head = head + 1, preview = $4 WHERE id = $1"
-    b" RETURNING head) INSERT INTO bare.messages SELECT $1, u.head, $3, $2 FROM u"
-)
+SCHEMA = "bench"
+WRITERS, CONNECTIONS = 64, 16
 
 
-class ByHand:
-    """One connection, one prepared statement for an append."""
-
-    def __init__(self, url: str, session: int) -> None:
-        self._connection = psycopg.connect(url, autocommit=True, cursor_factory=psycopg.RawCursor)
-        self._connection.adapters.register_dumper(int, Int8BinaryDumper)
-        self._session = session
-        self._connection.execute(b"INSERT INTO bare.sessions VALUES ($1, 0, 0, '')", (session,))
-
-    def append(self) -> None:
-        now = time.time_ns() // 1000
-        self._connection.execute(HAND_MADE_APPEND, (self._session, BODY, now, BODY[:100]), prepare=True)
-
-    def read(self) -> int:
-        cursor = self._connection.cursor(binary=True)
-        rows = cursor.execute(
-            b"SELECT position, body FROM bare.messages WHERE session = $1 ORDER BY position",
-            (self._session,),
-            prepare=True,
-        ).fetchall()
-        decode = msgspec.json.decode
-        return len([(position, decode(body)) for position, body in rows])
-
-    def close(self) -> None:
-        self._connection.close()
+async def run(lab: Lab) -> Result:
+    """All of it in a thread: the crowd of Clew brings an event loop of its own."""
+    return await asyncio.to_thread(measure, lab)
 
 
-def interleaved(rounds: int, **variants: Callable[[], object]) -> dict[str, float]:
-    """The median time of each, in microseconds; they take turns."""
-    times: dict[str, list[float]] = {name: [] for name in variants}
-    for _ in range(rounds):
-        for name, variant in variants.items():
-            began = time.perf_counter()
-            variant()
-            times[name].append(time.perf_counter() - began)
-    return {name: statistics.median(taken) * 1e6 for name, taken in times.items()}
+def measure(lab: Lab) -> Result:
+    with server(lab) as url:
+        make_tables(url)
+        found = {
+            "append": appends(lab, url),
+            "messages": histories(lab, url),
+            "crowd": crowds(lab, url),
+        }
+    append, history, crowd = found.values()
+    rows = [
+        _row("append of one message", append, 1.3),
+        _row("messages() of 2,000", history, 1.3),
+        Row(
+            f"{WRITERS} async writers",
+            f"{crowd.median('clew'):,.0f}/s",
+            f"{CONNECTIONS} connections by hand: {crowd.median('hand'):,.0f}/s",
+            median([one / other for one, other in zip(crowd["clew"], crowd["hand"], strict=True)]),
+            2.0,
+            at_least=True,
+        ),
+    ]
+    return Result(
+        rows, {work: {name: samples.median(name) for name in samples} for work, samples in found.items()}
+    )
 
 
-def single_append(url: str) -> None:
-    with clew.open(url, schema="bench") as store:
+def _row(work: str, samples: Samples, limit: float) -> Row:
+    against = f"psycopg by hand: {ms(samples.median('hand'))}"
+    return Row(
+        f"PostgreSQL: {work}", ms(samples.median("clew")), against, samples.ratio("clew", "hand"), limit
+    )
+
+
+def appends(lab: Lab, url: str) -> Samples:
+    lab.say("appends, one at a time")
+    with clew.open(url, schema=SCHEMA) as store:
         session = store.session(uuid.uuid4().hex)
-        hand = ByHand(url, 1)
-        found = interleaved(2000, clew=lambda: session.append(MESSAGE), hand=hand.append)
+        hand = ByHand(url, 1, BODY)
+        session.append(MESSAGE)
+        hand.append()
+        samples = take_turns_sync(
+            {"clew": lambda: session.append(MESSAGE), "hand": hand.append}, lab.pick(3000, 500)
+        )
         hand.close()
-    _tell("append of one message, µs", found, "clew", "hand", at_most=1.3)
+    return samples
 
 
-def history(url: str, messages: int = 2000) -> None:
-    with clew.open(url, schema="bench") as store:
+def histories(lab: Lab, url: str, messages: int = 2000) -> Samples:
+    lab.say(f"histories of {messages:,} messages")
+    with clew.open(url, schema=SCHEMA) as store:
         session = store.session(uuid.uuid4().hex)
         session.append(*[MESSAGE] * messages)
-        hand = ByHand(url, 2)
+        hand = ByHand(url, 2, BODY)
         for _ in range(messages):
             hand.append()
-        found = interleaved(40, clew=session.messages, hand=hand.read)
+        assert session.messages() == hand.read()
+        samples = take_turns_sync({"clew": session.messages, "hand": hand.read}, lab.pick(100, 30))
         hand.close()
-    _tell(f"messages() of {messages}, µs", found, "clew", "hand", at_most=1.3)
+    return samples
 
 
-def crowd_by_hand(url: str, connections: int, each: int, first: int) -> float:
-    """Appends in a second by threads that have a connection each."""
-    hands = [ByHand(url, first + number) for number in range(connections)]
+def crowds(lab: Lab, url: str) -> Samples:
+    """Appends in a second, of either in turns."""
+    lab.say(f"{WRITERS} async writers beside {CONNECTIONS} connections")
+    each = lab.pick(120, 40)
+    samples = Samples()
+    for turn in range(lab.pick(7, 3)):
+        samples.add("clew", asyncio.run(crowd_of_clew(url, each)))
+        samples.add("hand", crowd_by_hand(url, each * WRITERS // CONNECTIONS, 1000 * (turn + 1)))
+    return samples
+
+
+def crowd_by_hand(url: str, each: int, first: int) -> float:
+    """Threads that have a connection and a session each."""
+    hands = [ByHand(url, first + number, BODY) for number in range(CONNECTIONS)]
     for hand in hands:
         hand.append()
-    threads = [
-        threading.Thread(target=lambda hand=hand: [hand.append() for _ in range(each)]) for hand in hands
-    ]
+
+    def work(hand: ByHand) -> None:
+        for _ in range(each):
+            hand.append()
+
+    threads = [threading.Thread(target=work, args=(hand,)) for hand in hands]
     began = time.perf_counter()
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    rate = connections * each / (time.perf_counter() - began)
+    rate = CONNECTIONS * each / (time.perf_counter() - began)
     for hand in hands:
         hand.close()
     return rate
 
 
-async def crowd_of_clew(url: str, writers: int, each: int) -> float:
-    """Appends in a second by tasks that have a session each."""
-    async with clew.open_async(url, schema="bench") as store:
-        sessions = [await store.session(uuid.uuid4().hex) for _ in range(writers)]
+async def crowd_of_clew(url: str, each: int) -> float:
+    """Tasks that have a session each."""
+    async with clew.open_async(url, schema=SCHEMA) as store:
+        sessions = [await store.session(uuid.uuid4().hex) for _ in range(WRITERS)]
         await asyncio.gather(*(session.append(MESSAGE) for session in sessions))
 
         async def work(number: int) -> None:
@@ -128,51 +135,9 @@ async def crowd_of_clew(url: str, writers: int, each: int) -> float:
                 await sessions[number].append(MESSAGE)
 
         began = time.perf_counter()
-        await asyncio.gather(*(work(number) for number in range(writers)))
-        return writers * each / (time.perf_counter() - began)
-
-
-def crowd(url: str) -> None:
-    clews, hands = [], []
-    for turn in range(3):
-        clews.append(asyncio.run(crowd_of_clew(url, 64, 60)))
-        hands.append(crowd_by_hand(url, 16, 240, 1000 * (turn + 1)))
-    found = {"clew": statistics.median(clews), "hand": statistics.median(hands)}
-    _tell("64 async writers beside 16 connections, appends/s", found, "clew", "hand", at_least=2.0)
-
-
-def _tell(
-    what: str, found: dict[str, float], one: str, other: str, *, at_most: float = 0, at_least: float = 0
-) -> None:
-    ratio = found[one] / found[other]
-    goal = f"at most {at_most}" if at_most else f"at least {at_least}"
-    values = ", ".join(f"{name} {value:,.0f}" for name, value in found.items())
-    sys.stdout.write(f"{what}: {values}: {ratio:.2f}x ({goal})\n")
-
-
-@contextmanager
-def server() -> Iterator[str]:
-    if len(sys.argv) > 1:
-        yield sys.argv[1]
-        return
-    from tests.postgres_server import Cluster
-
-    cluster = Cluster()
-    try:
-        cluster.start()
-        yield cluster.url
-    finally:
-        cluster.remove()
-
-
-def main() -> None:
-    with server() as url:
-        with psycopg.connect(url, autocommit=True) as connection:
-            connection.execute(HAND_MADE.encode())
-        single_append(url)
-        crowd(url)
-        history(url)
+        await asyncio.gather(*(work(number) for number in range(WRITERS)))
+        return WRITERS * each / (time.perf_counter() - began)
 
 
 if __name__ == "__main__":
-    main()
+    main(run, __doc__)

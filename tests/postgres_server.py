@@ -167,7 +167,7 @@ def _locked(place: Path) -> Iterator[None]:
 def shared_cluster() -> Iterator[str]:
     """The address of the cluster of this run, and its directory beside it."""
     place = _shared_place()
-    mine = place / f"user-{os.getpid()}"
+    mine = place / f"user-{os.getpid()}-{uuid.uuid4().hex}"
     with _locked(place):
         if not (place / "url").exists():
             cluster = Cluster(fsync="off")  # what crashes do is tested elsewhere

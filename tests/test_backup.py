@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +11,8 @@ from pathlib import Path
 import pytest
 
 import clew
-from tests.test_copy import KINDS, address
+from tests.postgres_server import postgres_url  # noqa: F401 (a fixture)
+from tests.test_copy import KINDS, _server, address, server  # noqa: F401 (fixtures)
 from tests.wandering import dump, say, wander, with_files
 
 
@@ -129,7 +131,8 @@ def test_vacuum_gives_space_back_and_removes_nothing(store: clew.Store, tmp_path
     wander(store, 2)
     with_files(store, tmp_path / "work")
     large = store.session("large")
-    large.append(*({"role": "user", "content": f"{n}" + "x" * 3000} for n in range(300)))
+    noise = random.Random(1)  # PostgreSQL compresses what can be compressed
+    large.append(*({"role": "user", "content": noise.randbytes(1500).hex()} for _ in range(300)))
     store._engine.run(lambda tx: clew.work.purge.purge_id(tx, "large", store._engine.here, force=False))
     before, size = dump(store), store.stats().bytes_on_disk
 

@@ -7,9 +7,10 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
+from blake3 import blake3
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -18,15 +19,44 @@ from clew.backends.contract import Reader
 from clew.work import source as reading
 from clew.work import transfer as writing
 from clew.work.source import Source
+from tests.postgres_server import drop_schema, postgres_url  # noqa: F401 (a fixture)
 from tests.wandering import dump, say, wander, with_files
 
-KINDS = ["memory", "sqlite"]
+KINDS = ["memory", "sqlite", "jsonl", "postgresql"]
 Open = Callable[[str], clew.Store]
+
+
+class Server:
+    """The PostgreSQL of this run, and the schemas in it that a test has used."""
+
+    url = ""
+    schemas: ClassVar[list[str]] = []
+
+
+@pytest.fixture(scope="session")
+def _server(postgres_url: str) -> None:  # noqa: F811
+    Server.url = postgres_url
+
+
+@pytest.fixture(autouse=True)
+def server(_server: None) -> Iterator[None]:
+    """For every module with `address`: nothing stays in the database."""
+    yield
+    while Server.schemas:
+        drop_schema(Server.url, Server.schemas.pop())
 
 
 def address(kind: str, directory: Path, name: str) -> str:
     """A new backend is one line here."""
-    return {"memory": "memory:", "sqlite": f"sqlite:///{directory}/{name}.db"}[kind]
+    schema = f"clew_{blake3(f'{directory}/{name}'.encode()).hexdigest(8)}"
+    if kind == "postgresql":
+        Server.schemas.append(schema)
+    return {
+        "memory": "memory:",
+        "sqlite": f"sqlite:///{directory}/{name}.db",
+        "jsonl": f"jsonl:///{directory}/{name}",
+        "postgresql": f"{Server.url}?schema={schema}&scrub=full",  # else a vacuum keeps the space
+    }[kind]
 
 
 @pytest.fixture

@@ -11,8 +11,9 @@ import pytest
 
 import clew
 from clew.backends.sqlite.rows import key
+from tests.postgres_server import postgres_url  # noqa: F401 (a fixture)
 from tests.sqlite.damage import PAGE, find_cell, make, pages_of
-from tests.test_copy import KINDS, address
+from tests.test_copy import KINDS, _server, address, server  # noqa: F401 (fixtures)
 from tests.wandering import dump, say, wander, with_files
 
 
@@ -51,8 +52,11 @@ def branch_of(path: Path) -> int:
     return int(number)
 
 
+SOURCES = KINDS
+
+
 @pytest.mark.parametrize("to", KINDS)
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", SOURCES)
 def test_of_a_whole_store_nothing_is_lost(kind: str, to: str, tmp_path: Path) -> None:
     if to == "memory":
         to = "sqlite"  # one in memory could not be looked at

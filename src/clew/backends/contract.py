@@ -26,7 +26,7 @@ The rules:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Literal, Protocol, TypeAlias
 
@@ -47,6 +47,7 @@ from clew.core.rows import (
     UsageRow,
     UsageSum,
 )
+from clew.core.texts import TextPlace, TextQuery, TextRow
 from clew.errors import CorruptEntryError
 from clew.model import Json, UsageKey
 
@@ -198,6 +199,17 @@ class Reader(Protocol):
     def list_packs(self, after: int, limit: int) -> list[PackInfo]:
         """Packs with numbers above `after`, in order."""
 
+    def unsearched_trees(self) -> list[int]:
+        """Trees with a session that was written to since `set_searched` was told of it; none, if this
+        backend finds texts without having been given them."""
+
+    def searched_upto(self, branch: int) -> int:
+        """The position up to which `add_texts` was given the texts of a branch; -1: none of them."""
+
+    def find_texts(self, query: TextQuery) -> list[TextPlace]:
+        """The places of entries whose text matches, newest first, each once: of those that `add_texts`
+        was given, or of all that are there. Whether a session can show them is not asked here."""
+
     def totals(self, since: int) -> Totals: ...
 
     def volume(self) -> tuple[int, int]:
@@ -252,6 +264,13 @@ class Transaction(Reader, Protocol):
     def erase_entries(self, branch: int, positions: Sequence[int]) -> None:
         """Take the bodies of entries away: kind REMOVED, body ERASED. All else of them stays, the
         digest too. Positions that hold no entry are passed over."""
+
+    def add_texts(self, rows: Sequence[TextRow], upto: Mapping[int, int]) -> None:
+        """Make texts findable, and note how far each branch is searched now. What `drop_entries` and
+        `erase_entries` remove is not found any more; `scrub` leaves no byte of it."""
+
+    def set_searched(self, rows: Sequence[SessionRow]) -> None:
+        """Note that all that these sessions had written when they were as these rows say is findable."""
 
     def add_events(self, sid: int, rows: Sequence[EventRow]) -> None:
         """Store events. There are none with these numbers, nor with these ids, yet."""

@@ -9,6 +9,7 @@ from clew.backends.contract import OnDamage, RecordKind
 from clew.backends.memory_objects import ObjectReader
 from clew.backends.memory_streams import StreamReader
 from clew.backends.memory_tables import Tables
+from clew.backends.scanned_texts import ScannedTexts
 from clew.core.codec import decode_json
 from clew.core.listing import TAG, facets_of
 from clew.core.rows import (
@@ -28,7 +29,7 @@ from clew.errors import CorruptEntryError
 from clew.model import Json
 
 
-class MemoryReader(StreamReader, ObjectReader):
+class MemoryReader(StreamReader, ObjectReader, ScannedTexts):
     def __init__(self, tables: Tables) -> None:
         self._of = tables
 

@@ -172,6 +172,9 @@ AnyLine: TypeAlias = (
     | RecordLine | RecordGoneLine | PackLine | ObjectsGoneLine | PackGoneLine | NumbersLine
 )  # fmt: skip
 
+ANEW: Final = (SessionLine, DetailsLine, RecordLine, RecordGoneLine)
+"""Kinds that are written again and again for one thing: of its lines the newest counts."""
+
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(AnyLine).decode
 _decode_text = msgspec.json.Decoder(str).decode
@@ -204,12 +207,16 @@ def finished_size(text: bytes) -> int:
 
 def open_line(line: bytes) -> tuple[bool, bytes]:
     """Whether it is the last of its batch, and its text, of a line whose checksum is right."""
-    rest = line[_HEAD:]
-    if line[:6] != b'{"x":"' or line[22:_HEAD] != b'",' or rest[:6] != b'"end":':
+    if line[:6] != b'{"x":"' or line[22 : _HEAD + 6] != b'","end":':
         raise BadLineError("it does not begin as a line does")
-    if line[6:22] != xxh3_64_hexdigest(rest).encode():
+    if line[6:22] != xxh3_64_hexdigest(memoryview(line)[_HEAD:]).encode():
         raise BadLineError("its checksum does not match")
-    return rest[6:7] == b"1", rest[_END:]
+    return line[_HEAD + 6 : _HEAD + 7] == b"1", line[_HEAD + _END :]
+
+
+def looks_like_line(raw: bytes) -> bool:
+    """Whether a line that can not be read was one of ours: of the marks at its begin one is left."""
+    return raw[:6] == b'{"x":"' or raw[22:30] == b'","end":' or raw[32:40] == b'"kind":"'
 
 
 def begins_log(content: bytes) -> bool:

@@ -46,7 +46,8 @@ def verify(
     findings = Findings(_checked_limit(time_limit), on_progress)
     check = _Check(engine, findings)
     conversations = partial(check_conversations, engine.read, findings, full=full)
-    stages: list[Callable[[], None]] = [conversations, check.snapshots, check.restores]
+    storage = partial(check.storage, full=full)
+    stages: list[Callable[[], None]] = [conversations, check.snapshots, check.restores, storage]
     complete = False
     try:
         for stage in [*stages, check.contents] if full else stages:
@@ -91,6 +92,13 @@ class _Check:
         self._wrong: dict[bytes, str] = {}
         """What is wrong with objects."""
         self.objects = self.bytes = 0
+
+    def storage(self, *, full: bool) -> None:
+        """What the backend itself knows to be damaged, if it can tell."""
+        with self._engine.read() as reader:
+            tell = getattr(reader, "problems", None)
+            for text in tell(full=full) if tell is not None else ():
+                self._findings.add(VerifyProblem(kind="record", text=text))
 
     # -- what snapshots need
 

@@ -36,6 +36,7 @@ from clew.work.source import Page, Read, Source
 
 MISSES: Final = 2000
 """Numbers in a row that stand for nothing: then there are no more of them."""
+MOST_TRIED: Final = 10_000_000
 SPARSE: Final = 100_000
 """A branch with so many more places than entries has a damaged key: nobody lost so much."""
 
@@ -171,15 +172,16 @@ class SalvageSource(Source):
                 there = self._ask(lambda reader, branch=branch: reader.get_branch(branch))  # type: ignore[misc]
                 if there is not None:
                     known[branch] = there
-        sound = (_sound(row) for _, row in sorted(known.items()))
-        return [row for row in sound if row is not None]
+        sound = (_sound(row) for row in known.values())
+        # Parents first: each begins behind the place where its parent did. Numbers need not grow with age.
+        return sorted((row for row in sound if row is not None), key=lambda row: row.fork)
 
     def _all_branches(self) -> dict[int, BranchRow]:
         if self._branch_rows is None:
             self._branch_rows = {}
             newest = max((row.head.branch for row in self._rows.values()), default=0)
             number = misses = 0
-            while misses < MISSES or number < newest:
+            while misses < MISSES or number < min(newest, MOST_TRIED):  # some backends have huge numbers
                 number += 1
                 row = self._ask(lambda reader, number=number: reader.get_branch(number))  # type: ignore[misc]
                 misses = 0 if row is not None else misses + 1

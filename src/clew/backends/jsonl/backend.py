@@ -4,34 +4,34 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import TypeVar
 
 import apsw
 
 from clew.backends.jsonl import disk
 from clew.backends.jsonl.catching_up import catch_up
 from clew.backends.jsonl.committing import speaking
+from clew.backends.jsonl.index_errors import BROKEN, MEANINGLESS, NONSENSE
 from clew.backends.jsonl.journal import Journal
 from clew.backends.jsonl.layout import Layout
 from clew.backends.jsonl.lock import StoreLock
+from clew.backends.jsonl.reader import JsonlReader, NoCare
 from clew.backends.jsonl.reading_only import open_for_reading_only
 from clew.backends.jsonl.statements import INDEX_VERSION, LAST_NUMBER, SCHEMA, VERSION
 from clew.backends.jsonl.transacting import Reading, Writing
 from clew.backends.sqlite.backend import SqliteBackend
 from clew.backends.sqlite.connection import Level, create_private, open_writer
 from clew.errors import (
+    ClewError,
     DiskFullError,
-    InvalidUrlError,
     ReadOnlyError,
-    SchemaTooNewError,
     StoreNotFoundError,
 )
 
 T = TypeVar("T")
-
-BROKEN_INDEX: Final = (apsw.CorruptError, apsw.NotADBError, apsw.SQLError, InvalidUrlError, SchemaTooNewError)
 
 
 class JsonlBackend(SqliteBackend):
@@ -52,6 +52,7 @@ class JsonlBackend(SqliteBackend):
         """Logs up to this number have durable names."""
         self.index_inode = 0
         self.index_is_broken = False
+        self._was_suspected = False
         self.is_behind = False
         """The index lacks what a log has: catch up before anything else."""
         super().__init__(self.layout.index, durability=durability, timeout=timeout, read_only=read_only)
@@ -96,7 +97,7 @@ class JsonlBackend(SqliteBackend):
         """Open it; set aside one that can not be used, and begin a new one."""
         try:
             self._writer = self._usable_index()
-        except BROKEN_INDEX:
+        except BROKEN:
             self._set_index_aside()
             self._writer = self._usable_index()
         self.index_inode = self.layout.index.stat().st_ino
@@ -124,8 +125,10 @@ class JsonlBackend(SqliteBackend):
     def _recover_with_a_sound_index(self) -> None:
         try:
             self.recover()
-        except (apsw.CorruptError, apsw.NotADBError) as exc:
-            self.suspect(exc)
+        except ClewError:
+            raise
+        except NONSENSE:
+            self.index_is_broken = True
             self._reopen()
             self.recover()
 
@@ -167,7 +170,7 @@ class JsonlBackend(SqliteBackend):
             return True
         try:
             return self.layout.index.stat().st_ino != self.index_inode
-        except FileNotFoundError:
+        except OSError:
             return True
 
     def _reopen(self) -> None:
@@ -190,6 +193,20 @@ class JsonlBackend(SqliteBackend):
 
     def read(self) -> Reading:  # type: ignore[override]
         return Reading(self)
+
+    @contextmanager
+    def read_still(self) -> Iterator[JsonlReader]:
+        """All of it as it is at one moment: the index in one transaction, and logs only grow. If a scrub
+        writes them anew meanwhile, entries are not found any more, and that is an error."""
+        with self.read() as reader:
+            connection = reader.connection
+            connection.execute("BEGIN")
+            try:
+                connection.execute(INDEX_VERSION).get  # noqa: B018 - the first look decides on the moment
+                yield JsonlReader(connection, {}, self.layout, NoCare())
+            finally:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
 
     def needs_settling(self) -> bool:
         """Whether a reader would miss something: nearly never."""
@@ -215,9 +232,12 @@ class JsonlBackend(SqliteBackend):
                 self.store_lock.release()
 
     def suspect(self, exc: BaseException | None) -> None:
-        """An index that is damaged is set aside when it is needed next."""
+        """An index that is damaged is set aside when it is needed next. One whose rows can not be understood
+        may be: but only once, for all else that could be the cause is there again afterwards."""
         if isinstance(exc, apsw.CorruptError | apsw.NotADBError):
             self.index_is_broken = True
+        elif isinstance(exc, MEANINGLESS) and not self._was_suspected:
+            self.index_is_broken = self._was_suspected = True
 
     # -- the rest
 
@@ -251,10 +271,16 @@ class JsonlBackend(SqliteBackend):
         with self._lock:
             if not self._closed and self._writer is not None:
                 self._fold_journal()
-            super().close()
-            if self.index_is_broken and not self._read_only:
-                self._set_index_aside()
-            self.store_lock.close()
+            try:
+                super().close()
+                if self.index_is_broken and not self._read_only:
+                    self._set_index_aside()
+            except (apsw.Error, OSError):  # of the index: the logs have it all
+                for connection in (*self._readers, self._writer):
+                    if connection is not None:
+                        connection.close(True)
+            finally:
+                self.store_lock.close()
 
     def _fold_journal(self) -> None:
         """So that nothing but the logs is needed; if it can not be done now, the next to open does it."""

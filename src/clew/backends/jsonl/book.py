@@ -6,8 +6,9 @@ from collections.abc import Iterable
 
 import apsw
 
-from clew.backends.jsonl.catching_up import TAIL, LogRow, catch_up_log
+from clew.backends.jsonl.catching_up import catch_up_log
 from clew.backends.jsonl.layout import SESSIONS, STORE_LOG, Layout
+from clew.backends.jsonl.log_row import TAIL, LogRow
 from clew.backends.jsonl.names import encoded
 from clew.backends.jsonl.statements import (
     ADD_LOG,
@@ -24,7 +25,9 @@ from clew.core import lines
 class Sheet:
     """The lines that one log gets."""
 
-    __slots__ = ("at", "dirty", "inode", "is_new", "lines", "log", "name", "sid", "start", "texts")
+    __slots__ = (
+        "at", "dirty", "inode", "is_new", "lines", "log", "name", "safe", "sid", "stale", "start", "texts",
+    )  # fmt: skip
 
     def __init__(self, row: LogRow, *, is_new: bool) -> None:
         self.log = row.log
@@ -35,13 +38,18 @@ class Sheet:
         self.is_new = is_new
         self.inode = row.inode
         self.dirty = False
+        self.stale = row.stale
+        self.safe = row.safe
         self.texts: list[bytes] = []
 
     def add(self, line: lines.AnyLine) -> int:
         """Put a line at the end; where its last field will end."""
         text = lines.encode(line)
         self.texts.append(text)
-        self.at += lines.finished_size(text)
+        size = lines.finished_size(text)
+        self.at += size
+        if isinstance(line, lines.ANEW):
+            self.stale += size
         return self.at - len(b"}\n")
 
     def data(self) -> bytes:
@@ -116,7 +124,9 @@ class Book:
     def _sheet(self, log: int) -> Sheet:
         sheet = self._sheets.get(log)
         if sheet is None:
-            row = next(LogRow(*row) for row in self._connection.execute(LOG_BY_NUMBER, (log,)))
+            row = next((LogRow(*row) for row in self._connection.execute(LOG_BY_NUMBER, (log,))), None)
+            if row is None:
+                raise apsw.CorruptError(f"the index names a log {log} that it does not know")
             if self._layout.path(row.name).stat().st_size != row.applied:
                 row = catch_up_log(self._connection, self._layout, row.name, repair=True)
             sheet = self._sheets[log] = Sheet(row, is_new=False)
@@ -128,14 +138,16 @@ class Book:
             if sheet.is_new:
                 self._connection.execute(SET_INODE, (self._layout.path(sheet.name).stat().st_ino, sheet.log))
 
-    def note(self, sheets: Iterable[tuple[Sheet, bytes]]) -> None:
+    def note(self, sheets: Iterable[tuple[Sheet, bytes]], *, durable: bool) -> None:
         """Write into the index how long the logs are going to be."""
         for sheet, data in sheets:
+            length = sheet.start + len(data)
             begin = data.rfind(b"\n", 0, -1) + 1
             self._connection.execute(
                 SET_LOG,
                 (
-                    sheet.log, sheet.sid, sheet.start + len(data), sheet.lines + len(sheet.texts),
-                    sheet.inode, sheet.start + begin, data[begin : begin + TAIL], int(sheet.dirty),
+                    sheet.log, sheet.sid, length, sheet.lines + len(sheet.texts), sheet.inode,
+                    sheet.start + begin, data[begin : begin + TAIL], int(sheet.dirty), sheet.stale,
+                    length if durable else sheet.safe,
                 ),
             )  # fmt: skip

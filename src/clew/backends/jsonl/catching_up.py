@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-from urllib.parse import unquote
-
 import apsw
 
-from clew.backends.jsonl import disk, scan
+from clew.backends.jsonl import disk
 from clew.backends.jsonl.layout import STORE_LOG, Layout
-from clew.backends.jsonl.mending import mend
-from clew.backends.jsonl.quarantine import set_tail_aside
-from clew.backends.jsonl.replay import Replay, TwinError
+from clew.backends.jsonl.log_row import LogRow
+from clew.backends.jsonl.mending import mend_heads
+from clew.backends.jsonl.quarantine import set_tail_aside, tell
+from clew.backends.jsonl.reading_logs import read_log
+from clew.backends.jsonl.replay import TwinError
 from clew.backends.jsonl.statements import (
     ADD_DAMAGE,
     ADD_LOG,
@@ -30,27 +29,10 @@ from clew.backends.jsonl.statements import (
     TIGHTEN,
     TWINS,
 )
+from clew.backends.jsonl.unfinding import forget_texts
 from clew.backends.sqlite.statements import DROP_BRANCH, DROP_ENTRIES, DROP_SESSION, REEXAMINE
+from clew.backends.sqlite.statements_search import DROP_SEARCHED
 from clew.core import lines
-from clew.errors import SchemaTooNewError
-
-
-class LogRow(NamedTuple):
-    """How far a log is in the index."""
-
-    log: int
-    name: str
-    sid: int
-    applied: int
-    lines: int
-    inode: int
-    tail_at: int
-    tail: bytes
-    dirty: int
-
-
-TAIL = 24
-"""So many bytes of the last line are remembered: its checksum is among them."""
 
 
 def catch_up(connection: apsw.Connection, layout: Layout, *, repair: bool) -> bool:
@@ -74,6 +56,7 @@ def catch_up(connection: apsw.Connection, layout: Layout, *, repair: bool) -> bo
             forget_if_changed(connection, layout, _log_row(connection, name))
         for name in behind:
             catch_up_log(connection, layout, name, repair=repair)
+        mend_heads(connection)
         _settle(connection)
         connection.execute("COMMIT")
     except BaseException:
@@ -110,15 +93,18 @@ def forget_if_changed(connection: apsw.Connection, layout: Layout, row: LogRow) 
     handle = disk.open_for_reading(layout.path(row.name))
     try:
         is_same = (
-            disk.size(handle) >= row.applied and disk.read_at(handle, len(row.tail), row.tail_at) == row.tail
+            0 <= row.tail_at < row.applied <= disk.size(handle)
+            and disk.read_at(handle, len(row.tail), row.tail_at) == row.tail
         )
     finally:
         disk.close(handle)
     if is_same:
         return row
+    # A file that was put in the place of another owes nothing to what that one held.
+    safe = row.safe if layout.path(row.name).stat().st_ino == row.inode else 0
     forget(connection, row)
-    connection.execute(RESET_LOG, (row.log,))
-    return row._replace(sid=0, applied=0, lines=0, tail_at=0, tail=b"", dirty=0)
+    connection.execute(RESET_LOG, (row.log, safe))
+    return row._replace(sid=0, applied=0, lines=0, tail_at=0, tail=b"", dirty=0, stale=0, safe=safe)
 
 
 def catch_up_log(connection: apsw.Connection, layout: Layout, name: str, *, repair: bool) -> LogRow:
@@ -129,15 +115,15 @@ def catch_up_log(connection: apsw.Connection, layout: Layout, name: str, *, repa
         size = disk.size(handle)
         is_ours = row.applied > 0 or _is_ours(handle)
         try:
-            found = _read(connection, handle, row) if is_ours else row
+            found = read_log(connection, handle, row) if is_ours else row
         except TwinError as exc:
             connection.execute("ROLLBACK TO batch")
             connection.execute("RELEASE batch")
             loser = _log_row(connection, exc.other)
             if layout.path(exc.other).stat().st_size < size:  # the longer one is the newer one
                 forget(connection, loser)
-                connection.execute(RESET_LOG, (loser.log,))
-                found = _read(connection, handle, row)
+                connection.execute(RESET_LOG, (loser.log, 0))
+                found = read_log(connection, handle, row)
             else:
                 loser, is_ours, found = row, False, row
             connection.execute(ADD_DAMAGE, (loser.log, 1, "another log holds this session"))
@@ -146,14 +132,25 @@ def catch_up_log(connection: apsw.Connection, layout: Layout, name: str, *, repa
         disk.close(handle)
     if repair and is_ours and found.applied < size:
         set_tail_aside(layout, name, found.applied)
-    elif repair and found.applied > size:  # its last line has no end
-        _end_line(layout, name)
-    found = found._replace(inode=inode)
-    connection.execute(
-        SET_LOG,
-        (found.log, found.sid, found.applied, found.lines, inode, found.tail_at, found.tail, found.dirty),
-    )
+    elif repair and found.applied > row.applied:
+        _end_line(layout, name, found.applied)
+    found = found._replace(inode=inode, safe=min(found.safe, found.applied))
+    connection.execute(SET_LOG, _set_values(found))
+    if repair and found.applied > row.applied:
+        _tell_damage(connection, layout, found)
     return found
+
+
+def _set_values(row: LogRow) -> tuple[int | bytes, ...]:
+    return (
+        row.log, row.sid, row.applied, row.lines, row.inode, row.tail_at, row.tail, row.dirty,
+        row.stale, row.safe,
+    )  # fmt: skip
+
+
+def _tell_damage(connection: apsw.Connection, layout: Layout, row: LogRow) -> None:
+    for line, reason in connection.execute(DAMAGE_OF_LOG, (row.log,)):
+        tell("line %d of %s is damaged: %s", line, layout.path(row.name), reason)
 
 
 def _is_ours(handle: int) -> bool:
@@ -169,56 +166,13 @@ def _log_row(connection: apsw.Connection, name: str) -> LogRow:
     return next(LogRow(*row) for row in connection.execute(LOG_BY_NAME, (name,)))
 
 
-def _read(connection: apsw.Connection, handle: int, row: LogRow) -> LogRow:
-    """Apply whole batches only: each is a savepoint, undone when its end does not come."""
-    replay = Replay(connection, row.log)
-    replay.sid = row.sid
-    done = row
-    number = row.lines
-    connection.execute("SAVEPOINT batch")
-    for offset, raw, _ in scan.lines(handle, row.applied):
-        number += 1
-        is_last = False
-        try:
-            is_last, text = lines.open_line(scan.cleaned(offset, raw))
-            line = lines.decode(text)
-            if isinstance(line, lines.LogLine) and line.format > lines.FORMAT:
-                raise SchemaTooNewError(row.name, line.format, lines.FORMAT)
-            if line is not None:
-                end = offset + len(raw.removesuffix(b"\r")) - 1
-                body_at = end - len(line.body) if isinstance(line, lines.EntryLine) else 0
-                replay.apply(line, body_at)
-        except lines.BadLineError as exc:
-            connection.execute(ADD_DAMAGE, (row.log, number, str(exc)))
-        if is_last:
-            connection.execute("RELEASE batch")
-            connection.execute("SAVEPOINT batch")
-            done = done._replace(
-                sid=replay.sid,
-                applied=offset + len(raw) + 1,
-                lines=number,
-                tail_at=offset,
-                tail=raw[:TAIL],
-                dirty=int(replay.dropped),
-            )
-    connection.execute("ROLLBACK TO batch")
-    connection.execute("RELEASE batch")
-    is_hurt = connection.execute(DAMAGE_OF_LOG, (row.log,)).fetchone() is not None
-    if is_hurt and done.sid and not replay.session_gone:
-        mend(connection, row.log, done.sid, replay.id or _id_of(row.name))
-    return done
-
-
-def _id_of(name: str) -> str:
-    """The id that a file's name was made of, as far as it can be told."""
-    return unquote(name.rpartition("/")[2].removesuffix(".jsonl"), errors="replace")
-
-
-def _end_line(layout: Layout, name: str) -> None:
-    handle = disk.open_for_appending(layout.path(name))
+def _end_line(layout: Layout, name: str, end: int) -> None:
+    """Put a line end where the last line has none, or another byte in its place."""
+    handle = disk.open_for_patching(layout.path(name))
     try:
-        disk.write(handle, b"\n")
-        disk.sync(handle)
+        if disk.read_at(handle, 1, end - 1) != b"\n":
+            disk.write_at(handle, b"\n", end - 1)
+            disk.sync(handle)
     finally:
         disk.close(handle)
 
@@ -226,6 +180,7 @@ def _end_line(layout: Layout, name: str) -> None:
 def forget(connection: apsw.Connection, row: LogRow) -> None:
     """Take out of the index what came from a log."""
     for (branch,) in list(connection.execute(PLACES_OF_LOG, (row.log,))):
+        forget_texts(connection, branch)
         connection.execute(DROP_ENTRIES, (branch << 32, branch << 32 | 0xFFFFFFFF))
         connection.execute(DROP_BRANCH, (branch,))
         connection.execute(DROP_PLACE, (branch,))
@@ -236,3 +191,4 @@ def forget(connection: apsw.Connection, row: LogRow) -> None:
     elif row.sid:
         for statement in DROP_SESSION:
             connection.execute(statement, (row.sid,))
+        connection.execute(DROP_SEARCHED, (row.sid,))

@@ -25,25 +25,25 @@ def write_out(layout: Layout, journal: Journal, written: Written, *, durable: bo
     """
     if len(written) == 1 and not written[0][0].is_new:
         sheet, data = written[0]
-        _append(layout, sheet, data, sync=durable)
+        _append(layout, sheet, data, sync=durable, durable=durable)
         return
     before = journal.add([(sheet.name, sheet.start, data) for sheet, data in written])
     done: list[Sheet] = []
     try:
         for sheet, data in written:
-            _append(layout, sheet, data, sync=False)
+            _append(layout, sheet, data, sync=False, durable=durable)
             done.append(sheet)
     except ClewError:
         try:
             for sheet in done:
-                _cut(layout, sheet)
+                _cut(layout, sheet, durable=durable)
             journal.take_back(before)  # last: until then a crash makes it whole
         except OSError as failed:
             raise NotUndoneError from failed
         raise
 
 
-def _append(layout: Layout, sheet: Sheet, data: bytes, *, sync: bool) -> None:
+def _append(layout: Layout, sheet: Sheet, data: bytes, *, sync: bool, durable: bool) -> None:
     path = layout.path(sheet.name)
     is_written = False
     try:
@@ -62,21 +62,25 @@ def _append(layout: Layout, sheet: Sheet, data: bytes, *, sync: bool) -> None:
             # written next goes to pages of its own.
             error = OutcomeUnknownError(f"could not sync {path}: {exc}")
         try:
-            _cut(layout, sheet)
+            _cut(layout, sheet, durable=durable)
         except OSError as failed:
             raise NotUndoneError from failed
         raise error from exc
 
 
-def _cut(layout: Layout, sheet: Sheet) -> None:
-    """Take a log back to where it was."""
+def _cut(layout: Layout, sheet: Sheet, *, durable: bool) -> None:
+    """Take a log back to where it was, for good: what was refused must not come back with the next crash."""
     path = layout.path(sheet.name)
     if sheet.is_new:
         disk.remove(path)
+        if durable:
+            disk.sync_directory(path.parent)
         return
     handle = disk.open_for_patching(path)
     try:
         disk.truncate(handle, sheet.start)
+        if durable:
+            disk.sync(handle)
     finally:
         disk.close(handle)
 

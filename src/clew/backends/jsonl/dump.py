@@ -7,8 +7,8 @@ from typing import Final
 
 import apsw
 
-from clew.backends.jsonl.catching_up import LogRow
 from clew.backends.jsonl.layout import Layout
+from clew.backends.jsonl.log_row import LogRow
 from clew.backends.jsonl.reader import JsonlReader, NoCare
 from clew.backends.jsonl.replay import pack_place
 from clew.backends.jsonl.statements import (

@@ -3,6 +3,9 @@
 An intent is a line that names logs, places and lengths, and then what goes there. It is durable
 before any of the logs is touched, so one sync serves them all; after a crash it is done again, which
 changes nothing where it was done. When the journal has grown, the logs are synced and it is emptied.
+
+So an intent that is in the journal is the truth about its part of a log, whatever that holds. What is
+taken back is therefore gone for good, at every level of durability, before anything else is written there.
 """
 
 from __future__ import annotations
@@ -15,10 +18,13 @@ from xxhash import xxh3_64_hexdigest
 
 from clew.backends.jsonl import disk
 from clew.backends.jsonl.layout import Layout
+from clew.backends.jsonl.quarantine import copy_aside
 from clew.core import lines
 from clew.errors import OutcomeUnknownError
 
 LONGEST: Final = 4 * 1024 * 1024
+SECTOR: Final = 512
+"""What a disk writes as a whole."""
 
 Part = tuple[str, int, bytes]
 """(log, offset, what to write there)"""
@@ -28,10 +34,12 @@ class NotUndoneError(Exception):
     """A write failed, and what it left could not be taken away: the logs must be read again."""
 
 
-class Intent(msgspec.Struct, frozen=True, tag_field="kind", tag="intent"):
+class Intent(msgspec.Struct, frozen=True, tag_field="kind", tag="intent", omit_defaults=True):
     """(log, offset, length, checksum) of each part; the parts follow."""
 
     parts: tuple[tuple[str, int, int, str], ...]
+    durable: bool = False
+    """It was acknowledged as durable: its logs are synced before it goes, whoever empties the journal."""
 
 
 _decode = msgspec.json.Decoder(Intent).decode
@@ -51,7 +59,7 @@ class Journal:
         bring it back); or NotUndoneError.
         """
         named = tuple((name, at, len(data), xxh3_64_hexdigest(data)) for name, at, data in parts)
-        head = lines.finish(msgspec.json.encode(Intent(named))[1:], is_last=True)
+        head = lines.finish(msgspec.json.encode(Intent(named, self._durable))[1:], is_last=True)
         is_new = not self._layout.journal.exists()
         handle = disk.open_for_appending(self._layout.journal)
         try:
@@ -80,17 +88,19 @@ class Journal:
         """It must be gone for sure: an intent that comes back would overwrite what is written next."""
         try:
             disk.truncate(handle, before)
-            if self._durable:
-                disk.sync(handle)
+            disk.sync(handle)
         except OSError as exc:
             raise NotUndoneError from exc
 
     def take_back(self, before: int) -> None:
         """Undo the newest intent: its logs can not be written."""
+        self._shorten(before, sync=True)
+
+    def _shorten(self, length: int, *, sync: bool) -> None:
         handle = disk.open_for_patching(self._layout.journal)
         try:
-            disk.truncate(handle, before)
-            if self._durable:
+            disk.truncate(handle, length)
+            if sync:
                 disk.sync(handle)
         finally:
             disk.close(handle)
@@ -99,17 +109,20 @@ class Journal:
         """Do again what the logs may lack, then empty the journal, whatever it looks like."""
         if not self._layout.journal.exists():
             return
-        for parts in self._intents():
-            for name, at, data in parts:
+        for intent, pieces in self._intents():
+            for (name, at, _, _), data in zip(intent.parts, pieces, strict=True):
                 self._patch(name, at, data)
         self.empty()
-        self.take_back(0)
+        self._shorten(0, sync=self._durable)
 
     def _patch(self, name: str, at: int, data: bytes) -> None:
+        """Let a log have its part, all of it: of a torn one any piece may be there."""
         handle = disk.open_for_patching(self._layout.path(name))
         try:
             found = disk.read_at(handle, len(data), at)
-            if found != data and not _begins_with_a_line(found):
+            if found != data:
+                if not _is_torn(found, data, at):
+                    copy_aside(self._layout, name, at, found)
                 disk.write_at(handle, data, at)
         finally:
             disk.close(handle)
@@ -122,27 +135,33 @@ class Journal:
         if is_long:
             self.empty()
 
-    def empty(self) -> None:
-        """Sync the logs that it speaks of, and forget it."""
+    def empty(self, *, for_good: bool = False) -> None:
+        """Sync the logs that it speaks of, and forget it. `for_good`: these are going to be changed where
+        it speaks of them, so that it must not come back after a power cut."""
         if not self._layout.journal.exists() or not self._layout.journal.stat().st_size:
             return
-        if self._durable:
-            names = {name for parts in self._intents(with_data=False) for name, _, _ in parts}
-            for name in sorted(names):
-                try:
-                    handle = disk.open_for_patching(self._layout.path(name))
-                    try:
-                        disk.sync(handle)
-                    finally:
-                        disk.close(handle)
-                except FileNotFoundError:
-                    pass
+        intents = [intent for intent, _ in self._intents()]
+        is_durable = any(intent.durable for intent in intents)
+        if is_durable:
+            for name in sorted({part[0] for intent in intents for part in intent.parts}):
+                self._sync_log(name)
             disk.sync_directory(self._layout.sessions)
             disk.sync_directory(self._layout.root)
-        self.take_back(0)
+        self._shorten(0, sync=is_durable or for_good)
 
-    def _intents(self, *, with_data: bool = True) -> Iterator[list[Part]]:
-        """The whole intents, in order. The first that is not whole is the end: it was never acknowledged."""
+    def _sync_log(self, name: str) -> None:
+        try:
+            handle = disk.open_for_patching(self._layout.path(name))
+        except FileNotFoundError:
+            return
+        try:
+            disk.sync(handle)
+        finally:
+            disk.close(handle)
+
+    def _intents(self) -> Iterator[tuple[Intent, list[bytes]]]:
+        """The whole intents, in order, with their parts. The first that is not whole is the end: it was
+        never acknowledged."""
         try:
             handle = disk.open_for_reading(self._layout.journal)
         except FileNotFoundError:
@@ -154,27 +173,27 @@ class Journal:
                 if found is None:
                     return
                 intent, at = found
-                parts: list[Part] = []
-                for name, offset, length, recorded in intent.parts:
+                pieces: list[bytes] = []
+                for _, _, length, recorded in intent.parts:
                     data = disk.read_at(handle, length, at)
                     at += length
                     if len(data) != length or xxh3_64_hexdigest(data) != recorded:
                         return
-                    parts.append((name, offset, data if with_data else b""))
-                yield parts
+                    pieces.append(data)
+                yield intent, pieces
         finally:
             disk.close(handle)
 
 
-def _begins_with_a_line(found: bytes) -> bool:
-    """Whether the log has a whole line there: then it went on without this intent."""
-    end = found.find(b"\n")
-    if end < 0:
-        return False
-    try:
-        lines.open_line(found[:end])
-    except lines.BadLineError:
-        return False
+def _is_torn(found: bytes, data: bytes, offset: int) -> bool:
+    """Whether there is nothing but sectors of `data`, and NULs where others did not arrive."""
+    begin = 0
+    while begin < len(found):
+        end = begin + SECTOR - (offset + begin) % SECTOR
+        piece = found[begin:end]
+        if piece != data[begin : begin + len(piece)] and piece.strip(b"\0"):
+            return False
+        begin = end
     return True
 
 

@@ -16,7 +16,6 @@ SESSIONS: Final = "sessions"
 ABOUT: Final = "clew.json"
 _OURS: Final = frozenset({
     ABOUT, STORE_LOG, SESSIONS, "packs", "locks", "quarantine", "journal.jsonl",
-    "index.db", "index.db-wal", "index.db-shm",
 })  # fmt: skip
 
 
@@ -69,7 +68,7 @@ class Layout:
         """Whether there is a store; raises if there is one that can not be used, or something else."""
         try:
             found = msgspec.json.decode(self.about.read_bytes(), type=About)
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             self._refuse_others()
             return False
         except (msgspec.DecodeError, UnicodeDecodeError) as exc:
@@ -81,12 +80,12 @@ class Layout:
         return True
 
     def _refuse_others(self) -> None:
-        if self.root.is_dir():
-            strange = sorted(
-                file.name for file in self.root.iterdir()
-                if file.name not in _OURS and not file.name.endswith(".new")
-            )  # fmt: skip
-            if strange:
-                raise InvalidUrlError(f"{self.root} is not a Clew store: it holds {strange[0]}")
-        elif self.root.exists():
-            raise InvalidUrlError(f"{self.root} is a file; a JSONL store is a directory")
+        try:
+            names = sorted(file.name for file in self.root.iterdir())
+        except FileNotFoundError:
+            return
+        except NotADirectoryError as exc:
+            raise InvalidUrlError(f"{self.root} is a file; a JSONL store is a directory") from exc
+        for name in names:
+            if name not in _OURS and not name.endswith(".new") and not name.startswith("index.db"):
+                raise InvalidUrlError(f"{self.root} is not a Clew store: it holds {name}")

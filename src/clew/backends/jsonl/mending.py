@@ -8,15 +8,28 @@ from __future__ import annotations
 
 import apsw
 
-from clew.backends.jsonl.statements import ADD_PLACE, BRANCHES_OF_LOG, ORPHANS, PUT_BRANCH, PUT_SESSION
+from clew.backends.jsonl.statements import (
+    ADD_PLACE,
+    BRANCHES_OF_LOG,
+    LOST_HEADS,
+    ORPHANS,
+    PUT_BRANCH,
+    PUT_SESSION,
+    TIME_OF,
+)
 from clew.backends.sqlite.rows import session_values
 from clew.backends.sqlite.statements import SET_DETAILS
 from clew.backends.sqlite.writer import SqliteTransaction
 from clew.core.rows import EMPTY, BranchRow, SessionRow, Tip
 
 
-def mend(connection: apsw.Connection, log: int, sid: int, id: str) -> None:
-    """Give a session back its row, or its head, if lines that set them were lost."""
+def mend(
+    connection: apsw.Connection, log: int, sid: int, id: str, ahead: tuple[int, int] | None = None
+) -> None:
+    """Give a session back its row, or its head, if lines that set them were lost.
+
+    `ahead` is the entry behind the last line that says where the session stands: it was appended there.
+    """
     tx = SqliteTransaction(connection, {})
     _mend_branches(connection, tx, log, sid)
     mine = [row for row in map(_branch, connection.execute(BRANCHES_OF_LOG, (log,))) if row.owner == sid]
@@ -34,6 +47,10 @@ def mend(connection: apsw.Connection, log: int, sid: int, id: str) -> None:
         )
         connection.execute(PUT_SESSION, (sid, *session_values(row)))
         connection.execute(SET_DETAILS, (sid, b"{}"))
+    elif ahead is not None and ahead[0] in {branch.branch for branch in mine}:
+        (time,) = connection.execute(TIME_OF, (ahead[0] << 32 | ahead[1],)).fetchone() or (0,)
+        head = tx.get_tip(*ahead) or row.head
+        tx.set_head(sid, head, max(row.updated, time), row.title, row.preview)
     elif row.grows or (row.head == EMPTY and not row.moves):
         tip = _tip(tx, row.head.branch or mine[-1].branch)
         if tip.position > row.head.position:
@@ -51,6 +68,18 @@ def _mend_branches(connection: apsw.Connection, tx: SqliteTransaction, log: int,
         uid = f"lost-{sid}-{branch}"
         connection.execute(PUT_BRANCH, (branch, uid, row.tree if row else sid, sid, parent, first - 1))
         connection.execute(ADD_PLACE, (branch, log))
+
+
+def mend_heads(connection: apsw.Connection) -> None:
+    """When all logs were read: a session that stands on a branch of which nothing is left, not even
+    entries, gets an empty one, and so can be listed, and says of each entry that it is missing."""
+    tx = SqliteTransaction(connection, {})
+    for sid, branch, tree, grows, log in list(connection.execute(LOST_HEADS)):
+        origin = tx.get_details(sid).origin if grows else None
+        parent, fork = (0, -1) if origin is None else (origin.branch, origin.position)
+        connection.execute(PUT_BRANCH, (branch, f"lost-{sid}-{branch}", tree, sid, parent, fork))
+        if grows and log is not None:  # else it is another session's: its log may come back
+            connection.execute(ADD_PLACE, (branch, log))
 
 
 def _branch(row: tuple[object, ...]) -> BranchRow:

@@ -33,7 +33,29 @@ def set_tail_aside(layout: Layout, name: str, offset: int) -> Path:
         disk.sync(handle)
     finally:
         disk.close(handle)
+    tell("%d bytes at the end of %s, of a write that never ended, are now in %s", at - offset, path, aside)
     return aside
+
+
+def copy_aside(layout: Layout, name: str, offset: int, data: bytes) -> Path:
+    """Keep bytes of a log that are about to be overwritten."""
+    path = layout.path(name)
+    aside, copy = _new_file(layout, f"{path.name}.{offset}.{time.time_ns() // 1_000_000}")
+    try:
+        disk.write(copy, data)
+        disk.sync(copy)
+    finally:
+        disk.close(copy)
+    disk.sync_directory(layout.quarantine)
+    tell("%d bytes of %s that the journal has otherwise are now in %s", len(data), path, aside)
+    return aside
+
+
+def tell(message: str, *args: object) -> None:
+    """Say what was found after a crash, or of damage."""
+    import logging  # costs more than opening a store, and is hardly ever needed
+
+    logging.getLogger("clew.jsonl").warning(message, *args)
 
 
 def _new_file(layout: Layout, stem: str) -> tuple[Path, int]:

@@ -13,7 +13,14 @@ from clew.backends.jsonl.layout import Layout
 from clew.backends.jsonl.packs import read_pack
 from clew.backends.jsonl.references import Bodies
 from clew.backends.jsonl.replay import pack_place
-from clew.backends.jsonl.statements import DAMAGE_OF_LOG, LIST_PACKS, LOG_NAME, LOG_OF_BRANCH, PACK_FILE
+from clew.backends.jsonl.statements import (
+    ALL_DAMAGE,
+    DAMAGE_OF_LOG,
+    LIST_PACKS,
+    LOG_NAME,
+    LOG_OF_BRANCH,
+    PACK_FILE,
+)
 from clew.backends.sqlite.reader import SqliteReader
 from clew.backends.sqlite.rows import Row
 from clew.core.rows import BranchRow, EntryRow, PackInfo
@@ -109,6 +116,26 @@ class JsonlReader(SqliteReader):
             return scan.line_number(handle, log_and_offset(row[1])[1])
         finally:
             disk.close(handle)
+
+    def problems(self, *, full: bool = False) -> list[str]:
+        """What is known to be damaged in the logs, by file and line; for `store.verify()`. `full`: if that is
+        nothing, whether the index says what they say. One that does not is made anew."""
+        known = [
+            f"line {line} of {self._layout.path(name)} is damaged: {reason}"
+            for name, line, reason in self._execute(ALL_DAMAGE, ())
+        ]
+        if known or not full:
+            return known
+        from clew.backends.jsonl.comparing import differences
+
+        self._execute("BEGIN", ())  # one moment of the index, however long it takes
+        try:
+            found = list(differences(self.connection, self._layout))
+        finally:
+            self._execute("ROLLBACK", ())
+        if found:
+            self._care.suspect(apsw.CorruptError(found[0]))
+        return found
 
     def get_pack(self, pack: int) -> bytes:
         row = self._one(PACK_FILE, pack)

@@ -56,6 +56,10 @@ class Replay:
         self._places: dict[int, int] = {}
         self.dropped = False
         """Whether a line said that something is gone: what it was still stands in the log."""
+        self.said_anew = False
+        """Whether the last line may have taken the place of an earlier one."""
+        self.ahead: tuple[int, int] | None = None
+        """(branch, position) of the last entry, if no line behind it says where its session stands."""
         self.id = ""
         self.session_gone = False
         self.sid = 0
@@ -63,6 +67,7 @@ class Replay:
 
     def apply(self, line: lines.AnyLine, body_at: int) -> None:
         """Do what a line says. `body_at` is where the body of an entry lies."""
+        self.said_anew = isinstance(line, lines.ANEW)
         if isinstance(line, lines.EntryLine):
             self._entry(line, body_at)
             return
@@ -82,6 +87,7 @@ class Replay:
         self._check_branch(line.branch)
         offset = None if line.base64 else body_at
         self._execute(_PUT_ENTRY, column_values(line.branch, lines.entry_row(line), self._log, offset))
+        self.ahead = line.branch, line.position
 
     def _begin(self, line: lines.LogLine) -> None:
         other = self._execute(OTHER_LOG, (line.sid, self._log)).fetchone() if line.sid else None
@@ -92,12 +98,14 @@ class Replay:
 
     def _session(self, line: lines.SessionLine) -> None:
         self.sid = self.sid or line.row.sid
+        self.ahead = None
         self._execute(PUT_SESSION, (line.row.sid, *session_values(line.row)))
 
     def _details(self, line: lines.DetailsLine) -> None:
         self._tx.set_details(line.sid, line.details)
 
     def _head(self, line: lines.HeadLine) -> None:
+        self.ahead = None
         self._tx.set_head(line.sid, line.head, line.updated, line.title, line.preview)
 
     def _session_gone(self, line: lines.SessionGoneLine) -> None:

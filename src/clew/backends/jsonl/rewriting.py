@@ -12,10 +12,11 @@ from typing import Final
 import apsw
 
 from clew.backends.jsonl import disk, scan
-from clew.backends.jsonl.catching_up import LogRow, catch_up_log, forget
+from clew.backends.jsonl.catching_up import catch_up_log, forget
 from clew.backends.jsonl.dump import lines_of_session, lines_of_store
 from clew.backends.jsonl.journal import Journal
 from clew.backends.jsonl.layout import STORE_LOG, Layout
+from clew.backends.jsonl.log_row import LogRow
 from clew.backends.jsonl.replay import pack_place
 from clew.backends.jsonl.statements import (
     CLEAN_LOG,
@@ -34,7 +35,7 @@ BUFFER: Final = 1 << 20
 
 def rewrite_dirty_logs(connection: apsw.Connection, layout: Layout, journal: Journal) -> None:
     """Leave no byte of what was dropped in any file but the index. Needs the store's lock."""
-    journal.empty()
+    journal.empty(for_good=True)
     dirty = [LogRow(*row) for row in connection.execute(DIRTY_LOGS)]
     if dirty and all(row.name != STORE_LOG for row in dirty):
         _remember_numbers(connection, layout)
@@ -60,7 +61,7 @@ def _rewrite(connection: apsw.Connection, layout: Layout, row: LogRow) -> None:
         if count:
             disk.replace(beside, path)
             disk.sync_directory(path.parent)
-            connection.execute(RESET_LOG, (row.log,))
+            connection.execute(RESET_LOG, (row.log, 0))
             catch_up_log(connection, layout, row.name, repair=False)
             connection.execute(CLEAN_LOG, (row.log,))
         else:
@@ -123,15 +124,17 @@ def _foreign_lines(path: Path, *, with_bad: bool) -> Iterator[bytes]:
     is_session = path.name != STORE_LOG
     handle = disk.open_for_reading(path)
     try:
-        for offset, raw, _ in scan.lines(handle):
+        for offset, raw, end, _ in scan.lines(handle):
             try:
                 _, text = lines.open_line(scan.cleaned(offset, raw))
                 line = lines.decode(text)
                 if line is None or (is_session and isinstance(line, lines.RecordLine) and not line.sid):
                     yield lines.finish(text, is_last=False)
             except lines.BadLineError:
+                for at in range(offset, end - 1, scan.CHUNK) if with_bad else ():
+                    yield disk.read_at(handle, min(scan.CHUNK, end - 1 - at), at)
                 if with_bad:
-                    yield raw + b"\n"
+                    yield b"\n"
     finally:
         disk.close(handle)
 

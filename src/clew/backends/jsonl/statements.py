@@ -7,7 +7,7 @@ from typing import Final
 
 from clew.backends.sqlite.statements import SESSION, _marks
 
-VERSION: Final = 1
+VERSION: Final = 2
 SCHEMA: Final = f"""
 CREATE TABLE IF NOT EXISTS index_version (version INTEGER PRIMARY KEY) STRICT;
 INSERT OR IGNORE INTO index_version VALUES ({VERSION});
@@ -20,7 +20,9 @@ CREATE TABLE IF NOT EXISTS logs (
   inode   INTEGER NOT NULL,
   tail_at INTEGER NOT NULL,  -- where its last line begins, and how: to know it again
   tail    BLOB    NOT NULL,
-  dirty   INTEGER NOT NULL   -- it holds what was dropped
+  dirty   INTEGER NOT NULL,  -- it holds what was dropped
+  stale   INTEGER NOT NULL,  -- bytes of lines that say anew what others said before
+  safe    INTEGER NOT NULL   -- bytes of it that were acknowledged as durable
 ) STRICT;
 CREATE INDEX IF NOT EXISTS logs_sid ON logs (sid);
 CREATE TABLE IF NOT EXISTS places (branch INTEGER PRIMARY KEY, log INTEGER NOT NULL) STRICT;
@@ -31,28 +33,33 @@ CREATE TABLE IF NOT EXISTS damage (
 """
 INDEX_VERSION: Final = "SELECT version FROM index_version"
 
-LOG: Final = "log, name, sid, applied, lines, inode, tail_at, tail, dirty"
+LOG: Final = "log, name, sid, applied, lines, inode, tail_at, tail, dirty, stale, safe"
 LOG_BY_NAME: Final = f"SELECT {LOG} FROM logs WHERE name = ?"
 LOG_BY_NUMBER: Final = f"SELECT {LOG} FROM logs WHERE log = ?"
 LOG_OF_SESSION: Final = "SELECT log FROM logs WHERE sid = ?"
 LOG_OF_BRANCH: Final = "SELECT log FROM places WHERE branch = ?"
 LOG_NAME: Final = "SELECT name FROM logs WHERE log = ?"
 ALL_LOGS: Final = f"SELECT {LOG} FROM logs ORDER BY log"
-DIRTY_LOGS: Final = f"SELECT {LOG} FROM logs WHERE dirty ORDER BY log"
+DIRTY_LOGS: Final = f"SELECT {LOG} FROM logs WHERE dirty OR stale * 4 > applied ORDER BY log"
 ADD_LOG: Final = (
-    "INSERT INTO logs (name, sid, applied, lines, inode, tail_at, tail, dirty)"
-    " VALUES (?, ?, 0, 0, 0, 0, x'', 0)"
+    "INSERT INTO logs (name, sid, applied, lines, inode, tail_at, tail, dirty, stale, safe)"
+    " VALUES (?, ?, 0, 0, 0, 0, x'', 0, 0, 0)"
+)
+ADD_PLAIN_LOG: Final = (
+    "INSERT INTO logs (log, name, sid, applied, lines, inode, tail_at, tail, dirty, stale, safe)"
+    " VALUES (?, ?, 0, 0, 0, 0, 0, x'', 0, 0, 0)"
 )
 SET_LOG: Final = (
     "UPDATE logs SET sid = ?2, applied = ?3, lines = ?4, inode = ?5, tail_at = ?6, tail = ?7,"
-    " dirty = dirty OR ?8 WHERE log = ?1"
+    " dirty = dirty OR ?8, stale = ?9, safe = ?10 WHERE log = ?1"
 )
 RESET_LOG: Final = (
-    "UPDATE logs SET sid = 0, applied = 0, lines = 0, tail_at = 0, tail = x'', dirty = 0 WHERE log = ?"
+    "UPDATE logs SET sid = 0, applied = 0, lines = 0, tail_at = 0, tail = x'', dirty = 0, stale = 0,"
+    " safe = ?2 WHERE log = ?1"
 )
 SET_INODE: Final = "UPDATE logs SET inode = ? WHERE log = ?"
 OTHER_LOG: Final = "SELECT name FROM logs WHERE sid = ? AND log <> ?"
-CLEAN_LOG: Final = "UPDATE logs SET dirty = 0 WHERE log = ?"
+CLEAN_LOG: Final = "UPDATE logs SET dirty = 0, stale = 0, safe = applied WHERE log = ?"
 DROP_LOG: Final = "DELETE FROM logs WHERE log = ?"
 ADD_PLACE: Final = "INSERT OR REPLACE INTO places VALUES (?, ?)"
 DROP_PLACE: Final = "DELETE FROM places WHERE branch = ?"
@@ -63,6 +70,7 @@ BRANCHES_OF_LOG: Final = (
 PLACES_OF_LOG: Final = "SELECT branch FROM places WHERE log = ?"
 ADD_DAMAGE: Final = "INSERT OR REPLACE INTO damage VALUES (?, ?, ?)"
 DAMAGE_OF_LOG: Final = "SELECT line, reason FROM damage WHERE log = ? ORDER BY line"
+ALL_DAMAGE: Final = "SELECT name, line, reason FROM damage JOIN logs USING (log) ORDER BY name, line"
 DROP_DAMAGE: Final = "DELETE FROM damage WHERE log = ?"
 
 PUT_SESSION: Final = f"INSERT OR REPLACE INTO sessions ({SESSION}) VALUES ({_marks(SESSION)})"
@@ -89,6 +97,12 @@ ORPHANS: Final = (
     "SELECT key >> 32 AS branch, min(key & 4294967295) FROM entries"
     " WHERE key >> 32 NOT IN (SELECT branch FROM branches) GROUP BY key >> 32"
 )
+
+LOST_HEADS: Final = (
+    "SELECT sid, branch, tree, grows, (SELECT min(log) FROM logs WHERE logs.sid = sessions.sid)"
+    " FROM sessions WHERE branch > 0 AND branch NOT IN (SELECT branch FROM branches)"
+)
+TIME_OF: Final = "SELECT time FROM entries WHERE key = ?"
 
 RECORDS_OF: Final = "SELECT kind, name, value FROM records WHERE sid = ? ORDER BY kind, name"
 UNHOUSED: Final = "sid NOT IN (SELECT sid FROM logs WHERE sid > 0)"

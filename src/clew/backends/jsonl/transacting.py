@@ -67,7 +67,8 @@ class Writing:
             self._tx = None
             self._leave()
             if exc is not None and tx is not None:
-                remove_packs(backend.layout, tx.new_packs)
+                with suppress(OSError):  # the next scrub removes what nothing names
+                    remove_packs(backend.layout, tx.new_packs)
         _reraise(exc, backend.location)
         if isinstance(exc, OSError):
             with speaking(backend.location):
@@ -79,7 +80,7 @@ class Writing:
         written = [(sheet, sheet.data()) for sheet in tx.book.written]
         connection = tx.connection
         if written:
-            tx.book.note(written)
+            tx.book.note(written, durable=backend._level == "full")
             if len(written) == 1 and not written[0][0].is_new:
                 backend.ensure_name(written[0][0].log)
             backend.store_lock.mark()
@@ -87,7 +88,8 @@ class Writing:
                 write_out(backend.layout, backend.journal, written, durable=backend._level == "full")
             except NotUndoneError as failed:
                 # The mark stays: whoever comes next reads the logs again.
-                raise OutcomeUnknownError(f"could not write {backend.location}") from failed
+                cause = failed.__cause__
+                raise OutcomeUnknownError(f"could not write {backend.location}: {cause}") from cause
             except Exception:
                 backend.store_lock.clear()
                 raise
@@ -111,7 +113,10 @@ class Writing:
         if backend._lock._is_owned():  # type: ignore[attr-defined]
             if not backend._closed and backend._writer is not None and backend._writer.in_transaction:
                 backend._branches.clear()
-                backend._writer.execute("ROLLBACK")
+                try:
+                    backend._writer.execute("ROLLBACK")
+                except apsw.Error:  # SQLite can not even undo it: this index is not used any more
+                    backend.index_is_broken = True
             backend.store_lock.release()
             backend._lock.release()
 

@@ -7,6 +7,7 @@ from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit, urlunsp
 
 import msgspec
 
+from clew.backends.postgres.blobs import check_blobs
 from clew.errors import InvalidUrlError
 
 DEFAULT_SCHEMA: Final = "clew"
@@ -44,7 +45,7 @@ def parse_address(url: str) -> Address:
     """Take an address apart. What is wrong with it is said without repeating what may be a password."""
     try:
         parts = urlsplit(url)
-        _ = parts.port
+        _check_ports(parts.netloc.rpartition("@")[2])
     except ValueError:
         raise InvalidUrlError(
             "the address of a PostgreSQL store is postgresql://user:password@host:port/database;"
@@ -52,6 +53,8 @@ def parse_address(url: str) -> Address:
         ) from None
     given = parse_qsl(parts.query, keep_blank_values=True)
     options = {name: _value(name, value) for name, value in given if name in _OURS}
+    if "blobs" in options:
+        check_blobs(options["blobs"])
     others = [(name, value) for name, value in given if name not in _OURS]
     shown_query = [(name, value) for name, value in given if name not in SECRET]
     secrets = [value for name, value in others if name in SECRET]
@@ -66,6 +69,14 @@ def parse_address(url: str) -> Address:
     if others:
         conninfo += "?" + urlencode(others, quote_via=quote)
     return Address(conninfo, shown, tuple(text for text in secrets if text), options)
+
+
+def _check_ports(hosts: str) -> None:
+    """There may be several hosts, as in a,b or a:5432,b:5433, of which the driver takes one that answers."""
+    for host in hosts.split(","):
+        port = host.rpartition("]")[2].partition(":")[2]
+        if port:
+            int(port)
 
 
 def _value(name: str, value: str) -> Any:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Sequence
-from itertools import chain
 from typing import Any, Final
 
 import psycopg
@@ -29,9 +28,9 @@ class Numbers8:
 
     def __init__(self, values: Sequence[int]) -> None:
         count = len(values)
-        self.packed = struct.pack(
-            "!5i" + "iq" * count, 1, 0, _INT8, count, 1, *chain.from_iterable((8, value) for value in values)
-        )
+        sized = [8] * (2 * count)
+        sized[1::2] = values
+        self.packed = struct.pack("!5i" + "iq" * count, 1, 0, _INT8, count, 1, *sized)
 
 
 class Texts:

@@ -4,31 +4,32 @@ from __future__ import annotations
 
 import threading
 import time
-from types import TracebackType
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import Any, Final, Literal
 
-import msgspec
 import psycopg
 
-from clew.backends.contract import Capabilities, Stale
+from clew.backends.contract import Capabilities
 from clew.backends.postgres.address import Address, parse_address
-from clew.backends.postgres.borrowed import BorrowedReader
+from clew.backends.postgres.blobs import Blobs, check_blobs
 from clew.backends.postgres.clock import ServerClock
 from clew.backends.postgres.connection import Line, open_line
-from clew.backends.postgres.failures import CHANGED, FORGOTTEN, REFUSED, is_lost, translate
+from clew.backends.postgres.failures import translate
+from clew.backends.postgres.listening import Bell, Ear
 from clew.backends.postgres.memory import Memory
 from clew.backends.postgres.migrate import TABLES, ensure_schema
 from clew.backends.postgres.numbers import Numbers
 from clew.backends.postgres.pool import Pool
 from clew.backends.postgres.statements import Schema
-from clew.backends.postgres.transaction import PostgresTransaction
+from clew.backends.postgres.statements_streams import SIZE_OUTSIDE
+from clew.backends.postgres.still import StillReader, standing_still
+from clew.backends.postgres.strays import sweep_strays
+from clew.backends.postgres.transacting import Reading, Writing, reraise_read
 from clew.errors import (
     BackendUnavailableError,
     ClewError,
-    CorruptError,
     InvalidUrlError,
-    OutcomeUnknownError,
-    ReadOnlyError,
     StoreBusyError,
     StoreClosedError,
 )
@@ -37,6 +38,7 @@ POOL: Final = 16
 SCRUBBING: Final = 24 * 3600.0
 SCHEMA: Final = "clew"
 _SETTINGS: Final = "SELECT current_setting('fsync'), current_setting('synchronous_commit'), pg_backend_pid()"
+_STORE: Final = "SELECT store FROM {s}.meta"
 _SIZE: Final = (
     "SELECT coalesce(sum(pg_total_relation_size(oid)), 0)::bigint FROM pg_class"
     " WHERE relnamespace = to_regnamespace($1)::oid AND relkind IN ('r', 'm')"
@@ -58,6 +60,7 @@ class PostgresBackend:
         scrub: Literal["vacuum", "full"] | None = None,
         sharded: bool | None = None,
         read_only: bool | None = None,
+        blobs: str | None = None,
     ) -> None:
         self._address = parse_address(url)
         found = self._address.options
@@ -71,11 +74,16 @@ class PostgresBackend:
         self._read_only: bool = _first(read_only, found.get("read_only"), False)
         self.is_sharded: bool = _first(sharded, found.get("sharded"), False)
         """Each statement of an append is about one tree, as Citus wants it."""
+        self._blobs_at: str | None = blobs or found.get("blobs")
+        self.blobs: Blobs | None = None
+        """Where large packs lie, if not in the database."""
         self.schema = Schema(_first(schema, found.get("schema"), SCHEMA))
         if self._scrub not in ("vacuum", "full"):
             raise InvalidUrlError(f"scrub is 'vacuum' or 'full', not {self._scrub!r}")
         if self._timeout <= 0 or self._size < 1:
             raise InvalidUrlError("timeout and pool are above 0")
+        if self._blobs_at is not None:
+            check_blobs(self._blobs_at)
         self._closed = False
         self._forget()
         try:
@@ -93,6 +101,8 @@ class PostgresBackend:
         self.memory = Memory()
         self._clock = ServerClock()
         self.pool = Pool(self._connect, self._size, self._timeout, self.location)
+        self.bell = Bell(self.pool, self.schema)
+        self._ear = Ear(self._connect, self.schema)
 
     def _open(self) -> None:
         with self.read() as reader:
@@ -104,8 +114,12 @@ class PostgresBackend:
             ((fsync, commits, process),) = line.ask(_SETTINGS, ())
             # A pooler tells its clients a number of its own.
             self.prepares = line.prepares = not self._pooler and process == line.info.backend_pid
+            if self._blobs_at is not None:
+                ((store,),) = line.ask(self.schema[_STORE], ())
+                self.blobs = Blobs(self._blobs_at, store, self._timeout)
         survives = fsync == "on" and commits != "off"
         self.capabilities = Capabilities(durability="full" if survives else "process", shared=True)
+        self.try_to_sweep()
 
     @property
     def location(self) -> str:
@@ -140,7 +154,7 @@ class PostgresBackend:
     def stop_preparing(self) -> None:
         """There is a pooler on the way that does not know prepared statements."""
         self.prepares = False
-        self.pool.close()
+        self.pool.drop_idle()
 
     def check_open(self) -> None:
         if self._closed:
@@ -148,11 +162,22 @@ class PostgresBackend:
 
     # -- the contract
 
-    def write(self, certain: bool = True) -> _Write:
-        return _Write(self, certain)
+    def write(self, certain: bool = True) -> Writing:
+        return Writing(self, certain)
 
-    def read(self) -> _Read:
-        return _Read(self)
+    def read(self) -> Reading:
+        return Reading(self)
+
+    @contextmanager
+    def read_still(self) -> Iterator[StillReader]:
+        """All of it as it is at one moment."""
+        self.check_open()
+        try:
+            with standing_still(self.pool, self.schema, self.blobs) as reader:
+                yield reader
+        except Exception as exc:
+            reraise_read(exc, self)
+            raise
 
     def clock(self) -> int:
         if self._clock.is_old and not self._closed:
@@ -164,12 +189,16 @@ class PostgresBackend:
         return self._clock.now()
 
     def pause(self, seconds: float) -> None:
-        time.sleep(seconds)
+        if self.prepares and not self._closed:
+            self._ear.listen(seconds)
+        else:
+            time.sleep(seconds)  # a pooler does not pass on what others say
 
     def scrub(self) -> None:
         """Remove what is dead from the tables. Pages keep traces of it until they are written again, unless
         the tables are rewritten (`?scrub=full`); log files and backups keep it as long as they are kept."""
         how = "VACUUM (FULL)" if self._scrub == "full" else "VACUUM"
+        self.sweep()
         with self.read() as reader, reader.line.taking_its_time(SCRUBBING):
             for table in TABLES:
                 reader.line.run([(self.schema[f"{how} {{s}}.{table}"], ())])
@@ -177,7 +206,19 @@ class PostgresBackend:
     def bytes_on_disk(self) -> int:
         with self.read() as reader:
             ((size,),) = reader.line.ask(_SIZE, (self.schema.quoted,))
-            return int(size)
+            ((outside,),) = reader.ask(SIZE_OUTSIDE)
+            return int(size + outside)
+
+    def sweep(self) -> None:
+        """Remove the objects that no pack names any more."""
+        if self.blobs is not None and not self._read_only:
+            with self.read() as reader:
+                sweep_strays(reader.line, self.schema, self.blobs)
+
+    def try_to_sweep(self) -> None:
+        """What can not be removed now is noted, and removed another time."""
+        with suppress(ClewError):
+            self.sweep()
 
     def before_fork(self) -> None:
         """No thread may be in the middle of a conversation with the server when the process forks."""
@@ -192,6 +233,7 @@ class PostgresBackend:
             self.pool.abandon()
             if self._writer is not None:
                 self._writer.abandon()
+            self._ear.abandon()
             clock = self._clock
             self._forget()
             self._clock = clock
@@ -205,6 +247,8 @@ class PostgresBackend:
             if self._closed:
                 return
             self._closed = True
+            self.bell.stop()
+            self._ear.close()
             self.pool.close()
             self.close_writer()
 
@@ -219,107 +263,3 @@ def _unreachable(exc: psycopg.OperationalError, address: Address) -> ClewError:
     if isinstance(error, StoreBusyError) or "too many" in str(exc) or "remaining connection" in str(exc):
         return StoreBusyError(f"no connection left: {error}")
     return error if isinstance(error, BackendUnavailableError) else BackendUnavailableError(str(error))
-
-
-class _Write:
-    """`with backend.write() as tx`: a class, not a generator, because every append passes here."""
-
-    __slots__ = ("_backend", "_certain", "_transaction")
-
-    def __init__(self, backend: PostgresBackend, certain: bool) -> None:
-        self._backend = backend
-        self._certain = certain
-        self._transaction: PostgresTransaction | None = None
-
-    def __enter__(self) -> PostgresTransaction:
-        backend = self._backend
-        try:
-            if not backend._lock.acquire(timeout=backend._timeout):
-                raise StoreBusyError(f"other threads wrote to {backend.location} for {backend._timeout:g} s")
-            backend.check_open()
-            if backend._read_only:
-                raise ReadOnlyError(f"the store {backend.location} is open for reading only")
-            self._transaction = PostgresTransaction(backend, certain=self._certain)
-            return self._transaction
-        except BaseException:
-            self._leave()
-            raise
-
-    def __exit__(
-        self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        transaction, self._transaction = self._transaction, None
-        if transaction is None:
-            self._leave()
-            return
-        try:
-            if exc is None:
-                try:
-                    transaction.commit()
-                except psycopg.Error as error:
-                    exc = error
-                    was_refused = transaction.is_implicit and isinstance(error, REFUSED)
-                    if is_lost(error) and not was_refused:
-                        raise OutcomeUnknownError(
-                            f"the connection to {self._backend.location} was lost while committing"
-                        ) from error
-        finally:
-            if exc is not None:
-                transaction.forget()
-            self._leave()
-        self._reraise(exc)
-
-    def _reraise(self, exc: BaseException | None) -> None:
-        """What went wrong, in our words."""
-        backend = self._backend
-        if isinstance(exc, CHANGED):
-            backend.numbers.change_lane()
-            raise Stale from exc
-        if isinstance(exc, FORGOTTEN):
-            backend.stop_preparing()
-            backend.close_writer()
-            raise Stale from exc
-        if isinstance(exc, psycopg.Error):
-            if is_lost(exc):
-                raise Stale from exc  # nothing was committed: again, on a new connection
-            raise translate(exc, backend._address) from exc
-        if isinstance(exc, msgspec.DecodeError | UnicodeDecodeError):
-            raise CorruptError(f"a record in {backend.location} is damaged: {exc}") from exc
-
-    def _leave(self) -> None:
-        """Undo what is not committed, and let others in. Looks at what is, not at what was begun:
-        a signal handler may have raised anywhere."""
-        backend = self._backend
-        if backend._lock._is_owned():  # type: ignore[attr-defined]
-            line = backend._writer
-            if line is not None and not line.closed and not line.is_idle:
-                try:
-                    line.execute("ROLLBACK")
-                except psycopg.Error:
-                    pass
-                if not line.is_idle:
-                    line.close()
-            backend._lock.release()
-
-
-class _Read:
-    """`with backend.read() as reader`: borrows a connection."""
-
-    __slots__ = ("_backend", "_reader")
-
-    def __init__(self, backend: PostgresBackend) -> None:
-        self._backend = backend
-
-    def __enter__(self) -> BorrowedReader:
-        self._backend.check_open()
-        self._reader = BorrowedReader(self._backend)
-        return self._reader
-
-    def __exit__(
-        self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._reader.give_back()
-        if isinstance(exc, psycopg.Error):
-            raise translate(exc, self._backend._address) from exc
-        if isinstance(exc, msgspec.DecodeError | UnicodeDecodeError):
-            raise CorruptError(f"a record in {self._backend.location} is damaged: {exc}") from exc

@@ -20,7 +20,7 @@ class BorrowedReader(PostgresReader):
     is replaced once."""
 
     def __init__(self, backend: PostgresBackend) -> None:
-        super().__init__(backend.memory)
+        super().__init__(backend.memory, backend.blobs)
         self._backend = backend
         self.line: Line = backend.pool.take()
 

@@ -15,7 +15,8 @@ from clew.backends.postgres.gathering import Gathering, Held
 from clew.backends.postgres.numbers import home_of
 from clew.backends.postgres.reader import PostgresReader
 from clew.backends.postgres.rows import Row, session_from
-from clew.backends.postgres.statements import LOCK_SESSION, LOCK_TREE
+from clew.backends.postgres.statements import LOCK_SESSION, LOCK_SHARED, LOCK_TREE
+from clew.backends.postgres.strays import NOTE_STRAY, stray_key
 from clew.core.rows import BranchRow, SessionRow
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ class Conversation(PostgresReader):
     """What a transaction asks and sends. Nothing is sent before something is asked or the end is reached."""
 
     def __init__(self, backend: PostgresBackend, *, certain: bool) -> None:
-        super().__init__(backend.memory)
+        super().__init__(backend.memory, backend.blobs)
         self.writes = 0
         self.is_certain = True
         """Whether nothing that it answered came from memory, unconfirmed."""
@@ -41,6 +42,8 @@ class Conversation(PostgresReader):
         """It was sent in one go: the server commits it after its last answer, not before."""
         self.line: Line | None = None
         """The connection, once the server knows of this transaction."""
+        self.doubtful = False
+        """It may leave objects in the object store that nothing names."""
 
     # -- asking
 
@@ -86,6 +89,13 @@ class Conversation(PostgresReader):
         self._memory.forget([sid for sid, _ in self._waiting.rows()])
         for branch in self._altered:
             self._memory.forget_branch(branch)
+
+    def _doubt(self, blob: bytes) -> None:
+        """Before an object is put or loses a row: note it, and keep it from those who remove strays."""
+        self.ask(LOCK_SHARED, stray_key(self._backend.schema, blob))
+        with self._backend.read() as reader:
+            reader.ask(NOTE_STRAY, blob)
+        self.doubtful = True
 
     # -- sessions
 

@@ -10,15 +10,18 @@ from clew.backends.postgres.rows import lock_key
 from clew.backends.postgres.statements import LOCK, Schema
 from clew.errors import InvalidUrlError, ReadOnlyError, SchemaTooNewError, StoreNotFoundError
 
-MIGRATIONS: Final = ("0001_store.sql",)
+MIGRATIONS: Final = ("0001_store.sql", "0002_blobs.sql", "0003_search.sql")
 PATIENCE: Final = 600.0
 """Seconds for a step, and for those of others before it."""
 TABLES: Final = {
     "names": "id", "sessions": "home", "details": "home", "facets": "home", "branches": "home",
     "entries": "home", "records": "home", "events": "home", "usage": "home",
-    "packs": "pack", "objects": "name",
+    "packs": "pack", "objects": "name", "strays": "blob",
+    "texts": "home", "texts_branches": "home", "texts_sessions": "home",
 }  # fmt: skip
 """Every table, with the column by which it is spread."""
+SMALL: Final = ("strays", "texts", "texts_branches", "texts_sessions")
+"""Not worth partitions, or never looked at by what they would be spread by."""
 
 # Asked of the tables themselves: functions such as to_regclass may answer from what the session remembers.
 _SCHEMA_EXISTS: Final = "SELECT count(*) > 0 FROM pg_catalog.pg_namespace WHERE nspname = $1"
@@ -38,8 +41,10 @@ def ensure_schema(line: Line, schema: Schema, location: str, *, partitions: int,
     found = _version(line, schema, location)
     if found == len(MIGRATIONS):
         return
-    if read_only:
+    if read_only and not found:
         raise StoreNotFoundError(location)
+    if read_only:
+        raise ReadOnlyError(f"{location} has tables of an older version; open it for writing once")
     ((may_create,),) = line.ask(_MAY_CREATE, (schema.quoted,))
     if not may_create:
         raise ReadOnlyError(
@@ -111,5 +116,6 @@ def _parts(schema: Schema, partitions: int) -> list[Statement]:
             (),
         )
         for table in TABLES
+        if table not in SMALL
         for number in range(partitions)
     ]

@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import os
 import time
+from array import array
+from collections.abc import Iterator
 from typing import Final
 
 PLACE_BITS: Final = 20
@@ -25,21 +27,25 @@ def home_of(number: int) -> int:
     return number >> PLACE_BITS
 
 
-def _random(bits: int) -> int:
-    return int.from_bytes(os.urandom(4), "big") & ((1 << bits) - 1)
-
-
 class Numbers:
     """Gives out numbers. Used by one thread at a time."""
 
     def __init__(self) -> None:
         self._tick = 0
         self._made = 0
+        self._chances: Iterator[int] = iter(())
         self.change_lane()
 
     def change_lane(self) -> None:
         """After a collision, and in a forked child."""
-        self._lane = _random(LANE_BITS)
+        self._lane = self._random(LANE_BITS)
+
+    def _random(self, bits: int) -> int:
+        for chance in self._chances:
+            return chance & ((1 << bits) - 1)
+        # Many at once: a call to the system for every append is time, and lets another thread in.
+        self._chances = iter(array("I", os.urandom(4096)))
+        return self._random(bits)
 
     def root(self) -> int:
         """For a new tree, or for a pack."""
@@ -48,7 +54,7 @@ class Numbers:
 
     def within(self, tree: int) -> int:
         """For one more session or branch of a tree."""
-        return home_of(tree) << PLACE_BITS | (_random(PLACE_BITS) or 1)
+        return home_of(tree) << PLACE_BITS | (self._random(PLACE_BITS) or 1)
 
     def made(self) -> int:
         """A number that grows: the order of what this process stores."""
@@ -61,4 +67,4 @@ class Numbers:
         Not a plain counter: after a failover that lost commits, the count would come again with other
         content.
         """
-        return max(after + 1, (time.time_ns() // 1000) << 8 | _random(8))
+        return max(after + 1, (time.time_ns() // 1000) << 8 | self._random(8))

@@ -29,6 +29,7 @@ class Pool:
         self._borrowed: set[Line] = set()
         self._connecting = 0
         self._paused = False
+        self._closed = False
 
     @property
     def in_use(self) -> int:
@@ -64,7 +65,7 @@ class Pool:
     def give(self, line: Line) -> None:
         with self._changed:
             self._borrowed.discard(line)
-            if line.is_idle:
+            if line.is_idle and not self._closed:
                 self._idle.append(line)
             else:
                 line.close()
@@ -92,6 +93,11 @@ class Pool:
         self._borrowed.clear()
 
     def close(self) -> None:
+        """For ever: what is given back from now on is closed too."""
+        self._closed = True
+        self.drop_idle()
+
+    def drop_idle(self) -> None:
         with self._changed:
             lines, self._idle = self._idle, []
         for line in lines:

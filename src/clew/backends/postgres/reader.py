@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from clew.backends.contract import OnDamage, RecordKind
+from clew.backends.postgres.blobs import Blobs
 from clew.backends.postgres.memory import Memory
 from clew.backends.postgres.numbers import home_of
 from clew.backends.postgres.rows import (
@@ -17,6 +18,7 @@ from clew.backends.postgres.rows import (
     entry_from,
     session_from,
 )
+from clew.backends.postgres.search import TextReader
 from clew.backends.postgres.statements import (
     BRANCH_TOTALS,
     COUNT_ENTRIES,
@@ -46,7 +48,6 @@ from clew.backends.postgres.statements import (
     VOLUME,
     listing,
 )
-from clew.backends.postgres.streams import StreamReader
 from clew.core.codec import decode_json
 from clew.core.frame import checksum
 from clew.core.rows import (
@@ -69,11 +70,12 @@ AT_ONCE: Final = 5000
 TRIES: Final = 5
 
 
-class PostgresReader(StreamReader):
+class PostgresReader(TextReader):
     """`Reader` over whatever answers to `ask`."""
 
-    def __init__(self, memory: Memory) -> None:
+    def __init__(self, memory: Memory, blobs: Blobs | None) -> None:
         self._memory = memory
+        self._blobs = blobs
 
     def find_session(self, id: str) -> SessionRow | None:
         for _ in range(TRIES):  # between the two looks the id may have come to stand for another session

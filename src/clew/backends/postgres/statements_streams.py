@@ -86,13 +86,21 @@ SUM_OF_SESSION: Final = {
 OBJECT: Final = "name, pack, start, size"
 FIND_OBJECTS: Final = f"SELECT {OBJECT} FROM {{s}}.objects WHERE name = ANY($1)"
 SCAN_OBJECTS: Final = f"SELECT {OBJECT} FROM {{s}}.objects WHERE name > $1 ORDER BY name LIMIT $2"
-GET_PACK: Final = "SELECT size, codec, checksum, content FROM {s}.packs WHERE pack = $1"
+GET_PACK: Final = "SELECT size, codec, checksum, content, blob FROM {s}.packs WHERE pack = $1"
+PACK_BLOB: Final = "SELECT blob FROM {s}.packs WHERE pack = $1 AND blob IS NOT NULL"
 LIST_PACKS: Final = (
-    "SELECT pack, size, length(content)::bigint,"
+    "SELECT pack, size, coalesce(stored, length(content)),"
     " (SELECT count(*) FROM {s}.objects WHERE objects.pack = packs.pack)"
     " FROM {s}.packs WHERE pack > $1 ORDER BY pack LIMIT $2"
 )
 ADD_PACK: Final = "INSERT INTO {s}.packs (pack, size, codec, checksum, content) VALUES ($1, $2, $3, $4, $5)"
+ADD_PACK_OUTSIDE: Final = (
+    "INSERT INTO {s}.packs (pack, size, codec, checksum, stored, blob) VALUES ($1, $2, $3, $4, $5, $6)"
+)
+SIZE_OUTSIDE: Final = (
+    "SELECT coalesce(sum(stored), 0)::bigint FROM"
+    " (SELECT DISTINCT blob, stored FROM {s}.packs WHERE blob IS NOT NULL) AS outside"
+)
 ADD_OBJECT: Final = (
     f"INSERT INTO {{s}}.objects ({OBJECT}) VALUES ($1, $2, $3, $4) ON CONFLICT (name) DO NOTHING"
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
+from clew.backends.postgres.blobs import Blobs, ObjectGoneError
 from clew.backends.postgres.numbers import home_of
 from clew.backends.postgres.rows import EARLIEST, LATEST, Row, encode, maybe, text_from
 from clew.backends.postgres.statements_streams import (
@@ -25,7 +26,7 @@ from clew.backends.postgres.statements_streams import (
 )
 from clew.core.frame import checksum, unpack
 from clew.core.rows import EventRow, ObjectPlace, PackInfo, UsageRow, UsageSum
-from clew.errors import CorruptError
+from clew.errors import BackendUnavailableError, CorruptError
 from clew.model import UsageKey
 
 AT_ONCE: Final = 1000
@@ -33,6 +34,8 @@ AT_ONCE: Final = 1000
 
 
 class StreamReader:
+    _blobs: Blobs | None
+
     def ask(self, template: str, *given: Any) -> list[Row]:
         """The rows that answer a statement."""
         raise NotImplementedError
@@ -83,10 +86,7 @@ class StreamReader:
         return [(row[0], ObjectPlace(*row[1:])) for row in self.ask(SCAN_OBJECTS, after, limit)]
 
     def get_pack(self, pack: int) -> bytes:
-        rows = self.ask(GET_PACK, pack)
-        if not rows:
-            raise KeyError(pack)
-        ((size, codec, recorded, blob),) = rows
+        size, codec, recorded, blob = self._stored_pack(pack)
         try:
             if pack_checksum(size, codec, blob) != recorded:
                 raise ValueError("its checksum does not match")
@@ -96,6 +96,26 @@ class StreamReader:
         if len(content) != size:
             raise CorruptError(f"pack {pack} is damaged: it has {len(content)} bytes, not {size}")
         return content
+
+    def _stored_pack(self, pack: int) -> tuple[int, int, int, bytes]:
+        """Size, codec, checksum and bytes, wherever they lie."""
+        rows = self.ask(GET_PACK, pack)
+        if not rows:
+            raise KeyError(pack)
+        ((size, codec, recorded, blob, outside),) = rows
+        if outside is None:
+            return size, codec, recorded, blob
+        if self._blobs is None:
+            raise BackendUnavailableError(
+                f"pack {pack} lies in an object store: open this one with ?blobs= and its address"
+            )
+        try:
+            return size, codec, recorded, self._blobs.get(outside)
+        except ObjectGoneError as exc:
+            if not self.ask(GET_PACK, pack):
+                raise KeyError(pack) from None  # it was dropped just now
+            place = f"{self._blobs.address}/{exc}"
+            raise CorruptError(f"pack {pack} is damaged: its object {place} is missing") from exc
 
     def list_packs(self, after: int, limit: int) -> list[PackInfo]:
         return [PackInfo(*row) for row in self.ask(LIST_PACKS, after, limit)]

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 import msgspec
 
 from clew.backends.contract import STORE_WIDE, RecordKind
-from clew.backends.postgres.conversation import Conversation
+from clew.backends.postgres.blobs import LARGE, blob_name
 from clew.backends.postgres.gathering import HEAD, NEW, ROW, Held
 from clew.backends.postgres.numbers import home_of
 from clew.backends.postgres.rows import encode, erased_values
+from clew.backends.postgres.search_writing import TextWriter
 from clew.backends.postgres.statements import (
     ADD_BRANCH,
     DISOWN_BRANCH,
@@ -27,16 +28,18 @@ from clew.backends.postgres.statements_streams import (
     ADD_EVENT,
     ADD_OBJECT,
     ADD_PACK,
+    ADD_PACK_OUTSIDE,
     ADD_USAGE,
     DROP_EVENTS,
     DROP_OBJECTS,
     DROP_PACK,
+    PACK_BLOB,
 )
 from clew.backends.postgres.streams import event_values, pack_checksum, usage_values
 from clew.core.rows import BranchRow, Details, EntryRow, EventRow, SessionRow, Tip, UsageRow
 
 
-class PostgresTransaction(Conversation):
+class PostgresTransaction(TextWriter):
     """`Transaction`."""
 
     # -- sessions
@@ -99,6 +102,7 @@ class PostgresTransaction(Conversation):
             self._waiting.add(DROP_NAME, encode(held.name), sid)
         for statement in DROP_SESSION:
             self._waiting.add(statement, home_of(sid), sid)
+        self._forget_searched(sid=sid)
         gone = Held(None, 0, is_locked=True)
         self._waiting.held[sid] = gone
 
@@ -127,6 +131,7 @@ class PostgresTransaction(Conversation):
 
     def drop_branch(self, branch: int) -> None:
         self._alter_branch(branch, DROP_BRANCH)
+        self._forget_searched(branch=branch)
 
     def _alter_branch(self, branch: int, statement: str) -> None:
         self.writes += 1
@@ -143,11 +148,14 @@ class PostgresTransaction(Conversation):
     def drop_entries(self, branch: int, after: int) -> None:
         self.writes += 1
         self._push()
+        self._drop_texts(branch, after)
         self._waiting.add(DROP_ENTRIES, home_of(branch), branch, after)
 
     def erase_entries(self, branch: int, positions: Sequence[int]) -> None:
         frames = self.ask(ENTRY_FRAMES, home_of(branch), branch, list(positions))
         self.writes += bool(frames)
+        if frames:
+            self._erase_texts(branch, positions)
         for position, time, flags in frames:
             erased = erased_values(position, time, flags)
             self._waiting.add(ERASE_ENTRY, home_of(branch), branch, position, *erased)
@@ -205,9 +213,16 @@ class PostgresTransaction(Conversation):
         self._waiting.add(ADD_USAGE, home_of(sid), sid, *usage_values(row))
 
     def add_pack(self, codec: int, blob: bytes, size: int, members: Sequence[tuple[bytes, int, int]]) -> int:
-        self.writes += 1
         pack = self._numbers.root()
-        self._waiting.add(ADD_PACK, pack, size, codec, pack_checksum(size, codec, blob), blob)
+        recorded = pack_checksum(size, codec, blob)
+        if self._blobs is not None and len(blob) > LARGE:
+            outside = blob_name(blob)
+            self._doubt(outside)
+            self._blobs.put(outside, blob)
+            self._waiting.add(ADD_PACK_OUTSIDE, pack, size, codec, recorded, len(blob), outside)
+        else:
+            self._waiting.add(ADD_PACK, pack, size, codec, recorded, blob)
+        self.writes += 1
         for name, offset, length in sorted(members):
             self._waiting.add(ADD_OBJECT, name, pack, offset, length)
         return pack
@@ -217,5 +232,7 @@ class PostgresTransaction(Conversation):
         self.writes += count > 0
 
     def drop_pack(self, pack: int) -> None:
+        for (outside,) in self.ask(PACK_BLOB, pack):
+            self._doubt(outside)
         ((count,),) = self.ask(DROP_PACK, pack)
         self.writes += count > 0

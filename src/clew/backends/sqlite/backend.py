@@ -24,6 +24,7 @@ from clew.backends.sqlite.connection import (
 )
 from clew.backends.sqlite.failures import translate, translating
 from clew.backends.sqlite.reader import SqliteReader
+from clew.backends.sqlite.statements_search import MERGE
 from clew.backends.sqlite.writer import SqliteTransaction
 from clew.core.rows import BranchRow
 from clew.errors import (
@@ -169,6 +170,7 @@ class SqliteBackend:
             writer = self._need_writer()
             writer.execute("PRAGMA temp_store = FILE")  # a copy of the whole store is no thing for the memory
             try:
+                patiently(lambda: writer.execute(MERGE), self.location, self._timeout, otherwise=left)
                 patiently(lambda: writer.execute("VACUUM"), self.location, self._timeout, otherwise=left)
             finally:
                 writer.execute("PRAGMA temp_store = MEMORY")

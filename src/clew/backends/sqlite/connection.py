@@ -11,6 +11,7 @@ from typing import Final, Literal, TypeVar
 import apsw
 
 from clew.backends.sqlite.statements_objects import OBJECT, PACK
+from clew.backends.sqlite.statements_search import STAND_IN
 from clew.backends.sqlite.statements_streams import EVENT, USAGE
 from clew.errors import BackendUnavailableError, InvalidUrlError, SchemaTooNewError, StoreBusyError
 
@@ -24,6 +25,7 @@ MIGRATIONS: Final = (
     "0001_sessions_branches_entries.sql",
     "0002_runs_events_usage.sql",
     "0003_objects.sql",
+    "0004_search.sql",
 )
 SYNCHRONOUS: Final = {"full": 2, "process": 1}
 
@@ -40,6 +42,7 @@ STAND_INS: Final = {
         f"CREATE TEMP TABLE packs ({PACK})",
         f"CREATE TEMP TABLE objects ({OBJECT})",
     ),
+    4: STAND_IN,
 }
 
 NOT_WRITTEN: Final = "nothing was written; try again"

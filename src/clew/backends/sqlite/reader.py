@@ -8,7 +8,6 @@ from typing import Any, Final
 import apsw
 
 from clew.backends.contract import OnDamage, RecordKind
-from clew.backends.sqlite.objects import ObjectReader
 from clew.backends.sqlite.rows import (
     POSITION_MASK,
     Row,
@@ -18,6 +17,7 @@ from clew.backends.sqlite.rows import (
     key,
     session_from,
 )
+from clew.backends.sqlite.search import TextReader
 from clew.backends.sqlite.statements import (
     BRANCH_TOTALS,
     COUNT_ENTRIES,
@@ -69,7 +69,7 @@ BRANCHES_KEPT: Final = 10_000
 DAMAGE: Final = (apsw.CorruptError, CorruptEntryError, UnicodeDecodeError)
 
 
-class SqliteReader(ObjectReader):
+class SqliteReader(TextReader):
     """`Reader` over a connection. The cache of branches is shared by all: where a branch starts
     never changes; a rollback empties the cache, because it may have held a branch that never was."""
 

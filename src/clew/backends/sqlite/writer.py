@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from clew.backends.contract import RecordKind
-from clew.backends.sqlite.objects import ObjectWriter
 from clew.backends.sqlite.reader import SqliteReader
 from clew.backends.sqlite.rows import (
     POSITION_MASK,
@@ -15,6 +14,7 @@ from clew.backends.sqlite.rows import (
     key,
     session_values,
 )
+from clew.backends.sqlite.search import TextWriter
 from clew.backends.sqlite.statements import (
     ADD_BRANCH,
     ADD_ENTRY,
@@ -40,7 +40,7 @@ from clew.core.listing import facets_of
 from clew.core.rows import Details, EntryRow, SessionRow, Tip
 
 
-class SqliteTransaction(SqliteReader, ObjectWriter):
+class SqliteTransaction(SqliteReader, TextWriter):
     """`Transaction` over the writing connection."""
 
     def add_session(self, row: SessionRow, details: Details) -> int:
@@ -84,6 +84,7 @@ class SqliteTransaction(SqliteReader, ObjectWriter):
         self.writes += 1
         for statement in DROP_SESSION:
             self._execute(statement, (sid,))
+        self._forget_searched(sid=sid)
 
     def add_branch(self, uid: str, tree: int, owner: int, parent: int, fork: int) -> int:
         self.writes += 1
@@ -99,6 +100,7 @@ class SqliteTransaction(SqliteReader, ObjectWriter):
         self.writes += 1
         self._branches.pop(branch, None)
         self._execute(DROP_BRANCH, (branch,))
+        self._forget_searched(branch=branch)
 
     def add_entries(self, branch: int, rows: Sequence[EntryRow]) -> None:
         self.writes += 1
@@ -109,7 +111,10 @@ class SqliteTransaction(SqliteReader, ObjectWriter):
 
     def drop_entries(self, branch: int, after: int) -> None:
         self.writes += 1
-        self._execute(DROP_ENTRIES, (key(branch, after + 1), key(branch, POSITION_MASK)))
+        dropped = key(branch, after + 1), key(branch, POSITION_MASK)
+        self._forget_texts(*dropped)
+        self._lower_searched(branch, after)
+        self._execute(DROP_ENTRIES, dropped)
 
     def erase_entries(self, branch: int, positions: Sequence[int]) -> None:
         erased = []
@@ -117,6 +122,7 @@ class SqliteTransaction(SqliteReader, ObjectWriter):
             frame = self._one(ENTRY_FRAME, key(branch, position))
             if frame is not None:
                 erased.append((*erased_values(position, *frame), key(branch, position)))
+                self._forget_texts(key(branch, position), key(branch, position))
         if erased:
             self.writes += 1
             self.connection.executemany(ERASE_ENTRY, erased)

@@ -1,0 +1,103 @@
+"""Finding texts without an index: every entry is looked at."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+from clew.core.rows import MESSAGE, SessionQuery, SessionRow
+from clew.core.texts import TextPlace, TextQuery, TextRow
+
+if TYPE_CHECKING:
+    from clew.backends.contract import Reader
+
+AT_ONCE: Final = 500
+EVERYTHING: Final = 2**31
+
+
+def scan_texts(reader: Reader, query: TextQuery) -> list[TextPlace]:
+    """What `find_texts` answers, by reading the log. Keeps no more in memory than the answer."""
+    return heapq.nlargest(query.limit, _matching(reader, query))
+
+
+def read_texts(reader: Reader, branch: int, first: int, last: int) -> Iterator[TextRow]:
+    """The texts of the messages at these positions; damaged ones are passed over."""
+    from clew.core.codec import decode_json
+    from clew.core.searchtext import searched_text
+
+    for start in range(first, last + 1, AT_ONCE):
+        end = min(start + AT_ONCE - 1, last)
+        for row in reader.read_entries(branch, start, end, on_damage=lambda damage: None):
+            if row.kind == MESSAGE:
+                place = TextPlace(row.time, branch, row.position)
+                yield TextRow(place, *searched_text(decode_json(row.body)))
+
+
+def _matching(reader: Reader, query: TextQuery) -> Iterator[TextPlace]:
+    for branch, first, last in _ranges(reader, query.branches):
+        for row in read_texts(reader, branch, first, last):
+            if _is_wanted(row, query) and _matches(row, query):
+                yield row.place
+
+
+def is_match(reader: Reader, place: TextPlace, query: TextQuery) -> bool:
+    """Whether the entry at this place matches."""
+    rows = read_texts(reader, place.branch, place.position, place.position)
+    return any(_matches(row, query) for row in rows)
+
+
+def _matches(row: TextRow, query: TextQuery) -> bool:
+    from clew.core.words import flat
+
+    text = flat(row.said)
+    if query.tools and row.tool:
+        text = f"{text} {BETWEEN} {flat(row.tool)}"
+    return query.query.matches(text)
+
+
+BETWEEN: Final = "\n"
+"""No word: a phrase does not reach from what was said into what a tool answered."""
+
+
+def _is_wanted(row: TextRow, query: TextQuery) -> bool:
+    return (
+        (query.role is None or row.role == query.role)
+        and (query.before is None or row.place < query.before)
+        and (query.since is None or row.place.time >= query.since)
+        and (query.until is None or row.place.time < query.until)
+    )
+
+
+def _ranges(reader: Reader, branches: Iterable[int] | None) -> Iterator[tuple[int, int, int]]:
+    for branch in _all_branches(reader) if branches is None else branches:
+        try:
+            fork = reader.get_branch(branch).fork
+        except KeyError:
+            continue  # purged meanwhile
+        yield branch, fork + 1, reader.last_position(branch)
+
+
+def _all_branches(reader: Reader) -> Iterator[int]:
+    found = reader.list_sessions(SessionQuery(limit=EVERYTHING))
+    for tree in dict.fromkeys(each.row.tree for each in found):
+        for branch in reader.tree_branches(tree):
+            yield branch.branch
+
+
+class ScannedTexts:
+    """`Reader` and `Transaction` of a backend that keeps no index of texts."""
+
+    def unsearched_trees(self) -> list[int]:
+        return []
+
+    def searched_upto(self, branch: int) -> int:
+        return -1
+
+    def find_texts(self, query: TextQuery) -> list[TextPlace]:
+        return scan_texts(self, query)  # type: ignore[arg-type]
+
+    def add_texts(self, rows: Sequence[TextRow], upto: Mapping[int, int]) -> None:
+        """All that is there is found."""
+
+    def set_searched(self, rows: Sequence[SessionRow]) -> None: ...

@@ -1,0 +1,74 @@
+"""What of a message is searched: what was said, and, apart from it, what tools were asked and answered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from clew.core.dialects import dialect_of, role_of, text_of
+from clew.core.dialects.content import type_of
+from clew.core.dialects.contract import Role
+from clew.model import Json
+
+ROLES: Final[tuple[Role, ...]] = ("user", "assistant", "tool", "system", "other")
+"""In storage a role is its number here."""
+
+_NOT_TEXT: Final = frozenset(
+    {
+        "id", "type", "role", "tool_call_id", "tool_use_id", "call_id", "tool_id", "status", "signature",
+        "thoughtSignature", "thought_signature", "encrypted_content", "mimeType", "mime_type", "media_type",
+        "cache_control", "is_error", "index",
+    }
+)  # fmt: skip
+_MEDIA: Final = frozenset({"inlineData", "inline_data", "source", "image_url", "input_audio", "file_data"})
+_CALL_FIELDS: Final = ("tool_calls", "function_call")
+_DEEPEST: Final = 40
+
+
+class Searched(NamedTuple):
+    """The text of a message. Reasoning, ids and media are in neither part."""
+
+    role: int
+    said: str
+    tool: str
+
+
+def searched_text(message: dict[str, Json]) -> Searched:
+    """What a message can be found by. No shape is too odd: nothing here raises."""
+    role = role_of(message)
+    said = "" if role == "tool" else text_of(message)
+    content = message.get("content")
+    if role != "tool" and type(content) is str and not any(map(message.get, _CALL_FIELDS)):
+        return Searched(ROLES.index(role), said, "")
+    return Searched(ROLES.index(role), said, "\n".join(_tool_texts(message, role)))
+
+
+def _tool_texts(message: dict[str, Json], role: Role) -> Iterator[str]:
+    dialect = dialect_of(message)
+    if role == "tool":
+        yield from _strings(message, 0)
+        return
+    for field in _CALL_FIELDS:
+        yield from _strings(message.get(field), 0)
+    slots = dialect.slots(message)
+    for slot in slots:
+        piece = dialect.pick(message, slot)
+        if piece is not message:
+            yield from _strings(piece, 0)
+    if slots and dialect.name == "responses":
+        yield from _strings(message, 0)
+
+
+def _strings(value: Json, depth: int) -> Iterator[str]:
+    """Every text in a value, and the names of what is given to a tool."""
+    if isinstance(value, str):
+        yield value
+    elif depth > _DEEPEST:
+        return
+    elif isinstance(value, list):
+        for each in value:
+            yield from _strings(each, depth + 1)
+    elif isinstance(value, dict) and type_of(value) not in ("thinking", "redacted_thinking", "reasoning"):
+        for name, each in value.items():
+            if name not in _NOT_TEXT and name not in _MEDIA:
+                yield from _strings(each, depth + 1)

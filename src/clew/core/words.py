@@ -1,0 +1,126 @@
+"""Words: what a text is searched by.
+
+A word is a run of letters and digits, in lower case, without accents. An identifier is its parts:
+`getUserName`, `user_name` and `src/user.name` are found by `user`, by `name` and by `userName`; one in
+camel case also by its letters run together. Scripts that put no spaces between words are taken letter
+by letter, so that any part of them is found.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+LONGEST: Final = 200
+"""Of a longer word, such as an image in base64, the beginning counts."""
+_LONGEST_IDENTIFIER: Final = 80
+_SLICE: Final = 1 << 20
+
+# Thai, Lao, Burmese, Khmer; kana; Han; Hangul.
+_LETTERWISE: Final = (
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff"
+    "\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff"
+)
+_FIRST_LETTERWISE: Final = "\u0e00"
+_ACCENTS: Final = "\u0300-\u036f"
+_RUN: Final = rf"[^\W_{_LETTERWISE}]+"
+_WORD: Final = re.compile(rf"[{_LETTERWISE}](?<=\w)|{_RUN}(?:[{_ACCENTS}]+(?:{_RUN})?)*")
+_PLAIN_WORD: Final = re.compile("[a-z0-9]+")
+_HUMP: Final = "[a-z0-9][A-Z]|[A-Z][A-Z][a-z]"
+_CAMEL: Final = re.compile(_HUMP)
+_ODD: Final = re.compile(rf"{_HUMP}|\0|[A-Za-z0-9]{{{LONGEST + 1}}}")
+_PART: Final = re.compile(r"[A-Z]+(?![a-z])[0-9]*|[A-Z]?[a-z]+[0-9]*|[0-9]+")
+
+
+class Word(NamedTuple):
+    """A word and where in its text it stands."""
+
+    word: str
+    start: int
+    end: int
+
+
+def is_plain(text: str) -> bool:
+    """Whether its words are its runs of ASCII letters and digits, and no more need be known of it."""
+    return text.isascii() and _ODD.search(text) is None
+
+
+def words_in(text: str) -> Iterator[Word]:
+    """The words in the order in which they stand."""
+    for match in _WORD.finditer(text):
+        yield from _parts(match[0], match.start())
+
+
+def _parts(found: str, start: int) -> Iterator[Word]:
+    if _is_camel(found):
+        for part in _PART.finditer(found):
+            yield Word(part[0].lower(), start + part.start(), start + part.end())
+    else:
+        yield Word(fold(found), start, start + len(found))
+
+
+def _is_camel(found: str) -> bool:
+    return len(found) <= _LONGEST_IDENTIFIER and found.isascii() and _CAMEL.search(found) is not None
+
+
+def fold(word: str) -> str:
+    """The form in which a word is compared."""
+    if word.isascii():
+        return word[:LONGEST].lower()
+    if len(word) == 1 and word >= _FIRST_LETTERWISE:
+        return word
+    letters = unicodedata.normalize("NFKD", word[:LONGEST].casefold())
+    # Some signs come apart into letters with a space or a bracket: they must stay one word.
+    kept = "".join(letter for letter in letters if letter.isalnum())
+    return unicodedata.normalize("NFC", kept)[:LONGEST] or word[0]
+
+
+def run_together(text: str) -> list[str]:
+    """The identifiers in camel case, each as one word."""
+    return [found.lower() for found in _WORD.findall(text) if _is_camel(found)]
+
+
+def flat(text: str) -> str:
+    """The words of a text, with spaces between, those of `run_together` behind them: two texts of which
+    this is equal are found by the same queries."""
+    return " ".join(part for part in _flat_slices(text) if part)
+
+
+def _flat_slices(text: str) -> Iterator[str]:
+    """A slice at a time: the words of a text of many megabytes would take far more memory than it does."""
+    together: list[str] = []
+    start = 0
+    while start < len(text):
+        end = _end_of_slice(text, start)
+        piece = text[start:end]
+        if is_plain(piece):
+            yield " ".join(_PLAIN_WORD.findall(piece.lower()))
+        else:
+            yield " ".join(_flat_words(piece, together))
+        start = end
+    yield " ".join(together)
+
+
+def _flat_words(text: str, together: list[str]) -> Iterator[str]:
+    """As `words_in`, without places, which is what takes time there; and what `run_together` finds."""
+    for found in _WORD.findall(text):
+        if not found.isascii() or len(found) > _LONGEST_IDENTIFIER:
+            yield fold(found)
+        elif found.islower() or found[1:].islower() or _CAMEL.search(found) is None:
+            yield found.lower()
+        else:
+            together.append(found.lower())
+            yield from (part.lower() for part in _PART.findall(found))
+
+
+def _end_of_slice(text: str, start: int) -> int:
+    """Between two words, if there is such a place."""
+    end = start + _SLICE
+    if end >= len(text):
+        return len(text)
+    for at in range(end, max(start, end - LONGEST), -1):
+        if text[at - 1].isspace():
+            return at
+    return end
