@@ -6,50 +6,59 @@ Each format is a module beyond the public objects, found by its name here. It us
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Protocol, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 from clew.errors import InvalidError
 
 if TYPE_CHECKING:
-    from clew.model.porting import ExportFormat, ImportFormat, ImportReport
+    from clew.model.loading import Loaded, SourceSession
+    from clew.model.porting import ExportFormat, ImportFormat, ImportReport, OnImportProgress
     from clew.store import Store
 
-_EXPORTERS: Final = {"jsonl": "clew.exporters.jsonl"}
-_IMPORTERS: Final = {"jsonl": "clew.importers.jsonl"}
+_EXPORTERS: Final = {
+    "jsonl": "clew.exporters.jsonl",
+    "json": "clew.exporters.json",
+    "markdown": "clew.exporters.markdown",
+    "html": "clew.exporters.html",
+    "picoclaw": "clew.exporters.seed_picoclaw",
+    "ggcode": "clew.exporters.seed_ggcode",
+    "ductwork": "clew.exporters.seed_ductwork",
+}
+_LANDING: Final = "clew.importers.landing"
 
 
 class Exporter(Protocol):
     """A module of clew.exporters."""
 
-    def pieces(self, store: Store, id: str) -> Iterator[bytes]:
-        """The file, piece by piece."""
-
-
-class Importer(Protocol):
-    """A module of clew.importers."""
-
-    def recognises(self, path: Path) -> bool:
-        """Whether a file is of this format, by its content."""
-
-    def bring(self, store: Store, path: Path, *, dry_run: bool, rename: bool) -> ImportReport: ...
+    def pieces(self, store: Store, id: str, **options: Any) -> Iterator[bytes]:
+        """The file, piece by piece. The options are its own: all its arguments that have names only."""
 
 
 class Porting:
     """What `Store` can do with files of sessions."""
 
-    def export(self, id: str, format: ExportFormat, *, path: str | os.PathLike[str] | None = None) -> str:
+    def export(
+        self, id: str, format: ExportFormat, *, path: str | os.PathLike[str] | None = None, **options: Any
+    ) -> str:
         """A session as a file: its text, or, with a path, where it was written to.
 
         Args:
             id: The session, by id or alias.
             format: "jsonl": all of it, as `import_path` and JSONL stores take it (docs/reference/format.md).
+                "json", "markdown", "html": for programs and people to read. "picoclaw", "ggcode",
+                "ductwork": as these agents keep it.
             path: The file. It appears when it is whole and durable, readable by its owner only; one that
                 is there is replaced.
+            options: `redact` (without secrets: True, or a `clew.exporters.redact.Redactor` that reports);
+                `whole` (all branches, not only the path; not for jsonl, which always has all); `tools` and
+                `thinking` (False leaves them out; for markdown and html).
         """
-        pieces = _exporter(format).pieces(cast("Store", self), id)
+        exporter = _exporter(format)
+        _check_options(exporter, format, options)
+        pieces = exporter.pieces(cast("Store", self), id, **options)
         if path is None:
             return b"".join(pieces).decode()
         return _write_whole(Path(os.path.realpath(path)), pieces)
@@ -61,37 +70,92 @@ class Porting:
         *,
         dry_run: bool = False,
         rename: bool = False,
+        strict: bool = False,
+        on_progress: OnImportProgress | None = None,
     ) -> ImportReport:
-        """Bring the sessions of a file into this store. The file is only read; the same one again adds
-        nothing, one that has grown adds what is new.
+        """Bring the sessions of a file, or of all files in a directory, into this store. Files are only
+        read; the same one again adds nothing, one that has grown adds what is new.
 
         Args:
-            path: The file.
-            format: What it is; None: its content tells.
+            path: The file, or the directory.
+            format: What it is, such as "claude-code"; None: its content tells.
             dry_run: Only say what would be brought. Writes nothing.
             rename: Give a session a new id if the store has another one of that id; else ConflictError.
+            strict: Import nothing if anything can not be read: InvalidError. Else the report lists it.
+            on_progress: Told how far it is.
         """
-        place = Path(os.path.realpath(path))
-        if not place.is_file():
-            raise InvalidError(f"there is no file {place}")
-        importer = _importer(format, place)
-        return importer.bring(cast("Store", self), place, dry_run=dry_run, rename=rename)
+        landing = import_module(_LANDING)
+        report: ImportReport = landing.import_path(
+            cast("Store", self),
+            Path(os.path.realpath(path)),
+            format,
+            dry_run=dry_run,
+            rename=rename,
+            strict=strict,
+            on_progress=on_progress,
+        )
+        return report
+
+    def load(
+        self,
+        source: SourceSession,
+        *,
+        dry_run: bool = False,
+        rename: bool = False,
+        on_refused: Callable[[str, InvalidError], None] | None = None,
+    ) -> Loaded:
+        """Bring one session of another program into this store: once, and the next time what is new.
+
+        Its entries keep their own times, and go behind the parents that they name; the head is where the
+        source says, unless it was moved here since. There is nothing to undo.
+
+        Args:
+            source: As `clew.importers.contract` describes it.
+            dry_run: Only say what would be brought. Writes nothing.
+            rename: Give it a new id if the store has another session of its id; else ConflictError.
+            on_refused: Told of entries that can not be kept, and why; without it the first one raises.
+        """
+        from clew.session import settings
+        from clew.work.loading import Loading
+
+        engine = cast("Store", self)._engine
+        loading = Loading(
+            engine,
+            engine.here,
+            source,
+            make_changes=settings,
+            rename=rename,
+            on_refused=on_refused or _refuse,
+        )
+        return loading.rehearse() if dry_run else loading.run()
+
+
+def _refuse(uid: str, error: InvalidError) -> None:
+    raise error
 
 
 def _exporter(format: str) -> Exporter:
     if format not in _EXPORTERS:
         raise InvalidError(f"no export to {format!r}; there is {', '.join(_EXPORTERS)}")
-    return cast("Exporter", import_module(_EXPORTERS[format]))
+    try:
+        return cast("Exporter", import_module(_EXPORTERS[format]))
+    except ModuleNotFoundError as exc:
+        raise InvalidError(
+            f"an export to {format} needs the package {exc.name}: pip install 'clew[export]'"
+        ) from exc
 
 
-def _importer(format: str | None, path: Path) -> Importer:
-    if format is not None and format not in _IMPORTERS:
-        raise InvalidError(f"no import of {format!r}; there is {', '.join(_IMPORTERS)}")
-    for name in _IMPORTERS if format is None else [format]:
-        importer = cast("Importer", import_module(_IMPORTERS[name]))
-        if format is not None or importer.recognises(path):
-            return importer
-    raise InvalidError(f"{path} is of no format that can be imported ({', '.join(_IMPORTERS)})")
+def _check_options(exporter: Exporter, format: str, options: dict[str, Any]) -> None:
+    if not options:
+        return
+    from inspect import Parameter, signature  # slow to import
+
+    parameters = signature(exporter.pieces).parameters.values()
+    known = [parameter.name for parameter in parameters if parameter.kind is Parameter.KEYWORD_ONLY]
+    for name in options:
+        if name not in known:
+            there_is = ", ".join(known) or "none"
+            raise InvalidError(f"an export to {format} has no option {name!r}; there is {there_is}")
 
 
 def _write_whole(target: Path, pieces: Iterator[bytes]) -> str:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 from clew.aio.bridge import Bridge
 from clew.aio.care import AsyncCare
 from clew.aio.porting import AsyncPorting
+from clew.aio.searching import AsyncSearching
 from clew.aio.session import AsyncSession
 from clew.aio.store_files import AsyncStoreFiles
 from clew.aio.upkeep import AsyncUpkeep
@@ -74,7 +75,7 @@ def _close_unwanted(opening: asyncio.Future[Store]) -> None:
         opening.result().close()
 
 
-class AsyncStore(AsyncUpkeep, AsyncCare, AsyncStoreFiles, AsyncPorting):
+class AsyncStore(AsyncUpkeep, AsyncCare, AsyncStoreFiles, AsyncPorting, AsyncSearching):
     """The sessions of one store. As `Store`, with `await`; usable from any number of event loops."""
 
     def __init__(self, backend: Backend, *, clock: Clock = wall_clock, steady: Clock | None = None) -> None:

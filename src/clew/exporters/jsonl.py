@@ -5,11 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from clew.exporters.redact import Redactor, redactor_of
+from clew.exporters.redact_lines import redacted_lines
 from clew.interchange import export_lines
 
 if TYPE_CHECKING:
     from clew.store import Store
 
 
-def pieces(store: Store, id: str) -> Iterator[bytes]:
-    return export_lines(store._engine, store.get(id)._access.sid)
+def pieces(store: Store, id: str, *, redact: bool | Redactor = False) -> Iterator[bytes]:
+    """The lines.
+
+    Args:
+        store: Where the session is.
+        id: Its id or alias.
+        redact: Without secrets, and with new hashes. A `Redactor` of yours can report what it replaced.
+    """
+    found = export_lines(store._engine, store.get(id)._access.sid)
+    redactor = redactor_of(redact)
+    return found if redactor is None else redacted_lines(found, redactor)

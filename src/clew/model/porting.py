@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal, TypeAlias
 
 import msgspec
 
-ExportFormat: TypeAlias = Literal["jsonl"]
-ImportFormat: TypeAlias = Literal["jsonl"]
+from clew.model.loading import LoadState, Problem
+
+ExportFormat: TypeAlias = Literal["jsonl", "json", "markdown", "html", "picoclaw", "ggcode", "ductwork"]
+ImportFormat: TypeAlias = str
+"""The name of an importer, such as "claude-code"; `clew.importers.READERS` has all."""
 
 
 class ImportedSession(msgspec.Struct, frozen=True, kw_only=True):
@@ -17,10 +21,14 @@ class ImportedSession(msgspec.Struct, frozen=True, kw_only=True):
     """Of the session in the store."""
     source: str
     """The file."""
-    state: Literal["new", "grown", "unchanged"]
-    """Unchanged: all of it was there already."""
+    state: LoadState
     messages: int
     """On its path."""
+    format: str = "jsonl"
+    entries: int = 0
+    """Added, on whatever branch."""
+    parent: str | None = None
+    """The session that it is a subagent, or a copy, of."""
 
 
 class ImportReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -28,3 +36,60 @@ class ImportReport(msgspec.Struct, frozen=True, kw_only=True):
 
     sessions: tuple[ImportedSession, ...]
     dry_run: bool
+    problems: tuple[Problem, ...] = ()
+    """What could not be read, with its place; all else was."""
+    files: int = 1
+    """That were read."""
+    bytes: int = 0
+    """Of them."""
+
+    @property
+    def ok(self) -> bool:
+        """All could be read."""
+        return not self.problems
+
+    @property
+    def new(self) -> int:
+        """Sessions that the store did not have."""
+        return sum(session.state == "new" for session in self.sessions)
+
+    @property
+    def grown(self) -> int:
+        """Sessions to which something was added."""
+        return sum(session.state == "grown" for session in self.sessions)
+
+    @property
+    def unchanged(self) -> int:
+        """Sessions to which nothing was added."""
+        return len(self.sessions) - self.new - self.grown
+
+    @property
+    def entries(self) -> int:
+        """Added in all."""
+        return sum(session.entries for session in self.sessions)
+
+
+class ImportProgress(msgspec.Struct, frozen=True, kw_only=True):
+    """How far an import is."""
+
+    path: str
+    """The file that is read."""
+    files: int
+    """Read so far,"""
+    all_files: int
+    """of so many."""
+    bytes: int
+    all_bytes: int
+    """Of the files on disk; one that is compressed has more in it."""
+
+
+OnImportProgress: TypeAlias = Callable[[ImportProgress], None]
+
+
+class FoundPlace(msgspec.Struct, frozen=True, kw_only=True):
+    """A place on this machine where a program keeps sessions."""
+
+    format: str
+    path: str
+    files: int
+    bytes: int

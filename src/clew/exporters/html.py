@@ -1,0 +1,185 @@
+"""A session as one HTML file: readable on a phone, without a network, and without a script.
+
+Tools and thinking fold with `details`; branches are switched by radio buttons and rules of style.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+from clew.exporters.blocks import Block
+from clew.exporters.html_style import style
+from clew.exporters.html_text import code, escape, escape_line, prose
+from clew.exporters.markdown import SPEAKERS
+from clew.exporters.media import RASTER, Media
+from clew.exporters.redact import Redactor, redactor_of
+from clew.exporters.transcript import Transcript, Turn
+from clew.exporters.visible import visible_line
+
+if TYPE_CHECKING:
+    from clew.store import Store
+
+_WITHOUT_BRACES: Final = str.maketrans('{}"\n', "    ")
+_GIST: Final = 80
+"""Letters of a call that are shown while it is folded."""
+
+
+def pieces(
+    store: Store,
+    id: str,
+    *,
+    whole: bool = False,
+    tools: bool = True,
+    thinking: bool = True,
+    redact: bool | Redactor = False,
+) -> Iterator[bytes]:
+    """The page, entry by entry.
+
+    Args:
+        store: Where the session is.
+        id: Its id or alias.
+        whole: All branches, with a switch between them; else the path to the head.
+        tools: With tool calls and their results.
+        thinking: With what the model thought.
+        redact: Without secrets. A `Redactor` of yours can report what it replaced.
+    """
+    transcript = Transcript(store, id, whole=whole, redactor=redactor_of(redact))
+    hidden = (set() if tools else {"call", "result"}) | (set() if thinking else {"thinking"})
+    yield "".join(_head(transcript)).encode()
+    open_segment = -1
+    for turn in transcript.turns():
+        if turn.segment != open_segment:
+            yield b"</section>\n" if open_segment >= 0 else b""
+            yield f'<section class="s{turn.segment}">\n'.encode()
+            open_segment = turn.segment
+        blocks = [block for block in turn.blocks if block.kind not in hidden]
+        if blocks:
+            yield "".join(_turn(turn, blocks)).encode()
+    yield b"</section>\n" if open_segment >= 0 else b""
+    yield "".join(_foot(transcript)).encode()
+
+
+def _head(transcript: Transcript) -> Iterator[str]:
+    info = transcript.info
+    looks = style(transcript.outline)
+    seal = base64.b64encode(hashlib.sha256(looks.encode()).digest()).decode()
+    title = escape_line(info.title or info.id)
+    yield '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+    yield (
+        '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; '
+        f"style-src 'sha256-{seal}'; img-src data:; base-uri 'none'; form-action 'none'\">\n"
+    )
+    yield '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+    yield '<meta name="referrer" content="no-referrer">\n<meta name="generator" content="clew">\n'
+    yield f"<title>{title}</title>\n<style>{looks}</style>\n</head>\n<body>\n"
+    yield f"<header><h1>{title}</h1>\n<dl>"
+    for name, value in _facts(transcript):
+        yield f"<dt>{name}</dt><dd>{escape_line(value)}</dd>"
+    yield "</dl></header>\n"
+    yield from _switch(transcript)
+    yield "<main>\n"
+
+
+def _facts(transcript: Transcript) -> Iterator[tuple[str, str]]:
+    info = transcript.info
+    yield "Session", info.id
+    for name, value in (("Model", info.model), ("Workspace", info.workspace), ("Tags", ", ".join(info.tags))):
+        if value:
+            yield name, value
+    yield "Time", f"{info.created_at:%Y-%m-%d %H:%M} – {info.updated_at:%Y-%m-%d %H:%M} UTC"
+    yield "Messages", str(info.messages)
+
+
+def _switch(transcript: Transcript) -> Iterator[str]:
+    """One radio button for each path, before all that depends on them, and their labels."""
+    outline = transcript.outline
+    if len(outline.paths) < 2:
+        return
+    for number in range(len(outline.paths)):
+        checked = " checked" if number == 0 else ""
+        yield f'<input class="pick" type="radio" name="path" id="p{number}"{checked}>\n'
+    yield '<nav aria-label="Branches">'
+    for number, path in enumerate(outline.paths):
+        at, position = path.leaf
+        where = f"Branch {at + 1}, up to {position}" if at >= 0 else "Nothing"
+        opening = f": {escape_line(words)}" if (words := transcript.opening(path)) else ""
+        current = " (current)" if path.is_current else ""
+        yield f'<label for="p{number}">{where}{current}{opening}</label>\n'
+    yield "</nav>\n"
+
+
+def _turn(turn: Turn, blocks: list[Block]) -> Iterator[str]:
+    anchor = f"e{turn.segment}-{turn.position}"
+    yield f'<article class="{turn.speaker}" id="{anchor}"><h2>{SPEAKERS[turn.speaker]}'
+    yield f'<a href="#{anchor}">{turn.position} · {turn.time:%Y-%m-%d %H:%M:%S}</a></h2>\n'
+    if turn.label:
+        yield f'<p class="note">Label: {escape_line(turn.label)}</p>'
+    for name in turn.checkpoints:
+        yield f'<p class="note">Checkpoint: {escape_line(name)}</p>'
+    for block in blocks:
+        yield from _block(block)
+    yield "</article>\n"
+
+
+def _block(block: Block) -> Iterator[str]:
+    match block.kind:
+        case "text":
+            if block.name:
+                yield f'<p class="note">{escape_line(block.name)}</p>'
+            yield f'<div class="said">{prose(block.text)}</div>\n' if block.text else ""
+        case "thinking":
+            yield f"<details><summary>Thinking</summary>{prose(block.text)}</details>\n"
+        case "call":
+            gist = visible_line(block.text[: 4 * _GIST].translate(_WITHOUT_BRACES))[:_GIST]
+            name = escape_line(block.name or "a tool")
+            yield f"<details><summary><b>{name}</b> {escape(gist)}</summary>"
+            yield f"{_code(block)}</details>\n"
+        case "result":
+            bad = ' class="bad"' if block.is_error else ""
+            what = "Error of" if block.is_error else "Result of"
+            name = escape_line(block.name or "a tool")
+            yield f"<details{bad}><summary>{what} <b>{name}</b>, {len(block.text):,} characters</summary>"
+            yield f"{_code(block)}</details>\n"
+        case "media":
+            yield _media(block.media, block.text) if block.media else ""
+        case _:
+            yield f"<details><summary>Data</summary>{_code(block)}</details>\n"
+
+
+def _code(block: Block) -> str:
+    return f"<pre>{code(block.text, 'json' if block.is_json else _language(block.text))}</pre>"
+
+
+def _language(text: str) -> str:
+    return "diff" if text.startswith(("diff --git ", "--- a/", "@@ -", "*** Begin Patch")) else ""
+
+
+def _media(media: Media, name: str) -> str:
+    data = _picture(media)
+    if data is not None:
+        return f'<p><img src="data:{media.type};base64,{data}" alt="{escape_line(name)}"></p>\n'
+    size = "" if media.size is None else f", {media.size:,} bytes"
+    return (
+        f'<p class="note">Not shown: {escape_line(media.type or "a file")} ({escape_line(name)}{size})</p>\n'
+    )
+
+
+def _picture(media: Media) -> str | None:
+    """The data of an image that can only be an image, checked and written anew."""
+    if media.type not in RASTER or media.data is None:
+        return None
+    try:
+        return base64.b64encode(base64.b64decode(media.data, validate=True)).decode()
+    except binascii.Error:
+        return None
+
+
+def _foot(transcript: Transcript) -> Iterator[str]:
+    yield "</main>\n<footer>"
+    if transcript.redactor is not None:
+        yield f"{transcript.redactor.report().total} secrets were replaced. "
+    yield f"Session {escape(transcript.info.id)}, written by Clew.</footer>\n</body>\n</html>\n"

@@ -1,0 +1,123 @@
+"""Untrusted text inside a Markdown page: it keeps its look where that is harmless, and stays in its place.
+
+What was said stands in a quote, and every line of it is rewritten here: tags, headings, definitions of links,
+images and links to anything but web pages lose their effect. Code stands in fences of our own, longer than
+any run of fence characters inside.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from clew.exporters.visible import visible, visible_line
+
+_PUNCTUATION: Final = re.compile(r"([\\`*_{}\[\]<>()#+!|~&-])")
+_FENCE: Final = re.compile(
+    r"^(?P<lead>[ \t]{0,12}(?:(?:[-+*]|\d{1,9}[.)])[ \t]{1,4})?)(?P<fence>`{3,}|~{3,})(?P<info>[^`]*)$"
+)
+_CONTAINERS: Final = re.compile(r"^(?:[ \t]|>|[-+*](?=[ \t])|\d{1,9}[.)](?=[ \t]))*")
+_RULER: Final = re.compile(r"^(?P<lead>[ \t>]*)(?:=+|-+)[ \t]*$")
+_TOKEN: Final = re.compile(r"\\.|`+|!\[|\]\(|\]:|<")
+_ESCAPED: Final = re.compile(r"\\([!-/:-@\[-`{-~])")
+_HARMLESS_LINK: Final = re.compile(r"(?i)^<?(?:https?://|mailto:|#|[\w./~+-]+(?:[#?][\w=&.-]*)?>?$)")
+_LANGUAGE: Final = re.compile(r"[\w+#.-]{1,30}")
+
+
+def inline(text: str) -> str:
+    """A name or a title, as nothing but its letters."""
+    return _PUNCTUATION.sub(r"\\\1", visible_line(text))
+
+
+def fence(text: str, language: str = "") -> Iterator[str]:
+    """Lines of code, in a fence that nothing inside can close."""
+    shown = visible(text)
+    longest = max((len(run) for run in re.findall("`+", shown)), default=0)
+    ticks = "`" * max(3, longest + 1)
+    yield f"{ticks}{language if _LANGUAGE.fullmatch(language) else ''}"
+    yield from shown.split("\n")
+    yield ticks
+
+
+def quote(text: str) -> Iterator[str]:
+    """Lines of speech, in a quote."""
+    for line in _speech(visible(text).split("\n")):
+        yield f"> {line}" if line else ">"
+
+
+def _speech(said: list[str]) -> Iterator[str]:
+    at = 0
+    while at < len(said):
+        opening = _FENCE.match(said[at])
+        if opening is None:
+            yield _prose(said[at])
+            at += 1
+            continue
+        end = _closing(said, at, opening["fence"])
+        if not opening["lead"].isspace() and opening["lead"]:
+            yield opening["lead"].rstrip()
+        yield from fence("\n".join(said[at + 1 : end]), opening["info"].strip())
+        at = end + 1
+
+
+def _closing(said: list[str], start: int, fence: str) -> int:
+    """The line that closes a fence; the end of the text if none does."""
+    closes = re.compile(rf"^[ \t]*{re.escape(fence[0])}{{{len(fence)},}}[ \t]*$")
+    return next((at for at in range(start + 1, len(said)) if closes.match(said[at])), len(said))
+
+
+def _prose(line: str) -> str:
+    """A line outside of code: marks of lists, tables and emphasis work, the rest is letters."""
+    if ruler := _RULER.match(line):  # also a mark of a list with nothing behind it
+        return f"{ruler['lead']}\\{line[ruler.end('lead') :]}"
+    start = _CONTAINERS.match(line)
+    head = start[0] if start else ""
+    rest = line[len(head) :]
+    if rest.startswith(("#", "~~~")):
+        head += "\\"
+    return head + _inert(rest)
+
+
+def _inert(text: str) -> str:
+    """Without tags, images, definitions and doubtful links; code spans stay if they end on this line."""
+    out: list[str] = []
+    at = 0
+    while (found := _TOKEN.search(text, at)) is not None:
+        out.append(text[at : found.start()])
+        token, at = found[0], found.end()
+        if token[0] == "`":
+            span = _code_span(text, at, token)
+            if span is None:
+                out.append("\\`" * len(token))
+            else:
+                out.append(token + span + token)
+                at += len(span) + len(token)
+        elif token == "<":
+            out.append("&lt;")
+        elif token == "![":
+            out.append("\\![")
+        elif token == "](":
+            out.append("](" if _is_harmless(text[at:]) else "]\\(")
+        elif token == "]:":
+            out.append("]\\:")
+        else:
+            out.append(token)
+    return "".join(out) + text[at:]
+
+
+def _code_span(text: str, at: int, ticks: str) -> str | None:
+    """What stands between these backticks and the next equal ones. A cell of a table would cut it."""
+    for found in re.finditer("`+", text[at:]):
+        if found[0] == ticks:
+            span = text[at : at + found.start()]
+            return None if "|" in span and "<" in span else span
+    return None
+
+
+def _is_harmless(destination: str) -> bool:
+    """Whether a link leads to a web page, or to a place in this page or beside it."""
+    target = destination.lstrip(" \t").split(")", 1)[0].split(" ", 1)[0]
+    plain = html.unescape(_ESCAPED.sub(r"\1", html.unescape(target)))
+    return bool(_HARMLESS_LINK.match(plain)) and not plain.startswith("//")

@@ -1,0 +1,128 @@
+"""A session as a log of ggcode. Of one that came from ggcode: the same records in the same order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+from clew.exporters.redact import Redactor, redactor_of
+from clew.exporters.seed_go import ZERO_TIME, go_json, go_time
+from clew.exporters.seed_shapes import as_ggcode
+from clew.model import Entry, Event, Json
+
+if TYPE_CHECKING:
+    from clew.session import Session
+    from clew.store import Store
+
+_STREAM: Final = "ggcode"
+_MESSAGES: Final = "checkpoint_messages"
+
+
+def pieces(store: Store, id: str, *, redact: bool | Redactor = False) -> Iterator[bytes]:
+    redactor = redactor_of(redact)
+    for number, record in enumerate(_Records(store.get(id)).all(), start=1):
+        clean = redactor.value(record, f"line {number}") if redactor else record
+        yield go_json(clean, html=False) + b"\n"
+
+
+class _Records:
+    """The path and what lies beside it, brought into one order."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._info = session.info
+        self._meta: dict[str, Json] = {}
+
+    def all(self) -> Iterator[dict[str, Json]]:
+        beside = self._beside()
+        waiting = next(beside, None)
+        if waiting is None or waiting.type != "meta":
+            yield self._new_meta()
+        for entry in self._session.entries():
+            while waiting and _position(waiting) <= entry.position:
+                yield self._told(waiting)
+                waiting = next(beside, None)
+            yield from self._record(entry)
+        while waiting:
+            yield self._told(waiting)
+            waiting = next(beside, None)
+        if self._meta and self._is_renamed():
+            yield self._new_meta()
+
+    def _beside(self) -> Iterator[Event]:
+        cursor: Event | None = None
+        while page := self._session.events(after=cursor, stream=_STREAM):
+            yield from page
+            cursor = page[-1]
+
+    def _told(self, event: Event) -> dict[str, Json]:
+        record: dict[str, Json] = event.data["record"]
+        if event.type == "meta":
+            self._meta |= record
+        return record
+
+    def _record(self, entry: Entry) -> Iterator[dict[str, Json]]:
+        if entry.kind == "message":
+            yield self._message(entry)
+        elif entry.kind in ("compaction", "truncation"):
+            yield self._checkpoint(entry)
+
+    def _message(self, entry: Entry) -> dict[str, Json]:
+        around = entry.annotations.get("record")
+        if not isinstance(around, dict):
+            around = self._usual()
+            if "timestamp" in around:
+                around = {**around, "timestamp": go_time(entry.time)}
+        return {
+            name: as_ggcode(entry.message) if name == "message" else value for name, value in around.items()
+        }
+
+    def _usual(self) -> dict[str, Json]:
+        usual = self._info.metadata.get("envelope")
+        if isinstance(usual, dict) and "message" in usual:
+            return usual
+        times = {"created_at": ZERO_TIME, "updated_at": ZERO_TIME}
+        return {"type": "message", "session_id": self._id(), **times, "message": None, "timestamp": None}
+
+    def _checkpoint(self, entry: Entry) -> dict[str, Json]:
+        mark = entry.message
+        known = entry.annotations.get("record")
+        if isinstance(known, dict):
+            return {
+                name: mark["messages"] if name == _MESSAGES and value is None else value
+                for name, value in known.items()
+            }
+        start = mark["start"]
+        kept = self._session.messages(after=start - 1 if start else None, before=entry)
+        said = [as_ggcode(message) for message in (*mark.get("messages", ()), *kept)]
+        record: dict[str, Json] = {"type": "checkpoint", "session_id": self._id(), _MESSAGES: said}
+        return {**record, "checkpoint_tokens": mark.get("tokens") or 0, "timestamp": go_time(entry.time)}
+
+    def _new_meta(self) -> dict[str, Json]:
+        info = self._info
+        told = {
+            "title": info.title or "New session",
+            "workspace": info.workspace_given,
+            "vendor": info.vendor,
+            "endpoint": info.endpoint or info.metadata.get("endpoint"),
+            "model": info.model,
+        }
+        times = {"created_at": go_time(info.created_at), "updated_at": go_time(info.updated_at)}
+        return {
+            "type": "meta",
+            "session_id": self._id(),
+            **{name: value for name, value in told.items() if value},
+            **times,
+        }
+
+    def _is_renamed(self) -> bool:
+        return not self._info.title_is_auto and self._info.title != self._meta.get("title")
+
+    def _id(self) -> str:
+        known = self._info.metadata.get("session_id")
+        return known if isinstance(known, str) else self._info.id
+
+
+def _position(event: Event) -> int:
+    position: int = event.data["position"]
+    return position

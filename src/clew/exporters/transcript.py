@@ -1,0 +1,243 @@
+"""A session as it is told in an export: who says what, in which order, on which branch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+
+import msgspec
+
+from clew.core import lines
+from clew.core.dialects import is_user_turn, role_of, snippet, text_of
+from clew.core.ids import entry_id
+from clew.core.rows import KIND_NAMES, REPLACED
+from clew.exporters import jsonl
+from clew.exporters.blocks import Block, blocks_of
+from clew.exporters.outline import BranchShape, Outline, Path, outline
+from clew.exporters.redact import Redactor
+from clew.model import NO_ANNOTATIONS, Checkpoint, Entry, Head, Json, SessionInfo
+
+if TYPE_CHECKING:
+    from clew.session import Session
+    from clew.store import Store
+
+Speaker: TypeAlias = Literal["user", "assistant", "tool", "system", "other", "mark"]
+
+WORDS: Final = 60
+"""Letters by which a branch is told from others."""
+
+
+class Turn(msgspec.Struct, frozen=True, kw_only=True):
+    """An entry, ready to be shown."""
+
+    id: str
+    segment: int
+    position: int
+    time: datetime
+    speaker: Speaker
+    blocks: tuple[Block, ...]
+    label: str | None
+    checkpoints: tuple[str, ...]
+
+
+class Transcript:
+    """One session, read twice at most: for its shape, and for its entries."""
+
+    def __init__(self, store: Store, id: str, *, whole: bool, redactor: Redactor | None) -> None:
+        self._store = store
+        self.session: Session = store.get(id)
+        self.is_whole = whole
+        self.redactor = redactor
+        self._annotations: dict[str, Mapping[str, Json]] = {}
+        self._spoken: dict[str, list[tuple[int, str]]] = {}
+        info = self.session.info
+        self.outline: Outline = self._shape(info) if whole else _path_only(self.session, info)
+        self.info = info if redactor is None else _redacted(info, redactor)
+        self.checkpoints: list[Checkpoint] = self._read_checkpoints()
+        self._checkpoints: dict[str, list[str]] = {}
+        for checkpoint in self.checkpoints:
+            place = entry_id(checkpoint.head.branch, checkpoint.position)
+            self._checkpoints.setdefault(place, []).append(checkpoint.name)
+
+    def _read_checkpoints(self) -> list[Checkpoint]:
+        found = self.session.checkpoints()
+        if self.redactor is None:
+            return found
+        clean = self.redactor
+        return [
+            msgspec.structs.replace(
+                one,
+                name=clean.text(one.name, "checkpoint: name"),
+                state=clean.value(one.state, f"checkpoint {one.position}"),
+            )
+            for one in found
+        ]
+
+    def entries(self) -> Iterator[tuple[int, Entry]]:
+        """Each entry once, with the number of its segment; parents before what continues them."""
+        found = self._all_entries() if self.is_whole else self._on_path()
+        for segment, entry in found:
+            yield segment, entry if self.redactor is None else self.redactor.entry(entry)
+
+    def turns(self) -> Iterator[Turn]:
+        tools: dict[str, str] = {}
+        for segment, entry in self.entries():
+            yield self._turn(segment, entry, tools)
+
+    def opening(self, path: Path) -> str:
+        """What the user says first where this path is on its own."""
+        if not path.segments:
+            return ""
+        own = self.outline.segments[path.segments[-1]]
+        spoken = self._spoken.get(self.outline.branches[own.branch].uid, [])
+        words = [text for position, text in spoken if own.first <= position <= own.last]
+        return words[0] if words else ""
+
+    def _turn(self, segment: int, entry: Entry, tools: dict[str, str]) -> Turn:
+        message = entry.message if entry.kind != "removed" else {}
+        blocks = blocks_of(message) if entry.kind == "message" else [_mark(entry.kind, message)]
+        label = entry.annotations.get("label")
+        return Turn(
+            id=entry.id,
+            segment=segment,
+            position=entry.position,
+            time=entry.time,
+            speaker=role_of(message) if entry.kind == "message" else "mark",
+            blocks=tuple(_with_tool(block, tools) for block in blocks),
+            label=label if isinstance(label, str) else None,
+            checkpoints=tuple(self._checkpoints.get(entry.id, ())),
+        )
+
+    def _on_path(self) -> Iterator[tuple[int, Entry]]:
+        segments = self.outline.segments
+        at = 0
+        for entry in self.session.entries(damaged="skip"):
+            while at < len(segments) and segments[at].last < entry.position:
+                at += 1
+            if at < len(segments):  # what was appended since the first look is not told
+                yield at, entry
+
+    def _shape(self, info: SessionInfo) -> Outline:
+        """Look at all branches, and keep of each what is needed to speak of it."""
+        rows: dict[int, BranchShape] = {}
+        uids: dict[int, str] = {0: ""}
+        for line in self._lines():
+            if isinstance(line, lines.BranchLine):
+                row = line.row
+                uids[row.branch] = row.uid
+                parent = uids[row.parent] or None
+                rows[row.branch] = BranchShape(uid=row.uid, parent=parent, fork=row.fork, last=row.fork)
+            elif isinstance(line, lines.EntryLine):
+                rows[line.branch] = msgspec.structs.replace(rows[line.branch], last=line.position)
+                if words := self._words(line):
+                    self._spoken.setdefault(uids[line.branch], []).append((line.position, words))
+            elif isinstance(line, lines.RecordLine) and line.type == "annotation":
+                uid, _, position = line.name.rpartition(".")
+                notes = msgspec.json.decode(lines.extract(line.base64, line.value))
+                self._annotations[entry_id(uid, int(position))] = notes
+        return outline(list(rows.values()), (info.head.branch, info.head.position))
+
+    def _words(self, line: lines.EntryLine) -> str:
+        """The beginning of what the user says."""
+        if KIND_NAMES[line.type] != "message":
+            return ""
+        message = msgspec.json.decode(lines.extract(line.base64, line.body))
+        if not is_user_turn(message):
+            return ""
+        text = text_of(message)
+        if self.redactor is not None:  # first: what is cut might not look like a secret any more
+            text = self.redactor.uncounted().text(text, "")
+        return snippet(text, WORDS)
+
+    def _all_entries(self) -> Iterator[tuple[int, Entry]]:
+        uids: dict[int, str] = {}
+        places = {branch.uid: at for at, branch in enumerate(self.outline.branches)}
+        for line in self._lines():
+            if isinstance(line, lines.BranchLine):
+                uids[line.row.branch] = line.row.uid
+            elif isinstance(line, lines.EntryLine):
+                uid = uids[line.branch]
+                # What was appended since the first look is not part of the shape.
+                segment = self.outline.segment_of(places.get(uid, -1), line.position)
+                if segment is not None:
+                    yield segment, self._entry(uid, line)
+
+    def _entry(self, uid: str, line: lines.EntryLine) -> Entry:
+        id = entry_id(uid, line.position)
+        return Entry(
+            id,
+            line.position,
+            KIND_NAMES[line.type],
+            lines.extract(line.base64, line.body),
+            line.time,
+            line.digest,
+            bool(line.flags & REPLACED),
+            self._annotations.get(id, NO_ANNOTATIONS),
+            line.epoch,
+        )
+
+    def _lines(self) -> Iterator[lines.AnyLine | None]:
+        for piece in jsonl.pieces(self._store, self.session.id):
+            yield lines.decode(lines.open_line(piece.rstrip(b"\n"))[1])
+
+
+def _path_only(session: Session, info: SessionInfo) -> Outline:
+    """The branches that the path crosses, each as far as the path goes."""
+    known = {branch.id: branch for branch in session.tree().branches}
+    shapes: list[BranchShape] = []
+    place: Head | None = info.head
+    while place is not None and place.branch in known:
+        branch = known[place.branch]
+        fork = -1 if branch.parent is None else branch.parent.position
+        parent = None if branch.parent is None else branch.parent.branch
+        shapes.insert(0, BranchShape(uid=branch.id, parent=parent, fork=fork, last=place.position))
+        place = branch.parent
+    return outline(shapes, (info.head.branch, info.head.position))
+
+
+def _redacted(info: SessionInfo, redactor: Redactor) -> SessionInfo:
+    def clean(text: str | None, field: str) -> str | None:
+        return None if text is None else redactor.text(text, f"session: {field}")
+
+    return msgspec.structs.replace(
+        info,
+        id=clean(info.id, "id"),
+        title=clean(info.title, "title"),
+        preview=redactor.uncounted().text(info.preview, ""),
+        workspace=clean(info.workspace, "workspace"),
+        workspace_given=None,
+        tags=tuple(redactor.text(tag, "session: tags") for tag in info.tags),
+        endpoint=clean(info.endpoint, "endpoint"),
+        metadata=redactor.value(info.metadata, "session: metadata"),
+        aliases=tuple(redactor.text(alias, "session: aliases") for alias in info.aliases),
+    )
+
+
+def _with_tool(block: Block, tools: dict[str, str]) -> Block:
+    """A result that says only which call it answers, with the name of the tool."""
+    if block.kind == "call" and block.call and block.name:
+        tools[block.call] = block.name
+    if block.kind == "result" and block.name is None and block.call in tools:
+        return msgspec.structs.replace(block, name=tools[block.call])
+    return block
+
+
+def _mark(kind: str, content: dict[str, Json]) -> Block:
+    match kind:
+        case "compaction":
+            said = "\n\n".join(filter(None, map(_text, content.get("messages", []))))
+            return Block(kind="text", name="Compacted: the model goes on with this summary", text=said)
+        case "summary":
+            return Block(kind="text", name="Summary", text=str(content.get("text") or ""))
+        case "truncation":
+            start = content.get("start")
+            return Block(kind="text", name=f"Truncated: the model sees what comes from position {start} on")
+        case "removed":
+            return Block(kind="text", name="Removed by a retention rule")
+        case _:
+            return Block(kind="text", name=f"Mark: {kind}")
+
+
+def _text(message: Json) -> str:
+    return text_of(message) if isinstance(message, dict) else ""

@@ -1,0 +1,36 @@
+"""Characters that act instead of being seen, made visible: terminal sequences, writing directions, tags.
+
+A transcript is untrusted. A reversed file name or an invisible instruction must not look like something
+else in an export, and a file that is shown in a terminal must not move its cursor.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+_COLOURS: Final = re.compile(r"\x1b\[[0-9;:]*m")
+_ACTING: Final = re.compile(
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2028\u2029\u2060-\u2064\u2066-\u206f"
+    "\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]|\u200b"
+)
+
+
+def visible(text: str) -> str:
+    """The text with control characters as pictures, and colours of terminals left out."""
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    if "\x1b" in text:
+        text = _COLOURS.sub("", text)
+    return _ACTING.sub(_picture, text)
+
+
+def visible_line(text: str) -> str:
+    """The same on one line, for titles and names."""
+    return " ".join(visible(text).split())
+
+
+def _picture(match: re.Match[str]) -> str:
+    code = ord(match[0])
+    if code < 0x20:
+        return chr(0x2400 + code)
+    return "\u2421" if code == 0x7F else f"\u27e6U+{code:04X}\u27e7"

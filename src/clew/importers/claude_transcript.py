@@ -1,0 +1,279 @@
+"""The records of one Claude Code session, read in a stream into entries and what stands beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+import msgspec
+
+from clew.importers.claude_people import is_human, text_of
+from clew.importers.claude_tree import Tree
+from clew.importers.contract import SourceCheckpoint, SourceEntry, SourceEvent, SourceUsage
+from clew.importers.jsonlines import Line
+from clew.importers.moments import moment_of
+from clew.model import Json
+
+_OWN: Final = frozenset({"parentUuid", "uuid", "type", "message", "timestamp"})
+"""Fields that have a place of their own."""
+_NOBODY: Final = "<synthetic>"
+"""The model of messages that the program itself wrote."""
+_BESIDE: Final = ("file-history-snapshot", "file-history-delta", "summary", "queue-operation")
+
+
+class Side(msgspec.Struct):
+    """A subagent whose records stand in its session's file: where they are."""
+
+    root: str
+    began: Json
+    places: list[tuple[int, int]]
+
+
+class Transcript:
+    def __init__(self, lines: Iterable[Line], baseline: dict[str, Json], *, is_agent: bool) -> None:
+        self._lines = lines
+        self._baseline = baseline
+        self._is_agent = is_agent
+        self._tree = Tree()
+        self._head: str | None = None
+        self._titles: dict[str, str] = {}
+        self._first_words = ""
+        self._tags: dict[str, None] = {}
+        self._model: str | None = None
+        self._waiting: list[SourceEvent] = []
+        self._snapshots: dict[str, SourceCheckpoint] = {}
+        self._preserved: dict[str, Json] = {}
+        self._tokens: Json = None
+        self._request: Json = None
+        self._side_of: dict[str, str] = {}
+        self.sides: dict[str, Side] = {}
+
+    # -- asked when the entries were read
+
+    def head(self) -> str | None:
+        return self._head
+
+    def events(self) -> Iterator[SourceEvent]:
+        yield from self._waiting
+
+    def checkpoints(self) -> Iterator[SourceCheckpoint]:
+        for message, found in self._snapshots.items():
+            entry = self._tree.entry_at(message)
+            if entry is not None:
+                yield msgspec.structs.replace(found, entry=entry)
+
+    def updates(self) -> dict[str, Json]:
+        found: dict[str, Json] = {"model": self._model, "tags": list(self._tags)}
+        for kind in ("custom-title", "ai-title", "last-prompt", "summary"):
+            if self._titles.get(kind):
+                found["title"] = self._titles[kind]
+                break
+        else:
+            if self._is_agent:
+                found["title"] = self._first_words[:60]
+        return found
+
+    # -- records
+
+    def entries(self) -> Iterator[SourceEntry]:
+        for line in self._lines:
+            record = line.record
+            if not isinstance(record.get("uuid"), str) or record.get("type") in _BESIDE:
+                self._take_side_record(line)
+            elif record.get("isSidechain") and not self._is_agent:
+                self._note_sidechain(line)
+            else:
+                entry = self._take(line)
+                if entry is not None:
+                    self._waiting = []
+                    yield entry
+
+    def _take(self, line: Line) -> SourceEntry | None:
+        record = line.record
+        uuid: str = record["uuid"]
+        if uuid in self._tree:
+            self._event(line, f"line-{line.number}")
+            return None
+        message = record.get("message")
+        is_said = record.get("type") in ("user", "assistant") and isinstance(message, dict)
+        if is_said and record.get("isCompactSummary"):
+            return self._compaction(line)
+        if is_said and not record.get("isMeta"):
+            return self._message(line, record["message"])
+        self._link(line)
+        return None
+
+    def _message(self, line: Line, message: dict[str, Json]) -> SourceEntry:
+        record, uuid = line.record, line.record["uuid"]
+        parent, is_known = self._tree.behind(record.get("parentUuid"))
+        self._tree.add(uuid, parent, message)
+        if not record.get("teamName"):
+            self._head = uuid
+        at = moment_of(record.get("timestamp"))
+        human: bool | None = None
+        usage = None
+        if record["type"] == "assistant":
+            usage = self._usage(message, record)
+            if message.get("model") not in (None, _NOBODY):
+                self._model = str(message["model"])
+        else:
+            self._first_words = self._first_words or text_of(message).strip()
+            if self._is_agent or not is_human(record, message):
+                human = False
+        notes = self._notes(record)
+        if notes.get("requestId") == self._request is not None:
+            del notes["requestId"]  # each record of an answer repeats it
+        self._request = record.get("requestId")
+        if notes.get("sourceToolAssistantUUID") == record.get("parentUuid"):
+            notes.pop("sourceToolAssistantUUID", None)
+        if not is_known:
+            notes["parent_missing"] = record.get("parentUuid")
+        return SourceEntry(
+            uid=uuid,
+            parent=parent,
+            message=message,
+            at=at,
+            usage=usage,
+            notes=notes,
+            human=human,
+            events=tuple(self._waiting),
+        )
+
+    def _compaction(self, line: Line) -> SourceEntry:
+        """The summary that stands for everything before it, and the messages that were kept beside it."""
+        record, uuid = line.record, line.record["uuid"]
+        parent, _ = self._tree.behind(record.get("parentUuid"))
+        if parent is None:
+            parent = self._tree.last
+        mark: dict[str, Json] = {"messages": [record["message"]], "tokens": self._tokens}
+        kept = self._tree.entry_at(self._preserved.get("headUuid"))
+        if kept is not None:
+            mark["from"] = kept
+        self._tree.add(uuid, parent, {})
+        tail = self._preserved.get("tailUuid")
+        if isinstance(tail, str) and tail in self._tree:
+            self._tree.link(tail, uuid)  # what goes on from the last one kept goes on from here
+        self._preserved, self._tokens = {}, None
+        self._head = uuid
+        return SourceEntry(
+            uid=uuid,
+            parent=parent,
+            message=mark,
+            kind="compaction",
+            at=moment_of(record.get("timestamp")),
+            notes=self._notes(record),
+            events=tuple(self._waiting),
+        )
+
+    def _link(self, line: Line) -> None:
+        """A record on the chain that is no message."""
+        record = line.record
+        entry, _ = self._tree.behind(record.get("parentUuid"))
+        if record.get("subtype") == "compact_boundary":
+            before = self._tree.behind(record.get("logicalParentUuid"))[0]
+            entry = entry or before or self._tree.last
+            about = record.get("compactMetadata")
+            if isinstance(about, dict):
+                self._tokens = about.get("preTokens")
+                segment = about.get("preservedSegment")
+                self._preserved = segment if isinstance(segment, dict) else _ends(about)
+        self._tree.link(record["uuid"], entry)
+        self._event(line, record["uuid"])
+
+    def _notes(self, record: dict[str, Json]) -> dict[str, Json]:
+        """What stands beside the message, except for what the session says of all its lines."""
+        baseline = self._baseline
+        notes = {}
+        for key in record.keys() - _OWN:
+            value = record[key]
+            if key not in baseline or baseline[key] != value:
+                notes[key] = value
+        if "isSidechain" in notes and (self._is_agent or not notes["isSidechain"]):
+            del notes["isSidechain"]
+        return {key: notes[key] for key in sorted(notes)} if len(notes) > 1 else notes
+
+    def _usage(self, message: dict[str, Json], record: dict[str, Json]) -> SourceUsage | None:
+        found, id = message.get("usage"), message.get("id")
+        if not isinstance(found, dict) or not isinstance(id, str) or message.get("model") == _NOBODY:
+            return None
+        return SourceUsage(
+            id=id,
+            model=message.get("model") if isinstance(message.get("model"), str) else None,
+            vendor="anthropic",
+            input_tokens=_count(found, "input_tokens"),
+            output_tokens=_count(found, "output_tokens"),
+            cache_read_tokens=_count(found, "cache_read_input_tokens"),
+            cache_write_tokens=_count(found, "cache_creation_input_tokens"),
+            at=moment_of(record.get("timestamp")),
+        )
+
+    # -- records beside the chain
+
+    def _take_side_record(self, line: Line) -> None:
+        record = line.record
+        kind = record.get("type")
+        id = f"line-{line.number}"
+        if kind in ("custom-title", "ai-title", "last-prompt"):
+            field = {"custom-title": "customTitle", "ai-title": "aiTitle", "last-prompt": "lastPrompt"}[kind]
+            self._titles[kind] = _text(record.get(field))
+        elif kind == "summary" and self._tree.entry_at(record.get("leafUuid")) is not None:
+            self._titles[kind] = _text(record.get("summary"))  # else it is another session's
+        elif kind == "tag" and _text(record.get("tag")):
+            self._tags[_text(record["tag"])] = None
+        elif kind == "file-history-snapshot" and isinstance(record.get("snapshot"), dict):
+            self._note_snapshot(record, id)
+        self._event(line, id)
+
+    def _note_snapshot(self, record: dict[str, Json], event: str) -> None:
+        snapshot, message = record["snapshot"], record.get("messageId")
+        tracked = snapshot.get("trackedFileBackups")
+        if isinstance(message, str) and tracked and isinstance(tracked, dict):
+            self._snapshots[message] = SourceCheckpoint(
+                name=f"file-history:{message}",
+                entry=None,
+                at=moment_of(snapshot.get("timestamp")),
+                state={"event": event, "files": len(tracked)},
+            )
+
+    def _note_sidechain(self, line: Line) -> None:
+        record = line.record
+        uuid, agent, parent = record["uuid"], record.get("agentId"), record.get("parentUuid")
+        name = f"agent-{agent}" if isinstance(agent, str) else self._side_of.get(str(parent))
+        if name is None:
+            name = f"sidechain-{uuid}"
+        self._side_of[uuid] = name
+        side = self.sides.setdefault(name, Side(uuid, record.get("timestamp"), []))
+        side.places.append((line.number, line.offset))
+
+    def _event(self, line: Line, id: str) -> None:
+        record = line.record
+        kind = _text(record.get("type")) or "record"
+        subtype = _text(record.get("subtype"))
+        self._waiting.append(
+            SourceEvent(
+                id=id[:400],
+                type=(f"{kind}.{subtype}" if subtype else kind)[:100],
+                data=record,
+                stream="claude-code",
+                at=moment_of(record.get("timestamp")),
+            )
+        )
+
+
+def _ends(about: dict[str, Json]) -> dict[str, Json]:
+    """The first and the last of the messages that a compaction kept, where it lists them all."""
+    listed = about.get("preservedMessages")
+    if isinstance(listed, dict):
+        listed = listed.get("uuids")
+    if isinstance(listed, list) and listed:
+        return {"headUuid": listed[0], "tailUuid": listed[-1]}
+    return {}
+
+
+def _count(found: dict[str, Json], name: str) -> int:
+    value = found.get(name)
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
+
+
+def _text(value: Json) -> str:
+    return value if isinstance(value, str) else ""

@@ -1,0 +1,108 @@
+"""Tasks of Cline and of Roo Code: `tasks/<id>/api_conversation_history.json` and the files beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from clew.core.dialects.content import texts_in
+from clew.importers import cline_task
+from clew.importers.cline_people import is_human, task_of, working_directory
+from clew.importers.contract import OnBytes, OnProblem, Problem, SourceEntry, SourceSession
+from clew.importers.loose import document, items, mapping, plain_name, text, when, without
+from clew.importers.versions import digest, session_id, version
+from clew.model import Json
+
+NAME: Final = "cline"
+
+_HISTORY: Final = "api_conversation_history.json"
+_MESSAGE: Final = frozenset({"role", "content"})
+_TITLE_LENGTH: Final = 200
+_EDITORS: Final = ("Code", "Code - Insiders", "VSCodium", "Cursor", "Windsurf")
+_EXTENSIONS: Final = ("saoudrizwan.claude-dev", "rooveterinaryinc.roo-cline")
+_TOLD: Final = frozenset({"id", "task", "workspace", "cwdOnTaskInitialization", "parentTaskId"})
+
+
+def recognises(path: Path, beginning: bytes) -> bool:
+    if path.name != _HISTORY and not (path.parent / "ui_messages.json").is_file():
+        return False
+    return beginning.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"[") and b'"role"' in beginning
+
+
+def known_places(home: Path) -> list[Path]:
+    roots = [home / ".config" / editor for editor in _EDITORS]
+    roots += [home / "Library" / "Application Support" / editor for editor in _EDITORS]
+    roots += [home / ".vscode-server" / "data"]
+    storages = [root / "User" / "globalStorage" / name for root in roots for name in _EXTENSIONS]
+    return [*(storage / "tasks" for storage in storages), home / ".cline" / "data" / "tasks"]
+
+
+def files(path: Path) -> list[Path]:
+    # A task is called by the time of its birth.
+    return sorted(path.rglob(_HISTORY), key=lambda file: file.parent.name) if path.is_dir() else [path]
+
+
+def read(path: Path, on_problem: OnProblem, on_bytes: OnBytes) -> Iterator[SourceSession]:
+    on_bytes(path.stat().st_size)
+    try:
+        messages = [mapping(message) for message in items(document(path))]
+    except (ValueError, RecursionError) as exc:
+        on_problem(Problem(path=str(path), line=getattr(exc, "lineno", None), reason=f"no JSON: {exc}"))
+        return
+    task = path.absolute().parent
+    shown = cline_task.Shown(task, on_problem)
+    about = cline_task.about(task)
+    first = messages[0] if messages else {}
+    title = text(about.get("task")) or task_of(first)
+    above = text(about.get("parentTaskId"))
+    more = cline_task.metadata(task)
+    yield SourceSession(
+        id=session_id(NAME, task.name),
+        entries=_entries(messages, shown),
+        title=title[:_TITLE_LENGTH] if title else None,
+        workspace=plain_name(about.get("cwdOnTaskInitialization"))
+        or text(about.get("workspace"))
+        or working_directory(first),
+        model=_model(messages),
+        created_at=when(task.name) or when(first.get("ts")) or when(about.get("ts")),
+        metadata=without(about, _TOLD),
+        parent=session_id(NAME, above) if above else None,
+        events=shown.events,
+        usage=shown.usage,
+        vars=lambda: {"task_metadata": more} if more is not None else {},
+    )
+
+
+def _entries(messages: list[dict[str, Json]], shown: cline_task.Shown) -> Iterator[SourceEntry]:
+    sent = iter(shown.requests())
+    parent: str | None = None
+    moment: Json = None
+    for message in messages:
+        if message.get("role") == "user":
+            moment = next(sent, moment)
+        uid = version(parent, str(message.get("role")), digest(message))
+        yield _entry(message, uid, parent, moment)
+        parent = uid
+
+
+def _entry(message: dict[str, Json], uid: str, parent: str | None, sent: Json) -> SourceEntry:
+    at = when(message.get("ts")) or when(sent)
+    rest = without(message, _MESSAGE)
+    notes = {"source": rest} if rest else {}
+    if message.get("isSummary"):
+        # Roo keeps what it summarised, and sends what follows the summary.
+        summary = "\n".join(texts_in(message.get("content")))
+        return SourceEntry(
+            uid=uid, parent=parent, message={"text": summary}, kind="compaction", at=at, notes=notes
+        )
+    plain = {name: value for name, value in message.items() if name in _MESSAGE} or message
+    spoken = message.get("role") != "user" or is_human(message)
+    return SourceEntry(
+        uid=uid, parent=parent, message=plain, at=at, human=None if spoken else False, notes=notes
+    )
+
+
+def _model(messages: list[dict[str, Json]]) -> str | None:
+    told = (text(mapping(message.get("modelInfo")).get("modelId")) for message in reversed(messages))
+    return next(filter(None, told), None)

@@ -1,0 +1,43 @@
+"""Who speaks in a user message of Cline or Roo: both write a lot under the name of the human."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from clew.core.dialects.content import texts_in, type_of
+from clew.importers.loose import items
+from clew.model import Json
+
+_HUMAN: Final = re.compile(r"<(task|feedback|user_message|answer)>")
+_PROGRAM: Final = re.compile(
+    r"\s*(<environment_details>|<explicit_instructions|<file_content|<folder_content|<hook_context"
+    r"|\[TASK RESUMPTION\]|\[ERROR\]|\[[^\]\n]{1,400}\] Result:)"
+)
+_CWD: Final = re.compile(r"# Current (?:Working|Workspace) Directory \(([^)\n]+)\)")
+_TASK: Final = re.compile(r"<task>\s*(.*?)\s*</task>", re.DOTALL)
+
+
+def is_human(message: dict[str, Json]) -> bool:
+    """Whether a person said any of it: the task, an answer, a remark on what a tool did."""
+    content = message.get("content")
+    results = [block.get("content") for block in items(content) if type_of(block) == "tool_result"]
+    if any(_HUMAN.search(text) for result in results for text in texts_in(result)):
+        return True
+    return any(
+        _HUMAN.search(text) or (text.strip() and not _PROGRAM.match(text)) for text in texts_in(content)
+    )
+
+
+def working_directory(message: dict[str, Json]) -> str | None:
+    for text in texts_in(message.get("content")):
+        if found := _CWD.search(text):
+            return found[1]
+    return None
+
+
+def task_of(message: dict[str, Json]) -> str | None:
+    for text in texts_in(message.get("content")):
+        if found := _TASK.search(text):
+            return found[1]
+    return None

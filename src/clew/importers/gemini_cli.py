@@ -1,0 +1,181 @@
+"""Sessions of Gemini CLI: files of updates (`.jsonl`), and the older whole documents (`.json`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from hashlib import sha256
+from pathlib import Path
+from typing import Final
+
+from clew.importers.contract import (
+    OnBytes,
+    OnProblem,
+    Problem,
+    SourceEntry,
+    SourceEvent,
+    SourceSession,
+)
+from clew.importers.gemini_fold import GeminiFold, Ref
+from clew.importers.gemini_messages import entries_of, has_results, results_of
+from clew.importers.jsonlines import Line, object_of, read_lines
+from clew.importers.loose import decode_or_none, document, items, mapping, plain_name, text, when, without
+from clew.importers.versions import session_id, version
+from clew.model import Json
+
+NAME: Final = "gemini-cli"
+
+_TOLD: Final = frozenset({"sessionId", "startTime", "summary", "messages"})
+
+
+def recognises(path: Path, beginning: bytes) -> bool:
+    return b'"sessionId"' in beginning and b'"projectHash"' in beginning
+
+
+def known_places(home: Path) -> list[Path]:
+    return [home / ".gemini" / "tmp"]
+
+
+def files(path: Path) -> list[Path]:
+    if not path.is_dir():
+        return [path]
+    found = [*path.rglob("*.json"), *path.rglob("*.jsonl")]
+    chats = [file for file in found if "chats" in file.parts and file.is_file()]
+    # A subagent's file lies deeper than that of its parent, and parents come first.
+    return sorted(chats, key=lambda file: (len(file.parts), file.name))
+
+
+def read(path: Path, on_problem: OnProblem, on_bytes: OnBytes) -> Iterator[SourceSession]:
+    fold = GeminiFold()
+    records = _Lines(path)
+    if path.suffix == ".json":
+        whole = _whole(path, on_problem, on_bytes)
+        records = _Document(path, whole)
+        fold.apply(Line(1, 0, whole))
+    else:
+        for line in read_lines(path, on_problem, on_bytes):
+            fold.apply(line)
+    key = text(fold.about.get("sessionId"))
+    if key is None:
+        on_problem(Problem(path=str(path), line=None, reason="no line tells the id of the session"))
+        return
+    yield _session(key, path, fold, records)
+
+
+def _whole(path: Path, on_problem: OnProblem, on_bytes: OnBytes) -> dict[str, Json]:
+    on_bytes(path.stat().st_size)
+    try:
+        return mapping(document(path))
+    except (ValueError, RecursionError) as exc:
+        on_problem(Problem(path=str(path), line=getattr(exc, "lineno", None), reason=f"no JSON: {exc}"))
+        return {}
+
+
+class _Lines:
+    """Messages by their places."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._last: tuple[int, dict[str, Json]] | None = None
+
+    def get(self, ref: Ref) -> dict[str, Json]:
+        record = self._record(ref.offset)
+        if ref.within is None:
+            return record
+        messages = items(mapping(record.get("$set", record)).get("messages"))
+        return mapping(messages[ref.within]) if ref.within < len(messages) else {}
+
+    def _record(self, offset: int) -> dict[str, Json]:
+        if self._last is None or self._last[0] != offset:
+            with self._path.open("rb") as file:
+                file.seek(offset)
+                raw = file.readline().removeprefix(b"\xef\xbb\xbf")
+            # What is wrong with the line was told when it was read first.
+            self._last = offset, object_of(raw, 0, self._path, lambda _: None) or {}
+        return self._last[1]
+
+
+class _Document(_Lines):
+    def __init__(self, path: Path, whole: dict[str, Json]) -> None:
+        super().__init__(path)
+        self._last = 0, whole
+
+
+class _Walk:
+    """The paths of a fold as a tree, each entry once."""
+
+    def __init__(self, fold: GeminiFold, records: _Lines) -> None:
+        self._fold = fold
+        self._records = records
+        self.head: str | None = None
+        self.model: str | None = None
+
+    def entries(self) -> Iterator[SourceEntry]:
+        ends: dict[str, str] = {}
+        for path in [*self._fold.abandoned, self._fold.current]:
+            parent: str | None = None
+            for ref in path:
+                uid = version(parent, ref.id, ref.digest)
+                if uid not in ends:
+                    record = self._records.get(ref)
+                    yield from entries_of(record, uid, parent)
+                    self.model = plain_name(record.get("model")) or self.model
+                    ends[uid] = results_of(uid) if has_results(record) else uid
+                parent = ends[uid]
+            self.head = parent
+
+
+def _session(key: str, path: Path, fold: GeminiFold, records: _Lines) -> SourceSession:
+    walk = _Walk(fold, records)
+    about = fold.about
+    return SourceSession(
+        id=session_id(NAME, key),
+        entries=walk.entries(),
+        head=lambda: walk.head,
+        title=plain_name(about.get("summary")),
+        workspace=_workspace(path, about),
+        vendor="google",
+        created_at=when(about.get("startTime")),
+        metadata=without(about, _TOLD),
+        parent=_parent(path, about),
+        events=_unknown(fold),
+        updates=lambda: {"model": walk.model} if walk.model else {},
+    )
+
+
+def _unknown(fold: GeminiFold) -> Callable[[], list[SourceEvent]]:
+    return lambda: [
+        SourceEvent(id=f"line-{line.number}", type="record", data=line.record, stream=NAME)
+        for line in fold.unknown
+    ]
+
+
+def _parent(path: Path, about: dict[str, Json]) -> str | None:
+    """A subagent's file lies in a directory with the name of its parent."""
+    if about.get("kind") != "subagent" or path.parent.name == "chats":
+        return None
+    return session_id(NAME, path.parent.name)
+
+
+def _workspace(path: Path, about: dict[str, Json]) -> str | None:
+    """The files do not tell it: a file beside them does, or the list of all projects."""
+    if named := next(filter(None, map(text, items(about.get("directories")))), None):
+        return named
+    project = next((folder.parent for folder in path.parents if folder.name == "chats"), None)
+    if project is None:
+        return None
+    try:
+        return (project / ".project_root").read_text("utf-8").strip() or None
+    except (OSError, ValueError):
+        return _listed(project, text(about.get("projectHash")))
+
+
+def _listed(project: Path, hashed: str | None) -> str | None:
+    try:
+        listed = decode_or_none((project.parent.parent / "projects.json").read_bytes())
+    except OSError:
+        return None
+    for folder, slug in mapping(mapping(listed).get("projects")).items():
+        known = sha256(folder.encode("utf-8", "surrogatepass")).hexdigest()
+        if slug == project.name or known in (project.name, hashed):
+            return folder
+    return None

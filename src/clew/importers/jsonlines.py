@@ -1,0 +1,176 @@
+"""Lines of JSON from other programs' logs: a damaged line costs itself, and is told with its number.
+
+What is seen in the wild: a torn last line, a torn line to which a later record was glued, CRLF, a byte
+order mark, lines of zeros that a crash left, lone surrogates, bytes that are no UTF-8, lines of many
+megabytes, files that were compressed when they had grown cold.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import IO, Any, Final, NamedTuple
+
+import msgspec
+
+from clew.importers.contract import OnBytes, OnProblem, Problem
+from clew.importers.unpacking import damage_of, opened
+from clew.model import Json
+
+LONGEST: Final = 128 * 1024 * 1024
+"""A line that is longer is passed over: nothing in it could be stored as one message."""
+TOLD: Final = 1024 * 1024
+"""After how many bytes progress is told."""
+GLUED_LONGEST: Final = 4 * 1024 * 1024
+GLUED_TRIES: Final = 2000
+_BOM: Final = b"\xef\xbb\xbf"
+
+_decode = msgspec.json.Decoder().decode
+
+
+class Line(NamedTuple):
+    number: int
+    """From 1 on."""
+    offset: int
+    """Where it begins, in the file as it reads uncompressed."""
+    record: dict[str, Json]
+
+
+def read_lines(path: Path, on_problem: OnProblem, on_bytes: OnBytes) -> Iterator[Line]:
+    """The objects of a file, one a line, in order; what is none is told to `on_problem`."""
+    told = end = 0
+    with path.open("rb") as raw:
+        for number, offset, line in _numbered(opened(raw, path), path, on_problem):
+            end = offset + len(line)
+            if end - told >= TOLD:
+                on_bytes(end - told)
+                told = end
+            record = object_of(line, number, path, on_problem, is_last=not line.endswith(b"\n"))
+            if record is not None:
+                yield Line(number, offset, record)
+    if end > told:
+        on_bytes(end - told)
+
+
+def beginning_of(path: Path, size: int = 64 * 1024) -> bytes:
+    """The first bytes of a file, uncompressed; empty if it can not be read."""
+    try:
+        with path.open("rb") as raw:
+            return opened(raw, path).read(size)
+    except OSError:
+        return b""
+
+
+def begins_with_object(beginning: bytes) -> bool:
+    """Whether it may be lines of JSON at all, and no page that shows some."""
+    return beginning.removeprefix(_BOM).lstrip(b" \t\r\n\0").startswith(b"{")
+
+
+def first_objects(beginning: bytes, most: int = 20) -> list[dict[str, Json]]:
+    """The objects of the first lines that are whole: enough to tell what a file is."""
+    found = []
+    for line in beginning.removeprefix(_BOM).split(b"\n")[:most]:
+        try:
+            record = _decode(line)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            record = _leniently(line, lambda reason: None)
+        if isinstance(record, dict):
+            found.append(record)
+    return found
+
+
+def _numbered(file: IO[bytes], path: Path, on_problem: OnProblem) -> Iterator[tuple[int, int, bytes]]:
+    number, offset = 0, 0
+    while True:
+        number += 1
+        try:
+            line = file.readline(LONGEST)
+            size = len(line)
+            if size == LONGEST and not line.endswith(b"\n"):
+                size += _skip_line(file)
+                on_problem(Problem(path=str(path), line=number, reason=f"the line has {size} bytes"))
+                line = b"\n"
+        except OSError as error:
+            on_problem(
+                Problem(path=str(path), line=number, reason=f"it can not be read from here on: {error}")
+            )
+            return
+        if not size:
+            damage = damage_of(file)
+            if damage is not None:
+                on_problem(Problem(path=str(path), line=number, reason=damage))
+            return
+        yield number, offset, line.removeprefix(_BOM) if number == 1 else line
+        offset += size
+
+
+def _skip_line(file: IO[bytes]) -> int:
+    skipped = 0
+    while part := file.readline(1024 * 1024):
+        skipped += len(part)
+        if part.endswith(b"\n"):
+            break
+    return skipped
+
+
+def object_of(
+    line: bytes, number: int, path: Path, on_problem: OnProblem, *, is_last: bool = False
+) -> dict[str, Json] | None:
+    """The object in a line; None: there is none, and it was said why, unless the line is blank."""
+
+    def tell(reason: str) -> None:
+        on_problem(Problem(path=str(path), line=number, reason=reason))
+
+    try:
+        record = _decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        text = line.strip(b" \t\r\n\0")
+        return _mended(text, tell, is_last=is_last) if text else None
+    if isinstance(record, dict):
+        return record
+    tell(f"an object was expected, not {type(record).__name__}")
+    return None
+
+
+def _mended(text: bytes, tell: Callable[[str], None], *, is_last: bool) -> dict[str, Json] | None:
+    """What msgspec refuses: lone surrogates, bytes that are no UTF-8, a record glued to a torn one."""
+    record = _leniently(text, tell)
+    if record is None:
+        record = _glued(text)
+        end = "the line ends before its record does" if is_last else "not valid JSON"
+        tell(end if record is None else "a torn record stands before the one at its end")
+    return record
+
+
+def _leniently(text: bytes, tell: Callable[[str], None]) -> dict[str, Json] | None:
+    decoded = text.decode(errors="replace")
+    try:
+        record: Any = json.loads(decoded)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(record, dict):
+        return None
+    try:
+        text.decode()
+    except UnicodeDecodeError as error:
+        tell(f"not valid UTF-8 at byte {error.start}: replaced by U+FFFD")
+    return record
+
+
+def _glued(text: bytes) -> dict[str, Json] | None:
+    """The whole record at the end of a line that begins with a torn one. No part of a torn record passes
+    for it: behind such a part there is no end of line, but what else the record held."""
+    if len(text) > GLUED_LONGEST or not text.endswith(b"}"):
+        return None
+    at = 0
+    for _ in range(GLUED_TRIES):
+        at = text.find(b'{"', at + 1)
+        if at < 0:
+            return None
+        try:
+            record = _decode(text[at:])
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            continue
+        return record if isinstance(record, dict) else None
+    return None

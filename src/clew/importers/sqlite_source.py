@@ -1,0 +1,133 @@
+"""The SQLite file of another program, read without leaving a trace beside it.
+
+A database whose last writes are still in its log (`-wal`) can only be read together with it, and SQLite
+then writes a file of its own beside them. So such a database is copied first, and the copy is read.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Final
+from urllib.parse import quote
+
+from clew.importers.contract import OnProblem, Problem
+from clew.model import Json
+
+if TYPE_CHECKING:
+    import apsw
+
+_MAGIC: Final = b"SQLite format 3\0"
+_LOGS: Final = ("-wal", "-journal")
+_TRIES: Final = 5
+
+
+def is_sqlite(beginning: bytes) -> bool:
+    return beginning.startswith(_MAGIC)
+
+
+def tables(path: Path) -> frozenset[str]:
+    """The names of the tables; none when it is no database that can be read."""
+    import apsw
+
+    try:
+        # Without its log first: a table is younger than the log in none but the newest files.
+        with _untouched(path) as db:
+            found = tables_in(db)
+        if found or not _logs(path):
+            return found
+        with opened(path) as db:
+            return tables_in(db)
+    except (apsw.Error, OSError):
+        return frozenset()
+
+
+def tables_in(db: apsw.Connection) -> frozenset[str]:
+    return frozenset(row[0] for row in db.execute("SELECT name FROM sqlite_schema WHERE type = 'table'"))
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[apsw.Connection]:
+    if not _logs(path):
+        with _untouched(path) as db:
+            yield db
+        return
+    import apsw
+
+    with TemporaryDirectory(prefix="clew-import-") as folder:
+        copy = _copied(path, Path(folder))
+        with _connected(copy, apsw.SQLITE_OPEN_READWRITE) as db:
+            yield db
+
+
+@contextmanager
+def reporting(path: Path, on_problem: OnProblem) -> Iterator[None]:
+    """What the driver says of a damaged file becomes a problem; what was read before it counts."""
+    import apsw
+
+    try:
+        yield
+    except (apsw.Error, OSError) as exc:
+        on_problem(Problem(path=str(path), line=None, reason=f"{type(exc).__name__}: {exc}"))
+
+
+def rows(db: apsw.Connection, sql: str, values: tuple[str, ...] = ()) -> Iterator[dict[str, Json]]:
+    """Rows by the names of their columns: programs add some in every version."""
+    names: list[str] | None = None
+    cursor = db.cursor()
+    for row in cursor.execute(sql, values):
+        if names is None:
+            names = [column[0] for column in cursor.getdescription()]
+        yield dict(zip(names, map(_json, row), strict=True))
+
+
+def _json(value: object) -> Json:
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+
+
+def _logs(path: Path) -> list[Path]:
+    beside = [Path(f"{path}{suffix}") for suffix in _LOGS]
+    return [log for log in beside if log.is_file() and log.stat().st_size]
+
+
+@contextmanager
+def _untouched(path: Path) -> Iterator[apsw.Connection]:
+    import apsw
+
+    address = f"file:{quote(str(path.absolute()))}?mode=ro&immutable=1"
+    with _connected(address, apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI) as db:
+        yield db
+
+
+@contextmanager
+def _connected(address: str, flags: int) -> Iterator[apsw.Connection]:
+    import apsw
+
+    db = apsw.Connection(address, flags=flags)
+    try:
+        yield db
+    finally:
+        db.close()
+
+
+def _copied(path: Path, folder: Path) -> str:
+    """A copy with its log, of one moment: taken again when the program wrote meanwhile."""
+    copy = folder / "copy.db"
+    for _ in range(_TRIES):
+        before = _stamps(path)
+        for suffix in ("", *_LOGS):
+            target = Path(f"{copy}{suffix}")
+            target.unlink(missing_ok=True)
+            if Path(f"{path}{suffix}").is_file():
+                shutil.copyfile(f"{path}{suffix}", target)
+        if _stamps(path) == before:
+            break
+    return str(copy)
+
+
+def _stamps(path: Path) -> list[tuple[int, int]]:
+    stats = [Path(f"{path}{suffix}") for suffix in ("", *_LOGS)]
+    return [(file.stat().st_mtime_ns, file.stat().st_size) for file in stats if file.is_file()]

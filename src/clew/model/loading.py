@@ -1,0 +1,123 @@
+"""What an importer reads out of a file: a session of another program, on its way into a store.
+
+`clew.importers.contract` says how they are made; `Store.load` takes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from clew.model.conversation import Json
+
+LoadState: TypeAlias = Literal["new", "grown", "unchanged", "trashed"]
+"""Unchanged: all of it was there already. Trashed: it was deleted here, and stays so."""
+
+
+class SourceEvent(msgspec.Struct, frozen=True, kw_only=True):
+    id: str
+    type: str
+    data: Json = None
+    stream: str = ""
+    at: datetime | None = None
+
+
+class SourceUsage(msgspec.Struct, frozen=True, kw_only=True):
+    """One model call, as the file tells of it. A call that several lines repeat has one id."""
+
+    id: str
+    model: str | None = None
+    vendor: str | None = None
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+    reasoning_tokens: int = 0
+    cost: str | None = None
+    at: datetime | None = None
+
+
+class SourceEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """One message, or one mark, in its place."""
+
+    uid: str
+    """Its name in this session: the same whenever the file is read again."""
+    parent: str | None
+    """The entry before it; None: it is the first. Parents come before their children."""
+    message: dict[str, Json]
+    """As it stands in the file, in the shape of its vendor. Of a mark: what `compact` or `set_summary`
+    takes, as {"text": ...} or {"messages": [...]}; of a compaction also "tokens", and "from", the uid of
+    the first entry before it that stays in the model's view."""
+    kind: Literal["message", "compaction", "summary"] = "message"
+    at: datetime | None = None
+    usage: SourceUsage | None = None
+    notes: Mapping[str, Json] = {}
+    """Kept beside the message, as annotations."""
+    human: bool | None = None
+    """False: no person said it, though its role is `user`; kept as the note `human`. None: its shape
+    tells."""
+    events: tuple[SourceEvent, ...] = ()
+    """What the file tells beside the conversation, between the entry before and this one: so no reader has
+    to keep them all."""
+
+
+class SourceCheckpoint(msgspec.Struct, frozen=True, kw_only=True):
+    name: str
+    entry: str | None
+    """The uid of the entry that it names; None: before the first."""
+    at: datetime | None = None
+    state: Json = None
+
+
+class SourceSession(msgspec.Struct, frozen=True, kw_only=True):
+    """One session of a file. `entries` is read once, and before what follows it in this list."""
+
+    id: str
+    """For the store, such as "claude-code:0b1c…": the same whenever the file is read again."""
+    entries: Iterable[SourceEntry]
+    head: Callable[[], str | None] = lambda: None
+    """Asked after the entries were read: the uid at which the program itself would go on; None: at the
+    last entry; "": before the first."""
+    title: str | None = None
+    workspace: str | None = None
+    model: str | None = None
+    vendor: str | None = None
+    created_at: datetime | None = None
+    tags: tuple[str, ...] = ()
+    metadata: Mapping[str, Json] = {}
+    aliases: tuple[str, ...] = ()
+    parent: str | None = None
+    """The id of the session that this one is a subagent, or a copy, of."""
+    checkpoints: Callable[[], Iterable[SourceCheckpoint]] = lambda: ()
+    """Asked after the entries were read, as are those below."""
+    events: Callable[[], Iterable[SourceEvent]] = lambda: ()
+    usage: Callable[[], Iterable[SourceUsage]] = lambda: ()
+    """Calls that belong to no entry."""
+    vars: Callable[[], Mapping[str, Json]] = dict
+    updates: Callable[[], Mapping[str, Json]] = dict
+    """What only the end of the file told: title, workspace, model, vendor, tags, aliases, and metadata,
+    which is added to the one above."""
+
+
+class Problem(msgspec.Struct, frozen=True, kw_only=True):
+    """Something in a file that could not be read; the rest was."""
+
+    path: str
+    line: int | None
+    """From 1 on."""
+    reason: str
+
+
+class Loaded(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of a session of a source, or would."""
+
+    id: str
+    """In the store."""
+    state: LoadState
+    entries: int
+    """Added, on whatever branch."""
+    messages: int
+    """On its path; of a dry run: in the source."""

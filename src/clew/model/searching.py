@@ -1,0 +1,53 @@
+"""The values of `search`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Literal, TypeAlias, overload
+
+import msgspec
+
+SearchRole: TypeAlias = Literal["user", "assistant", "tool", "system", "other"]
+SearchOrder: TypeAlias = Literal["newest", "best"]
+
+
+class Hit(msgspec.Struct, frozen=True, kw_only=True):
+    """A message that was found."""
+
+    session: str
+    """A session that can show it: one on whose path it is, if there is one."""
+    title: str | None
+    """Of that session."""
+    entry_id: str
+    position: int
+    on_path: bool
+    """False: the session was rewound past it; `rewind(entry_id)` goes back to it."""
+    role: SearchRole
+    at: datetime
+    snippet: str
+    """The text around the first hit, as it was written: untrusted, with whatever characters it had."""
+    marks: tuple[tuple[int, int], ...]
+    """Where in `snippet` the hits are: (start, end)."""
+    in_tool: bool
+    """The hit is in what a tool was asked or answered, not in what was said."""
+
+
+class SearchPage(msgspec.Struct, frozen=True):
+    """One page of hits. Pass `cursor` to `search()` for the next one; None: this was the last."""
+
+    hits: tuple[Hit, ...]
+    cursor: str | None
+
+    def __iter__(self) -> Iterator[Hit]:
+        return iter(self.hits)
+
+    def __len__(self) -> int:
+        return len(self.hits)
+
+    @overload
+    def __getitem__(self, index: int) -> Hit: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Hit, ...]: ...
+    def __getitem__(self, index: int | slice) -> Hit | tuple[Hit, ...]:
+        return self.hits[index]

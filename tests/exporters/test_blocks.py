@@ -1,0 +1,163 @@
+"""Messages of every dialect, as blocks to be shown."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from clew.exporters.blocks import SEALED, Block, blocks_of
+
+_PNG = "iVBORw0KGgo="
+
+
+def _told(message: dict[str, Any]) -> list[tuple[str, str | None, str]]:
+    return [(block.kind, block.name, block.text) for block in blocks_of(message)]
+
+
+ROUNDS: dict[str, list[dict[str, Any]]] = {
+    "anthropic": [
+        {
+            "role": "assistant",
+            "content": [
+                {"type": "thinking", "thinking": "hm", "signature": "x"},
+                {"type": "text", "text": "I look."},
+                {"type": "tool_use", "id": "t", "name": "ls", "input": {"path": "."}},
+            ],
+        },
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t", "content": "a.py"}]},
+    ],
+    "ggcode": [
+        {
+            "role": "assistant",
+            "content": [
+                {"type": "thinking", "thinking": "hm"},
+                {"type": "text", "text": "I look."},
+                {"type": "tool_use", "tool_id": "t", "tool_name": "ls", "input": {"path": "."}},
+            ],
+        },
+        {"role": "user", "content": [{"type": "tool_result", "tool_id": "t", "output": "a.py"}]},
+    ],
+    "chat": [
+        {
+            "role": "assistant",
+            "reasoning_content": "hm",
+            "content": "I look.",
+            "tool_calls": [
+                {"id": "t", "type": "function", "function": {"name": "ls", "arguments": '{"path":"."}'}}
+            ],
+        },
+        {"role": "tool", "tool_call_id": "t", "content": "a.py"},
+    ],
+    "gemini": [
+        {
+            "role": "model",
+            "parts": [
+                {"text": "hm", "thought": True},
+                {"text": "I look."},
+                {"functionCall": {"id": "t", "name": "ls", "args": {"path": "."}}},
+            ],
+        },
+        {
+            "role": "user",
+            "parts": [{"functionResponse": {"id": "t", "name": None, "response": {"output": "a.py"}}}],
+        },
+    ],
+    "responses": [
+        {"type": "reasoning", "summary": [{"type": "summary_text", "text": "hm"}]},
+        {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "I look."}]},
+        {"type": "function_call", "call_id": "t", "name": "ls", "arguments": '{"path":"."}'},
+        {"type": "function_call_output", "call_id": "t", "output": "a.py"},
+    ],
+}
+
+
+@pytest.mark.parametrize("dialect", ROUNDS)
+def test_thoughts_words_calls_and_results_are_told_apart(dialect: str) -> None:
+    told = [block for message in ROUNDS[dialect] for block in _told(message)]
+    assert told == [
+        ("thinking", None, "hm"),
+        ("text", None, "I look."),
+        ("call", "ls", '{\n  "path": "."\n}'),
+        ("result", None, "a.py"),
+    ]
+
+
+@pytest.mark.parametrize("dialect", ROUNDS)
+def test_a_call_and_its_result_have_the_same_key(dialect: str) -> None:
+    blocks = [block for message in ROUNDS[dialect] for block in blocks_of(message)]
+    assert [block.call for block in blocks if block.kind in ("call", "result")] == ["t", "t"]
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": _PNG}},
+        {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{_PNG}"}},
+        {"type": "input_image", "image_url": f"data:image/png;base64,{_PNG}"},
+    ],
+)
+def test_an_image_is_found_in_whatever_shape(part: dict[str, Any]) -> None:
+    (block,) = blocks_of({"role": "user", "content": [part]})
+    assert block.media is not None
+    assert (block.kind, block.media.type, block.media.data) == ("media", "image/png", _PNG)
+
+
+def test_an_image_of_gemini_is_found() -> None:
+    (block,) = blocks_of({"role": "user", "parts": [{"inlineData": {"mimeType": "image/png", "data": _PNG}}]})
+    assert block.media is not None
+    assert (block.media.type, block.media.data) == ("image/png", _PNG)
+
+
+def test_an_image_in_a_tool_result_follows_the_result() -> None:
+    image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": _PNG}}
+    result = {"type": "tool_result", "tool_use_id": "t", "content": [{"type": "text", "text": "seen"}, image]}
+    assert [block.kind for block in blocks_of({"role": "user", "content": [result]})] == ["result", "media"]
+
+
+def test_what_nobody_knows_is_shown_as_json() -> None:
+    assert blocks_of({"odd": [1, 2]}) == [
+        Block(kind="data", text='{\n  "odd": [\n    1,\n    2\n  ]\n}', is_json=True)
+    ]
+    assert _told({"role": "user", "content": [{"type": "hologram", "x": 1}]})[0][0] == "data"
+
+
+def test_sealed_reasoning_is_told_as_such() -> None:
+    sealed = {"type": "redacted_thinking", "data": "x"}
+    assert _told({"role": "assistant", "content": [sealed]}) == [("thinking", None, SEALED)]
+    assert _told({"type": "reasoning", "summary": [], "encrypted_content": "x"}) == [
+        ("thinking", None, SEALED)
+    ]
+
+
+def test_a_failed_call_is_marked() -> None:
+    result = {"type": "tool_result", "tool_use_id": "t", "content": "no", "is_error": True}
+    (block,) = blocks_of({"role": "user", "content": [result]})
+    assert block.is_error
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {},
+        {"role": "user"},
+        {"role": "user", "content": None},
+        {
+            "role": "assistant",
+            "content": [None, 3, [], {"type": 7}],
+            "tool_calls": [None, "x", {"function": 3}],
+        },
+        {"role": "tool", "content": {"a": 1}},
+        {"role": "model", "parts": [None, "x", {"functionCall": 3}, {"text": 5, "thought": 1}]},
+        {"type": "function_call"},
+        {"type": "reasoning", "summary": "x", "content": 3},
+        {
+            "role": "user",
+            "content": [{"type": "image"}, {"type": "image", "source": 3}, {"type": "text", "text": 3}],
+        },
+        {"role": "user", "content": "x", "images": [3, None, "data:", {}]},
+        {"role": "assistant", "content": [{"type": "tool_use"}, {"type": "tool_result"}]},
+    ],
+)
+def test_no_shape_is_too_odd(message: dict[str, Any]) -> None:
+    assert all(isinstance(block.text, str) for block in blocks_of(message))

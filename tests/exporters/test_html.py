@@ -1,0 +1,163 @@
+"""HTML pages, by an HTML parser: what they hold, and what they never hold."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from pathlib import Path
+
+import pytest
+
+import clew
+from clew.exporters.html_text import MOST_MARKDOWN, code, prose
+from tests.exporters.hostile import ALL, ATTACKS, PIXEL, conversation
+from tests.exporters.page_reader import PageReader
+
+TAGS = {
+    "html", "head", "meta", "title", "style", "body", "header", "h1", "h2", "h3", "h4", "h5", "h6", "dl",
+    "dt", "dd", "input", "nav", "label", "main", "section", "article", "a", "p", "div", "details", "summary",
+    "b",
+    "pre", "code", "span", "img", "footer", "table", "thead", "tbody", "tr", "th", "td", "em", "strong", "ul",
+    "ol", "li", "br", "hr", "blockquote", "s", "del",
+}  # fmt: skip
+ATTRIBUTES = {
+    "lang", "charset", "name", "content", "http-equiv", "class", "id", "for", "type", "checked", "href",
+    "target", "rel", "src", "alt", "title", "aria-label", "start",
+}  # fmt: skip
+
+
+def _hostile(store: clew.Store) -> PageReader:
+    conversation(store)
+    return PageReader(store.export("hostile", "html", whole=True))
+
+
+def test_a_hostile_session_brings_no_tag_and_no_attribute_of_its_own(store: clew.Store) -> None:
+    page = _hostile(store)
+    assert {tag for tag, _ in page.tags} <= TAGS
+    assert {name for _, attributes in page.tags for name in attributes} <= ATTRIBUTES
+    assert page.wrong == []
+    assert page.open == []
+
+
+def test_links_lead_to_web_pages_and_images_are_inside(store: clew.Store) -> None:
+    page = _hostile(store)
+    links = [attributes["href"] for tag, attributes in page.tags if tag == "a"]
+    assert all(re.match(r"#e\d+-\d+$|https?://|mailto:", link) for link in links)
+    images = [attributes["src"] for tag, attributes in page.tags if tag == "img"]
+    assert images == [f"data:image/png;base64,{PIXEL}"]
+
+
+def test_links_tell_nobody_where_they_were_found(store: clew.Store) -> None:
+    page = _hostile(store)
+    outside = [
+        attributes for tag, attributes in page.tags if tag == "a" and not attributes["href"].startswith("#")
+    ]
+    assert outside
+    assert {attributes["rel"] for attributes in outside} == {"noopener noreferrer nofollow"}
+
+
+def test_what_attacks_is_there_to_be_read(store: clew.Store) -> None:
+    text = _hostile(store).text
+    for shown in (
+        "window.pwned=1",
+        "onerror",
+        "</title>",
+        "https://evil.example/frame",
+        "MARK-0",
+        "MARK-1",
+        "MARK-2",
+    ):
+        assert shown in text
+    assert not set(text) & set("\x00\x1b\x07\x08\x7f\x9b\u202e\u2066\u200f\U000e0041")
+    assert "⟦U+202E⟧gpj.exe" in text
+    assert "␛[2J" in text
+
+
+def test_the_policy_allows_this_style_and_nothing_else(store: clew.Store) -> None:
+    conversation(store)
+    page = store.export("hostile", "html", whole=True)
+    style = page.partition("<style>")[2].partition("</style>")[0]
+    seal = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    policy = next(
+        a["content"] for tag, a in PageReader(page).tags if a.get("http-equiv") == "Content-Security-Policy"
+    )
+    assert policy == (
+        f"default-src 'none'; style-src 'sha256-{seal}'; img-src data:; base-uri 'none'; form-action 'none'"
+    )
+    assert page.index("Content-Security-Policy") < page.index("<title>")
+    assert "url(" not in style
+    assert "@import" not in style
+
+
+@pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack[:24].encode("unicode_escape").decode())
+def test_each_attack_alone_stays_text(attack: str) -> None:
+    for shown in (prose(attack), f"<pre>{code(attack, 'html')}</pre>", f"<pre>{code(attack, attack)}</pre>"):
+        tags = {tag for tag, _ in PageReader(shown).tags}
+        assert tags <= {"p", "a", "pre", "code", "span", "table", "thead", "tbody", "tr", "th", "td", "br"}
+
+
+def test_a_tag_in_a_text_is_shown_and_not_taken_away() -> None:
+    assert PageReader(prose("a <b onclick=x>tag</b> <!-- and a remark -->")).text.strip() == (
+        "a <b onclick=x>tag</b> <!-- and a remark -->"
+    )
+
+
+def test_code_has_colours() -> None:
+    assert '<span class="k">def</span>' in prose("```python\ndef f(): pass\n```")
+    assert code("x", "no such language") == "x"
+
+
+def test_tools_and_thinking_are_folded_and_can_be_left_out(store: clew.Store) -> None:
+    conversation(store)
+    full = PageReader(store.export("hostile", "html"))
+    assert sum(tag == "details" for tag, _ in full.tags) == 5
+    assert not any("open" in attributes for tag, attributes in full.tags if tag == "details")
+    short = PageReader(store.export("hostile", "html", tools=False, thinking=False))
+    assert sum(tag == "details" for tag, _ in short.tags) == 2
+
+
+def test_one_path_has_no_switch_and_several_have(store: clew.Store) -> None:
+    conversation(store)
+    assert "<nav" not in store.export("hostile", "html")
+    page = PageReader(store.export("hostile", "html", whole=True))
+    radios = [attributes for tag, attributes in page.tags if tag == "input"]
+    assert [("checked" in radio, radio["type"]) for radio in radios] == [(True, "radio"), (False, "radio")]
+    assert [attributes["for"] for tag, attributes in page.tags if tag == "label"] == [
+        radio["id"] for radio in radios
+    ]
+
+
+def test_each_branch_is_named_by_the_first_words_that_are_its_own(store: clew.Store) -> None:
+    s = store.create("a")
+    s.append({"role": "user", "content": "shared"}, {"role": "user", "content": "first way"})
+    s.rewind(0)
+    s.append({"role": "user", "content": "second way"})
+    page = store.export("a", "html", whole=True)
+    labels = re.findall(r"<label[^>]*>(.*?)</label>", page)
+    assert labels == ["Branch 2, up to 1 (current): second way", "Branch 1, up to 1: first way"]
+
+
+def test_a_huge_text_is_shown_whole(store: clew.Store) -> None:
+    text = "*word* " * (MOST_MARKDOWN // 4)
+    store.create("a").append({"role": "user", "content": text})
+    assert text in PageReader(store.export("a", "html")).text
+
+
+def test_deeply_nested_marks_do_not_break_the_page(store: clew.Store) -> None:
+    for text in ("> " * 5000 + "x", "[" * 5000, "*a **a " * 2000, "- " * 3000 + "x", "`" * 9999):
+        assert prose(text)
+
+
+def test_an_empty_session_is_a_page(store: clew.Store) -> None:
+    store.create("empty")
+    page = PageReader(store.export("empty", "html", whole=True))
+    assert page.wrong == []
+    assert "empty" in page.text
+
+
+def test_a_file_is_readable_by_its_owner_only(store: clew.Store, tmp_path: Path) -> None:
+    store.create("a").append({"role": "user", "content": ALL})
+    path = tmp_path / "a.html"
+    assert store.export("a", "html", path=path) == str(path)
+    assert path.stat().st_mode & 0o777 == 0o600

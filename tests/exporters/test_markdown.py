@@ -1,0 +1,154 @@
+"""Markdown pages: readable, and nothing in a transcript can leave its place.
+
+What a page means is asked of a Markdown parser that lets HTML through, as many renderers do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+
+import clew
+from clew.exporters.markdown_text import fence, inline, quote
+from tests.exporters.hostile import ATTACKS, BIDI, ESCAPES, conversation
+
+PARSER = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
+PARSER.validateLink = lambda url: True  # type: ignore[method-assign]
+
+
+def _tokens(text: str) -> Iterator[Token]:
+    for token in PARSER.parse(text):
+        yield token
+        yield from token.children or ()
+
+
+def _acts(text: str) -> list[str]:
+    """What of a page would act: tags, images, links to other than web pages."""
+    found = []
+    for token in _tokens(text):
+        if token.type in ("html_block", "html_inline", "image"):
+            found.append(token.content)
+        if token.type == "link_open" and ":" in (href := str(token.attrs["href"])):
+            found += [href] if not href.startswith(("http://", "https://", "mailto:")) else []
+    return found
+
+
+def _quoted(text: str) -> str:
+    return "\n".join(quote(text)) + "\n"
+
+
+@pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack[:24].encode("unicode_escape").decode())
+def test_what_was_said_can_not_act(attack: str) -> None:
+    assert _acts(_quoted(attack)) == []
+
+
+MARKS = [
+    "`", "``", "```", "~~~", "<b>", "<!--", "</p>", "|", "\\", "\n", "\n\n", "    ", "- ", "> ", "# ",
+    "![", "[", "]", "](", ")", "javascript:x", "https://x.y", "]: ", "[a]: <javascript:x>", "&lt;",
+    "&#106;avascript:x", "<", ">", "a", "---", "===", "1. ", "\t", "html", "| a | b |\n|---|---|\n",
+    "(", "!", "\x1b", "\u202e",
+]  # fmt: skip
+MARKDOWN = st.lists(st.sampled_from(MARKS), max_size=30).map("".join)
+
+
+@given(MARKDOWN)
+@example("a `\n`<b>`")
+@example("| a | b |\n|---|---|\n| `x | <b> | y` |")
+def test_no_mixture_of_marks_acts(text: str) -> None:
+    assert _acts(_quoted(text)) == []
+
+
+@given(MARKDOWN)
+@example("a\n- ")
+@example("- ```\n# b")
+def test_no_mixture_of_marks_leaves_its_quote(text: str) -> None:
+    tokens = PARSER.parse(_quoted(text) + "\n# After\n")
+    assert [token.type for token in tokens[-3:]] == ["heading_open", "inline", "heading_close"]
+    assert tokens[-2].content == "After"
+    assert sum(token.type == "heading_open" for token in tokens) == 1
+
+
+@given(MARKDOWN)
+@example("a\n````\nb")
+def test_a_fence_holds_whatever_is_inside(text: str) -> None:
+    page = "\n".join(fence(text)) + "\n\nafter\n"
+    tokens = PARSER.parse(page)
+    assert [token.type for token in tokens] == ["fence", "paragraph_open", "inline", "paragraph_close"]
+
+
+@given(MARKDOWN)
+def test_a_title_is_only_letters(text: str) -> None:
+    (_, content, _) = PARSER.parse(f"# x {inline(text)}\n")
+    assert {child.type for child in content.children or ()} <= {"text", "text_special"}
+
+
+def test_formatting_that_is_harmless_stays() -> None:
+    said = "**bold** and `Vec<T>`\n\n- one\n- two\n\n[docs](https://example.com)\n\n```py\nx = 1\n```"
+    types = {token.type for token in _tokens(_quoted(said))}
+    assert {"strong_open", "code_inline", "list_item_open", "link_open", "fence"} <= types
+    assert "> ```py\n> x = 1\n> ```" in _quoted(said)
+    assert "`Vec<T>`" in _quoted(said)
+
+
+def test_terminal_sequences_and_directions_are_visible() -> None:
+    shown = _quoted(ESCAPES + BIDI)
+    assert not set(shown) & set("\x1b\x07\x08\x7f\x9b\u202e\u2066\u200f\U000e0041")
+    assert "⟦U+202E⟧" in shown
+
+
+def test_a_hostile_session_becomes_a_page_that_does_not_act(store: clew.Store) -> None:
+    conversation(store)
+    page = store.export("hostile", "markdown", whole=True)
+    assert _acts(page) == []
+    headings = [token for token in PARSER.parse(page) if token.type == "heading_open"]
+    turns = sum(token.tag == "h3" for token in headings)
+    assert turns == len(list(store.get("hostile").entries())) + 1
+    assert {token.level for token in headings} == {0}
+
+
+def test_the_path_is_told_in_order(store: clew.Store) -> None:
+    s = store.create("a", title="A chat", model="m-1", tags=["t"])
+    s.append({"role": "user", "content": "first"}, {"role": "assistant", "content": "second"})
+    page = store.export("a", "markdown")
+    assert page.startswith("# A chat\n")
+    assert (
+        page.index("### User") < page.index("> first") < page.index("### Assistant") < page.index("> second")
+    )
+
+
+def test_tools_and_thinking_can_be_left_out(store: clew.Store) -> None:
+    s = store.create("a")
+    call = {"id": "t", "type": "function", "function": {"name": "ls", "arguments": "{}"}}
+    s.append(
+        {"role": "assistant", "reasoning_content": "a thought", "content": "said", "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "t", "content": "an answer"},
+    )
+    full = store.export("a", "markdown")
+    assert "a thought" in full
+    assert "**Call of ls**" in full
+    assert "**Result of ls**" in full
+    short = store.export("a", "markdown", tools=False, thinking=False)
+    assert "> said" in short
+    assert "a thought" not in short
+    assert "ls" not in short
+    assert "### Tool" not in short
+
+
+def test_all_branches_say_what_they_continue(store: clew.Store) -> None:
+    conversation(store)
+    assert "MARK-1" not in store.export("hostile", "markdown")
+    page = store.export("hostile", "markdown", whole=True)
+    assert page.count("MARK-0") == 1
+    assert "## Branch 1, from 0 to 3 (current)" in page
+    assert "## Branch 1, from 4 to 4\n" in page
+    assert "Continues branch 1 after 3." in page
+
+
+def test_a_damaged_or_empty_session_has_a_page_too(store: clew.Store) -> None:
+    store.create("empty")
+    assert store.export("empty", "markdown", whole=True).startswith("# empty")

@@ -1,0 +1,115 @@
+"""Export to picoclaw: what came from there goes back byte for byte."""
+
+from __future__ import annotations
+
+import json
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import clew
+from clew.exporters import seed_picoclaw as exporter
+from clew.importers import seed_picoclaw as reader
+from tests.importers.seed_landing import bring_one
+
+LOG = rb"""{"role":"user","content":"if a \u003c b \u0026\u0026 c \u003e d: \u2028 \u00e4?"}
+{"role":"assistant","content":"","model_name":"m1","created_at":"2026-05-12T09:00:00.1Z","tool_calls":[{"id":"call_0","type":"function","function":{"name":"read_file","arguments":"{\"path\":\"a\"}"},"extra_content":{"google":{"thought_signature":"x=="}}}]}
+{"role":"tool","content":"text\n\ttab","tool_call_id":"call_0"}
+{"role":"user","content":"more","media":["data:image/png;base64,AA=="],"n":12345678901234567890}
+""".replace(rb"\u00e4", "ä".encode())  # fmt: skip
+META = """{
+  "key": "telegram:1",
+  "summary": "they talked",
+  "skip": 1,
+  "count": 4,
+  "created_at": "2026-05-01T08:00:00.123456789+08:00",
+  "updated_at": "2026-05-12T10:00:00.5Z",
+  "scope": {
+    "version": 1,
+    "dimensions": [
+      "chat"
+    ],
+    "values": {
+      "chat": "direct:1"
+    }
+  },
+  "aliases": [
+    "agent:main:direct:1"
+  ]
+}"""
+
+
+def imported(store: clew.Store, folder: Path) -> clew.Session:
+    (folder / "telegram_1.jsonl").write_bytes(LOG)
+    (folder / "telegram_1.meta.json").write_text(META)
+    return bring_one(store, reader, folder / "telegram_1.jsonl")
+
+
+def test_log_and_meta_come_back_byte_for_byte(tmp_path: Path) -> None:
+    with clew.open("memory:") as store:
+        s = imported(store, tmp_path)
+        assert b"".join(exporter.pieces(store, s.id)) == LOG
+        assert exporter.meta(store, s.id).decode() == META
+
+
+def test_files_have_the_names_that_picoclaw_looks_for_and_are_private(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    with clew.open("memory:") as store:
+        (log,) = exporter.write(store, [imported(store, tmp_path).id], out)
+    assert log == str(out / "telegram_1.jsonl")
+    assert sorted(file.name for file in out.iterdir()) == ["telegram_1.jsonl", "telegram_1.meta.json"]
+    assert {stat.S_IMODE(file.stat().st_mode) for file in out.iterdir()} == {0o600}
+
+
+def test_what_was_said_and_cut_since_is_in_the_export(tmp_path: Path) -> None:
+    with clew.open("memory:") as store:
+        s = imported(store, tmp_path)
+        s.append({"role": "user", "content": "new"})
+        s.compact("all of it")
+        s.set_summary("other")
+        meta = json.loads(exporter.meta(store, s.id))
+        assert (meta["skip"], meta["count"], meta["summary"]) == (5, 5, "other")
+        assert meta["updated_at"] != "2026-05-12T10:00:00.5Z"
+        assert b"".join(exporter.pieces(store, s.id)) == LOG + b'{"role":"user","content":"new"}\n'
+
+
+def test_messages_of_other_shapes_become_texts_and_tool_messages() -> None:
+    call = {"type": "tool_use", "id": "t1", "name": "bash", "input": {"command": "ls"}}
+    result = {"type": "tool_result", "tool_use_id": "t1", "content": [{"type": "text", "text": "a.txt"}]}
+    with clew.open("memory:") as store:
+        s = store.session("x")
+        thought = {"type": "thinking", "thinking": "hm", "signature": "x"}
+        s.append({"role": "assistant", "content": [thought, {"type": "text", "text": "look"}, call]})
+        s.append({"role": "user", "content": [result, {"type": "text", "text": "go on"}]})
+        lines: list[dict[str, Any]] = [json.loads(piece) for piece in exporter.pieces(store, "x")]
+        meta = json.loads(exporter.meta(store, "x"))
+    assert [(line["role"], line["content"]) for line in lines] == [
+        ("assistant", "look"),
+        ("tool", "a.txt"),
+        ("user", "go on"),
+    ]
+    assert json.loads(lines[0]["tool_calls"][0]["function"]["arguments"]) == {"command": "ls"}
+    assert lines[0]["reasoning_content"] == "hm"
+    assert lines[1]["tool_call_id"] == "t1"
+    assert meta["count"] == 3
+
+
+def test_two_sessions_that_would_share_a_file_are_refused_and_nothing_is_written(tmp_path: Path) -> None:
+    with clew.open("memory:") as store:
+        store.create("a:b").append({"role": "user", "content": "1"})
+        store.create("a/b").append({"role": "user", "content": "2"})
+        with pytest.raises(clew.InvalidError, match=r"a_b\.jsonl"):
+            exporter.write(store, ["a:b", "a/b"], tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_id_that_is_no_file_name_is_refused(tmp_path: Path) -> None:
+    with clew.open("memory:") as store:
+        for id in ("..", "x" * 400):
+            store.create(id)
+            with pytest.raises(clew.InvalidError, match="name of a file"):
+                exporter.write(store, [id], tmp_path)
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,459 @@
+"""Claude Code: every trap of its format, each with a small file of its own."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import clew
+from clew.importers import claude_code
+from clew.importers.jsonlines import beginning_of
+from clew.testing.conformance_importer import ImporterConformance
+
+SESSION = "0b1c2d3e-1111-4222-8333-444455556666"
+ID = f"claude-code:{SESSION}"
+
+
+class Log:
+    """A session file, record by record; each is the child of the one before unless it says otherwise."""
+
+    def __init__(self, path: Path, **common: Any) -> None:
+        self.path = path
+        self.common = {"sessionId": SESSION, "cwd": "/w", "version": "2.1.63", "isSidechain": False} | common
+        self.last: str | None = None
+        self.count = 0
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+
+    def put(self, uuid: str, kind: str, message: Any = None, **more: Any) -> Log:
+        self.count += 1
+        record = {"parentUuid": self.last, **self.common, "type": kind, "uuid": uuid}
+        record["timestamp"] = f"2025-06-01T10:00:{self.count:02d}.500Z"
+        if message is not None:
+            record["message"] = message
+        self.last = uuid
+        return self.raw(record | more)
+
+    def user(self, uuid: str, content: Any = None, **more: Any) -> Log:
+        return self.put(uuid, "user", {"role": "user", "content": content or f"text of {uuid}"}, **more)
+
+    def result(self, uuid: str, call: str, **more: Any) -> Log:
+        block = {"type": "tool_result", "tool_use_id": call, "content": f"result of {call}"}
+        return self.user(uuid, [block], toolUseResult={"stdout": "x"}, **more)
+
+    def model(self, uuid: str, id: str | None = None, call: str | None = None, **more: Any) -> Log:
+        block: dict[str, Any] = {"type": "text", "text": f"text of {uuid}"}
+        if call is not None:
+            block = {"type": "tool_use", "id": call, "name": "Read", "input": {}}
+        tokens = more.pop("tokens", 4)
+        usage = {
+            "input_tokens": 1,
+            "cache_creation_input_tokens": 2,
+            "cache_read_input_tokens": 3,
+            "output_tokens": tokens,
+        }
+        message = {"id": id or f"msg_{uuid}", "role": "assistant", "model": "claude-x", "content": [block]}
+        return self.put(uuid, "assistant", {**message, "usage": usage}, requestId=f"req_{id}", **more)
+
+    def raw(self, record: dict[str, Any] | str) -> Log:
+        with self.path.open("a") as file:
+            file.write((record if isinstance(record, str) else json.dumps(record)) + "\n")
+        return self
+
+
+@pytest.fixture
+def store() -> Iterator[clew.Store]:
+    with clew.open("memory:") as opened:
+        yield opened
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Log:
+    return Log(tmp_path / "p" / f"{SESSION}.jsonl")
+
+
+def bring(store: clew.Store, log: Log) -> clew.Session:
+    assert store.import_path(log.path).ok
+    assert store.import_path(log.path).entries == 0
+    return store.get(ID)
+
+
+def texts(session: clew.Session) -> list[str]:
+    """What was said on the path; of a call or a result its id."""
+    found = []
+    for message in session.messages():
+        content = message["content"]
+        if isinstance(content, str):
+            found.append(content)
+        else:
+            block = content[0]
+            found.append(block.get("text") or block.get("tool_use_id") or block.get("id"))
+    return found
+
+
+def humans(session: clew.Session) -> int:
+    """How many of the messages on the path a person said."""
+    entries = [entry for entry in session.entries() if entry.kind == "message"]
+    mine = [entry for entry in entries if entry.message["role"] == "user"]
+    return sum(entry.annotations.get("human") is not False for entry in mine)
+
+
+def test_messages_are_kept_whole_with_what_stands_beside_them(store: clew.Store, log: Log) -> None:
+    log.user("u1").model("a1", "m1").user("u2", cwd="/elsewhere", permissionMode="plan")
+    session = bring(store, log)
+    first, second, third = session.entries()
+    assert first.message == {"role": "user", "content": "text of u1"}
+    assert second.message["usage"]["cache_read_input_tokens"] == 3
+    assert second.annotations == {"requestId": "req_m1"}
+    assert third.annotations == {"cwd": "/elsewhere", "permissionMode": "plan"}
+    assert third.time.isoformat() == "2025-06-01T10:00:03.500000+00:00"
+    info = session.info
+    assert (info.model, info.vendor, info.workspace_given, info.user_turns) == (
+        "claude-x",
+        "anthropic",
+        "/w",
+        2,
+    )
+    assert info.metadata["claude_code"]["version"] == "2.1.63"
+    assert info.metadata["imported_from"] == {"format": "claude-code", "path": str(log.path)}
+    assert store.get(SESSION).id == ID
+
+
+def test_a_rewind_leaves_a_branch_and_the_last_leaf_is_the_head(store: clew.Store, log: Log) -> None:
+    log.user("u1").model("a1").user("u2").model("a2").user("u3", parentUuid="a1").model("a3")
+    session = bring(store, log)
+    assert texts(session) == ["text of u1", "text of a1", "text of u3", "text of a3"]
+    assert sorted((branch.first, branch.last) for branch in session.tree().branches) == [(0, 3), (2, 3)]
+
+
+def test_a_file_that_grew_goes_on_where_it_was(store: clew.Store, log: Log) -> None:
+    log.user("u1").model("a1")
+    bring(store, log)
+    log.user("u2").model("a2")
+    report = store.import_path(log.path)
+    assert (report.grown, report.entries) == (1, 2)
+    assert texts(store.get(ID)) == ["text of u1", "text of a1", "text of u2", "text of a2"]
+
+
+def test_a_compaction_is_a_mark_and_the_history_before_it_stays(store: clew.Store, log: Log) -> None:
+    log.user("u1").model("a1")
+    boundary = {"parentUuid": None, "logicalParentUuid": "a1", "subtype": "compact_boundary"}
+    log.put("c1", "system", content="compacted", compactMetadata={"preTokens": 1000}, **boundary)
+    log.user("k1", "summary of it all", isCompactSummary=True, isVisibleInTranscriptOnly=True)
+    log.user("u2")
+    session = bring(store, log)
+    assert [entry.kind for entry in session.entries()] == ["message", "message", "compaction", "message"]
+    assert texts(session) == ["text of u1", "text of a1", "text of u2"]
+    assert [message["content"] for message in session.context()] == ["summary of it all", "text of u2"]
+    assert humans(session) == 2
+
+
+def test_a_compaction_belongs_to_the_branch_that_it_names(store: clew.Store, log: Log) -> None:
+    log.user("u1").model("a1").user("u2").model("a2")
+    log.put("c1", "system", parentUuid=None, logicalParentUuid="a1", subtype="compact_boundary")
+    log.user("k1", "short", isCompactSummary=True).user("u3")
+    assert texts(bring(store, log)) == ["text of u1", "text of a1", "text of u3"]
+
+
+def test_messages_that_a_compaction_preserved_stay_in_view(store: clew.Store, log: Log) -> None:
+    log.user("u1").model("a1").user("u2").model("a2")
+    kept = {"preservedSegment": {"headUuid": "u2", "anchorUuid": "k1", "tailUuid": "a2"}}
+    log.put("c1", "system", parentUuid=None, logicalParentUuid="a2", subtype="compact_boundary",
+            compactMetadata=kept)  # fmt: skip
+    log.user("k1", "short", isCompactSummary=True)
+    log.user("u3", parentUuid="a2")
+    session = bring(store, log)
+    assert texts(session) == [f"text of {uuid}" for uuid in ("u1", "a1", "u2", "a2", "u3")]
+    context = [message["content"] for message in session.context()]
+    assert [content if isinstance(content, str) else content[0]["text"] for content in context] == [
+        "short", "text of u2", "text of a2", "text of u3"
+    ]  # fmt: skip
+
+
+def test_results_of_parallel_calls_are_all_on_the_path(store: clew.Store, log: Log) -> None:
+    log.user("u1").model("a1", "m", "t1").model("a2", "m", "t2")
+    log.result("r1", "t1", parentUuid="a1").result("r2", "t2", parentUuid="a2")
+    log.model("a3", "n", parentUuid="r2")
+    session = bring(store, log)
+    assert texts(session) == ["text of u1", "t1", "t2", "t1", "t2", "text of a3"]
+    assert len(session.tree().branches) == 1
+    assert session.context().report.repairs == ()
+
+
+def test_a_result_between_two_calls_of_one_answer_is_on_the_path(store: clew.Store, log: Log) -> None:
+    log.user("u1").model("a1", "m", "t1").result("r1", "t1", parentUuid="a1")
+    log.model("a2", "m", "t2", parentUuid="a1").result("r2", "t2", parentUuid="a2")
+    log.model("a3", "n", parentUuid="r1")
+    assert texts(bring(store, log)) == ["text of u1", "t1", "t1", "t2", "t2", "text of a3"]
+
+
+def test_usage_repeated_by_the_records_of_an_answer_counts_once(store: clew.Store, log: Log) -> None:
+    log.user("u1").model("a1", "m", tokens=1).model("a2", "m", tokens=40).model("a3", "n", tokens=5)
+    totals = bring(store, log).usage()
+    assert (totals.calls, totals.output_tokens, totals.cache_read_tokens) == (2, 45, 6)
+    assert (totals.input_tokens, totals.cache_write_tokens) == (2, 4)
+
+
+def test_what_the_program_itself_wrote_has_no_usage(store: clew.Store, log: Log) -> None:
+    usage = {"input_tokens": 9, "output_tokens": 9}
+    message = {"id": "x", "role": "assistant", "model": "<synthetic>", "content": [], "usage": usage}
+    log.user("u1").put("a1", "assistant", message, isApiErrorMessage=True)
+    session = bring(store, log)
+    assert (session.usage().calls, session.info.model, session.info.messages) == (0, None, 2)
+
+
+def test_links_are_events_and_the_chain_goes_on_behind_them(store: clew.Store, log: Log) -> None:
+    log.user("u1").put("p1", "progress", data={"type": "agent_progress"}).put(
+        "t1", "attachment", attachment={}
+    )
+    log.user("m1", "injected", isMeta=True).put("s1", "system", subtype="turn_duration").model("a1")
+    session = bring(store, log)
+    assert texts(session) == ["text of u1", "text of a1"]
+    types = [event.type for event in session.events()]
+    assert types == ["progress", "attachment", "user", "system.turn_duration"]
+    assert next(iter(session.events())).data["data"] == {"type": "agent_progress"}
+
+
+@pytest.mark.parametrize(
+    ("content", "more"),
+    [
+        ([{"type": "tool_result", "tool_use_id": "t", "content": "x"}], {}),
+        ("<command-name>/clear</command-name>", {}),
+        ("<local-command-stdout>done</local-command-stdout>", {}),
+        ("<system-reminder>be good</system-reminder>", {}),
+        ("[Request interrupted by user]", {}),
+        ([{"type": "text", "text": "[Request interrupted by user for tool use]"}], {}),
+        ("<task-notification>ready</task-notification>", {}),
+        ("a result with words", {"toolUseResult": "x"}),
+    ],
+)
+def test_what_no_person_said_is_told_apart(store: clew.Store, log: Log, content: Any, more: Any) -> None:
+    session = bring(store, log.user("u1").user("x1", content, **more))
+    assert (session.info.messages, humans(session)) == (2, 1)
+
+
+def test_what_a_team_mate_said_last_is_not_where_the_session_goes_on(store: clew.Store, log: Log) -> None:
+    session = bring(store, log.user("u1").user("x1", "from a mate", teamName="t"))
+    assert texts(session) == ["text of u1"]
+    assert store.stats().entries == 2
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "plain",
+        [{"type": "text", "text": "in a block"}],
+        [{"type": "image", "source": {}}],
+        "<system-reminder>x</system-reminder> and words",
+        "<html>pasted</html>",
+    ],
+)
+def test_what_a_person_said_is_his(store: clew.Store, log: Log, content: Any) -> None:
+    assert humans(bring(store, log.user("u1", content))) == 1
+
+
+def test_sidechains_in_the_file_are_sessions_of_their_own(store: clew.Store, log: Log) -> None:
+    log.user("u1").model("a1", "m", "t1")
+    side: dict[str, Any] = {"isSidechain": True}
+    log.user("x1", "do this", parentUuid=None, **side).model("x2", "sm", **side)
+    log.user("y1", "do that", parentUuid=None, **side)
+    log.model("x3", "sn", parentUuid="x2", **side)
+    log.result("r1", "t1", parentUuid="a1")
+    session = bring(store, log)
+    assert texts(session) == ["text of u1", "t1", "t1"]
+    first, second = (store.get(f"{ID}/sidechain-{root}") for root in ("x1", "y1"))
+    assert texts(first) == ["do this", "text of x2", "text of x3"]
+    assert texts(second) == ["do that"]
+    assert first.info.metadata["parent"] == ID
+    assert (humans(first), first.info.title) == (0, "do this")
+    assert {info.id for info in store.list(where={"parent": ID})} == {first.id, second.id}
+    assert session.usage().calls + first.usage().calls == 3
+
+
+def test_subagents_in_files_beside_it_come_with_the_session(store: clew.Store, log: Log) -> None:
+    log.user("u1")
+    inside = log.path.parent / SESSION / "subagents"
+    agent = Log(inside / "agent-abc.jsonl", isSidechain=True, agentId="abc").user("x1", "do this")
+    (inside / "agent-abc.meta.json").write_text('{"toolUseId": "t1"}')
+    nested = Log(inside / "agent-def.jsonl", isSidechain=True, agentId="def").user("y1", "deeper")
+    nested.path.with_suffix(".meta.json").write_text('{"parentAgentId": "abc"}')
+    report = store.import_path(log.path)
+    assert [session.source for session in report.sessions] == [
+        str(log.path), str(agent.path), str(nested.path)
+    ]  # fmt: skip
+    child = store.get(f"{ID}/agent-abc").info
+    assert (child.metadata["parent"], child.metadata["agent_meta"]) == (ID, {"toolUseId": "t1"})
+    assert store.get(f"{ID}/agent-def").info.metadata["parent"] == f"{ID}/agent-abc"
+    assert [event.data for event in store.get(ID).events()] == [{"session": f"{ID}/agent-abc"}]
+
+
+def test_a_fork_is_linked_with_its_base_and_its_usage_not_counted_twice(store: clew.Store, log: Log) -> None:
+    log.user("u1").model("a1", "m")
+    other = "99999999-1111-4222-8333-444455556666"
+    origin = {"forkedFrom": {"sessionId": SESSION, "messageUuid": "a1"}}
+    fork = Log(log.path.with_name(f"{other}.jsonl"), sessionId=other, **origin)
+    fork.user("f1").model("f2", "m").model("f3", "own")
+    store.import_path(log.path.parent)
+    assert store.get(f"claude-code:{other}").info.metadata["parent"] == ID
+    assert store.usage().calls == 2
+
+
+def test_a_call_that_a_resumed_session_copied_counts_for_the_first(store: clew.Store, log: Log) -> None:
+    log.user("u1").model("a1", "m")
+    other = "00000000-1111-4222-8333-444455556666"
+    copied = Log(log.path.with_name(f"{other}.jsonl"), sessionId=other)
+    copied.count = 1
+    copied.model("a1", "m").model("b1", "own")
+    for _ in range(2):
+        store.import_path(log.path.parent)
+    assert {key: totals.calls for key, totals in store.usage(by="session").items()} == {
+        ID: 1, f"claude-code:{other}": 1
+    }  # fmt: skip
+
+
+def test_file_history_is_kept_and_named_at_its_message(store: clew.Store, log: Log) -> None:
+    log.user("u1")
+    backups = {"src/a": {"backupFileName": "9f@v1", "version": 1}}
+    snapshot = {"messageId": "u1", "trackedFileBackups": backups, "timestamp": "2025-06-01T10:00:01Z"}
+    log.raw({"type": "file-history-snapshot", "messageId": "u1", "snapshot": snapshot})
+    log.model("a1")
+    session = bring(store, log)
+    checkpoint = session.get_checkpoint("file-history:u1")
+    assert checkpoint.head.position == 0
+    (event,) = [event for event in session.events() if event.id == checkpoint.state["event"]]
+    assert event.data["snapshot"]["trackedFileBackups"] == backups
+    assert texts(session) == ["text of u1", "text of a1"]
+
+
+TITLES = [
+    {"type": "summary", "summary": "by summary", "leafUuid": "u1"},
+    {"type": "last-prompt", "lastPrompt": "by last prompt", "leafUuid": "u1"},
+    {"type": "ai-title", "aiTitle": "by model", "sessionId": SESSION},
+    {"type": "custom-title", "customTitle": "by hand", "sessionId": SESSION},
+]
+
+
+@pytest.mark.parametrize("count", range(5))
+def test_the_best_title_wins(store: clew.Store, log: Log, count: int) -> None:
+    log.user("u1")
+    for record in reversed(TITLES[:count]):
+        log.raw(record)
+    expected = ["text of u1", "by summary", "by last prompt", "by model", "by hand"]
+    assert bring(store, log).info.title == expected[count]
+
+
+def test_a_summary_of_another_session_is_no_title(store: clew.Store, log: Log) -> None:
+    log.raw({"type": "summary", "summary": "of another", "leafUuid": "elsewhere"}).user("u1")
+    session = bring(store, log)
+    assert session.info.title == "text of u1"
+    assert [event.type for event in session.events()] == ["summary"]
+
+
+def test_a_file_with_nothing_but_titles_is_no_session(store: clew.Store, log: Log) -> None:
+    log.raw({"type": "summary", "summary": "of another", "leafUuid": "elsewhere"})
+    report = store.import_path(log.path)
+    assert (report.sessions, report.ok) == ((), True)
+
+
+def test_tags_are_tags(store: clew.Store, log: Log) -> None:
+    session = bring(store, log.user("u1").raw({"type": "tag", "tag": "x", "sessionId": SESSION}))
+    assert session.info.tags == ("x",)
+
+
+def test_a_parent_that_is_lost_is_the_record_before(store: clew.Store, log: Log) -> None:
+    log.user("u1").model("a1").user("u2", parentUuid="lost").model("a2")
+    session = bring(store, log)
+    assert texts(session) == [f"text of {uuid}" for uuid in ("u1", "a1", "u2", "a2")]
+    assert list(session.entries())[2].annotations == {"parent_missing": "lost"}
+
+
+def test_a_cycle_is_walked_once(store: clew.Store, log: Log) -> None:
+    log.user("u1", parentUuid="u3").user("u2").user("u3").user("u4", parentUuid="u4")
+    assert texts(bring(store, log)) == [f"text of u{number}" for number in (1, 2, 3, 4)]
+
+
+def test_a_record_that_comes_twice_is_one_entry(store: clew.Store, log: Log) -> None:
+    log.user("u1").model("a1").user("u1", parentUuid=None).user("u2", parentUuid="a1")
+    assert texts(bring(store, log)) == ["text of u1", "text of a1", "text of u2"]
+
+
+def test_a_torn_last_line_is_listed_and_comes_when_it_is_whole(store: clew.Store, log: Log) -> None:
+    log.user("u1").user("u2")
+    whole = log.path.read_bytes()
+    log.path.write_bytes(whole[:-20])
+    (problem,) = store.import_path(log.path).problems
+    assert (problem.line, "ends before" in problem.reason) == (2, True)
+    log.path.write_bytes(whole)
+    assert texts(bring(store, log)) == ["text of u1", "text of u2"]
+
+
+def test_a_record_glued_to_a_torn_one_is_read(store: clew.Store, log: Log) -> None:
+    log.user("u1")
+    with log.path.open("a") as file:
+        file.write('{"parentUuid":"u1","type":"assistant","message":{"role":"assistant","content":[{"ty')
+    log.user("u2", parentUuid="u1")
+    report = store.import_path(log.path)
+    assert [problem.line for problem in report.problems] == [2]
+    assert texts(store.get(ID)) == ["text of u1", "text of u2"]
+
+
+def test_lone_surrogates_and_odd_line_ends_are_read(store: clew.Store, log: Log) -> None:
+    log.user("u1", "half \ud83d of it")
+    text = log.path.read_bytes()
+    log.path.write_bytes(b"\xef\xbb\xbf" + text.replace(b"\n", b"\r\n") + b"\0\0\0\n\n")
+    assert texts(bring(store, log)) == ["half � of it"]
+
+
+def test_bytes_that_are_no_text_are_replaced_and_listed(store: clew.Store, log: Log) -> None:
+    log.user("u1", "abc")
+    log.path.write_bytes(log.path.read_bytes().replace(b"abc", b"a\xffc"))
+    report = store.import_path(log.path)
+    assert [problem.line for problem in report.problems] == [1]
+    assert texts(store.get(ID)) == ["a�c"]
+
+
+def test_unknown_records_are_kept_as_they_are(store: clew.Store, log: Log) -> None:
+    log.user("u1").put("z1", "hologram", shape=[1, 2]).raw({"type": "mood", "value": 7}).user("u2")
+    session = bring(store, log)
+    assert texts(session) == ["text of u1", "text of u2"]
+    assert [(event.type, event.data.get("shape", event.data.get("value"))) for event in session.events()] == [
+        ("hologram", [1, 2]), ("mood", 7)
+    ]  # fmt: skip
+
+
+def test_it_is_known_by_its_content(log: Log, tmp_path: Path) -> None:
+    log.user("u1")
+    assert claude_code.recognises(log.path, beginning_of(log.path))
+    assert not claude_code.recognises(tmp_path / "x", b'{"type":"session_meta","payload":{}}\n')
+    assert not claude_code.recognises(tmp_path / "x", b'{"display":"hi","sessionId":"s"}\n')
+    long = Log(tmp_path / "long.jsonl").user("u1", "x" * 200_000)
+    assert claude_code.recognises(long.path, beginning_of(long.path))
+
+
+def test_bases_come_before_their_forks_in_a_directory(log: Log) -> None:
+    log.user("u1")
+    early = "00000000-1111-4222-8333-444455556666"
+    fork = Log(log.path.with_name(f"{early}.jsonl"), sessionId=early, forkedFrom={"sessionId": SESSION})
+    fork.user("f1")
+    assert claude_code.files(log.path.parent) == [log.path, fork.path]
+
+
+class TestConformance(ImporterConformance):
+    reader = claude_code
+
+    def write(self, place: Path) -> Path:
+        log = Log(place / f"{SESSION}.jsonl")
+        log.user("u1").model("a1", "m", "t1").model("a2", "m", "t2").result("r1", "t1", parentUuid="a1")
+        log.user("x1", "do this", parentUuid=None, isSidechain=True)
+        log.result("r2", "t2", parentUuid="a2").put("p1", "progress").user("u2").model("a3")
+        log.user("u3", parentUuid="p1").model("a4")
+        return log.path
+
+    def grow(self, path: Path) -> None:
+        log = Log(path)
+        log.last, log.count = "a4", 20
+        log.put("p2", "progress").user("u4").model("a5", "m2").user("u5", parentUuid="a4")

@@ -1,0 +1,219 @@
+"""Importing files and directories: what is known, what is damaged, what is cut off; and the report."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import clew
+from clew.importers import READERS, finding, landing
+from clew.work import loading
+
+
+def write_claude(path: Path, count: int, *, damaged: bool = False, session: str | None = None) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lines = []
+    for number in range(count):
+        record = {
+            "type": "user",
+            "uuid": f"{path.stem}-{number}",
+            "parentUuid": f"{path.stem}-{number - 1}" if number else None,
+            "sessionId": session or path.stem,
+            "timestamp": f"2025-01-01T00:00:{number:02d}Z",
+            "message": {"role": "user", "content": f"word {number}"},
+        }
+        lines.append(json.dumps(record))
+    if damaged:
+        lines.insert(1, '{"type": "user", "uu')
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def test_two_that_load_the_same_at_once_load_it_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loading, "AT_ONCE", 1)
+    path = write_claude(tmp_path / "0b1c2d3e-0000-4000-8000-000000000000.jsonl", 30)
+    start = threading.Barrier(3)
+
+    def bring() -> bool:
+        start.wait()
+        with clew.open(tmp_path / "s.db") as own:
+            return own.import_path(path).ok
+
+    clew.open(tmp_path / "s.db").close()
+    with ThreadPoolExecutor(3) as pool:
+        assert all(future.result() for future in [pool.submit(bring) for _ in range(3)])
+    with clew.open(tmp_path / "s.db") as store:
+        (info,) = store.list()
+        assert info.messages == 30
+        assert store.stats().entries == 30
+        assert store.verify().ok
+
+
+def test_a_directory_brings_every_file_that_is_known(tmp_path: Path) -> None:
+    write_claude(tmp_path / "d" / "one.jsonl", 2)
+    write_claude(tmp_path / "d" / "deep" / "two.jsonl", 3)
+    (tmp_path / "d" / "notes.txt").write_text("not a session")
+    with clew.open("memory:") as store:
+        report = store.import_path(tmp_path / "d")
+        assert sorted(session.id for session in report.sessions) == ["claude-code:one", "claude-code:two"]
+        assert (report.files, report.new, report.entries, report.ok) == (2, 2, 5, True)
+        assert report.bytes == sum(Path(session.source).stat().st_size for session in report.sessions)
+        again = store.import_path(tmp_path / "d")
+        assert (again.new, again.grown, again.unchanged, again.entries) == (0, 0, 2, 0)
+
+
+def test_a_damaged_line_is_listed_with_its_number_and_the_rest_imported(tmp_path: Path) -> None:
+    path = write_claude(tmp_path / "one.jsonl", 3, damaged=True)
+    with clew.open("memory:") as store:
+        report = store.import_path(path)
+        assert [(problem.path, problem.line) for problem in report.problems] == [(str(path), 2)]
+        assert not report.ok
+        assert store.get("claude-code:one").info.messages == 3
+
+
+def test_strict_imports_nothing_if_a_line_is_damaged(tmp_path: Path) -> None:
+    path = write_claude(tmp_path / "one.jsonl", 3, damaged=True)
+    with clew.open("memory:") as store:
+        with pytest.raises(clew.InvalidError, match="line 2"):
+            store.import_path(path, strict=True)
+        assert store.stats().sessions == 0
+
+
+def test_a_dry_run_of_a_path_says_what_would_come(tmp_path: Path) -> None:
+    path = write_claude(tmp_path / "one.jsonl", 3)
+    with clew.open("memory:") as store:
+        report = store.import_path(path, dry_run=True)
+        assert (report.new, report.entries, report.dry_run) == (1, 3, True)
+        assert store.stats().sessions == 0
+
+
+def test_the_source_is_not_changed(tmp_path: Path) -> None:
+    path = write_claude(tmp_path / "one.jsonl", 3)
+    before = path.read_bytes(), path.stat().st_mtime_ns
+    path.chmod(0o400)
+    with clew.open("memory:") as store:
+        store.import_path(path)
+    assert (path.read_bytes(), path.stat().st_mtime_ns) == before
+    assert sorted(tmp_path.iterdir()) == [path]
+
+
+def test_progress_goes_up_to_the_end(tmp_path: Path) -> None:
+    write_claude(tmp_path / "d" / "one.jsonl", 2)
+    write_claude(tmp_path / "d" / "two.jsonl", 3)
+    told: list[clew.model.porting.ImportProgress] = []
+    with clew.open("memory:") as store:
+        store.import_path(tmp_path / "d", on_progress=told.append)
+    done = [progress.bytes for progress in told]
+    assert done == sorted(done)
+    assert (told[-1].bytes, told[-1].files) == (told[-1].all_bytes, told[-1].all_files)
+
+
+def test_what_is_no_session_is_refused_with_the_formats_there_are(tmp_path: Path) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_text("nothing")
+    with clew.open("memory:") as store:
+        with pytest.raises(clew.InvalidError, match="claude-code"):
+            store.import_path(path)
+        with pytest.raises(clew.InvalidError, match="no import of 'x'"):
+            store.import_path(path, "x")
+        with pytest.raises(clew.InvalidError, match="there is no file"):
+            store.import_path(tmp_path / "absent")
+
+
+def test_a_reader_that_fails_costs_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from clew.importers import claude_code
+
+    write_claude(tmp_path / "d" / "one.jsonl", 2)
+    write_claude(tmp_path / "d" / "two.jsonl", 2)
+    read: Callable[..., Any] = claude_code.read
+
+    def failing(path: Path, *rest: Any) -> Any:
+        if path.stem == "one":
+            raise TypeError("odd file")
+        return read(path, *rest)
+
+    monkeypatch.setattr(claude_code, "read", failing)
+    with clew.open("memory:") as store:
+        report = store.import_path(tmp_path / "d")
+        assert [problem.path for problem in report.problems] == [str(tmp_path / "d" / "one.jsonl")]
+        assert [session.id for session in report.sessions] == ["claude-code:two"]
+
+
+def test_our_own_format_is_known_among_the_others(tmp_path: Path) -> None:
+    with clew.open("memory:") as store:
+        store.session("mine").append({"role": "user", "content": "hi"})
+        (tmp_path / "d").mkdir()
+        store.export("mine", "jsonl", path=tmp_path / "d" / "mine.jsonl")
+    write_claude(tmp_path / "d" / "one.jsonl", 1)
+    with clew.open("memory:") as other:
+        report = other.import_path(tmp_path / "d")
+        assert sorted(session.id for session in report.sessions) == ["claude-code:one", "mine"]
+
+
+def test_a_scan_finds_what_is_in_the_known_places(tmp_path: Path) -> None:
+    path = write_claude(tmp_path / ".claude" / "projects" / "-w" / "one.jsonl", 2)
+    (found,) = [place for place in landing.scan_places(tmp_path) if place.format == "claude-code"]
+    assert (found.path, found.files) == (str(tmp_path / ".claude" / "projects"), 1)
+    assert found.bytes == path.stat().st_size
+
+
+@pytest.mark.parametrize("format", READERS)
+def test_every_reader_of_the_registry_is_one(format: str, tmp_path: Path) -> None:
+    reader = finding.reader_of(format)
+    assert reader.NAME == format
+    assert reader.known_places(tmp_path) == [*map(Path, reader.known_places(tmp_path))]
+    assert not reader.recognises(tmp_path / "absent", b"")
+
+
+KILLED = """
+import os, signal, sys, clew
+from clew.work import loading
+loading.AT_ONCE = 3
+left = int(sys.argv[3])
+put = loading.Loading._commit
+
+def commit(self, *given):
+    global left
+    put(self, *given)
+    left -= 1
+    if left <= 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+loading.Loading._commit = commit
+clew.open(sys.argv[1]).import_path(sys.argv[2])
+"""
+
+
+@pytest.mark.parametrize("batches", [1, 3])
+def test_killed_and_then_again_is_as_once(tmp_path: Path, batches: int) -> None:
+    path = write_claude(tmp_path / "one.jsonl", 11)
+    address = str(tmp_path / "s.db")
+    killed = subprocess.run([sys.executable, "-c", KILLED, address, str(path), str(batches)], check=False)
+    assert killed.returncode == -signal.SIGKILL
+    with clew.open(address) as store, clew.open("memory:") as whole:
+        assert store.get("claude-code:one").info.messages == 3 * batches
+        assert store.import_path(path).entries == 11 - 3 * batches
+        whole.import_path(path)
+        assert store.get("claude-code:one").info.hash == whole.get("claude-code:one").info.hash
+        assert store.verify().problems == ()
+
+
+def test_tasks_can_import_too(tmp_path: Path) -> None:
+    path = write_claude(tmp_path / "one.jsonl", 2)
+
+    async def bring() -> tuple[int, str]:
+        async with clew.open_async("memory:") as store:
+            report = await store.import_path(path)
+            return report.entries, (await store.import_path(path)).sessions[0].state
+
+    assert asyncio.run(bring()) == (2, "unchanged")
