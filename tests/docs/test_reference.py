@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
-from typing import get_args
+from typing import Any, get_args
 
 import apsw
 import msgspec
@@ -77,7 +77,7 @@ def test_every_method_is_described_with_its_signature(cls: type) -> None:
 
 
 def test_every_function_is_described_with_its_signature() -> None:
-    functions = {
+    functions: dict[str, Callable[..., Any]] = {
         "open": clew.open,
         "open_async": clew.open_async,
         "copy": clew.copy,

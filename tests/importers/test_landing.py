@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -217,3 +218,11 @@ def test_tasks_can_import_too(tmp_path: Path) -> None:
             return report.entries, (await store.import_path(path)).sessions[0].state
 
     assert asyncio.run(bring()) == (2, "unchanged")
+
+
+def test_a_copy_comes_after_the_session_that_it_was_copied_from(tmp_path: Path) -> None:
+    base = write_claude(tmp_path / "z-base.jsonl", 2)
+    copy = write_claude(tmp_path / "a-copy.jsonl", 2)
+    copy.write_text(copy.read_text().replace('"type": "user"', '"type": "user", "forkedFrom": {}'))
+    os.utime(copy, (1, 1))
+    assert [job.path for job in finding.find_jobs(tmp_path, None)] == [base, copy]

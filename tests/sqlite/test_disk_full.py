@@ -31,7 +31,7 @@ def check_afterwards(path: Path, expected: list[str]) -> None:
 def test_f06_a_full_disk_refuses_appends_and_the_same_store_goes_on_when_there_is_room() -> None:
     with mounted(["-t", "tmpfs", "-o", "size=1m", "tmpfs"]) as disk:
         ballast = disk / "ballast"
-        ballast.write_bytes(bytes(200_000))
+        ballast.write_bytes(bytes(150_000))
 
         found = call(fill_the_disk, str(disk / "a.db"), str(ballast))
 
@@ -63,7 +63,7 @@ def test_f06_a_store_can_be_opened_and_read_when_the_disk_is_full_already() -> N
 
 
 def test_f07_a_file_size_limit_refuses_appends_with_a_typed_error_and_loses_nothing(tmp_path: Path) -> None:
-    found = call(fill_up_to_a_limit, str(tmp_path / "a.db"), 400_000)
+    found = call(fill_up_to_a_limit, str(tmp_path / "a.db"), 450_000)
 
     check_told(found, found["code"])
     assert found["code"] in ("disk_full", "backend", "outcome_unknown")

@@ -99,7 +99,7 @@ def test_p21_only_a_writer_changes_the_schema(path: Path) -> None:
     SqliteBackend(path, read_only=True).close()
     assert (version(path), hashlib.sha256(path.read_bytes()).digest()) == before
     SqliteBackend(path).close()
-    assert version(path) == len(MIGRATIONS) == 3
+    assert version(path) == len(MIGRATIONS) == 4
 
 
 def test_p21_work_goes_on_in_an_older_store(path: Path) -> None:

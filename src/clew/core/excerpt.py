@@ -13,6 +13,7 @@ WORDS_BEFORE: Final = 8
 WORDS: Final = 30
 LONGEST: Final = 400
 """Characters of an excerpt, at most."""
+LONG: Final = 4000
 
 
 class Excerpt(NamedTuple):
@@ -22,6 +23,7 @@ class Excerpt(NamedTuple):
 
 def excerpt(text: str, terms: Sequence[Term]) -> Excerpt | None:
     """About 30 words around the first hit; None: there is none. Reads no further than that."""
+    text = text[_before_first(text, terms) :]
     finder = _Finder(text, terms)
     before: deque[Word] = deque(maxlen=WORDS_BEFORE + max(len(term.words) for term in terms))
     words = words_in(text)
@@ -43,6 +45,16 @@ def excerpt(text: str, terms: Sequence[Term]) -> Excerpt | None:
         if another is not None:
             hits.append(another)
     return _cut(text, window, hits)
+
+
+def _before_first(text: str, terms: Sequence[Term]) -> int:
+    """A place between two words, some way before the first hit: what lies before it need not be looked at."""
+    if len(text) < LONG or not text.isascii():
+        return 0
+    lower = text.lower()
+    found = [at for term in terms if (at := lower.find(term.words[0])) >= 0]
+    start = max(min(found, default=0) - LONGEST, 0)
+    return max(text.rfind(" ", 0, start), text.rfind("\n", 0, start)) + 1
 
 
 class _Finder:

@@ -10,7 +10,7 @@ import msgspec
 from clew.importers.claude_people import is_human, text_of
 from clew.importers.claude_tree import Tree
 from clew.importers.contract import SourceCheckpoint, SourceEntry, SourceEvent, SourceUsage
-from clew.importers.jsonlines import Line
+from clew.importers.jsonlines import Line, closed_after
 from clew.importers.moments import moment_of
 from clew.model import Json
 
@@ -76,7 +76,7 @@ class Transcript:
     # -- records
 
     def entries(self) -> Iterator[SourceEntry]:
-        for line in self._lines:
+        for line in closed_after(self._lines):
             record = line.record
             if not isinstance(record.get("uuid"), str) or record.get("type") in _BESIDE:
                 self._take_side_record(line)

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Final
 
 from clew.importers.contract import SourceEntry, SourceEvent, SourceUsage
-from clew.importers.jsonlines import Line
+from clew.importers.jsonlines import Line, closed_after
 from clew.importers.moments import moment_of
 from clew.model import Json
 
@@ -83,7 +83,7 @@ class Rollout:
         return {"model": self._model, **({"title": self._title} if self._title else {})}
 
     def entries(self) -> Iterator[SourceEntry]:
-        for line in self._lines:
+        for line in closed_after(self._lines):
             entry = self._take(line)
             if entry is not None:
                 self._waiting = []

@@ -8,15 +8,17 @@ megabytes, files that were compressed when they had grown cold.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import IO, Any, Final, NamedTuple
+from typing import IO, Any, Final, NamedTuple, TypeVar
 
 import msgspec
 
 from clew.importers.contract import OnBytes, OnProblem, Problem
 from clew.importers.unpacking import damage_of, opened
 from clew.model import Json
+
+T = TypeVar("T")
 
 LONGEST: Final = 128 * 1024 * 1024
 """A line that is longer is passed over: nothing in it could be stored as one message."""
@@ -51,6 +53,11 @@ def read_lines(path: Path, on_problem: OnProblem, on_bytes: OnBytes) -> Iterator
                 yield Line(number, offset, record)
     if end > told:
         on_bytes(end - told)
+
+
+def closed_after(lines: Iterable[T]) -> Iterator[T]:
+    """For a generator that goes through another one: if it is closed, so is that one, and its file."""
+    yield from lines
 
 
 def beginning_of(path: Path, size: int = 64 * 1024) -> bytes:

@@ -15,6 +15,7 @@ from clew.errors import ClewError, ConflictError, InvalidError, StoreBusyError
 from clew.importers import OWN
 from clew.importers.contract import Problem, SourceEntry, SourceSession
 from clew.importers.finding import Job, find_jobs, reader_of, scan_places
+from clew.importers.jsonlines import closed_after
 from clew.model.porting import ImportedSession, ImportProgress, ImportReport, OnImportProgress
 
 __all__ = ["import_path", "scan_places"]
@@ -141,7 +142,7 @@ class _Landing:
 
     def _counted_once(self, source: SourceSession) -> Iterator[SourceEntry]:
         """A program that resumes a session in a new file copies what was said, with its calls."""
-        for entry in source.entries:
+        for entry in closed_after(source.entries):
             call = entry.usage
             if call is not None and self._counted.setdefault(call.id, source.id) != source.id:
                 entry = msgspec.structs.replace(entry, usage=None)

@@ -18,6 +18,7 @@ from clew.testing.conformance_durable_runs import DurableRunConformance
 from clew.testing.conformance_events import EventConformance
 from clew.testing.conformance_expiry import ExpiryConformance
 from clew.testing.conformance_fencing import FencingConformance
+from clew.testing.conformance_finding import FindingConformance
 from clew.testing.conformance_forks import ForkConformance
 from clew.testing.conformance_inputs import InputConformance
 from clew.testing.conformance_lease_time import LeaseTimeConformance
@@ -32,6 +33,7 @@ from clew.testing.conformance_reading import ReadingConformance
 from clew.testing.conformance_records import RecordConformance
 from clew.testing.conformance_resuming import ResumeConformance
 from clew.testing.conformance_retention import RetentionConformance
+from clew.testing.conformance_search import SearchConformance
 from clew.testing.conformance_sessions import SessionConformance
 from clew.testing.conformance_settings import SettingsConformance
 from clew.testing.conformance_status import StatusConformance
@@ -82,6 +84,8 @@ class BackendConformance(
     LeaseTimeConformance,
     ProgressConformance,
     WatchConformance,
+    SearchConformance,
+    FindingConformance,
     InputConformance,
 ):
     """Every backend passes this, each test of it. A subclass gives a fixture `backend`:

@@ -116,7 +116,8 @@ def remove(path: Path) -> None:
 
 def write_whole(path: Path, data: bytes, *, durable: bool = True) -> None:
     """A file of this content is there as a whole, or not at all."""
-    beside = path.with_name(f"{path.name}.{os.getpid()}.new")
+    # A name of its own: two threads may open a new store at once.
+    beside = path.with_name(f"{path.name}.{os.getpid()}-{os.urandom(4).hex()}.new")
     remove(beside)
     handle = create(beside)
     try:

@@ -1,0 +1,163 @@
+"""The command line: `clew`.
+
+A command is a function in one of the modules beside this one. It is imported when it is called: help, and
+the completion of names, need nothing but the table below.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Final, NamedTuple
+
+import click
+
+from clew.cli.settings import GLOBAL_OPTIONS, Settings
+
+
+class Place(NamedTuple):
+    """Where a command is, and what `clew --help` says of it."""
+
+    module: str
+    help: str
+
+
+SECTIONS: Final[dict[str, dict[str, Place]]] = {
+    "Look": {
+        "ls": Place("listing", "List sessions, newest activity first."),
+        "show": Place("reading", "Read a session, or what was said around one place of it."),
+        "log": Place("logging", "The entries of a session in one line each; --graph draws its tree."),
+        "search": Place("searching", "Find messages by their words."),
+        "tail": Place("tailing", "The end of a session; -f goes on as it grows."),
+        "stats": Place("figures", "Totals of the store, or of one session."),
+        "usage": Place("figures", "Tokens and money, by model, day, workspace and more."),
+        "interrupted": Place("listing", "Sessions whose run ended without a word."),
+    },
+    "Bring and take": {
+        "import": Place("importing", "Bring sessions of files, or of other agents, into the store."),
+        "export": Place("exporting", "Write a session as a file."),
+        "copy": Place("carrying", "Copy sessions from one store into another."),
+        "backup": Place("carrying", "Write the whole store into one file."),
+    },
+    "Move in a conversation": {
+        "checkpoint": Place("moving", "Give the present place of a session a name."),
+        "rewind": Place("moving", "Go back to a place of a session; nothing is removed."),
+        "undo": Place("moving", "Take back the last rewind, compaction, replacement …"),
+        "redo": Place("moving", "Take back the last undo."),
+        "fork": Place("moving", "Begin a second session at a place of the first."),
+    },
+    "Files": {
+        "snapshot": Place("files", "Keep the content of a directory."),
+        "files": Place("files", "List snapshots, or how one file changed in a session."),
+        "diff": Place("files", "What differs between a snapshot and another, or a directory."),
+        "restore": Place(
+            "restoring", "Make a directory what it was; --dry-run only says what would be done."
+        ),
+        "gc": Place("files", "Remove the content of files that nothing needs any more."),
+    },
+    "Manage": {
+        "title": Place("managing", "Show or set the title of a session."),
+        "tag": Place("managing", "Show, add or remove tags of a session."),
+        "close": Place("managing", "Close a session: no run starts until it is reopened."),
+        "reopen": Place("managing", "Open a closed or expired session again."),
+        "rm": Place("removing", "Put sessions in the trash; --purge removes them for good."),
+        "trash": Place("removing", "List, restore or empty the trash."),
+        "sweep": Place("care", "Do what the retention rules say; --dry-run only says what."),
+    },
+    "Care": {
+        "doctor": Place("doctor", "Check engine, durability, permissions, disk, leases, restores."),
+        "verify": Place("care", "Check that everything stored is whole."),
+        "repair": Place("care", "Bring all that can be read into a new store."),
+        "vacuum": Place("care", "Give unused space back to the system."),
+    },
+    "More": {
+        "demo": Place("demo", "A story of an agent that crashes and resumes, in a store of its own."),
+        "completion": Place("about", "Print the completion script for a shell."),
+        "version": Place("about", "Versions of Clew, Python and what they stand on."),
+    },
+}
+
+COMPLETION: Final = "_CLEW_COMPLETE"
+COMMANDS: Final = {name: place for section in SECTIONS.values() for name, place in section.items()}
+
+EXAMPLES: Final = """\b
+Examples:
+  clew import --scan            bring what other agents keep on this machine
+  clew ls                       sessions, newest first
+  clew search login 500         messages with both words
+  clew show                     the newest session
+  clew show login@12            what was said around entry 12 of the session login…
+  clew log --graph login        its branches, forks, checkpoints and heads
+  clew rewind login plan        go back to the checkpoint plan
+  clew ls --json | jq .id       one JSON object a line, for programs
+"""
+
+
+class Commands(click.Group):
+    """The commands by name, imported when used."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        if name not in COMMANDS:
+            return None
+        module = import_module(f"clew.cli.{COMMANDS[name].module}")
+        command: click.Command = getattr(module, f"{name}_command")
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as exc:
+            from difflib import get_close_matches
+
+            near = get_close_matches(args[0], COMMANDS, 1)
+            hint = f"did you mean {near[0]}?" if near else "clew --help lists the commands"
+            raise click.UsageError(f"no command {args[0]!r}; {hint}", ctx) from exc
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        width = max(map(len, COMMANDS))
+        for title, commands in SECTIONS.items():
+            with formatter.section(title):
+                formatter.write_dl([(name.ljust(width), place.help) for name, place in commands.items()])
+
+
+@click.command(
+    cls=Commands,
+    params=GLOBAL_OPTIONS(),
+    epilog=EXAMPLES,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.version_option(package_name="clew", message="clew %(version)s")
+@click.pass_context
+def cli(ctx: click.Context) -> None:
+    """The session store for AI agents: list, read, search, branch and export conversations."""
+    ctx.ensure_object(Settings)
+
+
+def main(args: Sequence[str] | None = None) -> None:
+    """The `clew` command. Ends the process with its exit code: docs/reference/command-line.md."""
+    sys.exit(run(args))
+
+
+def run(args: Sequence[str] | None = None) -> int:
+    """One command; its exit code."""
+    from clew.cli.endings import ending, flush, make_printable
+
+    make_printable()
+    try:
+        if COMPLETION in os.environ:
+            cli.main(prog_name="clew", complete_var=COMPLETION)
+        given = sys.argv[1:] if args is None else list(args)
+        # Not `cli.main`: it has its own ideas of Ctrl-C and closed pipes.
+        with cli.make_context("clew", given or ["--help"], obj=Settings()) as ctx:
+            result = cli.invoke(ctx)
+        flush()
+    except BaseException as exc:  # noqa: BLE001  # every end of a command is an exit code
+        return ending(exc)
+    return result if isinstance(result, int) else 0

@@ -1,0 +1,62 @@
+"""`clew version` and `clew completion`."""
+
+from __future__ import annotations
+
+import platform
+from importlib.metadata import PackageNotFoundError, version
+from typing import Final
+
+import click
+
+import clew
+from clew.cli.output import Output
+from clew.cli.settings import Settings, command
+
+PARTS: Final = ("apsw", "msgspec", "blake3", "click", "rich", "psycopg", "obstore", "genai-prices")
+
+
+@command("version", "clew version", "clew version --json")
+@click.pass_obj
+def version_command(settings: Settings) -> None:
+    """Versions of Clew, Python and what they stand on. Piped: name and version."""
+    out = Output(settings)
+    found = versions()
+    if out.json:
+        out.record(found)
+        return
+    for name, number in found.items():
+        out.line(f"{name:<13} {number}") if out.is_terminal else out.row(name, number)
+
+
+def versions() -> dict[str, str]:
+    import apsw
+
+    found = {
+        "clew": clew.__version__,
+        "python": platform.python_version(),
+        "sqlite": apsw.sqlite_lib_version(),
+    }
+    for name in PARTS:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+@command(
+    "completion",
+    "clew completion bash >> ~/.bashrc",
+    "clew completion zsh >> ~/.zshrc",
+    "clew completion fish > ~/.config/fish/completions/clew.fish",
+)
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion_command(shell: str) -> None:
+    """Print the completion script for a shell: commands, options and their values."""
+    from click.shell_completion import get_completion_class
+
+    from clew.cli import COMPLETION, cli
+
+    kind = get_completion_class(shell)
+    assert kind is not None
+    click.echo(kind(cli, {}, "clew", COMPLETION).source())

@@ -1,0 +1,165 @@
+"""`clew doctor`: is everything around a store as it should be?"""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, Literal
+
+import click
+import msgspec
+
+import clew
+from clew.backends.registry import parse
+from clew.cli.about import versions
+from clew.cli.endings import ERROR
+from clew.cli.output import Output
+from clew.cli.progress import on_files, progress
+from clew.cli.settings import Settings, command
+from clew.cli.store import opened
+from clew.cli.wording import ago, count, size
+from clew.errors import ClewError
+
+LITTLE: Final = 512 * 1024 * 1024
+"""Bytes of free disk that are too few to be at ease."""
+PATIENCE: Final = 5.0
+MARKS: Final = {"ok": ("✓", "green"), "warning": ("!", "yellow"), "problem": ("✗", "bold red")}
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """What a check found."""
+
+    check: str
+    state: Literal["ok", "warning", "problem"]
+    text: str
+    next: str | None = None
+
+
+@command("doctor", "clew doctor", "clew doctor --store agents.db")
+@click.pass_obj
+def doctor_command(settings: Settings) -> int:
+    """Check engine versions, durability, permissions, disk, leases, cut-off restores, and what is stored.
+
+    Piped: check, state (ok, warning, problem), text and next step, separated by tabs. Exit code 1 if there
+    is a problem.
+    """
+    out = Output(settings)
+    worst = 0
+    for finding in _findings(settings):
+        if finding.state == "problem":
+            worst = ERROR
+        if out.json:
+            out.record(finding)
+        elif not out.is_terminal:
+            out.row(finding.check, finding.state, finding.text, finding.next)
+        else:
+            _print(finding)
+    return worst
+
+
+def _print(finding: Finding) -> None:
+    from rich.text import Text
+
+    from clew.cli.output import print_line, terminal
+    from clew.cli.safe import one_line
+
+    sign, colour = MARKS[finding.state]
+    line = Text.assemble((f"{sign} ", colour), (f"{finding.check:<12} ", "bold"), one_line(finding.text))
+    print_line(terminal(), line)
+    if finding.next:
+        print_line(terminal(), Text(f"  → {one_line(finding.next)}", style="bright_black"))
+
+
+def _findings(settings: Settings) -> Iterator[Finding]:
+    found = versions()
+    yield Finding(
+        "engine",
+        "ok",
+        f"clew {found['clew']}, Python {found['python']}, SQLite {found['sqlite']}, {_system()}",
+    )
+    try:
+        with opened(settings) as store:
+            yield Finding("store", "ok", store.location)
+            yield _durability(store)
+            yield from _place(settings)
+            yield from _leases(store)
+            yield from _restores(store)
+            yield _whole(store)
+    except ClewError as exc:
+        from clew.cli.endings import described
+
+        yield Finding("store", "problem", described(exc))
+
+
+def _system() -> str:
+    return f"{platform.system()} {platform.release()}"
+
+
+def _durability(store: clew.Store) -> Finding:
+    level = store.capabilities.durability
+    match level:
+        case "full":
+            return Finding("durability", "ok", "what is acknowledged survives a power cut")
+        case "process":
+            text = "what is acknowledged survives a killed process, not a power cut"
+        case _:
+            text = "everything is gone when the process ends"
+    return Finding("durability", "warning", text, "open the store without durability=, or another one")
+
+
+def _place(settings: Settings) -> Iterator[Finding]:
+    """Permissions and room, for stores on this machine's disk."""
+    scheme, name, _ = parse(settings.store)
+    if scheme not in ("sqlite", "jsonl"):
+        return
+    path = Path(name).resolve()
+    mode = stat.S_IMODE(path.stat().st_mode)
+    if mode & 0o077:
+        wanted = "700" if path.is_dir() else "600"
+        text = f"others may read {path} (mode {mode:o})"
+        yield Finding("permissions", "warning", text, f"chmod {wanted} {path}")
+    elif not os.access(path, os.W_OK) or not os.access(path.parent, os.W_OK):
+        yield Finding(
+            "permissions", "warning", f"{path} can only be read", "clew copy it to where you may write"
+        )
+    else:
+        yield Finding("permissions", "ok", f"only you may read {path}")
+    disk = shutil.disk_usage(path.parent)
+    state: Literal["ok", "warning"] = "warning" if disk.free < LITTLE else "ok"
+    step = "free some space; clew gc and clew vacuum give some back" if state == "warning" else None
+    yield Finding("disk", state, f"{size(disk.free)} free of {size(disk.total)}", step)
+
+
+def _leases(store: clew.Store) -> Iterator[Finding]:
+    running = store.list(status="running", limit=10_000).sessions
+    stuck = [info for info in running if store.get(info.id).lease is None]
+    for info in stuck[:5]:
+        text = f"{info.id} is running, but nobody holds its lease; active {ago(info.updated_at)}"
+        yield Finding("leases", "warning", text, "clew interrupted notes what was killed")
+    if not stuck:
+        yield Finding("leases", "ok", f"{count(len(running), 'session')} at work, none is stuck")
+
+
+def _restores(store: clew.Store) -> Iterator[Finding]:
+    pending = store.pending_restores()
+    for one in pending:
+        step = f"clew restore --finish {one.id}, or clew restore --undo {one.id}"
+        yield Finding("restores", "problem", f"the restore of {one.root} was cut off {ago(one.at)}", step)
+    if not pending:
+        yield Finding("restores", "ok", "none was cut off")
+
+
+def _whole(store: clew.Store) -> Finding:
+    with progress("looking") as told:
+        report = store.verify(full=False, time_limit=PATIENCE, on_progress=on_files(told))
+    if not report.ok:
+        text = f"{count(len(report.problems), 'problem')}, such as: {report.problems[0]}"
+        return Finding(
+            "content", "problem", text, "clew verify lists them, clew repair --to NEW saves the rest"
+        )
+    seen = f"{count(report.sessions, 'session')} and {count(report.objects, 'object')} are all there"
+    return Finding("content", "ok", seen + ("" if report.complete else ", as far as was looked"))

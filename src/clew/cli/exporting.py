@@ -1,0 +1,145 @@
+"""`clew export`: sessions as files."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, cast, get_args
+from urllib.parse import quote
+
+import click
+from blake3 import blake3
+
+import clew
+from clew.cli.output import Output
+from clew.cli.progress import progress
+from clew.cli.safe import clean, clean_json, one_line
+from clew.cli.settings import Settings, command, session_argument
+from clew.cli.store import all_sessions, opened, session_of
+from clew.cli.wording import count
+from clew.model.porting import ExportFormat
+
+if TYPE_CHECKING:
+    from clew.exporters.redact import Redactor
+
+FORMATS: Final = get_args(ExportFormat)
+SUFFIXES: Final = {
+    "markdown": ".md",
+    "html": ".html",
+    "json": ".json",
+    "jsonl": ".jsonl",
+    "ductwork": ".json",
+}
+BY_SUFFIX: Final = {".md": "markdown", ".html": "html", ".json": "json", ".jsonl": "jsonl"}
+LONGEST: Final = 120
+"""Characters of a file's name that come from an id."""
+
+
+@command(
+    "export",
+    "clew export login -o login.jsonl      everything, to be imported again",
+    "clew export login -o login.html       one page, readable anywhere; .md and .json too",
+    "clew export login --redact -f markdown  without secrets, to standard output",
+    "clew export --all -o sessions/        one file for each session",
+)
+@session_argument("ids", nargs=-1, metavar="[ID]...")
+@click.option("-f", "--format", "format", type=click.Choice(FORMATS), help="Else the name of the file tells.")
+@click.option("-o", "--output", type=click.Path(), help="A file; of several sessions a directory.")
+@click.option("--all", "everything", is_flag=True, help="All sessions of the store.")
+@click.option("--whole", is_flag=True, help="All branches, not only the path; jsonl always has all.")
+@click.option("--tools/--no-tools", default=True, show_default=True, help="For markdown and html.")
+@click.option("--thinking/--no-thinking", default=True, show_default=True, help="For markdown and html.")
+@click.option("--redact", is_flag=True, help="Replace secrets, and say how many on standard error.")
+@click.pass_obj
+def export_command(
+    settings: Settings,
+    ids: tuple[str, ...],
+    format: str | None,
+    output: str | None,
+    everything: bool,
+    whole: bool,
+    tools: bool,
+    thinking: bool,
+    redact: bool,
+) -> None:
+    """Write sessions as files. A file appears when it is whole; one that is there is replaced.
+
+    Piped: id, format and file, separated by tabs; without -o the export itself.
+    """
+    if everything == bool(ids):
+        raise click.UsageError("name sessions, or --all")
+    target = None if output is None else Path(output)
+    many = everything or len(ids) > 1 or (target is not None and target.is_dir())
+    if many and target is None:
+        raise click.UsageError("several sessions need -o DIRECTORY")
+    chosen = cast("ExportFormat", format or _format_of(target))
+    options: dict[str, Any] = {"whole": whole} if whole else {}
+    options |= {name: False for name, wanted in (("tools", tools), ("thinking", thinking)) if not wanted}
+    redactor = _redactor() if redact else None
+    options |= {"redact": redactor} if redactor else {}
+    out = Output(settings)
+    with opened(settings) as store:
+        found = [info.id for info in all_sessions(store)] if everything else _ids(store, ids)
+        if target is None:
+            _print(store.export(found[0], chosen, **options), chosen)
+            _say_redacted(redactor)
+            return
+        if many:
+            target.mkdir(parents=True, exist_ok=True)
+        with progress("exporting") as told:
+            for number, id in enumerate(found):
+                told(id, number, len(found))
+                path = target / _file_name(id, chosen) if many else target
+                written = store.export(id, chosen, path=path, **options)
+                _say(out, id, chosen, written)
+    click.echo(f"{count(len(found), 'session')} exported", err=True)
+    _say_redacted(redactor)
+
+
+def _redactor() -> Redactor:
+    from clew.exporters.redact import Redactor
+
+    return Redactor()
+
+
+def _say_redacted(redactor: Redactor | None) -> None:
+    if redactor is not None:
+        report = redactor.report()
+        kinds = ", ".join(f"{number} {kind}" for kind, number in report.by_kind.items())
+        click.echo(f"{count(report.total, 'secret')} replaced{f': {kinds}' if kinds else ''}", err=True)
+
+
+def _ids(store: clew.Store, texts: tuple[str, ...]) -> list[str]:
+    return list(dict.fromkeys(session_of(store, text).id for text in texts))
+
+
+def _format_of(target: Path | None) -> str:
+    if target is None:
+        return "jsonl"
+    return BY_SUFFIX.get(target.suffix, "jsonl")
+
+
+def _file_name(id: str, format: str) -> str:
+    """Of an id, which may be any text, a name that is safe everywhere."""
+    name = quote(id, safe=" #=,;@")
+    if name.startswith("."):
+        name = "%2E" + name[1:]
+    if len(name) > LONGEST:
+        name = f"{name[:LONGEST]}~{blake3(id.encode()).hexdigest()[:16]}"
+    return name + SUFFIXES.get(format, ".jsonl")
+
+
+def _say(out: Output, id: str, format: str, written: str) -> None:
+    if out.json:
+        out.record({"id": id, "format": format, "path": written})
+    else:
+        out.row(one_line(id), format, written)
+
+
+def _print(text: str, format: str) -> None:
+    """Exact bytes into a pipe; on a terminal nothing that could steer it."""
+    if sys.stdout.isatty():
+        text = clean(text) if format in ("markdown", "html") else clean_json(text)
+    stream: Any = sys.stdout
+    stream.buffer.write(text.encode())
+    stream.flush()

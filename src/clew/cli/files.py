@@ -1,0 +1,195 @@
+"""`clew snapshot`, `files`, `diff`, `gc`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+import clew
+from clew.cli.output import Output
+from clew.cli.progress import on_files, progress
+from clew.cli.restoring import snapshot_of
+from clew.cli.safe import clean, one_line
+from clew.cli.settings import Settings, command, session_argument
+from clew.cli.store import opened, session_of
+from clew.cli.wording import ago, count, iso, size
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+    from clew.model.files import FileDiff
+
+_SIGNS = {"added": "A", "removed": "D", "modified": "M", "mode": "m", "type": "T", "renamed": "R"}
+_COLOURS = {"+": "green", "-": "red", "@": "cyan"}
+
+
+@command(
+    "snapshot",
+    "clew snapshot                         this directory",
+    "clew snapshot ~/shop --exclude '*.log'",
+)
+@click.argument("root", type=click.Path(exists=True, file_okay=False), default=".")
+@click.option("--include", multiple=True, metavar="PATTERN", help="Take what would be ignored.")
+@click.option("--exclude", multiple=True, metavar="PATTERN", help="Leave out more.")
+@click.option("--force", is_flag=True, help="Take a directory that would be refused, as a home.")
+@click.pass_obj
+def snapshot_command(
+    settings: Settings, root: str, include: tuple[str, ...], exclude: tuple[str, ...], force: bool
+) -> None:
+    """Keep the content of a directory, without what .gitignore and .clewignore leave out."""
+    out = Output(settings)
+    with opened(settings, create=True) as store, progress("snapshot") as told:
+        taken = store.snapshot(
+            root, include=include, exclude=exclude, force=force, on_progress=on_files(told)
+        )
+    if out.json:
+        out.record(taken)
+        return
+    out.line(f"{taken.id}  {count(taken.files, 'file')}, {size(taken.bytes)}, new: {size(taken.new_bytes)}")
+    for skipped in taken.skipped:
+        click.echo(f"left out: {one_line(skipped.path)} ({skipped.reason})", err=True)
+
+
+@command(
+    "files",
+    "clew files                            all snapshots, newest first",
+    "clew files --root .                   those of this directory",
+    "clew files login src/auth.py          the checkpoints of login at which a file changed",
+)
+@session_argument("id", required=False)
+@click.argument("path", required=False)
+@click.option("--root", type=click.Path(), help="Only snapshots of this directory.")
+@click.option("-n", "--limit", type=click.IntRange(1), default=50, show_default=True)
+@click.pass_obj
+def files_command(settings: Settings, id: str | None, path: str | None, root: str | None, limit: int) -> None:
+    """List snapshots, or how one file changed in a session.
+
+    Piped: id, kind, time (UTC), files, bytes and root; of one file: checkpoint, position, time, verb, size.
+    """
+    if id is not None and path is None:
+        raise click.UsageError("name a session and a path in its files, or neither")
+    out = Output(settings)
+    with opened(settings) as store:
+        if id is not None and path is not None:
+            _file_history(out, session_of(store, id), path)
+            return
+        found = store.snapshots(root=root, limit=limit)
+    if out.json:
+        for one in found:
+            out.record(one)
+    elif not out.is_terminal:
+        for one in found:
+            out.row(one.id, one.kind, iso(one.created_at), one.files, one.bytes, one.root)
+    elif not found:
+        out.line("no snapshots")
+    else:
+        from clew.cli.listing import short_ids
+        from clew.cli.table import Column
+
+        ids = short_ids(one.id for one in found)
+        columns = (
+            Column("ID", "cyan"),
+            Column("KIND", "bright_black", optional=True),
+            Column("TAKEN", "bright_black", optional=True),
+            Column("FILES", right=True),
+            Column("SIZE", right=True),
+            Column("ROOT", flexible=True),
+        )
+        rows = [(ids[s.id], s.kind, ago(s.created_at), s.files, size(s.bytes), s.root) for s in found]
+        out.rows(columns, rows)
+
+
+def _file_history(out: Output, session: clew.Session, path: str) -> None:
+    found = session.file_history(path)
+    if out.json:
+        for version in found:
+            out.record(version)
+        return
+    if not out.is_terminal:
+        for one in found:
+            out.row(one.checkpoint, one.position, iso(one.at), one.verb, one.size)
+        return
+    from clew.cli.table import Column
+
+    columns = (
+        Column("CHECKPOINT", "yellow", flexible=True),
+        Column("AT", right=True),
+        Column("WHEN", "bright_black"),
+        Column("DONE"),
+        Column("SIZE", right=True),
+    )
+    rows = [(v.checkpoint, v.position, ago(v.at), v.verb, size(v.size or 0)) for v in found]
+    out.rows(columns, rows)
+
+
+@command(
+    "diff",
+    "clew diff 01a1e02d                    from a snapshot to its directory as it is now",
+    "clew diff login@plan login@done       from one checkpoint to another",
+    "clew diff login@plan src --stat       to a directory, names only",
+)
+@click.argument("a", metavar="SNAPSHOT | ID@PLACE")
+@click.argument("b", required=False, metavar="[SNAPSHOT | ID@PLACE | DIRECTORY]")
+@click.option("--stat", is_flag=True, help="Only the names of what differs.")
+@click.pass_obj
+def diff_command(settings: Settings, a: str, b: str | None, stat: bool) -> None:
+    """What differs between a snapshot and another one, or a directory.
+
+    Piped with --stat: sign, path, old path, old size and size, separated by tabs; without: a unified diff.
+    """
+    out = Output(settings)
+    with opened(settings) as store:
+        first = snapshot_of(store, a)
+        other: str | Path
+        if b is None:
+            other = Path(store.get_snapshot(first).root)
+        else:
+            other = Path(b) if Path(b).is_dir() else snapshot_of(store, b)
+        found = store.diff(first, other, text=not stat)
+    if out.json:
+        for one in found:
+            out.record(one)
+    elif stat and not out.is_terminal:
+        for one in found:
+            out.row(_SIGNS[one.status], one.path, one.old_path, one.old_size, one.size)
+    else:
+        out.texts(
+            _coloured(_diff_lines(found, stat=stat)) if out.is_terminal else _diff_lines(found, stat=stat)
+        )
+
+
+def _diff_lines(found: list[FileDiff], *, stat: bool) -> Iterator[str]:
+    for one in found:
+        was = f"{one_line(one.old_path)} → " if one.old_path else ""
+        if stat or one.text is None:
+            yield f"{_SIGNS[one.status]}  {was}{one_line(one.path)}"
+        else:
+            # Each line by itself: a carriage return inside of one is shown, not obeyed.
+            yield from (clean(line) for line in one.text.rstrip("\n").split("\n"))
+
+
+def _coloured(lines: Iterator[str]) -> Iterator[Text]:
+    from rich.text import Text
+
+    for line in lines:
+        bold = line.startswith(("--- ", "+++ "))
+        yield Text(line, style="bold" if bold else _COLOURS.get(line[:1], ""))
+
+
+@command("gc", "clew gc --dry-run", "clew gc")
+@click.option("--dry-run", is_flag=True, help="Only say what would be removed.")
+@click.option("--thorough", is_flag=True, help="Rewrite packs, so that none holds a byte of what is removed.")
+@click.pass_obj
+def gc_command(settings: Settings, dry_run: bool, thorough: bool) -> None:
+    """Remove the content of files that no snapshot, checkpoint or trash needs any more."""
+    out = Output(settings)
+    with opened(settings) as store, progress("gc") as told:
+        report = store.gc(dry_run=dry_run, thorough=thorough, on_progress=on_files(told))
+    if out.json:
+        out.record(report)
+    else:
+        would = "would be removed" if dry_run else "removed"
+        out.line(f"{count(report.objects, 'object')}, {size(report.bytes)} {would}")

@@ -1,0 +1,135 @@
+"""`clew ls` and `clew interrupted`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+import click
+import msgspec
+
+import clew
+from clew.cli.output import Output
+from clew.cli.settings import Settings, command
+from clew.cli.store import PAGE, opened
+from clew.cli.wording import ago, iso
+from clew.model import STATUSES
+
+_TAIL: Final = re.compile(r"[0-9a-f-]{20,}\Z")
+"""How made-up ids end: nobody types all of that."""
+_ENOUGH: Final = 8
+
+
+@command(
+    "ls",
+    "clew ls                          the 50 newest",
+    "clew ls -n 0 --tag work          all with the tag work",
+    "clew ls --here --status failed   of this directory, those that failed",
+    "clew ls --json | jq -r .title",
+)
+@click.option("-n", "--limit", type=click.IntRange(0), default=50, show_default=True, help="0: all of them.")
+@click.option("--status", type=click.Choice(STATUSES), help="Only those with this status.")
+@click.option("-w", "--workspace", type=click.Path(), help="Only those that work in this directory.")
+@click.option("--here", is_flag=True, help="Only those that work in the present directory.")
+@click.option("--tag", multiple=True, help="Only those with this tag; several: with all of them.")
+@click.option("--where", multiple=True, metavar="KEY=VALUE", help="Only those with this metadata.")
+@click.pass_obj
+def ls_command(
+    settings: Settings,
+    limit: int,
+    status: clew.Status | None,
+    workspace: str | None,
+    here: bool,
+    tag: tuple[str, ...],
+    where: tuple[str, ...],
+) -> None:
+    """List sessions, newest activity first.
+
+    Piped: id, status, messages, last activity (UTC), workspace and title, separated by tabs.
+    """
+    place = "." if here else workspace
+    wanted = dict(_key_and_value(text) for text in where)
+    with opened(settings) as store:
+        found: list[clew.SessionInfo] = []
+        cursor: str | None = None
+        while True:
+            room = PAGE if not limit else min(PAGE, limit - len(found))
+            page = store.list(
+                status=status, workspace=place, tag=tag, where=wanted, limit=room, cursor=cursor
+            )
+            found += page
+            cursor = page.cursor
+            if cursor is None or (limit and len(found) >= limit):
+                break
+    print_sessions(Output(settings), found, more=cursor is not None)
+
+
+@command("interrupted", "clew interrupted", "clew show ID                     where it stopped")
+@click.pass_obj
+def interrupted_command(settings: Settings) -> None:
+    """Sessions whose run ended without a word: their worker was killed, or froze.
+
+    Piped: as `clew ls`.
+    """
+    with opened(settings) as store:
+        print_sessions(Output(settings), [session.info for session in store.interrupted()])
+
+
+def print_sessions(out: Output, found: Sequence[clew.SessionInfo], *, more: bool = False) -> None:
+    if out.json:
+        for info in found:
+            out.record(info)
+        return
+    if not out.is_terminal:
+        for info in found:
+            out.row(info.id, info.status, info.messages, iso(info.updated_at), info.workspace, info.title)
+        return
+    if not found:
+        out.line("no sessions")
+        return
+    from clew.cli.table import Column
+
+    columns = (
+        Column("ID", "cyan", flexible=True),
+        Column("STATUS", "bright_black", optional=True),
+        Column("MSGS", right=True),
+        Column("ACTIVE", "bright_black", optional=True),
+        Column("TITLE", flexible=True),
+    )
+    ids = short_ids(info.id for info in found)
+    out.rows(
+        columns,
+        [(ids[info.id], info.status, info.messages, ago(info.updated_at), info.title) for info in found],
+    )
+    if more:
+        click.echo("there are more: clew ls -n 0", err=True)
+
+
+def short_ids(ids: Iterable[str]) -> dict[str, str]:
+    """Of each made-up id as much as tells it from the others here. It can be typed as it is shown."""
+    shortened = {}
+    every = sorted(set(ids))
+    for at, id in enumerate(every):
+        tail = _TAIL.search(id)
+        if tail is None:
+            shortened[id] = id
+            continue
+        beside = [every[other] for other in (at - 1, at + 1) if 0 <= other < len(every)]
+        needed = max([0, *(_common(id, other) for other in beside)]) + 1
+        shortened[id] = id[: max(needed, tail.start() + _ENOUGH)]
+    return shortened
+
+
+def _common(a: str, b: str) -> int:
+    return next((at for at, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
+
+
+def _key_and_value(text: str) -> tuple[str, object]:
+    key, equals, value = text.partition("=")
+    if not equals:
+        raise click.BadParameter(f"{text!r} is not KEY=VALUE", param_hint="--where")
+    try:
+        return key, msgspec.json.decode(value)
+    except msgspec.DecodeError:
+        return key, value

@@ -1,0 +1,196 @@
+"""`clew checkpoint`, `rewind`, `undo`, `redo`, `fork`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+import clew
+from clew.cli.asking import agreed, yes_option
+from clew.cli.output import Output
+from clew.cli.settings import Settings, command, session_argument
+from clew.cli.store import opened, point_of, session_of, spot_of
+from clew.cli.wording import count
+
+if TYPE_CHECKING:
+    from clew.model.files import OnConflict
+
+conflict_option = click.option(
+    "--on-conflict",
+    type=click.Choice(["keep", "overwrite", "refuse"]),
+    default="keep",
+    show_default=True,
+    help="Files that changed since the last snapshot.",
+)
+
+
+@command(
+    "checkpoint",
+    "clew checkpoint login plan            name the place where login stands",
+    "clew checkpoint login plan --files .  with the files of this directory",
+    "clew checkpoint login                 list them",
+)
+@session_argument("id")
+@click.argument("name", required=False)
+@click.option("--files", type=click.Path(exists=True, file_okay=False), help="Keep this directory with it.")
+@click.option("-d", "--delete", is_flag=True, help="Forget the name; nothing else.")
+@click.pass_obj
+def checkpoint_command(
+    settings: Settings, id: str, name: str | None, files: str | None, delete: bool
+) -> None:
+    """Give the present place of a session a name; without a name list those that there are.
+
+    Piped list: name, position, time (UTC), session and snapshot, separated by tabs.
+    """
+    out = Output(settings)
+    with opened(settings) as store:
+        session = session_of(store, id)
+        if name is None:
+            _list_checkpoints(out, session)
+            return
+        if delete:
+            session.get_checkpoint(name)
+            session.delete_checkpoint(name)
+            out.line(f"{name} is forgotten; the entries stay")
+            return
+        made = session.checkpoint(name, files=files)
+    if out.json:
+        out.record(made)
+    else:
+        kept = f", with the files of {Path(files).resolve()}" if files else ""
+        out.line(f"{made.name} is entry {made.position} of {session.id}{kept}")
+
+
+def _list_checkpoints(out: Output, session: clew.Session) -> None:
+    from clew.cli.wording import ago, iso
+
+    found = session.checkpoints()
+    if out.json:
+        for checkpoint in found:
+            out.record(checkpoint)
+    elif not out.is_terminal:
+        for one in found:
+            out.row(one.name, one.position, iso(one.created_at), one.session, one.snapshot)
+    else:
+        from clew.cli.table import Column
+
+        columns = (
+            Column("NAME", "yellow", flexible=True),
+            Column("AT", right=True),
+            Column("SET", "bright_black"),
+            Column("FILES", "bright_black"),
+        )
+        out.rows(columns, [(c.name, c.position, ago(c.created_at), c.snapshot) for c in found])
+
+
+@command(
+    "rewind",
+    "clew rewind login plan            to the checkpoint plan",
+    "clew rewind login 12              so that entry 12 is the last one",
+    "clew rewind login plan --files    with the files of the checkpoint",
+    "clew undo login                   back again",
+)
+@session_argument("id")
+@click.argument("to")
+@click.option("--files", is_flag=True, help="Also restore the files that were kept there.")
+@click.option("--dry-run", is_flag=True, help="Only say what would be done.")
+@conflict_option
+@yes_option
+@click.pass_obj
+def rewind_command(
+    settings: Settings, id: str, to: str, files: bool, dry_run: bool, on_conflict: OnConflict, yes: bool
+) -> None:
+    """Go back to a place of a session: a checkpoint, a position or an entry. Nothing is removed.
+
+    With --files the directory changes too: what will be done to it is shown, and you are asked.
+    """
+    from clew.cli.restoring import change_lines
+
+    out = Output(settings)
+    with opened(settings) as store:
+        session, point = session_of(store, id), point_of(to)
+        before = session.info
+        if files:
+            plan = session.restore_files(point, dry_run=True, on_conflict=on_conflict)
+            if dry_run:
+                out.texts(change_lines(plan))
+            elif plan.changes:
+                agreed(
+                    f"Change {count(len(plan.changes), 'path')} in {plan.root}?", change_lines(plan), yes=yes
+                )
+        if dry_run:
+            _say_dry(out, session, point, before)
+            return
+        session.rewind(point, files=files, on_conflict=on_conflict)
+        _say_moved(out, session, before)
+
+
+def _say_dry(out: Output, session: clew.Session, point: str | int, before: clew.SessionInfo) -> None:
+    from clew.cli.places import place_of
+
+    there = place_of(session, point)
+    if out.json:
+        out.record({"id": session.id, "dry_run": True, "head": before.head, "to": there})
+    else:
+        out.line(f"{session.id} would go from entry {before.head.position} to entry {there.position}")
+
+
+@command("undo", "clew undo login")
+@session_argument("id")
+@click.pass_obj
+def undo_command(settings: Settings, id: str) -> None:
+    """Take back the last operation that was not an append; files that it restored come back too."""
+    _move(settings, id, "undo")
+
+
+@command("redo", "clew redo login")
+@session_argument("id")
+@click.pass_obj
+def redo_command(settings: Settings, id: str) -> None:
+    """Take back the last undo."""
+    _move(settings, id, "redo")
+
+
+def _move(settings: Settings, id: str, verb: str) -> None:
+    with opened(settings) as store:
+        session = session_of(store, id)
+        before = session.info
+        session.undo() if verb == "undo" else session.redo()
+        _say_moved(Output(settings), session, before)
+
+
+def _say_moved(out: Output, session: clew.Session, before: clew.SessionInfo) -> None:
+    after = session.info
+    if out.json:
+        out.record({"id": after.id, "head": after.head, "messages": after.messages, "came_from": before.head})
+        return
+    out.line(
+        f"{after.id} stands at {place_words(after.head)} with {count(after.messages, 'message')}; "
+        f"it was at {place_words(before.head)} with {before.messages:,}"
+    )
+
+
+def place_words(head: clew.Head) -> str:
+    return f"entry {head.position}" if head.position >= 0 else "the beginning"
+
+
+@command(
+    "fork",
+    "clew fork login                   login#fork-1 begins where login stands",
+    "clew fork login@plan try-b        try-b begins at the checkpoint plan",
+)
+@session_argument("id", metavar="ID[@PLACE]")
+@click.argument("new_id", required=False)
+@click.pass_obj
+def fork_command(settings: Settings, id: str, new_id: str | None) -> None:
+    """Begin a second session at a place of the first. Nothing is copied, and neither disturbs the other."""
+    out = Output(settings)
+    with opened(settings) as store:
+        session, point = spot_of(store, id)
+        forked = session.fork(new_id, at=point).info
+    if out.json:
+        out.record(forked)
+    else:
+        out.line(f"{forked.id} begins at {place_words(forked.head)} of {session.id}")

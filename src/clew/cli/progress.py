@@ -1,0 +1,74 @@
+"""Progress on a terminal, for everything that can take more than a second. Standard error, never a pipe."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from threading import Timer
+from typing import TYPE_CHECKING, Final
+
+from clew.cli.wording import size
+
+if TYPE_CHECKING:
+    from clew.model.care import CopyProgress
+    from clew.model.files import FileProgress
+
+PATIENCE: Final = 0.4
+"""Seconds before a bar appears: what is done by then needs none."""
+
+Report = Callable[[str, int, int | None], None]
+"""What is being done, how far it is, and of how much (None: nobody knows)."""
+
+
+@contextmanager
+def progress(title: str) -> Iterator[Report]:
+    """A bar while the block runs; gone when it ends."""
+    if not sys.stderr.isatty():
+        yield lambda *_: None
+        return
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    from clew.cli.output import errors
+    from clew.cli.safe import one_line
+
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}", markup=False),
+        BarColumn(bar_width=24),
+        TimeElapsedColumn(),
+    )
+    bar = Progress(*columns, console=errors(), transient=True)
+    task = bar.add_task(title, total=None)
+
+    def report(what: str, done: int, total: int | None) -> None:
+        bar.update(task, description=one_line(f"{title}  {what}"), completed=done, total=total)
+
+    late = Timer(PATIENCE, bar.start)
+    late.daemon = True
+    late.start()
+    try:
+        yield report
+    finally:
+        late.cancel()
+        late.join()
+        bar.stop()
+
+
+def on_files(report: Report) -> Callable[[FileProgress], None]:
+    """For `on_progress` of snapshots, restores, gc and verify."""
+
+    def told(at: FileProgress) -> None:
+        report(f"{at.phase} {at.files:,} ({size(at.bytes)})", at.files, at.total_files)
+
+    return told
+
+
+def on_copy(report: Report, total: int | None = None) -> Callable[[CopyProgress], None]:
+    """For `on_progress` of copies, backups and repairs."""
+
+    def told(at: CopyProgress) -> None:
+        what = f"{at.sessions:,} sessions, {at.entries:,} entries ({size(at.bytes)})"
+        report(what if at.phase == "sessions" else f"files ({size(at.bytes)})", at.sessions, total)
+
+    return told

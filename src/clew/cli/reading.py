@@ -1,0 +1,166 @@
+"""`clew show`: read a session, or what was said around one place of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+import msgspec
+
+import clew
+from clew.cli.output import Output
+from clew.cli.places import is_on_path, place_of
+from clew.cli.safe import clean, one_line
+from clew.cli.saying import Kind, pieces, who
+from clew.cli.settings import Settings, command, session_argument
+from clew.cli.store import opened, spot_of
+from clew.cli.wording import count, local
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+COLOURS: Final = {"user": "bold bright_cyan", "assistant": "bold bright_green", "tool": "yellow"}
+STYLES: Final[dict[Kind, str]] = {
+    "thinking": "italic bright_black",
+    "call": "magenta",
+    "result": "bright_black",
+}
+SIGNS: Final[dict[Kind, str]] = {"thinking": "~ ", "call": "→ ", "result": "← "}
+INDENT: Final = "    "
+MANY: Final = 40
+"""Lines of a tool's output that are shown unless all are asked for."""
+
+
+@command(
+    "show",
+    "clew show                             the newest session",
+    "clew show login                       the session whose id begins with login",
+    "clew show login@12                    entry 12 with three before and after it",
+    "clew show login@plan -C 10            ten around the checkpoint plan",
+    "clew show login --last 5 --json       its last five entries, for programs",
+)
+@session_argument("id", required=False, metavar="[ID[@PLACE]]")
+@click.option("-n", "--last", type=click.IntRange(1), help="Only the last so many entries.")
+@click.option(
+    "-C", "--context", type=click.IntRange(0), default=3, show_default=True, help="Neighbours of a place."
+)
+@click.option("--tools/--no-tools", default=True, show_default=True, help="What tools were given and gave.")
+@click.option("--thinking/--no-thinking", default=True, show_default=True, help="What the model thought.")
+@click.option("--full", is_flag=True, help=f"All of a tool's output, not the first {MANY} lines.")
+@click.pass_obj
+def show_command(
+    settings: Settings,
+    id: str | None,
+    last: int | None,
+    context: int,
+    tools: bool,
+    thinking: bool,
+    full: bool,
+) -> None:
+    """Read a session, or what was said around one place of it: a position, a checkpoint or an entry's id.
+
+    Piped: the same text without colours. --json: one entry a line.
+    """
+    out = Output(settings)
+    left_out: set[Kind] = set() if tools else {"call", "result"}
+    left_out |= set() if thinking else {"thinking"}
+    with opened(settings) as store:
+        session, point = spot_of(store, id)
+        mark: int | None = None
+        if point is None:
+            entries: Iterable[clew.Entry] = session.entries(last=last, damaged="skip")
+        else:
+            place = place_of(session, point)
+            mark = place.position
+            entries = around(store, session, place, context)
+        if out.json:
+            for entry in entries:
+                out.record(entry_record(session.id, entry))
+            return
+        out.texts(chain(_heading(session.info), transcript(entries, mark, left_out, full=full)))
+
+
+def around(store: clew.Store, session: clew.Session, place: clew.Head, context: int) -> Iterable[clew.Entry]:
+    """The neighbours of a place, on the session's path, or on the branch that it was left on."""
+    first, last = max(0, place.position - context), place.position + context
+    tree = session.tree()
+    if place.position < 0 or is_on_path(tree, place):
+        after = first - 1 if first else None
+        end = session.head.position
+        return session.entries(after=after, before=last + 1 if last < end else None, damaged="skip")
+    from clew.cli.branches import path_entries
+
+    branch = next(one for one in tree.branches if one.id == place.branch)
+    tip = clew.Head(place.branch, min(last, branch.last))
+    return path_entries(store, tree, tip, first, last)
+
+
+def entry_record(session: str, entry: clew.Entry) -> dict[str, Any]:
+    """An entry for programs; the message is as it came, byte for byte."""
+    return {
+        "session": session,
+        "id": entry.id,
+        "position": entry.position,
+        "kind": entry.kind,
+        "role": who(entry),
+        "at": entry.time,
+        "hash": entry.hash,
+        "epoch": entry.epoch,
+        "annotations": dict(entry.annotations),
+        "message": msgspec.Raw(entry.raw),
+    }
+
+
+def _heading(info: clew.SessionInfo) -> Iterator[Text]:
+    from rich.text import Text
+
+    yield Text.assemble(("session ", "yellow"), (one_line(info.id), "bold yellow"))
+    facts = {
+        "Title": info.title,
+        "Workspace": info.workspace,
+        "Model": info.model,
+        "Tags": ", ".join(info.tags),
+        "Status": None if info.status == "pending" else info.status,
+        "Forked": f"from {info.forked_from.session} at {info.forked_from.head.position}"
+        if info.forked_from
+        else None,
+        "Messages": f"{info.messages:,}, {count(info.user_turns, 'turn')} of the user",
+        "Active": local(info.updated_at),
+    }
+    for name, value in facts.items():
+        if value:
+            yield Text(f"{name + ':':<11}{one_line(value)}", style="bright_black")
+
+
+def transcript(
+    entries: Iterable[clew.Entry], mark: int | None, left_out: set[Kind], *, full: bool
+) -> Iterator[Text]:
+    from rich.text import Text
+
+    for entry in entries:
+        shown = [piece for piece in pieces(entry) if piece.kind not in left_out]
+        if not shown and entry.kind == "message":
+            continue
+        role = one_line(who(entry))
+        sign = "▶" if entry.position == mark else " "
+        yield Text("")
+        head = Text.assemble(
+            (f"{sign}[{entry.position}] ", "bright_black"), (role, COLOURS.get(role, "bold"))
+        )
+        head.append(f"  {local(entry.time)}", style="bright_black")
+        yield head
+        for kind, text in shown:
+            lines = _cut(
+                clean(text).rstrip("\n").split("\n"), MANY if kind == "result" and not full else None
+            )
+            for number, line in enumerate(lines):
+                lead = SIGNS.get(kind, "") if not number else " " * len(SIGNS.get(kind, ""))
+                yield Text(f"{INDENT}{lead}{line}".rstrip(), style=STYLES.get(kind, ""), overflow="fold")
+
+
+def _cut(lines: list[str], room: int | None) -> list[str]:
+    if room is None or len(lines) <= room:
+        return lines
+    return [*lines[:room], f"… {len(lines) - room:,} more lines: --full"]

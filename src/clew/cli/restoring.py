@@ -1,0 +1,168 @@
+"""`clew restore`: make a directory what it was, and what to do about a restore that was cut off."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import click
+
+import clew
+from clew.cli.asking import agreed, yes_option
+from clew.cli.endings import PARTLY
+from clew.cli.moving import conflict_option
+from clew.cli.output import Output
+from clew.cli.safe import one_line
+from clew.cli.settings import Settings, command
+from clew.cli.store import opened, spot_of
+from clew.cli.wording import count, local
+from clew.errors import SessionNotFoundError, SnapshotNotFoundError
+
+if TYPE_CHECKING:
+    from clew.model.files import OnConflict, RestoreReport
+
+_SIGNS = {"create": "A", "overwrite": "M", "delete": "D", "mode": "m"}
+
+
+@command(
+    "restore",
+    "clew restore login@plan --dry-run      what would be done",
+    "clew restore login@plan                the files of the checkpoint plan of login",
+    "clew restore 01a1e02d src/auth.py      one file, of a snapshot",
+    "clew restore --undo RESTORE            bring back what a restore replaced",
+    "clew restore --pending                 restores that were cut off",
+)
+@click.argument("what", required=False, metavar="SNAPSHOT | ID@PLACE")
+@click.argument("paths", nargs=-1)
+@click.option("--to", type=click.Path(), help="Restore there, not where it was taken.")
+@click.option("--dry-run", is_flag=True, help="Only say what would be done.")
+@click.option("--force", is_flag=True, help="Take a directory that would be refused.")
+@click.option("--undo", metavar="RESTORE", help="Take a restore back, finished or cut off.")
+@click.option("--finish", metavar="RESTORE", help="Go on with a restore that was cut off.")
+@click.option("--pending", is_flag=True, help="List the restores that were cut off.")
+@conflict_option
+@yes_option
+@click.pass_obj
+def restore_command(
+    settings: Settings,
+    what: str | None,
+    paths: tuple[str, ...],
+    to: str | None,
+    dry_run: bool,
+    force: bool,
+    undo: str | None,
+    finish: str | None,
+    pending: bool,
+    on_conflict: OnConflict,
+    yes: bool,
+) -> int:
+    """Make a directory what it was at a snapshot or a checkpoint; the conversation stays where it is.
+
+    The present state is kept first, so that a restore can be taken back. What changed since the last
+    snapshot is left as it is, unless you say otherwise.
+    Piped: verb (A, M, D, m), path and size, separated by tabs.
+    """
+    if sum(map(bool, (what, undo, finish, pending))) != 1:
+        raise click.UsageError("name a snapshot or ID@PLACE, or one of --undo, --finish, --pending")
+    out = Output(settings)
+    with opened(settings) as store:
+        if pending:
+            return _list_pending(out, store)
+        if undo or finish:
+            report = store.undo_restore(undo) if undo else store.finish_restore(str(finish))
+            return _print_report(out, report)
+        snapshot = snapshot_of(store, str(what))
+        plan = store.restore(
+            snapshot, to, paths=paths or None, dry_run=True, on_conflict=on_conflict, force=force
+        )
+        if dry_run:
+            return _print_report(out, plan)
+        if plan.changes:
+            agreed(f"Change {count(len(plan.changes), 'path')} in {plan.root}?", change_lines(plan), yes=yes)
+        from clew.cli.progress import on_files, progress
+
+        with progress("restoring") as told:
+            report = store.restore(
+                snapshot,
+                to,
+                paths=paths or None,
+                on_conflict=on_conflict,
+                force=force,
+                on_progress=on_files(told),
+            )
+        return _print_report(out, report)
+
+
+def snapshot_of(store: clew.Store, text: str) -> str:
+    """The id of a snapshot: by the beginning of it, or that of a checkpoint as `ID@name`."""
+    found = [one.id for one in store.snapshots(limit=100_000) if one.id.startswith(text)]
+    if text and len(found) == 1:
+        return found[0]
+    if text and len(found) > 1:
+        from clew.cli.endings import Refused
+
+        raise Refused(f"{len(found)} snapshots begin with {text!r}: {', '.join(found[:4])}; type more of it")
+    if "@" in text:
+        try:
+            return _kept_at(store, text)
+        except SessionNotFoundError:
+            pass
+    raise SnapshotNotFoundError(text)
+
+
+def _kept_at(store: clew.Store, text: str) -> str:
+    session, point = spot_of(store, text)
+    if isinstance(point, str):
+        kept = session.get_checkpoint(point).snapshot
+    else:
+        before = session.head.position if not isinstance(point, int) else point
+        kept = next(
+            (c.snapshot for c in session.checkpoints()[::-1] if c.snapshot and c.position <= before), None
+        )
+    if kept is None:
+        raise SnapshotNotFoundError(text)
+    return kept
+
+
+def change_lines(report: RestoreReport) -> Iterator[str]:
+    """One line for each thing that a restore does, or would do."""
+    for change in report.changes:
+        note = "  changed since the last snapshot" if change.conflict else ""
+        yield f"{_SIGNS[change.verb]}  {one_line(change.path)}{note}"
+    for path in report.kept:
+        yield f"=  {one_line(path)}  changed since the last snapshot: left as it is"
+
+
+def _print_report(out: Output, report: RestoreReport) -> int:
+    if out.json:
+        out.record(report)
+        return PARTLY if report.failed else 0
+    if not out.is_terminal:
+        for change in report.changes:
+            out.row(_SIGNS[change.verb], change.path, change.size)
+    else:
+        out.texts(change_lines(report))
+    for failure in report.failed:
+        click.echo(f"clew: {one_line(failure.path)}: {one_line(failure.reason)}", err=True)
+    click.echo(_summary(report), err=True)
+    return PARTLY if report.failed else 0
+
+
+def _summary(report: RestoreReport) -> str:
+    changed = count(len(report.changes), "path")
+    if report.dry_run:
+        return f"{changed} in {one_line(report.root)} would change; {len(report.kept)} kept as they are"
+    back = f"; clew restore --undo {report.id} takes it back" if report.id else ""
+    return f"{changed} in {one_line(report.root)} changed{back}"
+
+
+def _list_pending(out: Output, store: clew.Store) -> int:
+    for one in store.pending_restores():
+        if out.json:
+            out.record(one)
+        elif out.is_terminal:
+            out.line(f"{one.id}  {one.root}  cut off {local(one.at)}")
+            out.line(f"  clew restore --finish {one.id}  or  clew restore --undo {one.id}")
+        else:
+            out.row(one.id, one.root, one.snapshot, one.at.isoformat(), one.session)
+    return 0

@@ -1,0 +1,113 @@
+"""Finding what a command is about: the store, a session by the beginning of its id, a place in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import click
+
+import clew
+from clew.backends.registry import parse
+from clew.cli.endings import Refused
+from clew.cli.settings import Settings
+from clew.errors import SessionDeletedError, SessionNotFoundError, StoreNotFoundError
+
+PAGE: Final = 2_000
+SHOWN: Final = 4
+
+
+@contextmanager
+def opened(settings: Settings, *, create: bool = False) -> Iterator[clew.Store]:
+    """The store of this command. Only what brings something into it may make a new one."""
+    if not create:
+        must_exist(settings.store)
+    with clew.open(settings.store) as store:
+        yield store
+
+
+def must_exist(address: str | None) -> None:
+    """A mistyped address is an error, not a new and empty store."""
+    scheme, path, _ = parse(address)
+    if scheme in ("sqlite", "jsonl") and not Path(path).exists():
+        raise StoreNotFoundError(path)
+
+
+class Spot(NamedTuple):
+    """A session, and a place in it if one was named: `ID` or `ID@place`."""
+
+    session: clew.Session
+    point: clew.Head | str | int | None
+
+
+def session_of(store: clew.Store, text: str | None) -> clew.Session:
+    """The session of this id, alias, or unique beginning of an id; without a text the newest one."""
+    if text is None:
+        newest = store.latest()
+        if newest is None:
+            raise Refused(f"there is no session in {store.location}; clew import --scan brings some")
+        return newest
+    return store.find(text) or store.get(_living(store, text))
+
+
+def spot_of(store: clew.Store, text: str | None) -> Spot:
+    """`ID@place`: a position, a checkpoint or the id of an entry. An id may hold an @ itself."""
+    if text is None or "@" not in text or store.find(text):
+        return Spot(session_of(store, text), None)
+    id, _, place = text.rpartition("@")
+    if id and store.find(id) is None:
+        try:
+            return Spot(session_of(store, text), None)
+        except SessionNotFoundError:
+            pass
+    return Spot(session_of(store, id), point_of(place))
+
+
+def point_of(text: str) -> str | int:
+    """A position is a number. A checkpoint whose name is a number is found by its entry."""
+    if text.isascii() and text.isdecimal():
+        return int(text)
+    if not text:
+        raise click.UsageError("nothing stands behind the @: name a position, a checkpoint or an entry")
+    return text
+
+
+def deleted_id(store: clew.Store, text: str) -> str:
+    """The id of a session in the trash, by its id or the beginning of it."""
+    return _completed(store, text, deleted=True)
+
+
+def _living(store: clew.Store, text: str) -> str:
+    """Whoever names a session that was removed must not get another one whose id begins like it."""
+    if any(info.id == text for info in all_sessions(store, deleted=True)):
+        raise SessionDeletedError(text)
+    return _completed(store, text, deleted=False)
+
+
+def _completed(store: clew.Store, text: str, *, deleted: bool) -> str:
+    """The one id that begins with this text, be it only behind the name of the agent that it came from."""
+    found: dict[str, None] = {}
+    for info in all_sessions(store, deleted=deleted):
+        if info.id == text:
+            return info.id
+        if text and (info.id.startswith(text) or info.id.partition(":")[2].startswith(text)):
+            found[info.id] = None
+    if not found:
+        raise SessionNotFoundError(text)
+    if len(found) > 1:
+        some = ", ".join([*list(found)[:SHOWN], *(["…"] if len(found) > SHOWN else [])])
+        raise Refused(f"{len(found)} sessions begin with {text!r}: {some}; type more of the id")
+    return next(iter(found))
+
+
+def all_sessions(store: clew.Store, *, deleted: bool = False) -> Iterator[clew.SessionInfo]:
+    """Newest first, page by page."""
+    cursor = None
+    while True:
+        page = store.list(limit=PAGE, cursor=cursor, deleted=deleted)
+        yield from page
+        cursor = page.cursor
+        if cursor is None:
+            return

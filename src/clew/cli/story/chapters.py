@@ -1,0 +1,187 @@
+"""The chapters: converse, go wrong, rewind, fork, crash, resume, compact, undo."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Final
+
+from rich.console import Console
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+import clew
+from clew.cli.story.messages import assistant, call, result, user
+from clew.cli.story.narrator import Story, words
+from clew.cli.story.worker import worker
+
+ENOUGH: Final = 61
+"""Acknowledged entries after which the worker is killed. Odd: its last one is a call without a result."""
+
+
+def tell(console: Console, directory: Path) -> None:
+    story = Story(console)
+    path = directory / "agents.db"
+    began = time.monotonic()
+    story.line()
+    story.line(("  clew ", "bold bright_cyan"), "a small agent's story, in one SQLite file")
+    with clew.open(path) as store:
+        s = converse(story, store)
+        go_wrong_and_rewind(story, s)
+        fork(story, s)
+    acknowledged = crash(story, path, s.id)
+    with clew.open(path) as store:
+        s = resume(story, store, acknowledged)
+        compact_and_undo(story, store, s)
+        end(story, store, time.monotonic() - began)
+
+
+def converse(story: Story, store: clew.Store) -> clew.Session:
+    story.chapter("Converse", "An agent gets a job. Each append is on the disk before it returns.")
+    story.code('store = clew.open("agents.db")')
+    story.code('s = store.session("login-bug")')
+    s = store.session("login-bug")
+    story.code("s.append(...)")
+    story.append(s, user("The login page returns 500. Please fix it."))
+    story.append(s, call("c1", "read_file", "auth.py"), result("c1", "42: user = sessions[cookie].user"))
+    story.append(s, assistant("Line 42 fails on an old cookie. Guard it, or a middleware?"))
+    story.code('s.checkpoint("plan", state={"suspect": "auth.py:42"})')
+    s.checkpoint("plan", state={"suspect": "auth.py:42"})
+    return s
+
+
+def go_wrong_and_rewind(story: Story, s: clew.Session) -> None:
+    story.chapter(
+        "Go wrong, and rewind", "The agent does too much. Going back is one call, and removes nothing."
+    )
+    story.append(s, call("c2", "write_file", "auth.py"), result("c2", "pytest: 31 failed"))
+    story.append(s, user("Stop! Now nobody can log in."))
+    wrong = s.info
+    story.code('s.rewind("plan")')
+    s.rewind("plan")
+    story.graph(s)
+    story.claim(
+        (wrong.messages, s.info.messages) == (7, 4),
+        "The path has 4 messages again. The other 3 stay: undo leads back to them.",
+    )
+    story.append(s, user("Only guard line 42."), call("c3", "edit_file", "auth.py:42"))
+    story.append(s, result("c3", "pytest: 57 passed"), assistant("Done: one line, and the tests pass."))
+
+
+def fork(story: Story, s: clew.Session) -> None:
+    story.chapter("Fork", "The other way, to compare: a session of its own from the same point.")
+    story.code('other = s.fork(at="plan")')
+    other = s.fork(at="plan")
+    story.append(other, user("Try the middleware."), assistant("It works; 40 lines more."))
+    story.graph(s)
+    story.claim(
+        s.messages()[:4] == other.messages()[:4] and (s.info.messages, other.info.messages) == (8, 6),
+        f"{other.id} has 6 messages; 4 of them are shared, none is copied.",
+    )
+
+
+def crash(story: Story, path: Path, id: str) -> dict[int, str]:
+    """Let a worker append, kill it, and return what it had been told is stored: position → hash."""
+    story.chapter(
+        "Crash",
+        "This process closes the store. A worker takes over: it runs tests, keeps",
+        "each call and each result, and reports every append that returned.",
+    )
+    story.code('worker = subprocess.Popen([..., "--worker", "agents.db", "login-bug"])')
+    acknowledged: dict[int, str] = {}
+    with worker(path, id) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            position, digest = line.split()
+            acknowledged[int(position)] = digest
+            if len(acknowledged) == ENOUGH:
+                os.kill(process.pid, signal.SIGKILL)
+        code = process.wait()
+    story.code("os.kill(worker.pid, signal.SIGKILL)")
+    story.claim(
+        code == -signal.SIGKILL and len(acknowledged) >= ENOUGH,
+        f"kill -9 in the middle of its work, after {len(acknowledged)} acknowledged entries.",
+    )
+    return acknowledged
+
+
+def resume(story: Story, store: clew.Store, acknowledged: dict[int, str]) -> clew.Session:
+    story.chapter("Resume", "Open the file again. No recovery step, no flag, no repair tool.")
+    story.code("s = store.latest()")
+    s = store.latest()
+    assert s is not None
+    stored = {}
+    for entry in s.entries(after=min(acknowledged) - 1):
+        story.said[entry.id] = words(entry.message)
+        stored[entry.position] = entry.hash
+    missing = acknowledged.items() - stored.items()
+    story.claim(
+        not missing, f"All {len(acknowledged)} acknowledged entries are there, each with the hash it had."
+    )
+    more = len(stored) - len(acknowledged)
+    story.claim(
+        more in (0, 1),
+        "One more got stored before the worker could report it." if more else "Nothing else is there.",
+    )
+    story.code("s.context().report.repairs")
+    context = s.context()
+    calls = [made["id"] for message in context for made in message.get("tool_calls", ())]
+    answers = [message["tool_call_id"] for message in context if message["role"] == "tool"]
+    for repair in context.report.repairs:
+        story.note(repair)
+    story.claim(calls == answers, "Every call that a model gets has its result. The log stays as it was.")
+    story.append(s, user("What happened?"), assistant("The sweep was interrupted; no test failed."))
+    return s
+
+
+def compact_and_undo(story: Story, store: clew.Store, s: clew.Session) -> None:
+    story.chapter("Compact, and undo", "What the model gets may shrink. What is stored does not.")
+    full = len(s.messages())
+    story.code('s.compact("Line 42 is guarded. The sweep passed until it was stopped.")')
+    mark = s.compact("Line 42 is guarded. The sweep passed until it was stopped.")
+    story.said[mark.id] = ("", "[compaction]")
+    views = (len(s.context()), len(s.messages()))
+    story.claim(views == (1, full), f"context() has 1 message now; messages() has {full}, as before.")
+    story.graph(s)
+    entries = store.stats().entries
+    story.code("s.undo(); s.undo()")
+    s.undo()
+    s.undo()
+    story.claim(
+        s.messages()[-1] == user("Stop! Now nobody can log in."),
+        "The compaction is taken back, then the rewind of the process before.",
+    )
+    story.code("s.redo(); s.redo()")
+    s.redo()
+    s.redo()
+    story.claim(
+        (len(s.context()), len(s.messages()), store.stats().entries) == (1, full, entries),
+        "And forward again. Four moves, and not one entry was written or removed.",
+    )
+
+
+def end(story: Story, store: clew.Store, seconds: float) -> None:
+    stats = store.stats()
+    story.claim(stats.entries == len(story.said), "Every entry of this story is in the store, and no other.")
+    table = Table.grid(padding=(0, 3))
+    table.add_column(style="bright_black")
+    for name, value in (
+        ("sessions", f"{stats.sessions}, sharing one tree"),
+        ("entries", f"{stats.entries}, of which {stats.messages} are messages"),
+        ("claims", f"{story.claims} made, {story.claims} checked"),
+        ("kill -9", "1, and nothing lost"),
+        ("time", f"{seconds:.1f} s"),
+    ):
+        table.add_row(name, value)
+    panel = Panel(
+        table, title=" the thread is whole ", border_style="bright_green", padding=(1, 3), expand=False
+    )
+    story.line()
+    for segments in story.console.render_lines(panel, story.console.options.update(width=52)):
+        story.line("    ", *(Text(part.text, part.style or "") for part in segments))
+    story.line()
+    story.note("Next: docs/tutorial/first-agent.md")
+    story.line()

@@ -1,0 +1,84 @@
+"""Numbers, sizes and times as people read them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import TYPE_CHECKING, Final
+
+import click
+
+_UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB")
+_SPANS: Final = {"m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
+
+
+def size(count: int) -> str:
+    """1536 → 1.5 KiB."""
+    value = float(count)
+    for unit in _UNITS:
+        if value < 1024 or unit == _UNITS[-1]:
+            return f"{value:.0f} {unit}" if unit == "B" or value >= 100 else f"{value:.1f} {unit}"
+        value /= 1024
+    raise AssertionError("the last unit takes everything")
+
+
+def count(number: int, noun: str) -> str:
+    """1 session, 2 sessions."""
+    if number == 1:
+        return f"1 {noun}"
+    plural = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
+    return f"{number:,} {plural}"
+
+
+def money(cost: Decimal) -> str:
+    """Dollars; four places for what is less than one."""
+    return f"${cost:,.2f}" if not cost or cost >= 1 else f"${cost:.4f}"
+
+
+def iso(moment: datetime | None) -> str:
+    """For programs: UTC, to the second."""
+    return "" if moment is None else moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def ago(moment: datetime, now: datetime | None = None) -> str:
+    """For people: how long ago, and the day when that is long."""
+    seconds = int(((now or datetime.now(UTC)) - moment).total_seconds())
+    if seconds < 60:
+        return "just now"
+    if seconds < 3600:
+        return f"{seconds // 60} min ago"
+    if seconds < 48 * 3600:
+        return f"{seconds // 3600} h ago"
+    return f"{seconds // 86400} days ago" if seconds < 14 * 86400 else local(moment)[:10]
+
+
+def local(moment: datetime) -> str:
+    """Day and minute where the reader is."""
+    return moment.astimezone().strftime("%Y-%m-%d %H:%M")
+
+
+if TYPE_CHECKING:
+    ParamType = click.ParamType[datetime]
+else:
+    ParamType = click.ParamType  # no generic class in older versions of click
+
+
+class Moment(ParamType):
+    """A day, a moment, or how long ago: 2026-11-01, 2026-11-01T12:00, 90m, 12h, 7d, 2w."""
+
+    name = "time"
+
+    def convert(
+        self, value: str | datetime, param: click.Parameter | None, ctx: click.Context | None
+    ) -> datetime:
+        if isinstance(value, datetime):
+            return value
+        if value[-1:] in _SPANS and value[:-1].isdecimal():
+            return datetime.now(UTC) - timedelta(seconds=int(value[:-1]) * _SPANS[value[-1]])
+        try:
+            moment = datetime.fromisoformat(value)
+        except ValueError:
+            self.fail(
+                f"{value!r} is no time: write 2026-11-01, 2026-11-01T12:00, 90m, 12h, 7d or 2w", param, ctx
+            )
+        return moment if moment.tzinfo else moment.astimezone()

@@ -1,0 +1,128 @@
+"""Exit codes, errors in one line with the next step, Ctrl-C, closed pipes, no colour."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+
+import pytest
+
+import clew
+from tests.cli.processes import COMMAND, Clew
+
+
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        (["show", "nobody"], "no session 'nobody'; clew ls lists the sessions"),
+        (["rewind", "login-bug", "nowhere"], "clew log ID lists positions and checkpoints"),
+        (["restore", "nothing"], "no snapshot 'nothing'; clew files lists the snapshots"),
+        (["undo", "login-bug#fork-1"], "has nothing to undo"),
+        (["fork", "login-bug", "login-bug#fork-1"], "exists already; choose another id"),
+        (["close", "login-bug", "nobody"], "no session 'nobody'"),
+        (["--store", "missing.db", "ls"], "no store at missing.db; clew import"),
+        (["--store", "nosuch://x", "ls"], "no backend for nosuch"),
+        (["import", "login-bug.txt"], "exist"),
+        (["search", '"'], ""),
+    ],
+)
+def test_an_error_is_one_line_that_says_what_to_do(story: Clew, args: list[str], says: str) -> None:
+    done = story(*args, code=2 if args[0] == "import" else 1)
+    assert "" == done.out
+    assert "Traceback" not in done.err
+    if says:
+        assert says in done.err
+        assert done.err.startswith("clew: ")
+        assert 1 == len(done.err.splitlines())
+
+
+@pytest.mark.parametrize(
+    "args",
+    [["shw"], ["ls", "--nonsense"], ["rewind", "login-bug"], ["ls", "-n", "x"], ["export"], ["import"]],
+)
+def test_what_is_not_understood_ends_with_2_and_leads_to_help(story: Clew, args: list[str]) -> None:
+    done = story(*args, code=2)
+    assert 1 == len(done.err.splitlines())
+    assert "--help" in done.err or "did you mean" in done.err
+
+
+def test_a_mistyped_command_is_told_its_neighbour(cli: Clew) -> None:
+    assert "did you mean show?" in cli("shw", code=2).err
+
+
+def test_a_mistyped_address_makes_no_store(cli: Clew) -> None:
+    cli("--store", "missing.db", "rm", "x", code=1)
+    assert not (cli.home / "missing.db").exists()
+
+
+def test_a_store_is_found_by_option_then_environment_then_home(story: Clew) -> None:
+    with clew.open(story.home / "other.db") as store:
+        store.session("elsewhere")
+    assert ["elsewhere"] == [row[0] for row in story("ls", "--store", "other.db").rows]
+    assert ["elsewhere"] == [row[0] for row in story("-s", "other.db", "ls").rows]
+    assert "login-bug" in story("ls").out
+    own = story("ls", env={"CLEW_STORE": ""}, code=1)
+    assert str(story.home / ".local/share/clew/clew.db") in own.err
+
+
+def test_a_closed_pipe_ends_it_quietly_with_141(cli: Clew) -> None:
+    with clew.open(cli.store) as store:
+        store.session("s").append(*({"role": "user", "content": "x" * 500} for _ in range(2000)))
+    command = f'{" ".join(COMMAND)} show s | head -1; echo "${{PIPESTATUS[0]}}"'
+    done = subprocess.run(
+        ["bash", "-c", command], env=cli.env, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert ["session s", "141"] == done.stdout.splitlines()
+    assert "" == done.stderr
+
+
+def test_ctrl_c_ends_it_with_130_and_one_line(story: Clew) -> None:
+    with story.start("tail", "-f", "login-bug") as process:
+        assert process.stdout is not None
+        assert any("Done." in line for line in process.stdout)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=30)
+    assert 130 == process.returncode
+    assert ["clew: interrupted; what was done is kept, nothing is half done"] == err.splitlines()
+
+
+def test_no_color_is_obeyed(story: Clew) -> None:
+    plain = story.on_terminal("ls", env={"NO_COLOR": "1"}).out
+    assert "\x1b[36m" not in plain
+    assert "\x1b[36m" in story.on_terminal("ls").out
+
+
+def test_a_dumb_terminal_gets_no_sequences(story: Clew) -> None:
+    assert "\x1b" not in story.on_terminal("show", "login-bug", env={"TERM": "dumb"}).out
+
+
+def test_long_output_goes_through_the_pager_of_the_user(story: Clew) -> None:
+    pager = story.home / "pager"
+    pager.write_text("#!/bin/sh\necho PAGED\ncat\n")
+    pager.chmod(0o700)
+    env = {"CLEW_PAGER": str(pager)}
+    assert story.on_terminal("show", "login-bug", env=env).out.startswith("PAGED\n")
+    assert "PAGED" not in story.on_terminal("--no-pager", "show", "login-bug", env=env).out
+    assert "PAGED" not in story("show", "login-bug", env=env).out
+
+
+def test_a_pager_that_is_left_early_is_no_error(cli: Clew) -> None:
+    with clew.open(cli.store) as store:
+        store.session("s").append(*({"role": "user", "content": "x" * 500} for _ in range(1000)))
+    done = cli.on_terminal("show", "s", env={"CLEW_PAGER": "head -1"})
+    assert 0 == done.code
+    assert 1 == len(done.out.splitlines())
+
+
+def test_a_terminal_without_utf8_gets_escapes_not_an_error(story: Clew) -> None:
+    env = {"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
+    assert "\\u25cf" in story("log", "--graph", "login-bug", env=env).out
+    assert "ID" in story.on_terminal("ls", env=env).out
+
+
+def test_the_first_import_makes_the_store_of_the_user(story: Clew) -> None:
+    story("export", "login-bug", "-o", "login.jsonl")
+    story("import", "login.jsonl", env={"CLEW_STORE": ""})
+    own = story.home / ".local" / "share" / "clew" / "clew.db"
+    assert 0o600 == own.stat().st_mode & 0o777
+    assert "login-bug" in story("ls", env={"CLEW_STORE": ""}).out

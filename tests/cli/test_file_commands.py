@@ -1,0 +1,116 @@
+"""snapshot, files, diff, restore, gc."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import clew
+from tests.cli.processes import Clew
+
+
+@pytest.fixture
+def work(cli: Clew) -> Path:
+    place = cli.home / "work"
+    place.mkdir()
+    (place / "a.txt").write_text("one\n")
+    (place / "b.txt").write_text("two\n")
+    return place
+
+
+def taken(cli: Clew) -> str:
+    return str(cli("snapshot", "work", "--json").records[0]["id"])
+
+
+def test_a_snapshot_makes_the_store_and_is_listed(cli: Clew, work: Path) -> None:
+    id = taken(cli)
+    [row] = cli("files").rows
+    assert [id, "snapshot", "2", "8", str(work)] == [row[0], row[1], row[3], row[4], row[5]]
+    assert [] == cli("files", "--root", "/nowhere").rows
+
+
+def test_diff_shows_what_changed_since(cli: Clew, work: Path) -> None:
+    id = taken(cli)
+    (work / "a.txt").write_text("uno\n")
+    (work / "b.txt").unlink()
+    stat = cli("diff", id[:13], "--stat").rows
+    assert [["M", "a.txt"], ["D", "b.txt"]] == [row[:2] for row in stat]
+    text = cli("diff", id).out
+    assert "-one" in text.splitlines()
+    assert "+uno" in text.splitlines()
+    assert {"modified", "removed"} == {record["status"] for record in cli("diff", id, "--json").records}
+
+
+def test_a_dry_restore_only_says_what_it_would_do(cli: Clew, work: Path) -> None:
+    id = taken(cli)
+    (work / "a.txt").write_text("uno\n")
+    taken(cli)
+    done = cli("restore", id, "--dry-run")
+    assert [["M", "a.txt", "4"]] == done.rows
+    assert "1 path" in done.err
+    assert "would change" in done.err
+    assert "uno\n" == (work / "a.txt").read_text()
+
+
+def test_a_restore_asks_and_can_be_undone(cli: Clew, work: Path) -> None:
+    id = taken(cli)
+    (work / "a.txt").write_text("uno\n")
+    taken(cli)
+    assert "add --yes" in cli("restore", id, code=1).err
+    assert "uno\n" == (work / "a.txt").read_text()
+
+    restored = cli("restore", id, "--yes", "--json").records[0]
+    assert "one\n" == (work / "a.txt").read_text()
+    cli("restore", "--undo", restored["id"])
+    assert "uno\n" == (work / "a.txt").read_text()
+
+
+def test_single_paths_of_a_checkpoint_are_restored(cli: Clew, work: Path) -> None:
+    with clew.open(cli.store) as store:
+        s = store.session("s")
+        s.append({"role": "user", "content": "x"})
+        s.checkpoint("before", files=work)
+        (work / "a.txt").write_text("uno\n")
+        (work / "b.txt").write_text("dos\n")
+        s.checkpoint("after", files=work)
+    cli("restore", "s@before", "a.txt", "--yes")
+    assert ["one\n", "dos\n"] == [(work / name).read_text() for name in ("a.txt", "b.txt")]
+    assert [["before", "0"], ["after", "0"]] == [row[:2] for row in cli("files", "s", "a.txt").rows]
+    assert [["M", "a.txt"], ["M", "b.txt"]] == [
+        row[:2] for row in cli("diff", "s@before", "s@after", "--stat").rows
+    ]
+
+
+def test_what_changed_since_the_last_snapshot_is_kept(cli: Clew, work: Path) -> None:
+    id = taken(cli)
+    (work / "a.txt").write_text("mine\n")
+    cli("restore", id, "--yes")
+    assert "mine\n" == (work / "a.txt").read_text()
+    assert "--on-conflict keep" in cli("restore", id, "--on-conflict", "refuse", "--yes", code=1).err
+    cli("restore", id, "--on-conflict", "overwrite", "--yes")
+    assert "one\n" == (work / "a.txt").read_text()
+
+
+def test_names_that_are_no_text_are_shown_safely(cli: Clew, work: Path) -> None:
+    id = taken(cli)
+    Path(work, "odd\udcff\x1b[31m\n").write_text("x")
+    assert 1 == len(cli("diff", id, "--stat").lines)
+    assert "\x1b" not in cli("diff", id, "--stat").out
+    assert "odd\udcff\x1b[31m\n" == cli("diff", id, "--stat", "--json").records[0]["path"]
+
+
+def test_gc_frees_what_no_snapshot_needs(cli: Clew, work: Path) -> None:
+    id = taken(cli)
+    with clew.open(cli.store) as store:
+        store.delete_snapshot(id)
+    would = cli("gc", "--dry-run", "--json").records[0]
+    assert would["dry_run"] is True
+    assert would["objects"] > 0
+    assert "removed" in cli("gc").out
+
+
+def test_no_restore_was_cut_off(cli: Clew, work: Path) -> None:
+    taken(cli)
+    assert "" == cli("restore", "--pending").out
+    assert "one of --undo" in cli("restore", code=2).err

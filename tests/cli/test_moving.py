@@ -1,0 +1,95 @@
+"""checkpoint, rewind, undo, redo, fork; title, tag, close, reopen."""
+
+from __future__ import annotations
+
+import clew
+from tests.cli.processes import Clew
+
+
+def head(cli: Clew, id: str = "login-bug") -> tuple[int, int]:
+    with clew.open(cli.store) as store:
+        info = store.get(id).info
+        return info.head.position, info.messages
+
+
+def test_rewind_undo_and_redo_move_the_head_and_say_where_it_stands(story: Clew) -> None:
+    assert (
+        "login-bug stands at entry 3 with 4 messages; it was at entry 5 with 6\n"
+        == story("rewind", "login-bug", "plan").out
+    )
+    assert (3, 4) == head(story)
+    assert "stands at entry 5 with 6" in story("undo", "login-bug").out
+    assert (5, 6) == head(story)
+    story("redo", "login-bug")
+    assert (3, 4) == head(story)
+
+
+def test_rewind_takes_a_position(story: Clew) -> None:
+    story("rewind", "login-bug", "0")
+    assert (0, 1) == head(story)
+
+
+def test_a_dry_rewind_moves_nothing(story: Clew) -> None:
+    assert "would go from entry 5 to entry 3" in story("rewind", "login-bug", "plan", "--dry-run").out
+    assert (5, 6) == head(story)
+    record = story("rewind", "login-bug", "plan", "--dry-run", "--json").records[0]
+    assert (True, 3) == (record["dry_run"], record["to"]["position"])
+
+
+def test_a_fork_begins_at_the_place_that_was_named(story: Clew) -> None:
+    assert "try-b begins at entry 3 of login-bug\n" == story("fork", "login-bug@plan", "try-b").out
+    assert (3, 4) == head(story, "try-b")
+    assert (5, 6) == head(story)
+    assert "login-bug#fork-2" == story("fork", "login-bug", "--json").records[0]["id"]
+
+
+def test_checkpoints_are_set_listed_and_forgotten(story: Clew) -> None:
+    assert "done is entry 5 of login-bug\n" == story("checkpoint", "login-bug", "done").out
+    assert [["plan", "3"], ["done", "5"]] == [row[:2] for row in story("checkpoint", "login-bug").rows]
+    story("checkpoint", "login-bug", "done", "--delete")
+    assert ["plan"] == [record["name"] for record in story("checkpoint", "login-bug", "--json").records]
+    assert "no checkpoint" in story("checkpoint", "login-bug", "done", "-d", code=1).err
+
+
+def test_rewind_with_files_asks_and_brings_them_back(story: Clew) -> None:
+    work = story.home / "work"
+    work.mkdir()
+    (work / "auth.py").write_text("old\n")
+    story("checkpoint", "login-bug", "with-files", "--files", "work")
+    (work / "auth.py").write_text("new\n")
+    with clew.open(story.store) as store:
+        store.snapshot(work)
+
+    refused = story("rewind", "login-bug", "with-files", "--files", code=1)
+    assert "M  auth.py" in refused.err
+    assert "add --yes" in refused.err
+    assert "new\n" == (work / "auth.py").read_text()
+
+    story("rewind", "login-bug", "with-files", "--files", "--yes")
+    assert "old\n" == (work / "auth.py").read_text()
+    story("undo", "login-bug")
+    assert "new\n" == (work / "auth.py").read_text()
+
+
+def test_a_title_is_shown_set_and_cleared(story: Clew) -> None:
+    assert "The bug\n" == story("title", "login-bug", "The bug").out
+    assert "The bug\n" == story("title", "login-bug").out
+    assert story("title", "login-bug", "--clear", "--json").records[0]["title"] is None
+
+
+def test_tags_are_added_and_removed(story: Clew) -> None:
+    assert ["urgent", "work"] == sorted(story("tag", "login-bug", "urgent").lines)
+    assert ["urgent"] == story("tag", "login-bug", "--remove", "work").lines
+    assert ["urgent"] == story("tag", "login-bug", "--json").records[0]["tags"]
+
+
+def test_a_closed_session_can_be_reopened(story: Clew) -> None:
+    assert "login-bug is closed\n" == story("close", "login-bug").out
+    assert "login-bug is pending\n" == story("reopen", "login-bug").out
+
+
+def test_what_a_lease_forbids_is_said_in_one_line(story: Clew) -> None:
+    with clew.open(story.store) as store, store.get("login-bug").run(owner="somebody"):
+        done = story("rewind", "login-bug", "plan", code=1)
+    assert "somebody holds the lease of 'login-bug'" in done.err
+    assert "fork the session" in done.err
