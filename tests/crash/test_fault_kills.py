@@ -28,6 +28,11 @@ def test_f01_several_processes_killed_at_any_instant_lose_nothing_that_was_ackno
     [("acknowledge before commit", "J1"), ("batch in pieces", "P2"), ("keys forgotten", "J1")],
 )
 def test_the_kills_find_a_planted_bug(subject: Subject, planted: str, rule: str) -> None:
-    result = campaign(kill_cycles, subject, cycles=30, seed=2, planted=planted)
+    """A kill has to come at the right moment: so it is tried for a while."""
+    found: list[str] = []
+    for seed in range(2, 12):
+        found += campaign(kill_cycles, subject, cycles=30, seed=seed, planted=planted).wrong
+        if any(rule in line for line in found):
+            break
 
-    assert any(rule in line for line in result.wrong)
+    assert any(rule in line for line in found)

@@ -39,6 +39,7 @@ class Journal:
 
     writes = 0
     is_certain = True
+    era = 0
 
     def __init__(self, tables: Tables) -> None:
         self._of = tables

@@ -158,7 +158,7 @@ class LeaseConformance(TimedConformance):
             won[0].complete()
         assert s.info.epoch == 5
 
-    def test_a_lease_is_waited_for(self, backend: Backend, s: Session) -> None:
+    def test_a_lease_is_waited_for(self, backend: Backend, s: Session, clock: Ticking) -> None:
         """`wait=`: whoever waits gets it as soon as it is given back."""
         run = s.run(owner="first")
         asked = threading.Event()
@@ -167,7 +167,7 @@ class LeaseConformance(TimedConformance):
             if name == "get_record" and args[1] == "lease":
                 asked.set()
 
-        other = Store(Watched(backend, tell))
+        other = Store(Watched(backend, tell), clock=clock)
         got: list[Run] = []
         thread = threading.Thread(target=lambda: got.append(other.get("s").run(wait=PATIENCE)))
         thread.start()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import msgspec
 
 from clew.backends.contract import Reader, Transaction
@@ -11,6 +13,9 @@ from clew.here import Here
 from clew.model import LeaseInfo, utc
 from clew.work.access import Access, end_lease, is_held, lease_of, live, refuse_if_held
 from clew.work.status import begin, change
+
+ERA_BITS: Final = 32
+"""So many leases of a session may be taken in one era of its storage."""
 
 
 class Bid(msgspec.Struct, frozen=True):
@@ -38,7 +43,7 @@ def take(tx: Transaction, access: Access, bid: Bid) -> Lease:
         row = end_lease(tx, row, here, by=bid.owner)
     elif row.status == RUNNING and bid.steal:
         row = change(tx, row, INTERRUPTED, here.now(), by=bid.owner)
-    epoch, now = row.epoch + 1, here.moment()
+    epoch, now = max(row.epoch, tx.era << ERA_BITS) + 1, here.moment()
     row = begin(tx, row, now.wall, owner=bid.owner, epoch=epoch, request=bid.request, task=bid.task)
     lease = Lease(epoch, bid.fence, bid.owner, bid.ttl, now.wall, now.domain, 0, 0, here.me)
     lease = renewed(lease, now)

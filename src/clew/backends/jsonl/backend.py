@@ -20,10 +20,17 @@ from clew.backends.jsonl.layout import Layout
 from clew.backends.jsonl.lock import StoreLock
 from clew.backends.jsonl.reader import JsonlReader, NoCare
 from clew.backends.jsonl.reading_only import open_for_reading_only
-from clew.backends.jsonl.statements import INDEX_VERSION, LAST_NUMBER, SCHEMA, VERSION
+from clew.backends.jsonl.statements import (
+    INDEX_VERSION,
+    LAST_NUMBER,
+    SCHEMA,
+    TABLES,
+    TABLES_THERE,
+    VERSION,
+)
 from clew.backends.jsonl.transacting import Reading, Writing
 from clew.backends.sqlite.backend import SqliteBackend
-from clew.backends.sqlite.connection import Level, create_private, open_writer
+from clew.backends.sqlite.connection import Level, create_private, open_writer, patiently
 from clew.errors import (
     ClewError,
     DiskFullError,
@@ -107,9 +114,14 @@ class JsonlBackend(SqliteBackend):
         # "process": it is only a cache, but must be whole after a power cut, if older.
         writer = open_writer(self.layout.index, "process", self._timeout)
         try:
+            patiently(lambda: writer.execute("BEGIN IMMEDIATE"), self.location, self._timeout)
+            found = writer.execute(TABLES_THERE).get
+            if 0 < found < TABLES:
+                raise apsw.CorruptError("an index that lost a table")
             writer.execute(SCHEMA)
             if writer.execute(INDEX_VERSION).get != VERSION:
                 raise apsw.CorruptError("an index of another version")
+            writer.execute("COMMIT")
         except BaseException:
             writer.close(True)
             raise

@@ -31,6 +31,11 @@ CREATE TABLE IF NOT EXISTS damage (
   log INTEGER NOT NULL, line INTEGER NOT NULL, reason TEXT NOT NULL, PRIMARY KEY (log, line)
 ) STRICT, WITHOUT ROWID;
 """
+TABLES: Final = 4
+TABLES_THERE: Final = (
+    "SELECT count(*) FROM sqlite_master WHERE type = 'table'"
+    " AND name IN ('index_version', 'logs', 'places', 'damage')"
+)
 INDEX_VERSION: Final = "SELECT version FROM index_version"
 
 LOG: Final = "log, name, sid, applied, lines, inode, tail_at, tail, dirty, stale, safe"

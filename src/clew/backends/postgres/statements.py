@@ -173,6 +173,7 @@ APPENDS: Final = (
 )
 ADD_NAME: Final = "INSERT INTO {s}.names (id, sid) VALUES ($1, $2)"
 DROP_NAME: Final = "DELETE FROM {s}.names WHERE id = $1 AND sid = $2"
+TIMELINE: Final = "SELECT pg_walfile_name(pg_current_wal_lsn())"
 REEXAMINE: Final = (
     "WITH done AS (UPDATE {s}.sessions SET due = 0, version = greatest(version + 1, $1) WHERE due <> 0"
     " RETURNING 1) SELECT count(*) FROM done"

@@ -23,6 +23,7 @@ from clew.backends.postgres.statements import (
     ENTRY_FRAMES,
     ERASE_ENTRY,
     REEXAMINE,
+    TIMELINE,
 )
 from clew.backends.postgres.statements_streams import (
     ADD_EVENT,
@@ -43,6 +44,12 @@ class PostgresTransaction(TextWriter):
     """`Transaction`."""
 
     # -- sessions
+
+    @property
+    def era(self) -> int:
+        """How often a replica has taken the place of a server: each begins a timeline of its own."""
+        ((name,),) = self.ask(TIMELINE)
+        return int(name[:8], 16) - 1
 
     def add_session(self, row: SessionRow, details: Details) -> int:
         self.writes += 1

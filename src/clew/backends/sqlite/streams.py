@@ -78,6 +78,7 @@ class StreamReader:
 class StreamWriter(StreamReader):
     writes = 0
     is_certain = True
+    era = 0
 
     def add_events(self, sid: int, rows: Sequence[EventRow]) -> None:
         if rows:
