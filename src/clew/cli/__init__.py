@@ -34,6 +34,7 @@ SECTIONS: Final[dict[str, dict[str, Place]]] = {
         "stats": Place("figures", "Totals of the store, or of one session."),
         "usage": Place("figures", "Tokens and money, by model, day, workspace and more."),
         "interrupted": Place("listing", "Sessions whose run ended without a word."),
+        "ui": Place("ui", "Look through sessions on the whole screen, with keys."),
     },
     "Bring and take": {
         "import": Place("importing", "Bring sessions of files, or of other agents, into the store."),

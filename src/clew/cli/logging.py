@@ -108,10 +108,10 @@ def _graph(out: Output, store: clew.Store, session: clew.Session, *, full: bool,
         for entry in entries_of_tree(store, tree)
         if entry.id in wanted
     }
-    out.texts(_drawn(rows if reverse else newest_first(rows), said))
+    out.texts(drawn(rows if reverse else newest_first(rows), said))
 
 
-def _drawn(rows: list[Row], said: dict[str, tuple[str, str]]) -> Iterator[Text]:
+def drawn(rows: list[Row], said: dict[str, tuple[str, str]]) -> Iterator[Text]:
     from rich.text import Text
 
     width = max((len(row.lanes) for row in rows), default=0)

@@ -1,0 +1,37 @@
+"""`clew ui`: the sessions of a store on one screen, with keys.
+
+The screens are made with textual, an extra. Nothing here imports it before the command is called.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+
+import click
+
+from clew.cli.endings import Refused
+from clew.cli.settings import Settings, command
+from clew.cli.store import opened
+
+
+@command("ui", "clew ui", "clew ui --store agents.db")
+@click.pass_obj
+def ui_command(settings: Settings) -> int:
+    """Look through sessions on the whole screen: list, filter as you type, read, draw the tree, fork, rewind.
+
+    The last line of the screen names the keys. A rewind shows what it will leave behind, and asks.
+    Needs `pip install 'clew[ui]'`.
+    """
+    try:
+        import_module("textual")
+    except ModuleNotFoundError as exc:
+        raise Refused("clew ui needs the package textual: pip install 'clew[ui]'") from exc
+    if settings.json or not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise Refused("clew ui needs a terminal to itself; clew ls and clew show print the same")
+    from clew.cli.ui.app import Browser
+
+    with opened(settings) as store:
+        browser = Browser(store)
+        browser.run()
+    return browser.return_code or 0

@@ -1,0 +1,167 @@
+"""What can be done on every screen that has a session, and maybe a place of it, under the cursor."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final, NamedTuple
+
+from rich.text import Text
+from textual.binding import Binding, BindingType
+from textual.screen import Screen
+
+import clew
+from clew.cli.endings import described
+from clew.cli.moving import place_words
+from clew.cli.reading import around
+from clew.cli.safe import clean, one_line
+from clew.cli.ui.dialogs import ConfirmDialog, ForkDialog
+from clew.cli.ui.preview import fork_lines, rewind_lines
+from clew.cli.wording import count
+from clew.core.ids import parse_entry_id
+from clew.errors import ClewError
+
+
+class Under(NamedTuple):
+    """What is under the cursor."""
+
+    session: clew.Session
+    entry: str | None = None
+    """The id of an entry; None: no place was chosen."""
+
+
+MOVES: Final[tuple[BindingType, ...]] = (
+    Binding("f", "fork", "fork"),
+    Binding("r", "rewind", "rewind"),
+    Binding("u", "undo", "undo"),
+    Binding("q", "app.quit", "quit"),
+    Binding("f5", "reload", show=False),
+)
+"""The keys of every screen. Each names them behind its own, for the footer has them in this order."""
+
+
+class MovesScreen(Screen[None]):
+    """Fork, rewind and undo."""
+
+    is_stale = True
+    """Something was done on another screen, or nothing was read yet."""
+
+    def __init__(self, store: clew.Store) -> None:
+        super().__init__()
+        self.store = store
+
+    def under(self) -> Under | None:
+        """The session and the entry under the cursor."""
+        raise NotImplementedError
+
+    def reload(self, select: str | None = None) -> None:
+        """Something has changed: read again. `select` is a new session."""
+        raise NotImplementedError
+
+    def on_screen_resume(self) -> None:
+        """Another screen may have changed what this one shows."""
+        if self.is_stale:
+            self.is_stale = False
+            self.reload()
+
+    def _changed(self, select: str | None = None) -> None:
+        for screen in self.app.screen_stack:
+            if isinstance(screen, MovesScreen):
+                screen.is_stale = screen is not self
+        self.reload(select)
+
+    def action_reload(self) -> None:
+        self.reload()
+
+    # -- fork
+
+    def action_fork(self) -> None:
+        with self.told():
+            under = self.under()
+            if under is None:
+                return
+            session = under.session
+            place = _place(under.entry) or session.head
+            entry = next(iter(around(self.store, session, place, 0)), None) if place.position >= 0 else None
+
+            def made(fork: clew.Session | None) -> None:
+                if fork is not None:
+                    self.say(f"{fork.id} begins at {place_words(place)} of {session.id}")
+                    self._changed(fork.id)
+
+            lines = fork_lines(session, place, entry)
+            _ = self.app.push_screen(ForkDialog(lines, lambda id: session.fork(id, at=place)), made)
+
+    # -- rewind
+
+    def action_rewind(self) -> None:
+        with self.told():
+            under = self.under()
+            if under is None:
+                return
+            session, place = under.session, _place(under.entry)
+            if place is None:
+                self.say("choose an entry to go back to, then r")
+                return
+            tree = session.tree()
+            head = tree.heads[session.id]
+            if place == head:
+                self.say(f"{session.id} stands there")
+                return
+
+            def answered(yes: bool | None) -> None:
+                if yes:
+                    self._rewind(session, head, place)
+
+            _ = self.app.push_screen(ConfirmDialog(rewind_lines(session, tree, place)), answered)
+
+    def _rewind(self, session: clew.Session, seen: clew.Head, place: clew.Head) -> None:
+        with self.told():
+            if session.head != seen:
+                self.say(f"{session.id} has moved meanwhile, nothing was done: look again")
+            else:
+                session.rewind(place)
+                self.say(_stands(session))
+            self._changed()
+
+    # -- undo
+
+    def action_undo(self) -> None:
+        with self.told():
+            under = self.under()
+            if under is None:
+                return
+            session = under.session
+
+            def answered(yes: bool | None) -> None:
+                if yes:
+                    with self.told():
+                        session.undo()
+                        self.say(_stands(session))
+                        self._changed()
+
+            question = f"Take back the last rewind, compaction or replacement of {one_line(session.id)}?"
+            lines = [Text(question, "bold"), Text("Files that a rewind restored come back too.", "dim")]
+            _ = self.app.push_screen(ConfirmDialog(lines), answered)
+
+    # -- saying
+
+    def say(self, text: str) -> None:
+        self.app.notify(clean(text), markup=False)
+
+    @contextmanager
+    def told(self) -> Iterator[None]:
+        """What the store refuses is said, not the end of the program."""
+        try:
+            yield
+        except (ClewError, OSError) as exc:
+            self.app.notify(clean(described(exc)), severity="error", markup=False)
+
+
+def _place(entry: str | None) -> clew.Head | None:
+    return parse_entry_id(entry) if entry is not None else None
+
+
+def _stands(session: clew.Session) -> str:
+    info = session.info
+    return f"{info.id} stands at {place_words(info.head)} with {count(info.messages, 'message')}"
