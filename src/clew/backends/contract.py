@@ -223,9 +223,10 @@ class Transaction(Reader, Protocol):
     writes: int
     """How many calls have changed something: tells whether an operation that failed left a trace."""
 
-    era: int
-    """Grows whenever the storage may have forgotten what it acknowledged, as when a replica took the place
-    of a lost server: the epochs of leases then begin above all that were ever given. Else 0."""
+    @property
+    def era(self) -> int:
+        """Grows whenever the storage may have forgotten what it acknowledged, as when a replica took the
+        place of a lost server: the epochs of leases then begin above all that were ever given. Else 0."""
 
     is_certain: bool
     """False: something was answered from memory. All that was is compared when the transaction commits, if
