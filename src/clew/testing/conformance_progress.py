@@ -276,6 +276,8 @@ class _Counting:
 
     def __getattr__(self, name: str) -> Any:
         method = getattr(self._tx, name)
+        if not callable(method):
+            return method
 
         def counted(*args: Any, **kwargs: Any) -> Any:
             found = method(*args, **kwargs)
