@@ -178,6 +178,7 @@ STORE = [
     "location",
     "maintain",
     "pending_restores",
+    "read",
     "removals",
     "repair",
     "restore",
@@ -190,6 +191,7 @@ STORE = [
     "snapshots",
     "stats",
     "sweep",
+    "transact",
     "undo_restore",
     "usage",
     "vacuum",
@@ -215,13 +217,16 @@ SESSION = [
     "context",
     "count_events",
     "delete_checkpoint",
+    "delete_document",
     "delete_var",
+    "documents",
     "entries",
     "events",
     "fail",
     "file_history",
     "fork",
     "get_checkpoint",
+    "get_document",
     "get_var",
     "head",
     "info",
@@ -236,6 +241,7 @@ SESSION = [
     "resume",
     "rewind",
     "run",
+    "set_document",
     "set_summary",
     "set_var",
     "start",
@@ -317,21 +323,26 @@ def test_values_that_come_back_are_frozen() -> None:
 
 @pytest.mark.parametrize(("sync", "aio", "names"), FACES, ids=["store", "session", "run"])
 def test_both_faces_have_the_same_names(sync: type, aio: type, names: list[str]) -> None:
-    """`AsyncStore.over` alone has no counterpart: it makes the one out of the other."""
+    """`AsyncStore.over` and `sync` alone have no counterpart: they make the one out of the other."""
     assert public(sync) == names
-    assert [name for name in public(aio) if name != "over"] == names
+    assert [name for name in public(aio) if name not in ("over", "sync")] == names
 
 
 @pytest.mark.parametrize(("sync", "aio", "name"), METHODS)
 def test_both_faces_take_the_same_arguments(sync: type, aio: type, name: str) -> None:
-    """The same parameters in the same order, of the same kind and type, with the same defaults."""
+    """The same parameters in the same order, of the same kind and type, with the same defaults.
+    Where the one takes a handle, the other takes its counterpart."""
     first, second = inspect.getattr_static(sync, name), inspect.getattr_static(aio, name)
     if isinstance(first, property):
         assert isinstance(second, property)
         return
     parameters = list(inspect.signature(first).parameters.values())
+    others = list(inspect.signature(second).parameters.values())
 
-    assert parameters == list(inspect.signature(second).parameters.values())
+    assert parameters == [
+        other.replace(annotation="Run | None") if other.annotation == "AsyncRun | None" else other
+        for other in others
+    ]
 
 
 @pytest.mark.parametrize(("sync", "aio", "name"), METHODS)

@@ -11,7 +11,7 @@ from typing import Any, Protocol, TypeVar, cast
 
 from clew.backends.contract import Backend, Reader, Transaction
 from clew.commit import Committer, Courier, Pending
-from clew.errors import LeaseLostError
+from clew.errors import InvalidError, LeaseLostError
 from clew.here import Clock, Here, wall_clock
 
 T = TypeVar("T")
@@ -42,12 +42,18 @@ class Engine:
         self._closing = threading.Lock()
         self._services: dict[type, Service] = {}
         self._failures: list[BaseException] = []
+        self.transacting: set[int] = set()
+        """The threads in which somebody's own function is part of a transaction."""
         self.generation = 0
         """Grows in every forked child: threads of the parent are not there any more."""
         _engines.add(self)
 
     def run(self, work: Callable[[Transaction], T]) -> T:
         """Commit one operation; durable when this returns."""
+        if self.transacting and threading.get_ident() in self.transacting:
+            raise InvalidError(
+                "this would wait for itself: inside transact() use the store that it gives you"
+            )
         return self.committer.run(work)
 
     def read(self) -> AbstractContextManager[Reader]:

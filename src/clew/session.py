@@ -11,7 +11,7 @@ import msgspec
 
 import clew.work as work
 from clew.backends.contract import Transaction
-from clew.core.codec import decode_json, encode_json
+from clew.beside import Beside
 from clew.core.ids import MAX_POSITION, check_id
 from clew.core.rows import SessionRow
 from clew.errors import InvalidError, InvalidQueryError
@@ -26,7 +26,7 @@ from clew.work.places import Point
 from clew.workspace import normalised
 
 
-class Session(Lifecycle, Points, Streams):
+class Session(Lifecycle, Points, Streams, Beside):
     """One conversation of a store.
 
     A handle holds no state: every call sees what is stored now, by whatever thread or process.
@@ -208,6 +208,7 @@ class Session(Lifecycle, Points, Streams):
         last: int | None = None,
         before: Point | None = None,
         after: Point | None = None,
+        at: Point | None = None,
         newest_first: bool = False,
     ) -> list[dict[str, Json]]:
         """The full history on the path, whatever was compacted or truncated; yours to change.
@@ -216,10 +217,11 @@ class Session(Lifecycle, Points, Streams):
             last: Only so many, from the end.
             before: Only those before this point.
             after: Only those after this point.
+            at: The path to this point of the tree, wherever the session stands; not the one to its head.
             newest_first: The other way round.
         """
         with self._look() as (reader, row):
-            return history.messages(reader, row, last, before, after, newest_first=newest_first)
+            return history.messages(reader, row, last, before, after, at=at, newest_first=newest_first)
 
     def entries(
         self,
@@ -227,17 +229,24 @@ class Session(Lifecycle, Points, Streams):
         last: int | None = None,
         before: Point | None = None,
         after: Point | None = None,
+        at: Point | None = None,
         newest_first: bool = False,
         label: str | None = None,
         damaged: Literal["raise", "skip"] = "raise",
     ) -> Iterator[Entry]:
-        """Messages and marks on the path, one by one, in bounded memory.
+        """Messages and marks on the path, one by one, in bounded memory; with `at` on the path to that point.
 
         What is appended while you iterate is not part of it. `damaged="skip"` leaves out entries
         that can not be read instead of raising CorruptEntryError.
         """
         pages = self._entry_pages(
-            last=last, before=before, after=after, newest_first=newest_first, label=label, damaged=damaged
+            last=last,
+            before=before,
+            after=after,
+            at=at,
+            newest_first=newest_first,
+            label=label,
+            damaged=damaged,
         )
         return (entry for page in pages for entry in page)
 
@@ -261,26 +270,6 @@ class Session(Lifecycle, Points, Streams):
         """
         with self._look() as (reader, row):
             return work.context.build(reader, row, max_messages, max_tokens, count_tokens)
-
-    # -- variables
-
-    def set_var(self, name: str, value: Json) -> None:
-        """Keep a JSON value with the session. It does not rewind."""
-        self._write(sessions.set_var, check_id(name, "variable name"), encode_json(value, what=name))
-
-    def get_var(self, name: str, default: Json = None) -> Json:
-        check_id(name, "variable name")
-        with self._look() as (reader, _):
-            value = reader.get_record(self._sid, "var", name)
-        return default if value is None else decode_json(value)
-
-    def vars(self) -> dict[str, Json]:
-        with self._look() as (reader, _):
-            return {name: decode_json(value) for name, value in reader.scan_records(self._sid, "var")}
-
-    def delete_var(self, name: str) -> bool:
-        """False if there was none."""
-        return self._write(sessions.delete_var, check_id(name, "variable name"))
 
 
 def settings(**given: Any) -> sessions.Changes:

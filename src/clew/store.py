@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import builtins
 import os
-from collections.abc import Iterator, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Literal, overload
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, overload
 
 import msgspec
 from uuid_utils import uuid7
 
 import clew.work as work
-from clew.backends.contract import Backend, Capabilities
+from clew.backends.contract import Backend, Capabilities, Transaction
 from clew.backends.registry import connect
 from clew.care import Care
 from clew.core.ids import check_id
@@ -24,6 +25,7 @@ from clew.core.status import status_number
 from clew.engine import Engine
 from clew.errors import InvalidError, InvalidQueryError, ReadOnlyError, SessionNotFoundError
 from clew.here import Clock, wall_clock
+from clew.inside import Inside
 from clew.model import STATUSES, Json, Page, Stats, Status, UsageGroup, UsageKey, UsageTotals
 from clew.porting import Porting
 from clew.searching import Searching
@@ -36,6 +38,9 @@ from clew.workspace import normalised
 
 if TYPE_CHECKING:
     from clew.model.watching import Change
+    from clew.run import Run
+
+T = TypeVar("T")
 
 DEFAULT_SESSION: Final = "default"
 MOST_LISTED: Final = 2**31
@@ -62,6 +67,9 @@ class Store(Upkeep, Care, StoreFiles, Porting, Searching):
         both in microseconds. For tests: a store that is opened has those of the machine."""
         self._engine = Engine(backend, clock, steady)
 
+    _run: Run | None = None
+    """Inside a transaction: whose writes to its session are those of this run."""
+
     def __repr__(self) -> str:
         return f"<Store {self._engine.backend.location}>"
 
@@ -74,6 +82,8 @@ class Store(Upkeep, Care, StoreFiles, Porting, Searching):
         self.close()
 
     def _handle(self, row: SessionRow) -> Session:
+        if self._run is not None and self._run._sid == row.sid:
+            return Session(self._engine, self._run._access)
         return Session(self._engine, Access(row.sid, row.id, self._engine.here))
 
     @property
@@ -311,6 +321,55 @@ class Store(Upkeep, Care, StoreFiles, Porting, Searching):
         first, end = work.usage.span_of(by, since, until)
         with self._engine.read() as reader:
             return work.usage.store_totals(reader, by, first, end)
+
+    # -- several things at once
+
+    def transact(self, work: Callable[[Store], T], *, run: Run | None = None) -> T:
+        """Do several things as one: all that `work` does through the store that it is given is committed
+        together when it returns, or, when it raises, not at all.
+
+        Args:
+            work: Gets a store to read from and write to, good until it returns. It may be called more than
+                once, in whatever thread commits, while others wait: no effects but those in the store.
+            run: Lets it write to the session of this run under the run's lease.
+
+        What needs a thread, looks at files or rewrites the store (`append_nowait`, `run`, snapshots, `purge`)
+        is refused in there.
+        """
+        return self._engine.run(self._transaction(work, run))
+
+    def _transaction(self, work: Callable[[Store], T], run: Run | None) -> Callable[[Transaction], T]:
+        engine = self._engine
+
+        def operation(tx: Transaction) -> T:
+            inside = Inside(engine, tx, tx)
+            me = threading.get_ident()
+            engine.transacting.add(me)
+            try:
+                result = work(self._within(inside, run))
+            finally:
+                engine.transacting.discard(me)
+            inside.end()
+            return result
+
+        return operation
+
+    def read(self, work: Callable[[Store], T]) -> T:
+        """Read several things as they are at one moment: `work` gets a store that can only be read from,
+        good until it returns. Others go on writing meanwhile."""
+        backend = self._engine.backend
+        with getattr(backend, "read_still", backend.read)() as reader:
+            inside = Inside(self._engine, reader, None)
+            try:
+                return work(self._within(inside, None))
+            finally:
+                inside.end()
+
+    def _within(self, inside: Inside, run: Run | None) -> Store:
+        store = Store.__new__(Store)
+        store._engine = inside
+        store._run = run
+        return store
 
     # -- the store itself
 

@@ -9,6 +9,7 @@ from typing import Literal
 
 import msgspec
 
+from clew.aio.beside import AsyncBeside
 from clew.aio.bridge import Bridge
 from clew.aio.lifecycle import AsyncLifecycle
 from clew.aio.streams import AsyncStreams
@@ -20,7 +21,7 @@ from clew.work.append import Sayable
 from clew.work.places import Point
 
 
-class AsyncSession(AsyncLifecycle, AsyncStreams):
+class AsyncSession(AsyncLifecycle, AsyncStreams, AsyncBeside):
     """One conversation of a store. As `Session`, with `await`, also for `info`, `head`, `summary` and
     `lease`."""
 
@@ -127,10 +128,11 @@ class AsyncSession(AsyncLifecycle, AsyncStreams):
         last: int | None = None,
         before: Point | None = None,
         after: Point | None = None,
+        at: Point | None = None,
         newest_first: bool = False,
     ) -> list[dict[str, Json]]:
         return await self._call(
-            self._session.messages, last=last, before=before, after=after, newest_first=newest_first
+            self._session.messages, last=last, before=before, after=after, at=at, newest_first=newest_first
         )
 
     async def entries(
@@ -139,12 +141,19 @@ class AsyncSession(AsyncLifecycle, AsyncStreams):
         last: int | None = None,
         before: Point | None = None,
         after: Point | None = None,
+        at: Point | None = None,
         newest_first: bool = False,
         label: str | None = None,
         damaged: Literal["raise", "skip"] = "raise",
     ) -> AsyncIterator[Entry]:
         pages = self._session._entry_pages(
-            last=last, before=before, after=after, newest_first=newest_first, label=label, damaged=damaged
+            last=last,
+            before=before,
+            after=after,
+            at=at,
+            newest_first=newest_first,
+            label=label,
+            damaged=damaged,
         )
         while page := await self._call(next, pages, None):
             for entry in page:
@@ -220,15 +229,3 @@ class AsyncSession(AsyncLifecycle, AsyncStreams):
 
     async def tree(self) -> Tree:
         return await self._call(self._session.tree)
-
-    async def set_var(self, name: str, value: Json) -> None:
-        await self._call(self._session.set_var, name, value)
-
-    async def get_var(self, name: str, default: Json = None) -> Json:
-        return await self._call(self._session.get_var, name, default)
-
-    async def vars(self) -> dict[str, Json]:
-        return await self._call(self._session.vars)
-
-    async def delete_var(self, name: str) -> bool:
-        return await self._call(self._session.delete_var, name)

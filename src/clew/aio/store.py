@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import builtins
 import os
-from collections.abc import AsyncIterator, Generator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Generator, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 from clew.aio.bridge import Bridge
 from clew.aio.care import AsyncCare
@@ -26,7 +26,10 @@ from clew.store import DEFAULT_SESSION, Store
 from clew.store import open as open_sync
 
 if TYPE_CHECKING:
+    from clew.aio.run import AsyncRun
     from clew.model.watching import Change
+
+T = TypeVar("T")
 
 
 def open_async(url: str | os.PathLike[str] | None = None, **options: Any) -> Opening:
@@ -105,12 +108,23 @@ class AsyncStore(AsyncUpkeep, AsyncCare, AsyncStoreFiles, AsyncPorting, AsyncSea
         await self.close()
 
     @property
+    def sync(self) -> Store:
+        """The same store for code that may block."""
+        return self._store
+
+    @property
     def location(self) -> str:
         return self._store.location
 
     @property
     def capabilities(self) -> Capabilities:
         return self._store.capabilities
+
+    async def transact(self, work: Callable[[Store], T], *, run: AsyncRun | None = None) -> T:
+        return await self._bridge.commit(self._store._transaction(work, None if run is None else run._run))
+
+    async def read(self, work: Callable[[Store], T]) -> T:
+        return await self._call(self._store.read, work)
 
     async def session(
         self,

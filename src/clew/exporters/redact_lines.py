@@ -19,7 +19,8 @@ from clew.core.hashing import ROOT, entry_digest
 from clew.core.rows import KIND_NAMES, Details, SessionRow, UsageRow
 from clew.exporters.redact import Redactor
 
-_LEFT_OUT: Final = frozenset({"key"})
+_LEFT_OUT: Final = frozenset({"document", "key"})
+"""Digests of what was replaced, and bytes in which nobody can tell what they say."""
 _NAMED: Final = frozenset({"alias", "checkpoint", "label", "var"})
 """Records whose names are words of people."""
 

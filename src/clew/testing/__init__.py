@@ -20,12 +20,21 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from clew.testing.conformance import BackendConformance, DurableConformance
+    from clew.testing.conformance_adapter import AdapterConformance
     from clew.testing.conformance_chain import check_chain, check_store
     from clew.testing.machine import make_machine
 
-__all__ = ["BackendConformance", "DurableConformance", "check_chain", "check_store", "make_machine"]
+__all__ = [
+    "AdapterConformance",
+    "BackendConformance",
+    "DurableConformance",
+    "check_chain",
+    "check_store",
+    "make_machine",
+]
 
 _HOMES: Final = {
+    "AdapterConformance": "conformance_adapter",
     "BackendConformance": "conformance",
     "DurableConformance": "conformance",
     "check_chain": "conformance_chain",
@@ -33,6 +42,7 @@ _HOMES: Final = {
     "make_machine": "machine",
 }
 _PARTS: Final = (
+    "conformance_adapter",
     "conformance_append",
     "conformance_base",
     "conformance_beside",
@@ -40,6 +50,7 @@ _PARTS: Final = (
     "conformance_concurrent",
     "conformance_context",
     "conformance_deletion",
+    "conformance_documents",
     "conformance_durable",
     "conformance_durable_runs",
     "conformance_events",
@@ -63,6 +74,7 @@ _PARTS: Final = (
     "conformance_status",
     "conformance_storage",
     "conformance_streams_storage",
+    "conformance_together",
     "conformance_transactions",
     "conformance_turns",
     "conformance_usage",

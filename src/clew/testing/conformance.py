@@ -14,6 +14,7 @@ from clew.testing.conformance_beside import BesideConformance
 from clew.testing.conformance_concurrent import ConcurrencyConformance
 from clew.testing.conformance_context import ContextConformance
 from clew.testing.conformance_deletion import DeletionConformance
+from clew.testing.conformance_documents import DocumentConformance
 from clew.testing.conformance_durable_runs import DurableRunConformance
 from clew.testing.conformance_events import EventConformance
 from clew.testing.conformance_expiry import ExpiryConformance
@@ -36,9 +37,11 @@ from clew.testing.conformance_retention import RetentionConformance
 from clew.testing.conformance_search import SearchConformance
 from clew.testing.conformance_sessions import SessionConformance
 from clew.testing.conformance_settings import SettingsConformance
+from clew.testing.conformance_speakers import SpeakerConformance
 from clew.testing.conformance_status import StatusConformance
 from clew.testing.conformance_storage import StorageConformance
 from clew.testing.conformance_streams_storage import StreamStorageConformance
+from clew.testing.conformance_together import TogetherConformance
 from clew.testing.conformance_transactions import TransactionConformance
 from clew.testing.conformance_turns import TurnConformance
 from clew.testing.conformance_usage import UsageConformance
@@ -70,6 +73,8 @@ class BackendConformance(
     PointConformance,
     ForkConformance,
     BesideConformance,
+    DocumentConformance,
+    TogetherConformance,
     DeletionConformance,
     StatusConformance,
     LeaseConformance,
@@ -86,6 +91,7 @@ class BackendConformance(
     WatchConformance,
     SearchConformance,
     FindingConformance,
+    SpeakerConformance,
     InputConformance,
 ):
     """Every backend passes this, each test of it. A subclass gives a fixture `backend`:

@@ -24,7 +24,7 @@ UNREADABLE: Final = (CorruptError, msgspec.MsgspecError, ValueError, TypeError, 
 
 _json = msgspec.json.decode
 _PLAIN: Final[dict[RecordKind, Any]] = {"var": Any, "status": Change, "run": RunRecord, "lease": Lease}
-OF_SESSION: Final[tuple[RecordKind, ...]] = ("checkpoint", "move", "key", *_PLAIN)
+OF_SESSION: Final[tuple[RecordKind, ...]] = ("checkpoint", "document", "move", "key", *_PLAIN)
 OF_STORE: Final[tuple[RecordKind, ...]] = ("alias", "annotation", "label", "lease", "removal", "retention")
 
 
@@ -76,7 +76,8 @@ def _names(kind: RecordKind, value: bytes) -> tuple[list[Head], list[str]]:
         return [move.came_from, move.went_to], named
     if kind == "key":
         return [Head(use.uid, use.first + use.count - 1) for use in decode_uses(value)], []
-    _json(value, type=_PLAIN[kind])
+    if kind != "document":  # its bytes are its owner's
+        _json(value, type=_PLAIN[kind])
     return [], []
 
 

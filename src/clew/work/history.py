@@ -11,12 +11,12 @@ import msgspec
 
 from clew.backends.contract import STORE_WIDE, OnDamage, Reader
 from clew.core.ids import MAX_POSITION, check_id, entry_id
-from clew.core.rows import KIND_NAMES, REMOVED, REPLACED, EntryRow, SessionRow
+from clew.core.rows import KIND_NAMES, NOT_HUMAN, REMOVED, REPLACED, EntryRow, SessionRow
 from clew.core.tree import Segment, clip, locate
 from clew.errors import CorruptEntryError, CorruptError, InvalidQueryError, SessionDeletedError
 from clew.model import NO_ANNOTATIONS, Entry, Json
 from clew.work.access import live
-from clew.work.places import Point, path_of, position_on_path, tip_at, tip_before
+from clew.work.places import Point, path_of, position_on_path, resolve, tip_at, tip_before
 
 PAGE: Final = 64
 """Entries that an iteration holds in memory at once."""
@@ -33,6 +33,7 @@ def entry_of(uid: str, row: EntryRow, notes: dict[int, dict[str, Json]] | None =
         bool(row.flags & REPLACED),
         (notes.get(row.position, NO_ANNOTATIONS) if notes else NO_ANNOTATIONS),
         row.epoch,
+        bool(row.flags & NOT_HUMAN),
     )
 
 
@@ -97,6 +98,13 @@ def read_messages(
     return found
 
 
+def standing_at(reader: Reader, row: SessionRow, at: Point | None) -> SessionRow:
+    """The session as if it stood at a point of its tree."""
+    if at is None:
+        return row
+    return msgspec.structs.replace(row, head=tip_at(reader, *resolve(reader, row, at)))
+
+
 def span(
     reader: Reader, row: SessionRow, before: Point | None, after: Point | None
 ) -> tuple[list[Segment], int, int]:
@@ -122,7 +130,9 @@ def messages(
     after: Point | None,
     *,
     newest_first: bool,
+    at: Point | None = None,
 ) -> list[dict[str, Json]]:
+    row = standing_at(reader, row, at)
     segments, low, high = span(reader, row, before, after)
     last = check_last(last)
     backwards = last is not None
@@ -175,10 +185,11 @@ def pages(
     newest_first: bool = False,
     label: str | None = None,
     damaged: str = "raise",
+    at: Point | None = None,
 ) -> Iterator[list[Entry]]:
     """Entries in lists. No storage is held between two of them, however long the caller takes."""
     with read() as reader:
-        row = live(reader, sid, id)
+        row = standing_at(reader, live(reader, sid, id), at)
         segments, first, high = span(reader, row, before, after)
         last = check_last(last)
         if last is not None:

@@ -21,7 +21,9 @@ from clew.work.checking_records import scan
 from clew.work.history import note_name, removed_name
 from clew.work.status import Change
 
-KINDS: Final[tuple[RecordKind, ...]] = ("checkpoint", "key", "move", "run", "status", "var")
+KINDS: Final[tuple[RecordKind, ...]] = (
+    "checkpoint", "document", "key", "move", "run", "status", "var",
+)  # fmt: skip
 """Records of a session that go with it. A lease does not: nobody works on a copy."""
 BY: Final = "clew copy"
 

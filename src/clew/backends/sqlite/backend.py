@@ -114,6 +114,10 @@ class SqliteBackend:
     def read(self) -> _Read:
         return _Read(self)
 
+    def read_still(self) -> _ReadStill:
+        """All of it as it is at one moment, while others go on writing."""
+        return _ReadStill(self)
+
     def _take_reader(self) -> apsw.Connection:
         if self._closed:
             raise StoreClosedError(self.location)
@@ -312,3 +316,25 @@ class _Read:
     ) -> None:
         self._backend._give_reader(self._connection)
         _reraise(exc, self._backend.location)
+
+
+class _ReadStill(_Read):
+    """The first thing that is read decides on the moment."""
+
+    __slots__ = ()
+
+    def __enter__(self) -> SqliteReader:
+        reader = super().__enter__()
+        try:
+            self._connection.execute("BEGIN")
+        except BaseException as exc:
+            super().__exit__(type(exc), exc, None)
+            raise
+        return reader
+
+    def __exit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._connection.in_transaction:
+            self._connection.execute("ROLLBACK")
+        super().__exit__(kind, exc, trace)

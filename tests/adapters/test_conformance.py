@@ -1,0 +1,111 @@
+"""The conformance class holds for the plainest adapter there is, and notices what a bad one does."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+import clew
+from clew.adapters.common import faces, session_id
+from clew.testing import AdapterConformance
+
+Message = dict[str, Any]
+
+
+class Plain:
+    """Messages are what they are."""
+
+    def __init__(self, store: clew.Store) -> None:
+        self._tasks = faces(store)[1]
+
+    async def write(self, name: str, messages: list[Message]) -> None:
+        def work(tx: clew.Store) -> None:
+            tx.session(name, metadata={"framework": "none"}).append(*messages)
+
+        await self._tasks.transact(work)
+
+    async def read(self, name: str) -> list[Message]:
+        session = await self._tasks.find(name)
+        return [] if session is None else await session.messages()
+
+
+class Torn(Plain):
+    """One message at a time: a cancelled write leaves half of a batch."""
+
+    async def write(self, name: str, messages: list[Message]) -> None:
+        session = await self._tasks.session(name, metadata={"framework": "none"})
+        for message in messages:
+            await session.append(message)
+            await asyncio.sleep(0.001)
+
+
+class Forgetful(Plain):
+    """Only the last batch stays."""
+
+    async def write(self, name: str, messages: list[Message]) -> None:
+        session = await self._tasks.session(name, metadata={"framework": "none"})
+        await session.replace(messages)
+
+
+class TestPlain(AdapterConformance):
+    def make(self, store: clew.Store) -> Plain:
+        return Plain(store)
+
+    def messages(self) -> list[Message]:
+        call = {"id": "c1", "type": "function", "function": {"name": "look_up", "arguments": "{}"}}
+        return [
+            {"role": "user", "content": "Is that a grey heron?"},
+            {"role": "assistant", "content": None, "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": "c1", "content": "kingfisher"},
+            {"role": "assistant", "content": "naïve 鷺 \0"},
+        ]
+
+    def numbered(self, number: str) -> list[Message]:
+        return [{"role": "user", "content": number}, {"role": "assistant", "content": number}]
+
+    def number_of(self, message: Message) -> str:
+        content: str = message["content"]
+        return content
+
+    async def write(self, adapter: Plain, name: str, messages: list[Message]) -> None:
+        await adapter.write(name, messages)
+
+    async def read(self, adapter: Plain, name: str) -> list[Message]:
+        return await adapter.read(name)
+
+
+def test_half_a_batch_is_noticed() -> None:
+    class TestTorn(TestPlain):
+        def make(self, store: clew.Store) -> Plain:
+            return Torn(store)
+
+    with clew.open("memory:") as store, pytest.raises(AssertionError):
+        TestTorn().test_a_cancelled_write_leaves_whole_batches(store)
+
+
+def test_a_lost_batch_is_noticed() -> None:
+    class TestForgetful(TestPlain):
+        def make(self, store: clew.Store) -> Plain:
+            return Forgetful(store)
+
+    with clew.open("memory:") as store, pytest.raises(AssertionError):
+        TestForgetful().test_a_new_adapter_on_the_same_store_goes_on(store)
+
+
+def test_ids_of_keys_never_meet() -> None:
+    keys = [("a/b", "c"), ("a", "b/c"), ("a", "b", "c"), ("a%2Fb", "c"), ("", "a"), ("a", ""), ("a",), ("",)]
+    keys += [("a" * 600, "b"), ("a" * 600 + "/b",), ("a\0b",), ("a%00b",), ("\ud800",), ("x", "\ud800")]
+
+    ids = [session_id(*key) for key in keys]
+    hashes = [session_id(id) for id in ids if id.startswith("~")]
+
+    assert len({*ids, *hashes}) == len(ids) + len(hashes)
+    with clew.open("memory:") as store:
+        assert {store.session(id).id for id in ids} == set(ids)
+
+
+def test_what_is_no_store_is_refused_by_name() -> None:
+    with pytest.raises(clew.InvalidError, match=r"clew\.open"):
+        faces("agents.db")  # type: ignore[arg-type]
