@@ -45,7 +45,8 @@ class Searching:
         sessions in the trash can show is not found; a message that several sessions share is found once.
 
         Args:
-            role: Only what this one said: `user` is a human, not a tool's results.
+            role: Only what this one said: `user` is a human, not a tool's results, and not what an importer
+                found to be said in his name: that is `other`.
             session: Only what this session can show, by id or alias.
             workspace: Only in sessions that work there.
             tag: Only in sessions with this tag, or all of these.

@@ -97,9 +97,7 @@ def texts(session: clew.Session) -> list[str]:
 
 def humans(session: clew.Session) -> int:
     """How many of the messages on the path a person said."""
-    entries = [entry for entry in session.entries() if entry.kind == "message"]
-    mine = [entry for entry in entries if entry.message["role"] == "user"]
-    return sum(entry.annotations.get("human") is not False for entry in mine)
+    return session.info.user_turns
 
 
 def test_messages_are_kept_whole_with_what_stands_beside_them(store: clew.Store, log: Log) -> None:

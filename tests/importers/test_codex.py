@@ -129,7 +129,7 @@ def test_fragments_that_the_program_put_in_are_nobodys_words(
     store: clew.Store, tmp_path: Path, text: str
 ) -> None:
     session = bring(store, Rollout(tmp_path).user(text).user("mine"))
-    assert [entry.annotations.get("human", True) for entry in session.entries()] == [False, True]
+    assert [entry.injected for entry in session.entries()] == [True, False]
     assert session.info.title == "mine"
 
 
@@ -242,7 +242,7 @@ def test_a_subagent_is_linked_and_its_orders_are_no_persons_words(store: clew.St
     store.import_path(tmp_path / "sessions")
     child = store.get(f"codex:{OTHER}")
     assert child.info.metadata["parent"] == ID
-    assert [entry.annotations for entry in child.entries()] == [{"human": False}]
+    assert [entry.injected for entry in child.entries()] == [True]
     assert [event.data for event in store.get(ID).events()][-1] == {"session": child.id}
 
 

@@ -271,12 +271,11 @@ def test_notes_stand_beside_the_message_and_a_label_of_the_source_is_a_note(stor
     assert store.verify().ok
 
 
-@pytest.mark.parametrize("more", [{"human": False}, {"notes": {"human": False}}])
-def test_what_no_person_said_is_told_apart(store: clew.Store, more: dict[str, Any]) -> None:
-    store.load(session([said("e1", None, **more), said("e2", "e1")]))
+def test_what_no_person_said_is_told_apart(store: clew.Store) -> None:
+    store.load(session([said("e1", None, human=False), said("e2", "e1")]))
     first, second = store.get("other:1").entries()
-    assert first.annotations["human"] is False
-    assert "human" not in second.annotations
+    assert (first.injected, second.injected) == (True, False)
+    assert first.annotations == {}
     assert store.get("other:1").info.title == "text of e2"
     assert store.verify().problems == ()
 

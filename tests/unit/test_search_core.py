@@ -142,7 +142,7 @@ def test_a_query_is_understood_or_refused(text: str) -> None:
 @given(shapes)
 def test_no_shape_is_too_odd_to_be_searched(value: object) -> None:
     message = value if isinstance(value, dict) else {"role": "user", "content": value}
-    text = searched_text(message)
+    text = searched_text(message, 0)
     assert isinstance(text.said, str)
     assert isinstance(text.tool, str)
 

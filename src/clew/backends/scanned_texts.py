@@ -31,7 +31,7 @@ def read_texts(reader: Reader, branch: int, first: int, last: int) -> Iterator[T
         for row in reader.read_entries(branch, start, end, on_damage=lambda damage: None):
             if row.kind == MESSAGE:
                 place = TextPlace(row.time, branch, row.position)
-                yield TextRow(place, *searched_text(decode_json(row.body)))
+                yield TextRow(place, *searched_text(decode_json(row.body), row.flags))
 
 
 def _matching(reader: Reader, query: TextQuery) -> Iterator[TextPlace]:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 import clew
 from clew.cli.places import left_behind, path_to
 from clew.core import lines
-from clew.core.rows import KIND_NAMES, REPLACED
+from clew.core.rows import KIND_NAMES, NOT_HUMAN, REPLACED
 from clew.exporters import jsonl
 
 
@@ -70,4 +70,5 @@ def exported(store: clew.Store, id: str) -> Iterator[clew.Entry]:
                 row.digest,
                 bool(row.flags & REPLACED),
                 epoch=row.epoch,
+                injected=bool(row.flags & NOT_HUMAN),
             )

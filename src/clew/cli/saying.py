@@ -22,9 +22,11 @@ class Piece(NamedTuple):
 
 
 def who(entry: clew.Entry) -> str:
-    """The role of a message; of a mark its kind."""
+    """The role of a message; of a mark its kind; of what no person said under the user's name: injected."""
     if entry.kind != "message":
         return entry.kind
+    if entry.injected:
+        return "injected"
     message = entry.message
     role = role_of(message)
     return role if role != "other" else str(message.get("role") or message.get("type") or "other")

@@ -40,6 +40,8 @@ NOT_DUE: Final = 2**62
 
 REPLACED: Final = 1
 """Entry flag: lone surrogates were replaced."""
+NOT_HUMAN: Final = 2
+"""Entry flag: it has the shape of a user's message, and no person said it."""
 
 
 class Tip(msgspec.Struct, frozen=True, gc=False):

@@ -71,7 +71,9 @@ def fold(word: str) -> str:
         return word[:LONGEST].lower()
     if len(word) == 1 and word >= _FIRST_LETTERWISE:
         return word
-    letters = unicodedata.normalize("NFKD", word[:LONGEST].casefold())
+    # Some letters have their capitals only once they came apart, and some come apart once they are small.
+    apart = unicodedata.normalize("NFKD", word[:LONGEST]).casefold()
+    letters = unicodedata.normalize("NFKD", apart)
     # Some signs come apart into letters with a space or a bracket: they must stay one word.
     kept = "".join(letter for letter in letters if letter.isalnum())
     return unicodedata.normalize("NFC", kept)[:LONGEST] or word[0]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from clew.core.dialects import role_of
+from clew.core.speakers import speaker_of
 from clew.exporters.redact import Redactor, redactor_of
 from clew.exporters.transcript import Transcript
 from clew.model import Entry, Head, Json
@@ -125,7 +125,7 @@ def _entry(entry: Entry, *, with_hash: bool) -> bytes:
         "branch": entry.id.rpartition(".")[0],
         "position": entry.position,
         "kind": entry.kind,
-        "role": role_of(entry.message) if is_message else None,
+        "role": speaker_of(entry.message, injected=entry.injected) if is_message else None,
         "time": entry.time,
         # A hash of what was replaced would tell whoever guesses it that the guess is right.
         "hash": entry.hash if with_hash else None,

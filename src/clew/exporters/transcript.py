@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 import msgspec
 
 from clew.core import lines
-from clew.core.dialects import is_user_turn, role_of, snippet, text_of
+from clew.core.dialects import snippet, text_of
 from clew.core.ids import entry_id
-from clew.core.rows import KIND_NAMES, REPLACED
+from clew.core.rows import KIND_NAMES, NOT_HUMAN, REPLACED
+from clew.core.speakers import is_human_turn, speaker_of
 from clew.exporters import jsonl
 from clew.exporters.blocks import Block, blocks_of
 from clew.exporters.outline import BranchShape, Outline, Path, outline
@@ -103,7 +104,7 @@ class Transcript:
             segment=segment,
             position=entry.position,
             time=entry.time,
-            speaker=role_of(message) if entry.kind == "message" else "mark",
+            speaker=speaker_of(message, injected=entry.injected) if entry.kind == "message" else "mark",
             blocks=tuple(_with_tool(block, tools) for block in blocks),
             label=label if isinstance(label, str) else None,
             checkpoints=tuple(self._checkpoints.get(entry.id, ())),
@@ -143,7 +144,7 @@ class Transcript:
         if KIND_NAMES[line.type] != "message":
             return ""
         message = msgspec.json.decode(lines.extract(line.base64, line.body))
-        if not is_user_turn(message):
+        if not is_human_turn(message, line.flags):
             return ""
         text = text_of(message)
         if self.redactor is not None:  # first: what is cut might not look like a secret any more
@@ -175,6 +176,7 @@ class Transcript:
             bool(line.flags & REPLACED),
             self._annotations.get(id, NO_ANNOTATIONS),
             line.epoch,
+            bool(line.flags & NOT_HUMAN),
         )
 
     def _lines(self) -> Iterator[lines.AnyLine | None]:

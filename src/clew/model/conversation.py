@@ -65,6 +65,8 @@ class Entry(msgspec.Struct, frozen=True):
     annotations: Mapping[str, Json] = NO_ANNOTATIONS
     epoch: int = 0
     """Of the lease under which it was written; 0: without one."""
+    injected: bool = False
+    """It has the shape of a user's message, and no person said it: so an importer found."""
 
     @property
     def message(self) -> dict[str, Json]:

@@ -13,9 +13,9 @@ import msgspec
 
 from clew.backends.contract import STORE_WIDE, Reader
 from clew.core.codec import decode_json
-from clew.core.dialects import is_user_turn
 from clew.core.hashing import entry_digest
 from clew.core.rows import EMPTY, KIND_NAMES, MESSAGE, EntryRow, SessionQuery, SessionRow, Tip
+from clew.core.speakers import is_human_turn
 from clew.session import Session
 from clew.store import Store
 
@@ -112,7 +112,7 @@ def _rebuilt(tip: Tip, branch: int, rows: list[EntryRow]) -> Iterator[Tip]:
         match KIND_NAMES[row.kind]:
             case "message":
                 changes = {"messages": tip.messages + 1, "size": tip.size + len(row.body)}
-                if is_user_turn(decode_json(row.body)):
+                if is_human_turn(decode_json(row.body), row.flags):
                     changes |= {"turns": tip.turns + 1, "asked": position}
             case "compaction" | "truncation":
                 changes = {"cut": position}

@@ -37,7 +37,7 @@ import msgspec
 
 from clew.core.dialects import Call, calls_of, results_of
 from clew.core.hashing import ROOT, entry_digest
-from clew.core.rows import KIND_NAMES, REPLACED
+from clew.core.rows import KIND_NAMES, NOT_HUMAN, REPLACED
 from clew.errors import ClewError, OutcomeUnknownError
 from clew.model import Entry
 from clew.session import Session
@@ -155,7 +155,7 @@ def _names(calls: Sequence[Call]) -> list[str]:
 
 def check_digest(entry: Entry, parent: bytes) -> bytes:
     """The hash that an entry should have behind this one."""
-    flags = REPLACED if entry.replaced else 0
+    flags = (REPLACED if entry.replaced else 0) | (NOT_HUMAN if entry.injected else 0)
     return entry_digest(parent, entry.position, KIND_NAMES.index(entry.kind), entry.stamp, flags, entry.raw)
 
 

@@ -15,7 +15,6 @@ import msgspec
 
 from clew.backends.contract import Reader
 from clew.core.codec import decode_json
-from clew.core.dialects import is_user_turn
 from clew.core.hashing import LOST
 from clew.core.rows import (
     EMPTY,
@@ -29,6 +28,7 @@ from clew.core.rows import (
     EntryRow,
     Tip,
 )
+from clew.core.speakers import is_human_turn
 from clew.core.tree import chain
 from clew.errors import CorruptEntryError, CorruptError
 
@@ -160,7 +160,7 @@ def _draft(row: EntryRow) -> Draft:
         row.kind,
         row.body,
         row.flags,
-        row.kind == MESSAGE and is_user_turn(value),
+        row.kind == MESSAGE and is_human_turn(value, row.flags),
         value["user_turns"] if row.kind == TURNS else None,
     )
 

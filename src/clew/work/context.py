@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from clew.backends.contract import STORE_WIDE, OnDamage, Reader
-from clew.core.dialects import role_of
+from clew.core.dialects import is_user_turn, role_of
 from clew.core.rows import NOWHERE, SessionRow
 from clew.core.tree import Segment
 from clew.core.view import ContextBuilder
@@ -121,8 +121,13 @@ class _View:
         """The user turn that the message at a position belongs to, if it is in view."""
         asked = tip_before(self._reader, self._segments, position).asked
         if asked == NOWHERE or asked < first:
-            return None
+            return self._prompt(first, position - 1)
         return next((message for _, message in self._read(asked, asked)), None)
+
+    def _prompt(self, first: int, last: int) -> dict[str, Json] | None:
+        """Where no person asked, as in the session of a subagent: the first message that asks in his name."""
+        found = self._read(first, last, limit=FIRST_READ) if first <= last else []
+        return next((message for _, message in found if is_user_turn(message)), None)
 
     def _read(
         self, first: int, last: int, *, reverse: bool = False, limit: int | None = None

@@ -13,9 +13,9 @@ import msgspec
 
 from clew.backends.contract import Reader
 from clew.core.codec import decode_json
-from clew.core.dialects import is_user_turn
 from clew.core.hashing import DIGEST_SIZE, LOST, entry_digest
 from clew.core.rows import ERASED, KIND_NAMES, MESSAGE, REMOVED, TURNS, Draft, EntryRow, Tip
+from clew.core.speakers import is_human_turn
 from clew.core.tree import chain
 from clew.errors import CorruptEntryError
 from clew.work.checking_records import UNREADABLE
@@ -178,7 +178,8 @@ def _draft(row: EntryRow) -> Draft:
         return Draft(MESSAGE, row.body, row.flags)
     value: Any = decode_json(row.body)
     turns = value["user_turns"] if row.kind == TURNS else None
-    return Draft(row.kind, row.body, row.flags, row.kind == MESSAGE and is_user_turn(value), turns)
+    is_turn = row.kind == MESSAGE and is_human_turn(value, row.flags)
+    return Draft(row.kind, row.body, row.flags, is_turn, turns)
 
 
 def _checked(row: EntryRow) -> EntryRow:

@@ -120,7 +120,7 @@ class Search:
     def _best(self) -> list[Found]:
         ranked: list[Found] = []
         for each in self._matching(None, RANKED):
-            text = searched_text(decode_json(each.row.body))
+            text = searched_text(decode_json(each.row.body), each.row.flags)
             points = score(self._request.query, text.said, text.tool if self._request.tools else "")
             ranked.append(msgspec.structs.replace(each, score=points))
             if len(ranked) >= RANKED:
@@ -181,7 +181,7 @@ class Search:
     # -- what is told of it
 
     def _hit(self, found: Found) -> Hit:
-        text = searched_text(decode_json(found.row.body))
+        text = searched_text(decode_json(found.row.body), found.row.flags)
         shown, in_tool = self._excerpt(text.said, text.tool)
         head = self._sightings.head_of(found.place)
         return Hit(

@@ -9,7 +9,7 @@ from typing import Final
 from clew.backends.contract import Reader
 from clew.core.codec import decode_json
 from clew.core.retention import may_be_speech
-from clew.core.rows import MESSAGE, REMOVED, SessionRow
+from clew.core.rows import MESSAGE, NOT_HUMAN, REMOVED, SessionRow
 from clew.core.tree import Segment, path
 from clew.errors import CorruptError
 
@@ -57,6 +57,8 @@ def _speaks(reader: Reader, branch: int, first: int, last: int) -> bool:
     for entry in reader.read_entries(branch, first, last):
         if entry.kind == REMOVED:
             raise _Doubt
-        if entry.kind == MESSAGE and may_be_speech(decode_json(entry.body)):
+        if entry.kind != MESSAGE or entry.flags & NOT_HUMAN:
+            continue
+        if may_be_speech(decode_json(entry.body)):
             return True
     return False
