@@ -64,7 +64,7 @@ def check(store: clew.Store) -> None:
 
 @pytest.mark.parametrize("to", ["memory:", "copy.db", "copy"])
 def test_a_copy_tells_it_apart(store: clew.Store, tmp_path: Path, to: str) -> None:
-    address = to if to == "memory:" else f"{'jsonl:' if to == 'copy' else ''}{tmp_path / to}"
+    address = to if to == "memory:" else f"{'jsonl:///' if to == 'copy' else ''}{tmp_path / to}"
     with clew.open(address) as target:
         clew.copy(store, target)
         check(target)

@@ -226,6 +226,18 @@ def test_an_empty_file_becomes_a_store(tmp_path: Path) -> None:
         assert texts(store.get("s")) == ["x"]
 
 
+@pytest.mark.parametrize("address", ["jsonl:agents", "sqlite:/a.db", "postgresql:db"])
+def test_an_address_without_its_slashes_is_no_file_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, address: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    with pytest.raises(clew.InvalidUrlError, match="://"):
+        clew.open(address)
+
+    assert contents(tmp_path) == {}
+
+
 def test_a_directory_of_something_else_is_refused(tmp_path: Path) -> None:
     (tmp_path / "theirs.txt").write_text("x")
 

@@ -55,6 +55,10 @@ def parse(url: str | os.PathLike[str] | None) -> tuple[str, str, dict[str, Any]]
     if url.startswith("memory:"):
         raise InvalidUrlError(f"{url}: a memory store is just memory:, without path or options")
     if "://" not in url:
+        if (scheme := url.partition(":")[0]) in SCHEMES and ":" in url:
+            raise InvalidUrlError(
+                f"{url}: an address begins with {scheme}://; for a file of this name, pass a Path"
+            )
         return _of_path(url)
     if url.startswith(("postgresql://", "postgres://")):
         return "postgresql", url, {}  # the backend knows which of its options are the driver's
