@@ -1,8 +1,11 @@
-"""The first page of a store with 100,000 sessions against one with 1,000."""
+"""The first page of a store with 100,000 sessions against one with 1,000, in Python and by `clew ls`."""
 
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
+from functools import partial
 from pathlib import Path
 
 import clew
@@ -31,7 +34,17 @@ async def run(lab: Lab) -> Result:
     row = Row(
         f"first {PAGE} of {long:,} sessions", ms(slow), f"clew, of {SHORT:,}: {ms(fast)}", slow / fast, 2.0
     )
-    return Result([row], {name: times.median(name) * 1e6 for name in times})
+    places = {name: lab.directory / f"{name}.db" for name in jobs}
+    commands = take_turns_sync({name: partial(ls, place) for name, place in places.items()}, 9)
+    slow, fast = commands.median("long"), commands.median("short")
+    command = Row(f"clew ls of {long:,} sessions", ms(slow), f"of {SHORT:,}: {ms(fast)}", slow / fast, 2.0)
+    return Result([row, command], {name: times.median(name) * 1e6 for name in times})
+
+
+def ls(path: Path) -> None:
+    """The command as a process of its own, its start included."""
+    command = [sys.executable, "-m", "clew", "--store", str(path), "ls"]
+    subprocess.run(command, check=True, capture_output=True)
 
 
 async def fill(path: Path, count: int) -> None:
