@@ -25,16 +25,22 @@ _EXPORTERS: Final = {
     "html": "clew.exporters.html",
     "picoclaw": "clew.exporters.seed_picoclaw",
     "ggcode": "clew.exporters.seed_ggcode",
+    "tingly": "clew.exporters.seed_tingly",
     "ductwork": "clew.exporters.seed_ductwork",
 }
+_APPEARING: Final = "clew.exporters.appearing"
 _LANDING: Final = "clew.importers.landing"
 
 
 class Exporter(Protocol):
-    """A module of clew.exporters."""
+    """A module of clew.exporters. It has one of these functions or both; the options are its own: all their
+    arguments that have names only."""
 
     def pieces(self, store: Store, id: str, **options: Any) -> Iterator[bytes]:
-        """The file, piece by piece. The options are its own: all its arguments that have names only."""
+        """The file, piece by piece. Without it: the file is no text, and must have a path."""
+
+    def write_file(self, store: Store, id: str, target: Path, **options: Any) -> None:
+        """Write the file, with whatever stands beside it. Without it: the pieces are all."""
 
 
 class Porting:
@@ -49,19 +55,27 @@ class Porting:
             id: The session, by id or alias.
             format: "jsonl": all of it, as `import_path` and JSONL stores take it (docs/reference/format.md).
                 "json", "markdown", "html": for programs and people to read. "picoclaw", "ggcode",
-                "ductwork": as these agents keep it.
+                "tingly", "ductwork": as these agents keep it.
             path: The file. It appears when it is whole and durable, readable by its owner only; one that
-                is there is replaced.
+                is there is replaced. "tingly" is an SQLite file and needs a path; "picoclaw" puts its
+                `.meta.json` beside it.
             options: `redact` (without secrets: True, or a `clew.exporters.redact.Redactor` that reports);
                 `whole` (all branches, not only the path; not for jsonl, which always has all); `tools` and
                 `thinking` (False leaves them out; for markdown and html).
         """
         exporter = _exporter(format)
         _check_options(exporter, format, options)
-        pieces = exporter.pieces(cast("Store", self), id, **options)
+        store = cast("Store", self)
         if path is None:
-            return b"".join(pieces).decode()
-        return _write_whole(Path(os.path.realpath(path)), pieces)
+            if not hasattr(exporter, "pieces"):
+                raise InvalidError(f"an export to {format} is no text but a file: say where with path=")
+            return b"".join(exporter.pieces(store, id, **options)).decode()
+        target = Path(os.path.realpath(path))
+        if hasattr(exporter, "write_file"):
+            exporter.write_file(store, id, target, **options)
+        else:
+            import_module(_APPEARING).write_whole(target, exporter.pieces(store, id, **options))
+        return str(target)
 
     def import_path(
         self,
@@ -150,29 +164,10 @@ def _check_options(exporter: Exporter, format: str, options: dict[str, Any]) -> 
         return
     from inspect import Parameter, signature  # slow to import
 
-    parameters = signature(exporter.pieces).parameters.values()
+    function = exporter.pieces if hasattr(exporter, "pieces") else exporter.write_file
+    parameters = signature(function).parameters.values()
     known = [parameter.name for parameter in parameters if parameter.kind is Parameter.KEYWORD_ONLY]
     for name in options:
         if name not in known:
             there_is = ", ".join(known) or "none"
             raise InvalidError(f"an export to {format} has no option {name!r}; there is {there_is}")
-
-
-def _write_whole(target: Path, pieces: Iterator[bytes]) -> str:
-    beside = target.with_name(f"{target.name}.{os.getpid()}.{os.urandom(4).hex()}.new")
-    handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.writelines(pieces)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(beside, target)
-    except BaseException:
-        beside.unlink(missing_ok=True)
-        raise
-    directory = os.open(target.parent, os.O_RDONLY)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)
-    return str(target)

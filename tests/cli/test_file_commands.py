@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -114,3 +115,23 @@ def test_no_restore_was_cut_off(cli: Clew, work: Path) -> None:
     taken(cli)
     assert "" == cli("restore", "--pending").out
     assert "one of --undo" in cli("restore", code=2).err
+
+
+def test_files_that_came_with_an_import_are_restored_where_it_is_said(cli: Clew) -> None:
+    session = "0b1c2d3e-1111-4222-8333-444455556666"
+    copies = cli.home / ".claude" / "file-history" / session
+    log = cli.home / ".claude" / "projects" / "-w" / f"{session}.jsonl"
+    copies.mkdir(parents=True)
+    log.parent.mkdir(parents=True)
+    (copies / "aa@v1").write_text("as it was")
+    said = {"type": "user", "uuid": "u1", "parentUuid": None, "sessionId": session, "cwd": "/w"}
+    kept = {"messageId": "u1", "trackedFileBackups": {"src/a": {"backupFileName": "aa@v1"}}}
+    history = {"type": "file-history-snapshot", "messageId": "u1", "snapshot": kept}
+    lines = [{**said, "message": {"role": "user", "content": "hi"}}, history]
+    log.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    cli("import", str(log))
+    place = f"claude-code:{session}@file-history:u1"
+    assert "--to" in cli("restore", place, code=1).err
+    assert "name a directory" in cli("diff", place, code=2).err
+    cli("restore", place, "--to", "out", "--yes")
+    assert "as it was" == (cli.home / "out" / "src" / "a").read_text()

@@ -1,4 +1,4 @@
-"""The lanes of examples/graph.py."""
+"""The lanes of a tree, as examples/graph.py prints them."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import clew
+from clew.cli import lanes
 from examples import graph
 from tests.docs.pages import blocks, pages_that_run
 
@@ -28,7 +29,7 @@ def store() -> Iterator[clew.Store]:
 
 
 def drawn(s: clew.Session, fold: int = 100) -> list[str]:
-    return list(graph.lines(graph.draw(s.tree(), fold=fold), lambda entry: ""))
+    return list(graph.lines(lanes.draw(s.tree(), fold=fold), lambda entry: ""))
 
 
 def test_an_empty_session_is_one_point(store: clew.Store) -> None:
@@ -97,7 +98,7 @@ def test_every_entry_is_drawn_once(steps: list[tuple[str, int]]) -> None:
         for s in sessions:
             tree = s.tree()
             stored = {clew.Head(b.id, p) for b in tree.branches for p in range(b.first, b.last + 1)}
-            rows = [row for row in graph.draw(tree, fold=10**6) if row.entry not in (None, graph.START)]
+            rows = [row for row in lanes.draw(tree, fold=10**6) if row.entry not in (None, lanes.START)]
             assert sorted(map(str, stored)) == sorted(str(row.entry) for row in rows)
             assert {row.lanes[-1] for row in rows if row.state == "here"} <= {"●"}
             on_path = [row.entry.position for row in rows if row.state == "here" and row.entry]

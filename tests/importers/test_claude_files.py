@@ -148,6 +148,34 @@ def test_a_snapshot_that_is_told_again_with_more_is_one_checkpoint(
     assert restored(s, "file-history:u1", tmp_path / "out") == {"a": "a", "b": "b"}
 
 
+def test_each_moment_has_the_version_of_its_time(store: clew.Store, home: Home, tmp_path: Path) -> None:
+    """Records repeat what those before them said; one adds to a moment that is not the last."""
+    versions = ["aa@v1", "aa@v1", "aa@v2", "aa@v2", "aa@v1"]
+    home.copy("aa@v1", "first").copy("aa@v2", "second").copy("bb@v1", "b")
+    for number, version in enumerate(versions):
+        home.log.user(f"u{number}")
+        home.snapshot(f"u{number}", a=version)
+    home.snapshot("u2", update=True, a="aa@v1", b="bb@v1")
+    home.log.user("u5")
+    home.snapshot("u5", a="aa@v1", b=None)
+    s = bring(store, home)
+    found = [restored(s, f"file-history:u{number}", tmp_path / str(number)) for number in range(6)]
+    assert [one["a"] for one in found] == ["first", "first", "first", "second", "first", "first"]
+    assert [one.get("b") for one in found] == ["b", "b", "b", None, None, None]
+
+
+def test_no_empty_directories_come_with_a_file_that_was_not_there(
+    store: clew.Store, home: Home, tmp_path: Path
+) -> None:
+    home.copy("aa@v1", "a").copy("bb@v1", "b").log.user("u1")
+    home.snapshot("u1", a="aa@v1", deep__er__b=None)
+    home.log.user("u2")
+    home.snapshot("u2", a="aa@v1", deep__er__b="bb@v1")
+    s = bring(store, home)
+    restored(s, "file-history:u1", tmp_path / "out")
+    assert [path.name for path in (tmp_path / "out").rglob("*")] == ["a"]
+
+
 def test_moments_between_which_nothing_changed_share_a_snapshot(store: clew.Store, home: Home) -> None:
     home.copy("aa@v1", "a")
     for number in range(4):

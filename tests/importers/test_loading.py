@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -224,6 +225,20 @@ def test_a_call_that_was_still_going_on_is_made_up_for(store: clew.Store) -> Non
     store.load(session([said("e1", None, usage=part), said("e2", "e1", usage=whole)]))
     store.load(session([said("e1", None, usage=part), said("e2", "e1", usage=whole)]))
     assert store.get("other:1").usage().output_tokens == 40
+
+
+def test_a_sum_that_grows_with_its_session_is_counted_up_to_its_end(store: clew.Store) -> None:
+    """Some programs only tell how much all calls of a session took together."""
+    told = [(10, "0.5"), (30, "0.75"), (30, "0.75"), (70, "2"), (70, "2.25"), (50, "1"), (90, "2.25")]
+    for tokens, cost in told:
+        total = SourceUsage(id="all", input_tokens=tokens, cost=cost)
+        for _ in range(2):
+            store.load(session([said("e1", None)], usage=lambda total=total: [total]))
+    totals = store.get("other:1").usage()
+    assert (totals.input_tokens, totals.cost, totals.unpriced) == (90, Decimal("2.25"), 0)
+    assert [(u.input_tokens, u.cost) for u in store.get("other:1").usage_records()] == [
+        (10, Decimal("0.5")), (20, Decimal("0.25")), (40, Decimal("1.25")), (0, Decimal("0.25")), (20, 0)
+    ]  # fmt: skip
 
 
 def test_calls_that_the_parent_counted_are_not_counted_again(store: clew.Store) -> None:

@@ -28,8 +28,10 @@ SUFFIXES: Final = {
     "html": ".html",
     "json": ".json",
     "jsonl": ".jsonl",
+    "tingly": ".db",
     "ductwork": ".json",
 }
+NO_TEXT: Final = frozenset({"tingly"})
 BY_SUFFIX: Final = {".md": "markdown", ".html": "html", ".json": "json", ".jsonl": "jsonl"}
 LONGEST: Final = 120
 """Characters of a file's name that come from an id."""
@@ -41,6 +43,7 @@ LONGEST: Final = 120
     "clew export login -o login.html       one page, readable anywhere; .md and .json too",
     "clew export login --redact -f markdown  without secrets, to standard output",
     "clew export --all -o sessions/        one file for each session",
+    "clew export login -f picoclaw -o login.jsonl   as picoclaw keeps it: login.meta.json comes with it",
 )
 @session_argument("ids", nargs=-1, metavar="[ID]...")
 @click.option("-f", "--format", "format", type=click.Choice(FORMATS), help="Else the name of the file tells.")
@@ -73,6 +76,8 @@ def export_command(
     if many and target is None:
         raise click.UsageError("several sessions need -o DIRECTORY")
     chosen = cast("ExportFormat", format or _format_of(target))
+    if target is None and chosen in NO_TEXT:
+        raise click.UsageError(f"{chosen} is an SQLite file, not a text: name it with -o FILE")
     options: dict[str, Any] = {"whole": whole} if whole else {}
     options |= {name: False for name, wanted in (("tools", tools), ("thinking", thinking)) if not wanted}
     redactor = _redactor() if redact else None

@@ -145,7 +145,12 @@ def diff_command(settings: Settings, a: str, b: str | None, stat: bool) -> None:
         first = snapshot_of(store, a)
         other: str | Path
         if b is None:
-            other = Path(store.get_snapshot(first).root)
+            root = store.get_snapshot(first).root
+            if not root:
+                raise click.UsageError(
+                    f"the files of {a} came with an import: name a directory to compare with"
+                )
+            other = Path(root)
         else:
             other = Path(b) if Path(b).is_dir() else snapshot_of(store, b)
         found = store.diff(first, other, text=not stat)

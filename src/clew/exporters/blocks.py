@@ -11,8 +11,16 @@ from typing import Final, Literal, TypeAlias
 import msgspec
 
 from clew.core.dialects import dialect_of
+from clew.core.dialects.adk import content_of, deeds_of, transcripts_of
+from clew.core.dialects.claude_code import inner_of, note_in
 from clew.core.dialects.content import MEDIA_TYPES, TEXT_TYPES, filled, is_blank, type_of
+from clew.core.dialects.langchain import as_chat
+from clew.core.dialects.llama_index import as_chat as llama_index_as_chat
+from clew.core.dialects.strands import shown_in
+from clew.exporters.agent_framework_parts import typed_parts as agent_framework_parts
+from clew.exporters.bedrock_parts import typed_parts as bedrock_parts
 from clew.exporters.media import Media, media_in
+from clew.exporters.pydantic_ai_parts import typed_parts as pydantic_ai_parts
 from clew.model import Json, Message
 
 BlockKind: TypeAlias = Literal["text", "thinking", "call", "result", "media", "data"]
@@ -124,6 +132,14 @@ def _blocks(message: Message) -> Iterator[Block]:
     yield from _said(message.get("content"))
 
 
+def _claude_code(message: Message) -> Iterator[Block]:
+    inner = inner_of(message)
+    if inner:
+        yield from _said(inner.get("content"))
+    else:  # of records only what they are: the rest is for the program, and exports as JSON have it
+        yield Block(kind="data", text=note_in(message))
+
+
 def _gemini(message: Message) -> Iterator[Block]:
     for part in message["parts"]:
         if not isinstance(part, dict):
@@ -143,6 +159,14 @@ def _gemini(message: Message) -> Iterator[Block]:
             yield _data(part)
 
 
+def _adk(message: Message) -> Iterator[Block]:
+    yield from _gemini(content_of(message))
+    for text in transcripts_of(message):
+        yield Block(kind="text", text=text)
+    if not message.get("content") and (deeds := deeds_of(message)):
+        yield _data(deeds)
+
+
 def _answer(response: Json) -> Json:
     """Most functions answer with a text alone in an object."""
     if isinstance(response, dict) and len(response) == 1:
@@ -155,7 +179,7 @@ def _responses(message: Message) -> Iterator[Block]:
     kind = message["type"]
     if kind == "message":
         yield from _said(message.get("content"))
-    elif kind == "reasoning":
+    elif kind in ("reasoning", "compaction"):
         yield from _reasoning_item(message)
     elif kind.endswith(("_output", "_response")):
         key = message.get("call_id", message.get("id"))
@@ -235,10 +259,42 @@ def _indented(value: Json) -> str:
     return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
 
 
+def _pydantic_ai(message: Message) -> Iterator[Block]:
+    yield from _said(pydantic_ai_parts(message))
+
+
+def _bedrock(message: Message) -> Iterator[Block]:
+    yield from _said(bedrock_parts(message))
+
+
+def _strands(message: Message) -> Iterator[Block]:
+    yield from _bedrock(shown_in(message))
+
+
+def _langchain(message: Message) -> Iterator[Block]:
+    yield from _chat(as_chat(message))
+
+
+def _llama_index(message: Message) -> Iterator[Block]:
+    yield from _chat(llama_index_as_chat(message))
+
+
+def _agent_framework(message: Message) -> Iterator[Block]:
+    yield from _said(agent_framework_parts(message))
+
+
 _SHAPES: Final = {
+    "agent-framework": _agent_framework,
+    "langchain": _langchain,
+    "llama-index": _llama_index,
+    "pydantic-ai": _pydantic_ai,
     "anthropic": _blocks,
+    "bedrock": _bedrock,
+    "strands": _strands,
     "ggcode": _blocks,
+    "claude-code": _claude_code,
     "chat": _chat,
     "gemini": _gemini,
+    "adk": _adk,
     "responses": _responses,
 }

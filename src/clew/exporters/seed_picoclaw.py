@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from clew.errors import InvalidError
+from clew.exporters.appearing import appearing
 from clew.exporters.redact import Redactor, redactor_of
-from clew.exporters.seed_files import write_privately
 from clew.exporters.seed_go import go_json, go_time, parse_go_time
 from clew.exporters.seed_shapes import as_chat
 from clew.model import Entry, Json, SessionInfo
@@ -70,10 +70,19 @@ def write(
         names[name] = id
     logs = {Path(directory, f"{name}.jsonl"): id for name, id in names.items()}
     for log, id in logs.items():
-        # The log first: without its meta it is a whole history, the other way round it is none.
-        write_privately(log, pieces(store, id, redact=redact))
-        write_privately(log.with_suffix(".meta.json"), [meta(store, id, redact=redact)])
+        write_file(store, id, log, redact=redact)
     return [str(log) for log in logs]
+
+
+def write_file(store: Store, id: str, target: Path, *, redact: bool | Redactor = False) -> None:
+    """The log, and its meta beside it."""
+    beside = target.with_name(f"{target.name.removesuffix('.jsonl')}.meta.json")
+    # Both are whole before one appears. The log does so first: without its meta it is a whole history, the
+    # other way round it is none.
+    with appearing(beside) as settings, appearing(target) as log:
+        settings.write_bytes(meta(store, id, redact=redact))
+        with log.open("wb") as file:
+            file.writelines(pieces(store, id, redact=redact))
 
 
 def _file_name(key: str) -> str:

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from clew.core.dialects import role_of, text_of
+from clew.errors import InvalidError
+from clew.exporters.appearing import appearing
 from clew.exporters.redact import Redactor, redactor_of
-from clew.exporters.seed_files import appearing
 from clew.exporters.seed_go import ZERO_TIME, go_json, go_time, parse_go_time
 from clew.model import Entry, Json, SessionInfo
 
@@ -41,6 +42,7 @@ def write(
     import apsw
 
     target = Path(os.path.realpath(path))
+    _check_unused(target)
     redactor = redactor_of(redact)
     with appearing(target) as place:
         db = apsw.Connection(str(place))
@@ -52,6 +54,21 @@ def write(
         finally:
             db.close()
     return str(target)
+
+
+def write_file(store: Store, id: str, target: Path, *, redact: bool | Redactor = False) -> None:
+    """A file with one session."""
+    write(store, [id], target, redact=redact)
+
+
+def _check_unused(target: Path) -> None:
+    for end in ("-wal", "-journal"):
+        log = target.with_name(target.name + end)
+        if log.exists():
+            # It would be taken for the log of the new file.
+            raise InvalidError(
+                f"{log} exists: {target.name} is in use, or was not closed; choose another path"
+            )
 
 
 def _put(db: apsw.Connection, session: Session, redactor: Redactor | None) -> None:

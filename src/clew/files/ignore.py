@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Final
 
 import msgspec
@@ -75,6 +75,7 @@ class Patterns:
         return _regex(together), rules
 
 
+@lru_cache(maxsize=4096)
 def compiled(line: str) -> tuple[re.Pattern[str], bool] | None:
     """A line as (expression, whether it ignores). None: it is blank, a comment, or one that git would
     not understand either.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -132,11 +132,13 @@ class Keeper:
     ) -> RestoreReport:
         """`sessions`: the tree of the session whose head moves with it."""
         snapshot = self._known(snap)
+        if root is None and not snapshot.root:
+            raise InvalidError(f"the files of {snapshot.id} came with an import: {NO_DIRECTORY}")
         place = _place(snapshot.root if root is None else root, force=force)
         with self._engine.read() as reader:
             last, last_id = _stands_there(reader, place)
         target = bytes.fromhex(snapshot.tree)
-        known = target if paths is None else None
+        known = target if paths is None and snapshot.root else None
         return self._restore(
             snapshot.id,
             target,
@@ -316,6 +318,9 @@ class Keeper:
         if not isinstance(snap, str):
             raise InvalidError(f"a snapshot, or its id, is wanted, not {type(snap).__name__}")
         return self.get(snap)
+
+
+NO_DIRECTORY: Final = "say to which directory (root=; of a rewind files=; clew restore --to)"
 
 
 def session_of(move: bytes) -> str | None:

@@ -13,7 +13,7 @@ from uuid_utils import uuid7
 
 from clew.backends.contract import Transaction
 from clew.engine import Engine
-from clew.errors import ClewError, InvalidError
+from clew.errors import ClewError, InvalidError, RootRefusedError
 from clew.files.limits import Limits
 from clew.files.objects import ObjectWriter
 from clew.files.packing import Pack
@@ -170,11 +170,24 @@ class Taker:
         watch.end(lens)
 
     def _own_files(self, place: str) -> list[str]:
-        """The files of the store, if they can be below this root."""
-        path: Path | None = getattr(self._engine.backend, "path", None)
+        """The files of the store, or its whole directory, if they can be below this root."""
+        backend = self._engine.backend
+        layout = getattr(backend, "layout", None)
+        if layout is not None:
+            house = os.path.realpath(layout.root)
+            if _is_below(place, house):
+                # What it keeps would be kept again, and again.
+                raise RootRefusedError(place, f"it is part of the store {house!r}; keep the store elsewhere")
+            return [house] if _is_below(house, place) else []
+        path: Path | None = getattr(backend, "path", None)
         if path is None:
             return []
         directory = os.path.realpath(path.parent)
-        if not f"{directory}/".startswith(place.rstrip("/") + "/"):
+        if not _is_below(directory, place):
             return []
         return [os.path.join(directory, path.name + end) for end in ("", "-wal", "-shm", "-journal")]
+
+
+def _is_below(path: str, place: str) -> bool:
+    """Whether it is that directory, or lies in it."""
+    return f"{path}/".startswith(place.rstrip("/") + "/")

@@ -16,9 +16,13 @@ from clew.importers.contract import OnBytes, OnProblem, Problem, SourceEntry, So
 from clew.importers.versions import digest, session_id, version
 
 NAME: Final = "aider"
+IS_TEXT: Final = True
 
 _FILE: Final = ".aider.chat.history.md"
 _START: Final = re.compile(r"# aider chat started at (\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)\s*$")
+_BEGINS: Final = re.compile(
+    rb"(?:\xef\xbb\xbf)?\s*# aider chat started at \d{4}-\d\d-\d\d \d\d:\d\d:\d\d\s*\n"
+)
 _FENCE: Final = re.compile(r"\s*(`{3,}|~{3,})")
 _MODEL: Final = re.compile(r"(?:Main model|Model): (\S+)")
 _PAID: Final = re.compile(
@@ -37,7 +41,9 @@ class _Block(NamedTuple):
 
 
 def recognises(path: Path, beginning: bytes) -> bool:
-    return b"# aider chat started at " in beginning
+    return _BEGINS.match(beginning) is not None or (
+        path.name == _FILE and b"\n# aider chat started at " in beginning
+    )
 
 
 def known_places(home: Path) -> list[Path]:

@@ -14,6 +14,7 @@ from typing import Final
 
 import msgspec
 
+from clew.importers.claude_files import FileHistory, copies_of
 from clew.importers.claude_transcript import Side, Transcript
 from clew.importers.contract import OnBytes, OnProblem, SourceSession
 from clew.importers.jsonlines import (
@@ -25,6 +26,7 @@ from clew.importers.jsonlines import (
     read_lines,
 )
 from clew.importers.moments import moment_of
+from clew.importers.telling import has_keys
 from clew.model import Json
 
 NAME: Final = "claude-code"
@@ -55,7 +57,7 @@ def recognises(path: Path, beginning: bytes) -> bool:
     if any(_is_ours(record) for record in found):
         return True
     # A first line that is longer than what we were shown.
-    return not found and b'"parentUuid":' in beginning and b'"sessionId":' in beginning
+    return b"\n" not in beginning and has_keys(beginning, "parentUuid", "sessionId")
 
 
 def _is_ours(record: dict[str, Json]) -> bool:
@@ -103,7 +105,9 @@ def read(path: Path, on_problem: OnProblem, on_bytes: OnBytes) -> Iterator[Sourc
     session = _session_id(path, header)
     agent = _agent_id(path, header)
     baseline: dict[str, Json] = {key: header[key] for key in _REPEATED if key in header}
-    main = Transcript(read_lines(path, on_problem, on_bytes), baseline, is_agent=agent is not None)
+    files = FileHistory(copies_of(path, session), header.get("cwd"))
+    lines = read_lines(path, on_problem, on_bytes)
+    main = Transcript(lines, baseline, is_agent=agent is not None, files=files)
     parent, id = None, f"{NAME}:{session}"
     metadata: dict[str, Json] = {"claude_code": baseline}
     if agent is not None:

@@ -28,9 +28,9 @@ _REMINDER: Final = re.compile(r"<system-reminder>.*?</system-reminder>", re.DOTA
 _FLAGS: Final = ("isMeta", "isCompactSummary", "isVisibleInTranscriptOnly", "toolUseResult", "teamName")
 
 
-def is_human(record: dict[str, Json], message: dict[str, Json]) -> bool:
-    """Whether a person said it: words of his own, or a picture."""
-    if any(record.get(flag) for flag in _FLAGS):
+def is_human(notes: dict[str, Json], message: dict[str, Json]) -> bool:
+    """Whether a person said it: words of his own, or a picture. `notes`: what stands beside the message."""
+    if notes and any(map(notes.get, _FLAGS)):
         return False
     content = message.get("content")
     if isinstance(content, str):
@@ -50,7 +50,7 @@ def is_human(record: dict[str, Json], message: dict[str, Json]) -> bool:
 
 
 def _is_said(text: str) -> bool:
-    own = _REMINDER.sub("", text).strip()
+    own = (_REMINDER.sub("", text) if "<system-reminder>" in text else text).strip()
     return bool(own) and not own.startswith(_MARKS)
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from datetime import datetime
 from typing import Final
 
 import msgspec
 
+from clew.importers.claude_files import FileHistory
 from clew.importers.claude_people import is_human, text_of
 from clew.importers.claude_tree import Tree
 from clew.importers.contract import SourceCheckpoint, SourceEntry, SourceEvent, SourceUsage
@@ -30,7 +32,14 @@ class Side(msgspec.Struct):
 
 
 class Transcript:
-    def __init__(self, lines: Iterable[Line], baseline: dict[str, Json], *, is_agent: bool) -> None:
+    def __init__(
+        self,
+        lines: Iterable[Line],
+        baseline: dict[str, Json],
+        *,
+        is_agent: bool,
+        files: FileHistory | None = None,
+    ) -> None:
         self._lines = lines
         self._baseline = baseline
         self._is_agent = is_agent
@@ -41,10 +50,13 @@ class Transcript:
         self._tags: dict[str, None] = {}
         self._model: str | None = None
         self._waiting: list[SourceEvent] = []
-        self._snapshots: dict[str, SourceCheckpoint] = {}
+        self._files = files or FileHistory(None, None)
         self._preserved: dict[str, Json] = {}
         self._tokens: Json = None
         self._request: Json = None
+        self._told: SourceUsage | None = None
+        self._counted: dict[str, Json] = {}
+        """The tokens of the call before, as its record has them."""
         self._side_of: dict[str, str] = {}
         self.sides: dict[str, Side] = {}
 
@@ -57,10 +69,7 @@ class Transcript:
         yield from self._waiting
 
     def checkpoints(self) -> Iterator[SourceCheckpoint]:
-        for message, found in self._snapshots.items():
-            entry = self._tree.entry_at(message)
-            if entry is not None:
-                yield msgspec.structs.replace(found, entry=entry)
+        yield from self._files.checkpoints(self._tree.entry_at)
 
     def updates(self) -> dict[str, Json]:
         found: dict[str, Json] = {"model": self._model, "tags": list(self._tags)}
@@ -78,56 +87,63 @@ class Transcript:
     def entries(self) -> Iterator[SourceEntry]:
         for line in closed_after(self._lines):
             record = line.record
-            if not isinstance(record.get("uuid"), str) or record.get("type") in _BESIDE:
+            uuid = record.get("uuid")
+            if type(uuid) is not str or record.get("type") in _BESIDE:
                 self._take_side_record(line)
             elif record.get("isSidechain") and not self._is_agent:
                 self._note_sidechain(line)
             else:
-                entry = self._take(line)
+                entry = self._take(line, uuid)
                 if entry is not None:
-                    self._waiting = []
+                    if self._waiting:
+                        self._waiting = []
                     yield entry
 
-    def _take(self, line: Line) -> SourceEntry | None:
-        record = line.record
-        uuid: str = record["uuid"]
-        if uuid in self._tree:
+    def _take(self, line: Line, uuid: str) -> SourceEntry | None:
+        if uuid in self._tree.places:
             self._event(line, f"line-{line.number}")
             return None
+        record = line.record
         message = record.get("message")
-        is_said = record.get("type") in ("user", "assistant") and isinstance(message, dict)
-        if is_said and record.get("isCompactSummary"):
-            return self._compaction(line)
-        if is_said and not record.get("isMeta"):
-            return self._message(line, record["message"])
+        if type(message) is dict and record.get("type") in ("user", "assistant"):
+            notes = self._notes(record)
+            if not notes:
+                return self._message(record, uuid, message, notes)
+            if notes.get("isCompactSummary"):
+                return self._compaction(line, notes)
+            if not notes.get("isMeta"):
+                return self._message(record, uuid, message, notes)
         self._link(line)
         return None
 
-    def _message(self, line: Line, message: dict[str, Json]) -> SourceEntry:
-        record, uuid = line.record, line.record["uuid"]
-        parent, is_known = self._tree.behind(record.get("parentUuid"))
+    def _message(
+        self, record: dict[str, Json], uuid: str, message: dict[str, Json], notes: dict[str, Json]
+    ) -> SourceEntry:
+        above = record.get("parentUuid")
+        parent, is_known = self._tree.behind(above)
         self._tree.add(uuid, parent, message)
-        if not record.get("teamName"):
-            self._head = uuid
         at = moment_of(record.get("timestamp"))
         human: bool | None = None
         usage = None
         if record["type"] == "assistant":
-            usage = self._usage(message, record)
-            if message.get("model") not in (None, _NOBODY):
-                self._model = str(message["model"])
+            usage = self._usage(message, at)
+            model = message.get("model")
+            if model is not None and model != _NOBODY:
+                self._model = str(model)
         else:
             self._first_words = self._first_words or text_of(message).strip()
-            if self._is_agent or not is_human(record, message):
+            if self._is_agent or not is_human(notes, message):
                 human = False
-        notes = self._notes(record)
-        if notes.get("requestId") == self._request is not None:
-            del notes["requestId"]  # each record of an answer repeats it
-        self._request = record.get("requestId")
-        if notes.get("sourceToolAssistantUUID") == record.get("parentUuid"):
-            notes.pop("sourceToolAssistantUUID", None)
+        if not notes.get("teamName"):
+            self._head = uuid
+        request, self._request = self._request, notes.get("requestId")
+        if notes:
+            if self._request == request is not None:
+                del notes["requestId"]  # each record of an answer repeats it
+            if notes.get("sourceToolAssistantUUID") == above:
+                notes.pop("sourceToolAssistantUUID", None)
         if not is_known:
-            notes["parent_missing"] = record.get("parentUuid")
+            notes["parent_missing"] = above
         return SourceEntry(
             uid=uuid,
             parent=parent,
@@ -136,10 +152,11 @@ class Transcript:
             usage=usage,
             notes=notes,
             human=human,
+            decoded=True,
             events=tuple(self._waiting),
         )
 
-    def _compaction(self, line: Line) -> SourceEntry:
+    def _compaction(self, line: Line, notes: dict[str, Json]) -> SourceEntry:
         """The summary that stands for everything before it, and the messages that were kept beside it."""
         record, uuid = line.record, line.record["uuid"]
         parent, _ = self._tree.behind(record.get("parentUuid"))
@@ -151,7 +168,7 @@ class Transcript:
             mark["from"] = kept
         self._tree.add(uuid, parent, {})
         tail = self._preserved.get("tailUuid")
-        if isinstance(tail, str) and tail in self._tree:
+        if isinstance(tail, str) and tail in self._tree.places:
             self._tree.link(tail, uuid)  # what goes on from the last one kept goes on from here
         self._preserved, self._tokens = {}, None
         self._head = uuid
@@ -161,7 +178,8 @@ class Transcript:
             message=mark,
             kind="compaction",
             at=moment_of(record.get("timestamp")),
-            notes=self._notes(record),
+            notes=notes,
+            decoded=True,
             events=tuple(self._waiting),
         )
 
@@ -182,30 +200,36 @@ class Transcript:
 
     def _notes(self, record: dict[str, Json]) -> dict[str, Json]:
         """What stands beside the message, except for what the session says of all its lines."""
-        baseline = self._baseline
-        notes = {}
-        for key in record.keys() - _OWN:
-            value = record[key]
-            if key not in baseline or baseline[key] != value:
-                notes[key] = value
+        usual = self._baseline
+        notes = {
+            key: value
+            for key, value in record.items()
+            if key not in _OWN and (key not in usual or usual[key] != value)
+        }
         if "isSidechain" in notes and (self._is_agent or not notes["isSidechain"]):
             del notes["isSidechain"]
         return {key: notes[key] for key in sorted(notes)} if len(notes) > 1 else notes
 
-    def _usage(self, message: dict[str, Json], record: dict[str, Json]) -> SourceUsage | None:
+    def _usage(self, message: dict[str, Json], at: datetime | None) -> SourceUsage | None:
         found, id = message.get("usage"), message.get("id")
-        if not isinstance(found, dict) or not isinstance(id, str) or message.get("model") == _NOBODY:
+        if type(found) is not dict or type(id) is not str or message.get("model") == _NOBODY:
             return None
-        return SourceUsage(
+        told = self._told
+        if told is not None and told.id == id and self._counted == found:
+            return told  # each record of an answer repeats it
+        model = message.get("model")
+        self._counted = found
+        self._told = SourceUsage(
             id=id,
-            model=message.get("model") if isinstance(message.get("model"), str) else None,
+            model=model if isinstance(model, str) else None,
             vendor="anthropic",
             input_tokens=_count(found, "input_tokens"),
             output_tokens=_count(found, "output_tokens"),
             cache_read_tokens=_count(found, "cache_read_input_tokens"),
             cache_write_tokens=_count(found, "cache_creation_input_tokens"),
-            at=moment_of(record.get("timestamp")),
+            at=at,
         )
+        return self._told
 
     # -- records beside the chain
 
@@ -220,20 +244,9 @@ class Transcript:
             self._titles[kind] = _text(record.get("summary"))  # else it is another session's
         elif kind == "tag" and _text(record.get("tag")):
             self._tags[_text(record["tag"])] = None
-        elif kind == "file-history-snapshot" and isinstance(record.get("snapshot"), dict):
-            self._note_snapshot(record, id)
+        elif kind in ("file-history-snapshot", "file-history-delta"):
+            self._files.take(record, id)
         self._event(line, id)
-
-    def _note_snapshot(self, record: dict[str, Json], event: str) -> None:
-        snapshot, message = record["snapshot"], record.get("messageId")
-        tracked = snapshot.get("trackedFileBackups")
-        if isinstance(message, str) and tracked and isinstance(tracked, dict):
-            self._snapshots[message] = SourceCheckpoint(
-                name=f"file-history:{message}",
-                entry=None,
-                at=moment_of(snapshot.get("timestamp")),
-                state={"event": event, "files": len(tracked)},
-            )
 
     def _note_sidechain(self, line: Line) -> None:
         record = line.record

@@ -15,7 +15,7 @@ from clew.model import Json
 
 class Tree:
     def __init__(self) -> None:
-        self._places: dict[str, str | None] = {}
+        self.places: dict[str, str | None] = {}
         """The entry that a record is, or that a link leads to."""
         self._runs: dict[str, str] = {}
         """The answer that an entry belongs to."""
@@ -26,50 +26,51 @@ class Tree:
         self.last: str | None = None
         """The last entry in the order of the file."""
 
-    def __contains__(self, uuid: str) -> bool:
-        return uuid in self._places
-
     def entry_at(self, uuid: Json) -> str | None:
         """The entry that a record is, or leads to."""
-        return self._places.get(uuid) if isinstance(uuid, str) else None
+        return self.places.get(uuid) if isinstance(uuid, str) else None
 
     def behind(self, parent: Json) -> tuple[str | None, bool]:
         """The entry behind which a child of this record goes; False: the record is not known."""
-        if not isinstance(parent, str):
+        if type(parent) is not str:
             return None, True
-        if parent not in self._places:
+        if parent not in self.places:
             return self.last, self.last is None
-        entry = self._places[parent]
+        entry = self.places[parent]
         run = None if entry is None else self._runs.get(entry)
         return (entry if run is None else self._ends[run]), True
 
     def add(self, uuid: str, parent: str | None, message: dict[str, Json]) -> None:
         """An entry, in its place."""
-        self._places[uuid] = uuid
-        self.last = uuid
-        run = self._run_of(message, parent)
+        self.places[uuid] = self.last = uuid
+        content = message.get("content")
+        blocks = content if type(content) is list else []
+        if message.get("role") == "assistant":
+            run = self._answer(message.get("id"), blocks, parent)
+        else:
+            run = self._answered(blocks, parent) if blocks else None
         if run is not None:
             self._runs[uuid] = run
             self._ends[run] = uuid
 
     def link(self, uuid: str, entry: str | None) -> None:
         """A record that is no entry: what follows it follows that one."""
-        self._places[uuid] = entry
+        self.places[uuid] = entry
 
-    def _run_of(self, message: dict[str, Json], parent: str | None) -> str | None:
-        content = message.get("content")
-        blocks = content if isinstance(content, list) else []
-        if message.get("role") == "assistant":
-            id = message.get("id")
-            if not isinstance(id, str):
-                return None
-            for block in blocks:
-                if isinstance(block, dict) and isinstance(block.get("id"), str):
-                    self._calls[block["id"]] = id
-            # The same answer again on another branch is another run.
-            return id if id not in self._ends or self._runs.get(parent or "") == id else None
+    def _answer(self, id: Json, blocks: list[Json], parent: str | None) -> str | None:
+        """The run of a record of an answer."""
+        if type(id) is not str:
+            return None
         for block in blocks:
-            if isinstance(block, dict) and block.get("type") == "tool_result":
+            if type(block) is dict and type(call := block.get("id")) is str:
+                self._calls[call] = id
+        # The same answer again on another branch is another run.
+        return id if id not in self._ends or self._runs.get(parent or "") == id else None
+
+    def _answered(self, blocks: list[Json], parent: str | None) -> str | None:
+        """The run of a record with results: that of the answer in which the tools were called."""
+        for block in blocks:
+            if type(block) is dict and block.get("type") == "tool_result":
                 run = self._calls.get(str(block.get("tool_use_id")))
                 if run is not None and self._runs.get(parent or "") == run:
                     return run

@@ -17,6 +17,7 @@ from clew.importers.codex_rollout import Rollout
 from clew.importers.contract import OnBytes, OnProblem, Problem, SourceSession
 from clew.importers.jsonlines import Line, beginning_of, begins_with_object, first_objects, read_lines
 from clew.importers.moments import moment_of
+from clew.importers.telling import has_keys
 from clew.model import Json
 
 NAME: Final = "codex"
@@ -41,7 +42,8 @@ def recognises(path: Path, beginning: bytes) -> bool:
         first = records[0]
         # The first rollouts had bare items behind a line about the session.
         return "instructions" in first and "id" in first and "timestamp" in first and "type" not in first
-    return b'"type":"session_meta"' in beginning and b'"payload":{' in beginning
+    is_meta = b'"type":"session_meta"' in beginning and has_keys(beginning, "type", "payload")
+    return is_meta and b"\n" not in beginning
 
 
 def known_places(home: Path) -> list[Path]:

@@ -135,6 +135,7 @@ class Rollout:
             at=moment_of(record.get("timestamp")),
             human=human,
             notes=notes,
+            decoded=True,
             events=tuple(self._waiting),
         )
 

@@ -10,6 +10,7 @@ from urllib.parse import unquote, urlsplit
 
 from clew.importers.contract import OnBytes, OnProblem, Problem, SourceEntry, SourceSession, SourceUsage
 from clew.importers.loose import count, document, items, mapping, money, plain_name, text, when, without
+from clew.importers.telling import has_keys
 from clew.importers.versions import digest, session_id, version
 from clew.model import Json
 
@@ -20,7 +21,7 @@ _TOLD: Final = frozenset({"sessionId", "title", "workspaceDirectory", "history",
 
 
 def recognises(path: Path, beginning: bytes) -> bool:
-    return b'"sessionId"' in beginning and b'"history"' in beginning and b'"projectHash"' not in beginning
+    return has_keys(beginning, "sessionId", "history") and not has_keys(beginning, "projectHash")
 
 
 def known_places(home: Path) -> list[Path]:

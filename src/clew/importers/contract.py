@@ -43,7 +43,7 @@ class Reader(Protocol):
 
     NAME: str
     """As in `format=`, such as "claude-code". A module may also have CALLS_HAVE_ONE_ID = True: the ids of its
-    calls mean the same in all its files."""
+    calls mean the same in all its files; and IS_TEXT = True: its files are neither JSON nor SQLite."""
 
     def recognises(self, path: Path, beginning: bytes) -> bool:
         """Whether a file (or directory: then `beginning` is empty) is of this format, by its content."""

@@ -11,7 +11,7 @@ from typing import Final, cast
 import msgspec
 
 from clew.errors import InvalidError
-from clew.importers import OWN, READERS
+from clew.importers import OWN, READERS, telling
 from clew.importers.contract import Reader
 from clew.importers.jsonlines import beginning_of
 from clew.model.porting import FoundPlace
@@ -110,9 +110,11 @@ def _is_own(beginning: bytes) -> bool:
 
 
 def _recognised(path: Path, beginning: bytes) -> str | None:
+    is_data = not beginning or telling.is_data(path, beginning)
     for format in READERS:
+        reader = reader_of(format)
         try:
-            if reader_of(format).recognises(path, beginning):
+            if (is_data or getattr(reader, "IS_TEXT", False)) and reader.recognises(path, beginning):
                 return format
         except (OSError, ValueError):
             continue

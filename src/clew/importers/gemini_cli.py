@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from hashlib import sha256
 from pathlib import Path
-from typing import Final
+from typing import IO, Final
 
 from clew.importers.contract import (
     OnBytes,
@@ -16,19 +17,21 @@ from clew.importers.contract import (
     SourceSession,
 )
 from clew.importers.gemini_fold import GeminiFold, Ref
-from clew.importers.gemini_messages import entries_of, has_results, results_of
+from clew.importers.gemini_messages import entries_of
 from clew.importers.jsonlines import Line, object_of, read_lines
 from clew.importers.loose import decode_or_none, document, items, mapping, plain_name, text, when, without
+from clew.importers.telling import has_keys
 from clew.importers.versions import session_id, version
 from clew.model import Json
 
 NAME: Final = "gemini-cli"
 
+_BUFFER: Final = 256 * 1024
 _TOLD: Final = frozenset({"sessionId", "startTime", "summary", "messages"})
 
 
 def recognises(path: Path, beginning: bytes) -> bool:
-    return b'"sessionId"' in beginning and b'"projectHash"' in beginning
+    return has_keys(beginning, "sessionId", "projectHash")
 
 
 def known_places(home: Path) -> list[Path]:
@@ -75,6 +78,7 @@ class _Lines:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._file: IO[bytes] | None = None
         self._last: tuple[int, dict[str, Json]] | None = None
 
     def get(self, ref: Ref) -> dict[str, Json]:
@@ -86,12 +90,18 @@ class _Lines:
 
     def _record(self, offset: int) -> dict[str, Json]:
         if self._last is None or self._last[0] != offset:
-            with self._path.open("rb") as file:
-                file.seek(offset)
-                raw = file.readline().removeprefix(b"\xef\xbb\xbf")
+            if self._file is None:
+                self._file = self._path.open("rb", buffering=_BUFFER)
+            self._file.seek(offset)
+            raw = self._file.readline().removeprefix(b"\xef\xbb\xbf")
             # What is wrong with the line was told when it was read first.
             self._last = offset, object_of(raw, 0, self._path, lambda _: None) or {}
         return self._last[1]
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
 
 
 class _Document(_Lines):
@@ -111,17 +121,23 @@ class _Walk:
 
     def entries(self) -> Iterator[SourceEntry]:
         ends: dict[str, str] = {}
-        for path in [*self._fold.abandoned, self._fold.current]:
-            parent: str | None = None
-            for ref in path:
-                uid = version(parent, ref.id, ref.digest)
-                if uid not in ends:
-                    record = self._records.get(ref)
-                    yield from entries_of(record, uid, parent)
-                    self.model = plain_name(record.get("model")) or self.model
-                    ends[uid] = results_of(uid) if has_results(record) else uid
-                parent = ends[uid]
-            self.head = parent
+        with closing(self._records):
+            for path in [*self._fold.abandoned, self._fold.current]:
+                parent: str | None = None
+                for ref in path:
+                    uid = version(parent, ref.id, ref.digest)
+                    if uid not in ends:
+                        ends[uid] = uid
+                        for entry in self._read(ref, uid, parent):
+                            ends[uid] = entry.uid
+                            yield entry
+                    parent = ends[uid]
+                self.head = parent
+
+    def _read(self, ref: Ref, uid: str, parent: str | None) -> list[SourceEntry]:
+        record = self._records.get(ref)
+        self.model = plain_name(record.get("model")) or self.model
+        return entries_of(record, uid, parent)
 
 
 def _session(key: str, path: Path, fold: GeminiFold, records: _Lines) -> SourceSession:

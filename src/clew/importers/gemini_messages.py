@@ -2,44 +2,60 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from datetime import datetime
 from typing import Final
 
 from clew.importers.contract import SourceEntry, SourceUsage
 from clew.importers.loose import count, items, mapping, plain_name, text, when, without
 from clew.model import Json
 
+_TOLD_OF_CALLS: Final = frozenset({"args", "result"})
+"""What is left are status, times and what was shown, such as the text of a file before and after an edit."""
 _NOT_PROMPTS: Final = ("/", "?", "<session_context>", "<hook_context>")
 """How the text begins that stands under the name of the human and is none of his prompts."""
 
 
-def entries_of(record: dict[str, Json], uid: str, parent: str | None) -> Iterator[SourceEntry]:
+def entries_of(record: dict[str, Json], uid: str, parent: str | None) -> list[SourceEntry]:
+    """A message, and behind it what the tools answered."""
     at = when(record.get("timestamp"))
     if record.get("type") == "gemini":
-        kept = without(record, ("content", "thoughts", "toolCalls"))
-        message = {"role": "model", "parts": _answer(record)}
-        yield SourceEntry(
-            uid=uid, parent=parent, message=message, at=at, usage=_usage(record, uid), notes={"source": kept}
-        )
-        if results := _results(record):
-            notes = {"source": {"toolCalls": _rest_of_calls(record)}}
-            message = {"role": "user", "parts": results}
-            yield SourceEntry(uid=results_of(uid), parent=uid, message=message, at=at, notes=notes)
-        return
+        return _answer_and_results(record, uid, parent, at)
     parts = _parts(record.get("content"))
     is_notice = record.get("type") != "user"
     message = {"role": "system" if is_notice else "user", "parts": parts}
     human = None if is_notice or _is_prompt(parts) else False
     notes = {"source": without(record, ("content",))}
-    yield SourceEntry(uid=uid, parent=parent, message=message, at=at, human=human, notes=notes)
+    return [
+        SourceEntry(uid=uid, parent=parent, message=message, at=at, human=human, notes=notes, decoded=True)
+    ]
 
 
-def results_of(uid: str) -> str:
-    return f"{uid}/results"
-
-
-def has_results(record: dict[str, Json]) -> bool:
-    return record.get("type") == "gemini" and bool(_results(record))
+def _answer_and_results(
+    record: dict[str, Json], uid: str, parent: str | None, at: datetime | None
+) -> list[SourceEntry]:
+    kept = without(record, ("content", "thoughts", "toolCalls"))
+    calls = [call for call in items(record.get("toolCalls")) if isinstance(call, dict)]
+    answer = SourceEntry(
+        uid=uid,
+        parent=parent,
+        message={"role": "model", "parts": _answer(record, calls)},
+        at=at,
+        usage=_usage(record, uid, at),
+        notes={"source": kept},
+        decoded=True,
+    )
+    results = _results(calls)
+    if not results:
+        return [answer]
+    told = SourceEntry(
+        uid=f"{uid}/results",
+        parent=uid,
+        message={"role": "user", "parts": results},
+        at=at,
+        notes={"source": {"toolCalls": [without(call, _TOLD_OF_CALLS) for call in calls]}},
+        decoded=True,
+    )
+    return [answer, told]
 
 
 def _is_prompt(parts: list[Json]) -> bool:
@@ -55,10 +71,10 @@ def _parts(content: Json) -> list[Json]:
     return [part if isinstance(part, dict) else {"text": str(part)} for part in items(content)]
 
 
-def _answer(record: dict[str, Json]) -> list[Json]:
+def _answer(record: dict[str, Json], made: list[dict[str, Json]]) -> list[Json]:
     thoughts = [_thought(mapping(thought)) for thought in items(record.get("thoughts"))]
     said = [part for part in _parts(record.get("content")) if part != {"text": ""}]
-    calls: list[Json] = [{"functionCall": _call(call)} for call in _calls(record)]
+    calls: list[Json] = [{"functionCall": _call(call)} for call in made]
     return [*thoughts, *said, *calls] or [{"text": ""}]
 
 
@@ -67,22 +83,13 @@ def _thought(thought: dict[str, Json]) -> Json:
     return {"text": "\n".join(filter(None, told)), "thought": True}
 
 
-def _calls(record: dict[str, Json]) -> list[dict[str, Json]]:
-    return [call for call in items(record.get("toolCalls")) if isinstance(call, dict)]
-
-
 def _call(call: dict[str, Json]) -> Json:
     return {name: call[name] for name in ("id", "name", "args") if name in call}
 
 
-def _rest_of_calls(record: dict[str, Json]) -> list[Json]:
-    """Status, times and what was shown, such as the text of a file before and after an edit."""
-    return [without(call, ("args", "result")) for call in _calls(record)]
-
-
-def _results(record: dict[str, Json]) -> list[Json]:
+def _results(calls: list[dict[str, Json]]) -> list[Json]:
     parts: list[Json] = []
-    for call in _calls(record):
+    for call in calls:
         result = call.get("result")
         if result is None:
             continue
@@ -94,17 +101,19 @@ def _results(record: dict[str, Json]) -> list[Json]:
     return parts
 
 
-def _usage(record: dict[str, Json], uid: str) -> SourceUsage | None:
+def _usage(record: dict[str, Json], uid: str, at: datetime | None) -> SourceUsage | None:
     tokens = mapping(record.get("tokens"))
-    if not any(count(value) for value in tokens.values()):
+    told = {name: count(value) for name, value in tokens.items()}
+    if not any(told.values()):
         return None
+    thoughts = told.get("thoughts", 0)
     return SourceUsage(
         id=plain_name(record.get("id")) or uid,
         model=plain_name(record.get("model")),
         vendor="google",
-        input_tokens=count(tokens.get("input")) + count(tokens.get("tool")),
-        output_tokens=count(tokens.get("output")) + count(tokens.get("thoughts")),
-        cache_read_tokens=count(tokens.get("cached")),
-        reasoning_tokens=count(tokens.get("thoughts")),
-        at=when(record.get("timestamp")),
+        input_tokens=told.get("input", 0) + told.get("tool", 0),
+        output_tokens=told.get("output", 0) + thoughts,
+        cache_read_tokens=told.get("cached", 0),
+        reasoning_tokens=thoughts,
+        at=at,
     )

@@ -10,11 +10,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import IO, Any, Final, NamedTuple, TypeVar
+from typing import IO, Any, Final, TypeVar
 
 import msgspec
 
 from clew.importers.contract import OnBytes, OnProblem, Problem
+from clew.importers.loose import finite, integer
 from clew.importers.unpacking import damage_of, opened
 from clew.model import Json
 
@@ -26,12 +27,15 @@ TOLD: Final = 1024 * 1024
 """After how many bytes progress is told."""
 GLUED_LONGEST: Final = 4 * 1024 * 1024
 GLUED_TRIES: Final = 2000
+_BUFFER: Final = 1024 * 1024
 _BOM: Final = b"\xef\xbb\xbf"
 
 _decode = msgspec.json.Decoder().decode
 
 
-class Line(NamedTuple):
+class Line(msgspec.Struct, frozen=True, gc=False):
+    """What stands in a line: nothing but JSON values, save that a text may hold a lone surrogate."""
+
     number: int
     """From 1 on."""
     offset: int
@@ -42,15 +46,21 @@ class Line(NamedTuple):
 def read_lines(path: Path, on_problem: OnProblem, on_bytes: OnBytes) -> Iterator[Line]:
     """The objects of a file, one a line, in order; what is none is told to `on_problem`."""
     told = end = 0
-    with path.open("rb") as raw:
+    with path.open("rb", buffering=_BUFFER) as raw:
         for number, offset, line in _numbered(opened(raw, path), path, on_problem):
             end = offset + len(line)
             if end - told >= TOLD:
                 on_bytes(end - told)
                 told = end
-            record = object_of(line, number, path, on_problem, is_last=not line.endswith(b"\n"))
-            if record is not None:
-                yield Line(number, offset, record)
+            try:
+                record = _decode(line)
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+                record = None
+            if type(record) is not dict:
+                record = object_of(line, number, path, on_problem, is_last=not line.endswith(b"\n"))
+                if record is None:
+                    continue
+            yield Line(number, offset, record)
     if end > told:
         on_bytes(end - told)
 
@@ -125,35 +135,58 @@ def object_of(
     line: bytes, number: int, path: Path, on_problem: OnProblem, *, is_last: bool = False
 ) -> dict[str, Json] | None:
     """The object in a line; None: there is none, and it was said why, unless the line is blank."""
+    try:
+        record = _decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        record = None
+    if type(record) is dict:
+        return record
 
     def tell(reason: str) -> None:
         on_problem(Problem(path=str(path), line=number, reason=reason))
 
-    try:
-        record = _decode(line)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        text = line.strip(b" \t\r\n\0")
-        return _mended(text, tell, is_last=is_last) if text else None
-    if isinstance(record, dict):
-        return record
-    tell(f"an object was expected, not {type(record).__name__}")
-    return None
+    text = line.strip(b" \t\r\n\0")
+    return _mended(text, tell, is_last=is_last) if text else None
 
 
 def _mended(text: bytes, tell: Callable[[str], None], *, is_last: bool) -> dict[str, Json] | None:
     """What msgspec refuses: lone surrogates, bytes that are no UTF-8, a record glued to a torn one."""
     record = _leniently(text, tell)
     if record is None:
+        other = _other_value(text)
+        if other is not None:
+            tell(f"an object was expected, not {other}")
+            return None
         record = _glued(text)
         end = "the line ends before its record does" if is_last else "not valid JSON"
         tell(end if record is None else "a torn record stands before the one at its end")
     return record
 
 
+def _other_value(text: bytes) -> str | None:
+    """What a line holds that is JSON and no object."""
+    try:
+        return type(_decode(text)).__name__
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+
+
 def _leniently(text: bytes, tell: Callable[[str], None]) -> dict[str, Json] | None:
     decoded = text.decode(errors="replace")
+    strange: list[str] = []
+
+    def kept(number: T | None, digits: str) -> T | None:
+        if number is None:
+            strange.append(digits)
+        return number
+
     try:
-        record: Any = json.loads(decoded)
+        record: Any = json.loads(
+            decoded,
+            parse_constant=strange.append,
+            parse_float=lambda digits: kept(finite(digits), digits),
+            parse_int=lambda digits: kept(integer(digits), digits),
+        )
     except (ValueError, RecursionError):
         return None
     if not isinstance(record, dict):
@@ -162,6 +195,8 @@ def _leniently(text: bytes, tell: Callable[[str], None]) -> dict[str, Json] | No
         text.decode()
     except UnicodeDecodeError as error:
         tell(f"not valid UTF-8 at byte {error.start}: replaced by U+FFFD")
+    if strange:
+        tell(f"{strange[0][:20]} is no number that JSON can keep: replaced by null")
     return record
 
 

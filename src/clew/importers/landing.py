@@ -16,6 +16,7 @@ from clew.importers import OWN
 from clew.importers.contract import Problem, SourceEntry, SourceSession
 from clew.importers.finding import Job, find_jobs, reader_of, scan_places
 from clew.importers.jsonlines import closed_after
+from clew.importers.kept_files import Bench, KeptFiles
 from clew.model.porting import ImportedSession, ImportProgress, ImportReport, OnImportProgress
 
 __all__ = ["import_path", "scan_places"]
@@ -73,16 +74,18 @@ class _Landing:
         self._on_progress = on_progress
         self._all_bytes = sum(job.size for job in jobs)
         self._done_bytes = 0
+        self._bench = Bench()
         self._sessions: list[ImportedSession] = []
         self._problems: list[Problem] = []
         self._counted: dict[str, str] = {}
         """Calls that one of the files told of, and the session that they count for."""
 
     def run(self) -> ImportReport:
-        for number, job in enumerate(self._jobs):
-            self._tell(job, number, 0)
-            self._bring(job, number)
-            self._done_bytes += job.size
+        with self._bench:
+            for number, job in enumerate(self._jobs):
+                self._tell(job, number, 0)
+                self._bring(job, number)
+                self._done_bytes += job.size
         if self._jobs:
             self._tell(self._jobs[-1], len(self._jobs), 0)
         return ImportReport(
@@ -151,12 +154,15 @@ class _Landing:
     def _load(self, job: Job, source: SourceSession) -> None:
         origin = {"format": job.format, "path": str(job.path)}
         source = msgspec.structs.replace(source, metadata={**source.metadata, "imported_from": origin})
-        loaded = self._store.load(
-            source,
-            dry_run=self._dry_run,
-            rename=self._rename,
-            on_refused=lambda uid, error: self._problem(job, f"entry {uid}: {error}"),
-        )
+        with KeptFiles(self._store, source, self._bench, lambda reason: self._problem(job, reason)) as files:
+            loaded = self._store.load(
+                msgspec.structs.replace(source, checkpoints=files.checkpoints),
+                dry_run=self._dry_run,
+                rename=self._rename,
+                on_refused=lambda uid, error: self._problem(job, f"entry {uid}: {error}"),
+            )
+            if self._dry_run:
+                files.look()
         self._sessions.append(
             ImportedSession(
                 id=loaded.id,

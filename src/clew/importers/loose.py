@@ -12,6 +12,7 @@ from typing import Final
 
 import msgspec
 
+from clew.core.exact import MAX_INT_DIGITS
 from clew.model import Json
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -28,9 +29,22 @@ def decode(raw: bytes | str) -> Json:
     except (msgspec.DecodeError, UnicodeDecodeError):
         text = raw.decode("utf-8", "strict") if isinstance(raw, bytes) else raw
         # It has no word for NaN and the infinities, and neither has a store.
-        return json.loads(text.removeprefix("\ufeff"), parse_constant=lambda _: None)
+        return json.loads(
+            text.removeprefix("\ufeff"), parse_constant=lambda _: None, parse_float=finite, parse_int=integer
+        )
     except RecursionError as exc:
         raise ValueError("nested too deeply") from exc
+
+
+def finite(digits: str) -> float | None:
+    """A number with a point or an exponent; None: it is too large to be one."""
+    number = float(digits)
+    return number if isfinite(number) else None
+
+
+def integer(digits: str) -> int | None:
+    """A whole number; None: it is longer than what a store gives back."""
+    return int(digits) if len(digits) <= MAX_INT_DIGITS else None
 
 
 def decode_or_none(raw: Json) -> Json:
@@ -56,6 +70,8 @@ def text(value: Json) -> str | None:
 def plain_name(value: Json) -> str | None:
     """What something is called: a model, a folder. NUL and lone surrogates are no part of a name."""
     found = text(value)
+    if found and found.isascii() and "\0" not in found:
+        return found
     return found and found.encode("utf-8", "replace").decode().replace("\0", "\ufffd")
 
 
@@ -74,6 +90,8 @@ def items(value: Json) -> list[Json]:
 
 def count(value: Json) -> int:
     """A number of tokens: whole, and not below 0."""
+    if type(value) is int:
+        return min(max(value, 0), _MOST_TOKENS)
     if isinstance(value, bool) or not isinstance(value, int | float):
         return 0
     if isinstance(value, float) and not isfinite(value):
@@ -109,6 +127,8 @@ def _iso(value: str) -> datetime | None:
         moment = datetime.fromisoformat(value.strip())
     except ValueError:
         return None
+    if moment.tzinfo is UTC and moment.year > 1:
+        return moment
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
     # Year 1 is how Go says that there is no time.

@@ -26,6 +26,7 @@ from clew.importers.opencode_messages import (
 )
 from clew.importers.opencode_sources import InDatabase, Stored, from_document
 from clew.importers.sqlite_source import is_sqlite, opened, reporting, rows, tables
+from clew.importers.telling import has_keys
 from clew.importers.versions import digest, session_id, version
 from clew.model import Json
 
@@ -43,8 +44,8 @@ def recognises(path: Path, beginning: bytes) -> bool:
         # Neither is to be searched for anything else: beside them lie copies of the user's own files.
         stores = (path, path / "storage")
         return any((store / "session").is_dir() and (store / "message").is_dir() for store in stores)
-    is_session = b'"id"' in beginning and b'"projectID"' in beginning
-    return b'"ses_' in beginning and (is_session or b'"info"' in beginning)
+    is_session = has_keys(beginning, "id", "projectID") or has_keys(beginning, "info", "messages")
+    return is_session and b'"ses_' in beginning
 
 
 def known_places(home: Path) -> list[Path]:

@@ -21,7 +21,10 @@ from clew.importers.versions import digest, version
 from clew.model import Json
 
 _SAID: Final = frozenset({"message", "branch_summary", "custom_message", "compaction"})
-_PLACE: Final = ("type", "id", "parentId", "timestamp")
+_PLACE: Final = frozenset({"type", "id", "parentId", "timestamp"})
+_OF_COMPACTION: Final = frozenset({"type", "parentId", "timestamp", "summary"})
+_OF_MESSAGE: Final = frozenset({"message", "content", "summary", "parentId"})
+"""What a line tells that has a place elsewhere."""
 
 
 class _Node(NamedTuple):
@@ -108,7 +111,7 @@ class PiTree:
         if record["type"] == "compaction":
             # Ids are new in version 2, which rewrites the files of version 1 in place: names must not change.
             told = [record.get(name) for name in ("timestamp", "summary", "tokensBefore")]
-            kept = without(record, ("type", "parentId", "timestamp", "summary"))
+            kept = without(record, _OF_COMPACTION)
             return SourceEntry(
                 uid=version(parent, "compaction", digest(told)),
                 parent=parent,
@@ -116,13 +119,14 @@ class PiTree:
                 kind="compaction",
                 at=at,
                 notes={"source": kept},
+                decoded=True,
                 events=events,
             )
         stored = _stored(record)
         uid = version(parent, str(record["type"]), digest([record.get("timestamp"), stored]))
         message, rest = converted(stored)
         self.model = plain_name(stored.get("model")) or self.model
-        kept = {**without(record, ("message", "content", "summary", "parentId")), **rest}
+        kept = {**without(record, _OF_MESSAGE), **rest}
         return SourceEntry(
             uid=uid,
             parent=parent,
@@ -131,6 +135,7 @@ class PiTree:
             human=False if is_injected(stored) else None,
             usage=None if self._is_copy(at) else usage_of(stored, uid),
             notes={"source": kept},
+            decoded=True,
             events=events,
         )
 

@@ -17,18 +17,19 @@ from clew.core.ids import is_id
 from clew.model import Json
 
 _LONGEST_NAME: Final = 64
-_HEX_DIGITS: Final = 20
+_DIGEST_BYTES: Final = 16
+_MARK_BYTES: Final = 10
 
 _encode: Final = msgspec.json.Encoder(order="sorted").encode
 
 
 def digest(value: Json) -> str:
-    return blake3(_canonical(value)).hexdigest()[:32]
+    return blake3(_canonical(value)).hexdigest(_DIGEST_BYTES)
 
 
 def version(parent: str | None, name: str, content: str) -> str:
     """The name of a message with this digest behind this parent."""
-    mark = digest([parent, name, content])[:_HEX_DIGITS]
+    mark = blake3(_canonical([parent, name, content])).hexdigest(_MARK_BYTES)
     return f"{_plain(name)}~{mark}"
 
 
@@ -39,6 +40,8 @@ def session_id(program: str, name: str) -> str:
 
 
 def _plain(name: str) -> str:
+    if name.isascii() and name.isprintable():
+        return name[:_LONGEST_NAME]
     return name[:_LONGEST_NAME].encode("utf-8", "replace").decode().replace("\0", "?")
 
 

@@ -50,7 +50,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     """`snapshot`: kept until it is deleted; `checkpoint`: kept while a checkpoint names it; `safety`:
     taken by a restore before it changed anything, kept while it can be undone."""
     root: str
-    """Absolute, symlinks resolved."""
+    """Absolute, symlinks resolved; empty: its files came with an import."""
     tree: str
     """The hash of the whole tree: equal hashes, equal trees."""
     created_at: datetime

@@ -17,7 +17,7 @@ LoadState: TypeAlias = Literal["new", "grown", "unchanged", "trashed"]
 """Unchanged: all of it was there already. Trashed: it was deleted here, and stays so."""
 
 
-class SourceEvent(msgspec.Struct, frozen=True, kw_only=True):
+class SourceEvent(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     id: str
     type: str
     data: Json = None
@@ -25,7 +25,7 @@ class SourceEvent(msgspec.Struct, frozen=True, kw_only=True):
     at: datetime | None = None
 
 
-class SourceUsage(msgspec.Struct, frozen=True, kw_only=True):
+class SourceUsage(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One model call, as the file tells of it. A call that several lines repeat has one id."""
 
     id: str
@@ -40,7 +40,7 @@ class SourceUsage(msgspec.Struct, frozen=True, kw_only=True):
     at: datetime | None = None
 
 
-class SourceEntry(msgspec.Struct, frozen=True, kw_only=True):
+class SourceEntry(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One message, or one mark, in its place."""
 
     uid: str
@@ -57,8 +57,11 @@ class SourceEntry(msgspec.Struct, frozen=True, kw_only=True):
     notes: Mapping[str, Json] = {}
     """Kept beside the message, as annotations."""
     human: bool | None = None
-    """False: no person said it, though its role is `user`; kept as the note `human`. None: its shape
-    tells."""
+    """False: no person said it, though it has the shape of a user's message; the entry is `injected`. None:
+    its shape tells."""
+    decoded: bool = False
+    """The reader's word that its message, its notes and the data of its events hold nothing but what a
+    decoder of JSON gave: then they are not looked through again."""
     events: tuple[SourceEvent, ...] = ()
     """What the file tells beside the conversation, between the entry before and this one: so no reader has
     to keep them all."""
@@ -70,6 +73,12 @@ class SourceCheckpoint(msgspec.Struct, frozen=True, kw_only=True):
     """The uid of the entry that it names; None: before the first."""
     at: datetime | None = None
     state: Json = None
+    files: Mapping[str, str | None] = {}
+    """Files that the program kept: their paths below the workspace, and for each where a copy lies now;
+    None: it was not there. The state must be an object then. `clew.importers.landing` makes a snapshot."""
+    snapshot: str | None = None
+    """The id of a snapshot of this store that becomes the checkpoint's: one of no directory, so that
+    whoever restores it says where."""
 
 
 class SourceSession(msgspec.Struct, frozen=True, kw_only=True):

@@ -9,7 +9,9 @@ import msgspec
 
 from clew.model.loading import LoadState, Problem
 
-ExportFormat: TypeAlias = Literal["jsonl", "json", "markdown", "html", "picoclaw", "ggcode", "ductwork"]
+ExportFormat: TypeAlias = Literal[
+    "jsonl", "json", "markdown", "html", "picoclaw", "ggcode", "tingly", "ductwork"
+]
 ImportFormat: TypeAlias = str
 """The name of an importer, such as "claude-code"; `clew.importers.READERS` has all."""
 

@@ -49,7 +49,7 @@ class Wrong(NamedTuple):
 def of_session(reader: Reader, row: SessionRow, kind: RecordKind, value: bytes) -> Iterator[Wrong]:
     """What is wrong with a record of a session."""
     try:
-        heads, named = _names(kind, value)
+        heads, named = places_named(kind, value)
     except UNREADABLE as error:
         yield Wrong(f"it can not be read: {error}")
         return
@@ -62,7 +62,7 @@ def of_session(reader: Reader, row: SessionRow, kind: RecordKind, value: bytes) 
             yield Wrong(f"it names the snapshot {id}, which was deleted, or is lost", "snapshot")
 
 
-def _names(kind: RecordKind, value: bytes) -> tuple[list[Head], list[str]]:
+def places_named(kind: RecordKind, value: bytes) -> tuple[list[Head], list[str]]:
     """The places and the snapshots that a record of a session names."""
     if kind == "checkpoint":
         if value == HIDDEN:

@@ -27,14 +27,16 @@ from clew.model.loading import (
     LoadState,
     SourceCheckpoint,
     SourceEntry,
-    SourceEvent,
     SourceSession,
     SourceUsage,
 )
 from clew.work import loading_beside as beside
 from clew.work.access import Access, admit, admit_beside
 from clew.work.append import TITLE_LENGTH
+from clew.work.loading_batch import Batch
+from clew.work.loading_calls import CallWriter
 from clew.work.loading_entries import Item, Placing, item_of
+from clew.work.loading_events import EventDraft, EventWriter, drafts_of
 from clew.work.loading_memory import (
     Memory,
     State,
@@ -45,6 +47,7 @@ from clew.work.loading_memory import (
     settled,
     sign,
 )
+from clew.work.loading_times import time_of
 from clew.work.moves import settle
 from clew.work.places import head_of, tip_at
 from clew.work.sessions import create
@@ -100,9 +103,13 @@ class Loading:
         self._is_new = self._row is None
         self._instead: dict[str, str | None] = {}
         """Refused entries, and what stands before them."""
-        self._calls: dict[str, tuple[SourceUsage, str]] = {}
+        self._events = EventWriter()
+        self._calls_written = CallWriter(source.parent, on_refused)
+        self._calls: dict[str, SourceUsage] = {}
+        self._said_in: dict[str, str] = {}
+        """The first entry of each call. Two maps, as no tuple of theirs is the collector's work."""
         self._last: str | None = None
-        self._time = beside.time_of(source.created_at, -1)
+        self._time = time_of(source.created_at, -1)
         self.entries = 0
         self.messages = 0
 
@@ -110,8 +117,8 @@ class Loading:
         if self._row is not None and self._row.deleted is not None:
             return self._loaded("trashed")
         with closing(self._batches()) as batches:
-            for items, events, before in batches:
-                self._commit(items, events, before)
+            for batch in batches:
+                self._commit(batch)
         changed = self._finish()
         return self._loaded("new" if self._is_new else "grown" if changed or self.entries else "unchanged")
 
@@ -120,10 +127,9 @@ class Loading:
         if self._row is not None and self._row.deleted is not None:
             return self._loaded("trashed")
         with closing(self._batches()) as batches:
-            for items, _, _ in batches:
-                for item in items:
-                    self._memory.put(item.name, 0, 0)
-                self.entries += len(items)
+            for batch in batches:
+                self._memory.places.update(dict.fromkeys((item.name for item in batch.items), 0))
+                self.entries += len(batch.items)
         self._source.updates()
         state: LoadState = "new" if self._is_new else "grown" if self.entries else "unchanged"
         return Loaded(id=self._id, state=state, entries=self.entries, messages=self.messages)
@@ -136,75 +142,80 @@ class Loading:
 
     # -- reading the source
 
-    def _batches(self) -> Generator[tuple[list[Item], list[SourceEvent], str | None], None, None]:
-        """What is new, as one transaction takes it; and the entry before it in the source."""
-        items, events, size = list[Item](), list[SourceEvent](), 0
-        names: set[str] = set()
-        before = self._last
+    def _batches(self) -> Generator[Batch, None, None]:
+        """What is new, as one transaction takes it."""
+        batch = Batch(self._last)
+        places, names = self._memory.places, set[str]()
         for entry in _closed_after(self._source.entries):
-            self.messages += entry.kind == "message"
-            self._note_call(entry)
-            if entry.uid in self._memory.places or entry.uid in names:
-                self._last = entry.uid
-                self._time = beside.time_of(entry.at, self._time)
-                before = before if items else entry.uid
+            name = entry.uid
+            if entry.kind == "message":
+                self.messages += 1
+            if entry.usage is not None:
+                self._note_call(entry.usage, name)
+            if name in places or name in names:
+                self._last = name
+                self._time = time_of(entry.at, self._time)
+                if not batch.items:
+                    batch.before = name
                 continue
             item = self._checked(entry)
             if item is None:
                 continue
-            items.append(item)
-            names.add(item.name)
-            events += [event for event in entry.events if beside.is_good(event)]
-            size += len(item.draft.body) + len(item.note or b"")
-            self._last = item.name
-            if len(items) + len(events) >= AT_ONCE or size >= AT_ONCE_BYTES:
-                yield items, events, before
-                items, events, size, before = [], [], 0, self._last
+            batch.add(item)
+            names.add(name)
+            if entry.events:
+                batch.add_events(drafts_of(entry.events, decoded=entry.decoded))
+            self._last = name
+            if len(batch.items) + len(batch.events) >= AT_ONCE or batch.size >= AT_ONCE_BYTES:
+                yield batch
+                batch = Batch(name)
                 names.clear()
-        if items:
-            yield items, events, before
+        if batch.items:
+            yield batch
 
     def _checked(self, entry: SourceEntry) -> Item | None:
-        self._time = beside.time_of(entry.at, self._time if self._time >= 0 else self._now)
+        self._time = time = time_of(entry.at, self._time if self._time >= 0 else self._now)
         try:
-            check_id(entry.uid, "uid")
-            item = item_of(entry, self._time)
+            item = item_of(entry, time)
         except InvalidError as error:
             self._instead[entry.uid] = entry.parent
             self._on_refused(entry.uid, error)
             return None
-        while item.parent in self._instead:
-            item = msgspec.structs.replace(item, parent=self._instead[item.parent])
+        if self._instead:
+            while item.parent in self._instead:
+                item = msgspec.structs.replace(item, parent=self._instead[item.parent])
         return item
 
-    def _note_call(self, entry: SourceEntry) -> None:
-        if entry.usage is not None:
-            known, uid = self._calls.get(entry.usage.id, (None, entry.uid))
-            self._calls[entry.usage.id] = beside.larger(known, entry.usage), uid
+    def _note_call(self, call: SourceUsage, uid: str) -> None:
+        known = self._calls.get(call.id)
+        if known is None:
+            self._calls[call.id] = call
+            self._said_in[call.id] = uid
+        elif known is not call:
+            self._calls[call.id] = beside.larger(known, call)
 
     # -- writing
 
-    def _commit(self, items: Sequence[Item], events: Sequence[SourceEvent], before: str | None) -> None:
-        work = partial(self._put, items=items, events=events, before=before)
-        placing, self._row, self._memory.state = self._target.run(work)
+    def _commit(self, batch: Batch) -> None:
+        placing, self._row, self._memory.state = self._target.run(partial(self._put, batch=batch))
         self._memory.batches += 1
-        for name, (branch, position) in placing.fresh.items():
-            self._memory.put(name, branch, position)
-        self.entries += len(items)
+        self._memory.places.update(placing.fresh)
+        self._events.commit()
+        self.entries += len(batch.items)
 
-    def _put(
-        self, tx: Transaction, *, items: Sequence[Item], events: Sequence[SourceEvent], before: str | None
-    ) -> tuple[Placing, SessionRow, State]:
+    def _put(self, tx: Transaction, *, batch: Batch) -> tuple[Placing, SessionRow, State]:
         """May run again after a rollback: it keeps nothing of the time before."""
+        items = batch.items
         row, state = self._open(tx, items[0].time)
         number = self._memory.batches + 1
         if tx.get_record(row.sid, "key", batch_name(number)) is not None:
             raise LoadedMeanwhileError(f"session {row.id!r} is being loaded by somebody else; try again")
         placing = Placing(tx, row, self._memory)
-        placing.put(items, before)
+        placing.put(items, batch.before)
         keep_runs(tx, row.sid, number, placing.runs())
         newest = max(item.time for item in items)
-        beside.add_events(tx, row.sid, events, newest)
+        if batch.events:
+            self._events.add(tx, row.sid, batch.events, newest)
         assert placing.last is not None
         if head_of(tx, row.head) == state.head:
             row = msgspec.structs.replace(row, head=placing.last)
@@ -222,7 +233,7 @@ class Loading:
         if self._row is not None:
             return admit(tx, self._access(self._row.sid)), self._memory.state
         try:
-            row = create(tx, self._id, self._make(), beside.time_of(self._source.created_at, time))
+            row = create(tx, self._id, self._make(), time_of(self._source.created_at, time))
         except SessionExistsError as exc:
             raise LoadedMeanwhileError(f"session {self._id!r} was made by somebody else; try again") from exc
         keep_state(tx, row.sid, State())
@@ -240,21 +251,23 @@ class Loading:
         changed = False
         source = self._source
         ending = _Ending(source.head(), source.updates(), tuple(source.checkpoints()), source.vars())
-        good = (event for event in self._source.events() if beside.is_good(event))
-        for events in _parts(good, AT_ONCE):
-            changed |= self._target.run(partial(self._add_events, events=events)) > 0
+        for events in _parts(self._source.events(), AT_ONCE):
+            changed |= self._target.run(partial(self._add_events, events=drafts_of(events))) > 0
+            self._events.commit()
         changed |= self._target.run(partial(self._settle, ending=ending))
         for calls in _parts(self._all_calls(), CALLS_AT_ONCE):
             changed |= self._target.run(partial(self._add_calls, calls=calls))
+            self._calls_written.commit()
         return changed
 
-    def _add_events(self, tx: Transaction, *, events: Sequence[SourceEvent]) -> int:
+    def _add_events(self, tx: Transaction, *, events: Sequence[EventDraft]) -> int:
         assert self._row is not None
         row = admit(tx, self._access(self._row.sid))
-        return beside.add_events(tx, row.sid, events, row.updated)
+        return self._events.add(tx, row.sid, events, row.updated)
 
     def _all_calls(self) -> Iterator[tuple[SourceUsage, str | None]]:
-        yield from self._calls.values()
+        for id, call in self._calls.items():
+            yield call, self._said_in[id]
         for call in self._source.usage():
             yield call, None
 
@@ -262,7 +275,7 @@ class Loading:
         assert self._row is not None
         row = admit_beside(tx, self._access(self._row.sid))
         placed = [(call, None if uid is None else self._memory.place(uid)) for call, uid in calls]
-        return beside.add_calls(tx, row, placed, self._source.parent, self._on_refused)
+        return self._calls_written.add(tx, row, placed)
 
     def _settle(self, tx: Transaction, *, ending: _Ending) -> bool:
         assert self._row is not None

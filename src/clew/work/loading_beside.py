@@ -12,6 +12,7 @@ import msgspec
 from clew.backends.contract import Reader, Transaction
 from clew.core.codec import encode_json
 from clew.core.ids import check_id, is_id
+from clew.core.money import Money, amount_of, units_of
 from clew.core.rows import NOWHERE, Details, EventRow, SessionRow, UsageRow
 from clew.errors import ClewError, InvalidError
 from clew.model import Head, Json, microseconds
@@ -21,7 +22,8 @@ from clew.work.calls import MOST_TOKENS, Counts, Names, UsageDraft, draft_of
 from clew.work.checkpoints import HIDDEN, Record
 from clew.work.places import find
 from clew.work.sessions import MAX_TITLE, Changes, add_alias, update
-from clew.work.usage import _row_after as row_after
+from clew.work.snapshots import give_to_checkpoint
+from clew.work.usage import row_after
 
 MakeChanges: TypeAlias = Callable[..., Changes]
 Place: TypeAlias = Callable[[str | None], Head | None]
@@ -189,7 +191,7 @@ def add_calls(
         if base is not None and tx.find_usage(base.sid, call.id) is not None:
             continue
         try:
-            draft = _draft(call, details, None if before is None else tx.find_usage(row.sid, call.id))
+            draft = _draft(call, details, [] if before is None else _counted(tx, row.sid, call.id))
         except InvalidError as error:
             on_refused(call.id, error)
             continue
@@ -209,17 +211,35 @@ def _is_plain(call: SourceUsage) -> bool:
     return bool(call.id) and all(type(n) is int and 0 <= n <= MOST_TOKENS for n in _counts(call))
 
 
-def _draft(call: SourceUsage, details: Details, known: UsageRow | None) -> UsageDraft | None:
-    """A call that is not known yet, or what a known one lacks: it was still going on when it was loaded."""
-    if known is None and call.cost is None and _is_plain(call):
+def _counted(reader: Reader, sid: int, id: str) -> list[UsageRow]:
+    """What was written down of a call so far, part by part."""
+    found: list[UsageRow] = []
+    while (part := reader.find_usage(sid, _part(id, len(found)))) is not None:
+        found.append(part)
+    return found
+
+
+def _part(id: str, number: int) -> str:
+    return id if number == 0 else f"{id}+rest" if number == 1 else f"{id}+rest{number}"
+
+
+def _draft(call: SourceUsage, details: Details, known: Sequence[UsageRow]) -> UsageDraft | None:
+    """A call that is not known yet, or what is lacking of one: it was going on when it was loaded, or it is
+    the sum of all calls of a session that went on since."""
+    if not known and call.cost is None and _is_plain(call):
         # What passes `draft_of` anyway: most calls do, and there are many.
         names = Names(call.model or details.model, call.vendor or details.vendor, details.endpoint)
         return UsageDraft(names, Counts(*_counts(call)), None, None, time_of(call.at, 0) or None, call.id)
     tokens = {name: getattr(call, name) for name in _TOKENS}
-    if known is not None:
-        stored = (known.input, known.output, known.cache_read, known.cache_write, known.reasoning)
-        tokens = {name: max(0, tokens[name] - had) for name, had in zip(_TOKENS, stored, strict=True)}
-        if not any(tokens.values()):
+    cost: Money | None = call.cost
+    if known:
+        for row in known:
+            had = (row.input, row.output, row.cache_read, row.cache_write, row.reasoning)
+            tokens = {name: tokens[name] - number for name, number in zip(_TOKENS, had, strict=True)}
+        tokens = {name: max(0, number) for name, number in tokens.items()}
+        if cost is not None:
+            cost = amount_of(max(0, units_of(cost) - sum(row.cost or 0 for row in known)))
+        if not any(tokens.values()) and not cost:
             return None
     return draft_of(
         names={
@@ -229,9 +249,9 @@ def _draft(call: SourceUsage, details: Details, known: UsageRow | None) -> Usage
         },
         tokens=tokens,
         source=None,
-        cost=call.cost if known is None else None,
+        cost=cost,
         at=call.at,
-        id=call.id if known is None else f"{call.id}+rest",
+        id=_part(call.id, len(known)),
     )
 
 
@@ -247,12 +267,16 @@ def put_checkpoint(
         return
     state = encode_json(checkpoint.state, what="state", strict=False)
     time = time_of(checkpoint.at, now)
-    value = msgspec.json.encode(Record(head.branch, head.position, time, msgspec.Raw(state)))
+    files = checkpoint.snapshot
+    record = Record(head.branch, head.position, time, msgspec.Raw(state), snapshot=files)
+    value = msgspec.json.encode(record)
     before = tx.get_record(row.sid, "checkpoint", checkpoint.name)
     if before is not None:
         if before in (HIDDEN, value):
             return
         kept = msgspec.json.decode(before, type=Record)
-        if Head(kept.uid, kept.position) != head or kept.snapshot is not None:
+        is_same = files is None or bytes(kept.state) == state
+        if Head(kept.uid, kept.position) != head or (kept.snapshot is not None and is_same):
             return
-    tx.put_record(row.sid, "checkpoint", checkpoint.name, value)
+    if files is None or give_to_checkpoint(tx, files, row.tree):
+        tx.put_record(row.sid, "checkpoint", checkpoint.name, value)

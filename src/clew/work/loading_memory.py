@@ -68,8 +68,17 @@ def sign(value: object) -> str:
     return blake3(_sorted(value)).hexdigest(8)
 
 
+def packed(branch: int, position: int) -> int:
+    """A place as one number, to be small. Those of entries one behind the other are consecutive."""
+    return branch << _BITS | position
+
+
+def unpacked(place: int) -> tuple[int, int]:
+    return place >> _BITS, place & MAX_POSITION
+
+
 class Memory:
-    """The places of the entries that were loaded, by name. A place is one number, to be small."""
+    """The places of the entries that were loaded, by name."""
 
     def __init__(self) -> None:
         self.places: dict[str, int] = {}
@@ -79,10 +88,7 @@ class Memory:
     def place(self, name: str) -> tuple[int, int] | None:
         """(branch, position)."""
         found = self.places.get(name)
-        return None if found is None else (found >> _BITS, found & MAX_POSITION)
-
-    def put(self, name: str, branch: int, position: int) -> None:
-        self.places[name] = branch << _BITS | position
+        return None if found is None else unpacked(found)
 
 
 def recall(reader: Reader, sid: int) -> Memory | None:
@@ -120,8 +126,8 @@ def _take(reader: Reader, memory: Memory, runs: Sequence[Run]) -> None:
     for run in runs:
         branch = reader.find_branch(run.uid)
         if branch is not None:
-            for index, name in enumerate(run.names):
-                memory.put(name, branch.branch, run.first + index)
+            start = packed(branch.branch, run.first)
+            memory.places.update(zip(run.names, range(start, start + len(run.names)), strict=True))
 
 
 def batch_name(number: int) -> str:

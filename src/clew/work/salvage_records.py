@@ -13,8 +13,7 @@ from clew.core.rows import NOWHERE, SessionRow
 from clew.errors import CorruptError
 from clew.model import Head, Removal, Retention
 from clew.model.care import LostRecord
-from clew.work.checking_records import UNREADABLE
-from clew.work.checking_records import _names as names_of
+from clew.work.checking_records import UNREADABLE, places_named
 from clew.work.history import note_name
 from clew.work.image import KINDS, BranchImage, Records
 from clew.work.source import Read
@@ -49,7 +48,7 @@ class RecordSalvage:
         for kind in KINDS:
             for name, value in self.scan(row.sid, kind, row.id):
                 try:
-                    heads, _ = names_of(kind, value)
+                    heads, _ = places_named(kind, value)
                     missing = next((head for head in heads if not _is_there(head, ends)), None)
                 except UNREADABLE as error:
                     self._tell(kind, name, f"it can not be read: {error}", row.id)

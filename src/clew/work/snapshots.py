@@ -32,6 +32,8 @@ from clew.work import claims
 CLAIM_TTL: Final = 60_000_000
 MOST_BYTES: Final = 2**63 - 1
 PAGE: Final = 100
+NO_ROOT: Final = b""
+"""Of a snapshot that was taken of no directory of this machine."""
 _FIRST: Final = "0"
 """Before the first id; the shelf is kept under the name before it."""
 
@@ -121,6 +123,19 @@ def adopt(tx: Transaction, id: str, kept: Kept, seen: Shelf) -> bool:
     if shelf.collected != seen.collected:
         raise CollectedError(f"objects were removed while the snapshot {id} was copied")
     tx.put_record(STORE_WIDE, "snapshot", id, value)
+    _set_shelf(tx, msgspec.structs.replace(shelf, taken=shelf.taken + 1))
+    return True
+
+
+def give_to_checkpoint(tx: Transaction, id: str, sessions: int) -> bool:
+    """Let a snapshot be that of a checkpoint, which is put in the same transaction, and of no directory.
+    False: it is not there, or somebody else's."""
+    kept = find_kept(tx, id)
+    if kept is None or kept.kind != "snapshot":
+        return kept is not None and kept.kind == "checkpoint" and kept.sessions == sessions
+    given = msgspec.structs.replace(kept, kind="checkpoint", root=NO_ROOT, sessions=sessions)
+    tx.put_record(STORE_WIDE, "snapshot", id, _encode(given))
+    shelf = shelf_of(tx)
     _set_shelf(tx, msgspec.structs.replace(shelf, taken=shelf.taken + 1))
     return True
 

@@ -55,7 +55,7 @@ def add(
         return _usages_of(tx, [known])[0]
     names = names_of(tx, row.sid, draft.names) if estimate is None else estimate.names
     place = _NOWHERE if entry is None else _place_of(tx, row, entry)
-    added = _row_after(tx.last_usage(row.sid), draft, estimate, names, place, now)
+    added = row_after(tx.last_usage(row.sid), draft, estimate, names, place, now)
     tx.add_usage(row.sid, added)
     return _usages_of(tx, [added])[0]
 
@@ -93,7 +93,7 @@ def _place_of(reader: Reader, row: SessionRow, entry: Point) -> tuple[int, int]:
     return place
 
 
-def _row_after(
+def row_after(
     last: UsageRow | None,
     draft: UsageDraft,
     estimate: Estimate | None,

@@ -1,4 +1,4 @@
-"""Files that appear when they are whole, for their owner only."""
+"""Files that appear when they are whole and durable, for their owner only."""
 
 from __future__ import annotations
 
@@ -15,17 +15,27 @@ def appearing(target: Path) -> Iterator[Path]:
     """A place to write to; what is there at the end of the block becomes the file."""
     if not target.parent.is_dir():
         raise InvalidError(f"there is no directory {target.parent}; make it first")
-    beside = target.with_name(f"{target.name[:200]}.{os.getpid()}.{os.urandom(4).hex()}.new")
+    if target.is_dir():
+        raise InvalidError(f"{target} is a directory; name a file in it")
+    beside = target.with_name(f"{target.name[:40]}.{os.getpid()}.{os.urandom(4).hex()}.new")
     os.close(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
     try:
         yield beside
-        with beside.open("rb") as file:
-            os.fsync(file.fileno())
+        _sync(beside)
         os.replace(beside, target)
     finally:
         beside.unlink(missing_ok=True)
+    _sync(target.parent)
 
 
-def write_privately(target: Path, pieces: Iterable[bytes]) -> None:
+def write_whole(target: Path, pieces: Iterable[bytes]) -> None:
     with appearing(target) as place, place.open("wb") as file:
         file.writelines(pieces)
+
+
+def _sync(place: Path) -> None:
+    handle = os.open(place, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,220 @@
+"""Files that a program kept at points of a session, as snapshots for its checkpoints.
+
+They are laid out in a directory of ours, only what differs from the checkpoint before, and a snapshot is
+taken of that. Its rules name just these paths: a restore neither sees nor touches anything else.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from functools import cached_property
+from hashlib import blake2b
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Final, Self
+
+import msgspec
+
+from clew.errors import CheckpointNotFoundError, ClewError
+from clew.importers.contract import SourceCheckpoint, SourceSession
+from clew.model import Json
+
+if TYPE_CHECKING:
+    from clew.model import Checkpoint
+    from clew.session import Session
+    from clew.store import Store
+
+OnLacking = Callable[[str], None]
+
+_LONGEST_NAME: Final = 255
+_MEANS_SOMETHING: Final = str.maketrans({letter: f"\\{letter}" for letter in "\\*?[]!# "})
+
+
+class KeptFiles:
+    """The snapshots for one session, on its way into a store."""
+
+    def __init__(self, store: Store, source: SourceSession, bench: Bench, on_lacking: OnLacking) -> None:
+        self._store = store
+        self._bench = bench
+        self._source = source
+        self._on_lacking = on_lacking
+        self._taken: dict[tuple[str, int], str] = {}
+        self._new: list[str] = []
+        self._asked: set[str] = set()
+        self._lacking: dict[str, str] = {}
+
+    def checkpoints(self) -> Iterator[SourceCheckpoint]:
+        """Those of the source, each with the snapshot that it has already or gets now."""
+        for checkpoint in self._source.checkpoints():
+            if checkpoint.files:
+                checkpoint = msgspec.structs.replace(self._with_snapshot(checkpoint), files={})
+            yield checkpoint
+        self._tell()
+
+    def look(self) -> None:
+        """Only tell what is lacking."""
+        for checkpoint in self._source.checkpoints():
+            if checkpoint.files and not _is_whole(self._stored(checkpoint.name), checkpoint):
+                self._found(checkpoint.files)
+        self._tell()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Forget what no checkpoint took: the load failed, somebody was faster, the name is in use."""
+        with suppress(ClewError):  # it is in nobody's way
+            for id in self._new:
+                if self._store.get_snapshot(id).kind == "snapshot":
+                    self._store.delete_snapshot(id)
+
+    @cached_property
+    def _session(self) -> Session | None:
+        return self._store.find(self._source.id)
+
+    def _stored(self, name: str) -> Checkpoint | None:
+        try:
+            return None if self._session is None else self._session.get_checkpoint(name)
+        except CheckpointNotFoundError:
+            return None
+
+    def _with_snapshot(self, checkpoint: SourceCheckpoint) -> SourceCheckpoint:
+        known = self._stored(checkpoint.name)
+        if known is not None and _is_whole(known, checkpoint):
+            return _as_it_is(checkpoint, known)
+        files = self._found(checkpoint.files)
+        count = sum(place is not None for place in files.values())
+        if known is not None and known.snapshot is not None and _kept(known) > count:
+            return _as_it_is(checkpoint, known)  # what the program has cleaned up since is still here
+        if not count:
+            return checkpoint
+        listing = _listing(checkpoint.files)
+        key = listing, count
+        if key not in self._taken:
+            self._taken[key] = self._bench.snapshot(self._store, files)
+            self._new.append(self._taken[key])
+        state: Json = {**checkpoint.state, "kept": count, "listing": listing}
+        return msgspec.structs.replace(checkpoint, state=state, snapshot=self._taken[key])
+
+    def _found(self, files: Mapping[str, str | None]) -> dict[str, str | None]:
+        """Without those whose copies are gone, or whose paths can not be laid out."""
+        found: dict[str, str | None] = {}
+        for path, copy in files.items():
+            if copy is not None:
+                self._asked.add(copy)
+            if not _is_path(path):
+                self._lacking[copy or path] = path
+            elif copy is None or _is_file(copy):
+                found[path] = copy
+            else:
+                self._lacking[copy] = path
+        return found
+
+    def _tell(self) -> None:
+        if self._lacking:
+            path = min(self._lacking.values())
+            self._on_lacking(
+                f"{len(self._lacking)} of {len(self._asked)} copies of files are missing, as one of {path!r};"
+                " all else was kept"
+            )
+
+
+class Bench:
+    """A directory in which files are laid out, made when there are some."""
+
+    def __init__(self) -> None:
+        self._laid: dict[str, str] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if "_directory" in self.__dict__:
+            self._directory.cleanup()
+
+    @cached_property
+    def _directory(self) -> TemporaryDirectory[str]:
+        return TemporaryDirectory(prefix="clew-import-")
+
+    @property
+    def _folder(self) -> Path:
+        return Path(self._directory.name)
+
+    def snapshot(self, store: Store, files: Mapping[str, str | None]) -> str:
+        wanted = {path: copy for path, copy in files.items() if copy is not None}
+        for path in [path for path, copy in self._laid.items() if wanted.get(path) != copy]:
+            self._take_away(path)
+        for path in wanted.keys() - self._laid.keys():
+            self._put(path, wanted[path])
+        return store.snapshot(self._folder, include=_named(files), exclude=["*", *_ways(files)]).id
+
+    def _take_away(self, path: str) -> None:
+        """With the directories that are empty then: a snapshot would hold them."""
+        del self._laid[path]
+        file = self._folder / path
+        file.unlink()
+        with suppress(OSError):
+            for above in file.parents[: path.count("/")]:
+                above.rmdir()
+
+    def _put(self, path: str, copy: str) -> None:
+        target = self._folder / path
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(copy, target, follow_symlinks=False)
+        except OSError:
+            return  # one of two paths of which one is a directory in the other, or a copy that just went
+        self._laid[path] = copy
+
+
+def _is_whole(known: Checkpoint | None, checkpoint: SourceCheckpoint) -> bool:
+    """Whether a checkpoint of the store has a snapshot of just these copies, none of which was missing."""
+    if known is None or known.snapshot is None:
+        return False
+    wanted = sum(copy is not None for copy in checkpoint.files.values())
+    return _kept(known) >= wanted and _noted(known, "listing") == _listing(checkpoint.files)
+
+
+def _kept(known: Checkpoint) -> float:
+    """How many files it has; of one that is not from us, more than anybody can offer."""
+    number = _noted(known, "kept")
+    return number if isinstance(number, int) else math.inf
+
+
+def _noted(known: Checkpoint, name: str) -> Json:
+    return known.state.get(name) if isinstance(known.state, dict) else None
+
+
+def _as_it_is(checkpoint: SourceCheckpoint, known: Checkpoint) -> SourceCheckpoint:
+    return msgspec.structs.replace(checkpoint, state=known.state, snapshot=known.snapshot)
+
+
+def _listing(files: Mapping[str, str | None]) -> str:
+    """Names which copies are wanted, wherever they lie."""
+    told = sorted((path, None if copy is None else os.path.basename(copy)) for path, copy in files.items())
+    return blake2b(msgspec.json.encode(told), digest_size=12).hexdigest()
+
+
+def _is_path(path: str) -> bool:
+    names = path.split("/")
+    return path.isprintable() and all(
+        name not in ("", ".", "..") and len(name.encode()) <= _LONGEST_NAME for name in names
+    )
+
+
+def _is_file(place: str) -> bool:
+    return os.path.isfile(place) and not os.path.islink(place)
+
+
+def _named(files: Mapping[str, str | None]) -> list[str]:
+    return [f"/{path.translate(_MEANS_SOMETHING)}" for path in sorted(files)]
+
+
+def _ways(files: Mapping[str, str | None]) -> list[str]:
+    """Let these paths be seen, and the directories that lead to them."""
+    above = {f"{folder}/" for path in files for folder in map(str, Path(path).parents) if folder != "."}
+    return [f"!/{path.translate(_MEANS_SOMETHING)}" for path in [*sorted(above), *sorted(files)]]

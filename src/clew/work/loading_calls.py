@@ -1,0 +1,147 @@
+"""Model calls of another program's session: each once, with the place of its entry."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from operator import attrgetter
+from typing import Final
+
+from clew.backends.contract import Transaction
+from clew.core.money import units_of
+from clew.core.rows import NOWHERE, Details, SessionRow, UsageRow
+from clew.errors import InvalidError
+from clew.model.loading import SourceUsage
+from clew.work.calls import MOST_TOKENS
+from clew.work.loading_beside import _counted as counted
+from clew.work.loading_beside import _draft as draft_of_call
+from clew.work.loading_times import is_plain_name, time_of
+from clew.work.usage import MOST_IN_ALL, row_after
+
+_NO_PLACE: Final = (0, NOWHERE)
+_FAR_FROM_FULL: Final = MOST_IN_ALL // 2
+"""Whatever one call adds to a sum below it can be counted."""
+_counts = attrgetter(
+    "input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "reasoning_tokens"
+)  # fmt: skip
+
+
+class CallWriter:
+    """Writes the calls of one load down, each once. What the parent session has counted is not counted
+    again. As long as nobody else adds some, it knows all that are there."""
+
+    def __init__(self, parent: str | None, on_refused: Callable[[str, InvalidError], None]) -> None:
+        self._parent = parent
+        self._on_refused = on_refused
+        self._ids: set[str | None] = set()
+        self._last: UsageRow | None = None
+        self._knows_all = True
+        self._written: tuple[set[str | None], UsageRow | None] | None = None
+
+    def add(
+        self, tx: Transaction, row: SessionRow, calls: Sequence[tuple[SourceUsage, tuple[int, int] | None]]
+    ) -> bool:
+        """Calls with the places of their entries; whether there was a new one. What it learned counts when
+        `commit` is called."""
+        base = None if self._parent is None else tx.find_session(self._parent)
+        details = tx.get_details(row.sid)
+        before = last = tx.last_usage(row.sid)
+        self._knows_all = self._knows_all and last == self._last
+        fresh: set[str | None] = set()
+        for call, place in calls:
+            if base is not None and tx.find_usage(base.sid, call.id) is not None:
+                continue
+            if call.id in fresh or call.id in self._ids:
+                continue
+            try:
+                new = self._row(tx, row, call, details, place or _NO_PLACE, last)
+            except InvalidError as error:
+                self._on_refused(call.id, error)
+                continue
+            if new is not None and new.id not in fresh and new.id not in self._ids:
+                fresh.add(new.id)
+                tx.add_usage(row.sid, new)
+                last = new
+        self._written = fresh, last
+        return last is not before
+
+    def _row(
+        self,
+        tx: Transaction,
+        row: SessionRow,
+        call: SourceUsage,
+        details: Details,
+        place: tuple[int, int],
+        last: UsageRow | None,
+    ) -> UsageRow | None:
+        """The call as it is written down; None: there is nothing new in it."""
+        if self._knows_all and _is_plain(call, last):
+            return _plain_row(last, call, details, place, row.updated)
+        draft = draft_of_call(call, details, [] if self._knows_all else counted(tx, row.sid, call.id))
+        if draft is None:
+            return None
+        if not self._knows_all and tx.find_usage(row.sid, draft.id or "") is not None:
+            return None
+        return row_after(last, draft, None, draft.names, place, row.updated)
+
+    def commit(self) -> None:
+        """The transaction came to its end."""
+        if self._written is not None:
+            ids, self._last = self._written
+            self._ids |= ids
+            self._written = None
+
+
+def _is_plain(call: SourceUsage, last: UsageRow | None) -> bool:
+    """The quick yes for what passes `draft_of` and `row_after` anyway, but for its cost: most calls do, and
+    there are many."""
+    if not is_plain_name(call.id):
+        return False
+    for name in (call.model, call.vendor):
+        if name is not None and not is_plain_name(name):
+            return False
+    for count in _counts(call):
+        if type(count) is not int or not 0 <= count <= MOST_TOKENS:
+            return False
+    return last is None or max(_sums(last)) < _FAR_FROM_FULL
+
+
+_sums = attrgetter(
+    "number", "all_input", "all_output", "all_cache_read", "all_cache_write", "all_reasoning",
+    "all_cost", "all_unpriced", "all_estimated",
+)  # fmt: skip
+_NO_SUMS: Final = (0,) * 9
+
+
+def _plain_row(
+    last: UsageRow | None, call: SourceUsage, details: Details, place: tuple[int, int], now: int
+) -> UsageRow:
+    """What `row_after` makes of a plain call."""
+    before = _NO_SUMS if last is None else _sums(last)
+    input, output, cache_read, cache_write, reasoning = _counts(call)
+    cost = None if call.cost is None else units_of(call.cost)
+    return UsageRow(
+        before[0] + 1,
+        time_of(call.at, 0) or now,
+        call.id,
+        call.model or details.model,
+        call.vendor or details.vendor,
+        details.endpoint,
+        None,
+        place[0],
+        place[1],
+        input,
+        output,
+        cache_read,
+        cache_write,
+        reasoning,
+        cost,
+        None,
+        before[1] + input,
+        before[2] + output,
+        before[3] + cache_read,
+        before[4] + cache_write,
+        before[5] + reasoning,
+        before[6] + (cost or 0),
+        before[7] + (cost is None),
+        before[8],
+    )
