@@ -15,7 +15,7 @@ from clew.core.rows import Details
 from clew.importers.contract import Problem, SourceEntry, SourceEvent, SourceSession, SourceUsage
 from clew.importers.jsonlines import read_lines
 from clew.work import loading
-from clew.work.loading_beside import _draft as careful_draft
+from clew.work.loading_calls import _draft as careful_draft
 from clew.work.loading_calls import _plain_row
 from clew.work.loading_entries import _may_be_user, item_of, sealed
 from clew.work.usage import row_after

@@ -34,7 +34,7 @@ from clew.work import loading_beside as beside
 from clew.work.access import Access, admit, admit_beside
 from clew.work.append import TITLE_LENGTH
 from clew.work.loading_batch import Batch
-from clew.work.loading_calls import CallWriter
+from clew.work.loading_calls import CallWriter, larger
 from clew.work.loading_entries import Item, Placing, item_of
 from clew.work.loading_events import EventDraft, EventWriter, drafts_of
 from clew.work.loading_memory import (
@@ -192,7 +192,7 @@ class Loading:
             self._calls[call.id] = call
             self._said_in[call.id] = uid
         elif known is not call:
-            self._calls[call.id] = beside.larger(known, call)
+            self._calls[call.id] = larger(known, call)
 
     # -- writing
 

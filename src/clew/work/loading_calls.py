@@ -6,23 +6,28 @@ from collections.abc import Callable, Sequence
 from operator import attrgetter
 from typing import Final
 
-from clew.backends.contract import Transaction
-from clew.core.money import units_of
+from clew.backends.contract import Reader, Transaction
+from clew.core.money import Money, amount_of, units_of
 from clew.core.rows import NOWHERE, Details, SessionRow, UsageRow
 from clew.errors import InvalidError
 from clew.model.loading import SourceUsage
-from clew.work.calls import MOST_TOKENS
-from clew.work.loading_beside import _counted as counted
-from clew.work.loading_beside import _draft as draft_of_call
+from clew.work.calls import MOST_TOKENS, UsageDraft, draft_of
 from clew.work.loading_times import is_plain_name, time_of
 from clew.work.usage import MOST_IN_ALL, row_after
 
 _NO_PLACE: Final = (0, NOWHERE)
 _FAR_FROM_FULL: Final = MOST_IN_ALL // 2
 """Whatever one call adds to a sum below it can be counted."""
-_counts = attrgetter(
+_TOKENS: Final = (
     "input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "reasoning_tokens"
 )  # fmt: skip
+
+_counts = attrgetter(*_TOKENS)
+
+
+def larger(a: SourceUsage | None, b: SourceUsage) -> SourceUsage:
+    """A call is told of again and again while it goes on: the one that counts most is the whole."""
+    return b if a is None or sum(_counts(b)) > sum(_counts(a)) else a
 
 
 class CallWriter:
@@ -74,14 +79,11 @@ class CallWriter:
         last: UsageRow | None,
     ) -> UsageRow | None:
         """The call as it is written down; None: there is nothing new in it."""
-        if self._knows_all and _is_plain(call, last):
+        known = [] if self._knows_all else _counted(tx, row.sid, call.id)
+        if not known and _is_plain(call, last):
             return _plain_row(last, call, details, place, row.updated)
-        draft = draft_of_call(call, details, [] if self._knows_all else counted(tx, row.sid, call.id))
-        if draft is None:
-            return None
-        if not self._knows_all and tx.find_usage(row.sid, draft.id or "") is not None:
-            return None
-        return row_after(last, draft, None, draft.names, place, row.updated)
+        draft = _draft(call, details, known)
+        return None if draft is None else row_after(last, draft, None, draft.names, place, row.updated)
 
     def commit(self) -> None:
         """The transaction came to its end."""
@@ -144,4 +146,44 @@ def _plain_row(
         before[6] + (cost or 0),
         before[7] + (cost is None),
         before[8],
+    )
+
+
+def _counted(reader: Reader, sid: int, id: str) -> list[UsageRow]:
+    """What was written down of a call so far, part by part."""
+    found: list[UsageRow] = []
+    while (part := reader.find_usage(sid, _part(id, len(found)))) is not None:
+        found.append(part)
+    return found
+
+
+def _part(id: str, number: int) -> str:
+    return id if number == 0 else f"{id}+rest" if number == 1 else f"{id}+rest{number}"
+
+
+def _draft(call: SourceUsage, details: Details, known: Sequence[UsageRow]) -> UsageDraft | None:
+    """A call that is not known yet, or what is lacking of one: it was going on when it was loaded, or it is
+    the sum of all calls of a session that went on since."""
+    tokens = {name: getattr(call, name) for name in _TOKENS}
+    cost: Money | None = call.cost
+    if known:
+        for row in known:
+            had = (row.input, row.output, row.cache_read, row.cache_write, row.reasoning)
+            tokens = {name: tokens[name] - number for name, number in zip(_TOKENS, had, strict=True)}
+        tokens = {name: max(0, number) for name, number in tokens.items()}
+        if cost is not None:
+            cost = amount_of(max(0, units_of(cost) - sum(row.cost or 0 for row in known)))
+        if not any(tokens.values()) and not cost:
+            return None
+    return draft_of(
+        names={
+            "model": call.model or details.model,
+            "vendor": call.vendor or details.vendor,
+            "endpoint": details.endpoint,
+        },
+        tokens=tokens,
+        source=None,
+        cost=cost,
+        at=call.at,
+        id=_part(call.id, len(known)),
     )

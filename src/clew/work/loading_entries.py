@@ -218,7 +218,7 @@ class Placing:
         """Where the entries lie, in the order of their source."""
         found: list[tuple[int, int, list[str]]] = []
         for branch, first, names in self._order:
-            if found and found[-1][0] == branch and found[-1][1] + len(found[-1][2]) == first:
+            if found and found[-1][0] == branch:  # a branch grows at its tip only: they go on from there
                 found[-1][2].extend(names)
             else:
                 found.append((branch, first, [*names]))
