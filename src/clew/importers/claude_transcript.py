@@ -8,8 +8,8 @@ from typing import Final
 
 import msgspec
 
+from clew.core.dialects.claude_people import is_human
 from clew.importers.claude_files import FileHistory
-from clew.importers.claude_people import is_human, text_of
 from clew.importers.claude_tree import Tree
 from clew.importers.contract import SourceCheckpoint, SourceEntry, SourceEvent, SourceUsage
 from clew.importers.jsonlines import Line, closed_after
@@ -131,7 +131,7 @@ class Transcript:
             if model is not None and model != _NOBODY:
                 self._model = str(model)
         else:
-            self._first_words = self._first_words or text_of(message).strip()
+            self._first_words = self._first_words or _words_of(message).strip()
             if self._is_agent or not is_human(notes, message):
                 human = False
         if not notes.get("teamName"):
@@ -290,3 +290,13 @@ def _count(found: dict[str, Json], name: str) -> int:
 
 def _text(value: Json) -> str:
     return value if isinstance(value, str) else ""
+
+
+def _words_of(message: dict[str, Json]) -> str:
+    content = message.get("content")
+    if isinstance(content, str):
+        return content
+    if isinstance(content, list):
+        texts = (block.get("text") for block in content if isinstance(block, dict))
+        return " ".join(text for text in texts if isinstance(text, str))
+    return ""

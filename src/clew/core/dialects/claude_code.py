@@ -32,7 +32,7 @@ class ClaudeCodeDialect:
         if not (inner := inner_of(message)):
             return "other"
         role = ANTHROPIC.role(inner)
-        return "other" if role == "user" and not is_human(message) else role
+        return "other" if role == "user" and not is_human(message, message["message"]) else role
 
     def texts(self, message: Message) -> list[str]:
         return ANTHROPIC.texts(inner_of(message))

@@ -36,22 +36,22 @@ _FLAGS: Final = (
 )
 
 
-def is_human(line: Message) -> bool:
-    """Whether a person said it: words of his own, or a picture. `line` is one that has a message."""
-    if any(map(line.get, _FLAGS)):
+def is_human(beside: Message, message: Message) -> bool:
+    """Whether a person said it: words of his own, or a picture. `beside`: what the line holds with it."""
+    if beside and any(map(beside.get, _FLAGS)):
         return False
-    message = line["message"]
     content = message.get("content")
     if isinstance(content, str):
         return _is_own(content)
-    parts = parts_of(message)
-    kinds = set(map(type_of, parts))
-    if "tool_result" in kinds:
-        return False
-    texts = (part.get("text") for part in parts if type_of(part) == "text")
-    return not kinds.isdisjoint(MEDIA_TYPES) or any(isinstance(text, str) and _is_own(text) for text in texts)
+    said = False
+    for part in parts_of(message):
+        kind = type_of(part)
+        if kind == "tool_result":
+            return False
+        said = said or kind in MEDIA_TYPES or (kind == "text" and _is_own(str(part.get("text"))))
+    return said
 
 
 def _is_own(text: str) -> bool:
-    own = _REMINDER.sub("", text).strip()
+    own = (_REMINDER.sub("", text) if "<system-reminder>" in text else text).strip()
     return bool(own) and not own.startswith(_MARKS)
