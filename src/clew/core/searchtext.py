@@ -6,10 +6,8 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from clew.core.dialects import dialect_of, text_of
-from clew.core.dialects.claude_code import spoken_in
 from clew.core.dialects.content import type_of
 from clew.core.dialects.contract import Role
-from clew.core.dialects.pydantic_ai import tool_values as pydantic_ai_values
 from clew.core.rows import NOT_HUMAN
 from clew.core.speakers import speaker_of
 from clew.model import Json
@@ -27,8 +25,6 @@ _NOT_TEXT: Final = frozenset(
 _MEDIA: Final = frozenset({"inlineData", "inline_data", "source", "image_url", "input_audio", "file_data"})
 _CALL_FIELDS: Final = ("tool_calls", "function_call")
 _DEEPEST: Final = 40
-_TOOL_VALUES: Final = {"pydantic-ai": pydantic_ai_values}
-"""Dialects whose pieces hold much that is no text say themselves what of them is searched."""
 
 
 class Searched(NamedTuple):
@@ -47,27 +43,12 @@ def searched_text(message: dict[str, Json], flags: int) -> Searched:
     content = message.get("content")
     if role != "tool" and type(content) is str and not any(map(message.get, _CALL_FIELDS)):
         return Searched(ROLES.index(role), said, "")
-    return Searched(ROLES.index(role), said, "\n".join(_tool_texts(message, role)))
+    return Searched(ROLES.index(role), said, "\n".join(_tool_texts(message)))
 
 
-def _tool_texts(message: dict[str, Json], role: Role) -> Iterator[str]:
-    dialect = dialect_of(message)
-    if (values := _TOOL_VALUES.get(dialect.name)) is not None:
-        for value in values(message):
-            yield from _strings(value, 0)
-        return
-    if role == "tool":
-        yield from _strings(message["content"] if dialect.name == "adk" else spoken_in(message), 0)
-        return
-    for field in _CALL_FIELDS:
-        yield from _strings(message.get(field), 0)
-    slots = dialect.slots(message)
-    for slot in slots:
-        piece = dialect.pick(message, slot)
-        if piece is not message:
-            yield from _strings(piece, 0)
-    if slots and dialect.name == "responses":
-        yield from _strings(message, 0)
+def _tool_texts(message: dict[str, Json]) -> Iterator[str]:
+    for value in dialect_of(message).tool_values(message):
+        yield from _strings(value, 0)
 
 
 def _strings(value: Json, depth: int) -> Iterator[str]:

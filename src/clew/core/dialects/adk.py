@@ -5,7 +5,7 @@ An event may have no content: it changed the state, handed over to another agent
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from clew.core.dialects.content import parts_of
@@ -63,6 +63,9 @@ class AdkDialect:
 
     def interrupted(self, message: Message, slot: Slot) -> Json:
         return GEMINI.interrupted(content_of(message), slot)
+
+    def tool_values(self, message: dict[str, Json]) -> Iterable[Json]:
+        return GEMINI.tool_values(content_of(message))
 
     def gather(self, pieces: Sequence[Json]) -> list[dict[str, Json]]:
         return [

@@ -56,16 +56,15 @@ class AgentFrameworkDialect(BlockDialect):
     def gather(self, pieces: Sequence[Json]) -> list[dict[str, Json]]:
         return [{"type": "message", "role": "tool", "contents": list(pieces)}]
 
-
-def tool_values(message: Message) -> Iterator[Json]:
-    """What tools were asked and answered: names, arguments, results."""
-    for part in parts_of(message, "contents"):
-        kind = type_of(part)
-        if kind.endswith("_call"):
-            yield [part.get(field) for field in ("name", "tool_name", "arguments", "inputs", "commands")]
-        elif kind.endswith("_result"):
-            yield result_of(part)
-            yield part.get("exception")
+    def tool_values(self, message: dict[str, Json]) -> Iterator[Json]:
+        """What tools were asked and answered: names, arguments, results."""
+        for part in parts_of(message, "contents"):
+            kind = type_of(part)
+            if kind.endswith("_call"):
+                yield [part.get(field) for field in ("name", "tool_name", "arguments", "inputs", "commands")]
+            elif kind.endswith("_result"):
+                yield result_of(part)
+                yield part.get("exception")
 
 
 def result_of(part: Json) -> Json:

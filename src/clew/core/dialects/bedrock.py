@@ -51,6 +51,15 @@ class BedrockDialect(BlockDialect):
         content: Json = [{"text": INTERRUPTED}]
         return {"toolResult": {"toolUseId": slot.call.id, "status": "error", "content": content}}
 
+    def tool_values(self, message: dict[str, Json]) -> Iterator[Json]:
+        """What tools were asked and answered: names, arguments, contents."""
+        for block in parts_of(message):
+            if (call := inner(block, "toolUse")) is not None:
+                yield [call.get("name"), call.get("input")]
+            for part in parts_of(inner(block, "toolResult") or {}):
+                if isinstance(part, dict):
+                    yield [part.get("text"), part.get("json")]
+
 
 def inner(block: Json, key: str) -> dict[str, Json] | None:
     """What a block holds under its key, if it is such a block."""
@@ -68,16 +77,6 @@ def texts_of(block: Json) -> Iterator[str]:
         yield from texts_of(guarded)
     for part in parts_of(inner(block, "citationsContent") or {}):
         yield from texts_of(part)
-
-
-def tool_values(message: Message) -> Iterator[Json]:
-    """What tools were asked and answered: names, arguments, contents."""
-    for block in parts_of(message):
-        if (call := inner(block, "toolUse")) is not None:
-            yield [call.get("name"), call.get("input")]
-        for part in parts_of(inner(block, "toolResult") or {}):
-            if isinstance(part, dict):
-                yield [part.get("text"), part.get("json")]
 
 
 def _is_ours(block: Json) -> bool:

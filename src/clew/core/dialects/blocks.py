@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from clew.core.dialects.content import is_blank, parts_of
 from clew.core.dialects.contract import ROLES, Edit, Role, Slot
+from clew.core.dialects.tools import pieces_of
 from clew.model import Json, Message
 
 
@@ -55,6 +56,9 @@ class BlockDialect(ABC):
 
     def pick(self, message: dict[str, Json], slot: Slot) -> Json:
         return message[self.field][slot.at]
+
+    def tool_values(self, message: dict[str, Json]) -> Iterable[Json]:
+        return pieces_of(self, message)
 
     def gather(self, pieces: Sequence[Json]) -> list[dict[str, Json]]:
         return [{"role": "user", self.field: list(pieces)}]

@@ -5,7 +5,7 @@ Most lines are records without a message (titles, attachments, hooks, costs): no
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from clew.core.dialects.anthropic import ANTHROPIC
@@ -54,6 +54,9 @@ class ClaudeCodeDialect:
 
     def interrupted(self, message: Message, slot: Slot) -> Json:
         return ANTHROPIC.interrupted(inner_of(message), slot)
+
+    def tool_values(self, message: dict[str, Json]) -> Iterable[Json]:
+        return ANTHROPIC.tool_values(inner_of(message))
 
     def gather(self, pieces: Sequence[Json]) -> list[dict[str, Json]]:
         return [{"type": "user", "message": inner} for inner in ANTHROPIC.gather(pieces)]

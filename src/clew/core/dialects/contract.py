@@ -7,7 +7,7 @@ that fits `Dialect`, and a line in `registry.py`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
 from typing import Final, Literal, Protocol, TypeAlias
 
@@ -110,6 +110,10 @@ class Dialect(Protocol):
 
     def pick(self, message: dict[str, Json], slot: Slot) -> Json:
         """The piece at this slot."""
+        ...
+
+    def tool_values(self, message: dict[str, Json]) -> Iterable[Json]:
+        """What tools were asked and answered, for the search: texts, or values with texts in them."""
         ...
 
     def interrupted(self, message: Message, slot: Slot) -> Json:

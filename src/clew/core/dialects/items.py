@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from clew.core.dialects.contract import Edit, Slot
+from clew.core.dialects.contract import Edit, Role, Slot
+from clew.core.dialects.tools import pieces_of
 from clew.model import Json, Message
 
 
@@ -15,6 +16,8 @@ class ItemDialect(ABC):
     is_plain_without_calls = False
 
     @abstractmethod
+    def role(self, message: Message) -> Role: ...
+    @abstractmethod
     def slots(self, message: Message) -> list[Slot]: ...
 
     def only_results(self, message: Message) -> bool:
@@ -22,6 +25,9 @@ class ItemDialect(ABC):
 
     def pick(self, message: dict[str, Json], slot: Slot) -> Json:
         return message
+
+    def tool_values(self, message: dict[str, Json]) -> Iterable[Json]:
+        return pieces_of(self, message)
 
     def gather(self, pieces: Sequence[Json]) -> list[dict[str, Json]]:
         return list(pieces)

@@ -80,6 +80,12 @@ class PydanticAiDialect(BlockDialect):
     def gather(self, pieces: Sequence[Json]) -> list[dict[str, Json]]:
         return [{"parts": list(pieces), "kind": "request"}]
 
+    def tool_values(self, message: dict[str, Json]) -> Iterator[Json]:
+        """What tools were asked and answered: names, arguments, contents."""
+        for part in parts_of(message, "parts"):
+            if kind_of(part) in _SLOTS:
+                yield [part.get("tool_name"), part.get("args"), part.get("content")]
+
 
 def kind_of(part: Json) -> str:
     """The part's kind; empty for anything that has none."""
@@ -100,13 +106,6 @@ def spoken(content: Json) -> Iterator[str]:
             yield item
         elif isinstance(item, dict) and item.get("kind") in ("text-content", "structured-content"):
             yield from spoken(item.get("content"))
-
-
-def tool_values(message: Message) -> Iterator[Json]:
-    """What tools were asked and answered: names, arguments, contents."""
-    for part in parts_of(message, "parts"):
-        if kind_of(part) in _SLOTS:
-            yield [part.get("tool_name"), part.get("args"), part.get("content")]
 
 
 def _said(message: Message, kind: str) -> Iterator[str]:

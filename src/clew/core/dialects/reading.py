@@ -20,8 +20,8 @@ def role_of(message: Message) -> Role:
 def is_user_turn(message: Message) -> bool:
     """A human spoke: words, or an image, a file, a recording; not a tool's results alone."""
     content = message.get("content")
-    if type(content) is str and not is_blank(content):
-        return bool(message.get("role") == "user")
+    if type(content) is str and "role" in message and not is_blank(content):
+        return bool(message["role"] == "user")
     dialect = dialect_of(message)
     if dialect.role(message) != "user":
         return False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 import msgspec
@@ -9,6 +10,7 @@ import msgspec
 from clew.core.dialects.content import filled, media_in, texts_in
 from clew.core.dialects.contract import INTERRUPTED, ROLES, Call, Placement, Role, Slot
 from clew.core.dialects.items import ItemDialect
+from clew.core.dialects.tools import pieces_of
 from clew.model import Json, Message
 
 # The kind says which outputs answer which calls. Codex answers a local shell call with a plain
@@ -22,6 +24,7 @@ _CALLS: Final = {
     "apply_patch_call": "apply_patch",
     "tool_search_call": "tool_search",
     "mcp_approval_request": "approval",
+    "program": "program",
 }
 _OUTPUTS: Final = {
     "function_call_output": "function",
@@ -32,6 +35,7 @@ _OUTPUTS: Final = {
     "apply_patch_call_output": "apply_patch",
     "tool_search_output": "tool_search",
     "mcp_approval_response": "approval",
+    "program_output": "program",
 }
 _SELF_CONTAINED: Final = frozenset(
     {
@@ -42,6 +46,7 @@ _SELF_CONTAINED: Final = frozenset(
         "image_generation_call",
         "mcp_call",
         "mcp_list_tools",
+        "compaction",
     }
 )
 """Written by the model, and in need of no answer."""
@@ -88,6 +93,10 @@ class ResponsesDialect(ItemDialect):
             return []
         return [Slot(Call(key, filled(message.get("name")), family), 0, is_result, Placement.ANYWHERE)]
 
+    def tool_values(self, message: dict[str, Json]) -> Iterable[Json]:
+        # A call is a message of its own here, and so is its result.
+        return [message] if self.slots(message) else pieces_of(self, message)
+
     def interrupted(self, message: Message, slot: Slot) -> Json:
         return _interrupted(message["type"], slot.call.id)
 
@@ -123,6 +132,9 @@ def _interrupted(kind: str, key: str | None) -> Json:
             }
         case "tool_search_call":
             return {"type": "tool_search_output", "call_id": key, "execution": "client", "tools": []}
+        case "program":
+            failed = {"result": INTERRUPTED, "status": "incomplete"}
+            return {"type": "program_output", "id": key, "call_id": key, **failed}
         case "mcp_approval_request":
             # Nobody said yes.
             refusal = {"approve": False, "reason": INTERRUPTED}

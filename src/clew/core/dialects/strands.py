@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final, Literal
 
-from clew.core.dialects.bedrock import BEDROCK, tool_values
+from clew.core.dialects.bedrock import BEDROCK
 from clew.core.dialects.content import parts_of
 from clew.core.dialects.contract import Edit, Role, Slot
 from clew.model import Json, Message
@@ -49,6 +49,9 @@ class StrandsDialect:
     def interrupted(self, message: Message, slot: Slot) -> Json:
         return BEDROCK.interrupted(shown_in(message), slot)
 
+    def tool_values(self, message: dict[str, Json]) -> Iterable[Json]:
+        return BEDROCK.tool_values(shown_in(message))
+
     def gather(self, pieces: Sequence[Json]) -> list[dict[str, Json]]:
         return [
             {"message": inner, "message_id": None, "redact_message": None, "created_at": None}
@@ -66,10 +69,6 @@ def shown_in(message: Message) -> dict[str, Json]:
     """The message that counts: what a guardrail put in the place of the first one, if it did."""
     inner: dict[str, Json] = message[_shown_field(message)]
     return inner
-
-
-def strands_tool_values(message: Message) -> Iterator[Json]:
-    return tool_values(shown_in(message))
 
 
 def _shown_field(message: Message) -> Literal["message", "redact_message"]:

@@ -1,0 +1,252 @@
+"""Sessions of the OpenAI Agents SDK in a Clew store.
+
+    from clew.adapters.openai_agents import ClewSession        # pip install 'clew[openai-agents]'
+
+    session = ClewSession("chat-1", clew.open("agents.db"))
+    result = await Runner.run(agent, "hello", session=session)
+
+Every item is one entry of the log, written once. What the SDK takes away (a retry pops, a compaction
+replaces, `clear_session` clears) is left behind on a branch: `session.clew.undo()` brings it back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+
+from clew import AsyncRun, AsyncStore, InvalidEntryError, InvalidError, Run, Session, Store
+from clew.adapters.common import faces, missing
+from clew.adapters.common import session_id as id_of
+from clew.adapters.openai_agents_log import (
+    Item,
+    Point,
+    Snapshot,
+    latest_items,
+    pop_newest,
+    replace_all,
+    take_snapshot,
+)
+from clew.adapters.remembered import Remembered
+
+try:
+    from agents import RunHooks
+    from agents.memory.session_settings import (
+        SessionSettings,
+        coerce_session_settings,
+        resolve_session_limit,
+    )
+except ImportError as exc:
+    raise missing("openai-agents", exc) from exc
+
+if TYPE_CHECKING:
+    from agents import Agent, ModelResponse, RunContextWrapper, TResponseInputItem
+
+T = TypeVar("T")
+
+FRAMEWORK: Final = "openai-agents"
+
+
+class ClewSession:
+    """A `Session` of the Agents SDK: the Clew session of the same id, made by the first write.
+
+    Args:
+        session_id: The id of the session, here and in the store.
+        store: An open store, of either face; it stays yours to close.
+        session_settings: As for the SDK's own sessions: `limit` is how many items a run reads.
+        run: Write under the lease of this run (`with session.clew.run() as run:`).
+        title: With `workspace`, `tags`, `model` and `metadata`: what the session is created with.
+    """
+
+    def __init__(
+        self,
+        session_id: str,
+        store: Store | AsyncStore,
+        *,
+        session_settings: SessionSettings | dict[str, Any] | None = None,
+        run: Run | AsyncRun | None = None,
+        title: str | None = None,
+        workspace: str | None = None,
+        tags: Sequence[str] = (),
+        model: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.session_id = session_id
+        self.session_settings: SessionSettings | None = (
+            SessionSettings() if session_settings is None else coerce_session_settings(session_settings)
+        )
+        self._blocking, self._tasks = faces(store)
+        self._id = id_of(session_id)
+        if run is not None and run.id != self._id:
+            raise InvalidError(f"the run works on {run.id!r}, not on {self._id!r}: start one there")
+        self._run = run
+        self._history = Remembered()
+        self._created_with: dict[str, Any] = {
+            "title": title,
+            "workspace": workspace,
+            "tags": tuple(tags),
+            "model": model,
+            "metadata": {**(metadata or {}), "framework": FRAMEWORK},
+        }
+
+    def __repr__(self) -> str:
+        return f"<ClewSession {self.session_id!r} in {self._blocking.location}>"
+
+    # -- the protocol of the SDK
+
+    async def get_items(
+        self, limit: int | None = None, *, wrapper: RunContextWrapper[Any] | None = None
+    ) -> list[TResponseInputItem]:
+        """The items on the path to the head, oldest first; only the latest `limit`, if that is given here or
+        in the settings. Less than none is all, as in SQLite."""
+        last = resolve_session_limit(limit, self.session_settings)
+        if last is None or last < 0:
+            found = await self._tasks.read(lambda store: self._history.messages(store, self._id))
+        else:
+            found = await self._tasks.read(lambda store: latest_items(store.find(self._id), last))
+        return cast("list[TResponseInputItem]", found)
+
+    async def add_items(
+        self, items: list[TResponseInputItem], *, wrapper: RunContextWrapper[Any] | None = None
+    ) -> None:
+        """Append items, all of them or none. Who is cancelled meanwhile hears of it when they are stored."""
+        if items:
+            given = cast("list[Item]", list(items))
+            await settled(self._append(given))
+
+    async def pop_item(self, *, wrapper: RunContextWrapper[Any] | None = None) -> TResponseInputItem | None:
+        """Rewind by one item, and return it; None: there was none."""
+        return await self._pop_item_with_validation()
+
+    async def _pop_item_with_validation(
+        self, validate: Callable[[TResponseInputItem], None] | None = None
+    ) -> TResponseInputItem | None:
+        """As `pop_item`; nothing is taken away if `validate` raises. The SDK's encryption uses it."""
+        popped = await self._change(lambda store: pop_newest(store.find(self._id), validate))
+        return cast("TResponseInputItem | None", popped)
+
+    async def clear_session(self, *, wrapper: RunContextWrapper[Any] | None = None) -> None:
+        """Start over with an empty history; the old one stays reachable."""
+        await self._change(lambda store: replace_all(store.find(self._id), []))
+
+    # -- what the SDK asks of a store when it compacts
+
+    async def _get_compaction_snapshot(
+        self, limit: int, *, prune_prefix: Callable[[Any], bool] | None = None
+    ) -> Snapshot | None:
+        """The latest items, with a way to put others in their place if they are still the latest."""
+        if self._is_reshaped():
+            return None
+        return await take_snapshot(self._tasks, self._id, limit, prune_prefix, self._change)
+
+    async def _atomic_replace_items(self, items: list[TResponseInputItem]) -> bool:
+        """Put a compacted history in the place of the whole one, which stays on its branch."""
+        if self._is_reshaped():
+            return False
+        given = cast("list[Item]", list(items))
+        await self._change(lambda store: replace_all(self._made(store), given))
+        return True
+
+    def _is_reshaped(self) -> bool:
+        """A subclass stores items in a form of its own: to write past its methods would mix the two."""
+        cls = type(self)
+        return cls.get_items is not ClewSession.get_items or cls.add_items is not ClewSession.add_items
+
+    # -- what the SDK lacks
+
+    @property
+    def clew(self) -> Session:
+        """The session itself: `checkpoint(name, files=…)`, `rewind`, `undo`, `usage()`, and all else; or the
+        run, if one was given (an `AsyncRun` is used as it is: its methods are to be awaited)."""
+        return self._run if isinstance(self._run, Run) else self._made(self._blocking)
+
+    async def fork(self, id: str | None = None, *, at: Point | None = None) -> ClewSession:
+        """A new session that shares all items up to `at` (the head): another way to go on."""
+        base = await self._tasks.session(self._id, **self._created_with)
+        fork = await base.fork(id, at=at)
+        made = ClewSession(fork.id, self._blocking, session_settings=self.session_settings)
+        made._id = fork.id
+        return made
+
+    async def record_usage(
+        self, response: ModelResponse, *, agent: Agent[Any] | None = None, model: str | None = None
+    ) -> None:
+        """Write down what a model call has used, once for each `response_id`: for the `raw_responses` of a
+        result. `UsageHooks` does it as the calls are made."""
+        await self._count(response, agent, model, id=response.response_id)
+
+    async def _count(
+        self, response: ModelResponse, agent: Agent[Any] | None, model: str | None, *, id: str | None
+    ) -> None:
+        usage = response.usage
+        if not (usage.requests or usage.total_tokens):
+            return
+        session = await self._tasks.session(self._id, **self._created_with)
+        await session.add_usage(
+            model=model or _model_of(agent),
+            source=None if agent is None else agent.name,
+            input_tokens=usage.input_tokens,
+            output_tokens=usage.output_tokens,
+            cache_read_tokens=usage.input_tokens_details.cached_tokens,
+            cache_write_tokens=getattr(usage.input_tokens_details, "cache_write_tokens", 0),
+            reasoning_tokens=usage.output_tokens_details.reasoning_tokens,
+            id=id,
+        )
+
+    # -- how it gets there
+
+    def _made(self, store: Store) -> Session:
+        return store.session(self._id, **self._created_with)
+
+    async def _append(self, items: list[Item]) -> None:
+        try:
+            await self._change(lambda store: self._made(store).append(*items))
+        except InvalidEntryError:
+            # The SDK's own stores take what `json` can write, as tuples, and answer the rest with its errors.
+            plain = json.loads(json.dumps(items))
+            await self._change(lambda store: self._made(store).append(*plain))
+
+    async def _change(self, work: Callable[[Store], T]) -> T:
+        """One transaction. Its outcome is waited for, whoever is cancelled: the SDK counts on knowing it."""
+        if isinstance(self._run, Run):
+            return await settled(asyncio.to_thread(self._blocking.transact, work, run=self._run))
+        return await settled(self._tasks.transact(work, run=self._run))
+
+
+class UsageHooks(RunHooks[Any]):
+    """Records the tokens of every model call of a run: `Runner.run(…, hooks=UsageHooks(session))`.
+
+    `model` names the model when its agents do not: where the run's configuration has it.
+    """
+
+    def __init__(self, session: ClewSession, *, model: str | None = None) -> None:
+        self._session = session
+        self._model = model
+
+    async def on_llm_end(
+        self, context: RunContextWrapper[Any], agent: Agent[Any], response: ModelResponse
+    ) -> None:
+        # Each call is told of once, and not every model gives its responses ids that differ.
+        await self._session._count(response, agent, self._model, id=None)
+
+
+def _model_of(agent: Agent[Any] | None) -> str | None:
+    model = None if agent is None else agent.model
+    name = getattr(model, "model", model)
+    return name if isinstance(name, str) else None
+
+
+async def settled(write: Awaitable[T]) -> T:
+    """The outcome of a write. Whoever is cancelled while it is under way hears of that afterwards."""
+    task = asyncio.ensure_future(write)
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait({task})
+        except asyncio.CancelledError as exc:
+            cancelled = cancelled or exc
+    if cancelled is not None:
+        task.cancelled() or task.exception()  # looked at, so that nobody complains of it
+        raise cancelled
+    return task.result()
