@@ -204,3 +204,35 @@ assert s.add_usage(model="gpt-4o", input_tokens=5).estimated
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
     )
     assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("face", ["sync", "async"])
+def test_the_list_is_not_loaded_while_others_wait_for_a_transaction(
+    store: clew.Store, monkeypatch: pytest.MonkeyPatch, face: str
+) -> None:
+    """A transaction that needs it is done again; nothing is counted twice."""
+    inside: list[bool] = []
+
+    def load() -> None:
+        inside.append(bool(store._engine.transacting))
+
+    monkeypatch.setattr(prices, "load", load)
+    monkeypatch.setattr(prices, "is_loaded", lambda: bool(inside))
+
+    def work(tx: clew.Store) -> None:
+        s = tx.session("s")
+        s.append({"role": "user", "content": "hello"})
+        s.add_usage(model="gpt-4o", input_tokens=1000, at=AT)
+
+    if face == "sync":
+        store.transact(work)
+    else:
+        asyncio.run(transacted(clew.AsyncStore.over(store), work))
+
+    assert inside == [False]
+    assert len(store.get("s").messages()) == store.get("s").usage().calls == 1
+    assert store.get("s").usage().cost == Decimal("0.0025")
+
+
+async def transacted(store: clew.AsyncStore, work: Any) -> None:
+    await store.transact(work)

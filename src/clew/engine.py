@@ -59,6 +59,10 @@ class Engine:
     def read(self) -> AbstractContextManager[Reader]:
         return self.backend.read()
 
+    def prepare(self, work: Callable[[], object]) -> None:
+        """Do what takes long, and must not be done while others wait for a transaction."""
+        work()
+
     def post(self, work: Callable[[Transaction], Any]) -> None:
         """Commit one operation some time soon; `flush` waits for it and tells of failures."""
         self.courier.post([Pending(work, self._note_failures)])

@@ -18,6 +18,14 @@ T = TypeVar("T")
 S = TypeVar("S", bound=Service)
 
 
+class Unprepared(Exception):
+    """A transaction needs something that takes long: do it, and try again. Nothing of it was done."""
+
+    def __init__(self, prepare: Callable[[], object]) -> None:
+        super().__init__()
+        self.prepare = prepare
+
+
 class _Front:
     """What may be known of a backend inside; whatever else it can do has to wait."""
 
@@ -54,6 +62,10 @@ class Inside(Engine):
             if not isinstance(error, ClewError) or self._tx.writes != before:
                 self._failed = error
             raise
+
+    def prepare(self, work: Callable[[], object]) -> NoReturn:
+        self._failed = Unprepared(work)
+        raise self._failed
 
     def run_behind(self, work: Callable[[Transaction], T]) -> T:
         return self.run(work)

@@ -35,13 +35,25 @@ def is_available() -> bool:
         return False
 
 
+@cache
+def load() -> None:
+    """Read the list, which takes about half a second."""
+    try:
+        from genai_prices.data_snapshot import get_snapshot
+
+        get_snapshot()
+    except Exception:  # noqa: BLE001 (as when it is asked: no price)
+        pass
+
+
+def is_loaded() -> bool:
+    return load.cache_info().currsize > 0
+
+
 def estimate(
     model: str | None, vendor: str | None, endpoint: str | None, tokens: Mapping[str, int], at: datetime
 ) -> Price | None:
-    """The cost by the prices in force at a time; None: the list does not know.
-
-    The first call takes about half a second, for the list is long.
-    """
+    """The cost by the prices in force at a time; None: the list does not know."""
     if model is None or not is_available():
         return None
     try:

@@ -25,7 +25,7 @@ from clew.core.status import status_number
 from clew.engine import Engine
 from clew.errors import InvalidError, InvalidQueryError, ReadOnlyError, SessionNotFoundError
 from clew.here import Clock, wall_clock
-from clew.inside import Inside
+from clew.inside import Inside, Unprepared
 from clew.model import STATUSES, Json, Page, Stats, Status, UsageGroup, UsageKey, UsageTotals
 from clew.porting import Porting
 from clew.searching import Searching
@@ -336,7 +336,12 @@ class Store(Upkeep, Care, StoreFiles, Porting, Searching):
         What needs a thread, looks at files or rewrites the store (`append_nowait`, `run`, snapshots, `purge`)
         is refused in there.
         """
-        return self._engine.run(self._transaction(work, run))
+        operation = self._transaction(work, run)
+        while True:
+            try:
+                return self._engine.run(operation)
+            except Unprepared as needs:
+                needs.prepare()
 
     def _transaction(self, work: Callable[[Store], T], run: Run | None) -> Callable[[Transaction], T]:
         engine = self._engine

@@ -145,10 +145,12 @@ class Streams(Handle):
         if draft.cost is not None:
             return None
         from clew.core.money import units_of
-        from clew.prices import estimate, is_available
+        from clew.prices import estimate, is_available, is_loaded, load
 
         if not is_available():
             return None
+        if not is_loaded():
+            self._engine.prepare(load)
         with self._look() as (reader, _):
             names = work.usage.names_of(reader, self._sid, draft.names)
         at = utc(now if draft.time is None else draft.time)

@@ -21,6 +21,7 @@ from clew.aio.upkeep import AsyncUpkeep
 from clew.backends.contract import Backend, Capabilities
 from clew.errors import SessionNotFoundError, StoreClosedError
 from clew.here import Clock, wall_clock
+from clew.inside import Unprepared
 from clew.model import Json, Page, Stats, Status, UsageGroup, UsageKey, UsageTotals
 from clew.store import DEFAULT_SESSION, Store
 from clew.store import open as open_sync
@@ -121,7 +122,12 @@ class AsyncStore(AsyncUpkeep, AsyncCare, AsyncStoreFiles, AsyncPorting, AsyncSea
         return self._store.capabilities
 
     async def transact(self, work: Callable[[Store], T], *, run: AsyncRun | None = None) -> T:
-        return await self._bridge.commit(self._store._transaction(work, None if run is None else run._run))
+        operation = self._store._transaction(work, None if run is None else run._run)
+        while True:
+            try:
+                return await self._bridge.commit(operation)
+            except Unprepared as needs:
+                await self._call(needs.prepare)
 
     async def read(self, work: Callable[[Store], T]) -> T:
         return await self._call(self._store.read, work)
