@@ -35,7 +35,7 @@ class Beside(Handle):
     # -- documents: bytes, any number of them
 
     def set_document(self, name: str, content: bytes) -> None:
-        """Keep bytes under a name, instead of those before. They do not rewind, and forks do not have them."""
+        """Keep bytes under a name, instead of those before. They do not rewind; forks do not have them."""
         self._write(documents.set_document, check_id(name, "document name"), documents.content_of(content))
 
     def get_document(self, name: str) -> bytes | None:

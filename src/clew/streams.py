@@ -149,10 +149,12 @@ class Streams(Handle):
 
         if not is_available():
             return None
-        if not is_loaded():
-            self._engine.prepare(load)
         with self._look() as (reader, _):
             names = work.usage.names_of(reader, self._sid, draft.names)
+        if names.model is None:
+            return None
+        if not is_loaded():
+            self._engine.prepare(load)
         at = utc(now if draft.time is None else draft.time)
         found = estimate(names.model, names.vendor, names.endpoint, draft.counts.tokens(), at)
         return None if found is None else work.calls.Estimate(names, units_of(found.cost), found.priced_by)
