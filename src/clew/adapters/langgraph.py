@@ -1,0 +1,362 @@
+"""LangGraph's checkpoints in a Clew store: `graph = builder.compile(checkpointer=ClewSaver(clew.open()))`.
+
+A thread is a session. Its messages are the session's conversation, each stored once, so the thread can be
+listed, shown, searched, exported; everything else of a checkpoint is in documents beside it. The parts:
+
+    langgraph_messages   messages as JSON, and back
+    langgraph_log        the list of messages as a path in the log
+    langgraph_lists      other lists that grow
+    langgraph_documents  names and contents of documents
+    langgraph_settling   nothing is kept twice
+    langgraph_memory     what a saver knows without looking
+    langgraph_asking     configs and listings
+    langgraph_putting    one put
+    langgraph_writing    what tasks wrote after a checkpoint
+    langgraph_reading    get_tuple, list, the history of a delta channel
+    langgraph_upkeep     copy, prune, delete by run
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from heapq import merge
+from typing import Any, TypeVar
+
+import clew
+from clew.adapters.common import faces, missing
+
+try:
+    from langchain_core.runnables import RunnableConfig
+    from langgraph.checkpoint.base import (
+        BaseCheckpointSaver,
+        ChannelVersions,
+        Checkpoint,
+        CheckpointMetadata,
+        CheckpointTuple,
+        DeltaChannelHistory,
+        get_checkpoint_id,
+        get_checkpoint_metadata,
+    )
+    from langgraph.checkpoint.serde.base import SerializerProtocol
+    from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
+except ImportError as error:
+    raise missing("langgraph", error) from error
+
+from clew.adapters.langgraph_asking import Listing, by_id, place_of, thread_named, thread_of, with_id
+from clew.adapters.langgraph_documents import Codec, Place
+from clew.adapters.langgraph_memory import FRAMEWORK, Memory, Thread
+from clew.adapters.langgraph_putting import Put, Stale
+from clew.adapters.langgraph_reading import Found, Reader
+from clew.adapters.langgraph_upkeep import Upkeep
+from clew.adapters.langgraph_writing import writing
+
+T = TypeVar("T")
+
+_MOST_TRIES = 50
+# Records of LangChain's own, beside those that LangGraph lets through.
+_KNOWN = [
+    ("langchain_core.agents", name)
+    for name in ("AgentAction", "AgentActionMessageLog", "AgentFinish", "AgentStep")
+]
+
+
+class ClewSaver(BaseCheckpointSaver[Any]):
+    """A checkpoint saver for `compile(checkpointer=…)`, for sync and async graphs alike.
+
+    Args:
+        store: What `clew.open()` or `clew.open_async()` gave. The saver does not close it.
+        serde: Writes and reads values. By default LangGraph's own, which makes only objects of types that
+            are known to be safe, and of those in `allow`. Another one than LangGraph's own may be there to
+            encrypt, so then no message is put into the log, where it could be read.
+        allow: Classes of your own that may stand in a state.
+        purge: `delete_thread` removes threads for good, instead of putting them in the trash.
+        run: Writes under the lease of this run, for the one thread that it is a run of.
+    """
+
+    def __init__(
+        self,
+        store: clew.Store | clew.AsyncStore,
+        *,
+        serde: SerializerProtocol | None = None,
+        allow: Iterable[type] = (),
+        purge: bool = False,
+        run: clew.Run | None = None,
+    ) -> None:
+        safe = JsonPlusSerializer(allowed_msgpack_modules=None)
+        super().__init__(serde=serde or safe.with_msgpack_allowlist([*_KNOWN, *allow]))
+        self._store, self._async = faces(store)
+        self._memory = Memory()
+        self._purge = purge
+        self._run = run
+
+    # -- what Clew has and LangGraph has not
+
+    def session(self, thread_id: str) -> clew.Session:
+        """The session that a thread is: to checkpoint it with files, to export it, to look at its tree."""
+        return self._store.get(thread_named(thread_id).session)
+
+    def threads(self, *, limit: int = 50, cursor: str | None = None) -> clew.Page:
+        """One page of the threads of this store, newest activity first."""
+        return self._store.list(where={"framework": FRAMEWORK}, limit=limit, cursor=cursor)
+
+    # -- the protocol
+
+    def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
+        thread, place = thread_of(config), place_of(config)
+        return self._store.read(lambda store: self._reader.get(store, thread, place, config))
+
+    async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
+        thread, place = thread_of(config), place_of(config)
+        return await self._async.read(lambda store: self._reader.get(store, thread, place, config))
+
+    def put(
+        self,
+        config: RunnableConfig,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        new_versions: ChannelVersions,
+    ) -> RunnableConfig:
+        put = self._put(config, checkpoint, metadata, new_versions)
+        is_ready = put.is_ready()
+        for _ in range(_MOST_TRIES):
+            if not is_ready:
+                self._store.read(put.look)
+            try:
+                put.remember(self._transact(put.commit))
+            except Stale:
+                is_ready = False
+            else:
+                return with_id(config, checkpoint["id"])
+        raise _never_still(config)
+
+    async def aput(
+        self,
+        config: RunnableConfig,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        new_versions: ChannelVersions,
+    ) -> RunnableConfig:
+        put = self._put(config, checkpoint, metadata, new_versions)
+        is_ready = put.is_ready()
+        for _ in range(_MOST_TRIES):
+            if not is_ready:
+                await self._async.read(put.look)
+            try:
+                put.remember(await self._atransact(put.commit))
+            except Stale:
+                is_ready = False
+            else:
+                return with_id(config, checkpoint["id"])
+        raise _never_still(config)
+
+    def put_writes(
+        self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
+    ) -> None:
+        self._transact(self._writing(config, writes, task_id, task_path))
+
+    async def aput_writes(
+        self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
+    ) -> None:
+        await self._atransact(self._writing(config, writes, task_id, task_path))
+
+    def list(
+        self,
+        config: RunnableConfig | None,
+        *,
+        filter: dict[str, Any] | None = None,
+        before: RunnableConfig | None = None,
+        limit: int | None = None,
+    ) -> Iterator[CheckpointTuple]:
+        listing = Listing(config, filter, before, limit)
+        threads = [thread_of(config)] if config is not None else list(self._all_threads())
+        candidates = merge(
+            *(self._candidates(thread, listing) for thread in threads), key=by_id, reverse=True
+        )
+        for thread, found in candidates:
+            if listing.is_full:
+                return
+            if not listing.has(found) or not self._reader.matches(found.head, filter):
+                continue
+            loaded = self._loaded(thread, found)
+            if loaded is not None:
+                listing.count += 1
+                yield loaded
+
+    async def alist(
+        self,
+        config: RunnableConfig | None,
+        *,
+        filter: dict[str, Any] | None = None,
+        before: RunnableConfig | None = None,
+        limit: int | None = None,
+    ) -> AsyncIterator[CheckpointTuple]:
+        listing = self.list(config, filter=filter, before=before, limit=limit)
+        while (found := await asyncio.to_thread(next, listing, None)) is not None:
+            yield found
+
+    def delete_thread(self, thread_id: str) -> None:
+        thread = thread_named(thread_id)
+        self._store.delete(thread.session, purge=self._purge)
+        self._memory.paths.forget(thread.session)
+
+    async def adelete_thread(self, thread_id: str) -> None:
+        thread = thread_named(thread_id)
+        await self._async.delete(thread.session, purge=self._purge)
+        self._memory.paths.forget(thread.session)
+
+    def delete_for_runs(self, run_ids: Sequence[str]) -> None:
+        runs = set(run_ids)
+        for thread in self._all_threads() if runs else ():
+            self._delete_runs(thread.session, runs)
+
+    async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
+        await asyncio.to_thread(self.delete_for_runs, run_ids)
+
+    def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
+        source, target = thread_named(source_thread_id), thread_named(target_thread_id)
+        self._transact(lambda store: self._upkeep.copy(store, source, target))
+
+    async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
+        source, target = thread_named(source_thread_id), thread_named(target_thread_id)
+        await self._atransact(lambda store: self._upkeep.copy(store, source, target))
+
+    def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
+        _check_strategy(strategy)
+        for id in thread_ids:
+            if strategy == "delete":
+                self.delete_thread(id)
+            else:
+                self._keep_latest(thread_named(id))
+
+    async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
+        await asyncio.to_thread(self.prune, thread_ids, strategy=strategy)
+
+    def get_delta_channel_history(
+        self, *, config: RunnableConfig, channels: Sequence[str]
+    ) -> Mapping[str, DeltaChannelHistory]:
+        if not channels:
+            return {}
+        thread, place = thread_of(config), place_of(config)
+        return self._store.read(lambda store: self._reader.delta_history(store, thread, place, channels))
+
+    async def aget_delta_channel_history(
+        self, *, config: RunnableConfig, channels: Sequence[str]
+    ) -> Mapping[str, DeltaChannelHistory]:
+        if not channels:
+            return {}
+        thread, place = thread_of(config), place_of(config)
+        return await self._async.read(
+            lambda store: self._reader.delta_history(store, thread, place, channels)
+        )
+
+    def get_next_version(self, current: Any, channel: None) -> Any:
+        """Versions count. Those of a thread that another saver began go on as they are.
+
+        Others put a random part into a version, because two branches that count alike would share a value.
+        Here a checkpoint names where its values are, so branches share nothing by accident.
+        """
+        if current is None:
+            return 1
+        if isinstance(current, str):
+            number, _, random = current.partition(".")
+            following = str(int(number) + 1).zfill(len(number))
+            return f"{following}.{random}" if random else following
+        return current + 1
+
+    # -- how
+
+    @property
+    def _codec(self) -> Codec:
+        # Not kept: `with_allowlist` gives a copy of the saver another serializer.
+        return Codec(self.serde)
+
+    @property
+    def _reader(self) -> Reader:
+        return Reader(self._codec, self._memory)
+
+    @property
+    def _upkeep(self) -> Upkeep:
+        return Upkeep(self._codec)
+
+    def _transact(self, work: Callable[[clew.Store], T]) -> T:
+        return self._store.transact(work, run=self._run)
+
+    async def _atransact(self, work: Callable[[clew.Store], T]) -> T:
+        if self._run is not None:
+            return await asyncio.to_thread(self._transact, work)
+        return await self._async.transact(work)
+
+    def _put(
+        self,
+        config: RunnableConfig,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        new_versions: ChannelVersions,
+    ) -> Put:
+        return Put(
+            self._codec,
+            self._memory,
+            thread_of(config),
+            Place(place_of(config).ns, checkpoint["id"]),
+            get_checkpoint_id(config) or None,
+            dict(checkpoint),
+            dict(get_checkpoint_metadata(config, metadata)),
+            dict(new_versions),
+        )
+
+    def _writing(
+        self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task: str, path: str
+    ) -> Callable[[clew.Store], None]:
+        return writing(self._codec, thread_of(config), place_of(config), writes, task, path)
+
+    def _all_threads(self) -> Iterator[Thread]:
+        cursor: str | None = None
+        while True:
+            page = self._store.list(where={"framework": FRAMEWORK}, limit=500, cursor=cursor)
+            for info in page:
+                yield Thread(str(info.metadata.get("thread_id", info.id)), info.id)
+            cursor = page.cursor
+            if cursor is None:
+                return
+
+    def _candidates(self, thread: Thread, listing: Listing) -> Iterator[tuple[Thread, Found]]:
+        """The checkpoints of a thread, newest first, from where the listing begins."""
+        if listing.ns is None:
+            everything = self._store.read(lambda store: self._reader.everything(store, thread))
+            yield from ((thread, found) for found in everything)
+            return
+        ns, after = listing.ns, listing.begin()
+        while True:
+            page = self._page(thread, ns, after, listing.page)
+            yield from ((thread, found) for found in page[0])
+            if page[1] is None:
+                return
+            after = page[1]
+
+    def _page(
+        self, thread: Thread, ns: str, after: str | None, count: int
+    ) -> tuple[Sequence[Found], str | None]:
+        return self._store.read(lambda store: self._reader.page(store, thread, ns, after, count))
+
+    def _loaded(self, thread: Thread, found: Found) -> CheckpointTuple | None:
+        return self._store.read(lambda store: self._reader.load(store, thread, found))
+
+    def _delete_runs(self, session: str, runs: set[str]) -> None:
+        if self._store.read(lambda store: self._upkeep.knows_run(store, session, runs)):
+            self._transact(lambda store: self._upkeep.drop_runs(store, session, runs))
+
+    def _keep_latest(self, thread: Thread) -> None:
+        self._transact(lambda store: self._upkeep.keep_latest(store, thread))
+
+
+def _check_strategy(strategy: str) -> None:
+    if strategy not in ("keep_latest", "delete"):
+        raise ValueError(f"strategy is 'keep_latest' or 'delete', not {strategy!r}")
+
+
+def _never_still(config: RunnableConfig) -> clew.ClewError:
+    thread = config["configurable"]["thread_id"]
+    return clew.ConflictError(
+        f"thread {thread!r} was changed by others {_MOST_TRIES} times in a row: put again"
+    )

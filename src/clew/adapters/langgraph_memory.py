@@ -1,0 +1,70 @@
+"""What a saver knows without looking at the store, and which session a thread is."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from typing import Any, Final
+
+import msgspec
+
+import clew
+from clew.adapters import langgraph_lists as lists
+from clew.adapters.langgraph_documents import Head
+from clew.adapters.langgraph_log import Paths, read_path
+from clew.adapters.langgraph_messages import Kept
+
+FRAMEWORK: Final = "langgraph"
+_MOST_HEADS: Final = 512
+
+
+class Memory:
+    """What a saver knows without looking. All of it is checked, or can not change."""
+
+    def __init__(self) -> None:
+        self.paths = Paths()
+        self.chains = lists.Chains()
+        self._heads: OrderedDict[tuple[str, str], tuple[bytes, Head]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def head(self, session: str, name: str) -> tuple[bytes, Head] | None:
+        with self._lock:
+            return self._heads.get((session, name))
+
+    def remember_head(self, session: str, name: str, document: bytes, head: Head) -> None:
+        with self._lock:
+            self._heads[session, name] = document, head
+            self._heads.move_to_end((session, name))
+            while len(self._heads) > _MOST_HEADS:
+                self._heads.popitem(last=False)
+
+    def path(self, session: clew.Session, entry: str) -> list[Kept]:
+        """The path to an entry; read if it is not known."""
+        if not entry:
+            return []
+        path = self.paths.known(session.id, entry)
+        if path is None:
+            path = read_path(session, entry)
+            self.paths.remember(session.id, path)
+        return path
+
+
+class Thread(msgspec.Struct, frozen=True):
+    """A thread of LangGraph, and the session that it is."""
+
+    id: str
+    session: str
+
+    def open(self, store: clew.Store) -> clew.Session:
+        """The session, made if there is none."""
+        found = store.find(self.session)
+        return found if found is not None else store.create(self.session, metadata=self.metadata())
+
+    def metadata(self) -> dict[str, Any]:
+        return {"framework": FRAMEWORK, "thread_id": self.id}
+
+    def claim(self, session: clew.Session) -> None:
+        """Let a session that somebody else made be found as a thread."""
+        known = session.info.metadata
+        if known.get("framework") is None:
+            session.update(metadata={**known, **self.metadata()})

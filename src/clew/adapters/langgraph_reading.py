@@ -1,0 +1,250 @@
+"""Checkpoints out of a session: one, the newest, a page of them, and what a channel was made of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+import msgspec
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import CheckpointTuple, DeltaChannelHistory, PendingWrite, writes_sort_key
+
+import clew
+from clew.adapters import langgraph_lists as lists
+from clew.adapters.langgraph_documents import (
+    INLINE,
+    LIST,
+    LOG,
+    Codec,
+    Head,
+    Place,
+    Ref,
+    all_writes_of,
+    checkpoint_name,
+    checkpoints_of,
+    merged,
+    value_name,
+    writes_of,
+)
+from clew.adapters.langgraph_memory import Memory, Thread
+from clew.adapters.langgraph_messages import message_of
+from clew.adapters.langgraph_settling import opened
+
+PAGE: Final = 50
+"""How many checkpoints are read at once."""
+
+
+class Found(NamedTuple):
+    """A checkpoint whose values are not loaded yet."""
+
+    head: Head
+    name: str
+
+    @property
+    def id(self) -> str:
+        return self.head.id
+
+
+class Reader:
+    """Reads the threads of a store. Every method is one look, inside of `store.read`."""
+
+    def __init__(self, codec: Codec, memory: Memory) -> None:
+        self._codec = codec
+        self._memory = memory
+
+    # -- one checkpoint
+
+    def get(
+        self, store: clew.Store, thread: Thread, place: Place, config: RunnableConfig
+    ) -> CheckpointTuple | None:
+        """The checkpoint of this id, or, without one, the newest."""
+        session = store.find(thread.session)
+        found = self._find(session, place) if session is not None else None
+        if session is None or found is None:
+            return None
+        return self._load(session, thread, found, config if place.id else None)
+
+    def _find(self, session: clew.Session, place: Place) -> Found | None:
+        if place.id:
+            name = checkpoint_name(place)
+            document = session.get_document(name)
+            rows = [] if document is None else [(name, document)]
+        else:
+            rows = session.documents(prefix=checkpoints_of(place.ns), limit=1, newest_first=True)
+        if not rows:
+            return None
+        found = self._found(session, *rows[0])
+        # What is asked for by its name is often the parent of what is put next.
+        self._memory.remember_head(session.id, found.name, rows[0][1], found.head)
+        return found
+
+    def _found(self, session: clew.Session, name: str, document: bytes) -> Found:
+        known = self._memory.head(session.id, name)
+        if known is not None and known[0] == document:
+            return Found(known[1], name)
+        return Found(self._codec.decode_head(opened(session, name, document)), name)
+
+    def load(self, store: clew.Store, thread: Thread, found: Found) -> CheckpointTuple | None:
+        session = store.find(thread.session)
+        return None if session is None else self._load(session, thread, found, None)
+
+    def _load(
+        self, session: clew.Session, thread: Thread, found: Found, config: RunnableConfig | None
+    ) -> CheckpointTuple:
+        head = found.head
+        values = {channel: self._value(session, head.ns, channel, ref) for channel, ref in head.refs.items()}
+        writes = session.documents(prefix=writes_of(Place(head.ns, found.id)))
+        return CheckpointTuple(
+            config=config or _config(thread, head.ns, found.id),
+            checkpoint=self._codec.checkpoint_of(head, values),  # type: ignore[arg-type]
+            metadata=self._codec.serde.loads_typed(head.metadata),
+            parent_config=_config(thread, head.ns, head.parent) if head.parent else None,
+            pending_writes=self._writes(session, head, writes),
+        )
+
+    def _value(self, session: clew.Session, ns: str, channel: str, ref: Ref) -> Any:
+        serde = self._codec.serde
+        match ref[0]:
+            case kind if kind == INLINE:
+                return serde.loads_typed((ref[1], ref[2]))
+            case kind if kind == LOG:
+                return [message_of(kept, serde) for kept in self._memory.path(session, ref[1])]
+            case kind if kind == LIST:
+                known = lambda entry: self._memory.path(session, entry)  # noqa: E731
+                return lists.load(session, ns, channel, ref[1], self._codec, known)
+            case _:
+                document = session.get_document(value_name(ref[1]))
+                if document is None:
+                    raise clew.CorruptError(
+                        f"the value of channel {channel!r} of thread {session.id!r} is lost"
+                    )
+                return serde.loads_typed(msgspec.msgpack.decode(document, type=tuple[str, bytes]))
+
+    def _writes(
+        self,
+        session: clew.Session,
+        head: Head,
+        documents: Sequence[tuple[str, bytes]],
+        channel: str | None = None,
+    ) -> list[PendingWrite]:
+        """What tasks wrote, in the order in which it is applied."""
+        later = [self._codec.decode_writes(opened(session, *each)) for each in documents]
+        found = [(task, write) for task, writes in merged([*head.writes, *later]) for write in writes]
+        found.sort(key=lambda each: writes_sort_key(each[1].path, each[0], each[1].idx))
+        load = self._codec.serde.loads_typed
+        return [
+            (task, write.channel, load((write.type, write.content)))
+            for task, write in found
+            if channel is None or write.channel == channel
+        ]
+
+    # -- many of them
+
+    def page(
+        self, store: clew.Store, thread: Thread, ns: str, after: str | None, count: int
+    ) -> tuple[list[Found], str | None]:
+        """The next checkpoints of a namespace, newest first, and where to go on."""
+        session = store.find(thread.session)
+        if session is None:
+            return [], None
+        prefix = checkpoints_of(ns)
+        rows = session.documents(prefix=prefix, after=after, limit=count, newest_first=True)
+        found = [self._found(session, name, document) for name, document in rows]
+        return found, rows[-1][0] if len(rows) == count else None
+
+    def everything(self, store: clew.Store, thread: Thread) -> list[Found]:
+        """All checkpoints of a thread, whatever their namespace, newest first."""
+        session = store.find(thread.session)
+        if session is None:
+            return []
+        rows = session.documents(prefix="c/")
+        found = [self._found(session, name, document) for name, document in rows]
+        return sorted(found, key=lambda each: each.id, reverse=True)
+
+    def matches(self, head: Head, filter: Mapping[str, Any] | None) -> bool:
+        if not filter:
+            return True
+        metadata = self._codec.serde.loads_typed(head.metadata)
+        return all(_looked_up(metadata, key) == wanted for key, wanted in filter.items())
+
+    # -- what a channel was made of
+
+    def delta_history(
+        self, store: clew.Store, thread: Thread, place: Place, channels: Sequence[str]
+    ) -> dict[str, DeltaChannelHistory]:
+        session = store.find(thread.session)
+        target = self._find(session, place) if session is not None else None
+        history: dict[str, DeltaChannelHistory] = {channel: {"writes": []} for channel in channels}
+        if session is None or target is None:
+            return history
+        chains: dict[str, list[Found]] = {channel: [] for channel in channels}
+        seeking = dict.fromkeys(channels)
+        for ancestor in self._ancestors(session, target):
+            for channel in list(seeking):
+                chains[channel].append(ancestor)
+                ref = ancestor.head.refs.get(channel)
+                if ref is not None:
+                    history[channel]["seed"] = self._value(session, ancestor.head.ns, channel, ref)
+                    del seeking[channel]
+            if not seeking:
+                break
+        ids = {found.id for chain in chains.values() for found in chain}
+        documents = self._late_writes(session, place.ns, ids)
+        for channel, chain in chains.items():
+            for ancestor in reversed(chain):
+                writes = documents.get(ancestor.id, [])
+                history[channel]["writes"] += self._writes(session, ancestor.head, writes, channel)
+        return history
+
+    def _ancestors(self, session: clew.Session, target: Found) -> Iterator[Found]:
+        """From the parent on. Parents lie before their children: a page of what lies before has many."""
+        known: dict[str, Found] = {}
+        seen, current = {target.id}, target
+        while (wanted := current.head.parent) and wanted not in seen:
+            seen.add(wanted)
+            if wanted not in known:
+                place = Place(target.head.ns, wanted)
+                known = {}
+                if (parent := self._find(session, place)) is None:
+                    return
+                prefix = checkpoints_of(place.ns)
+                rows = session.documents(prefix=prefix, after=parent.name, limit=PAGE, newest_first=True)
+                page = [parent, *(self._found(session, name, document) for name, document in rows)]
+                known = {found.id: found for found in page}
+            current = known[wanted]
+            yield current
+
+    def _late_writes(
+        self, session: clew.Session, ns: str, ids: set[str]
+    ) -> dict[str, list[tuple[str, bytes]]]:
+        """The documents with the writes of these checkpoints: all that lie between the first and the last."""
+        found: dict[str, list[tuple[str, bytes]]] = {id: [] for id in ids}
+        names = {writes_of(Place(ns, id)): id for id in ids}
+        ordered = sorted(names, key=str.encode)
+        if not ordered:
+            return found
+        at: str | None = ordered[-1] + "\U0010ffff" * 8
+        while at is not None:
+            rows = session.documents(prefix=all_writes_of(ns), after=at, limit=4 * PAGE, newest_first=True)
+            at = rows[-1][0] if len(rows) == 4 * PAGE else None
+            for name, document in rows:
+                id = names.get(name[: name.rindex("/") + 1])
+                if id is not None:
+                    found[id].append((name, document))
+            if rows and rows[-1][0] < ordered[0]:
+                break
+        return found
+
+
+def _config(thread: Thread, ns: str, id: str) -> RunnableConfig:
+    return {"configurable": {"thread_id": thread.id, "checkpoint_ns": ns, "checkpoint_id": id}}
+
+
+def _looked_up(metadata: Mapping[str, Any], key: str) -> Any:
+    """The value of a key; of one with dots that is no key itself, what they lead to."""
+    if key in metadata or "." not in key:
+        return metadata.get(key)
+    value: Any = metadata
+    for part in key.split("."):
+        value = value.get(part) if isinstance(value, Mapping) else None
+    return value

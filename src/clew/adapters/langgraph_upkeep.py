@@ -1,0 +1,180 @@
+"""Threads as a whole: copied, thinned out, and cleared of what nothing needs any more."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+import msgspec
+
+import clew
+from clew.adapters import langgraph_lists as lists
+from clew.adapters.langgraph_documents import (
+    LIST,
+    LOG,
+    VALUE,
+    Codec,
+    Head,
+    Place,
+    list_prefix,
+    run_name,
+    value_name,
+    writes_of,
+)
+from clew.adapters.langgraph_memory import Thread
+from clew.adapters.langgraph_settling import needed_entry, opened
+
+_COUNTERS = "counters_since_delta_snapshot"
+"""In the metadata of a checkpoint: the channels whose value is spread over the writes of its ancestors."""
+
+
+class Upkeep:
+    """Work on whole threads. Every method is one transaction, inside of `store.transact`."""
+
+    def __init__(self, codec: Codec) -> None:
+        self._codec = codec
+
+    def keep_latest(self, store: clew.Store, thread: Thread) -> None:
+        """Only the newest checkpoint of each namespace, and the ancestors that its values are made of."""
+        session = store.find(thread.session)
+        if session is None:
+            return
+        heads = self._heads(session)
+        by_place = {(head.ns, head.id): head for head in heads.values()}
+        newest: dict[str, Head] = {}
+        for head in heads.values():
+            if head.ns not in newest or newest[head.ns].id < head.id:
+                newest[head.ns] = head
+        kept = {place for head in newest.values() for place in self._needed(head, by_place)}
+        self._drop(session, heads, [head for head in heads.values() if (head.ns, head.id) not in kept])
+
+    def _needed(self, head: Head, by_place: dict[tuple[str, str], Head]) -> Iterable[tuple[str, str]]:
+        yield head.ns, head.id
+        spread = set(self._codec.serde.loads_typed(head.metadata).get(_COUNTERS) or ())
+        seeking = {channel for channel in spread if channel not in head.refs}
+        seen, current = {head.id}, head
+        while seeking and current.parent and current.parent not in seen:
+            seen.add(current.parent)
+            parent = by_place.get((head.ns, current.parent))
+            if parent is None:
+                return
+            yield parent.ns, parent.id
+            seeking -= parent.refs.keys()
+            current = parent
+
+    def drop_runs(self, store: clew.Store, session_id: str, runs: Collection[str]) -> None:
+        """No checkpoint of these runs, nor what was written after it."""
+        session = store.find(session_id)
+        if session is None:
+            return
+        heads = self._heads(session)
+        load = self._codec.serde.loads_typed
+        self._drop(session, heads, [h for h in heads.values() if load(h.metadata).get("run_id") in runs])
+        for run in runs:
+            session.delete_document(run_name(run))
+
+    def knows_run(self, store: clew.Store, session_id: str, runs: Collection[str]) -> bool:
+        session = store.find(session_id)
+        return session is not None and any(session.get_document(run_name(run)) is not None for run in runs)
+
+    def _heads(self, session: clew.Session) -> dict[str, Head]:
+        rows = session.documents(prefix="c/")
+        return {name: self._codec.decode_head(opened(session, name, document)) for name, document in rows}
+
+    def _drop(self, session: clew.Session, heads: dict[str, Head], unwanted: list[Head]) -> None:
+        places = {(head.ns, head.id) for head in unwanted}
+        for name, head in heads.items():
+            if (head.ns, head.id) in places:
+                session.delete_document(name)
+                for written, _ in session.documents(prefix=writes_of(Place(head.ns, head.id))):
+                    session.delete_document(written)
+        left = [head for head in heads.values() if (head.ns, head.id) not in places]
+        self._drop_values(session, left)
+
+    def _drop_values(self, session: clew.Session, left: list[Head]) -> None:
+        needed: set[str] = set()
+        for head in left:
+            for channel, ref in head.refs.items():
+                if ref[0] == VALUE:
+                    needed.add(value_name(ref[1]))
+                elif ref[0] == LIST and list_prefix(head.ns, channel) + ref[1] not in needed:
+                    needed.update(lists.names_of_chain(session, head.ns, channel, ref[1]))
+        for prefix in ("v/", "l/"):
+            for name, _ in session.documents(prefix=prefix):
+                if name not in needed:
+                    session.delete_document(name)
+
+    # -- copies
+
+    def copy(self, store: clew.Store, source: Thread, target: Thread) -> None:
+        """All checkpoints and writes of a thread for another one. What was said is shared, not copied."""
+        old = store.find(source.session)
+        if old is None or source.session == target.session:
+            return
+        new = store.find(target.session)
+        is_shared = new is None
+        if new is None:
+            new = old.fork(target.session)
+            new.update(metadata={**old.info.metadata, **target.metadata()})
+        entries = self._moved_entries(old, new, is_shared=is_shared)
+        for name, document in old.documents():
+            new.set_document(name, self._moved(old, name, document, entries))
+
+    def _moved_entries(self, old: clew.Session, new: clew.Session, *, is_shared: bool) -> dict[str, str]:
+        """The entries that checkpoints need and the copy does not share, and what they are called in it.
+
+        A fork shares the path to the head. What lies on other branches is gone when its owner is, so a copy
+        has its own of that.
+        """
+        on_path = {entry.id for entry in old.entries()} if is_shared else set()
+        moved_to: dict[str, str] = {}
+        stood = new.head
+        for wanted in self._entries_in_use(old) - on_path:
+            if wanted in moved_to:
+                continue
+            last = ""
+            for entry in old.entries(at=wanted):
+                if entry.id in on_path or entry.id in moved_to:
+                    last = moved_to.get(entry.id, entry.id)
+                elif entry.kind == "message":
+                    _stand_at(new, last)
+                    (added,) = new.append(entry.raw)
+                    last = moved_to[entry.id] = added.id
+        if moved_to and is_shared:
+            new.rewind(stood)
+        return moved_to
+
+    def _entries_in_use(self, session: clew.Session) -> set[str]:
+        found: set[str] = set()
+        for name, document in session.documents():
+            if name.startswith("c/"):
+                head = self._codec.decode_head(opened(session, name, document))
+                found |= {ref[1] for ref in head.refs.values() if ref[0] == LOG}
+            elif name.startswith("l/"):
+                found.add(msgspec.msgpack.decode(document, type=lists.Segment).entry)
+        return found - {""}
+
+    def _moved(self, old: clew.Session, name: str, document: bytes, entries: dict[str, str]) -> bytes:
+        if name.startswith("l/"):
+            segment = msgspec.msgpack.decode(document, type=lists.Segment)
+            changed = msgspec.structs.replace(segment, entry=entries.get(segment.entry, segment.entry))
+            return msgspec.msgpack.encode(changed)
+        if needed_entry(document) in entries:
+            document = opened(old, name, document)
+        if not entries or not name.startswith("c/"):
+            return document
+        head = self._codec.decode_head(opened(old, name, document))
+        refs = {
+            channel: [LOG, entries.get(ref[1], ref[1])] if ref[0] == LOG else ref
+            for channel, ref in head.refs.items()
+        }
+        return self._codec.encode_head(msgspec.structs.replace(head, refs=refs))
+
+
+def _stand_at(session: clew.Session, entry: str) -> None:
+    last = next(iter(session.entries(last=1)), None)
+    if (last.id if last else "") == entry:
+        return
+    if entry:
+        session.rewind(entry)
+    else:
+        session.clear()
