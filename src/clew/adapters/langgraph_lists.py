@@ -68,6 +68,10 @@ class Chains:
         with self._lock:
             return self._chains.get((session, prefix, name))
 
+    def clear(self) -> None:
+        with self._lock:
+            self._chains.clear()
+
     def remember(self, session: str, prefix: str, chain: Chain) -> None:
         with self._lock:
             self._chains[session, prefix, chain.name] = chain

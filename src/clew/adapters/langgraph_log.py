@@ -47,6 +47,11 @@ class Paths:
                 return path[: at + 1]
         return None
 
+    def clear(self) -> None:
+        with self._lock:
+            self._paths.clear()
+            self._bytes = 0
+
     def latest(self, session: str) -> list[Kept]:
         with self._lock:
             return self._paths[session][0] if session in self._paths else []

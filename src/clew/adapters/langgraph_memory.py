@@ -25,7 +25,23 @@ class Memory:
         self.paths = Paths()
         self.chains = lists.Chains()
         self._heads: OrderedDict[tuple[str, str], tuple[bytes, Head]] = OrderedDict()
+        self._removals: list[clew.Removal] | None = None
         self._lock = threading.Lock()
+
+    def is_current(self, store: clew.Store) -> bool:
+        """Whether no rule of the store removed anything since the last look. If one did, all is forgotten:
+        what was removed must not live on in here."""
+        removals = store.removals(limit=1)
+        with self._lock:
+            if self._removals == removals:
+                return True
+            is_first, self._removals = self._removals is None, removals
+            if is_first:
+                return True
+            self._heads.clear()
+        self.paths.clear()
+        self.chains.clear()
+        return False
 
     def head(self, session: str, name: str) -> tuple[bytes, Head] | None:
         with self._lock:

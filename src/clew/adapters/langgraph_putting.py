@@ -90,6 +90,7 @@ class Put:
 
     def look(self, store: clew.Store) -> None:
         """Prepare with what is stored."""
+        self._memory.is_current(store)
         session = store.find(self._thread.session)
         self._parent = None
         if session is not None and self._parent_name is not None:
@@ -203,6 +204,8 @@ class Put:
 
     def commit(self, store: clew.Store) -> Outcome:
         session = self._thread.open(store)
+        if not self._memory.is_current(store):
+            raise Stale
         if self._stored_parent(session) != (self._parent[0] if self._parent else None):
             raise Stale
         self._check_entries(session)

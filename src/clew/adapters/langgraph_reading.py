@@ -28,7 +28,7 @@ from clew.adapters.langgraph_documents import (
 )
 from clew.adapters.langgraph_memory import Memory, Thread
 from clew.adapters.langgraph_messages import message_of
-from clew.adapters.langgraph_settling import opened
+from clew.adapters.langgraph_settling import Removed, opened
 
 PAGE: Final = 50
 """How many checkpoints are read at once."""
@@ -58,11 +58,15 @@ class Reader:
         self, store: clew.Store, thread: Thread, place: Place, config: RunnableConfig
     ) -> CheckpointTuple | None:
         """The checkpoint of this id, or, without one, the newest."""
-        session = store.find(thread.session)
+        session = self._session(store, thread)
         found = self._find(session, place) if session is not None else None
         if session is None or found is None:
             return None
         return self._load(session, thread, found, config if place.id else None)
+
+    def _session(self, store: clew.Store, thread: Thread) -> clew.Session | None:
+        self._memory.is_current(store)
+        return store.find(thread.session)
 
     def _find(self, session: clew.Session, place: Place) -> Found | None:
         if place.id:
@@ -74,18 +78,27 @@ class Reader:
         if not rows:
             return None
         found = self._found(session, *rows[0])
+        if found is None:
+            return None
         # What is asked for by its name is often the parent of what is put next.
         self._memory.remember_head(session.id, found.name, rows[0][1], found.head)
         return found
 
-    def _found(self, session: clew.Session, name: str, document: bytes) -> Found:
+    def _found(self, session: clew.Session, name: str, document: bytes) -> Found | None:
+        """None: its messages were removed, and it is gone with them."""
         known = self._memory.head(session.id, name)
         if known is not None and known[0] == document:
             return Found(known[1], name)
-        return Found(self._codec.decode_head(opened(session, name, document)), name)
+        try:
+            return Found(self._codec.decode_head(opened(session, name, document)), name)
+        except Removed:
+            return None
+
+    def _all_found(self, session: clew.Session, rows: Sequence[tuple[str, bytes]]) -> list[Found]:
+        return [found for row in rows if (found := self._found(session, *row)) is not None]
 
     def load(self, store: clew.Store, thread: Thread, found: Found) -> CheckpointTuple | None:
-        session = store.find(thread.session)
+        session = self._session(store, thread)
         return None if session is None else self._load(session, thread, found, None)
 
     def _load(
@@ -144,22 +157,20 @@ class Reader:
         self, store: clew.Store, thread: Thread, ns: str, after: str | None, count: int
     ) -> tuple[list[Found], str | None]:
         """The next checkpoints of a namespace, newest first, and where to go on."""
-        session = store.find(thread.session)
+        session = self._session(store, thread)
         if session is None:
             return [], None
         prefix = checkpoints_of(ns)
         rows = session.documents(prefix=prefix, after=after, limit=count, newest_first=True)
-        found = [self._found(session, name, document) for name, document in rows]
-        return found, rows[-1][0] if len(rows) == count else None
+        return self._all_found(session, rows), rows[-1][0] if len(rows) == count else None
 
     def everything(self, store: clew.Store, thread: Thread) -> list[Found]:
         """All checkpoints of a thread, whatever their namespace, newest first."""
-        session = store.find(thread.session)
+        session = self._session(store, thread)
         if session is None:
             return []
         rows = session.documents(prefix="c/")
-        found = [self._found(session, name, document) for name, document in rows]
-        return sorted(found, key=lambda each: each.id, reverse=True)
+        return sorted(self._all_found(session, rows), key=lambda each: each.id, reverse=True)
 
     def matches(self, head: Head, filter: Mapping[str, Any] | None) -> bool:
         if not filter:
@@ -172,7 +183,7 @@ class Reader:
     def delta_history(
         self, store: clew.Store, thread: Thread, place: Place, channels: Sequence[str]
     ) -> dict[str, DeltaChannelHistory]:
-        session = store.find(thread.session)
+        session = self._session(store, thread)
         target = self._find(session, place) if session is not None else None
         history: dict[str, DeltaChannelHistory] = {channel: {"writes": []} for channel in channels}
         if session is None or target is None:
@@ -209,7 +220,7 @@ class Reader:
                     return
                 prefix = checkpoints_of(place.ns)
                 rows = session.documents(prefix=prefix, after=parent.name, limit=PAGE, newest_first=True)
-                page = [parent, *(self._found(session, name, document) for name, document in rows)]
+                page = [parent, *self._all_found(session, rows)]
                 known = {found.id: found for found in page}
             current = known[wanted]
             yield current

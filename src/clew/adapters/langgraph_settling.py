@@ -42,6 +42,10 @@ _ALWAYS: Final = (
 )
 
 
+class Removed(clew.NotFoundError):
+    """A rule of the store removed the messages that this document is not readable without."""
+
+
 class _Packed(msgspec.Struct, array_like=True, frozen=True):
     entry: bytes
     """An id, in fewer bytes."""
@@ -62,14 +66,20 @@ def packed(name: str, document: bytes, entry: str = "", raws: Sequence[bytes] = 
 
 
 def opened(session: clew.Session, name: str, document: bytes) -> bytes:
-    """The document as it was before it was packed, if it was."""
+    """The document as it was before it was packed, if it was. Raises Removed."""
     if document[:1] != PACKED:
         return document
     found = msgspec.msgpack.decode(document[1:], type=_Packed)
     entry = _long(found.entry)
-    entries = session.entries(at=entry, last=found.count) if found.count else iter(())
+    entries = list(session.entries(at=entry, last=found.count)) if found.count else []
+    if any(each.kind != "message" for each in entries):
+        raise Removed(f"messages of {name!r} in thread {session.id!r} were removed by a retention rule")
     known = _dictionary(name, entry, [each.raw for each in entries])
-    return _zstd().decompress(found.content, zstd_dict=known)  # type: ignore[no-any-return]
+    zstd = _zstd()
+    try:
+        return zstd.decompress(found.content, zstd_dict=known)  # type: ignore[no-any-return]
+    except zstd.ZstdError as error:
+        raise clew.CorruptError(f"document {name!r} of thread {session.id!r} can not be read") from error
 
 
 def needed_entry(document: bytes) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from contextlib import suppress
 
 import msgspec
 
@@ -21,7 +22,7 @@ from clew.adapters.langgraph_documents import (
     writes_of,
 )
 from clew.adapters.langgraph_memory import Thread
-from clew.adapters.langgraph_settling import needed_entry, opened
+from clew.adapters.langgraph_settling import Removed, needed_entry, opened
 
 _COUNTERS = "counters_since_delta_snapshot"
 """In the metadata of a checkpoint: the channels whose value is spread over the writes of its ancestors."""
@@ -77,8 +78,12 @@ class Upkeep:
         return session is not None and any(session.get_document(run_name(run)) is not None for run in runs)
 
     def _heads(self, session: clew.Session) -> dict[str, Head]:
-        rows = session.documents(prefix="c/")
-        return {name: self._codec.decode_head(opened(session, name, document)) for name, document in rows}
+        """All checkpoints by the names of their documents, but those whose messages were removed."""
+        heads: dict[str, Head] = {}
+        for name, document in session.documents(prefix="c/"):
+            with suppress(Removed):
+                heads[name] = self._codec.decode_head(opened(session, name, document))
+        return heads
 
     def _drop(self, session: clew.Session, heads: dict[str, Head], unwanted: list[Head]) -> None:
         places = {(head.ns, head.id) for head in unwanted}
@@ -117,7 +122,8 @@ class Upkeep:
             new.update(metadata={**old.info.metadata, **target.metadata()})
         entries = self._moved_entries(old, new, is_shared=is_shared)
         for name, document in old.documents():
-            new.set_document(name, self._moved(old, name, document, entries))
+            with suppress(Removed):
+                new.set_document(name, self._moved(old, name, document, entries))
 
     def _moved_entries(self, old: clew.Session, new: clew.Session, *, is_shared: bool) -> dict[str, str]:
         """The entries that checkpoints need and the copy does not share, and what they are called in it.
@@ -147,8 +153,9 @@ class Upkeep:
         found: set[str] = set()
         for name, document in session.documents():
             if name.startswith("c/"):
-                head = self._codec.decode_head(opened(session, name, document))
-                found |= {ref[1] for ref in head.refs.values() if ref[0] == LOG}
+                with suppress(Removed):
+                    head = self._codec.decode_head(opened(session, name, document))
+                    found |= {ref[1] for ref in head.refs.values() if ref[0] == LOG}
             elif name.startswith("l/"):
                 found.add(msgspec.msgpack.decode(document, type=lists.Segment).entry)
         return found - {""}
