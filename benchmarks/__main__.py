@@ -19,7 +19,7 @@ from benchmarks.script import HERE, parser, scratch
 
 SCRIPTS = (
     "turn", "growth", "writers", "reads", "tree_ops", "listing", "leases", "resuming", "events", "sweep",
-    "files", "disk", "startup", "postgres", "search", "importing",
+    "files", "disk", "startup", "postgres", "search", "importing", "adapters",
 )  # fmt: skip
 RESULTS = HERE / "results"
 

@@ -207,7 +207,7 @@ class JsonlBackend(SqliteBackend):
         return Reading(self)
 
     @contextmanager
-    def read_still(self) -> Iterator[JsonlReader]:
+    def read_still(self) -> Iterator[JsonlReader]:  # type: ignore[override]
         """All of it as it is at one moment: the index in one transaction, and logs only grow. If a scrub
         writes them anew meanwhile, entries are not found any more, and that is an error."""
         with self.read() as reader:
