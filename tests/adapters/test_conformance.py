@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from typing import Any
 
 import pytest
@@ -104,6 +105,22 @@ def test_ids_of_keys_never_meet() -> None:
     assert len({*ids, *hashes}) == len(ids) + len(hashes)
     with clew.open("memory:") as store:
         assert {store.session(id).id for id in ids} == set(ids)
+
+
+def test_many_adapters_on_a_store_share_its_threads() -> None:
+    """There is one for each conversation, in some frameworks."""
+    with clew.open("memory:") as store:
+        adapters = [Plain(store) for _ in range(50)]
+        before = threading.active_count()
+
+        async def use_all() -> None:
+            await asyncio.gather(*(one.write("talk", [{"role": "user", "content": "x"}]) for one in adapters))
+            await asyncio.gather(*(one.read("talk") for one in adapters))
+
+        asyncio.run(use_all())
+
+        assert threading.active_count() <= before + 5
+        assert len(store.get("talk").messages()) == 50
 
 
 def test_what_is_no_store_is_refused_by_name() -> None:

@@ -77,9 +77,12 @@ class Bridge:
             self._mailbox = mailbox
         return mailbox.put(loop, work)
 
-    def close(self) -> None:
+    def stop(self) -> None:
         self.closed = True
         self._pool.shutdown(wait=False)
+
+    def after_fork(self) -> None:
+        """Nothing: the next call notices that it is in a child."""
 
 
 class _Mailbox:

@@ -94,7 +94,8 @@ class AsyncStore(AsyncUpkeep, AsyncCare, AsyncStoreFiles, AsyncPorting, AsyncSea
 
     def _use(self, store: Store) -> None:
         self._store = store
-        self._bridge = Bridge(store._engine)
+        # One for all that use this store with await: adapters make many of these.
+        self._bridge = store._engine.service(Bridge)
         self._call = self._bridge.call
 
     def __repr__(self) -> str:
@@ -282,4 +283,4 @@ class AsyncStore(AsyncUpkeep, AsyncCare, AsyncStoreFiles, AsyncPorting, AsyncSea
         try:
             await self._call(self._store.close)
         finally:
-            self._bridge.close()
+            self._bridge.stop()
