@@ -120,6 +120,9 @@ def write_path(session: clew.Session, common: list[Kept], new: list[Kept]) -> li
 
 
 def _go_to(session: clew.Session, entry: str) -> None:
+    head = session.head
+    if entry == f"{head.branch}.{head.position}":  # as nearly always, and known without a look at the entries
+        return
     # Somebody may have set a summary, or compacted: such marks stay. Messages that are not ours do not.
     for each in session.entries(newest_first=True):
         if each.id == entry:

@@ -13,10 +13,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
-from clew import AsyncRun, AsyncStore, InvalidEntryError, InvalidError, Run, Session, Store
+from clew import AsyncRun, AsyncStore, ClewError, InvalidEntryError, InvalidError, Run, Session, Store
 from clew.adapters.common import faces, missing
 from clew.adapters.common import session_id as id_of
 from clew.adapters.openai_agents_log import (
@@ -46,6 +46,16 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 FRAMEWORK: Final = "openai-agents"
+
+
+class SessionClosedError(ClewError, RuntimeError):
+    """`close()` was called. Make another `ClewSession`: the store is open still."""
+
+    code = "session_closed"
+
+    def __init__(self, kind: str, session_id: str) -> None:
+        super().__init__(f"{kind} is closed: make another one for {session_id!r}, the store is open still")
+        self.session_id = session_id
 
 
 class ClewSession:
@@ -82,6 +92,7 @@ class ClewSession:
             raise InvalidError(f"the run works on {run.id!r}, not on {self._id!r}: start one there")
         self._run = run
         self._history = Remembered()
+        self._closed = False
         self._created_with: dict[str, Any] = {
             "title": title,
             "workspace": workspace,
@@ -100,20 +111,28 @@ class ClewSession:
     ) -> list[TResponseInputItem]:
         """The items on the path to the head, oldest first; only the latest `limit`, if that is given here or
         in the settings. Less than none is all, as in SQLite."""
+        self._check_open()
         last = resolve_session_limit(limit, self.session_settings)
         if last is None or last < 0:
-            found = await self._tasks.read(lambda store: self._history.messages(store, self._id))
+            found = await self._read(lambda store: self._history.messages(store, self._id))
         else:
-            found = await self._tasks.read(lambda store: latest_items(store.find(self._id), last))
+            found = await self._read(lambda store: latest_items(store.find(self._id), last))
         return cast("list[TResponseInputItem]", found)
 
     async def add_items(
         self, items: list[TResponseInputItem], *, wrapper: RunContextWrapper[Any] | None = None
     ) -> None:
         """Append items, all of them or none. Who is cancelled meanwhile hears of it when they are stored."""
-        if items:
-            given = cast("list[Item]", list(items))
-            await settled(self._append(given))
+        self._check_open()
+        if not items:
+            return
+        given = cast("list[Item]", list(items))
+        try:
+            await self._change(lambda store: self._made(store).append(*given))
+        except InvalidEntryError:
+            # The SDK's own stores take what `json` can write, as tuples, and answer the rest with its errors.
+            plain = json.loads(json.dumps(given))
+            await self._change(lambda store: self._made(store).append(*plain))
 
     async def pop_item(self, *, wrapper: RunContextWrapper[Any] | None = None) -> TResponseInputItem | None:
         """Rewind by one item, and return it; None: there was none."""
@@ -130,15 +149,25 @@ class ClewSession:
         """Start over with an empty history; the old one stays reachable."""
         await self._change(lambda store: replace_all(store.find(self._id), []))
 
+    def close(self) -> Closed:
+        """Use this object no more; others of the same session, and the store, which is yours, stay open.
+
+        May be awaited or not: some of the SDK's own sessions want the one, some the other.
+        """
+        self._closed = True
+        self._history = Remembered()
+        return Closed()
+
     # -- what the SDK asks of a store when it compacts
 
     async def _get_compaction_snapshot(
         self, limit: int, *, prune_prefix: Callable[[Any], bool] | None = None
     ) -> Snapshot | None:
         """The latest items, with a way to put others in their place if they are still the latest."""
+        self._check_open()
         if self._is_reshaped():
             return None
-        return await take_snapshot(self._tasks, self._id, limit, prune_prefix, self._change)
+        return await take_snapshot(self._id, limit, prune_prefix, self._read, self._change)
 
     async def _atomic_replace_items(self, items: list[TResponseInputItem]) -> bool:
         """Put a compacted history in the place of the whole one, which stays on its branch."""
@@ -163,8 +192,7 @@ class ClewSession:
 
     async def fork(self, id: str | None = None, *, at: Point | None = None) -> ClewSession:
         """A new session that shares all items up to `at` (the head): another way to go on."""
-        base = await self._tasks.session(self._id, **self._created_with)
-        fork = await base.fork(id, at=at)
+        fork = await asyncio.to_thread(lambda: self._made(self._blocking).fork(id, at=at))
         made = ClewSession(fork.id, self._blocking, session_settings=self.session_settings)
         made._id = fork.id
         return made
@@ -182,36 +210,47 @@ class ClewSession:
         usage = response.usage
         if not (usage.requests or usage.total_tokens):
             return
-        session = await self._tasks.session(self._id, **self._created_with)
-        await session.add_usage(
-            model=model or _model_of(agent),
-            source=None if agent is None else agent.name,
-            input_tokens=usage.input_tokens,
-            output_tokens=usage.output_tokens,
-            cache_read_tokens=usage.input_tokens_details.cached_tokens,
-            cache_write_tokens=getattr(usage.input_tokens_details, "cache_write_tokens", 0),
-            reasoning_tokens=usage.output_tokens_details.reasoning_tokens,
-            id=id,
-        )
+        counts: dict[str, Any] = {
+            "model": model or _model_of(agent),
+            "source": None if agent is None else agent.name,
+            "input_tokens": usage.input_tokens,
+            "output_tokens": usage.output_tokens,
+            "cache_read_tokens": usage.input_tokens_details.cached_tokens,
+            "cache_write_tokens": getattr(usage.input_tokens_details, "cache_write_tokens", 0),
+            "reasoning_tokens": usage.output_tokens_details.reasoning_tokens,
+            "id": id,
+        }
+        # Not under the lease: what was used was used, whoever works on the session now.
+        await settled(self._tasks.transact(lambda store: self._made(store).add_usage(**counts)))
 
     # -- how it gets there
 
-    def _made(self, store: Store) -> Session:
-        return store.session(self._id, **self._created_with)
+    def _check_open(self) -> None:
+        if self._closed:
+            raise SessionClosedError(type(self).__name__, self.session_id)
 
-    async def _append(self, items: list[Item]) -> None:
-        try:
-            await self._change(lambda store: self._made(store).append(*items))
-        except InvalidEntryError:
-            # The SDK's own stores take what `json` can write, as tuples, and answer the rest with its errors.
-            plain = json.loads(json.dumps(items))
-            await self._change(lambda store: self._made(store).append(*plain))
+    def _made(self, store: Store) -> Session:
+        found = store.find(self._id)  # nearly always: what it would be created with need not be looked at
+        return store.session(self._id, **self._created_with) if found is None else found
+
+    async def _read(self, work: Callable[[Store], T]) -> T:
+        # In a thread of the loop, as the SDK's own sessions: there may be one of these for each request, and
+        # a face of the store for each would have threads of its own.
+        return await asyncio.to_thread(self._blocking.read, work)
 
     async def _change(self, work: Callable[[Store], T]) -> T:
         """One transaction. Its outcome is waited for, whoever is cancelled: the SDK counts on knowing it."""
+        self._check_open()
         if isinstance(self._run, Run):
             return await settled(asyncio.to_thread(self._blocking.transact, work, run=self._run))
         return await settled(self._tasks.transact(work, run=self._run))
+
+
+class Closed:
+    """What `close()` returns: there is nothing to wait for."""
+
+    def __await__(self) -> Iterator[Any]:
+        yield from ()
 
 
 class UsageHooks(RunHooks[Any]):

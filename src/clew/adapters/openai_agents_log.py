@@ -11,6 +11,7 @@ from clew.adapters.tail import BEGINNING, newest, rewind_before
 
 Item: TypeAlias = dict[str, Any]
 Point: TypeAlias = clew.Checkpoint | clew.Entry | clew.Head | str | int
+Read: TypeAlias = Callable[[Callable[[clew.Store], list[clew.Entry]]], Awaitable[list[clew.Entry]]]
 Change: TypeAlias = Callable[[Callable[[clew.Store], bool]], Awaitable[bool]]
 
 MOST: Final = 2**32 - 1
@@ -53,10 +54,10 @@ def replace_all(session: clew.Session | None, items: Sequence[Item | bytes]) -> 
 
 
 async def take_snapshot(
-    store: clew.AsyncStore,
     id: str,
     limit: int,
     is_expired: Callable[[Item], bool] | None,
+    read: Read,
     change: Change,
 ) -> Snapshot:
     """The latest `limit` items. What is at the beginning and `is_expired` goes when others are replaced."""
@@ -65,7 +66,7 @@ async def take_snapshot(
         session = inside.find(id)
         return [] if session is None else newest(session, limit + 1)
 
-    latest = await store.read(look)
+    latest = await read(look)
     entries = latest[:limit][::-1]
 
     async def replace_suffix(start: int, items: list[Any]) -> bool:
