@@ -1,7 +1,7 @@
 """Adapters beside the stores that their frameworks ship: the same loop on both, in turns.
 
-A module of this package holds a `FRAMEWORK`. A turn is what the framework asks of its store in one real turn
-of a conversation, reads included; the module's text says what that is.
+A module of this package holds one `Framework` or two. A turn is what the framework asks of its store in one
+real turn of a conversation, reads included; the module's text says what that is.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from importlib import import_module
 from typing import Any
 
-from benchmarks.adapters import Framework, Subject
+from benchmarks.adapters import Framework, Subject, langgraph_postgres
 from benchmarks.measure import Samples, median, shuffled, size_on_disk, steady
 from benchmarks.report import Result, Row, ms, size
 from benchmarks.script import Lab, main
@@ -25,13 +25,20 @@ async def run(lab: Lab) -> Result:
     turns = lab.pick(500, 120)
     rows: list[Row] = []
     details: dict[str, Any] = {}
-    for name in MODULES:
-        framework: Framework = import_module(f"benchmarks.adapters.{name}").FRAMEWORK
+    for framework in frameworks():
         lab.say(framework.name)
         samples, sizes = await play(lab, framework, turns)
         rows += rows_of(framework, samples, sizes, turns)
-        details[name] = {"seconds": {one: samples[one] for one in samples}, "bytes": sizes}
-    return Result(rows, details)
+        details[framework.name] = {"seconds": {one: samples[one] for one in samples}, "bytes": sizes}
+    lab.say("langgraph on PostgreSQL")
+    far = await langgraph_postgres.run(lab)
+    return Result([*rows, *far.rows], {**details, "langgraph on PostgreSQL": far.details})
+
+
+def frameworks() -> Iterator[Framework]:
+    for name in MODULES:
+        found = vars(import_module(f"benchmarks.adapters.{name}")).values()
+        yield from (value for value in found if isinstance(value, Framework))
 
 
 async def play(lab: Lab, framework: Framework, turns: int) -> tuple[Samples, dict[str, int]]:

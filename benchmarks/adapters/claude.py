@@ -150,6 +150,6 @@ def _size(turns: int) -> int:
 FRAMEWORK: Final = Framework(
     name="claude-agent-sdk",
     clew=_clew,
-    theirs={"sqlite3": _sqlite, "sqlite3 in WAL": _wal, "in memory": _in_memory},
+    theirs={"sqlite3 in WAL": _wal, "sqlite3": _sqlite, "in memory": _in_memory},
     message_bytes=_size,
 )

@@ -36,7 +36,15 @@ async def run(lab: Lab) -> Result:
         (turns, slice(-WINDOW, None)),
     ):
         ours, theirs = median(samples["clew"][window]), median(samples["AsyncPostgresSaver"][window])
-        rows.append(Row(f"turn {turn}", ms(ours), f"AsyncPostgresSaver: {ms(theirs)}", ours / theirs, FASTER))
+        rows.append(
+            Row(
+                f"langgraph on PostgreSQL: turn {turn}",
+                ms(ours),
+                f"AsyncPostgresSaver: {ms(theirs)}",
+                ours / theirs,
+                FASTER,
+            )
+        )
     return Result(rows, {"seconds": {name: samples[name] for name in samples}})
 
 
