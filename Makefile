@@ -15,16 +15,19 @@ PIP    := -m pip install --quiet --quiet --disable-pip-version-check
 CODE   := $(wildcard src tests benchmarks examples tools)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test faults lint fmt bench bench-scale docs-check lock clean
+.PHONY: help demo test test-thorough faults lint fmt bench bench-scale docs-check lock clean
 
 help:  ## show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 demo: $(VENV)/.runtime  ## play a small agent's story: checkpoint, rewind, fork, crash, resume
 	@$(PY) examples/demo.py $(ARGS)
 
 test: $(VENV)/.dev  ## run all tests
 	$(PY) -m pytest -n $(JOBS) $(ARGS)
+
+test-thorough: $(VENV)/.dev  ## run all tests, on the disk and with every case where `make test` takes a choice
+	CLEW_THOROUGH=1 $(PY) -m pytest -n $(JOBS) $(ARGS)
 
 lint: $(VENV)/.dev  ## check style, format, types and the layers of imports
 	$(PY) -m ruff check $(CODE)

@@ -1,4 +1,4 @@
-"""Settings of Hypothesis for every test.
+"""Settings of Hypothesis for every test, and the place of their temporary files.
 
 `pytest --hypothesis-profile=thorough` looks ten times as hard. With `CI` in the environment the
 examples are the same on every run, so that a red build is red for its own change.
@@ -9,6 +9,11 @@ from __future__ import annotations
 import os
 
 from hypothesis import settings
+
+from tests.thoroughness import keep_compiled_code, use_memory_for_temporary_files
+
+keep_compiled_code()
+use_memory_for_temporary_files()
 
 # No deadline per example: a shared machine pauses when it likes, and pytest-timeout stops a hang.
 settings.register_profile("clew", deadline=None, print_blob=True, derandomize="CI" in os.environ)

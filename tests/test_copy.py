@@ -20,6 +20,7 @@ from clew.work import source as reading
 from clew.work import transfer as writing
 from clew.work.source import Source
 from tests.postgres_server import drop_schema, postgres_url  # noqa: F401 (a fixture)
+from tests.thoroughness import THOROUGH
 from tests.wandering import dump, say, wander, with_files
 
 KINDS = ["memory", "sqlite", "jsonl", "postgresql"]
@@ -81,6 +82,8 @@ def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 PAIRS = [(one, other) for one in KINDS for other in KINDS]
+ROUND = PAIRS if THOROUGH else list(zip(KINDS, KINDS[1:] + KINDS[:1], strict=True))
+"""Every kind once on either side: what a copy asks of one it asks whatever the other is."""
 
 
 @pytest.mark.parametrize(("one", "other"), PAIRS)
@@ -104,7 +107,7 @@ def test_a_copy_holds_the_same_bytes(one: str, other: str, stores: Open, tmp_pat
     assert (restored / "a.txt").read_bytes() == b"one\n" * 500
 
 
-@pytest.mark.parametrize(("one", "other"), PAIRS)
+@pytest.mark.parametrize(("one", "other"), ROUND)
 def test_a_second_copy_writes_nothing(one: str, other: str, stores: Open, tmp_path: Path) -> None:
     src, dst = stores(one), stores(other)
     wander(src, 2)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, cast
@@ -202,6 +203,63 @@ def test_a_cancelled_write_is_over_when_the_cancellation_is_heard_of(local: Clew
         return texts(await local.get_items())
 
     assert run(cancel_all_the_time()) == [str(number) for number in range(20)]
+
+
+def test_who_is_cancelled_twice_hears_of_the_first_and_not_of_what_failed(local: ClewSession) -> None:
+    bad = cast("TResponseInputItem", {"role": "user", "content": object()})
+
+    async def cancel_what_fails() -> asyncio.CancelledError:
+        writing = asyncio.ensure_future(local.add_items([bad]))
+        await asyncio.sleep(0)
+        writing.cancel("first")
+        await asyncio.sleep(0)
+        writing.cancel("second")
+        with pytest.raises(asyncio.CancelledError) as heard:
+            await writing
+        return heard.value
+
+    assert run(cancel_what_fails()).args == ("first",)
+    assert run(local.get_items()) == []
+
+
+def test_a_closed_session_is_of_no_use_and_the_store_is_open_still(local: ClewSession) -> None:
+    run(local.add_items(items("a")))
+    snapshot = run(local._get_compaction_snapshot(5))
+
+    async def close_again_and_again() -> None:
+        _ = local.close()  # as those of the SDK that block
+        await asyncio.gather(local.close(), local.close())  # and as those that do not
+
+    run(close_again_and_again())
+    uses: list[Callable[[], Any]] = [
+        local.get_items,
+        lambda: local.get_items(1),
+        lambda: local.add_items([]),
+        lambda: local.add_items(items("b")),
+        local.pop_item,
+        local.clear_session,
+        lambda: local._get_compaction_snapshot(5),
+        lambda: local._atomic_replace_items([]),
+        lambda: snapshot.replace_suffix(0, []),
+    ]
+    for use in uses:
+        with pytest.raises(RuntimeError, match=r"ClewSession is closed.*'talk'") as refused:
+            run(use())
+        assert isinstance(refused.value, clew.ClewError)
+    assert texts(run(ClewSession("talk", local._blocking).get_items())) == ["a"]
+
+
+def test_many_sessions_share_the_threads_that_read(local: ClewSession) -> None:
+    async def read_by_many() -> int:
+        await local.add_items(items("a"))
+        before = threading.active_count()
+        many = [ClewSession("talk", local._blocking) for _ in range(20)]
+        for each in many:
+            assert texts(await each.get_items()) == ["a"]
+            await each.record_usage(ModelResponse(output=[], usage=Usage(requests=1), response_id=None))
+        return threading.active_count() - before
+
+    assert run(read_by_many()) < 10
 
 
 @pytest.mark.parametrize("odd", ["", "a/b%", "é" * 400, "~x", "nul\0"])

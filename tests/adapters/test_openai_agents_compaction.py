@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
@@ -99,6 +100,43 @@ def test_the_whole_history_is_replaced_at_once(session: ClewSession) -> None:
     assert texts(run(session.get_items())) == ["summary"]
     kept(session).undo()
     assert texts(run(session.get_items())) == ["a", "b", "c"]
+
+
+def test_a_replacement_that_is_not_json_leaves_all_as_it_was(local: ClewSession) -> None:
+    run(local.add_items(items(*"abc")))
+    bad = cast("TResponseInputItem", {"role": "user", "content": object()})
+    odd = cast("TResponseInputItem", {"role": "user", "content": ("b", "c")})
+    snapshot = run(local._get_compaction_snapshot(2))
+    for replace in (lambda each: snapshot.replace_suffix(0, [each]), lambda each: replaced_by(local, each)):
+        with pytest.raises(TypeError):
+            run(replace(bad))
+        assert texts(run(local.get_items())) == ["a", "b", "c"]
+    assert run(snapshot.replace_suffix(0, [odd])) is True
+    assert run(local.get_items(1)) == [{"role": "user", "content": ["b", "c"]}]
+    assert len(run(local.get_items())) == 2
+    assert run(replaced_by(local, odd)) is True
+    assert run(local.get_items()) == [{"role": "user", "content": ["b", "c"]}]
+
+
+async def replaced_by(session: ClewSession, item: TResponseInputItem) -> bool:
+    return await session._atomic_replace_items([item])
+
+
+def test_a_replacement_that_is_cancelled_is_over_when_that_is_heard_of(local: ClewSession) -> None:
+    async def cancel_it() -> list[str]:
+        await local.add_items(items(*"abc"))
+        snapshot = await local._get_compaction_snapshot(2)
+        assert snapshot is not None
+        replacing = asyncio.ensure_future(snapshot.replace_suffix(0, items("b+c")))
+        await asyncio.sleep(0)
+        replacing.cancel()
+        later = asyncio.ensure_future(local.add_items(items("d")))
+        with pytest.raises(asyncio.CancelledError):
+            await replacing
+        await later
+        return texts(await local.get_items())
+
+    assert run(cancel_it()) == ["a", "b+c", "d"]
 
 
 def test_a_subclass_with_items_of_its_own_is_not_written_past(local: ClewSession) -> None:

@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 
 import pytest
+from textual import app as textual_app
 from textual.pilot import Pilot
 from textual.widgets import Input
 
@@ -29,6 +30,12 @@ from tests.cli.conftest import user
 from tests.cli.processes import COMMAND, Clew
 
 HOSTILE = "\x1b]0;owned\x07 \x1b[31mred \u202egnp.exe [bold]loud[/bold] [@click=app.quit]here[/]"
+
+
+@pytest.fixture(autouse=True)
+def wait_once_for_each_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Textual waits until it is idle, 20 ms or more, twice after each key; `Screen.settle` waits anyhow."""
+    monkeypatch.setattr(textual_app, "wait_for_idle", lambda _: asyncio.sleep(0))
 
 
 class Screen:

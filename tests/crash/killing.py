@@ -16,9 +16,12 @@ import clew
 from clew.testing.faults import Child, ProcessFailed
 from clew.testing.history import History, Operation, Record, check, log_of
 from tests.crash.helper import chain_of, check_file, message
+from tests.thoroughness import usually
 
 Tell = Callable[[Any], None]
 
+LONGEST = usually(0.04, thorough=0.08)
+"""Where a sync costs nothing a worker does as much in less time."""
 SESSIONS = ("alpha", "beta", "gamma")
 PADDING = "".join(chr(33 + n * 7919 % 90) for n in range(6000))
 
@@ -63,7 +66,7 @@ def look(tell: Tell, path: str) -> None:
 
 
 def kill_cycles(directory: str, cycles: int, seed: int, planted: str = "") -> dict[str, Any]:
-    """Kill a worker after 1 to 80 ms, look, and again; a new store every 20 cycles."""
+    """Kill a worker within LONGEST seconds, look, and again; a new store every 20 cycles."""
     wait = random.Random(seed).uniform
     wrong: list[str] = []
     acknowledged = 0
@@ -74,7 +77,7 @@ def kill_cycles(directory: str, cycles: int, seed: int, planted: str = "") -> di
             history = History()
             promised: dict[str, str] = {}
         worker = Child(append_for_ever, path, seed * 100_000 + cycle, planted)
-        time.sleep(wait(0.001, 0.08))
+        time.sleep(wait(0.001, LONGEST))
         worker.kill()
         heard = worker.hear_all()
         if worker.wait() != -9:

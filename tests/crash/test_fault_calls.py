@@ -9,6 +9,7 @@ from clew.testing.faults.calls import fail_at_calls, kill_at_calls, shorten_writ
 from clew.testing.faults.campaign import campaign
 from clew.testing.faults.subjects import Subject
 from tests.crash.root import needs_strace
+from tests.thoroughness import usually
 
 
 @needs_strace
@@ -25,6 +26,7 @@ def test_f02_a_program_killed_at_a_system_call_leaves_the_state_before_an_operat
     subject: Subject, operations: list[str], every: int
 ) -> None:
     """P1, P2, P12, P13."""
+    every *= usually(2, thorough=1)
     result = campaign(kill_at_calls, subject, operations=operations, every=every, first=3)
 
     assert result.wrong == []
@@ -36,7 +38,8 @@ def test_f08_a_system_call_that_fails_is_told_and_costs_nothing_that_was_acknowl
     subject: Subject,
 ) -> None:
     """P4, P23: a BackendError, of a full disk a DiskFullError, or success; the same store goes on."""
-    result = campaign(fail_at_calls, subject, operations=["append"], every=17, first=5)
+    every = usually(34, thorough=17)
+    result = campaign(fail_at_calls, subject, operations=["append"], every=every, first=5)
 
     assert result.wrong == []
     assert sum(result.seen.values()) > 3  # errors that were told

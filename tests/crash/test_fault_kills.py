@@ -7,8 +7,9 @@ import pytest
 from clew.testing.faults.campaign import campaign
 from clew.testing.faults.kills import kill_cycles
 from clew.testing.faults.subjects import Subject
+from tests.thoroughness import usually
 
-CYCLES = 15
+CYCLES = usually(8, thorough=15)
 
 
 def test_f01_several_processes_killed_at_any_instant_lose_nothing_that_was_acknowledged(

@@ -10,8 +10,9 @@ import pytest
 from clew.testing.faults.campaign import campaign
 from clew.testing.faults.power import cut_power, why_not
 from clew.testing.faults.subjects import SUBJECTS, Subject, available
+from tests.thoroughness import usually
 
-CUTS = {"ext4": 6, "xfs": 4}
+CUTS = {"ext4": usually(4, thorough=6), "xfs": usually(2, thorough=4)}
 
 
 def need_power(filesystem: str) -> None:

@@ -13,8 +13,9 @@ from clew.testing.faults.file_states import FileState, file_states
 from clew.testing.faults.subjects import SUBJECTS, Subject, available
 from tests.crash.helper import quick_directory
 from tests.crash.root import needs_strace
+from tests.thoroughness import usually
 
-MOST = 25
+MOST = usually(15, thorough=25)
 
 
 @needs_strace
@@ -38,7 +39,7 @@ def test_the_crash_states_find_a_planted_bug(name: str, bug: str) -> None:
     with quick_directory() as directory:
         subject = SUBJECTS[name](directory / "subject")
         result = campaign(
-            crash_everywhere, subject, operations=["begin"], most=80, at_once=6, planted=f"{name}: {bug}"
+            crash_everywhere, subject, operations=["begin"], most=40, at_once=6, planted=f"{name}: {bug}"
         )
 
     assert any("operations were done" in line for line in result.wrong)

@@ -8,8 +8,9 @@ import pytest
 
 from clew.testing.faults import call
 from tests.crash.killing import kill_cycles
+from tests.thoroughness import usually
 
-CYCLES = 100
+CYCLES = usually(30, thorough=100)
 
 
 @pytest.mark.parametrize("seed", [1, 2])

@@ -26,6 +26,7 @@ from clew.here import machine_clock
 from clew.testing.faults import call
 from tests.crash.helper import chain_of, message, texts
 from tests.crash.leases import DEADLINE, lease_record, plant, statuses, until, wait_for
+from tests.thoroughness import spread
 
 CLOCKS = {"a day ahead": "+1d", "five minutes ahead": "+5m", "an hour behind": "-1h"}
 MONOTONIC_IS_RIGHT = "FAKETIME_DONT_FAKE_MONOTONIC=1"
@@ -49,7 +50,7 @@ def wrong_wall(request: pytest.FixtureRequest) -> list[str]:
     return wrong_clock(CLOCKS[request.param], monotonic=False)
 
 
-@pytest.fixture(params=[f"{clock}{also}" for clock in CLOCKS for also in ("", ", monotonic too")])
+@pytest.fixture(params=spread([f"{clock}{also}" for clock in CLOCKS for also in ("", ", monotonic too")], 3))
 def under(request: pytest.FixtureRequest) -> list[str]:
     clock, _, monotonic = request.param.partition(", ")
     return wrong_clock(CLOCKS[clock], monotonic=bool(monotonic))

@@ -18,10 +18,13 @@ from tests.crash.helper import check_file, quick_directory
 from tests.files.housing import House, cache_in, copy, kept, state
 from tests.files.restorers import Tell, prepare, restore_first, restorer
 from tests.sqlite.failing import count_calls, traced
+from tests.thoroughness import spread
 
 PREFIX = b".clew-restore-"
 HEADS = {"rewind": (2, 1), "undo": (2, 2)}
 """Messages before, and when it is done."""
+MOST = 20
+"""Moments of a restore at which it is killed; a thorough run takes many more."""
 
 
 class Found(msgspec.Struct):
@@ -144,9 +147,10 @@ def name_of(root: Path, before: str) -> str:
 
 
 def kill_at_every_change(what: str, every: int, planted: str = "", threads: bool = False) -> dict[str, Any]:
-    """Kill a restorer at its last change, and at every so manyth before; a planted bug is found once."""
+    """Kill a restorer at its last change, and at many before; a planted bug is found once."""
     with scene(what, threads=threads) as found:
-        for number in range(found.changes, 0, -every):
+        numbers = range(found.changes, 0, -every)
+        for number in numbers if planted else spread(numbers, MOST):
             found.put_back()
             _kill(Child(restorer(what, number, planted), str(found.case)))
             found.judge(f"change {number}")
@@ -162,7 +166,7 @@ def kill_the_recovery_at_every_change(how: str, at: int, every: int) -> dict[str
         _kill(Child(restorer("rewind", at), str(found.case)))
         copy(found.case, half := found.case.with_name("half"))
         changes = ended(Child(restorer(how), str(found.case)))
-        for number in range(1, changes + 1, every):
+        for number in spread(range(1, changes + 1, every), MOST):
             copy(half, found.case)
             _kill(Child(restorer(how, number), str(found.case)))
             found.judge(f"change {number} of the recovery")
@@ -179,7 +183,7 @@ def kill_at_every_call(syscalls: list[str], every: int) -> dict[str, Any]:
             trace = str(found.case.with_name("trace"))
             total = count_calls(program, str(found.case), syscall, trace)
             killed[syscall] = 0
-            for number in range(1, total + 1, every):
+            for number in spread(range(1, total + 1, every), MOST // len(syscalls)):
                 found.put_back()
                 fault = f"inject={syscall}:signal=KILL:when={number}"
                 options = ("-o", "/dev/null", "-e", f"trace={syscall}", "-e", fault)
@@ -196,7 +200,7 @@ def kill_a_snapshot_at_every_change() -> dict[str, Any]:
     with scene("rewind") as found:
         found.put_back()
         changes = ended(Child(restorer("snapshot"), str(found.case)))
-        for number in range(1, changes + 1):
+        for number in spread(range(1, changes + 1), MOST):
             found.put_back()
             _kill(Child(restorer("snapshot", number), str(found.case)))
             if lines := ended(Child(_take_the_next, str(found.case))):

@@ -12,6 +12,7 @@ from tests.files.killing import (
     kill_at_every_change,
     kill_the_recovery_at_every_change,
 )
+from tests.thoroughness import usually
 
 SYSCALLS = [
     ["linkat", "renameat", "unlinkat", "mkdirat", "symlinkat", "fchmod"],
@@ -24,7 +25,7 @@ def test_f43_a_rewind_killed_at_any_change_is_finished_or_undone_with_its_head()
     result = call(kill_at_every_change, "rewind", 1, timeout=100)
 
     assert result["wrong"] == {}
-    assert min(result["seen"].values()) > 5  # kills before, between and after the changes
+    assert min(result["seen"].values()) > usually(1, thorough=5)  # kills before, between and after
 
 
 def test_f43_a_restore_with_several_threads_killed_at_its_changes_is_finished_or_undone() -> None:

@@ -16,6 +16,7 @@ from clew.model.files import RestoreReport
 from tests.files.changing import Change, apply, changes
 from tests.files.housing import State, house, kept, state
 from tests.files.trees import MIB, File, Link, Tree, build, trees
+from tests.thoroughness import usually
 
 IGNORED = b".ignored"
 
@@ -47,7 +48,7 @@ def check_clean(store: clew.Store) -> None:
     assert store.pending_restores() == []
 
 
-@settings(max_examples=60)
+@settings(max_examples=usually(25, thorough=60))
 @given(tree=trees(), made=changes(20 * MIB))
 def test_i20_any_tree_comes_back_byte_for_byte_and_so_does_what_was_there_before(
     tree: Tree, made: list[Change]
@@ -75,7 +76,7 @@ def test_i20_any_tree_comes_back_byte_for_byte_and_so_does_what_was_there_before
             check_clean(store)
 
 
-@settings(max_examples=60)
+@settings(max_examples=usually(25, thorough=60))
 @given(tree=trees(largest=4095), made=changes(4095))
 def test_p14_what_is_ignored_or_unknown_is_never_touched(tree: Tree, made: list[Change]) -> None:
     """P14: new files of the user, which no snapshot knows, and ignored ones stay as they are."""

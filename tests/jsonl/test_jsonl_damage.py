@@ -12,6 +12,7 @@ import clew
 from clew.backends.jsonl import JsonlBackend
 from clew.core import lines
 from clew.errors import CorruptEntryError
+from tests.thoroughness import spread
 
 
 def user(text: str) -> dict[str, str]:
@@ -109,7 +110,7 @@ def test_a_damaged_line_at_the_end_of_a_log_is_told_and_not_dropped(place: Path,
     """P6, P7, F-12: every bit of the last line; only its line end can be restored."""
     content = log(place).read_bytes()
     begin = content[:-1].rindex(b"\n") + 1
-    for at in range(begin, len(content)):
+    for at in spread(range(begin, len(content)), 60):
         copy = fast_path / "copy"
         shutil.rmtree(copy, ignore_errors=True)
         shutil.copytree(place, copy)

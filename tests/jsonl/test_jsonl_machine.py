@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, settings
 from clew.backends.contract import Backend
 from clew.backends.jsonl import JsonlBackend
 from clew.testing import make_machine
+from tests.thoroughness import usually
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -40,7 +41,7 @@ def reopened(backend: Backend) -> JsonlBackend:
 
 TestJsonl = make_machine(new_store, reopen=reopened)
 TestJsonl.settings = settings(  # type: ignore[attr-defined]
-    max_examples=settings().max_examples // 2,
+    max_examples=settings().max_examples * usually(25, thorough=50) // 100,
     stateful_step_count=40,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )

@@ -13,6 +13,7 @@ from clew.backends.postgres import PostgresBackend
 from clew.backends.postgres.migrate import TABLES
 from clew.testing import make_machine
 from tests.postgres_clock import Timed
+from tests.thoroughness import usually
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -50,5 +51,7 @@ def reopened(backend: Backend) -> PostgresBackend:
 
 TestPostgres = make_machine(new_store, reopen=reopened)
 TestPostgres.settings = settings(  # type: ignore[attr-defined]
-    max_examples=EXAMPLES // 8, stateful_step_count=40, suppress_health_check=list(HealthCheck)
+    max_examples=EXAMPLES // usually(16, thorough=8),
+    stateful_step_count=40,
+    suppress_health_check=list(HealthCheck),
 )

@@ -14,8 +14,9 @@ from clew.backends.contract import Backend
 from clew.backends.memory import MemoryBackend
 from clew.backends.sqlite import SqliteBackend
 from clew.testing import make_machine
+from tests.thoroughness import usually
 
-# Ten seconds each when all is well; but Hypothesis shrinks a failure for up to five minutes.
+# Seconds when all is well; but Hypothesis shrinks a failure for up to five minutes.
 pytestmark = pytest.mark.timeout(900)
 
 EXAMPLES = settings().max_examples  # of the profile: 100, or 1000 with --hypothesis-profile=thorough
@@ -44,9 +45,13 @@ def reopened(backend: Backend) -> SqliteBackend:
 
 TestMemory = make_machine(MemoryBackend)
 TestMemory.settings = settings(  # type: ignore[attr-defined]
-    max_examples=EXAMPLES * 3 // 2, stateful_step_count=60, suppress_health_check=UNHURRIED
+    max_examples=EXAMPLES * usually(40, thorough=150) // 100,
+    stateful_step_count=60,
+    suppress_health_check=UNHURRIED,
 )
 TestSqlite = make_machine(new_database, reopen=reopened)
 TestSqlite.settings = settings(  # type: ignore[attr-defined]
-    max_examples=EXAMPLES * 4 // 5, stateful_step_count=50, suppress_health_check=UNHURRIED
+    max_examples=EXAMPLES * usually(50, thorough=80) // 100,
+    stateful_step_count=50,
+    suppress_health_check=UNHURRIED,
 )

@@ -26,9 +26,12 @@ from clew.testing.history import History, Operation, check, log_of
 from tests.crash.helper import chain_of, check_file, message, said, texts
 from tests.sqlite.old_stores import store_of_schema_1
 from tests.sqlite.traces import SECRET, Words, fill, needles, traces
+from tests.thoroughness import spread
 
 Tell = Callable[[Any], None]
 Program = Callable[..., None]
+MOST = 9
+"""Calls that fail or kill, of those of one kind; a thorough run takes all that it is asked for."""
 
 
 @contextmanager
@@ -108,7 +111,7 @@ def fail_at_every_call(directory: str, syscall: str, every: int, mode: str) -> d
     total = count_calls(program, f"{directory}/count.db", syscall, f"{directory}/trace")
     wrong: dict[str, str] = {}
     refused = 0
-    for number in range(1, total + 1, every):
+    for number in spread(range(1, total + 1, every), MOST):
         path = f"{directory}/{number}.db"
         when = f"{number}+" if mode == "for good" else f"{number}"
         fault = f"inject={syscall}:error=EIO:when={when}"
@@ -160,7 +163,8 @@ def kill_at_every_call(
 
     put_back()
     trace = f"{path.parent}.trace"
-    for number in range(1, count_calls(program, str(path), syscall, trace) + 1, every):
+    total = count_calls(program, str(path), syscall, trace)
+    for number in spread(range(1, total + 1, every), MOST):
         put_back()
         fault = f"inject={syscall}:signal=KILL:when={number}"
         with traced(program, str(path), "-o", "/dev/null", "-e", f"trace={syscall}", "-e", fault) as child:

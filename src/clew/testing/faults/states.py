@@ -5,11 +5,11 @@ from __future__ import annotations
 import itertools
 import random
 from collections.abc import Iterator, Mapping, Sequence
-from hashlib import blake2b
 from pathlib import Path
 from typing import Final
 
 import msgspec
+from blake3 import blake3
 
 from clew.testing.faults.recorder import Event
 
@@ -168,7 +168,7 @@ def _torn(event: Event) -> Iterator[Event]:
 
 
 def _digest(state: CrashState) -> bytes:
-    hasher = blake2b(repr(state.marks).encode(), digest_size=16)
+    hasher = blake3(repr(state.marks).encode())
     for name, content in sorted(state.files.items()):
         hasher.update(f"\0{name}\0{len(content)}\0".encode())
         hasher.update(content)
