@@ -12,17 +12,17 @@ replaces, `clear_session` clears) is left behind on a branch: `session.clew.undo
 from __future__ import annotations
 
 import asyncio
-import json
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
-from clew import AsyncRun, AsyncStore, ClewError, InvalidEntryError, InvalidError, Run, Session, Store
+from clew import AsyncRun, AsyncStore, ClewError, InvalidError, Run, Session, Store
 from clew.adapters.common import faces, missing
 from clew.adapters.common import session_id as id_of
 from clew.adapters.openai_agents_log import (
     Item,
     Point,
     Snapshot,
+    as_json,
     latest_items,
     pop_newest,
     replace_all,
@@ -114,9 +114,9 @@ class ClewSession:
         self._check_open()
         last = resolve_session_limit(limit, self.session_settings)
         if last is None or last < 0:
-            found = await self._read(lambda store: self._history.messages(store, self._id))
+            found = await self._tasks.read(lambda store: self._history.messages(store, self._id))
         else:
-            found = await self._read(lambda store: latest_items(store.find(self._id), last))
+            found = await self._tasks.read(lambda store: latest_items(store.find(self._id), last))
         return cast("list[TResponseInputItem]", found)
 
     async def add_items(
@@ -126,13 +126,11 @@ class ClewSession:
         self._check_open()
         if not items:
             return
-        given = cast("list[Item]", list(items))
-        try:
+
+        async def append(given: list[Item]) -> None:
             await self._change(lambda store: self._made(store).append(*given))
-        except InvalidEntryError:
-            # The SDK's own stores take what `json` can write, as tuples, and answer the rest with its errors.
-            plain = json.loads(json.dumps(given))
-            await self._change(lambda store: self._made(store).append(*plain))
+
+        await as_json(append, items)
 
     async def pop_item(self, *, wrapper: RunContextWrapper[Any] | None = None) -> TResponseInputItem | None:
         """Rewind by one item, and return it; None: there was none."""
@@ -167,14 +165,17 @@ class ClewSession:
         self._check_open()
         if self._is_reshaped():
             return None
-        return await take_snapshot(self._id, limit, prune_prefix, self._read, self._change)
+        return await take_snapshot(self._tasks, self._id, limit, prune_prefix, self._change)
 
     async def _atomic_replace_items(self, items: list[TResponseInputItem]) -> bool:
         """Put a compacted history in the place of the whole one, which stays on its branch."""
         if self._is_reshaped():
             return False
-        given = cast("list[Item]", list(items))
-        await self._change(lambda store: replace_all(self._made(store), given))
+
+        async def replace(given: list[Item]) -> None:
+            await self._change(lambda store: replace_all(self._made(store), given))
+
+        await as_json(replace, items)
         return True
 
     def _is_reshaped(self) -> bool:
@@ -192,7 +193,8 @@ class ClewSession:
 
     async def fork(self, id: str | None = None, *, at: Point | None = None) -> ClewSession:
         """A new session that shares all items up to `at` (the head): another way to go on."""
-        fork = await asyncio.to_thread(lambda: self._made(self._blocking).fork(id, at=at))
+        base = await self._tasks.session(self._id, **self._created_with)
+        fork = await base.fork(id, at=at)
         made = ClewSession(fork.id, self._blocking, session_settings=self.session_settings)
         made._id = fork.id
         return made
@@ -233,11 +235,6 @@ class ClewSession:
         found = store.find(self._id)  # nearly always: what it would be created with need not be looked at
         return store.session(self._id, **self._created_with) if found is None else found
 
-    async def _read(self, work: Callable[[Store], T]) -> T:
-        # In a thread of the loop, as the SDK's own sessions: there may be one of these for each request, and
-        # a face of the store for each would have threads of its own.
-        return await asyncio.to_thread(self._blocking.read, work)
-
     async def _change(self, work: Callable[[Store], T]) -> T:
         """One transaction. Its outcome is waited for, whoever is cancelled: the SDK counts on knowing it."""
         self._check_open()
@@ -249,7 +246,7 @@ class ClewSession:
 class Closed:
     """What `close()` returns: there is nothing to wait for."""
 
-    def __await__(self) -> Iterator[Any]:
+    def __await__(self) -> Generator[Any, Any, None]:
         yield from ()
 
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeVar
 
 import clew
 from clew.adapters.tail import BEGINNING, newest, rewind_before
 
 Item: TypeAlias = dict[str, Any]
 Point: TypeAlias = clew.Checkpoint | clew.Entry | clew.Head | str | int
-Read: TypeAlias = Callable[[Callable[[clew.Store], list[clew.Entry]]], Awaitable[list[clew.Entry]]]
 Change: TypeAlias = Callable[[Callable[[clew.Store], bool]], Awaitable[bool]]
+
+T = TypeVar("T")
 
 MOST: Final = 2**32 - 1
 """More items than this no session can have."""
@@ -26,6 +28,16 @@ class Snapshot:
     complete: bool
     """There are no others before them."""
     replace_suffix: Callable[[int, list[Any]], Awaitable[bool]]
+
+
+async def as_json(write: Callable[[list[Item]], Awaitable[T]], items: Sequence[Any]) -> T:
+    """Write items as the SDK's own stores do: they take what `json` can write, as tuples, and answer the rest
+    with its errors."""
+    given = list(items)  # who called may change it while it is written
+    try:
+        return await write(given)
+    except clew.InvalidEntryError:
+        return await write(json.loads(json.dumps(given)))
 
 
 def latest_items(session: clew.Session | None, last: int) -> list[Item]:
@@ -54,10 +66,10 @@ def replace_all(session: clew.Session | None, items: Sequence[Item | bytes]) -> 
 
 
 async def take_snapshot(
+    store: clew.AsyncStore,
     id: str,
     limit: int,
     is_expired: Callable[[Item], bool] | None,
-    read: Read,
     change: Change,
 ) -> Snapshot:
     """The latest `limit` items. What is at the beginning and `is_expired` goes when others are replaced."""
@@ -66,7 +78,7 @@ async def take_snapshot(
         session = inside.find(id)
         return [] if session is None else newest(session, limit + 1)
 
-    latest = await read(look)
+    latest = await store.read(look)
     entries = latest[:limit][::-1]
 
     async def replace_suffix(start: int, items: list[Any]) -> bool:
@@ -75,11 +87,14 @@ async def take_snapshot(
         if not expected:
             return False
 
-        def replace(inside: clew.Store) -> bool:
-            session = inside.find(id)
-            return session is not None and _replace(session, expected, items, is_expired)
+        async def replace(given: list[Item]) -> bool:
+            def work(inside: clew.Store) -> bool:
+                session = inside.find(id)
+                return session is not None and _replace(session, expected, given, is_expired)
 
-        return await change(replace)
+            return await change(work)
+
+        return await as_json(replace, items)
 
     return Snapshot([entry.message for entry in entries], len(latest) <= limit, replace_suffix)
 
