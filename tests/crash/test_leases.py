@@ -131,11 +131,11 @@ def test_f23_of_two_processes_that_race_for_a_lease_exactly_one_wins_200_times(t
 
 
 def test_f23_finds_a_lease_that_is_looked_at_only_before_the_transaction(tmp_path: Path) -> None:
-    """A planted bug."""
+    """A planted bug. Whether two workers meet in that gap is a matter of luck: some races are run."""
     bug = "held leases are seen only before the transaction"
-    found = call(workers.race, str(tmp_path / "a.db"), 50, bug)
+    races = (call(workers.race, str(tmp_path / f"{number}.db"), 50, bug) for number in range(12))
 
-    assert found["wrong"] != []
+    assert any(found["wrong"] for found in races)
 
 
 def test_f26_a_forked_child_can_neither_use_nor_end_the_run_of_its_parent(tmp_path: Path) -> None:
