@@ -264,7 +264,7 @@ def test_f44_a_change_that_leaves_the_same_times_is_seen_if_the_file_is_young(
     frozen = os.stat(path)
     real = os.fstat
     monkeypatch.setattr(os, "fstat", lambda fd: frozen if real(fd).st_ino == frozen.st_ino else real(fd))
-    monkeypatch.setattr(reading, "FRESH", 10**18)
+    monkeypatch.setattr(reading, "_stamp", lambda: frozen.st_ctime_ns)  # the clock has not ticked since
     _meddle(monkeypatch, [lambda: path.write_bytes(b"BBBB")], after=True)
     assert in_store(engine, take(engine, tmp_path).tree) == {b"a": File(b"BBBB")}
 
