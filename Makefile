@@ -5,7 +5,7 @@
 #   make test PYTHON=python3.13       another interpreter; .venv is made anew
 
 PYTHON ?= python3
-JOBS   ?= 2
+JOBS   ?= 3
 ARGS   ?=
 
 VENV   := .venv
@@ -24,7 +24,7 @@ demo: $(VENV)/.runtime  ## play a small agent's story: checkpoint, rewind, fork,
 	@$(PY) examples/demo.py $(ARGS)
 
 test: $(VENV)/.dev  ## run all tests
-	$(PY) -m pytest -n $(JOBS) $(ARGS)
+	$(PY) -m pytest -n $(JOBS) --dist worksteal $(ARGS)
 
 test-thorough: $(VENV)/.dev  ## run all tests, on the disk and with every case where `make test` takes a choice
 	CLEW_THOROUGH=1 $(PY) -m pytest -n $(JOBS) $(ARGS)
