@@ -316,7 +316,9 @@ class Backend(Protocol):
         """`certain`: False allows answers from memory. A backend for which reading costs little has no
         use for that."""
 
-    def read(self) -> AbstractContextManager[Reader]: ...
+    def read(self) -> AbstractContextManager[Reader]:
+        """Each call of the reader sees what is there then. A backend that can also show one moment, while
+        others go on writing, has a `read_still()` besides."""
 
     def clock(self) -> int | None:
         """The time of a clock that all users of the store share, in microseconds, if the storage

@@ -6,6 +6,7 @@ import threading
 
 import pytest
 
+from clew.backends.contract import Transaction
 from clew.errors import HeadMovedError, InvalidError, LeaseHeldError, SessionNotFoundError
 from clew.model import Head
 from clew.session import Session
@@ -72,6 +73,26 @@ class TogetherConformance(Conformance):
 
         assert store.transact(work) == "s"
         assert said(s) == ["a", "b"]
+
+    def test_half_of_an_operation_is_not_committed_whoever_catches_its_failure(
+        self, store: Store, s: Session
+    ) -> None:
+        """P2: only a refusal, which wrote nothing, can be lived with."""
+
+        def half(tx: Transaction) -> None:
+            tx.put_record(s._sid, "var", "half", b"1")
+            raise ZeroDivisionError
+
+        def work(tx: Store) -> None:
+            mine = tx.get("s")
+            mine.append(user("never"))
+            with pytest.raises(ZeroDivisionError):
+                mine._engine.run(half)
+
+        with pytest.raises(ZeroDivisionError):
+            store.transact(work)
+
+        assert (said(s), s.vars()) == ([], {})
 
     def test_what_one_operation_wrote_the_next_one_sees(self, store: Store, s: Session) -> None:
         """Before any of it is committed."""
