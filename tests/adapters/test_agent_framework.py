@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 import warnings
 from collections.abc import Iterator
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -105,13 +103,6 @@ class TestSessions(_Conformance):
     async def read(self, adapter: Any, name: str) -> list[Any]:
         session = await adapter.get(name)
         return [] if session is None else [Same(m) for m in session.state["in_memory"]["messages"]]
-
-
-def test_without_the_framework_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "agent_framework", None)
-    monkeypatch.delitem(sys.modules, "clew.adapters.agent_framework")
-    with pytest.raises(ImportError, match=r"pip install 'clew\[agent-framework\]'"):
-        import_module("clew.adapters.agent_framework")
 
 
 # ── Histories ─────────────────────────────────────────────────────────────────────────────────────

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import importlib
-import sys
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -379,10 +377,3 @@ def test_the_example_resumes_goes_back_and_forks(tmp_path: Path, capsys: pytest.
         "found: [('ada-owl', 'user')]",
     ]
     assert expected == capsys.readouterr().out.splitlines()
-
-
-def test_without_the_framework_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "llama_index.core.bridge.pydantic", None)
-    monkeypatch.delitem(sys.modules, "clew.adapters.llama_index")
-    with pytest.raises(ImportError, match=r"pip install 'clew\[llama-index\]'"):
-        importlib.import_module("clew.adapters.llama_index")

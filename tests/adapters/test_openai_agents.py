@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import importlib
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -406,10 +404,3 @@ def test_an_async_store_will_do(tmp_path: Path) -> None:
             return texts(await session.get_items())
 
     assert run(talk()) == ["a"]
-
-
-def test_without_the_framework_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "agents", None)
-    monkeypatch.delitem(sys.modules, "clew.adapters.openai_agents")
-    with pytest.raises(ImportError, match=r"pip install 'clew\[openai-agents\]'"):
-        importlib.import_module("clew.adapters.openai_agents")

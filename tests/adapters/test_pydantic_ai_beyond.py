@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from decimal import Decimal
-from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -186,13 +184,6 @@ def test_what_is_no_message_of_the_framework_is_named(local: clew.Store) -> None
         run(adapter.load("talk"))
     local.get("talk").rewind(3)
     assert len(run(adapter.load("talk")).messages) == 4
-
-
-def test_without_the_framework_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "pydantic_ai.conversation_store", None)
-    monkeypatch.delitem(sys.modules, "clew.adapters.pydantic_ai")
-    with pytest.raises(ImportError, match=r"pip install 'clew\[pydantic-ai\]'"):
-        import_module("clew.adapters.pydantic_ai")
 
 
 def test_only_a_store_will_do() -> None:
