@@ -93,6 +93,7 @@ NAMES = [
     "SessionExistsError",
     "SessionInfo",
     "SessionNotFoundError",
+    "SessionTakenError",
     "Skipped",
     "Snapshot",
     "SnapshotNotFoundError",

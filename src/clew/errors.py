@@ -6,7 +6,7 @@
     │                             SnapshotNotFoundError  ObjectMissingError
     ├── ConflictError             SessionExistsError  AliasExistsError  HeadMovedError  KeyReusedError
     │                             InvalidTransitionError  OpenCallsError  LeaseHeldError  LeaseLostError
-    │                             RestoreConflictError
+    │                             RestoreConflictError  SessionTakenError
     ├── InvalidError              (ValueError)  InvalidEntryError  InvalidQueryError  InvalidUrlError
     │                             RootRefusedError
     ├── NothingToUndoError
@@ -129,6 +129,26 @@ class SessionExistsError(ConflictError):
     def __init__(self, session: str) -> None:
         super().__init__(f"session {session!r} exists already")
         self.session = session
+
+
+class SessionTakenError(ConflictError):
+    """A framework asked for a session that is not its own; nothing was written. Give the conversation
+    another id."""
+
+    code = "session_taken"
+
+    def __init__(self, session: str, framework: str, owner: str | None) -> None:
+        if owner is not None:
+            told = f"session {session!r} belongs to {owner}, not to {framework}: use another id"
+        else:
+            told = (
+                f"session {session!r} holds what {framework} did not write: use another id; or, if its "
+                f"messages are of {framework}, set 'framework': {framework!r} in the metadata of the session"
+            )
+        super().__init__(told)
+        self.session = session
+        self.framework = framework
+        self.owner = owner
 
 
 class AliasExistsError(ConflictError):

@@ -1,9 +1,9 @@
-"""What all adapters need: both faces of a store, ids out of a framework's keys, a word when it is missing."""
+"""What all adapters need: both faces of a store, the ids of sessions, and whose session it is."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 from blake3 import blake3
 
@@ -41,6 +41,42 @@ def session_id(*parts: str) -> str:
 def _distinct(parts: Sequence[str]) -> bytes:
     texts = [part.encode("utf-8", "surrogatepass") for part in parts]
     return b"".join(b"%d:%s" % (len(text), text) for text in texts)
+
+
+def find_own(store: clew.Store, id: str, framework: str) -> clew.Session | None:
+    """The session of this id, if it is one of this framework; None: there is none so far.
+
+    For whatever reads, changes or deletes. SessionTakenError if it is somebody else's.
+    """
+    session = store.find(id)
+    return session if session is not None and _is_own(session, session.info, framework) else None
+
+
+def open_own(
+    store: clew.Store, id: str, metadata: Mapping[str, Any], *, tags: Sequence[str] = (), **settings: Any
+) -> clew.Session:
+    """The session of this id, created with these settings if there is none.
+
+    `metadata` names the framework. A session that somebody created beforehand, and in which there is nothing
+    yet, becomes one of this framework; it keeps its title, its tags and its own metadata.
+    SessionTakenError if it is somebody else's.
+    """
+    # Nearly always it is there: then nobody need look at what it would be created with.
+    session = store.find(id) or store.session(id, metadata=metadata, tags=tags, **settings)
+    info = session.info
+    if not _is_own(session, info, metadata["framework"]):
+        session.update(metadata={**info.metadata, **metadata}, tags=[*info.tags, *tags])
+    return session
+
+
+def _is_own(session: clew.Session, info: clew.SessionInfo, framework: str) -> bool:
+    """False: it is nobody's, and empty. SessionTakenError if it is somebody else's."""
+    owner = info.metadata.get("framework")
+    if owner == framework:
+        return True
+    if owner is None and not session.tree().branches and not session.documents(limit=1):
+        return False
+    raise clew.SessionTakenError(session.id, framework, None if owner is None else str(owner))
 
 
 def missing(extra: str, error: ImportError) -> ImportError:
