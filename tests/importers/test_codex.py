@@ -23,6 +23,7 @@ else:
 THREAD = "01990000-aaaa-7bbb-8ccc-000000000001"
 OTHER = "01990000-aaaa-7bbb-8ccc-000000000002"
 ID = f"codex:{THREAD}"
+CHILD = f"codex:{OTHER}"
 
 
 class Rollout:
@@ -244,6 +245,55 @@ def test_a_subagent_is_linked_and_its_orders_are_no_persons_words(store: clew.St
     assert child.info.metadata["parent"] == ID
     assert [entry.injected for entry in child.entries()] == [True]
     assert [event.data for event in store.get(ID).events()][-1] == {"session": child.id}
+
+
+@pytest.mark.parametrize("order", ["parent first", "child first"])
+@pytest.mark.parametrize("kind", ["subagent", "copy", "reference"])
+def test_a_child_counts_its_own_calls_whether_its_parent_comes_before_or_after(
+    store: clew.Store, tmp_path: Path, order: str, kind: str
+) -> None:
+    parent = Rollout(tmp_path).user("one").model("1").tokens(100, 0, 10, 0)
+    files = [parent.path, _child(tmp_path, kind).path]
+    for path in files if order == "parent first" else files[::-1]:
+        store.import_path(path)
+    for path in files:
+        store.import_path(path)
+    counted = [(store.get(id).usage().calls, store.get(id).usage().input_tokens) for id in (ID, CHILD)]
+    assert counted == [(1, 100), (1, 7)]
+
+
+def test_a_fork_whose_base_arrives_later_never_counts_what_the_base_spent(
+    store: clew.Store, tmp_path: Path
+) -> None:
+    fork = _child(tmp_path, "reference")
+    store.import_path(fork.path)
+    parent = Rollout(tmp_path).user("one").model("1").tokens(100, 0, 10, 0)
+    store.import_path(parent.path)
+    store.import_path(fork.path)
+    assert (store.usage().calls, store.usage().input_tokens) == (2, 107)
+
+
+def _child(home: Path, kind: str) -> Rollout:
+    """A rollout with one call of its own: its counter stands where that of the parent's line does."""
+    if kind == "subagent":
+        source = {"subagent": {"thread_spawn": {"parent_thread_id": THREAD, "depth": 1}}}
+        return Rollout(home, OTHER, source=source).user("do this").model("done").tokens(7, 0, 1, 0)
+    spent = {"input_tokens": 107, "output_tokens": 11}
+    info = {"total_token_usage": spent, "last_token_usage": {"input_tokens": 7, "output_tokens": 1}}
+    if kind == "reference":
+        base = {"thread_id": THREAD, "end_byte_offset": 10**6}
+        fork = Rollout(home, OTHER, forked_from_id=THREAD, history_base=base).user("two").model("2")
+    else:
+        born = {"timestamp": "2025-09-01T10:00:01.000Z"}
+        fork = Rollout(home, OTHER, forked_from_id=THREAD)
+        fork.put("session_meta", {"id": THREAD}, **born).user("one", **born).tokens(100, 0, 10, 0, **born)
+        fork.user("two").model("2")
+    return fork.event("token_count", info=info)
+
+
+def test_a_call_belongs_to_the_vendor_of_its_thread(store: clew.Store, tmp_path: Path) -> None:
+    session = bring(store, Rollout(tmp_path, model_provider="ollama").user("one").tokens(7, 0, 1, 0))
+    assert (session.info.vendor, set(store.usage(by="vendor"))) == ("ollama", {"ollama"})
 
 
 def test_a_compressed_rollout_is_the_same_session(store: clew.Store, tmp_path: Path) -> None:

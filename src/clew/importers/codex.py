@@ -74,7 +74,14 @@ def read(path: Path, on_problem: OnProblem, on_bytes: OnBytes) -> Iterator[Sourc
         parent = f"{NAME}:{thread}"
     inherited = _inherited_until(line, metas)
     lines = _with_base(path, meta, read_lines(path, on_problem, on_bytes), on_problem, 0)
-    story = Rollout(lines, inherited_until=inherited, is_agent=is_agent)
+    vendor = meta.get("model_provider") if isinstance(meta.get("model_provider"), str) else "openai"
+    story = Rollout(
+        lines,
+        inherited_until=inherited,
+        is_agent=is_agent,
+        is_fork=inherited is not None or isinstance(meta.get("history_base"), dict),
+        vendor=vendor,
+    )
     name = _names(_home_of(path)).get(thread)
     yield SourceSession(
         id=id,
@@ -82,11 +89,12 @@ def read(path: Path, on_problem: OnProblem, on_bytes: OnBytes) -> Iterator[Sourc
         head=story.head,
         title=name,
         workspace=meta.get("cwd") if isinstance(meta.get("cwd"), str) else None,
-        vendor=meta.get("model_provider") if isinstance(meta.get("model_provider"), str) else "openai",
+        vendor=vendor,
         created_at=moment_of(meta.get("timestamp")) or moment_of(line.get("timestamp")),
         metadata={"codex": {key: value for key, value in meta.items() if key != "base_instructions"}},
         aliases=(thread,) if not rollout else (f"{thread}_{rollout}",),
         parent=parent,
+        shares_calls=False,
         events=story.events,
         usage=story.usage,
         updates=story.updates,

@@ -35,6 +35,7 @@ _INJECTED: Final = (
     "<system-reminder>",
 )
 _TOKENS: Final = ("input_tokens", "cached_input_tokens", "output_tokens", "reasoning_output_tokens")
+_NOTHING: Final = (0, 0, 0, 0)
 
 
 def is_injected(message: dict[str, Json]) -> bool:
@@ -47,25 +48,35 @@ def is_injected(message: dict[str, Json]) -> bool:
     return bool(said) and all(text.startswith(_INJECTED) for text in said)
 
 
-def tokens_of(payload: dict[str, Json]) -> tuple[int, ...] | None:
-    """The tokens of the whole thread so far."""
+def tokens_of(payload: dict[str, Json], field: str = "total_token_usage") -> tuple[int, ...] | None:
+    """The tokens of the whole thread so far, or ("last_token_usage") of its last call."""
     info = payload.get("info")
-    total = info.get("total_token_usage") if isinstance(info, dict) else None
+    total = info.get(field) if isinstance(info, dict) else None
     if not isinstance(total, dict):
         return None
     return tuple(value if isinstance(value := total.get(name), int) else 0 for name in _TOKENS)
 
 
 class Rollout:
-    def __init__(self, lines: Iterable[Line], *, inherited_until: datetime | None, is_agent: bool) -> None:
+    def __init__(
+        self,
+        lines: Iterable[Line],
+        *,
+        inherited_until: datetime | None,
+        is_agent: bool,
+        is_fork: bool,
+        vendor: str,
+    ) -> None:
         self._lines = lines
         self._inherited_until = inherited_until
         self._is_agent = is_agent
+        self._vendor = vendor
         self._last: str | None = None
         self._turns: list[str | None] = []
         """What stands before each turn of the user on the path."""
         self._model: str | None = None
-        self._total: tuple[int, ...] = (0, 0, 0, 0)
+        self._total: tuple[int, ...] | None = None if is_fork else _NOTHING
+        """The counter of the thread; None: a fork goes on with that of its base, which was not told yet."""
         self._calls: list[SourceUsage] = []
         self._waiting: list[SourceEvent] = []
         self._title: str | None = None
@@ -165,17 +176,16 @@ class Rollout:
         total = tokens_of(payload)
         if total is None or total == self._total:
             return
-        before = self._total if all(new >= old for new, old in zip(total, self._total, strict=True)) else None
-        grown = [new - old for new, old in zip(total, before or (0, 0, 0, 0), strict=True)]
+        grown = _grown(self._total, total, tokens_of(payload, "last_token_usage"))
         self._total = total
-        if self._is_inherited(line):
+        if self._is_inherited(line) or not any(grown):
             return
         whole, cached, output, reasoning = grown
         self._calls.append(
             SourceUsage(
                 id=_uid(line),
                 model=self._model,
-                vendor="openai",
+                vendor=self._vendor,
                 input_tokens=max(0, whole - cached),
                 cache_read_tokens=cached,
                 output_tokens=output,
@@ -208,6 +218,15 @@ class Rollout:
                 at=moment_of(line.record.get("timestamp")),
             )
         )
+
+
+def _grown(before: tuple[int, ...] | None, total: tuple[int, ...], last: tuple[int, ...] | None) -> list[int]:
+    """What was spent since the counter was told before. Without that, only the last call is known."""
+    if before is None:
+        return [*(last or _NOTHING)]
+    if any(new < old for new, old in zip(total, before, strict=True)):
+        before = _NOTHING  # it began anew
+    return [new - old for new, old in zip(total, before, strict=True)]
 
 
 def _uid(line: Line) -> str:

@@ -31,6 +31,9 @@ class SourceUsage(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     id: str
     model: str | None = None
     vendor: str | None = None
+    endpoint: str | None = None
+    source: str | None = None
+    """Who called: an agent, a summariser, a tool."""
     input_tokens: int = 0
     output_tokens: int = 0
     cache_read_tokens: int = 0
@@ -94,12 +97,16 @@ class SourceSession(msgspec.Struct, frozen=True, kw_only=True):
     workspace: str | None = None
     model: str | None = None
     vendor: str | None = None
+    endpoint: str | None = None
     created_at: datetime | None = None
     tags: tuple[str, ...] = ()
     metadata: Mapping[str, Json] = {}
     aliases: tuple[str, ...] = ()
     parent: str | None = None
     """The id of the session that this one is a subagent, or a copy, of."""
+    shares_calls: bool = True
+    """A call that the parent has counted under the same id is the same call, and is not counted again. False:
+    ids of calls mean something in their own session only."""
     checkpoints: Callable[[], Iterable[SourceCheckpoint]] = lambda: ()
     """Asked after the entries were read, as are those below."""
     events: Callable[[], Iterable[SourceEvent]] = lambda: ()
@@ -107,8 +114,8 @@ class SourceSession(msgspec.Struct, frozen=True, kw_only=True):
     """Calls that belong to no entry."""
     vars: Callable[[], Mapping[str, Json]] = dict
     updates: Callable[[], Mapping[str, Json]] = dict
-    """What only the end of the file told: title, workspace, model, vendor, tags, aliases, and metadata,
-    which is added to the one above."""
+    """What only the end of the file told: title, workspace, model, vendor, endpoint, tags, aliases, and
+    metadata, which is added to the one above."""
 
 
 class Problem(msgspec.Struct, frozen=True, kw_only=True):

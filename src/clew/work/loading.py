@@ -104,7 +104,7 @@ class Loading:
         self._instead: dict[str, str | None] = {}
         """Refused entries, and what stands before them."""
         self._events = EventWriter()
-        self._calls_written = CallWriter(source.parent, on_refused)
+        self._calls_written = CallWriter(source.parent if source.shares_calls else None, on_refused)
         self._calls: dict[str, SourceUsage] = {}
         self._said_in: dict[str, str] = {}
         """The first entry of each call. Two maps, as no tuple of theirs is the collector's work."""

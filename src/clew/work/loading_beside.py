@@ -26,7 +26,7 @@ MakeChanges: TypeAlias = Callable[..., Changes]
 Place: TypeAlias = Callable[[str | None], Head | None]
 """Where the entry of a name is."""
 
-_FIELDS: Final = ("title", "workspace", "model", "vendor", "tags")
+_FIELDS: Final = ("title", "workspace", "model", "vendor", "endpoint", "tags")
 _META: Final = "metadata."
 _VAR: Final = "var."
 
@@ -77,6 +77,7 @@ def present_settings(reader: Reader, row: SessionRow) -> dict[str, Json]:
         "workspace": details.workspace_given,
         "model": details.model,
         "vendor": details.vendor,
+        "endpoint": details.endpoint,
         "tags": sorted(details.tags),
     }
     for key, value in msgspec.json.decode(details.metadata).items():

@@ -98,7 +98,7 @@ def _is_plain(call: SourceUsage, last: UsageRow | None) -> bool:
     there are many."""
     if not is_plain_name(call.id):
         return False
-    for name in (call.model, call.vendor):
+    for name in (call.model, call.vendor, call.endpoint, call.source):
         if name is not None and not is_plain_name(name):
             return False
     for count in _counts(call):
@@ -127,8 +127,8 @@ def _plain_row(
         call.id,
         call.model or details.model,
         call.vendor or details.vendor,
-        details.endpoint,
-        None,
+        call.endpoint or details.endpoint,
+        call.source,
         place[0],
         place[1],
         input,
@@ -179,10 +179,10 @@ def _draft(call: SourceUsage, details: Details, known: Sequence[UsageRow]) -> Us
         names={
             "model": call.model or details.model,
             "vendor": call.vendor or details.vendor,
-            "endpoint": details.endpoint,
+            "endpoint": call.endpoint or details.endpoint,
         },
         tokens=tokens,
-        source=None,
+        source=call.source,
         cost=cost,
         at=call.at,
         id=_part(call.id, len(known)),
