@@ -1,8 +1,8 @@
 """A session as a file of its own, in the JSONL format: from any store, into any store.
 
-The file holds all that the session needs: its branches, those of others that it continues as far as it
-needs them, what it inherits. Its numbers are its own (the session is 1, branches count from 1), so the
-file is the same from whatever store it comes, and is itself a log that a JSONL store can open.
+The file holds all that the session needs: its branches, and those of others as far as it needs them.
+Its numbers are its own (the session is 1, branches count from 1), so the file is the same from whatever
+store it comes, and is itself a log that a JSONL store can open.
 """
 
 from __future__ import annotations
@@ -19,10 +19,9 @@ from clew.backends.contract import STORE_WIDE, Reader, RecordKind
 from clew.core import lines
 from clew.core.rows import BranchRow, Details, ForkOrigin, SessionRow, UsageRow
 from clew.errors import InvalidError, StoreBusyError
-from clew.model import microseconds
-from clew.work.checkpoints import Record, list_checkpoints
+from clew.work.checking_records import points_of
 from clew.work.history import note_name, removed_name
-from clew.work.image import BranchImage, Records, SessionImage, read_image
+from clew.work.image import BranchImage, SessionImage, read_image
 from clew.work.source import Source
 from clew.work.transfer import Landing, prepare, transfer
 
@@ -73,41 +72,27 @@ def _read(reader: Reader, row: SessionRow) -> Excerpt:
     branches = tuple(_needed(reader, row))
     (image,) = read_image(reader, row.tree, {row.sid}).sessions
     head = next((branch.uid for branch in branches if branch.number == row.head.branch), "")
-    records: Records = dict(image.records)
-    for name, value in _inherited(reader, row):
-        records.setdefault(("checkpoint", name), value)
     return Excerpt(
-        msgspec.structs.replace(image, records=records, head=head),
+        msgspec.structs.replace(image, head=head),
         branches,
         tuple(_beside(reader, row, image, branches)),
     )
 
 
-def _inherited(reader: Reader, row: SessionRow) -> Iterator[tuple[str, bytes]]:
-    """The checkpoints that it sees, as records of its own."""
-    for checkpoint in list_checkpoints(reader, row):
-        record = Record(
-            checkpoint.head.branch,
-            checkpoint.head.position,
-            microseconds(checkpoint.created_at),
-            msgspec.Raw(msgspec.json.encode(checkpoint.state)),
-            checkpoint.run,
-            checkpoint.snapshot,
-        )
-        yield checkpoint.name, msgspec.json.encode(record)
-
-
 def _needed(reader: Reader, row: SessionRow) -> Iterator[BranchImage]:
-    """Its own branches whole, and those of others up to where it left them."""
+    """Its own branches whole, and those of others as far as it continues them or may come back to them."""
     rows = {branch.branch: branch for branch in reader.tree_branches(row.tree)}
     ends: dict[int, int] = {
         number: reader.last_position(number) for number, branch in rows.items() if branch.owner == row.sid
     }
     if row.grows:
         ends[row.head.branch] = row.head.position
-    waiting = [*ends, *([row.head.branch] if row.head.branch in rows else [])]
-    if row.head.branch in rows and rows[row.head.branch].owner != row.sid:
-        ends[row.head.branch] = row.head.position
+    numbers = {branch.uid: number for number, branch in rows.items()}
+    places = [(numbers.get(point.branch, 0), point.position) for point in points_of(reader, row.sid)]
+    for number, position in ((row.head.branch, row.head.position), *places):
+        if number in rows and rows[number].owner != row.sid:
+            ends[number] = max(ends.get(number, -1), position)
+    waiting = list(ends)
     while waiting:
         branch = rows[waiting.pop()]
         if branch.parent in rows:

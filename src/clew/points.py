@@ -51,7 +51,7 @@ class Points(SessionFiles):
         return self._set_with_files(setting, files, include, exclude)
 
     def checkpoints(self) -> list[Checkpoint]:
-        """Oldest first; those of the base that a fork inherits too. Reads no messages."""
+        """Oldest first. Reads no messages."""
         with self._look() as (reader, row):
             return work.checkpoints.list_checkpoints(reader, row)
 
@@ -97,8 +97,9 @@ class Points(SessionFiles):
         return self._step_with_files("redo") or self._write(work.moves.redo, self._engine.now())
 
     def fork(self, id: str | None = None, *, at: Point | None = None) -> Session:
-        """A new session that shares everything up to `at` (the head). Nothing is copied.
+        """A new session that shares every entry up to `at` (the head): it costs the same however many.
 
+        The checkpoints on the way there, and the variables, are copied: they are its own from now on.
         Without an id it is called `<this id>#fork-<n>`. It starts pending, with its own runs and usage.
         """
         return self._sibling(self._write(work.forks.fork, id, at, self._engine.now()))

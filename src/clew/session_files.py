@@ -12,12 +12,11 @@ import msgspec
 import clew.work as work
 from clew.backends.contract import Reader, Transaction
 from clew.core.rows import SessionRow
-from clew.core.tree import locate
 from clew.errors import RestoreFailedError, SnapshotNotFoundError
 from clew.handle import Handle
 from clew.model import Checkpoint, Head
 from clew.work.access import Access, admit
-from clew.work.places import Point, path_of, resolve, tip_at
+from clew.work.places import Point, resolve, tip_at
 
 if TYPE_CHECKING:
     from clew.engine import Engine
@@ -87,10 +86,9 @@ class SessionFiles(Handle):
         """The checkpoints on the path at which a file was not as at the one before, oldest first."""
         with self._look() as (reader, row):
             kept = [c for c in work.checkpoints.list_checkpoints(reader, row) if c.snapshot is not None]
-            on_path = [c for c in kept if _is_on_path(reader, row, c)]
-        return keeper_of(self._engine).history(
-            path, sorted(on_path, key=lambda c: (c.position, c.created_at))
-        )
+            lies_there = work.checkpoints.on_path(reader, row.head)
+            there = [checkpoint for checkpoint in kept if lies_there(checkpoint.head)]
+        return keeper_of(self._engine).history(path, sorted(there, key=lambda c: (c.position, c.created_at)))
 
     def _set_with_files(
         self,
@@ -159,22 +157,14 @@ def snapshot_at(reader: Reader, row: SessionRow, to: Point) -> str:
         if to.snapshot is None:
             raise SnapshotNotFoundError(f"of checkpoint {to.name}")
         return to.snapshot
-    branch, position = resolve(reader, row, to)
-    there = msgspec.structs.replace(row, head=tip_at(reader, branch, position))
+    lies_there = work.checkpoints.on_path(reader, tip_at(reader, *resolve(reader, row, to)))
     found = [
         checkpoint
         for checkpoint in work.checkpoints.list_checkpoints(reader, row)
-        if checkpoint.snapshot is not None and _is_on_path(reader, there, checkpoint)
+        if checkpoint.snapshot is not None and lies_there(checkpoint.head)
     ]
     if not found:
         raise SnapshotNotFoundError(f"of a checkpoint at or before {to!r}")
     newest = max(found, key=lambda checkpoint: (checkpoint.position, checkpoint.created_at))
     assert newest.snapshot is not None
     return newest.snapshot
-
-
-def _is_on_path(reader: Reader, row: SessionRow, checkpoint: Checkpoint) -> bool:
-    if checkpoint.position < 0:
-        return True
-    branch = reader.find_branch(checkpoint.head.branch)
-    return branch is not None and locate(path_of(reader, row.head), checkpoint.position) == branch.branch

@@ -360,7 +360,7 @@ def test_a_checkpoint_in_the_trash_keeps_its_files(store: clew.Store, engine: En
     assert gc(engine).snapshots == 1
 
 
-def test_a_fork_keeps_the_files_of_the_checkpoints_that_it_inherits(
+def test_a_fork_keeps_the_files_of_the_checkpoints_that_it_took_along(
     store: clew.Store, engine: Engine
 ) -> None:
     session = store.session("s")

@@ -113,7 +113,7 @@ def test_files_can_be_restored_somewhere_else(s: clew.Session, root: Path, tmp_p
     assert (content(other), content(root)) == (FIRST, SECOND)
 
 
-def test_a_fork_finds_the_files_of_inherited_checkpoints(s: clew.Session, root: Path) -> None:
+def test_a_fork_finds_the_files_of_the_checkpoints_that_it_took_along(s: clew.Session, root: Path) -> None:
     fork = s.fork()
     fork.rewind("first", files=True)
     assert (content(root), len(fork.messages()), len(s.messages())) == (FIRST, 1, 2)

@@ -139,3 +139,29 @@ def test_a_fork_without_a_word_of_its_own_is_exported_with_what_it_inherits(
     session.append(user("on"))
     assert len(session.messages()) == 3
     check_store(sink)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_fork_is_exported_with_all_that_it_may_come_back_to(
+    fast_path: Path, opened: Opener, kind: str
+) -> None:
+    """Its checkpoints, undo and redo may lead to entries of its base that are behind its head."""
+    source, sink = opened(kind), opened("memory")
+    base = source.session("base")
+    base.append(user("one"), user("two"), user("three"), user("four"))
+    base.rewind(2)
+    base.checkpoint("third")
+    fork = base.fork("f")
+    fork.rewind(0)
+    source.export("f", "jsonl", path=fast_path / "f.jsonl")
+    session = brought(sink, fast_path / "f.jsonl")
+
+    assert session.messages() == fork.messages() == [user("one")]
+    session.rewind("third")
+    assert session.messages() == [user("one"), user("two"), user("three")]
+    session.undo()
+    session.undo()
+    assert session.messages() == [user("one"), user("two"), user("three")]
+    assert b"four" not in (fast_path / "f.jsonl").read_bytes()
+    assert sink.verify(full=True).ok
+    check_store(sink)

@@ -67,7 +67,9 @@ class _Drawing:
             self.heads[head].append(session)
         self.checkpoints: defaultdict[clew.Head, list[str]] = defaultdict(list)
         for checkpoint in tree.checkpoints:
-            self.checkpoints[checkpoint.head].append(checkpoint.name)
+            names = self.checkpoints[checkpoint.head]
+            if checkpoint.name not in names:  # forks have theirs of the same name at the same place
+                names.append(checkpoint.name)
 
     def walk(self, start: clew.Head, prefix: str) -> None:
         """Draw an entry and everything behind it."""

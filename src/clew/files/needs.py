@@ -12,7 +12,7 @@ from clew.core.retention import DAY
 from clew.errors import CorruptError
 from clew.files import journal
 from clew.work import snapshots
-from clew.work.checkpoints import HIDDEN, Record
+from clew.work.checkpoints import Record
 from clew.work.moves import Move
 
 SAFETY_AGE: Final = 30 * DAY
@@ -90,7 +90,7 @@ class _Needs:
 
     def _named_by(self, tree: int) -> set[str | None]:
         """What the checkpoints of these sessions name, and the moves that may be undone; a session in
-        the trash counts, and so does a fork, which sees those of its base."""
+        the trash counts too."""
         if tree not in self._by_sessions:
             names = self._by_sessions[tree] = set()
             for row in self._reader.tree_sessions(tree):
@@ -114,7 +114,7 @@ def _restore(reader: Reader, id: str) -> journal.Restore | None:
 
 
 def _of_checkpoint(value: bytes) -> str | None:
-    return None if value == HIDDEN else msgspec.json.decode(value, type=Record).snapshot
+    return msgspec.json.decode(value, type=Record).snapshot
 
 
 def _named_by_moves(reader: Reader, sid: int) -> set[str | None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -153,10 +154,10 @@ class ForkConformance(Conformance):
         assert said(fork) == ["a", "b", "d"]
         check_chain(store, s)
 
-    # -- checkpoints of the base
+    # -- checkpoints
 
-    def test_a_fork_inherits_the_checkpoints_before_its_point(self, s: Session) -> None:
-        """Those of the base that lie on the shared path, and no others."""
+    def test_a_fork_takes_along_the_checkpoints_before_its_point(self, s: Session) -> None:
+        """Copies of those of the base that lie on the shared path, and no others."""
         s.checkpoint("empty")
         say(s, "a")
         s.checkpoint("a", state="A")
@@ -167,15 +168,17 @@ class ForkConformance(Conformance):
 
         for session in (fork, second):
             assert [found.name for found in session.checkpoints()] == ["empty", "a"]
-            assert (session.get_checkpoint("a").session, session.get_checkpoint("a").state) == ("s", "A")
+            copied, original = session.get_checkpoint("a"), s.get_checkpoint("a")
+            assert (copied.session, copied.state) == (session.id, "A")
+            assert (copied.head, copied.created_at) == (original.head, original.created_at)
             with pytest.raises(CheckpointNotFoundError):
                 session.get_checkpoint("b")
         say(fork, "x")
         fork.rewind("a")
         assert said(fork) == ["a"]
 
-    def test_a_fork_of_a_fork_inherits_what_lies_on_its_own_path(self, s: Session) -> None:
-        """A checkpoint that the first fork sees, but that lies behind the second one's point, is not seen."""
+    def test_a_fork_of_a_fork_takes_along_what_lies_on_its_own_path(self, s: Session) -> None:
+        """A checkpoint that the first fork has, but that lies behind the second one's point, is not taken."""
         say(s, *"abc")
         s.checkpoint("late")
         fork = s.fork()
@@ -186,43 +189,86 @@ class ForkConformance(Conformance):
         with pytest.raises(CheckpointNotFoundError):
             second.get_checkpoint("late")
 
-    def test_a_name_that_the_base_moved_away_is_not_inherited(self, s: Session) -> None:
-        """A fork sees the checkpoints that its base has, not those that its base once had."""
+    def test_a_checkpoint_on_a_branch_that_the_base_left_is_not_taken_along(self, s: Session) -> None:
+        """It has a position of the shared path, and is not on it; to fork there takes it along."""
+        say(s, "a", "b")
+        s.checkpoint("left")
+        s.rewind(0)
+        say(s, "c", "d")
+        s.checkpoint("here")
+
+        assert [found.name for found in s.fork().checkpoints()] == ["here"]
+        assert [found.name for found in s.fork(at="left").checkpoints()] == ["left"]
+
+    @pytest.mark.parametrize("change", ["move", "delete", "purge"])
+    def test_the_checkpoints_of_a_fork_are_its_own(self, store: Store, s: Session, change: str) -> None:
+        """Whatever the base does to its own later: the fork and its forks have them as they were."""
         say(s, "a")
-        s.checkpoint("c")
+        s.checkpoint("good", state="kept")
+        fork = s.fork("f")
+        second = fork.fork("g")
+        say(s, "b")
+        match change:
+            case "move":
+                s.checkpoint("good")
+            case "delete":
+                s.delete_checkpoint("good")
+            case _:
+                store.delete("s", purge=True)
+        say(fork, "c")
+
+        for session in (fork, second):
+            assert [(c.name, c.position, c.state) for c in session.checkpoints()] == [("good", 0, "kept")]
+        fork.rewind("good")
+        assert said(fork) == ["a"]
+        check_store(store)
+
+    def test_the_files_of_a_fork_stay_whatever_its_base_does(
+        self, store: Store, s: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """P11: `gc` must not remove the snapshot of a checkpoint that a fork took along."""
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+        file = tmp_path / "work" / "file"
+        file.parent.mkdir()
+        file.write_text("good")
+        say(s, "a")
+        s.checkpoint("good", files=file.parent)
+        fork = s.fork("f")
+        say(s, "b")
+        file.write_text("bad")
+        s.checkpoint("good", files=file.parent)
+        store.gc()
+        say(fork, "c")
+        fork.rewind("good", files=True, on_conflict="overwrite")
+
+        assert (said(fork), file.read_text()) == (["a"], "good")
+
+    def test_checkpoints_that_the_base_sets_later_are_not_in_the_fork(self, s: Session) -> None:
+        """Not even before the point where they parted."""
+        say(s, "a", "b")
         fork = s.fork()
-        second = fork.fork()
-        say(fork, "b")
-        fork.checkpoint("c")
+        s.rewind(0)
+        s.checkpoint("later")
 
-        assert (s.get_checkpoint("c").position, fork.get_checkpoint("c").position) == (0, 1)
-        assert second.checkpoints() == []
+        assert fork.checkpoints() == []
+        with pytest.raises(CheckpointNotFoundError):
+            fork.rewind("later")
 
-    def test_a_fork_deletes_a_checkpoint_for_itself(self, s: Session) -> None:
-        """The base keeps its own; a fork of the fork does not see it either; it can be set again."""
+    def test_a_fork_deletes_and_moves_checkpoints_for_itself(self, s: Session) -> None:
+        """The base keeps its own."""
         say(s, "a")
         s.checkpoint("c")
+        s.checkpoint("d")
         fork = s.fork()
         assert fork.delete_checkpoint("c") is True
         assert fork.delete_checkpoint("c") is False
-        assert fork.checkpoints() == fork.fork().checkpoints() == []
-        assert [found.name for found in s.checkpoints()] == ["c"]
-
+        assert [found.name for found in fork.checkpoints()] == ["d"]
         say(fork, "b")
-        fork.checkpoint("c")
-        assert fork.get_checkpoint("c").position == 1
-        assert s.get_checkpoint("c").position == 0
+        fork.checkpoint("d")
 
-    def test_a_fork_moves_a_checkpoint_for_itself(self, s: Session) -> None:
-        """One of the same name in the fork goes before that of the base; deleting it deletes both for it."""
-        say(s, "a")
-        s.checkpoint("c")
-        fork = s.fork()
-        say(fork, "b")
-        fork.checkpoint("c")
-        assert (fork.get_checkpoint("c").position, s.get_checkpoint("c").position) == (1, 0)
-        assert [found.session for found in fork.checkpoints()] == [fork.id]
-        fork.delete_checkpoint("c")
+        assert fork.get_checkpoint("d").position == 1
+        assert [(found.name, found.position) for found in s.checkpoints()] == [("c", 0), ("d", 0)]
+        assert fork.delete_checkpoint("d") is True
         assert fork.checkpoints() == []
 
     # -- the tree

@@ -116,7 +116,7 @@ class ResumeConformance(Conformance):
         s.checkpoint("two")
         assert s.resume().iteration == 1
 
-    def test_a_fork_inherits_what_lies_on_its_path(self, s: Session) -> None:
+    def test_a_fork_takes_along_what_lies_on_its_path(self, s: Session) -> None:
         """A worker on a fork goes on from the base's checkpoint, but not from one that was set later."""
         with s.run() as run:
             say(run, "a")
@@ -128,7 +128,7 @@ class ResumeConformance(Conformance):
             run.checkpoint(iteration=2)
         point = after.resume()
 
-        assert (point.iteration, point.state, point.checkpoint.session) == (1, "base", "s")
+        assert (point.iteration, point.state, point.checkpoint.session) == (1, "base", after.id)
         assert (texts(point.messages), point.ahead) == (["a", "b"], False)
         with pytest.raises(CheckpointNotFoundError):
             before.resume()
@@ -138,7 +138,23 @@ class ResumeConformance(Conformance):
         assert (after.resume().iteration, s.resume().iteration) == (5, 2)
         assert texts(after.resume().messages) == ["a", "b", "d"]
 
-    def test_a_fork_keeps_what_it_inherited_when_its_base_is_purged(self, store: Store, s: Session) -> None:
+    def test_a_checkpoint_of_a_run_never_takes_the_name_of_another_by_itself(self, s: Session) -> None:
+        """Neither of one that a fork took along, nor of one that was named by hand."""
+        with s.run() as run:
+            say(run, "a")
+            first = run.checkpoint(iteration=1)
+        fork = s.fork()
+        with fork.run() as own:
+            say(own, "b")
+            fork.outside_lease().checkpoint(f"run-{own.epoch}-2", state="by hand")
+            names = [own.checkpoint(iteration=number).name for number in (2, 3)]
+
+        assert len({first.name, f"run-{own.epoch}-2", *names}) == 4
+        assert fork.get_checkpoint(first.name).position == 0
+        assert fork.get_checkpoint(f"run-{own.epoch}-2").state == "by hand"
+        assert fork.resume().iteration == 3
+
+    def test_a_fork_keeps_what_it_took_along_when_its_base_is_purged(self, store: Store, s: Session) -> None:
         """P18: what a worker can resume from does not go with another session."""
         with s.run() as run:
             say(run, "a")

@@ -222,7 +222,7 @@ class StoreMachine(WorkingMachine):
     )
     def checkpoint(self, which: int, way: int, what: str, name: str, state: Json) -> None:
         session, s, by = self.hand(which, way)
-        if what != "set" and (known := session.checkpoint_names()):
+        if what != "set" and (known := session.checkpoints):
             name = name if name in known else min(known)
         if what == "set":
             # What a run sets by this method is one to resume from; see `work`.

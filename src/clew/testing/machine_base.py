@@ -164,8 +164,8 @@ class MachineBase(RuleBasedStateMachine):
             )
             for found in s.checkpoints()
         }
-        points = {name: session.checkpoint(name) for name in session.checkpoint_names()}
-        assert known == {name: (self.head_of(p.place), p.state, p.run) for name, p in points.items() if p}
+        points = session.checkpoints
+        assert known == {name: (self.head_of(p.place), p.state, p.run) for name, p in points.items()}
         newest = session.resumed()
         if newest is None or newest.run is None:
             self.refused(CheckpointNotFoundError, s.resume)

@@ -63,10 +63,11 @@ class Model(Working):
             id = f"{base.id}#fork-{base.forks}"
         elif self.find(id):
             raise Refused(SessionExistsError)
-        made = ModelSession(id, base.tree, active=self.now(), base=base, origin=(base.id, at))
+        made = ModelSession(id, base.tree, active=self.now(), origin=(base.id, at))
         made.epoch = base.epoch
         made.title, made.tags = base.title, base.tags
         made.variables = dict(base.variables)
+        made.checkpoints = {n: point for n, point in base.checkpoints.items() if lies_on(point.place, at)}
         made.stand(at)
         self.live.append(made)
         return made
@@ -122,17 +123,10 @@ class Model(Working):
         return session
 
     def purge(self, session: ModelSession) -> None:
-        """Remove it; its forks keep what they share with it and what they saw of its checkpoints."""
+        """Remove it; its forks keep what they share with it."""
         self.live = [other for other in self.live if other is not session]
         self.trash = [item for item in self.trash if item[1] is not session]
         others = [other for other in (*self.live, *(s for _, s in self.trash)) if other.tree == session.tree]
-        for fork in others:
-            if fork.base is session:
-                seen = {name: fork.checkpoint(name) for name in session.checkpoint_names()}
-                fork.checkpoints |= {
-                    n: found for n, found in seen.items() if n not in fork.checkpoints and found
-                }
-                fork.base = None
         self.aliases = {alias: holder for alias, holder in self.aliases.items() if holder is not session}
         needed = {node for other in others for place in other.seen for node in path(place)}
         self.purged += [node for node in self.nodes[session.tree] if node not in needed]
@@ -262,6 +256,8 @@ class Model(Working):
         """A checkpoint to resume from; its name."""
         with self.admitted(session, by):
             session.points += 1
+            while name is None and f"run-{by.epoch}-{session.points}" in session.checkpoints:
+                session.points += 1
             session.resume_name = name or f"run-{by.epoch}-{session.points}"
             progress = by.epoch, session.points, iteration
             session.checkpoints[session.resume_name] = Point(session.head, state, self.now(), progress)
@@ -269,18 +265,12 @@ class Model(Working):
 
     def delete_checkpoint(self, session: ModelSession, name: str, by: By) -> bool:
         with self.admitted(session, by):
-            if not session.checkpoint(name):
-                return False
-            session.checkpoints.pop(name, None)
-            if session.checkpoint(name):
-                session.checkpoints[name] = None
-            return True
+            return session.checkpoints.pop(name, None) is not None
 
     def place_named(self, session: ModelSession, name: str) -> Place:
-        found = session.checkpoint(name)
-        if not found:
+        if name not in session.checkpoints:
             raise Refused(CheckpointNotFoundError)
-        return found.place
+        return session.checkpoints[name].place
 
     def go(self, session: ModelSession, name: str, by: By) -> None:
         """Back to a checkpoint."""

@@ -59,8 +59,6 @@ class ModelSession(Worked):
     id: str
     tree: int
     head: Place = None
-    base: ModelSession | None = None
-    """The session that it is a fork of, until that one was purged."""
     origin: tuple[str, Place] | None = None
     """The id of the session that it is a fork of, and the point."""
     undo: list[Place] = field(default_factory=list)
@@ -72,8 +70,7 @@ class ModelSession(Worked):
     tags: tuple[str, ...] = ()
     aliases: list[str] = field(default_factory=list)
     variables: dict[str, Json] = field(default_factory=dict)
-    checkpoints: dict[str, Point | None] = field(default_factory=dict)
-    """None: one of the base's, deleted here."""
+    checkpoints: dict[str, Point] = field(default_factory=dict)
     keys: dict[str, list[list[Node]]] = field(default_factory=dict)
     """Every batch that was written under a key."""
 
@@ -107,21 +104,10 @@ class ModelSession(Worked):
         start, _ = self.cut()
         return [node for node in path(self.head)[start:] if node.kind == "message"]
 
-    def checkpoint(self, name: str) -> Point | None:
-        """A checkpoint of this name: its own, or one of its base's that lies before the fork."""
-        if name in self.checkpoints:
-            return self.checkpoints[name]
-        found = self.base.checkpoint(name) if self.base else None
-        return found if found and self.origin and lies_on(found.place, self.origin[1]) else None
-
-    def checkpoint_names(self) -> set[str]:
-        names = set(self.checkpoints) | (self.base.checkpoint_names() if self.base else set())
-        return {name for name in names if self.checkpoint(name)}
-
     def resumed(self) -> Point | None:
-        """Where a worker would go on: the last that its runs set, else the newest that it sees."""
-        own = self.checkpoint(self.resume_name) if self.resume_name else None
+        """Where a worker would go on: the last that its runs set, else the newest that it has."""
+        own = self.checkpoints.get(self.resume_name or "")
         if own and own.run:
             return own
-        points = [point for name in self.checkpoint_names() if (point := self.checkpoint(name))]
-        return max((point for point in points if point.run), key=lambda point: point.when, default=None)
+        points = [point for point in self.checkpoints.values() if point.run]
+        return max(points, key=lambda point: point.when, default=None)

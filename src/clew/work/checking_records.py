@@ -14,7 +14,6 @@ from clew.core.rows import NOWHERE, SessionRow
 from clew.errors import CorruptError
 from clew.model import Head, Removal, Retention
 from clew.work.append import decode_uses
-from clew.work.checkpoints import HIDDEN
 from clew.work.checkpoints import Record as CheckpointRecord
 from clew.work.moves import Move
 from clew.work.status import Change, RunRecord
@@ -65,8 +64,6 @@ def of_session(reader: Reader, row: SessionRow, kind: RecordKind, value: bytes) 
 def places_named(kind: RecordKind, value: bytes) -> tuple[list[Head], list[str]]:
     """The places and the snapshots that a record of a session names."""
     if kind == "checkpoint":
-        if value == HIDDEN:
-            return [], []
         kept = _json(value, type=CheckpointRecord)
         _json(kept.state)
         return [Head(kept.uid, kept.position)], [kept.snapshot] if kept.snapshot else []
@@ -79,6 +76,17 @@ def places_named(kind: RecordKind, value: bytes) -> tuple[list[Head], list[str]]
     if kind != "document":  # its bytes are its owner's
         _json(value, type=_PLAIN[kind])
     return [], []
+
+
+def points_of(reader: Reader, sid: int) -> list[Head]:
+    """Every place that a session may come back to by undo, checkpoint or key."""
+    kinds: tuple[RecordKind, ...] = ("move", "checkpoint", "key")
+    return [
+        head
+        for kind in kinds
+        for _, value in reader.scan_records(sid, kind)
+        for head in places_named(kind, value)[0]
+    ]
 
 
 def _exists(reader: Reader, tree: int, head: Head) -> bool:

@@ -1,19 +1,18 @@
-"""Names for points. A fork sees those of its base that lie before the fork."""
+"""Names for points. A fork begins with copies of those of its base that lie on its path."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable
 
 import msgspec
 
 from clew.backends.contract import Reader, Transaction
 from clew.core.codec import encode_json
 from clew.core.ids import check_id
-from clew.core.rows import NOWHERE, ForkOrigin, SessionRow
-from clew.core.tree import locate, path
-from clew.model import Checkpoint, Head, Json, Progress, microseconds, utc
+from clew.core.rows import NOWHERE, SessionRow, Tip
+from clew.model import Checkpoint, Head, Json, Progress, utc
 from clew.work.access import Access, admit
-from clew.work.places import head_of
+from clew.work.places import head_of, path_of
 
 
 class Record(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -26,9 +25,6 @@ class Record(msgspec.Struct, frozen=True, omit_defaults=True):
     run: Progress | None = None
     snapshot: str | None = None
 
-
-HIDDEN = b"null"
-"""Kept in a fork that deleted a checkpoint of its base."""
 
 _decode = msgspec.json.Decoder(Record).decode
 
@@ -70,78 +66,39 @@ def put_checkpoint(
     return _checkpoint(row.id, name, value)
 
 
-def _lineage(reader: Reader, row: SessionRow) -> Iterator[tuple[int, str, list[ForkOrigin]]]:
-    """The session, its base, the base of that one, and so on; each with the forks between it and here."""
-    sid, session, forks = row.sid, row.id, list[ForkOrigin]()
-    while True:
-        yield sid, session, forks
-        origin = reader.get_details(sid).origin
-        if origin is None:
-            return
-        forks.append(origin)
-        sid, session = origin.sid, origin.session
-
-
 def find_checkpoint(reader: Reader, row: SessionRow, name: str) -> Checkpoint | None:
-    for sid, session, forks in _lineage(reader, row):
-        value = reader.get_record(sid, "checkpoint", name)
-        if value is not None:
-            return _seen_through(reader, session, name, value, forks)
-    return None
+    value = reader.get_record(row.sid, "checkpoint", name)
+    return None if value is None else _checkpoint(row.id, name, value)
 
 
 def list_checkpoints(reader: Reader, row: SessionRow) -> list[Checkpoint]:
     """By time, then by name."""
-    found: dict[str, Checkpoint | None] = {}
-    for sid, session, forks in _lineage(reader, row):
-        for name, value in reader.scan_records(sid, "checkpoint"):
-            if name not in found:
-                found[name] = _seen_through(reader, session, name, value, forks)
-    return sorted((c for c in found.values() if c), key=lambda c: (c.created_at, c.name))
-
-
-def _seen_through(
-    reader: Reader, session: str, name: str, value: bytes, forks: Sequence[ForkOrigin]
-) -> Checkpoint | None:
-    """A checkpoint as those see it who forked away: only if it lies before every fork."""
-    if value == HIDDEN:
-        return None
-    checkpoint = _checkpoint(session, name, value)
-    return checkpoint if all(_lies_before(reader, checkpoint.head, fork) for fork in forks) else None
+    found = [_checkpoint(row.id, name, value) for name, value in reader.scan_records(row.sid, "checkpoint")]
+    return sorted(found, key=lambda c: (c.created_at, c.name))
 
 
 def delete_checkpoint(tx: Transaction, access: Access, name: str) -> bool:
-    row = admit(tx, access)
-    if find_checkpoint(tx, row, name) is None:
-        return False
-    tx.drop_record(row.sid, "checkpoint", name)
-    if find_checkpoint(tx, row, name) is not None:  # the base has one of that name
-        tx.put_record(row.sid, "checkpoint", name, HIDDEN)
-    return True
+    return tx.drop_record(admit(tx, access).sid, "checkpoint", name)
 
 
-def inherit_checkpoints(tx: Transaction, base: SessionRow, fork: SessionRow, origin: ForkOrigin) -> None:
-    """Before a base is purged: give its fork a copy of what the fork sees through it."""
-    for checkpoint in list_checkpoints(tx, base):
-        if tx.get_record(fork.sid, "checkpoint", checkpoint.name) is None and _lies_before(
-            tx, checkpoint.head, origin
-        ):
-            record = Record(
-                checkpoint.head.branch,
-                checkpoint.head.position,
-                microseconds(checkpoint.created_at),
-                msgspec.Raw(msgspec.json.encode(checkpoint.state)),
-                checkpoint.run,
-                checkpoint.snapshot,
-            )
-            tx.put_record(fork.sid, "checkpoint", checkpoint.name, msgspec.json.encode(record))
+def on_path(reader: Reader, tip: Tip) -> Callable[[Head], bool]:
+    """Tells of many points whether they lie on the path to a place: the path is looked up once."""
+    parts = {reader.get_branch(part.branch).uid: part for part in path_of(reader, tip)}
+
+    def lies_there(head: Head) -> bool:
+        part = parts.get(head.branch)
+        return head.position == NOWHERE or (part is not None and part.first <= head.position <= part.last)
+
+    return lies_there
 
 
-def _lies_before(reader: Reader, head: Head, origin: ForkOrigin) -> bool:
-    """Whether a point is on the path that a fork shares with its base."""
-    if head.position == NOWHERE:
-        return True
-    branch = reader.find_branch(head.branch)
-    if branch is None:
-        return False
-    return locate(path(origin.branch, origin.position, reader.get_branch), head.position) == branch.branch
+def copy_checkpoints(tx: Transaction, base: int, fork: int, tip: Tip) -> None:
+    """Give a fork the checkpoints of its base that lie on the path to where it begins."""
+    lies_there = on_path(tx, tip)
+    for name, value in tx.scan_records(base, "checkpoint"):
+        try:
+            record = _decode(value)
+        except msgspec.MsgspecError:
+            continue  # damaged: that costs this checkpoint, not the fork
+        if lies_there(Head(record.uid, record.position)):
+            tx.put_record(fork, "checkpoint", name, value)

@@ -1,4 +1,4 @@
-"""A second session that shares everything before a point. Nothing is copied but a row."""
+"""A second session that shares everything before a point. Its row, checkpoints and variables are copied."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from clew.core.ids import check_id
 from clew.core.rows import PENDING, ForkOrigin, SessionRow
 from clew.errors import SessionExistsError
 from clew.work.access import Access, admit_beside
+from clew.work.checkpoints import copy_checkpoints
 from clew.work.moves import preview_at
 from clew.work.places import Point, find, head_of, resolve, tip_at
 
@@ -47,4 +48,5 @@ def fork(tx: Transaction, access: Access, new_id: str | None, at: Point | None, 
     new_sid = tx.add_session(row, msgspec.structs.replace(details, aliases=(), origin=origin))
     for name, value in tx.scan_records(base.sid, "var"):
         tx.put_record(new_sid, "var", name, value)
+    copy_checkpoints(tx, base.sid, new_sid, tip)
     return msgspec.structs.replace(row, sid=new_sid)

@@ -15,7 +15,7 @@ from clew.errors import ClewError
 from clew.model import Head, Json
 from clew.model.loading import SourceCheckpoint, SourceEvent, SourceSession
 from clew.work.access import Access
-from clew.work.checkpoints import HIDDEN, Record
+from clew.work.checkpoints import Record
 from clew.work.loading_events import EventWriter, drafts_of
 from clew.work.loading_times import time_of
 from clew.work.places import find
@@ -136,7 +136,7 @@ def put_checkpoint(
     value = msgspec.json.encode(record)
     before = tx.get_record(row.sid, "checkpoint", checkpoint.name)
     if before is not None:
-        if before in (HIDDEN, value):
+        if before == value:
             return
         kept = msgspec.json.decode(before, type=Record)
         is_same = files is None or bytes(kept.state) == state

@@ -8,12 +8,9 @@ from uuid_utils import uuid7
 from clew.backends.contract import STORE_WIDE, Reader, Transaction
 from clew.core.rows import BranchRow, SessionQuery, SessionRow
 from clew.here import Here
-from clew.model import Head
 from clew.work.access import refuse_if_held
-from clew.work.append import decode_uses
-from clew.work.checkpoints import HIDDEN, Record, inherit_checkpoints
+from clew.work.checking_records import points_of
 from clew.work.history import note_name, removed_name
-from clew.work.moves import Move
 from clew.work.places import find
 
 
@@ -59,10 +56,6 @@ def purge_everything(tx: Transaction) -> int:
 def purge(tx: Transaction, row: SessionRow) -> None:
     """Remove a session, and the entries that no other session of its tree can come back to."""
     others = [other for other in tx.tree_sessions(row.tree) if other.sid != row.sid]
-    for other in others:
-        origin = tx.get_details(other.sid).origin
-        if origin is not None and origin.sid == row.sid:
-            inherit_checkpoints(tx, row, other, origin)
     branches = {branch.branch: branch for branch in tx.tree_branches(row.tree)}
     needed = _needed(tx, others, branches)
     for alias in tx.get_details(row.sid).aliases:
@@ -98,24 +91,9 @@ def _needed(tx: Transaction, others: list[SessionRow], branches: dict[int, Branc
             need(branch.branch, tx.last_position(branch.branch))
     for other in others:
         need(other.head.branch, other.head.position)
-        for head in _points(tx, other.sid):
+        for head in points_of(tx, other.sid):
             need(by_uid.get(head.branch, 0), head.position)
     return needed
-
-
-def _points(tx: Transaction, sid: int) -> list[Head]:
-    """Every place that a session may come back to by undo, checkpoint or key."""
-    points: list[Head] = []
-    for _, value in tx.scan_records(sid, "move"):
-        move = msgspec.json.decode(value, type=Move)
-        points += [move.came_from, move.went_to]
-    for _, value in tx.scan_records(sid, "checkpoint"):
-        if value != HIDDEN:
-            record = msgspec.json.decode(value, type=Record)
-            points.append(Head(record.uid, record.position))
-    for _, value in tx.scan_records(sid, "key"):
-        points += [Head(use.uid, use.first + use.count - 1) for use in decode_uses(value)]
-    return points
 
 
 def _drop_notes(tx: Transaction, tree: int, uid: str, last: int) -> None:

@@ -64,7 +64,12 @@ def set_progress(
             raise OpenCallsError(row.id, waiting)
     run = run_of(tx, row.sid) or RunRecord(access.here.name, now)
     number = run.checkpoints + 1
-    name = check_id(name or f"run-{access.epoch}-{number}", "checkpoint name")
+    if name is None:
+        # A fork may have taken one of that name along, and anybody may have given it.
+        while tx.get_record(row.sid, "checkpoint", f"run-{access.epoch}-{number}") is not None:
+            number += 1
+        name = f"run-{access.epoch}-{number}"
+    check_id(name, "checkpoint name")
     usage = tx.last_usage(row.sid)
     progress = Progress(
         epoch=access.epoch,

@@ -19,17 +19,16 @@ def tree(reader: Reader, row: SessionRow) -> Tree:
         if last != NOWHERE:
             branches.append(Branch(branch.uid, names.get(branch.owner), parent, branch.fork + 1, last))
     forks: dict[str, ForkPoint] = {}
-    points: dict[tuple[str, str], Checkpoint] = {}
+    points: list[Checkpoint] = []
     for other in relatives:
         origin = reader.get_details(other.sid).origin
         if origin is not None:
             forks[other.id] = ForkPoint(origin.session, Head(origin.uid, origin.position))
-        for checkpoint in list_checkpoints(reader, other):
-            points[checkpoint.session, checkpoint.name] = checkpoint
+        points += list_checkpoints(reader, other)
     return Tree(
         row.id,
         tuple(branches),
         {other.id: head_of(reader, other.head) for other in relatives},
         forks,
-        tuple(sorted(points.values(), key=lambda c: (c.created_at, c.session, c.name))),
+        tuple(sorted(points, key=lambda c: (c.created_at, c.session, c.name))),
     )
