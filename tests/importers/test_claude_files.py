@@ -99,6 +99,33 @@ def test_each_moment_can_be_restored_as_it_was(store: clew.Store, home: Home, tm
     assert store.verify().ok
 
 
+def test_what_is_added_to_a_snapshot_belongs_to_its_message_not_to_the_one_that_added_it(
+    store: clew.Store, home: Home, tmp_path: Path
+) -> None:
+    home.copy("aa@v1", "a, first").snapshot("u1")
+    home.log.user("u1").model("a1")
+    told = {"messageId": "u1", "trackedFileBackups": {"src/a": {"backupFileName": "aa@v1"}}}
+    home.log.raw(
+        {"type": "file-history-snapshot", "messageId": "a1", "snapshot": told, "isSnapshotUpdate": True}
+    )
+    s = bring(store, home)
+    assert [checkpoint.name for checkpoint in s.checkpoints()] == ["file-history:u1"]
+    assert restored(s, "file-history:u1", tmp_path / "one") == {"src/a": "a, first"}
+
+
+def test_a_prompt_before_the_first_change_has_the_files_as_they_were(
+    store: clew.Store, home: Home, tmp_path: Path
+) -> None:
+    home.copy("aa@v1", "a, first").snapshot("u1")
+    home.log.user("u1").model("a1").user("u2")
+    home.snapshot("u2", src__a="aa@v1")
+    home.log.model("a2").user("u3")
+    home.snapshot("u3")
+    s = bring(store, home)
+    assert restored(s, "file-history:u1", tmp_path / "one") == {"src/a": "a, first"}
+    assert "file-history:u3" not in [checkpoint.name for checkpoint in s.checkpoints()]
+
+
 def test_a_file_that_was_not_there_is_not_in_the_snapshot(
     store: clew.Store, home: Home, tmp_path: Path
 ) -> None:

@@ -62,14 +62,17 @@ class FileHistory:
         """A record of one of both kinds."""
         snapshot, backup = record.get("snapshot"), record.get("backup")
         if isinstance(snapshot, dict):
+            # A record that adds to a snapshot stands at the message that changed a file: that is not where
+            # the snapshot was taken.
+            message = snapshot.get("messageId") or record.get("messageId")
             tracked = snapshot.get("trackedFileBackups")
-            self._note(record.get("messageId"), tracked, event, snapshot.get("timestamp"))
+            self._note(message, tracked, event, snapshot.get("timestamp"))
         elif isinstance(backup, dict):
             tracked = {str(record.get("trackingPath")): backup}
             self._note(record.get("snapshotMessageId"), tracked, event, record.get("timestamp"))
 
     def _note(self, message: Json, tracked: Json, event: str, at: Json) -> None:
-        if not (isinstance(message, str) and isinstance(tracked, dict) and tracked):
+        if not (isinstance(message, str) and isinstance(tracked, dict)):
             return
         moment = self._moments.get(message)
         if moment is None:
@@ -90,12 +93,13 @@ class FileHistory:
         moment.copies[path] = name
 
     def checkpoints(self, entry_at: EntryAt) -> Iterator[SourceCheckpoint]:
-        """One for each moment, and one more if there are files outside of the workspace; the last first."""
+        """One for each moment of which a file is known, and one more if there are files outside of the
+        workspace; the last first."""
         copies = _Placed(self._copies, self._workspace)
         for message, moment in reversed(self._moments.items()):
             copies.put(moment.copies)
             entry = entry_at(message)
-            if entry is not None:
+            if entry is not None and (moment.told or copies.inside or copies.outside):
                 first = SourceCheckpoint(
                     name=f"file-history:{message}",
                     entry=entry,
