@@ -344,6 +344,23 @@ def test_the_best_title_wins(store: clew.Store, log: Log, count: int) -> None:
     assert bring(store, log).info.title == expected[count]
 
 
+def test_a_summary_before_the_messages_that_it_sums_up_is_the_title(store: clew.Store, log: Log) -> None:
+    log.raw({"type": "summary", "summary": "older", "leafUuid": "u1"})
+    log.raw({"type": "summary", "summary": "by summary", "leafUuid": "a1"})
+    log.raw({"type": "summary", "summary": "of another", "leafUuid": "elsewhere"})
+    log.user("u1").model("a1")
+    assert bring(store, log).info.title == "by summary"
+
+
+def test_a_summary_in_the_file_of_a_later_session_is_the_title(store: clew.Store, log: Log) -> None:
+    log.user("u1").model("a1")
+    later = Log(log.path.with_name("99999999-1111-4222-8333-444455556666.jsonl"), sessionId="later")
+    later.raw({"type": "summary", "summary": "by summary", "leafUuid": "a1"}).user("v1", "hello")
+    store.import_path(log.path.parent)
+    assert store.get(ID).info.title == "by summary"
+    assert store.get("claude-code:99999999-1111-4222-8333-444455556666").info.title == "hello"
+
+
 def test_a_summary_of_another_session_is_no_title(store: clew.Store, log: Log) -> None:
     log.raw({"type": "summary", "summary": "of another", "leafUuid": "elsewhere"}).user("u1")
     session = bring(store, log)

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
 from clew.importers.claude_files import FileHistory, copies_of
-from clew.importers.claude_transcript import Side, Transcript
+from clew.importers.claude_transcript import Side, Transcript, summary_in
 from clew.importers.contract import OnBytes, OnProblem, SourceSession
 from clew.importers.jsonlines import (
     Line,
@@ -45,6 +46,8 @@ _ALONE: Final = {
 }
 """Records without a chain, and a field by which each is told."""
 _HEADER: Final = 256 * 1024
+_SUMMARIES: Final = 200
+"""Titles of other sessions that a file may begin with."""
 _REPEATED: Final = (
     "cwd", "sessionId", "version", "gitBranch", "userType", "entrypoint", "slug", "agentId", "isSidechain"
 )  # fmt: skip
@@ -107,7 +110,13 @@ def read(path: Path, on_problem: OnProblem, on_bytes: OnBytes) -> Iterator[Sourc
     baseline: dict[str, Json] = {key: header[key] for key in _REPEATED if key in header}
     files = FileHistory(copies_of(path, session), header.get("cwd"))
     lines = read_lines(path, on_problem, on_bytes)
-    main = Transcript(lines, baseline, is_agent=agent is not None, files=files)
+    main = Transcript(
+        lines,
+        baseline,
+        is_agent=agent is not None,
+        files=files,
+        summaries=dict if agent is not None else lambda: _summaries_in(path.parent),
+    )
     parent, id = None, f"{NAME}:{session}"
     metadata: dict[str, Json] = {"claude_code": baseline}
     if agent is not None:
@@ -123,6 +132,26 @@ def read(path: Path, on_problem: OnProblem, on_bytes: OnBytes) -> Iterator[Sourc
     yield _session(main, id, header, metadata, parent, aliases)
     for name, side in main.sides.items():
         yield _sidechain(path, id, name, side, header, baseline, on_problem)
+
+
+def _summaries_in(folder: Path) -> dict[str, str]:
+    """The titles at the beginning of the files in a folder, those of the last file last."""
+    try:
+        return _summaries_of(folder, folder.stat().st_mtime_ns)
+    except OSError:
+        return {}
+
+
+@lru_cache(maxsize=4)
+def _summaries_of(folder: Path, changed: int) -> dict[str, str]:
+    found: dict[str, str] = {}
+    logs = [(file.stat().st_mtime_ns, file.name, file) for file in folder.glob("*.jsonl") if file.is_file()]
+    for _, _, file in sorted(logs):
+        for record in first_objects(beginning_of(file), most=_SUMMARIES):
+            if record.get("type") != "summary":
+                break
+            found |= summary_in(record)
+    return found
 
 
 def _says_nothing(path: Path) -> bool:

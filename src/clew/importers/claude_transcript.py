@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Final
 
@@ -39,13 +39,18 @@ class Transcript:
         *,
         is_agent: bool,
         files: FileHistory | None = None,
+        summaries: Callable[[], Mapping[str, str]] = dict,
     ) -> None:
+        """`summaries`: titles that other files tell, by the records that they end with."""
         self._lines = lines
         self._baseline = baseline
         self._is_agent = is_agent
         self._tree = Tree()
         self._head: str | None = None
         self._titles: dict[str, str] = {}
+        self._summaries: dict[str, str] = {}
+        """Titles by the records that they end with, of this session or of another one."""
+        self._summaries_beside = summaries
         self._first_words = ""
         self._tags: dict[str, None] = {}
         self._model: str | None = None
@@ -73,14 +78,17 @@ class Transcript:
 
     def updates(self) -> dict[str, Json]:
         found: dict[str, Json] = {"model": self._model, "tags": list(self._tags)}
-        for kind in ("custom-title", "ai-title", "last-prompt", "summary"):
-            if self._titles.get(kind):
-                found["title"] = self._titles[kind]
-                break
-        else:
-            if self._is_agent:
-                found["title"] = self._first_words[:60]
+        given = (self._titles.get(kind) for kind in ("custom-title", "ai-title", "last-prompt"))
+        title = next(filter(None, given), None) or self._summary()
+        if title or self._is_agent:
+            found["title"] = title or self._first_words[:60]
         return found
+
+    def _summary(self) -> str | None:
+        """The last one that ends with a record of this session. Most stand before that record, many in
+        the file of a later session: they are looked at when all records are known."""
+        told = [*self._summaries_beside().items(), *self._summaries.items()]
+        return next((text for leaf, text in reversed(told) if self._tree.entry_at(leaf) is not None), None)
 
     # -- records
 
@@ -240,8 +248,8 @@ class Transcript:
         if kind in ("custom-title", "ai-title", "last-prompt"):
             field = {"custom-title": "customTitle", "ai-title": "aiTitle", "last-prompt": "lastPrompt"}[kind]
             self._titles[kind] = _text(record.get(field))
-        elif kind == "summary" and self._tree.entry_at(record.get("leafUuid")) is not None:
-            self._titles[kind] = _text(record.get("summary"))  # else it is another session's
+        elif kind == "summary":
+            self._summaries |= summary_in(record)
         elif kind == "tag" and _text(record.get("tag")):
             self._tags[_text(record["tag"])] = None
         elif kind in ("file-history-snapshot", "file-history-delta"):
@@ -271,6 +279,12 @@ class Transcript:
                 at=moment_of(record.get("timestamp")),
             )
         )
+
+
+def summary_in(record: dict[str, Json]) -> dict[str, str]:
+    """The title that a summary gives, by the record that the summarised conversation ends with."""
+    leaf, summary = record.get("leafUuid"), record.get("summary")
+    return {leaf: summary} if isinstance(leaf, str) and isinstance(summary, str) and summary else {}
 
 
 def _ends(about: dict[str, Json]) -> dict[str, Json]:
