@@ -70,6 +70,12 @@ def test_the_human_is_told_from_what_is_written_in_his_name(tmp_path: Path) -> N
     assert [entry.human for entry in read.entries] == [None, False, False, False, None, None, None]
 
 
+def test_the_task_that_another_task_ordered_is_no_persons_words_but_remarks_on_it_are(tmp_path: Path) -> None:
+    file = task_file(tmp_path, [ASKED, assistant("done"), user("<feedback>\nnot so\n</feedback>", DETAILS)])
+    write_json(file.parent / "history_item.json", {"id": TASK, "parentTaskId": "p", "task": "fix it"})
+    assert [entry.human for entry in read_one(cline, file).entries] == [False, None, None]
+
+
 def test_each_request_is_paid_once_with_its_cache(tmp_path: Path) -> None:
     shown = [
         request(1_760_000_001_000, tokensIn=1, tokensOut=2, cacheReads=3, cacheWrites=4, cost=0.5),

@@ -238,6 +238,15 @@ def test_a_damaged_document_is_a_problem_and_no_session(tmp_path: Path) -> None:
     assert problems
 
 
+def test_the_prompts_of_a_subagent_are_no_persons_words(tmp_path: Path) -> None:
+    header = {**HEADER, "sessionId": "child", "kind": "subagent"}
+    file = write_lines(tmp_path / CHATS / "s1" / "a.jsonl", header, user("m1", "do this"), gemini("m2", "ok"))
+    with clew.open("memory:") as store:
+        land(store, gemini_cli, file)
+        assert [entry.injected for entry in store.get("gemini-cli:child").entries()] == [True, False]
+        assert store.get("gemini-cli:child").info.user_turns == 0
+
+
 def test_a_subagent_is_linked_to_the_session_in_whose_directory_it_lies(tmp_path: Path) -> None:
     header = {**HEADER, "sessionId": "child", "kind": "subagent"}
     file = write_lines(tmp_path / CHATS / "s1" / "child.jsonl", header, user("m1", "look"))

@@ -53,6 +53,12 @@ def database(path: Path, messages: list[Message], key: str = "20260403_1", **col
     return path
 
 
+def test_the_prompts_of_a_subagent_are_no_persons_words(tmp_path: Path) -> None:
+    messages = [say("user", "do this"), say("assistant", "ok")]
+    read = read_one(goose, database(tmp_path / "sessions.db", messages, session_type="sub_agent"))
+    assert [who_and_what(entry)[0] for entry in read.entries] == ["program", "assistant"]
+
+
 def test_a_session_keeps_what_its_row_says(tmp_path: Path) -> None:
     file = database(
         tmp_path / "sessions.db",

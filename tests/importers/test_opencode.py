@@ -201,6 +201,19 @@ def test_a_summary_that_failed_compacts_nothing(database: Database) -> None:
     assert [entry.kind for entry in read.entries] == ["message", "message"]
 
 
+def test_the_prompts_of_a_subagent_are_no_persons_words(database: Database) -> None:
+    database.add("ses_b", user(text("hi")), assistant(text("hello")))
+    database.add("ses_a", user(text("do this")), assistant(text("ok")), at=T0 + 9, parent_id="ses_b")
+    database.add("ses_c", user(text("hi")), assistant(text("no")), at=T0 + 99, title="T (fork #1)")
+    sessions, _ = read_file(opencode, database.close())
+    said = {read.session.id: [who_and_what(entry)[0] for entry in read.entries] for read in sessions}
+    assert said == {
+        "opencode:ses_b": ["user", "assistant"],
+        "opencode:ses_a": ["program", "assistant"],
+        "opencode:ses_c": ["user", "assistant"],
+    }
+
+
 def test_subagents_are_linked_and_come_after_their_parents(database: Database) -> None:
     database.add("ses_child", user(text("sub")), at=T0, parent_id="ses_parent")
     database.add("ses_parent", user(text("main")), at=T0 + 5)

@@ -59,7 +59,7 @@ def read(path: Path, on_problem: OnProblem, on_bytes: OnBytes) -> Iterator[Sourc
     more = cline_task.metadata(task)
     yield SourceSession(
         id=session_id(NAME, task.name),
-        entries=_entries(messages, shown),
+        entries=_entries(messages, shown, is_ordered=above is not None),
         title=title[:_TITLE_LENGTH] if title else None,
         workspace=plain_name(about.get("cwdOnTaskInitialization"))
         or text(about.get("workspace"))
@@ -74,7 +74,10 @@ def read(path: Path, on_problem: OnProblem, on_bytes: OnBytes) -> Iterator[Sourc
     )
 
 
-def _entries(messages: list[dict[str, Json]], shown: cline_task.Shown) -> Iterator[SourceEntry]:
+def _entries(
+    messages: list[dict[str, Json]], shown: cline_task.Shown, *, is_ordered: bool
+) -> Iterator[SourceEntry]:
+    """`is_ordered`: the model of another task wrote the first message."""
     sent = iter(shown.requests())
     parent: str | None = None
     moment: Json = None
@@ -82,11 +85,14 @@ def _entries(messages: list[dict[str, Json]], shown: cline_task.Shown) -> Iterat
         if message.get("role") == "user":
             moment = next(sent, moment)
         uid = version(parent, str(message.get("role")), digest(message))
-        yield _entry(message, uid, parent, moment)
+        by_program = is_ordered and parent is None
+        yield _entry(message, uid, parent, moment, by_program=by_program)
         parent = uid
 
 
-def _entry(message: dict[str, Json], uid: str, parent: str | None, sent: Json) -> SourceEntry:
+def _entry(
+    message: dict[str, Json], uid: str, parent: str | None, sent: Json, *, by_program: bool
+) -> SourceEntry:
     at = when(message.get("ts")) or when(sent)
     rest = without(message, _MESSAGE)
     notes = {"source": rest} if rest else {}
@@ -97,7 +103,7 @@ def _entry(message: dict[str, Json], uid: str, parent: str | None, sent: Json) -
             uid=uid, parent=parent, message={"text": summary}, kind="compaction", at=at, notes=notes
         )
     plain = {name: value for name, value in message.items() if name in _MESSAGE} or message
-    spoken = message.get("role") != "user" or is_human(message)
+    spoken = message.get("role") != "user" or (is_human(message) and not by_program)
     return SourceEntry(
         uid=uid, parent=parent, message=plain, at=at, human=None if spoken else False, notes=notes
     )

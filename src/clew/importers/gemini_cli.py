@@ -137,7 +137,7 @@ class _Walk:
     def _read(self, ref: Ref, uid: str, parent: str | None) -> list[SourceEntry]:
         record = self._records.get(ref)
         self.model = plain_name(record.get("model")) or self.model
-        return entries_of(record, uid, parent)
+        return entries_of(record, uid, parent, is_agent=_is_agent(self._fold.about))
 
 
 def _session(key: str, path: Path, fold: GeminiFold, records: _Lines) -> SourceSession:
@@ -165,9 +165,13 @@ def _unknown(fold: GeminiFold) -> Callable[[], list[SourceEvent]]:
     ]
 
 
+def _is_agent(about: dict[str, Json]) -> bool:
+    return about.get("kind") == "subagent"
+
+
 def _parent(path: Path, about: dict[str, Json]) -> str | None:
     """A subagent's file lies in a directory with the name of its parent."""
-    if about.get("kind") != "subagent" or path.parent.name == "chats":
+    if not _is_agent(about) or path.parent.name == "chats":
         return None
     return session_id(NAME, path.parent.name)
 

@@ -15,15 +15,15 @@ _NOT_PROMPTS: Final = ("/", "?", "<session_context>", "<hook_context>")
 """How the text begins that stands under the name of the human and is none of his prompts."""
 
 
-def entries_of(record: dict[str, Json], uid: str, parent: str | None) -> list[SourceEntry]:
-    """A message, and behind it what the tools answered."""
+def entries_of(record: dict[str, Json], uid: str, parent: str | None, *, is_agent: bool) -> list[SourceEntry]:
+    """A message, and behind it what the tools answered. `is_agent`: a model wrote the prompts."""
     at = when(record.get("timestamp"))
     if record.get("type") == "gemini":
         return _answer_and_results(record, uid, parent, at)
     parts = _parts(record.get("content"))
     is_notice = record.get("type") != "user"
     message = {"role": "system" if is_notice else "user", "parts": parts}
-    human = None if is_notice or _is_prompt(parts) else False
+    human = None if is_notice or (_is_prompt(parts) and not is_agent) else False
     notes = {"source": without(record, ("content",))}
     return [
         SourceEntry(uid=uid, parent=parent, message=message, at=at, human=human, notes=notes, decoded=True)

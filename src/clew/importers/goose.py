@@ -9,7 +9,18 @@ from typing import TYPE_CHECKING, Final
 from clew.importers.contract import OnBytes, OnProblem, Problem, SourceEntry, SourceSession, SourceUsage
 from clew.importers.goose_messages import GooseMessage, converted
 from clew.importers.jsonlines import first_objects, read_lines
-from clew.importers.loose import count, decode_or_none, items, mapping, money, plain_name, text, when, without
+from clew.importers.loose import (
+    count,
+    decode_or_none,
+    items,
+    kind,
+    mapping,
+    money,
+    plain_name,
+    text,
+    when,
+    without,
+)
 from clew.importers.sqlite_source import is_sqlite, opened, reporting, rows, tables
 from clew.importers.versions import digest, session_id, version
 from clew.model import Json
@@ -22,6 +33,8 @@ NAME: Final = "goose"
 _TABLES: Final = frozenset({"sessions", "messages", "schema_version"})
 _TOLD: Final = frozenset({"id", "name", "description", "working_dir", "created_at", "parent_session_id"})
 _JSON_SUFFIX: Final = "_json"
+_AGENTS: Final = frozenset({"sub_agent", "subagent"})
+"""Types of sessions whose prompts a model wrote."""
 
 
 def recognises(path: Path, beginning: bytes) -> bool:
@@ -112,7 +125,7 @@ def _plain(row: dict[str, Json]) -> dict[str, Json]:
     return about
 
 
-def _entries(messages: Iterable[GooseMessage]) -> Iterator[SourceEntry]:
+def _entries(messages: Iterable[GooseMessage], *, is_agent: bool) -> Iterator[SourceEntry]:
     parent: str | None = None
     before: GooseMessage | None = None
     for message in messages:
@@ -127,7 +140,7 @@ def _entries(messages: Iterable[GooseMessage]) -> Iterator[SourceEntry]:
             message={"text": message.text} if is_summary else converted(message),
             kind="compaction" if is_summary else "message",
             at=when(message.created),
-            human=None if message.for_people or message.role != "user" else False,
+            human=None if message.role != "user" or (message.for_people and not is_agent) else False,
             notes={"source": message.rest} if message.rest else {},
         )
         parent, before = uid, message
@@ -138,7 +151,7 @@ def _session(key: str, about: dict[str, Json], messages: Iterable[GooseMessage])
     usage = _usage(key, about)
     return SourceSession(
         id=session_id(NAME, key),
-        entries=_entries(messages),
+        entries=_entries(messages, is_agent=kind(about.get("session_type")) in _AGENTS),
         title=plain_name(about.get("name")) or text(about.get("description")),
         workspace=plain_name(about.get("working_dir")),
         model=plain_name(mapping(about.get("model_config")).get("model_name")),

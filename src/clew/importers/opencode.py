@@ -120,6 +120,8 @@ class _Walk:
         self._stored = stored
         self._paid = paid
         self._revert = mapping(stored.info.get("revert"))
+        self._is_agent = text(stored.info.get("parentID")) is not None
+        """Started by another session, whose model wrote the prompts."""
         self._first: dict[str, str] = {}  # the first entry of each message
         self._tails: dict[str, str] = {}  # what a request for a summary wants to keep
         self._beside: list[SourceEvent] = []
@@ -190,7 +192,7 @@ class _Walk:
                 message=each.message,
                 at=at,
                 usage=usage,
-                human=each.human,
+                human=False if self._is_agent and stored.data.get("role") != "assistant" else each.human,
                 events=events,
                 notes={"source": each.kept} if each.kept else {},
             )
