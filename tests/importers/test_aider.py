@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pytest
+
 import clew
 from clew.importers import aider
 from tests.importers.reading import Read, in_tokyo, land, read_file, read_one, tree_bytes
@@ -36,6 +38,23 @@ def test_prompts_answers_and_output_are_told_apart(tmp_path: Path) -> None:
     assert read.session.workspace == str(tmp_path / "repo")
     assert read.session.id == "aider:repo:2026-05-22 10:11:12"
     assert read.session.updates() == {"model": "gpt-5"}
+
+
+@pytest.mark.parametrize("typed", ["/undo", "/add a.py", "!ls", "/ask", "<blank>", "/run x  \n#### y"])
+def test_a_command_for_aider_is_no_turn(tmp_path: Path, typed: str) -> None:
+    read = read_text(tmp_path, f"#### {typed}  \n\n> Done.  \n\n#### fix it  \n\nSure.\n")
+    assert [entry.human for entry in read.entries] == [False, None, None, None]
+    with clew.open("memory:") as store:
+        land(store, aider, tmp_path / ".aider.chat.history.md")
+        (info,) = store.list()
+        assert (info.user_turns, info.title) == (1, "fix it")
+
+
+@pytest.mark.parametrize(
+    "typed", ["/ask why?", "/code do it", "/ok", "see /undo", "fix  \n#### /undo", "/drop  \n\n#### fix it"]
+)
+def test_what_a_command_says_to_the_model_is_a_turn(tmp_path: Path, typed: str) -> None:
+    assert read_text(tmp_path, f"#### {typed}  \n\nSure.\n").entries[0].human is None
 
 
 def test_the_time_of_a_session_is_local_time(tmp_path: Path) -> None:

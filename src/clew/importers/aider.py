@@ -30,6 +30,8 @@ _PAID: Final = re.compile(
     r"(?:, ([\d.,]+[kKM]?) cache write)?(?:, ([\d.,]+[kKM]?) cache hit)?"
     r"(?:, ([\d.,]+[kKM]?) received)?\.?(?:\s*Cost: \$([\d.]+) message)?"
 )
+_PROMPTING: Final = frozenset({"/ask", "/code", "/architect", "/context", "/help"})
+"""Commands that send what follows them to the model."""
 _UNITS: Final = {"k": 1_000, "K": 1_000, "M": 1_000_000}
 
 Speaker: TypeAlias = Literal["user", "assistant", "system"]
@@ -38,6 +40,8 @@ Speaker: TypeAlias = Literal["user", "assistant", "system"]
 class _Block(NamedTuple):
     speaker: Speaker
     text: str
+    is_command: bool
+    """What the human typed was for aider, not for the model: `/undo`, `/add a.py`, `!ls`."""
 
 
 def recognises(path: Path, beginning: bytes) -> bool:
@@ -123,7 +127,10 @@ class _Chat:
             uid = version(parent, block.speaker, digest(block.text))
             usage = self._told(block, uid) if block.speaker == "system" else None
             message = {"role": block.speaker, "content": block.text}
-            yield SourceEntry(uid=uid, parent=parent, message=message, at=self.started, usage=usage)
+            human = False if block.is_command else None
+            yield SourceEntry(
+                uid=uid, parent=parent, message=message, at=self.started, usage=usage, human=human
+            )
             parent = uid
 
     def _told(self, block: _Block, uid: str) -> SourceUsage | None:
@@ -149,7 +156,9 @@ def _blocks(lines: Iterator[str]) -> Iterator[_Block]:
     """Lines of one speaker together. Empty blocks say nothing."""
     speaker: Speaker = "assistant"
     held: list[str] = []
+    typed: list[str] = []  # the first line of each input: a line that is empty stands before it
     fence: str | None = None
+    is_separate = True
     for line in lines:
         who, said = _who(line, in_code=fence is not None)
         if who != speaker:
@@ -157,15 +166,31 @@ def _blocks(lines: Iterator[str]) -> Iterator[_Block]:
             fence = None
             # A line that is empty separates speakers, unless the same one goes on behind it.
             if not said.strip() and who == "assistant" and speaker == "user":
+                is_separate = True
                 continue
             if text := "\n".join(held).strip():
-                yield _Block(speaker, text)
-            speaker, held = who, []
+                yield _Block(speaker, text, _are_commands(typed))
+            speaker, held, typed, is_separate = who, [], [], True
         if who == "assistant":
             fence = _fence_after(fence, line)
+        elif who == "user" and is_separate:
+            typed.append(said)
+            is_separate = False
         held.append(said)
     if text := "\n".join(held).strip():
-        yield _Block(speaker, text)
+        yield _Block(speaker, text, _are_commands(typed))
+
+
+def _are_commands(typed: list[str]) -> bool:
+    return bool(typed) and all(map(_is_command, typed))
+
+
+def _is_command(line: str) -> bool:
+    """`/ask why?` and its like say something to the model; `<blank>` is how aider writes that nobody spoke."""
+    word, _, rest = line.strip().partition(" ")
+    if word == "/ok" or (word in _PROMPTING and rest):
+        return False
+    return word.startswith(("/", "!", "<blank>"))
 
 
 def _who(line: str, *, in_code: bool) -> tuple[Speaker, str]:
