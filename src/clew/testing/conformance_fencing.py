@@ -316,16 +316,30 @@ class FencingConformance(Conformance):
     # -- forks
 
     def test_a_fork_of_a_leased_session_is_free(self, store: Store, s: Session) -> None:
-        """It has no lease; its epochs go on from those of its base, so they never decrease along its path."""
+        """It has never had a lease: its epochs begin anew. What it shares keeps the epochs of its base."""
         run = s.run(owner="w")
         say(run, "a")
         for fork in (s.fork(), run.fork()):
-            assert (fork.lease, fork.info.status, fork.info.epoch) == (None, "pending", 1)
+            assert (fork.lease, fork.info.status, fork.info.epoch) == (None, "pending", 0)
             say(fork, "b")
             with fork.run() as own:
-                assert own.epoch == 2
+                assert own.epoch == 1
                 say(own, "c")
-            assert [entry.epoch for entry in fork.entries()] == [1, 0, 2]
+            assert [entry.epoch for entry in fork.entries()] == [1, 0, 1]
         say(run, "d")
         assert said(s) == ["a", "d"]
         check_store(store)
+
+    def test_a_lease_of_a_base_is_none_of_its_fork(self, s: Session) -> None:
+        """P9: they may have the same epoch; each is lost by itself, and none opens the other's session."""
+        run, fork = s.run(owner="base"), s.fork()
+        first = fork.run(owner="fork")
+        second = fork.run(owner="thief", steal=True)
+        assert (run.epoch, first.epoch, second.epoch) == (1, 1, 2)
+        with pytest.raises(LeaseLostError):
+            say(first, "x")
+        say(run, "a")
+        say(second, "b")
+
+        assert (said(s), said(fork)) == (["a"], ["b"])
+        assert (s.lease and s.lease.owner, fork.lease and fork.lease.owner) == ("base", "thief")

@@ -118,6 +118,37 @@ class ForkConformance(Conformance):
         fork.update(title="other")
         assert (s.get_var("v"), s.info.title) == ([1], "t")
 
+    def test_an_automatic_title_is_that_of_the_path_of_the_fork(self, store: Store, s: Session) -> None:
+        """P18: words behind the point, or on a path that was left, are not the fork's to tell."""
+        s.append(assistant("hello"))
+        greeted = s.fork("greeted")
+        say(s, "secret words")
+        early, late = s.fork("early", at=0), s.fork("late")
+        s.clear()
+        say(s, "other words")
+        moved = s.fork("moved")
+        store.delete("s", purge=True)
+
+        assert [fork.info.title for fork in (greeted, early, late, moved)] == [
+            None,
+            None,
+            "secret words",
+            "other words",
+        ]
+        assert (early.info.preview, moved.info.preview) == ("", "other words")
+        say(early, "its own")
+        assert early.info.title == "its own"
+
+    def test_a_title_that_was_set_stays_with_the_fork(self, s: Session) -> None:
+        """It does not come from a message."""
+        say(s, "a", "b")
+        s.update(title="set")
+        fork = s.fork(at=0)
+
+        assert (fork.info.title, fork.info.title_is_auto) == ("set", False)
+        s.update(title=None)
+        assert s.fork().info.title is None
+
     def test_a_fork_knows_where_it_came_from(self, s: Session, clock: Ticking) -> None:
         """`forked_from` is the base and the point; the base has none; the fork is new."""
         say(s, "a", "b")

@@ -64,8 +64,9 @@ class Model(Working):
         elif self.find(id):
             raise Refused(SessionExistsError)
         made = ModelSession(id, base.tree, active=self.now(), origin=(base.id, at))
-        made.epoch = base.epoch
-        made.title, made.tags = base.title, base.tags
+        made.title, made.titled, made.tags = base.title, base.titled, base.tags
+        if made.title is not None and not made.titled:
+            made.title = next((node.body["content"] for node in path(at) if node.is_turn), None)
         made.variables = dict(base.variables)
         made.checkpoints = {n: point for n, point in base.checkpoints.items() if lies_on(point.place, at)}
         made.stand(at)
@@ -234,7 +235,7 @@ class Model(Working):
 
     def update(self, session: ModelSession, title: str | None, tags: tuple[str, ...], by: By) -> None:
         self.beside(session, by)
-        session.title, session.tags = title, tags
+        session.title, session.titled, session.tags = title, title is not None, tags
 
     def set_var(self, session: ModelSession, name: str, value: Json, by: By) -> None:
         with self.admitted(session, by):

@@ -67,6 +67,8 @@ class ModelSession(Worked):
     """Every place where it ever stood."""
     forks: int = 0
     title: str | None = None
+    titled: bool = False
+    """Somebody set the title."""
     tags: tuple[str, ...] = ()
     aliases: list[str] = field(default_factory=list)
     variables: dict[str, Json] = field(default_factory=dict)

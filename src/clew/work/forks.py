@@ -10,7 +10,7 @@ from clew.core.rows import PENDING, ForkOrigin, SessionRow
 from clew.errors import SessionExistsError
 from clew.work.access import Access, admit_beside
 from clew.work.checkpoints import copy_checkpoints
-from clew.work.moves import preview_at
+from clew.work.moves import preview_at, title_at
 from clew.work.places import Point, find, head_of, resolve, tip_at
 
 
@@ -34,12 +34,14 @@ def fork(tx: Transaction, access: Access, new_id: str | None, at: Point | None, 
         updated=now,
         head=tip,
         grows=False,
+        title=base.title if base.titled or base.title is None else title_at(tx, tip),
         preview=base.preview if at is None else preview_at(tx, tip),
         moves=0,
         undo=0,
         redo=0,
         forks=0,
         status=PENDING,
+        epoch=0,
         fence=0,
         due=0,
     )

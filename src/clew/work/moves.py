@@ -11,23 +11,27 @@ one to undo (or redo) after it: `link`. So both are one read, and survive a rest
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 import msgspec
 
 from clew.backends.contract import Reader, Transaction
 from clew.core.codec import decode_json
-from clew.core.dialects import text_of
-from clew.core.rows import EMPTY, NOWHERE, TURNS, Draft, SessionRow, Tip
-from clew.core.tree import chain, locate
+from clew.core.dialects import snippet, text_of
+from clew.core.rows import EMPTY, MESSAGE, NOWHERE, TURNS, Draft, SessionRow, Tip
+from clew.core.speakers import is_human_turn
+from clew.core.tree import chain, clip, locate
 from clew.errors import CorruptEntryError, CorruptError, NothingToUndoError
 from clew.model import Entry, Head
 from clew.work.access import Access, admit, live
-from clew.work.append import PREVIEW_KEPT, Batch, new_branch, title_after
+from clew.work.append import PREVIEW_KEPT, TITLE_LENGTH, Batch, new_branch, title_after
 from clew.work.history import entry_of
 from clew.work.places import Point, head_of, path_of, resolve, tip_at
 
 MoveKind: TypeAlias = Literal["rewind", "clear", "replace", "compact", "truncate", "summary", "undo", "redo"]
+
+FIRST_WORDS: Final = 4
+"""Entries that are read at once to find what the user said first: mostly it is among the first few."""
 
 
 class FileMove(msgspec.Struct, frozen=True):
@@ -112,6 +116,23 @@ def preview_at(reader: Reader, tip: Tip) -> str:
     except CorruptEntryError:
         return ""  # a preview is not worth a refused rewind
     return text_of(decode_json(entry.body))[:PREVIEW_KEPT] if entry else ""
+
+
+def title_at(reader: Reader, tip: Tip) -> str | None:
+    """The automatic title of a path: the first words that its user said. Reads up to there."""
+    segments = path_of(reader, tip)
+    for low in range(0, tip.asked + 1, FIRST_WORDS):
+        for part in clip(segments, low, min(low + FIRST_WORDS - 1, tip.asked)):
+            for entry in reader.read_entries(part.branch, part.first, part.last, on_damage=_pass_over):
+                if entry.kind == MESSAGE and is_human_turn(message := decode_json(entry.body), entry.flags):
+                    title = snippet(text_of(message), TITLE_LENGTH)
+                    if title:
+                        return title
+    return None
+
+
+def _pass_over(damage: CorruptEntryError) -> None:
+    """A title is not worth a refused fork."""
 
 
 def rewind(tx: Transaction, access: Access, to: Point, now: int, files: FileMove | None = None) -> Head:
