@@ -237,7 +237,7 @@ def test_a_rewound_history_is_what_the_agent_loads(local: clew.Store) -> None:
 
 
 def test_what_is_no_message_of_the_framework_is_refused_on_loading(local: clew.Store) -> None:
-    local.session("talk").append({"kind": "something else"})
+    local.session("talk", metadata={"framework": "agent-framework"}).append({"kind": "something else"})
 
     with pytest.raises(clew.InvalidError, match="no message of the Agent Framework"):
         run(ClewHistoryProvider(local).get_messages("talk"))

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import clew
-from clew.adapters.common import faces, session_id
+from clew.adapters.common import faces, find_own, open_own, session_id
 from clew.testing import AdapterConformance
 
 Message = dict[str, Any]
@@ -23,20 +23,23 @@ class Plain:
 
     async def write(self, name: str, messages: list[Message]) -> None:
         def work(tx: clew.Store) -> None:
-            tx.session(name, metadata={"framework": "none"}).append(*messages)
+            open_own(tx, name, {"framework": "plain"}).append(*messages)
 
         await self._tasks.transact(work)
 
     async def read(self, name: str) -> list[Message]:
-        session = await self._tasks.find(name)
-        return [] if session is None else await session.messages()
+        def work(store: clew.Store) -> list[Message]:
+            session = find_own(store, name, "plain")
+            return [] if session is None else session.messages()
+
+        return await self._tasks.read(work)
 
 
 class Torn(Plain):
     """One message at a time: a cancelled write leaves half of a batch."""
 
     async def write(self, name: str, messages: list[Message]) -> None:
-        session = await self._tasks.session(name, metadata={"framework": "none"})
+        session = await self._tasks.session(name, metadata={"framework": "plain"})
         for message in messages:
             await session.append(message)
             await asyncio.sleep(0.001)
@@ -46,7 +49,7 @@ class Forgetful(Plain):
     """Only the last batch stays."""
 
     async def write(self, name: str, messages: list[Message]) -> None:
-        session = await self._tasks.session(name, metadata={"framework": "none"})
+        session = await self._tasks.session(name, metadata={"framework": "plain"})
         await session.replace(messages)
 
 

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Awaitable, Callable
 from functools import partial
 
 import pytest
 
 import clew
+from clew.adapters.adk import ClewSessionService
+from clew.adapters.claude import ClewSessionStore
 from clew.adapters.common import find_own, open_own
+from clew.adapters.llama_index import ClewChatStore
+from clew.adapters.openai_agents import ClewSession
+from clew.adapters.pydantic_ai import ClewConversationStore
+from clew.adapters.strands import ClewSessionRepository
+from clew.testing.conformance_adapter import wait_for
 
 OURS = {"framework": "ours", "key": "talk"}
 FIND = partial(find_own, id="talk", framework="ours")
@@ -74,3 +83,75 @@ def test_what_was_created_beforehand_and_is_empty_is_taken_when_it_is_written_to
 
         assert session.info.metadata == {"customer": 42, **OURS}
         assert (session.info.title, session.info.tags) == ("Herons", ("birds", "state"))
+
+
+def test_a_session_that_somebody_else_made_anew_is_refused_though_the_old_one_was_ours(
+    store: clew.Store,
+) -> None:
+    with store:
+        for _ in range(2):
+            store.transact(lambda tx: OPEN(tx).append({"role": "user", "content": "ours"}))
+        store.delete("talk", purge=True)
+        store.session("talk").append({"role": "user", "content": "mine"})
+
+        with pytest.raises(clew.SessionTakenError):
+            store.read(FIND)
+
+
+# ── Deleting, too ──────────────────────────────────────────────────────────────────────────────────
+
+
+async def delete_from_adk(store: clew.Store) -> None:
+    await ClewSessionService(store).delete_session(app_name="a", user_id="b", session_id="c")
+
+
+async def delete_from_agent_framework(store: clew.Store) -> None:
+    from clew.adapters.agent_framework import ClewAgentSessionStore  # it warns that it is experimental
+
+    await ClewAgentSessionStore(store).delete("talk")
+
+
+async def delete_from_claude(store: clew.Store) -> None:
+    await ClewSessionStore(store).delete({"project_key": "a", "session_id": "b"})
+
+
+async def delete_from_llama_index(store: clew.Store) -> None:
+    ClewChatStore(store).delete_messages("talk")
+
+
+async def delete_from_openai_agents(store: clew.Store) -> None:
+    await ClewSession("talk", store).clear_session()
+
+
+async def delete_from_pydantic_ai(store: clew.Store) -> None:
+    await ClewConversationStore(store).delete("talk")
+
+
+async def delete_from_strands(store: clew.Store) -> None:
+    ClewSessionRepository(store).delete_session("talk")
+
+
+@pytest.mark.filterwarnings("ignore:.*experimental")
+@pytest.mark.parametrize(
+    ("id", "delete"),
+    [
+        ("adk/a/b/c", delete_from_adk),
+        ("talk", delete_from_agent_framework),
+        ("a/b", delete_from_claude),
+        ("talk", delete_from_llama_index),
+        ("talk", delete_from_openai_agents),
+        ("talk", delete_from_pydantic_ai),
+        ("talk", delete_from_strands),
+    ],
+)
+def test_what_is_somebody_elses_is_not_deleted(
+    id: str, delete: Callable[[clew.Store], Awaitable[None]]
+) -> None:
+    with clew.open("memory:") as store:
+        theirs = store.session(id, metadata={"framework": "theirs"})
+        theirs.append({"role": "user", "content": "mine"})
+
+        with pytest.raises(Exception, match="belongs to theirs"):
+            asyncio.run(wait_for(delete(store)))
+
+        assert len(theirs.messages()) == 1

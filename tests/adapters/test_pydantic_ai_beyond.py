@@ -156,16 +156,6 @@ def test_a_write_under_the_lease_of_a_run(local: clew.Store) -> None:
     assert [entry.epoch for entry in local.get("talk").entries()] == [0, 0, 0, 0, 1, 1]
 
 
-def test_a_session_of_another_framework_is_left_alone(local: clew.Store) -> None:
-    local.create("talk", metadata={"framework": "other"}).append({"role": "user", "content": "mine"})
-    adapter = ClewConversationStore(local)
-
-    assert run(adapter.load("talk")) is None
-    with pytest.raises(clew.InvalidError, match="conversation of other"):
-        run(started(adapter))
-    assert len(local.get("talk").messages()) == 1
-
-
 def test_a_session_made_before_becomes_the_conversation(local: clew.Store) -> None:
     local.create("talk", title="Birds", tags=["x"])
     run(started(ClewConversationStore(local)))
@@ -173,6 +163,17 @@ def test_a_session_made_before_becomes_the_conversation(local: clew.Store) -> No
 
     assert (info.title, info.tags, info.messages) == ("Birds", ("x",), 4)
     assert info.metadata == {"framework": "pydantic-ai"}
+
+
+def test_a_fork_may_go_into_a_session_that_was_made_before(local: clew.Store) -> None:
+    adapter = ClewConversationStore(local)
+    run(started(adapter))
+    local.create("other", title="Birds")
+
+    forked = run(adapter.fork("talk", new_conversation_id="other"))
+
+    assert forked.messages == run(adapter.load("talk")).messages
+    assert local.get("other").info.title == "Birds"
 
 
 def test_what_is_no_message_of_the_framework_is_named(local: clew.Store) -> None:

@@ -132,7 +132,7 @@ def test_a_session_is_created_once(quick: ClewSessionRepository) -> None:
 
 def test_a_session_of_something_else_is_left_alone(quick: ClewSessionRepository) -> None:
     quick._store.session("taken", metadata={"framework": "other"})
-    with pytest.raises(SessionException, match="in use"):
+    with pytest.raises(SessionException, match="belongs to other"):
         quick.create_session(Session(session_id="taken", session_type=SessionType.AGENT))
 
 

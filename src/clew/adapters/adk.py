@@ -20,9 +20,9 @@ from weakref import WeakValueDictionary
 import clew
 from clew.adapters import adk_state as states
 from clew.adapters.adk_events import ParsedEvents, raw_of, usage_of, wanted
-from clew.adapters.adk_keys import STATE_TAG, Key, key_of, sessions_of, state_of_app, state_of_user
+from clew.adapters.adk_keys import ADK, STATE_TAG, Key, key_of, sessions_of, state_of_app, state_of_user
 from clew.adapters.adk_state import APP, USER, At, Scopes, Standing, Values
-from clew.adapters.common import faces, missing
+from clew.adapters.common import faces, find_own, missing, open_own
 
 try:
     from google.adk.errors import StaleSessionError
@@ -108,7 +108,7 @@ class ClewSessionService(BaseSessionService):
         return ListSessionsResponse(sessions=sessions)
 
     async def delete_session(self, *, app_name: str, user_id: str, session_id: str) -> None:
-        await self._tasks.delete(Key(app_name, user_id, session_id.strip()).id)
+        await self._tasks.transact(partial(_delete, Key(app_name, user_id, session_id.strip())))
 
     async def get_user_state(self, *, app_name: str, user_id: str) -> dict[str, Any]:
         return states.plain(await self._tasks.read(partial(_user_values, app=app_name, user=user_id)))
@@ -155,7 +155,9 @@ class ClewSessionService(BaseSessionService):
 
 
 def _create(key: Key, scopes: Scopes, now: float, store: clew.Store) -> Session:
-    kept = store.create(key.id, metadata=key.metadata)
+    if find_own(store, key.id, ADK) is not None:
+        raise clew.SessionExistsError(key.id)
+    kept = open_own(store, key.id, key.metadata)
     if scopes.session:
         kept.set_var(states.INITIAL, states.plain(scopes.session))
     at = At(states.revision_of(kept.head), now)
@@ -166,7 +168,7 @@ def _create(key: Key, scopes: Scopes, now: float, store: clew.Store) -> Session:
 
 
 def _get(key: Key, config: GetSessionConfig, parsed: ParsedEvents, store: clew.Store) -> Session | None:
-    kept = store.find(key.id)
+    kept = find_own(store, key.id, ADK)
     if kept is None:
         return None
     found = _as_adk(store, key, states.standing(kept, kept.head))
@@ -174,8 +176,13 @@ def _get(key: Key, config: GetSessionConfig, parsed: ParsedEvents, store: clew.S
     return found
 
 
+def _delete(key: Key, store: clew.Store) -> None:
+    if find_own(store, key.id, ADK) is not None:
+        store.delete(key.id)
+
+
 def _list(app: str, user: str | None, store: clew.Store) -> list[Session]:
-    app_values = states.kept_values(store.find(state_of_app(app)[0]))
+    app_values = states.kept_values(find_own(store, state_of_app(app)[0], ADK))
     shared: dict[str, Shared] = {}
     found = []
     for info in _infos(store, sessions_of(app, user)):
@@ -191,7 +198,7 @@ def _append(
     key: Key, known: At, raw: bytes, usage: dict[str, Any] | None, store: clew.Store
 ) -> tuple[str, bool]:
     """Append an event. The revision afterwards, and whether the event was the last one already."""
-    kept = store.find(key.id)
+    kept = find_own(store, key.id, ADK)
     if kept is None:
         raise SessionNotFoundError(f"Session {key.session} not found.")
     event = states.logged(raw)
@@ -236,17 +243,17 @@ def _share(store: clew.Store, key: Key, scopes: Scopes) -> None:
         (scopes.user, state_of_user(key.app, key.user)),
     ):
         if values:
-            states.keep_values(store.session(id, metadata=metadata, tags=[STATE_TAG]), values)
+            states.keep_values(open_own(store, id, metadata, tags=[STATE_TAG]), values)
 
 
 def _shared(store: clew.Store, key: Key) -> Shared:
     app, _ = state_of_app(key.app)
-    return Shared(states.kept_values(store.find(app)), _user_values(store, key.app, key.user))
+    return Shared(states.kept_values(find_own(store, app, ADK)), _user_values(store, key.app, key.user))
 
 
 def _user_values(store: clew.Store, app: str, user: str) -> Values:
     id, _ = state_of_user(app, user)
-    return states.kept_values(store.find(id))
+    return states.kept_values(find_own(store, id, ADK))
 
 
 def _as_adk(store: clew.Store, key: Key, standing: Standing, shared: Shared | None = None) -> Session:

@@ -18,7 +18,7 @@ from blake3 import blake3
 import clew
 from clew.adapters.agent_framework_messages import FRAMEWORK, to_json
 from clew.adapters.agent_framework_values import Values
-from clew.adapters.common import faces, session_id
+from clew.adapters.common import faces, find_own, open_own, session_id
 
 _BEGINNING: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -117,7 +117,7 @@ def _id(name: str) -> str:
 
 
 def _write(store: clew.Store, id: str, named: _Named, body: bytes) -> None:
-    session = store.find(id) or store.create(id, metadata={"framework": FRAMEWORK})
+    session = open_own(store, id, {"framework": FRAMEWORK})
     before = session.get_document(_document(named.checkpoint_id))
     if before is not None:
         session.delete_document(_signpost(_named(before)))
@@ -126,7 +126,7 @@ def _write(store: clew.Store, id: str, named: _Named, body: bytes) -> None:
 
 
 def _delete(store: clew.Store, id: str, checkpoint: str) -> bool:
-    session = store.find(id)
+    session = find_own(store, id, FRAMEWORK)
     body = None if session is None else session.get_document(_document(checkpoint))
     if session is None or body is None:
         return False
@@ -136,12 +136,12 @@ def _delete(store: clew.Store, id: str, checkpoint: str) -> bool:
 
 
 def _body(store: clew.Store, id: str, checkpoint: str) -> bytes | None:
-    session = store.find(id)
+    session = find_own(store, id, FRAMEWORK)
     return None if session is None else session.get_document(_document(checkpoint))
 
 
 def _ids(store: clew.Store, id: str, workflow: str, *, only_last: bool = False) -> list[str]:
-    session = store.find(id)
+    session = find_own(store, id, FRAMEWORK)
     if session is None:
         return []
     found = session.documents(_signposts(workflow), newest_first=only_last, limit=1 if only_last else None)

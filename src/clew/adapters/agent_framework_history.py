@@ -12,7 +12,7 @@ from agent_framework._sessions import filter_new_messages
 
 import clew
 from clew.adapters.agent_framework_messages import FRAMEWORK, encoded, messages_of
-from clew.adapters.common import faces, session_id
+from clew.adapters.common import faces, find_own, open_own, session_id
 
 _USED: ContextVar[Mapping[str, Any] | None] = ContextVar("clew_agent_framework_used", default=None)
 """What the run cost whose messages are being saved: the framework does not hand it over with them."""
@@ -79,7 +79,7 @@ class ClewHistoryProvider(HistoryProvider):
         self, session_id: str | None, *, state: dict[str, Any] | None = None, **kwargs: Any
     ) -> list[Message]:
         def read(store: clew.Store) -> list[Message]:
-            session = store.find(self._id(session_id))
+            session = find_own(store, self._id(session_id), FRAMEWORK)
             return [] if session is None else messages_of(session)
 
         messages = await self._tasks.read(read)
@@ -141,7 +141,7 @@ class ClewHistoryProvider(HistoryProvider):
 
 def _end(store: clew.Store, id: str, count: int) -> tuple[clew.Head | None, list[Message]]:
     """Where a history ends, and so many messages of that end: no more can be among those that come again."""
-    session = store.find(id)
+    session = find_own(store, id, FRAMEWORK)
     return (None, []) if session is None else (session.head, messages_of(session, count))
 
 
@@ -160,11 +160,11 @@ def _append(
     used: dict[str, Any],
 ) -> bool:
     """False: somebody else has written since the end was looked at."""
-    session = store.find(id)
+    session = find_own(store, id, FRAMEWORK)
     if (None if session is None else session.head) != expect:
         return False
     if session is None:
-        session = store.create(id, metadata=metadata)
+        session = open_own(store, id, metadata)
     entries = session.append(*bodies)
     if used:
         session.add_usage(entry=entries[-1], **used)

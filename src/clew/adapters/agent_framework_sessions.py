@@ -17,7 +17,7 @@ from blake3 import blake3
 
 import clew
 from clew.adapters.agent_framework_messages import FRAMEWORK, to_json
-from clew.adapters.common import faces, session_id
+from clew.adapters.common import faces, find_own, open_own, session_id
 
 _DOCUMENT: Final = "agent-session"
 
@@ -93,7 +93,7 @@ def _kept(session: clew.Session | None) -> _Kept | None:
 
 
 def _read(store: clew.Store, id: str) -> dict[str, Any] | None:
-    session = store.find(id)
+    session = find_own(store, id, FRAMEWORK)
     kept = _kept(session)
     if session is None or kept is None:
         return None
@@ -105,10 +105,10 @@ def _read(store: clew.Store, id: str) -> dict[str, Any] | None:
 def _write(
     store: clew.Store, id: str, value: dict[str, Any], source: str | None, bodies: Sequence[bytes]
 ) -> None:
-    session = store.find(id)
+    session = find_own(store, id, FRAMEWORK)
     kept = _kept(session)
     if session is None:
-        session = store.create(id, metadata={"framework": FRAMEWORK, "session": value["session_id"]})
+        session = open_own(store, id, {"framework": FRAMEWORK, "session": value["session_id"]})
     if source is not None:
         _log(session, kept, bodies)
     elif kept is not None and kept.source is not None:
@@ -149,7 +149,7 @@ def _shared(session: clew.Session, bodies: Sequence[bytes]) -> int:
 
 
 def _delete(store: clew.Store, id: str) -> None:
-    session = store.find(id)
+    session = find_own(store, id, FRAMEWORK)
     kept = _kept(session)
     if session is None or kept is None:
         return

@@ -19,7 +19,7 @@ from typing import Any, TypeVar, cast
 
 import clew
 from clew.adapters.claude_files import FileCheckpoints
-from clew.adapters.claude_keys import Place, sessions_in, subpaths_of
+from clew.adapters.claude_keys import Place, find_session, sessions_in, subpaths_of
 from clew.adapters.claude_lines import entry_of, lines_of, write_lines
 from clew.adapters.claude_summary import summary_of
 from clew.adapters.common import faces, missing
@@ -88,7 +88,8 @@ class ClewSessionStore(SessionStore):
         def remove(store: clew.Store) -> None:
             for subpath in () if place.subpath is not None else subpaths_of(store, place):
                 store.delete(place._replace(subpath=subpath).id)
-            store.delete(place.id)
+            if find_session(store, place) is not None:
+                store.delete(place.id)
 
         await self._write(remove)
 

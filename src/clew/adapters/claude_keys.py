@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 from urllib.parse import unquote
 
 import clew
-from clew.adapters.common import session_id
+from clew.adapters.common import find_own, open_own, session_id
 from clew.model import Json
 
 FRAMEWORK: Final = "claude-agent-sdk"
@@ -52,13 +52,16 @@ def open_session(
 ) -> clew.Session:
     """The session of a transcript; begun if there is none."""
     try:
-        return store.session(
-            place.id, title=title, workspace=workspace, vendor="anthropic", metadata=place.metadata
-        )
+        return open_own(store, place.id, place.metadata, title=title, workspace=workspace, vendor="anthropic")
     except clew.InvalidError:
         if workspace is None:
             raise
         return open_session(store, place, title=title)  # an odd directory is no reason to lose anything
+
+
+def find_session(store: clew.Store, place: Place) -> clew.Session | None:
+    """The session of a transcript; None: there is none."""
+    return find_own(store, place.id, FRAMEWORK)
 
 
 class Listed(NamedTuple):

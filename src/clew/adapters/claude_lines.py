@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Any, Final, TypeAlias
 
 import clew
-from clew.adapters.claude_keys import Place, open_session
+from clew.adapters.claude_keys import Place, find_session, open_session
 from clew.adapters.claude_summary import fold
 from clew.adapters.common import session_id
 from clew.core.dialects import snippet, text_of
@@ -29,7 +29,7 @@ _LONGEST_TITLE: Final = 500
 
 def write_lines(store: clew.Store, place: Place, lines: list[Line]) -> None:
     """Append those that are new. To be done in one transaction."""
-    session = store.find(place.id)
+    session = find_session(store, place)
     if session is None:
         session = _begin(store, place, lines)
         fresh = _first_of_each(lines)
@@ -50,7 +50,7 @@ def write_lines(store: clew.Store, place: Place, lines: list[Line]) -> None:
 
 def lines_of(store: clew.Store, place: Place) -> list[Line] | None:
     """The lines on the path to the head; None: there are none."""
-    session = store.find(place.id)
+    session = find_session(store, place)
     if session is None:
         return None
     exact = _exact(store, session)
@@ -75,7 +75,7 @@ def _exact(store: clew.Store, session: clew.Session | None) -> dict[str, bytes]:
 
 def entry_of(store: clew.Store, place: Place, uuid: str) -> str | None:
     """The id of the entry with this uuid, on whatever branch."""
-    session = store.find(place.id)
+    session = find_session(store, place)
     found = None if session is None else _position(session, uuid)
     if session is None or found is None:
         return None

@@ -14,6 +14,11 @@ _ESCAPED: Final = str.maketrans({"%": "%25", "/": "%2F", "\0": "%00"})
 _HASHED: Final = "~"
 """The first character of an id that stands for a text which can be no id."""
 
+_OWN: Final[set[tuple[str, str, str]]] = set()
+"""Frameworks with sessions, and branches of them, that are known to be theirs: to look again would cost a
+round trip for each message. No other session ever has the same branch."""
+_MOST_OWN: Final = 10_000
+
 
 def faces(store: clew.Store | clew.AsyncStore) -> tuple[clew.Store, clew.AsyncStore]:
     """The store for code that blocks, and for tasks; they share all but the way of calling."""
@@ -49,7 +54,7 @@ def find_own(store: clew.Store, id: str, framework: str) -> clew.Session | None:
     For whatever reads, changes or deletes. SessionTakenError if it is somebody else's.
     """
     session = store.find(id)
-    return session if session is not None and _is_own(session, session.info, framework) else None
+    return session if session is not None and _is_own(session, framework) else None
 
 
 def open_own(
@@ -63,20 +68,27 @@ def open_own(
     """
     # Nearly always it is there: then nobody need look at what it would be created with.
     session = store.find(id) or store.session(id, metadata=metadata, tags=tags, **settings)
-    info = session.info
-    if not _is_own(session, info, metadata["framework"]):
+    if not _is_own(session, metadata["framework"]):
+        info = session.info
         session.update(metadata={**info.metadata, **metadata}, tags=[*info.tags, *tags])
     return session
 
 
-def _is_own(session: clew.Session, info: clew.SessionInfo, framework: str) -> bool:
+def _is_own(session: clew.Session, framework: str) -> bool:
     """False: it is nobody's, and empty. SessionTakenError if it is somebody else's."""
-    owner = info.metadata.get("framework")
-    if owner == framework:
+    known = framework, session.id, session.head.branch
+    if known in _OWN:
         return True
+    owner = session.info.metadata.get("framework")
     if owner is None and not session.tree().branches and not session.documents(limit=1):
         return False
-    raise clew.SessionTakenError(session.id, framework, None if owner is None else str(owner))
+    if owner != framework:
+        raise clew.SessionTakenError(session.id, framework, None if owner is None else str(owner))
+    if session.head.branch:
+        if len(_OWN) >= _MOST_OWN:
+            _OWN.clear()
+        _OWN.add(known)
+    return True
 
 
 def missing(extra: str, error: ImportError) -> ImportError:

@@ -24,6 +24,7 @@ from clew.adapters.llama_index_log import (
     deleting,
     deleting_all,
     deleting_last,
+    found,
     keys,
     made,
     setting,
@@ -98,7 +99,7 @@ class ClewChatStore(BaseChatStore):
             if len(self._histories) >= MOST_REMEMBERED:
                 self._histories = {}
             history = self._histories[id] = Remembered()
-        return lambda store: history.messages(store, id)
+        return lambda store: history.messages(store, found(store, key))
 
     def get_keys(self) -> list[str]:
         return self._blocking.read(keys)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeAlias
 
 import clew
-from clew.adapters.common import session_id
+from clew.adapters.common import find_own, open_own, session_id
 from clew.adapters.tail import newest, rewind_before
 
 Said: TypeAlias = dict[str, Any]
@@ -17,7 +17,13 @@ PAGE: Final = 200
 
 
 def made(store: clew.Store, key: str) -> clew.Session:
-    return store.session(session_id(key), metadata={"framework": FRAMEWORK, "key": key})
+    """The session of a key, created if there is none."""
+    return open_own(store, session_id(key), {"framework": FRAMEWORK, "key": key})
+
+
+def found(store: clew.Store, key: str) -> clew.Session | None:
+    """The session of a key, if there is one."""
+    return find_own(store, session_id(key), FRAMEWORK)
 
 
 def keys(store: clew.Store) -> list[str]:
@@ -76,7 +82,7 @@ def deleting(key: str, index: int) -> Callable[[clew.Store], Said | None]:
     """`index` as that of `list.pop`, but there may be no such message at the end."""
 
     def work(store: clew.Store) -> Said | None:
-        session = store.find(session_id(key))
+        session = found(store, key)
         path = [] if session is None else _messages(session)
         if session is None or index >= len(path):
             return None
@@ -91,7 +97,7 @@ def deleting(key: str, index: int) -> Callable[[clew.Store], Said | None]:
 
 def deleting_last(key: str) -> Callable[[clew.Store], Said | None]:
     def work(store: clew.Store) -> Said | None:
-        session = store.find(session_id(key))
+        session = found(store, key)
         latest = [] if session is None else newest(session, 1)
         if session is None or not latest:
             return None
@@ -103,7 +109,7 @@ def deleting_last(key: str) -> Callable[[clew.Store], Said | None]:
 
 def deleting_all(key: str) -> Callable[[clew.Store], list[Said] | None]:
     def work(store: clew.Store) -> list[Said] | None:
-        session = store.find(session_id(key))
+        session = found(store, key)
         if session is None:
             return None
         said = session.messages()

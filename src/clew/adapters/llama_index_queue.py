@@ -9,8 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, Literal, NamedTuple, TypeAlias, TypeVar
 
 import clew
-from clew.adapters.common import session_id
-from clew.adapters.llama_index_log import Said, made
+from clew.adapters.llama_index_log import Said, found, made
 from clew.adapters.tail import rewind_before
 
 Status: TypeAlias = Literal["active", "archived"]
@@ -38,7 +37,7 @@ def queue_of(session: clew.Session) -> Queue:
 
 def active_in(store: clew.Store, key: str) -> list[Said]:
     """The messages behind the archive, without reading that."""
-    session = store.find(session_id(key))
+    session = found(store, key)
     if session is None:
         return []
     return session.messages(after=next(session.entries(label=ARCHIVED, newest_first=True), None))
@@ -46,7 +45,7 @@ def active_in(store: clew.Store, key: str) -> list[Said]:
 
 def looking(key: str, look: Callable[[Queue], T], default: T) -> Callable[[clew.Store], T]:
     def work(store: clew.Store) -> T:
-        session = store.find(session_id(key))
+        session = found(store, key)
         return default if session is None else look(queue_of(session))
 
     return work
@@ -69,7 +68,7 @@ def adding(key: str, said: Sequence[Said], status: Status) -> Callable[[clew.Sto
 
 def setting(key: str, said: Sequence[Said], status: Status) -> Callable[[clew.Store], None]:
     def work(store: clew.Store) -> None:
-        session = made(store, key) if said else store.find(session_id(key))
+        session = made(store, key) if said else found(store, key)
         if session is None:
             return
         path, same = queue_of(session), 0
@@ -88,7 +87,7 @@ def archiving(key: str, count: int) -> Callable[[clew.Store], list[Said]]:
     """The oldest that are active are not any more."""
 
     def work(store: clew.Store) -> list[Said]:
-        session = store.find(session_id(key))
+        session = found(store, key)
         oldest = [] if session is None else queue_of(session).active[: max(count, 0)]
         if session is not None and oldest:
             session.annotate(oldest[-1], label=ARCHIVED)
@@ -101,7 +100,7 @@ def taking(key: str, choose: Callable[[Queue], list[clew.Entry]]) -> Callable[[c
     """Take entries of the path away, which stay on a branch; the others are what they were."""
 
     def work(store: clew.Store) -> list[Said]:
-        session = store.find(session_id(key))
+        session = found(store, key)
         if session is None:
             return []
         queue = queue_of(session)

@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from clew import AsyncRun, AsyncStore, ClewError, InvalidError, Run, Session, Store
-from clew.adapters.common import faces, missing
+from clew.adapters.common import faces, find_own, missing, open_own
 from clew.adapters.common import session_id as id_of
 from clew.adapters.openai_agents_log import (
     Item,
@@ -114,9 +114,9 @@ class ClewSession:
         self._check_open()
         last = resolve_session_limit(limit, self.session_settings)
         if last is None or last < 0:
-            found = await self._tasks.read(lambda store: self._history.messages(store, self._id))
+            found = await self._tasks.read(lambda store: self._history.messages(store, self._found(store)))
         else:
-            found = await self._tasks.read(lambda store: latest_items(store.find(self._id), last))
+            found = await self._tasks.read(lambda store: latest_items(self._found(store), last))
         return cast("list[TResponseInputItem]", found)
 
     async def add_items(
@@ -140,12 +140,12 @@ class ClewSession:
         self, validate: Callable[[TResponseInputItem], None] | None = None
     ) -> TResponseInputItem | None:
         """As `pop_item`; nothing is taken away if `validate` raises. The SDK's encryption uses it."""
-        popped = await self._change(lambda store: pop_newest(store.find(self._id), validate))
+        popped = await self._change(lambda store: pop_newest(self._found(store), validate))
         return cast("TResponseInputItem | None", popped)
 
     async def clear_session(self, *, wrapper: RunContextWrapper[Any] | None = None) -> None:
         """Start over with an empty history; the old one stays reachable."""
-        await self._change(lambda store: replace_all(store.find(self._id), []))
+        await self._change(lambda store: replace_all(self._found(store), []))
 
     def close(self) -> Closed:
         """Use this object no more; others of the same session, and the store, which is yours, stay open.
@@ -165,7 +165,7 @@ class ClewSession:
         self._check_open()
         if self._is_reshaped():
             return None
-        return await take_snapshot(self._tasks, self._id, limit, prune_prefix, self._change)
+        return await take_snapshot(self._tasks, self._found, limit, prune_prefix, self._change)
 
     async def _atomic_replace_items(self, items: list[TResponseInputItem]) -> bool:
         """Put a compacted history in the place of the whole one, which stays on its branch."""
@@ -193,10 +193,9 @@ class ClewSession:
 
     async def fork(self, id: str | None = None, *, at: Point | None = None) -> ClewSession:
         """A new session that shares all items up to `at` (the head): another way to go on."""
-        base = await self._tasks.session(self._id, **self._created_with)
-        fork = await base.fork(id, at=at)
-        made = ClewSession(fork.id, self._blocking, session_settings=self.session_settings)
-        made._id = fork.id
+        fork = await self._tasks.transact(lambda store: self._made(store).fork(id, at=at).id)
+        made = ClewSession(fork, self._blocking, session_settings=self.session_settings)
+        made._id = fork
         return made
 
     async def record_usage(
@@ -232,8 +231,10 @@ class ClewSession:
             raise SessionClosedError(type(self).__name__, self.session_id)
 
     def _made(self, store: Store) -> Session:
-        found = store.find(self._id)  # nearly always: what it would be created with need not be looked at
-        return store.session(self._id, **self._created_with) if found is None else found
+        return open_own(store, self._id, **self._created_with)
+
+    def _found(self, store: Store) -> Session | None:
+        return find_own(store, self._id, FRAMEWORK)
 
     async def _change(self, work: Callable[[Store], T]) -> T:
         """One transaction. Its outcome is waited for, whoever is cancelled: the SDK counts on knowing it."""

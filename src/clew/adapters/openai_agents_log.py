@@ -67,7 +67,7 @@ def replace_all(session: clew.Session | None, items: Sequence[Item | bytes]) -> 
 
 async def take_snapshot(
     store: clew.AsyncStore,
-    id: str,
+    find: Callable[[clew.Store], clew.Session | None],
     limit: int,
     is_expired: Callable[[Item], bool] | None,
     change: Change,
@@ -75,7 +75,7 @@ async def take_snapshot(
     """The latest `limit` items. What is at the beginning and `is_expired` goes when others are replaced."""
 
     def look(inside: clew.Store) -> list[clew.Entry]:
-        session = inside.find(id)
+        session = find(inside)
         return [] if session is None else newest(session, limit + 1)
 
     latest = await store.read(look)
@@ -89,7 +89,7 @@ async def take_snapshot(
 
         async def replace(given: list[Item]) -> bool:
             def work(inside: clew.Store) -> bool:
-                session = inside.find(id)
+                session = find(inside)
                 return session is not None and _replace(session, expected, given, is_expired)
 
             return await change(work)

@@ -15,7 +15,7 @@ from pydantic import TypeAdapter
 from pydantic_ai.conversation_store import ConversationRecord
 
 import clew
-from clew.adapters.common import session_id
+from clew.adapters.common import find_own, session_id
 from clew.adapters.pydantic_ai_entries import id_of, name_of, newest_first, place_named
 
 FRAMEWORK: Final = "pydantic-ai"
@@ -61,7 +61,7 @@ def document(record: bytes, head: clew.Head, tips: dict[str, clew.Head]) -> byte
 
 
 def standing_in(store: clew.Store, conversation_id: str) -> Standing | None:
-    return standing_of(store.find(session_id(conversation_id)))
+    return standing_of(find_own(store, session_id(conversation_id), FRAMEWORK))
 
 
 def standing_of(session: clew.Session | None) -> Standing | None:

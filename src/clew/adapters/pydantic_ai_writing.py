@@ -9,7 +9,7 @@ import msgspec
 from pydantic_ai.conversation_store import ConversationConflict, ConversationRecord
 
 import clew
-from clew.adapters.common import session_id
+from clew.adapters.common import find_own, open_own, session_id
 from clew.adapters.pydantic_ai_entries import (
     NOWHERE,
     Draft,
@@ -44,21 +44,19 @@ class Order(msgspec.Struct, frozen=True):
 
 def write(store: clew.Store, order: Order, find: Find) -> None:
     """All of it, or ConversationConflict."""
-    session = store.find(order.id)
+    session = find_own(store, order.id, FRAMEWORK)
     standing = standing_of(session)
     if (None if standing is None else standing.record.revision) != order.expected_revision:
         raise ConversationConflict(order.record.conversation_id)
     if session is None:
         session = _begun(store, order, find)
-    elif standing is None:
-        _adopt(session, order)
-    elif standing.record.scope != order.record.scope:
+    elif standing is None or standing.record.scope != order.record.scope:
         session.update(metadata=_without_scope(session.info.metadata) | order.metadata)
     _Writer(session, order, {} if standing is None else standing.places, find).write()
 
 
 def delete(store: clew.Store, conversation_id: str, expected_revision: str) -> None:
-    session = store.find(session_id(conversation_id))
+    session = find_own(store, session_id(conversation_id), FRAMEWORK)
     standing = standing_of(session)
     if session is None or standing is None or standing.record.revision != expected_revision:
         raise ConversationConflict(conversation_id)
@@ -68,24 +66,13 @@ def delete(store: clew.Store, conversation_id: str, expected_revision: str) -> N
 def _begun(store: clew.Store, order: Order, find: Find) -> clew.Session:
     """A new session; one that begins with entries of another conversation is a fork of that."""
     anchor = order.drafts[0].parent_id if order.drafts else order.record.head_id
-    if anchor is None:
+    if anchor is None or store.find(order.id) is not None:
         model = next((draft.usage["model"] for draft in order.drafts if draft.usage), None)
-        return store.create(order.id, metadata=order.metadata, model=model)
+        return open_own(store, order.id, order.metadata, model=model)
     base, place = find(anchor)
     session = base.fork(order.id, at=place)
     session.update(metadata=order.metadata)
     return session
-
-
-def _adopt(session: clew.Session, order: Order) -> None:
-    """Take a session that was made by other means, unless it is another framework's."""
-    metadata = session.info.metadata
-    framework = metadata.get("framework", FRAMEWORK)
-    if framework != FRAMEWORK:
-        raise clew.InvalidError(
-            f"session {session.id!r} is a conversation of {framework}: give this one another conversation_id"
-        )
-    session.update(metadata={**metadata, **order.metadata})
 
 
 def _without_scope(metadata: dict[str, Any]) -> dict[str, Any]:

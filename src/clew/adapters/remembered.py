@@ -34,9 +34,8 @@ class Remembered:
     def __init__(self) -> None:
         self._kept: _Kept | None = None
 
-    def messages(self, store: clew.Store, id: str) -> list[dict[str, Any]]:
+    def messages(self, store: clew.Store, session: clew.Session | None) -> list[dict[str, Any]]:
         """All messages on the path. To be called inside `store.read(…)`, so that all is of one moment."""
-        session = store.find(id)
         if session is None:
             self._kept = None
             return []

@@ -20,7 +20,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from clew import AsyncStore, ClewError, Run, Session, Store
-from clew.adapters.common import faces, missing
+from clew.adapters.common import faces, missing, open_own
 from clew.adapters.strands_log import add, find, note_usage, part, put, record_of, text_of_record
 
 try:
@@ -33,12 +33,12 @@ except ImportError as exc:
 
 from clew.adapters.strands_places import (
     AGENT,
-    FRAMEWORK,
     MULTI_AGENT,
     SESSION,
     agents_of,
     checked,
     fork_session,
+    found,
     keys_of_agent,
     known_agent,
     known_session,
@@ -78,8 +78,6 @@ class ClewSessionRepository(SessionRepository):
 
         def work(tx: Store) -> None:
             kept = made_session(tx, session.session_id)
-            if kept.info.metadata.get("framework") != FRAMEWORK:
-                raise SessionException(f"Session {session.session_id} is in use by something else")
             if kept.get_document(SESSION) is not None:
                 raise SessionException(f"Session {session.session_id} already exists")
             kept.set_document(SESSION, content)
@@ -113,7 +111,7 @@ class ClewSessionRepository(SessionRepository):
 
         def work(tx: Store) -> None:
             known_session(tx, session_id)
-            put_agent(tx.session(id, metadata=keys_of_agent(session_id, agent_id)), content)
+            put_agent(open_own(tx, id, keys_of_agent(session_id, agent_id)), content)
 
         self._change(work)
 
@@ -122,7 +120,7 @@ class ClewSessionRepository(SessionRepository):
         id = place_of_agent(session_id, agent_id)
 
         def look(store: Store) -> dict[str, Any] | None:
-            agent = store.find(id)
+            agent = found(store, id)
             return None if agent is None else agent_in(agent)
 
         record = self._look(look)
@@ -168,7 +166,7 @@ class ClewSessionRepository(SessionRepository):
         id = place_of_agent(session_id, agent_id)
 
         def look(store: Store) -> SessionMessage | None:
-            agent = store.find(id)
+            agent = found(store, id)
             entry = None if agent is None else find(agent, number)
             record = None if entry is None else record_of(entry)
             return None if record is None else SessionMessage.from_dict(record)
@@ -269,7 +267,7 @@ class ClewSessionRepository(SessionRepository):
 
     def _document(self, id: str, name: str) -> bytes | None:
         def look(store: Store) -> bytes | None:
-            session = store.find(id)
+            session = found(store, id)
             return None if session is None else session.get_document(name)
 
         return self._look(look)

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 import clew
-from clew.adapters.common import session_id
-from clew.adapters.strands_places import FRAMEWORK, STATE
+from clew.adapters.common import open_own, session_id
+from clew.adapters.strands_places import FRAMEWORK, STATE, found
 from clew.model import Json
 
 LATEST: Final = "snapshot_latest.json"
@@ -49,18 +49,18 @@ class Layout(NamedTuple):
         return session_id(self.storage, *place.split("/"))
 
     def found(self, store: clew.Store, spot: Spot) -> clew.Session | None:
-        return store.find(self.session_id(spot.place))
+        return found(store, self.session_id(spot.place))
 
     def made(self, store: clew.Store, spot: Spot) -> clew.Session:
         """The session for a key; if it is new, the storage knows of it from now on."""
         id = self.session_id(spot.place)
-        known = store.find(id)
+        known = found(store, id)
         if known is not None:
             return known
         if spot.place is not None:
             self.made(store, Spot(None, "")).set_document(f"p/{spot.place}", b"")
         tags = [] if spot.place else [STATE]
-        return store.session(id, metadata=self._metadata(spot.place), tags=tags)
+        return open_own(store, id, self._metadata(spot.place), tags=tags)
 
     def _metadata(self, place: str | None) -> dict[str, Json]:
         keys: dict[str, Json] = {"framework": FRAMEWORK, "storage": self.storage}
@@ -71,14 +71,14 @@ class Layout(NamedTuple):
 
     def keys(self, store: clew.Store, prefix: str) -> Iterator[str]:
         """All keys that begin with `prefix`."""
-        storage = store.find(self.session_id(None))
+        storage = found(store, self.session_id(None))
         if storage is None:
             return
         yield from (name.removeprefix("k/") for name, _ in storage.documents(f"k/{prefix}"))
         places = [name.removeprefix("p/") for name, _ in storage.documents(f"p/{prefix}")]
         places += [prefix[: found.end()] for found in _PLACES.finditer(prefix)]
         for place in dict.fromkeys(places):
-            session = store.find(self.session_id(place))
+            session = found(store, self.session_id(place))
             for name, _ in [] if session is None else session.documents("k/"):
                 key = Spot(place, name.removeprefix("k/")).key
                 if key.startswith(prefix):
@@ -92,7 +92,7 @@ class Layout(NamedTuple):
         session.delete_document(f"d/{spot.name}")
         if spot.place is not None and not session.documents("k/", limit=1):
             store.delete(session.id)
-            storage = store.find(self.session_id(None))
+            storage = found(store, self.session_id(None))
             if storage is not None:
                 storage.delete_document(f"p/{spot.place}")
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 import clew
-from clew.adapters.common import missing, session_id
+from clew.adapters.common import find_own, missing, open_own, session_id
 from clew.model import Json
 
 try:
@@ -49,21 +49,25 @@ def keys_of_agent(session: str, agent: str) -> dict[str, Json]:
 
 
 def made_session(store: clew.Store, session: str) -> clew.Session:
-    return store.session(place_of_session(session), metadata=keys_of_session(session), tags=[STATE])
+    return open_own(store, place_of_session(session), keys_of_session(session), tags=[STATE])
+
+
+def found(store: clew.Store, id: str) -> clew.Session | None:
+    return find_own(store, id, FRAMEWORK)
 
 
 def known_session(store: clew.Store, session: str) -> clew.Session:
-    found = store.find(place_of_session(session))
-    if found is None or found.get_document(SESSION) is None:
+    known = found(store, place_of_session(session))
+    if known is None or known.get_document(SESSION) is None:
         raise SessionException(f"Session {session} does not exist")
-    return found
+    return known
 
 
 def known_agent(store: clew.Store, session: str, agent: str) -> clew.Session:
-    found = store.find(place_of_agent(session, agent))
-    if found is None:
+    known = found(store, place_of_agent(session, agent))
+    if known is None:
         raise SessionException(f"Agent {agent} in session {session} does not exist")
-    return found
+    return known
 
 
 def agents_of(store: clew.Store, session: str) -> Iterator[tuple[str, clew.Session]]:
@@ -83,7 +87,7 @@ def agents_of(store: clew.Store, session: str) -> Iterator[tuple[str, clew.Sessi
 def fork_session(store: clew.Store, session: str, new: str, content: bytes) -> None:
     """Fork all agents of a session; `content` is what Strands knows of the new one."""
     base = known_session(store, session)
-    if store.find(place_of_session(new)) is not None:
+    if found(store, place_of_session(new)) is not None:
         raise SessionException(f"Session {new} already exists")
     made = made_session(store, new)
     made.set_document(SESSION, content)

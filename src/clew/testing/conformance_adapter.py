@@ -156,6 +156,41 @@ class AdapterConformance:
         for part in ("grey heron", self.tool, "kingfisher", "naïve 鷺"):
             assert part in text
 
+    @pytest.mark.parametrize("metadata", [{}, {"framework": "some-other"}], ids=["nobody's", "another's"])
+    def test_a_session_that_is_not_the_frameworks_is_neither_read_nor_written(
+        self, store: clew.Store, metadata: dict[str, Any]
+    ) -> None:
+        taken = store.session(self.session_id("talk"), title="mine", metadata=metadata)
+        taken.append({"role": "user", "content": "mine"})
+        before = taken.info, taken.messages(), taken.documents(), taken.vars()
+        adapter = self.make(store)
+
+        for attempt in (
+            lambda: self.read(adapter, "talk"),
+            lambda: self.write(adapter, "talk", self.messages()),
+        ):
+            with pytest.raises(Exception, match=r"session '.*talk.*'") as refused:
+                run(attempt())
+            assert isinstance(refused.value, clew.SessionTakenError) or isinstance(
+                refused.value.__cause__, clew.SessionTakenError
+            )
+
+        assert (taken.info, taken.messages(), taken.documents(), taken.vars()) == before
+
+    def test_an_empty_session_that_was_created_beforehand_is_used(self, store: clew.Store) -> None:
+        made = store.session(
+            self.session_id("talk"), title="Herons", tags=["birds"], metadata={"customer": 42}
+        )
+        adapter = self.make(store)
+
+        assert run(self.read(adapter, "talk")) == []
+        run(self.write(adapter, "talk", self.messages()))
+
+        assert run(self.read(adapter, "talk")) == self.messages()
+        info = made.info
+        assert (info.title, info.tags, info.metadata["customer"]) == ("Herons", ("birds",), 42)
+        assert isinstance(info.metadata["framework"], str)
+
     def test_nothing_is_kept_of_a_batch_while_somebody_else_has_the_lease(self, store: clew.Store) -> None:
         adapter = self.make(store)
         run(self.write(adapter, "talk", self.numbered("before")))
