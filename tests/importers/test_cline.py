@@ -88,6 +88,39 @@ def test_each_request_is_paid_once_with_its_cache(tmp_path: Path) -> None:
     assert read.entries[0].at == datetime.fromtimestamp(1_760_000_001, UTC)
 
 
+def test_the_model_is_that_of_the_last_message_with_its_vendor(tmp_path: Path) -> None:
+    said = assistant("done", modelInfo={"modelId": "m", "providerId": "anthropic", "mode": "act"})
+    session = read_one(cline, task_file(tmp_path, [ASKED, said])).session
+    assert (session.model, session.vendor) == ("m", "anthropic")
+
+
+def test_the_model_of_each_call_is_known_from_the_list_of_those_that_the_task_used(tmp_path: Path) -> None:
+    shown = [request(1_760_000_002_000, tokensIn=1), request(1_760_000_004_000, tokensIn=1)]
+    file = task_file(tmp_path, [ASKED, assistant("done")], shown)
+    used = [
+        {"ts": 1_760_000_001_000 + 2000 * number, "model_id": f"m{number}", "model_provider_id": "p"}
+        for number in range(2)
+    ]
+    write_json(file.parent / "task_metadata.json", {"files_in_context": [], "model_usage": used})
+    read = read_one(cline, file)
+    assert (read.session.model, read.session.vendor) == ("m1", "p")
+    assert [(usage.model, usage.vendor) for usage in read.usage.values()] == [("m0", "p"), ("m1", "p")]
+
+
+def test_the_model_is_told_by_the_request_the_list_of_tasks_or_the_environment(tmp_path: Path) -> None:
+    shown = [request(1, tokensIn=1) | {"modelInfo": {"modelId": "m1", "providerId": "p"}}]
+    session = read_one(cline, task_file(tmp_path / "1", [ASKED], shown)).session
+    assert (session.model, session.vendor) == ("m1", "p")
+    file = task_file(tmp_path / "2", [ASKED])
+    write_json(file.parent / "history_item.json", {"id": TASK, "modelId": "m2"})
+    assert read_one(cline, file).session.model == "m2"
+    details = (
+        "<environment_details>\n# Current Mode\n<slug>code</slug>\n<model>m3</model>\n</environment_details>"
+    )
+    messages = [user("<task>use <model>x</model></task>", details), assistant("done")]
+    assert read_one(cline, task_file(tmp_path / "3", messages)).session.model == "m3"
+
+
 def test_checkpoints_that_were_shown_are_events(tmp_path: Path) -> None:
     shown = [
         {"ts": 1_760_000_001_000, "type": "say", "say": "checkpoint_created", "lastCheckpointHash": "b6"}

@@ -34,6 +34,16 @@ def test_a_session_keeps_its_name_folder_model_and_messages(tmp_path: Path) -> N
     assert read.entries[0].notes["source"]["contextItems"][0]["name"] == "a.py"
 
 
+def test_the_model_and_its_vendor_are_those_of_the_last_call(tmp_path: Path) -> None:
+    logs = [{"modelTitle": "m1", "modelProvider": "p1"}, {"modelTitle": "m2", "modelProvider": "p2"}]
+    history = [ASKED, {**ANSWERED, "promptLogs": logs}]
+    read = read_one(continue_dev, session_file(tmp_path, history, usage={"promptTokens": 1}))
+    assert (read.session.model, read.session.vendor) == ("m2", "p2")
+    assert [(usage.model, usage.vendor) for usage in read.usage.values()] == [("m2", "p2")]
+    named = session_file(tmp_path, history, chatModelTitle="mine")
+    assert read_one(continue_dev, named).session.model == "mine"
+
+
 def test_the_date_comes_from_the_list_or_else_from_the_file(tmp_path: Path) -> None:
     file = session_file(tmp_path, [ASKED])
     os.utime(file, (1_750_000_000, 1_750_000_000))

@@ -135,7 +135,7 @@ def test_a_thread_is_the_chain_that_its_tip_ends(log: Log) -> None:
     log.add("threads", id="t1", name="T", tip_message_hash="b2:2", datetime_utc=TIME)
     log.turn("u1", "t1", "b2:2")
     read = read_one(llm, log.path)
-    assert (read.session.id, read.session.title) == ("llm:t1", "T")
+    assert (read.session.id, read.session.title, read.session.model) == ("llm:t1", "T", "m")
     assert read.said() == [("user", "one"), ("assistant", "first")]
     assert [entry.uid for entry in read.entries] == ["b2:1", "b2:2"]
     assert [usage.id for usage in read.usage.values()] == ["u1"]

@@ -106,6 +106,16 @@ def test_tokens_and_cost_are_those_of_the_message_and_not_of_its_steps_again(dat
     assert (usage.model, usage.vendor) == ("m", "p")
 
 
+def test_the_model_and_its_vendor_are_those_of_the_last_message(database: Database) -> None:
+    asked = ({"role": "user", "model": {"providerID": "p2", "modelID": "m2"}}, (text("and?"),))
+    database.add("ses_1", user(text("hi")), assistant(text("hello")))
+    database.add("ses_2", user(text("hi")), assistant(text("hello")), asked)
+    found = sessions_of(database.close())
+    told = {id: read.session.updates() for id, read in found.items()}
+    assert told["opencode:ses_1"] == {"model": "m", "vendor": "p"}
+    assert told["opencode:ses_2"] == {"model": "m2", "vendor": "p2"}
+
+
 def test_calls_and_results_are_messages_and_the_rest_of_a_part_is_kept(database: Database) -> None:
     done = tool("c1", output="ok", title="Edit a", metadata={"diff": "+1"})
     failed = tool("c2", status="error", error="no such file")

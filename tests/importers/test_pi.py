@@ -75,6 +75,12 @@ def test_lines_that_are_no_messages_are_links_of_the_chain_and_become_events(tmp
     ]
 
 
+def test_a_change_of_the_model_is_the_model_of_the_session(tmp_path: Path) -> None:
+    change = line("model_change", "a2", "a1", provider="p", modelId="m")
+    read = read_one(pi, session_file(tmp_path, ONE, change))
+    assert read.session.updates() == {"model": "m", "vendor": "p"}
+
+
 def test_events_behind_the_last_message_are_not_lost(tmp_path: Path) -> None:
     read = read_one(pi, session_file(tmp_path, ONE, line("novelty", "a2", "a1", x=1)))
     assert [(event.type, event.data) for event in read.session.events()] == [("novelty", {"x": 1})]
@@ -100,7 +106,7 @@ def test_calls_and_results_are_paired_and_usage_is_counted_with_its_cache(tmp_pa
     assert read.entries[2].notes["source"]["toolName"] == "read"
     (usage_told,) = read.usage.values()
     assert (usage_told.input_tokens, usage_told.output_tokens, usage_told.cost) == (8, 2, "0.5")
-    assert read.session.updates()["model"] == "m"
+    assert read.session.updates() == {"model": "m", "vendor": "p"}
 
 
 def test_what_extensions_and_commands_wrote_is_not_the_human(tmp_path: Path) -> None:

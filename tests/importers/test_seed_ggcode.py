@@ -64,7 +64,7 @@ def test_the_settings_of_a_session_come_from_its_meta_records(tmp_path: Path) ->
     read = read_one(reader, log(tmp_path, META, message(ONE), later))
     session = read.session
     assert (session.id, session.title, session.workspace) == (f"ggcode:{ID}", "Fixed", "/w")
-    assert (session.vendor, session.model, session.metadata["endpoint"]) == ("zai", "glm", "cn")
+    assert (session.vendor, session.model, session.endpoint) == ("zai", "glm", "cn")
     assert str(session.created_at) == "2026-05-25 02:15:00.100000+00:00"
     assert session.metadata["updated_at"] == META["updated_at"]
 
@@ -195,6 +195,15 @@ def test_usage_is_counted_once_and_survives_a_checkpoint(tmp_path: Path) -> None
         totals = store.usage()
         assert isinstance(totals, clew.UsageTotals)
         assert (totals.calls, totals.input_tokens, totals.cache_write_tokens) == (3, 30, 12)
+
+
+def test_a_call_has_the_endpoint_and_the_source_that_its_record_names(tmp_path: Path) -> None:
+    calls = [usage(3, endpoint="eu", source="subagent"), usage(4)]
+    with clew.open("memory:") as store:
+        s = bring_one(store, reader, log(tmp_path, META, message(ONE), *calls))
+        told = [(call.endpoint, call.source, call.model, call.vendor) for call in s.usage_records()]
+        assert told == [("eu", "subagent", "m", "v"), ("cn", None, "m", "v")]
+        assert s.info.endpoint == "cn"
 
 
 def test_every_other_record_is_an_event_with_its_place(tmp_path: Path) -> None:

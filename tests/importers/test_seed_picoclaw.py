@@ -90,6 +90,7 @@ def test_messages_keep_their_own_times_and_all_their_fields(tmp_path: Path) -> N
     read = read_one(reader, log(tmp_path, message, said("text", "tool", tool_call_id="call_0"), meta={}))
     assert read.entries[0].message == message
     assert str(read.entries[0].at) == "2026-05-12 09:00:00.100000+00:00"
+    assert read.session.updates() == {"model": "m1"}
 
 
 def test_a_stale_count_is_not_believed(tmp_path: Path) -> None:

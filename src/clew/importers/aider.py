@@ -186,7 +186,7 @@ def _are_commands(typed: list[str]) -> bool:
 
 
 def _is_command(line: str) -> bool:
-    """`/ask why?` and its like say something to the model; `<blank>` is how aider writes that nobody spoke."""
+    """`/ask why?` and its like say something to the model; `<blank>` stands for an input without words."""
     word, _, rest = line.strip().partition(" ")
     if word == "/ok" or (word in _PROMPTING and rest):
         return False

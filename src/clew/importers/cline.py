@@ -8,7 +8,7 @@ from typing import Final
 
 from clew.core.dialects.content import texts_in
 from clew.importers import cline_task
-from clew.importers.cline_people import is_human, task_of, working_directory
+from clew.importers.cline_people import is_human, model_told, task_of, working_directory
 from clew.importers.contract import OnBytes, OnProblem, Problem, SourceEntry, SourceSession
 from clew.importers.loose import document, items, mapping, plain_name, text, when, without
 from clew.importers.versions import digest, session_id, version
@@ -51,12 +51,14 @@ def read(path: Path, on_problem: OnProblem, on_bytes: OnBytes) -> Iterator[Sourc
         on_problem(Problem(path=str(path), line=getattr(exc, "lineno", None), reason=f"no JSON: {exc}"))
         return
     task = path.absolute().parent
-    shown = cline_task.Shown(task, on_problem)
+    more = cline_task.metadata(task)
+    used = cline_task.Models(more)
+    shown = cline_task.Shown(task, used, on_problem)
     about = cline_task.about(task)
     first = messages[0] if messages else {}
     title = text(about.get("task")) or task_of(first)
     above = text(about.get("parentTaskId"))
-    more = cline_task.metadata(task)
+    model = _model(messages) or shown.model() or used.last()
     yield SourceSession(
         id=session_id(NAME, task.name),
         entries=_entries(messages, shown, is_ordered=above is not None),
@@ -64,7 +66,8 @@ def read(path: Path, on_problem: OnProblem, on_bytes: OnBytes) -> Iterator[Sourc
         workspace=plain_name(about.get("cwdOnTaskInitialization"))
         or text(about.get("workspace"))
         or working_directory(first),
-        model=_model(messages),
+        model=model.name if model else plain_name(about.get("modelId")) or _model_shown(messages),
+        vendor=model.vendor if model else None,
         created_at=when(task.name) or when(first.get("ts")) or when(about.get("ts")),
         metadata=without(about, _TOLD),
         parent=session_id(NAME, above) if above else None,
@@ -109,6 +112,11 @@ def _entry(
     )
 
 
-def _model(messages: list[dict[str, Json]]) -> str | None:
-    told = (text(mapping(message.get("modelInfo")).get("modelId")) for message in reversed(messages))
+def _model(messages: list[dict[str, Json]]) -> cline_task.Model | None:
+    told = (cline_task.model_in(message.get("modelInfo")) for message in reversed(messages))
     return next(filter(None, told), None)
+
+
+def _model_shown(messages: list[dict[str, Json]]) -> str | None:
+    """Roo tells the model itself, and nobody else, which one it is."""
+    return next(filter(None, map(model_told, reversed(messages))), None)

@@ -15,6 +15,7 @@ _PROGRAM: Final = re.compile(
     r"|\[TASK RESUMPTION\]|\[ERROR\]|\[[^\]\n]{1,400}\] Result:)"
 )
 _CWD: Final = re.compile(r"# Current (?:Working|Workspace) Directory \(([^)\n]+)\)")
+_MODEL: Final = re.compile(r"^<model>([^<\n]{1,200})</model>$", re.MULTILINE)
 _TASK: Final = re.compile(r"<task>\s*(.*?)\s*</task>", re.DOTALL)
 
 
@@ -33,6 +34,15 @@ def working_directory(message: dict[str, Json]) -> str | None:
     for text in texts_in(message.get("content")):
         if found := _CWD.search(text):
             return found[1]
+    return None
+
+
+def model_told(message: dict[str, Json]) -> str | None:
+    """The model, as Roo's details of the environment name it."""
+    if message.get("role") == "user":
+        for text in texts_in(message.get("content")):
+            if text.lstrip().startswith("<environment_details>") and (found := _MODEL.search(text)):
+                return found[1]
     return None
 
 

@@ -74,7 +74,8 @@ def read(path: Path, on_problem: OnProblem, on_bytes: OnBytes) -> Iterator[Sourc
         parent = f"{NAME}:{thread}"
     inherited = _inherited_until(line, metas)
     lines = _with_base(path, meta, read_lines(path, on_problem, on_bytes), on_problem, 0)
-    vendor = meta.get("model_provider") if isinstance(meta.get("model_provider"), str) else "openai"
+    provider = meta.get("model_provider")
+    vendor = provider if isinstance(provider, str) else "openai"
     story = Rollout(
         lines,
         inherited_until=inherited,

@@ -44,13 +44,15 @@ def read(path: Path, on_problem: OnProblem, on_bytes: OnBytes) -> Iterator[Sourc
         return
     key = text(whole.get("sessionId")) or path.stem
     created = _created(path, key)
-    usage = _usage(key, whole)
+    model, vendor = _model(whole)
+    usage = _usage(key, whole, model, vendor)
     yield SourceSession(
         id=session_id(NAME, key),
         entries=_entries([mapping(item) for item in items(whole.get("history"))], created),
         title=plain_name(whole.get("title")),
         workspace=_folder(plain_name(whole.get("workspaceDirectory"))),
-        model=plain_name(whole.get("chatModelTitle")),
+        model=model,
+        vendor=vendor,
         created_at=created,
         metadata=without(whole, _TOLD),
         usage=lambda: [usage] if usage else [],
@@ -106,7 +108,17 @@ def _results(item: dict[str, Json], answered: set[str | None]) -> Iterator[dict[
         yield {"role": "tool", "tool_call_id": call, "content": "\n\n".join(filter(None, told))}
 
 
-def _usage(key: str, whole: dict[str, Json]) -> SourceUsage | None:
+def _model(whole: dict[str, Json]) -> tuple[str | None, str | None]:
+    """The model that the session names, else that of the last call; and who was called."""
+    logs = [
+        mapping(log) for item in items(whole.get("history")) for log in items(mapping(item).get("promptLogs"))
+    ]
+    last = logs[-1] if logs else {}
+    model = plain_name(whole.get("chatModelTitle")) or plain_name(last.get("modelTitle"))
+    return model, plain_name(last.get("modelProvider"))
+
+
+def _usage(key: str, whole: dict[str, Json], model: str | None, vendor: str | None) -> SourceUsage | None:
     """Only the sum of a session is known."""
     told = mapping(whole.get("usage"))
     details = mapping(told.get("promptTokensDetails"))
@@ -116,7 +128,8 @@ def _usage(key: str, whole: dict[str, Json]) -> SourceUsage | None:
         return None
     return SourceUsage(
         id=f"{session_id(NAME, key)}:total",
-        model=plain_name(whole.get("chatModelTitle")),
+        model=model,
+        vendor=vendor,
         input_tokens=sent,
         output_tokens=received,
         cache_read_tokens=count(details.get("cachedTokens")),

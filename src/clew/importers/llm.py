@@ -76,11 +76,16 @@ class _Log:
             entries=self._entries(responses, thread),
             head=lambda: tip,
             title=plain_name(about.get("name")),
-            model=plain_name(about.get("model")) or text(first.get("model")),
+            model=plain_name(about.get("model")) or text(first.get("model")) or self._last_model(thread),
             created_at=when(first.get("datetime_utc")) or when(about.get("datetime_utc")),
             metadata=without(about, _TOLD),
             parent=session_id(NAME, origin) if origin else None,
         )
+
+    def _last_model(self, thread: dict[str, Json] | None) -> str | None:
+        """A thread does not name its model: its calls do."""
+        turns = self._threads.turns(str(thread["id"])) if self._threads and thread else []
+        return next(filter(None, (plain_name(turn.get("model")) for turn in reversed(turns))), None)
 
     def _entries(self, responses: list[str], thread: dict[str, Json] | None) -> Iterator[SourceEntry]:
         # What was brought over into the newer tables is told by them.

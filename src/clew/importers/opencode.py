@@ -126,7 +126,7 @@ class _Walk:
         self._tails: dict[str, str] = {}  # what a request for a summary wants to keep
         self._beside: list[SourceEvent] = []
         self.head: str | None = None
-        self.model: str | None = None
+        self.model, self.vendor = _model_in(stored.info)
 
     def entries(self) -> Iterator[SourceEntry]:
         parent: str | None = None
@@ -151,7 +151,9 @@ class _Walk:
         return self._beside
 
     def _remember(self, stored: StoredMessage) -> None:
-        self.model = plain_name(stored.data.get("modelID")) or self.model
+        model, vendor = _model_in(stored.data)
+        if model is not None:
+            self.model, self.vendor = model, vendor or self.vendor
         for _, part in stored.parts:
             if kept := text(part.get("tail_start_id")):
                 self._tails[stored.id] = kept
@@ -206,6 +208,13 @@ class _Walk:
         return {**told, "from": self._first[kept]} if kept in self._first else told
 
 
+def _model_in(data: dict[str, Json]) -> tuple[str | None, str | None]:
+    """Model and vendor. Answers name them side by side, prompts and sessions in an object."""
+    told = mapping(data.get("model")) or data
+    model = plain_name(told.get("modelID")) or (plain_name(told.get("id")) if told is not data else None)
+    return model, plain_name(told.get("providerID"))
+
+
 def _request(stored: StoredMessage) -> SourceEvent:
     told: Json = {**stored.data, "parts": [{"id": name, **part} for name, part in stored.parts]}
     at = when(mapping(stored.data.get("time")).get("created"))
@@ -226,5 +235,5 @@ def _session(stored: Stored, paid: _Paid, origin: str | None) -> SourceSession:
         metadata=without(info, _TOLD),
         parent=session_id(NAME, above) if above else None,
         events=walk.events,
-        updates=lambda: {"model": walk.model} if walk.model else {},
+        updates=lambda: {"model": walk.model, "vendor": walk.vendor},
     )

@@ -49,7 +49,7 @@ def read(path: Path, on_problem: OnProblem, on_bytes: OnBytes) -> Iterator[Sourc
         parent=session_id(NAME, _id_in_name(Path(source))) if source else None,
         checkpoints=tree.checkpoints,
         events=tree.events,
-        updates=lambda: without({"title": tree.title, "model": tree.model}, ()),
+        updates=lambda: without({"title": tree.title, "model": tree.model, "vendor": tree.vendor}, ()),
     )
 
 

@@ -51,6 +51,7 @@ class PiTree:
         self._beside: list[SourceEvent] = []
         self.title: str | None = None
         self.model: str | None = None
+        self.vendor: str | None = None
 
     @property
     def head(self) -> str | None:
@@ -125,7 +126,7 @@ class PiTree:
         stored = _stored(record)
         uid = version(parent, str(record["type"]), digest([record.get("timestamp"), stored]))
         message, rest = converted(stored)
-        self.model = plain_name(stored.get("model")) or self.model
+        self._use(stored.get("model"), stored.get("provider"))
         kept = {**without(record, _OF_MESSAGE), **rest}
         return SourceEntry(
             uid=uid,
@@ -138,6 +139,11 @@ class PiTree:
             decoded=True,
             events=events,
         )
+
+    def _use(self, model: Json, vendor: Json) -> None:
+        """The model with which the session goes on."""
+        if plain_name(model):
+            self.model, self.vendor = plain_name(model), plain_name(vendor) or self.vendor
 
     def _is_copy(self, at: datetime | None) -> bool:
         return self._copied_before is not None and at is not None and at < self._copied_before
@@ -169,6 +175,8 @@ class PiTree:
             case "label":
                 self._labels[str(record.get("targetId"))] = text(record.get("label"))
             case other:
+                if other == "model_change":
+                    self._use(record.get("modelId"), record.get("provider"))
                 event = SourceEvent(
                     id=f"line-{line.number}",
                     type=kind(other) or "record",

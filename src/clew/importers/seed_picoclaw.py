@@ -124,6 +124,7 @@ class _Log:
         self._skip = loose.count(meta.get("skip"))
         self._summary = loose.text(meta.get("summary"))
         self.head: str | None = None
+        self.model: str | None = None
 
     def entries(self) -> Iterator[SourceEntry]:
         left: str | None = None
@@ -134,6 +135,7 @@ class _Log:
                 yield waiting
             is_first, parent = waiting is None, self.head
             self.head = link(parent, message)
+            self.model = loose.plain_name(message.get("model_name")) or self.model
             at = loose.when(message.get("created_at")) or (self._first if is_first else None)
             waiting = SourceEntry(uid=self.head, parent=parent, message=message, at=at)
             if number <= self._skip:
@@ -177,4 +179,5 @@ def _source(meta: dict[str, Json], stem: str, log: _Log) -> SourceSession:
         created_at=loose.when(meta.get("created_at")),
         metadata={"key": key, **{name: value for name, value in meta.items() if name not in _KEPT_ELSEWHERE}},
         aliases=tuple(dict.fromkeys(aliases)),
+        updates=lambda: {"model": log.model},
     )
