@@ -105,21 +105,24 @@ def test_a_message_comes_back_equal_warm_and_cold(message: BaseMessage) -> None:
         assert warm.session("talk").info.messages == 1
 
 
-def test_a_class_of_the_users_own_comes_back_if_it_is_allowed(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_message_of_the_users_own_class_is_one_that_can_be_read_where_it_is_not_allowed(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     with clew.open("memory:") as store, caplog.at_level(logging.ERROR):
         config = put(ClewSaver(store), thread(), {"messages": [Shouted(content="hey", volume=11)]})
 
         assert values(ClewSaver(store, allow=[Shouted]), config)["messages"] == [
             Shouted(content="hey", volume=11)
         ]
-        (plain,) = values(ClewSaver(store), config)["messages"]
+        assert values(ClewSaver(store), config)["messages"] == [Shouted(content="hey", volume=11)]
+        (plain,) = values(ClewSaver(store, allow=[]), config)["messages"]
         assert (type(plain), plain.content) == (HumanMessage, "hey")
         assert store.get("talk").messages()[0]["content"] == "hey"
 
 
-def test_objects_are_made_of_safe_types_only(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_strict_saver_makes_objects_of_safe_types_only(caplog: pytest.LogCaptureFixture) -> None:
     with clew.open("memory:") as store, caplog.at_level(logging.ERROR):
-        saver = ClewSaver(store)
+        saver = ClewSaver(store, allow=[])
         config = put(saver, thread(), {"where": Path("/tmp"), "shouted": {"it": Shouted(content="hey")}})
         forged = put(saver, thread("forged"), {"messages": [human("x")]})
         constructor = {"lc": 2, "type": "constructor", "id": ["os", "getpid"]}

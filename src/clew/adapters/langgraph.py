@@ -66,12 +66,14 @@ class ClewSaver(BaseCheckpointSaver[Any]):
 
     Args:
         store: What `clew.open()` or `clew.open_async()` gave. The saver does not close it.
-        serde: Writes and reads values. By default LangGraph's own, which makes only objects of types that
-            are known to be safe, and of those in `allow`. Another one than LangGraph's own may be there to
-            encrypt, so then no message is put into the log, where it could be read.
-        allow: Classes of your own that may stand in a state.
+        serde: Writes and reads values. By default LangGraph's own, with LangGraph's own rule: objects of any
+            class are made again, with a warning for each class that is not known to be safe, unless
+            LANGGRAPH_STRICT_MSGPACK is set. Another one than LangGraph's own may be there to encrypt, so
+            then no message is put into the log, where it could be read.
+        allow: Be strict: make objects only of types that are known to be safe, and of these classes. What is
+            of another class comes back as its data, with a warning. Not together with `serde`.
         purge: `delete_thread` removes threads for good, instead of putting them in the trash.
-        run: Writes under the lease of this run, for the one thread that it is a run of.
+        run: Writes under the lease of this run. Only the thread that it is a run of can be written to.
     """
 
     def __init__(
@@ -79,12 +81,13 @@ class ClewSaver(BaseCheckpointSaver[Any]):
         store: clew.Store | clew.AsyncStore,
         *,
         serde: SerializerProtocol | None = None,
-        allow: Iterable[type] = (),
+        allow: Iterable[type] | None = None,
         purge: bool = False,
         run: clew.Run | None = None,
     ) -> None:
-        safe = JsonPlusSerializer(allowed_msgpack_modules=None)
-        super().__init__(serde=serde or safe.with_msgpack_allowlist([*_KNOWN, *allow]))
+        if serde is not None and allow is not None:
+            raise clew.InvalidError("give serde= or allow=, not both: a serializer decides what it makes")
+        super().__init__(serde=serde or _serializer(allow))
         self._store, self._async = faces(store)
         self._memory = Memory()
         self._purge = purge
@@ -348,6 +351,12 @@ class ClewSaver(BaseCheckpointSaver[Any]):
 
     def _keep_latest(self, thread: Thread) -> None:
         self._transact(lambda store: self._upkeep.keep_latest(store, thread))
+
+
+def _serializer(allow: Iterable[type] | None) -> JsonPlusSerializer:
+    if allow is None:
+        return JsonPlusSerializer().with_msgpack_allowlist(_KNOWN)
+    return JsonPlusSerializer(allowed_msgpack_modules=[*_KNOWN, *allow])
 
 
 def _check_strategy(strategy: str) -> None:
