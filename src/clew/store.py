@@ -248,25 +248,34 @@ class Store(Upkeep, Care, StoreFiles, Porting, Searching):
 
     # -- deleting
 
-    def delete(self, id: str, *, purge: bool = False, force: bool = False) -> bool:
-        """Put a session in the trash; False if there was none. LeaseHeldError while somebody works on
-        it, unless `force` is set: then the worker loses its lease.
+    def delete(self, id: str, *, purge: bool = False, force: bool = False, deleted: bool = False) -> bool:
+        """Put the session of this id or alias in the trash; False if there was none. LeaseHeldError while
+        somebody works on it, unless `force` is set: then the worker loses its lease.
 
         With `purge` it is removed for good, from the trash too: when this returns, no byte of what
         only this session reached is left in the store. Forks keep all that they share with it.
+        `deleted` purges only what is in the trash, and leaves a session of the same id that is in use.
         A purge rewrites the store's file: it takes as long as copying it.
         """
         check_id(id)
         here = self._engine.here
+        if deleted and not purge:
+            raise InvalidError(
+                "delete(deleted=True) is for what is in the trash already: pass purge=True too"
+            )
         if purge:
-            was_there = self._engine.run(lambda tx: work.purge.purge_id(tx, id, here, force=force))
+            purging = (
+                work.purge.purge_deleted if deleted else partial(work.purge.purge_id, here=here, force=force)
+            )
+            was_there = self._engine.run(lambda tx: purging(tx, id))
             scrub_traces(self._engine)
             return was_there
         now = self._engine.now()
         return self._engine.run(lambda tx: sessions.delete(tx, id, now, here, force=force))
 
     def restore_deleted(self, id: str) -> Session:
-        """Bring a session back from the trash, the one deleted last if there are several."""
+        """Bring the session of this id or alias back from the trash, the one deleted last if there are
+        several."""
         check_id(id)
         return self._handle(self._engine.run(lambda tx: sessions.restore(tx, id)))
 
@@ -276,11 +285,11 @@ class Store(Upkeep, Care, StoreFiles, Porting, Searching):
         if confirm is not True:
             raise InvalidError("clear deletes every session of the store: pass confirm=True if you mean it")
         now, here = self._engine.now(), self._engine.here
-        count = self._engine.run(lambda tx: sessions.delete_all(tx, now, here, force=force))
         if purge:
-            count = self._engine.run(work.purge.purge_everything)
+            count = self._engine.run(lambda tx: work.purge.purge_everything(tx, here, force=force))
             scrub_traces(self._engine)
-        return count
+            return count
+        return self._engine.run(lambda tx: sessions.delete_all(tx, now, here, force=force))
 
     def stats(self) -> Stats:
         """Totals of the store."""

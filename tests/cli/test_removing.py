@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
+
 import clew
 from tests.cli.processes import Clew
 
@@ -66,17 +70,83 @@ def test_emptying_the_trash_names_what_goes(story: Clew) -> None:
 
 
 def test_emptying_the_trash_spares_a_living_session_of_the_same_id(cli: Clew) -> None:
-    """A purge is by id: it would take the living one too."""
     with clew.open(cli.store) as store:
         store.session("s").append({"role": "user", "content": "old"})
         store.delete("s")
         store.session("s").append({"role": "user", "content": "new"})
-    done = cli("trash", "empty", "--yes")
-    assert "s stays" in done.out
+    assert "1 session removed for good\n" == cli("trash", "empty", "--yes").out
     with clew.open(cli.store) as store:
         assert ["new"] == [message["content"] for message in store.get("s").messages()]
+        assert [] == list(store.list(deleted=True))
 
 
 def test_several_are_removed_or_none(story: Clew) -> None:
     story("rm", "login-bug", "nobody", code=1)
     assert ["login-bug", "login-bug#fork-1"] == ids(story)
+
+
+def test_a_purge_of_what_is_in_the_trash_does_not_take_a_subagent_whose_id_begins_like_it(cli: Clew) -> None:
+    """Imported sessions are also shown and typed without the name of their agent."""
+    with clew.open(cli.store) as store:
+        for id in ("claude-code:0b1c", "claude-code:0b1c/agent-1"):
+            store.session(id).append({"role": "user", "content": id})
+    cli("rm", "claude-code:0b1c")
+
+    done = cli("rm", "--purge", "--yes", "0b1c", code=1)
+    assert "'0b1c' is not a whole id" in done.err
+    assert "claude-code:0b1c, claude-code:0b1c/agent-1" in done.err
+    assert ["claude-code:0b1c/agent-1"] == ids(cli)
+    assert ["claude-code:0b1c"] == ids(cli, deleted=True)
+
+    cli("rm", "--purge", "--yes", "claude-code:0b1c")
+    assert ["claude-code:0b1c/agent-1"] == ids(cli)
+    assert [] == ids(cli, deleted=True)
+
+
+def test_a_purge_takes_an_id_in_the_trash_before_an_alias_of_a_living_session(cli: Clew) -> None:
+    """And an alias of what is in the trash does not lead to a living session that took its id."""
+    with clew.open(cli.store) as store:
+        store.session("a").append({"role": "user", "content": "trashed"})
+        store.delete("a")
+        store.session("b").add_alias("a")
+        store.session("c").add_alias("old-c")
+        store.delete("c")
+        store.create("c").append({"role": "user", "content": "living"})
+    cli("rm", "--purge", "--yes", "a", "old-c")
+    assert ["b", "c"] == ids(cli)
+    assert [] == ids(cli, deleted=True)
+
+
+@pytest.mark.parametrize(
+    "typed",
+    [
+        ("rm", "login"),
+        ("rm", "--purge", "--yes", "login"),
+        ("checkpoint", "login-bug#", "plan", "--delete"),
+        ("rewind", "login-bug#", "plan", "--files", "--yes"),
+        ("undo", "login-bug#"),
+        ("redo", "login-bug#"),
+        ("restore", "login-bug#@plan", "--yes"),
+    ],
+    ids=lambda typed: " ".join(typed),
+)
+def test_what_removes_something_or_changes_files_takes_whole_ids(story: Clew, typed: tuple[str, ...]) -> None:
+    """The error has the whole ids that fit, to be copied."""
+    with clew.open(story.store) as store:
+        before = [(info.id, info.head, store.get(info.id).checkpoints()) for info in store.list()]
+    done = story(*typed, code=1)
+    assert "is not a whole id" in done.err
+    assert "login-bug#fork-1" in done.err
+    with clew.open(story.store) as store:
+        assert before == [(info.id, info.head, store.get(info.id).checkpoints()) for info in store.list()]
+
+
+def test_a_snapshot_is_restored_by_its_whole_id(cli: Clew, tmp_path: Path) -> None:
+    (tmp_path / "work").mkdir()
+    file = tmp_path / "work" / "a.txt"
+    file.write_text("then")
+    id = cli("snapshot", "work", "--json").records[0]["id"]
+    file.write_text("now")
+    assert id in cli("restore", id[:12], "--yes", "--on-conflict", "overwrite", code=1).err
+    assert "now" == file.read_text()
+    assert "then" in cli("diff", id[:12]).out, "a look may be taken by the beginning"

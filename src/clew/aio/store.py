@@ -231,8 +231,10 @@ class AsyncStore(AsyncUpkeep, AsyncCare, AsyncStoreFiles, AsyncPorting, AsyncSea
         found = await self._call(self._store.interrupted)
         return [AsyncSession(self._bridge, session) for session in found]
 
-    async def delete(self, id: str, *, purge: bool = False, force: bool = False) -> bool:
-        return await self._call(self._store.delete, id, purge=purge, force=force)
+    async def delete(
+        self, id: str, *, purge: bool = False, force: bool = False, deleted: bool = False
+    ) -> bool:
+        return await self._call(self._store.delete, id, purge=purge, force=force, deleted=deleted)
 
     async def restore_deleted(self, id: str) -> AsyncSession:
         return AsyncSession(self._bridge, await self._call(self._store.restore_deleted, id))

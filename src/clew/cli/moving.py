@@ -46,7 +46,7 @@ def checkpoint_command(
     """
     out = Output(settings)
     with opened(settings) as store:
-        session = session_of(store, id)
+        session = session_of(store, id, whole=delete)
         if name is None:
             _list_checkpoints(out, session)
             return
@@ -104,13 +104,14 @@ def rewind_command(
 ) -> None:
     """Go back to a place of a session: a checkpoint, a position or an entry. Nothing is removed.
 
-    With --files the directory changes too: what will be done to it is shown, and you are asked.
+    With --files the directory changes too: what will be done to it is shown, and you are asked. The id must
+    be whole then.
     """
     from clew.cli.restoring import change_lines
 
     out = Output(settings)
     with opened(settings) as store:
-        session, point = session_of(store, id), point_of(to)
+        session, point = session_of(store, id, whole=files), point_of(to)
         before = session.info
         if files:
             plan = session.restore_files(point, dry_run=True, on_conflict=on_conflict)
@@ -141,7 +142,10 @@ def _say_dry(out: Output, session: clew.Session, point: str | int, before: clew.
 @session_argument("id")
 @click.pass_obj
 def undo_command(settings: Settings, id: str) -> None:
-    """Take back the last operation that was not an append; files that it restored come back too."""
+    """Take back the last operation that was not an append; files that it restored come back too.
+
+    Takes a whole id or an alias.
+    """
     _move(settings, id, "undo")
 
 
@@ -149,13 +153,13 @@ def undo_command(settings: Settings, id: str) -> None:
 @session_argument("id")
 @click.pass_obj
 def redo_command(settings: Settings, id: str) -> None:
-    """Take back the last undo."""
+    """Take back the last undo. Takes a whole id or an alias."""
     _move(settings, id, "redo")
 
 
 def _move(settings: Settings, id: str, verb: str) -> None:
     with opened(settings) as store:
-        session = session_of(store, id)
+        session = session_of(store, id, whole=True)  # it may change files
         before = session.info
         session.undo() if verb == "undo" else session.redo()
         _say_moved(Output(settings), session, before)

@@ -8,9 +8,8 @@ import clew
 from clew.cli.asking import agreed, yes_option
 from clew.cli.output import Output
 from clew.cli.settings import Command, Settings, command, session_argument
-from clew.cli.store import all_sessions, deleted_id, opened, session_of
+from clew.cli.store import all_sessions, deleted_id, not_whole, opened
 from clew.cli.wording import ago, count, iso
-from clew.errors import SessionDeletedError, SessionNotFoundError
 
 
 @command(
@@ -25,14 +24,17 @@ from clew.errors import SessionDeletedError, SessionNotFoundError
 @yes_option
 @click.pass_obj
 def rm_command(settings: Settings, ids: tuple[str, ...], purge: bool, force: bool, yes: bool) -> None:
-    """Put sessions in the trash; with --purge remove them for good."""
+    """Put sessions in the trash; with --purge remove them for good.
+
+    Takes whole ids or aliases, never the beginning of an id.
+    """
     out = Output(settings)
     with opened(settings) as store:
-        found = dict.fromkeys(_id_of(store, text, purge) for text in ids)
+        found = {text: _id_of(store, text, purge) for text in ids}
         question = f"Remove {count(len(found), 'session')} for good?" if purge else "Put this in the trash?"
-        agreed(question, [_described(store, id) for id in found], yes=yes or not purge)
-        for id in found:
-            store.delete(id, purge=purge, force=force)
+        agreed(question, [_described(store, text, id) for text, id in found.items()], yes=yes or not purge)
+        for text, id in found.items():
+            store.delete(text, purge=purge, force=force)
             done = "purged" if purge else "trashed"
             if out.json:
                 out.record({"id": id, "done": done})
@@ -42,17 +44,25 @@ def rm_command(settings: Settings, ids: tuple[str, ...], purge: bool, force: boo
 
 
 def _id_of(store: clew.Store, text: str, purge: bool) -> str:
-    try:
-        return session_of(store, text).id
-    except (SessionDeletedError, SessionNotFoundError):
-        if not purge:
-            raise
-        return deleted_id(store, text)
+    """The id of what `delete` removes by this text, which is a whole id or an alias, never a beginning."""
+    session = store.find(text)
+    if session is not None and (session.id == text or not purge):
+        return session.id
+    if purge:
+        trash = list(all_sessions(store, deleted=True))
+        if any(info.id == text for info in trash):
+            return text
+        if session is not None:
+            return session.id
+        for info in trash:
+            if text in info.aliases:
+                return info.id
+    raise not_whole(store, text, with_trash=purge)
 
 
-def _described(store: clew.Store, id: str) -> str:
-    session = store.find(id)
-    if session is None:
+def _described(store: clew.Store, text: str, id: str) -> str:
+    session = store.find(text)
+    if session is None or session.id != id:
         return f"{id}  (in the trash)"
     info = session.info
     return f"{id}  {count(info.messages, 'message')}, active {ago(info.updated_at)}  {info.title or ''}"
@@ -125,19 +135,15 @@ def trash_empty(settings: Settings, yes: bool) -> None:
 
     out = Output(settings)
     with opened(settings) as store:
-        found = list(dict.fromkeys(info.id for info in all_sessions(store, deleted=True)))
-        kept = {id for id in found if store.find(id) is not None}
-        gone = [id for id in found if id not in kept]
+        gone = list(dict.fromkeys(info.id for info in all_sessions(store, deleted=True)))
         if gone:
             question = f"Remove {count(len(gone), 'session')} for good?"
             agreed(question, gone, yes=yes)
         with progress("purging") as report:
             for number, id in enumerate(gone):
                 report(id, number, len(gone))
-                store.delete(id, purge=True)
+                store.delete(id, purge=True, deleted=True)
     if out.json:
-        out.record({"purged": len(gone), "kept": sorted(kept)})
-        return
-    out.line(f"{count(len(gone), 'session')} removed for good")
-    for id in sorted(kept):
-        out.line(f"{id} stays: a session of the same id is in use; clew rm --purge would remove both")
+        out.record({"purged": len(gone)})
+    else:
+        out.line(f"{count(len(gone), 'session')} removed for good")

@@ -9,12 +9,12 @@ import click
 
 import clew
 from clew.cli.asking import agreed, yes_option
-from clew.cli.endings import PARTLY
+from clew.cli.endings import PARTLY, Refused
 from clew.cli.moving import conflict_option
 from clew.cli.output import Output
 from clew.cli.safe import one_line
 from clew.cli.settings import Settings, command
-from clew.cli.store import opened, spot_of
+from clew.cli.store import SHOWN, opened, spot_of
 from clew.cli.wording import count, local
 from clew.errors import SessionNotFoundError, SnapshotNotFoundError
 
@@ -28,7 +28,7 @@ _SIGNS = {"create": "A", "overwrite": "M", "delete": "D", "mode": "m"}
     "restore",
     "clew restore login@plan --dry-run      what would be done",
     "clew restore login@plan                the files of the checkpoint plan of login",
-    "clew restore 01a1e02d src/auth.py      one file, of a snapshot",
+    "clew restore SNAPSHOT src/auth.py      one file, of a snapshot",
     "clew restore --undo RESTORE            bring back what a restore replaced",
     "clew restore --pending                 restores that were cut off",
 )
@@ -59,7 +59,8 @@ def restore_command(
     """Make a directory what it was at a snapshot or a checkpoint; the conversation stays where it is.
 
     The present state is kept first, so that a restore can be taken back. What changed since the last
-    snapshot is left as it is, unless you say otherwise.
+    snapshot is left as it is, unless you say otherwise. Takes whole ids; clew files --json has those of
+    snapshots.
     Piped: verb (A, M, D, m), path and size, separated by tabs.
     """
     if sum(map(bool, (what, undo, finish, pending))) != 1:
@@ -71,7 +72,7 @@ def restore_command(
         if undo or finish:
             report = store.undo_restore(undo) if undo else store.finish_restore(str(finish))
             return _print_report(out, report)
-        snapshot = snapshot_of(store, str(what))
+        snapshot = snapshot_of(store, str(what), whole=True)
         plan = store.restore(
             snapshot, to, paths=paths or None, dry_run=True, on_conflict=on_conflict, force=force
         )
@@ -93,25 +94,31 @@ def restore_command(
         return _print_report(out, report)
 
 
-def snapshot_of(store: clew.Store, text: str) -> str:
-    """The id of a snapshot: by the beginning of it, or that of a checkpoint as `ID@name`."""
-    found = [one.id for one in store.snapshots(limit=100_000) if one.id.startswith(text)]
-    if text and len(found) == 1:
-        return found[0]
-    if text and len(found) > 1:
-        from clew.cli.endings import Refused
+def snapshot_of(store: clew.Store, text: str, *, whole: bool = False) -> str:
+    """The id of a snapshot: by the beginning of it, or that of a checkpoint as `ID@name`.
 
-        raise Refused(f"{len(found)} snapshots begin with {text!r}: {', '.join(found[:4])}; type more of it")
+    `whole`: only by the whole id, for what changes files.
+    """
+    found = [one.id for one in store.snapshots(limit=100_000) if one.id.startswith(text)] if text else []
+    if text in found:
+        return text
+    if len(found) == 1 and not whole:
+        return found[0]
+    if found:
+        shown = ", ".join(found[:SHOWN])
+        if whole:
+            raise Refused(f"{text!r} is not a whole id, and this takes whole ids only: {shown}")
+        raise Refused(f"{len(found)} snapshots begin with {text!r}: {shown}; type more of it")
     if "@" in text:
         try:
-            return _kept_at(store, text)
+            return _kept_at(store, text, whole)
         except SessionNotFoundError:
             pass
     raise SnapshotNotFoundError(text)
 
 
-def _kept_at(store: clew.Store, text: str) -> str:
-    session, point = spot_of(store, text)
+def _kept_at(store: clew.Store, text: str, whole: bool) -> str:
+    session, point = spot_of(store, text, whole=whole)
     if isinstance(point, str):
         kept = session.get_checkpoint(point).snapshot
     else:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -42,27 +42,33 @@ class Spot(NamedTuple):
     point: clew.Head | str | int | None
 
 
-def session_of(store: clew.Store, text: str | None) -> clew.Session:
-    """The session of this id, alias, or unique beginning of an id; without a text the newest one."""
+def session_of(store: clew.Store, text: str | None, *, whole: bool = False) -> clew.Session:
+    """The session of this id, alias, or unique beginning of an id; without a text the newest one.
+
+    `whole`: only of this id or alias. For what removes something or changes files.
+    """
     if text is None:
         newest = store.latest()
         if newest is None:
             raise Refused(f"there is no session in {store.location}; clew import --scan brings some")
         return newest
-    return store.find(text) or store.get(_living(store, text))
+    found = store.find(text)
+    if found is None and whole:
+        raise not_whole(store, text)
+    return found or store.get(_living(store, text))
 
 
-def spot_of(store: clew.Store, text: str | None) -> Spot:
+def spot_of(store: clew.Store, text: str | None, *, whole: bool = False) -> Spot:
     """`ID@place`: a position, a checkpoint or the id of an entry. An id may hold an @ itself."""
     if text is None or "@" not in text or store.find(text):
-        return Spot(session_of(store, text), None)
+        return Spot(session_of(store, text, whole=whole), None)
     id, _, place = text.rpartition("@")
     if id and store.find(id) is None:
         try:
-            return Spot(session_of(store, text), None)
+            return Spot(session_of(store, text, whole=whole), None)
         except SessionNotFoundError:
             pass
-    return Spot(session_of(store, id), point_of(place))
+    return Spot(session_of(store, id, whole=whole), point_of(place))
 
 
 def point_of(text: str) -> str | int:
@@ -72,6 +78,18 @@ def point_of(text: str) -> str | int:
     if not text:
         raise click.UsageError("nothing stands behind the @: name a position, a checkpoint or an entry")
     return text
+
+
+def not_whole(store: clew.Store, text: str, *, with_trash: bool = False) -> Exception:
+    """Why a text is not taken for a session: it was removed, it is only the beginning of an id, or none."""
+    trash = {info.id for info in all_sessions(store, deleted=True)}
+    if text in trash:
+        return SessionDeletedError(text)
+    living = {info.id for info in all_sessions(store)}
+    found = sorted(id for id in living | (trash if with_trash else set()) if _begins(id, text))
+    if not found:
+        return SessionNotFoundError(text)
+    return Refused(f"{text!r} is not a whole id, and this takes whole ids or aliases only: {_some(found)}")
 
 
 def deleted_id(store: clew.Store, text: str) -> str:
@@ -92,14 +110,22 @@ def _completed(store: clew.Store, text: str, *, deleted: bool) -> str:
     for info in all_sessions(store, deleted=deleted):
         if info.id == text:
             return info.id
-        if text and (info.id.startswith(text) or info.id.partition(":")[2].startswith(text)):
+        if _begins(info.id, text):
             found[info.id] = None
     if not found:
         raise SessionNotFoundError(text)
     if len(found) > 1:
-        some = ", ".join([*list(found)[:SHOWN], *(["…"] if len(found) > SHOWN else [])])
-        raise Refused(f"{len(found)} sessions begin with {text!r}: {some}; type more of the id")
+        raise Refused(f"{len(found)} sessions begin with {text!r}: {_some(found)}; type more of the id")
     return next(iter(found))
+
+
+def _begins(id: str, text: str) -> bool:
+    return bool(text) and (id.startswith(text) or id.partition(":")[2].startswith(text))
+
+
+def _some(ids: Iterable[str]) -> str:
+    shown = list(ids)
+    return ", ".join([*shown[:SHOWN], *(["…"] if len(shown) > SHOWN else [])])
 
 
 def all_sessions(store: clew.Store, *, deleted: bool = False) -> Iterator[clew.SessionInfo]:

@@ -209,6 +209,36 @@ class DeletionConformance(Conformance):
         assert store.delete("s", purge=True) is True
         assert store.stats().entries == 0
 
+    def test_what_is_in_the_trash_is_found_by_its_alias(self, store: Store, s: Session) -> None:
+        """To come back, and to be purged; whoever is in use under the alias by then is not touched."""
+        say(s, "a")
+        s.add_alias("alias")
+        store.delete("alias")
+        assert said(store.restore_deleted("alias")) == ["a"]
+        store.delete("alias")
+
+        say(store.create("alias"), "another")
+        assert store.delete("alias", purge=True) is True
+        assert said(store.restore_deleted("s")) == ["a"]
+        s.add_alias("alias")
+        store.delete("alias")
+        assert store.delete("alias", purge=True) is True
+        assert store.stats().entries == 0
+
+    def test_a_purge_of_the_trash_leaves_what_is_in_use(self, store: Store, s: Session) -> None:
+        """Two of one id are in the trash, and a third one lives."""
+        for text in ("old", "older"):
+            say(store.session("s"), text)
+            store.delete("s")
+        say(store.create("s"), "living")
+
+        with pytest.raises(InvalidError, match="purge=True"):
+            store.delete("s", deleted=True)
+        assert store.delete("s", purge=True, deleted=True) is True
+        assert store.delete("s", purge=True, deleted=True) is False
+        assert said(store.get("s")) == ["living"]
+        assert (store.stats().entries, store.stats().deleted) == (1, 0)
+
     @pytest.mark.parametrize("how", ["deleted", "purged", "deleted, then purged"])
     def test_a_fork_outlives_its_base(self, store: Store, s: Session, how: str) -> None:
         """P11: it keeps all that it shares, its checkpoints, undo, annotations, and can go on."""

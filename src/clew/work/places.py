@@ -27,6 +27,17 @@ def find(reader: Reader, id: str) -> SessionRow | None:
     return row
 
 
+def find_deleted(reader: Reader, id: str) -> SessionRow | None:
+    """The session in the trash of this id, the one deleted last; or else of this alias."""
+    row = reader.find_deleted(id)
+    if row is None and reader.find_session(id) is None:
+        sid = reader.get_record(STORE_WIDE, "alias", id)
+        row = reader.get_session(int(sid)) if sid else None
+        if row is not None and row.deleted is None:
+            return None
+    return row
+
+
 def head_of(reader: Reader, tip: Tip) -> Head:
     return Head(reader.get_branch(tip.branch).uid if tip.branch else "", tip.position)
 

@@ -11,24 +11,24 @@ from clew.here import Here
 from clew.work.access import refuse_if_held
 from clew.work.checking_records import points_of
 from clew.work.history import note_name, removed_name
-from clew.work.places import find
+from clew.work.places import find, find_deleted
+from clew.work.sessions import refuse_if_any_held
 
 
 def purge_id(tx: Transaction, id: str, here: Here, *, force: bool) -> bool:
-    """Purge the session of this id, and what the trash holds under it; else the session of this alias."""
+    """Purge the session of this id, and what the trash holds under it; else the session of this alias,
+    be it in the trash."""
     found = tx.find_session(id)
     if found is None and tx.find_deleted(id) is None:
         found = find(tx, id)
-    if found is not None:
-        if not force:
-            refuse_if_held(tx, found, here)
-        purge(tx, found)
-        id = found.id
-    there_was_one = found is not None
-    while (row := tx.find_deleted(id)) is not None:
+    if found is None:
+        return purge_deleted(tx, id)
+    if not force:
+        refuse_if_held(tx, found, here)
+    purge(tx, found)
+    while (row := tx.find_deleted(found.id)) is not None:
         purge(tx, row)
-        there_was_one = True
-    return there_was_one
+    return True
 
 
 def unscrubbed(reader: Reader) -> bytes | None:
@@ -42,8 +42,21 @@ def scrubbed(tx: Transaction, purge: bytes) -> None:
         tx.drop_record(STORE_WIDE, "unscrubbed", "")
 
 
-def purge_everything(tx: Transaction) -> int:
+def purge_deleted(tx: Transaction, id: str) -> bool:
+    """Purge what the trash holds under this id or alias, and nothing else; False if there was nothing."""
+    row = find_deleted(tx, id)
+    if row is None:
+        return False
+    while row is not None:
+        purge(tx, row)
+        row = tx.find_deleted(id)
+    return True
+
+
+def purge_everything(tx: Transaction, here: Here, *, force: bool) -> int:
     """Purge every session, those in the trash too; how many."""
+    if not force:
+        refuse_if_any_held(tx, here)
     count = 0
     for deleted in (False, True):
         while found := tx.list_sessions(SessionQuery(limit=1000, deleted=deleted)):

@@ -23,7 +23,7 @@ from clew.here import Here
 from clew.model import STATUSES, ForkPoint, Head, Json, SessionInfo, microseconds, utc
 from clew.work.access import Access, admit, admit_beside, end_lease, refuse_if_held
 from clew.work.append import PREVIEW_LENGTH
-from clew.work.places import find, head_of
+from clew.work.places import find, find_deleted, head_of
 from clew.work.status import run_info
 
 MAX_TITLE: Final = 500
@@ -205,11 +205,11 @@ def refuse_if_any_held(reader: Reader, here: Here) -> None:
 
 
 def restore(tx: Transaction, id: str) -> SessionRow:
-    row = tx.find_deleted(id)
+    row = find_deleted(tx, id)
     if row is None:
         raise SessionNotFoundError(id)
-    if find(tx, id) is not None:
-        raise SessionExistsError(id)
+    if find(tx, row.id) is not None:
+        raise SessionExistsError(row.id)
     restored = msgspec.structs.replace(row, deleted=None, due=0)
     tx.set_session(restored)
     for alias in tx.get_details(row.sid).aliases:
