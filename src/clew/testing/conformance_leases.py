@@ -312,6 +312,27 @@ class LeaseConformance(TimedConformance):
         run.complete()
         assert store.delete("s", purge=purge) is True
 
+    def test_a_purge_of_everything_asks_who_works_in_the_transaction_that_purges(
+        self, store: Store, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """P9: somebody takes a lease right behind its first transaction, and keeps what it holds."""
+        say(store.session("old"), "a")
+        engine, runs = store._engine, list[Run]()
+        commit = engine.run
+
+        def run(work: Callable[..., Any]) -> Any:
+            done = commit(work)
+            monkeypatch.undo()
+            runs.append(store.create("new").run())
+            return done
+
+        monkeypatch.setattr(engine, "run", run)
+        store.clear(confirm=True, purge=True)
+        say(runs[0], "b")
+
+        assert said(store.get("new")) == ["b"]
+        assert [info.id for info in store.list()] == ["new"]
+
     @pytest.mark.parametrize("what", ["delete", "clear"])
     def test_a_forced_deletion_takes_the_lease_away(self, store: Store, s: Session, what: str) -> None:
         """What comes back from the trash is interrupted; the worker is told."""
