@@ -36,6 +36,7 @@ class Care:
         """
         from clew.backup import backup
 
+        self._engine.check_outside("backup")
         return backup(self._engine, path, overwrite=overwrite, on_progress=on_progress)
 
     def repair(
@@ -53,6 +54,7 @@ class Care:
         """
         from clew.repairing import repair
 
+        self._engine.check_outside("repair")
         return repair(self._engine, to, on_progress)
 
     def vacuum(self) -> int:
@@ -62,6 +64,7 @@ class Care:
         that is for `gc` and retention. Others wait meanwhile; StoreBusyError if they kept it from running.
         """
         engine = self._engine
+        engine.check_outside("vacuum")
         before = engine.backend.bytes_on_disk()
         with engine.read() as reader:
             purge = work.purge.unscrubbed(reader)

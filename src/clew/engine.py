@@ -48,6 +48,9 @@ class Engine:
         """Grows in every forked child: threads of the parent are not there any more."""
         _engines.add(self)
 
+    is_reading = False
+    """Inside one look at the storage: nothing can be written."""
+
     def run(self, work: Callable[[Transaction], T]) -> T:
         """Commit one operation; durable when this returns."""
         if self.transacting and threading.get_ident() in self.transacting:
@@ -59,18 +62,25 @@ class Engine:
     def read(self) -> AbstractContextManager[Reader]:
         return self.backend.read()
 
+    def check_outside(self, what: str) -> None:
+        """Refuse what can not be a part of a transaction; called before anything is written."""
+        if self.transacting and threading.get_ident() in self.transacting:
+            raise InvalidError(f"{what} would wait for itself inside transact(): do it before or after")
+
     def prepare(self, work: Callable[[], object]) -> None:
         """Do what takes long, and must not be done while others wait for a transaction."""
         work()
 
     def post(self, work: Callable[[Transaction], Any]) -> None:
         """Commit one operation some time soon; `flush` waits for it and tells of failures."""
+        self.check_outside("append_nowait")
         self.courier.post([Pending(work, self._note_failures)])
 
     def run_behind(self, work: Callable[[Transaction], T]) -> T:
         """Commit one operation after all that was posted before it."""
         if not self.courier.is_busy:
             return self.run(work)
+        self.check_outside("this")
         done = threading.Event()
         pending = Pending(work, lambda _: done.set())
         self.courier.post([pending])
@@ -82,6 +92,7 @@ class Engine:
 
     def flush(self) -> None:
         """Wait for all that was posted; raise the first failure since the last flush."""
+        self.check_outside("flush")
         self.courier.drain()
         failures, self._failures = self._failures, []
         if failures:
@@ -103,6 +114,7 @@ class Engine:
 
     def close(self) -> None:
         """Stop the services, finish what was posted and close the backend. Idempotent."""
+        self.check_outside("close")
         with self._closing:
             for service in self._services.values():
                 service.stop()

@@ -33,6 +33,9 @@ class _Front:
         self.location = backend.location
         self.capabilities: Capabilities = backend.capabilities
 
+    def bytes_on_disk(self) -> NoReturn:
+        raise _not_here("stats")
+
     def __getattr__(self, name: str) -> NoReturn:
         raise _not_here(name)
 
@@ -48,22 +51,25 @@ class Inside(Engine):
         self.generation = engine.generation
         self._reader: Reader | None = reader
         self._tx = tx
+        self.is_reading = tx is None
         self._failed: BaseException | None = None
 
     def run(self, work: Callable[[Transaction], T]) -> T:
-        self._check()
-        if self._tx is None:
-            raise InvalidError("nothing can be written inside read(): use transact()")
-        before = self._tx.writes
+        tx = self._writable()
+        before = tx.writes
         try:
-            return work(self._tx)
+            return work(tx)
         except Exception as error:
             # Who catches a refusal may go on. But half of an operation must not be committed.
-            if not isinstance(error, ClewError) or self._tx.writes != before:
+            if not isinstance(error, ClewError) or tx.writes != before:
                 self._failed = error
             raise
 
+    def check_outside(self, what: str) -> NoReturn:
+        raise _not_here(what)
+
     def prepare(self, work: Callable[[], object]) -> NoReturn:
+        self._writable()  # only what writes has to be prepared
         self._failed = Unprepared(work)
         raise self._failed
 
@@ -93,10 +99,16 @@ class Inside(Engine):
     def close(self) -> NoReturn:
         raise _not_here("close")
 
+    def _writable(self) -> Transaction:
+        self._check()
+        if self._tx is None:
+            raise InvalidError("nothing can be written inside read(): use transact()")
+        return self._tx
+
     def _check(self) -> None:
         if self._reader is None:
             raise InvalidError("this handle belongs to a transaction that is over: get the session again")
 
 
 def _not_here(what: str) -> InvalidError:
-    return InvalidError(f"{what} can not be a part of a transaction: do it before or after")
+    return InvalidError(f"{what} cannot be a part of a transaction or of read(): do it before or after")

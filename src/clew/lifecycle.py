@@ -129,6 +129,7 @@ class Lifecycle(Handle):
     def _take(self, bid: Bid) -> Run:
         from clew.run import Run  # a run is a session too
 
+        self._engine.check_outside("run")
         if not bid.steal:
             with self._engine.read() as reader:
                 work.runs.refuse_early(reader, self._access)

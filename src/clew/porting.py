@@ -98,6 +98,7 @@ class Porting:
             strict: Import nothing if anything can not be read: InvalidError. Else the report lists it.
             on_progress: Told how far it is.
         """
+        cast("Store", self)._engine.check_outside("import_path")
         landing = import_module(_LANDING)
         report: ImportReport = landing.import_path(
             cast("Store", self),
@@ -133,6 +134,7 @@ class Porting:
         from clew.work.loading import Loading
 
         engine = cast("Store", self)._engine
+        engine.check_outside("load")
         loading = Loading(
             engine,
             engine.here,

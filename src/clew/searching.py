@@ -80,6 +80,8 @@ def _caught_up(engine: Engine) -> bool:
     """Whether all is in the index; not so in a store that can not be written. Then all of it is read."""
     from clew.work.indexing import catch_up
 
+    if engine.is_reading:
+        return False
     try:
         catch_up(engine.read, engine.run)
     except (ReadOnlyError, DiskFullError):

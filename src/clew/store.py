@@ -6,6 +6,7 @@ import builtins
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import partial
 from types import TracebackType
@@ -236,12 +237,11 @@ class Store(Upkeep, Care, StoreFiles, Porting, Searching):
         with self._engine.read() as reader:
             running = reader.list_sessions(SessionQuery(limit=MOST_LISTED, status=RUNNING))
             gone = [one.row for one in running if one.row.fence and not is_held(reader, one.row, here)]
-        try:
-            for row in gone:
-                self._engine.run(partial(work.runs.interrupt_deserted, sid=row.sid, here=here))
-            gone = []
-        except ReadOnlyError:
-            pass
+        if not self._engine.is_reading:
+            with suppress(ReadOnlyError):
+                for row in gone:
+                    self._engine.run(partial(work.runs.interrupt_deserted, sid=row.sid, here=here))
+                gone = []
         with self._engine.read() as reader:
             found = reader.list_sessions(SessionQuery(limit=MOST_LISTED, status=INTERRUPTED))
         return [self._handle(row) for row in (*gone, *(one.row for one in found))]
@@ -264,6 +264,7 @@ class Store(Upkeep, Care, StoreFiles, Porting, Searching):
                 "delete(deleted=True) is for what is in the trash already: pass purge=True too"
             )
         if purge:
+            self._engine.check_outside("purge")
             purging = (
                 work.purge.purge_deleted if deleted else partial(work.purge.purge_id, here=here, force=force)
             )
@@ -286,6 +287,7 @@ class Store(Upkeep, Care, StoreFiles, Porting, Searching):
             raise InvalidError("clear deletes every session of the store: pass confirm=True if you mean it")
         now, here = self._engine.now(), self._engine.here
         if purge:
+            self._engine.check_outside("purge")
             count = self._engine.run(lambda tx: work.purge.purge_everything(tx, here, force=force))
             scrub_traces(self._engine)
             return count
@@ -343,8 +345,9 @@ class Store(Upkeep, Care, StoreFiles, Porting, Searching):
             run: Lets it write to the session of this run under the run's lease.
 
         What needs a thread, looks at files or rewrites the store (`append_nowait`, `run`, snapshots, `purge`)
-        is refused in there.
+        is refused in there with InvalidError, before anything of it is written; so is another `transact`.
         """
+        self._engine.check_outside("transact")
         operation = self._transaction(work, run)
         while True:
             try:
@@ -371,6 +374,8 @@ class Store(Upkeep, Care, StoreFiles, Porting, Searching):
     def read(self, work: Callable[[Store], T]) -> T:
         """Read several things as they are at one moment: `work` gets a store that can only be read from,
         good until it returns. Others go on writing meanwhile."""
+        if isinstance(self._engine, Inside):
+            self._engine.check_outside("read")
         backend = self._engine.backend
         with getattr(backend, "read_still", backend.read)() as reader:
             inside = Inside(self._engine, reader, None)
@@ -400,6 +405,7 @@ class Store(Upkeep, Care, StoreFiles, Porting, Searching):
         """
         from clew.watching import Watcher
 
+        self._engine.check_outside("watch")
         watcher = Watcher(self._engine, after, every)
         return watcher.follow() if wait else iter(watcher.look())
 
@@ -410,6 +416,7 @@ class Store(Upkeep, Care, StoreFiles, Porting, Searching):
     def close(self) -> None:
         """Flush and close; maintenance stops, leases that are still held run out. Idempotent; raises
         what `flush` would raise."""
+        self._engine.check_outside("close")
         self._stop_maintenance()
         self._engine.close()
 

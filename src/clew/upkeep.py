@@ -54,6 +54,7 @@ class Upkeep:
         """
         if dry_run:
             return _looked(self._engine)
+        self._engine.check_outside("sweep")
         report = _swept(self._engine)
         if scrub:
             scrub_traces(self._engine)
@@ -67,6 +68,7 @@ class Upkeep:
         """
         from clew.maintenance import Maintenance
 
+        self._engine.check_outside("maintain")
         if isinstance(every, bool) or not isinstance(every, (int, float)) or not 0 < every <= 1e9:
             raise InvalidError(f"every must be a number of seconds above 0 and up to 1e9, not {every!r}")
         started = Maintenance(self.sweep, float(every))

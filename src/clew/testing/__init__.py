@@ -58,6 +58,7 @@ _PARTS: Final = (
     "conformance_fencing",
     "conformance_forks",
     "conformance_inputs",
+    "conformance_inside",
     "conformance_lease_time",
     "conformance_leases",
     "conformance_listing",

@@ -22,6 +22,7 @@ from clew.testing.conformance_fencing import FencingConformance
 from clew.testing.conformance_finding import FindingConformance
 from clew.testing.conformance_forks import ForkConformance
 from clew.testing.conformance_inputs import InputConformance
+from clew.testing.conformance_inside import InsideConformance
 from clew.testing.conformance_lease_time import LeaseTimeConformance
 from clew.testing.conformance_leases import LeaseConformance
 from clew.testing.conformance_listing import ListingConformance
@@ -75,6 +76,7 @@ class BackendConformance(
     BesideConformance,
     DocumentConformance,
     TogetherConformance,
+    InsideConformance,
     DeletionConformance,
     StatusConformance,
     LeaseConformance,
