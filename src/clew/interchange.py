@@ -8,7 +8,7 @@ store it comes, and is itself a log that a JSONL store can open.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
@@ -183,9 +183,14 @@ class Imported(msgspec.Struct, frozen=True):
 
 
 def import_file(
-    engine: Engine, path: str | os.PathLike[str], *, rename: bool = False, dry_run: bool = False
+    open_engine: Callable[[], Engine],
+    path: str | os.PathLike[str],
+    *,
+    rename: bool = False,
+    dry_run: bool = False,
 ) -> Imported:
-    """Bring the session of a file into a store. The same file again changes nothing.
+    """Bring the session of a file into a store, which is opened when the file was found to hold one. The same
+    file again changes nothing.
 
     ConflictError: the store has another session of that id, or of that history; with `rename` the former
     gets a new id.
@@ -195,6 +200,7 @@ def import_file(
         if len(found) != 1:
             raise InvalidError(f"{os.fspath(path)} holds no session that can be imported")
         (row,) = found
+        engine = open_engine()
         ready = prepare(source, engine, row.tree, rename=rename)
         state: Literal["new", "grown", "unchanged"] = "unchanged"
         if isinstance(ready, Landing):

@@ -95,14 +95,15 @@ class Porting:
             format: What it is, such as "claude-code"; None: its content tells.
             dry_run: Only say what would be brought. Writes nothing.
             rename: Give a session a new id if the store has another one of that id; else ConflictError.
-            strict: Import nothing if anything can not be read: InvalidError. Else the report lists it.
+            strict: Import nothing if anything can not be read: InvalidError. Else the report lists it, and
+                files of which nothing came are its `left_out`.
             on_progress: Told how far it is.
         """
         cast("Store", self)._engine.check_outside("import_path")
         landing = import_module(_LANDING)
         report: ImportReport = landing.import_path(
-            cast("Store", self),
-            Path(os.path.realpath(path)),
+            lambda **_: cast("Store", self),
+            path,
             format,
             dry_run=dry_run,
             rename=rename,

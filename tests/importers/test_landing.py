@@ -225,4 +225,4 @@ def test_a_copy_comes_after_the_session_that_it_was_copied_from(tmp_path: Path) 
     copy = write_claude(tmp_path / "a-copy.jsonl", 2)
     copy.write_text(copy.read_text().replace('"type": "user"', '"type": "user", "forkedFrom": {}'))
     os.utime(copy, (1, 1))
-    assert [job.path for job in finding.find_jobs(tmp_path, None)] == [base, copy]
+    assert [job.path for job in finding.look(tmp_path, None).jobs] == [base, copy]

@@ -13,7 +13,7 @@ import pytest
 
 import clew
 from clew.importers import READERS
-from clew.importers.finding import find_jobs
+from clew.importers.finding import look
 from clew.importers.telling import first_keys, has_keys
 
 
@@ -85,7 +85,7 @@ WRAPPINGS: dict[str, Callable[[str], str]] = {
 def test_the_file_itself_is_known(tmp_path: Path, name: str) -> None:
     format, text = SAMPLES[name]
     (tmp_path / name).write_text(text)
-    assert [job.format for job in find_jobs(tmp_path, None)] == [format]
+    assert [job.format for job in look(tmp_path, None).jobs] == [format]
 
 
 def test_every_reader_of_texts_has_a_sample() -> None:
@@ -98,7 +98,7 @@ def test_what_only_shows_it_is_not(tmp_path: Path, name: str) -> None:
         (tmp_path / wrapping).write_text(wrap(SAMPLES[name][1]))
     for path in (tmp_path, *tmp_path.iterdir()):
         with pytest.raises(clew.InvalidError, match="that can be imported"):
-            find_jobs(path, None)
+            look(path, None)
 
 
 def test_a_database_of_somebody_else_is_not(tmp_path: Path) -> None:
@@ -106,26 +106,26 @@ def test_a_database_of_somebody_else_is_not(tmp_path: Path) -> None:
         db.execute("CREATE TABLE notes (text)")
         db.executemany("INSERT INTO notes VALUES (?)", [(text,) for _, text in SAMPLES.values()])
     with pytest.raises(clew.InvalidError, match="that can be imported"):
-        find_jobs(tmp_path, None)
+        look(tmp_path, None)
 
 
 @pytest.mark.parametrize("name", ["a.jsonl", "b.jsonl", "k.jsonl", "o.jsonl"])
 def test_a_log_whose_first_line_is_damaged_is_still_known(tmp_path: Path, name: str) -> None:
     format, text = SAMPLES[name]
     (tmp_path / name).write_text('{"torn": "rec\n' + text)
-    assert [job.format for job in find_jobs(tmp_path, None)] == [format]
+    assert [job.format for job in look(tmp_path, None).jobs] == [format]
 
 
 def test_a_log_may_begin_with_what_a_crash_left(tmp_path: Path) -> None:
     (tmp_path / "k.jsonl").write_text('ing", "rest": "of a record"}\n' + SAMPLES["k.jsonl"][1])
-    assert [job.format for job in find_jobs(tmp_path, None)] == ["ggcode"]
+    assert [job.format for job in look(tmp_path, None).jobs] == ["ggcode"]
 
 
 def test_a_record_that_is_printed_over_several_lines_is_no_log(tmp_path: Path) -> None:
     for name in ("a.jsonl", "b.jsonl"):
         (tmp_path / f"{name}.json").write_text(document(json.loads(SAMPLES[name][1])))
     with pytest.raises(clew.InvalidError, match="that can be imported"):
-        find_jobs(tmp_path, None)
+        look(tmp_path, None)
 
 
 @pytest.mark.parametrize("cut", [0, 3, 40])

@@ -8,7 +8,7 @@ from typing import Any
 
 import clew
 from clew.importers import pi
-from clew.importers.finding import find_jobs
+from clew.importers.finding import look
 from tests.importers.reading import land, read_file, read_one, tree_bytes, who_and_what, write_lines
 
 HEADER = {
@@ -270,4 +270,4 @@ def test_in_a_store_the_tree_and_its_head_are_those_of_the_file(tmp_path: Path) 
 
 def test_no_other_reader_takes_the_file_first(tmp_path: Path) -> None:
     file = session_file(tmp_path, ONE, TWO)
-    assert [job.format for job in find_jobs(file, None)] == ["pi"]
+    assert [job.format for job in look(file, None).jobs] == ["pi"]

@@ -193,7 +193,9 @@ def test_files_are_recognised_by_their_content_and_left_as_they_are(tmp_path: Pa
     assert reader.recognises(path, path.read_bytes())
     assert reader.recognises(old, old.read_bytes())
     assert not reader.recognises(path, b'{"type":"message","message":{"role":"user","content":"x"}}\n')
-    assert not reader.recognises(path, b'{"role":"user","content":"x","uuid":"1"}\n')
+    unknown = b'{"role":"user","content":"x","uuid":"1"}\n'
+    assert reader.recognises(path, unknown)
+    assert not reader.recognises(tmp_path / "without settings.jsonl", unknown)
     before = tree_bytes(tmp_path)
     read_file(reader, path)
     assert tree_bytes(tmp_path) == before

@@ -16,6 +16,7 @@ from clew.cli.safe import clean, one_line
 from clew.cli.settings import Settings, command, session_argument
 from clew.cli.store import opened, session_of
 from clew.cli.wording import ago, count, iso, size
+from clew.files.roots import check_root
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -41,6 +42,7 @@ def snapshot_command(
 ) -> None:
     """Keep the content of a directory, without what .gitignore and .clewignore leave out."""
     out = Output(settings)
+    check_root(root, force=force)  # before there is a store
     with opened(settings, create=True) as store, progress("snapshot") as told:
         taken = store.snapshot(
             root, include=include, exclude=exclude, force=force, on_progress=on_files(told)

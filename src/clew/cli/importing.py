@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from functools import cache
 from typing import TYPE_CHECKING
 
 import click
 
 import clew
 from clew.cli.asking import agreed, yes_option
-from clew.cli.endings import PARTLY, Refused
+from clew.cli.endings import ERROR, PARTLY, Refused
 from clew.cli.output import Output
 from clew.cli.progress import Report, progress
 from clew.cli.safe import one_line
 from clew.cli.settings import Settings, command
-from clew.cli.store import opened
+from clew.cli.store import exists
 from clew.cli.wording import count, size
 from clew.errors import InvalidError
+from clew.importers import landing
 
 if TYPE_CHECKING:
     from clew.model.porting import FoundPlace, ImportProgress, ImportReport
@@ -50,7 +53,8 @@ def import_command(
     """Bring sessions into the store. Files are only read; again: what is new.
 
     Piped: state (new, grown, unchanged), id, entries added, messages, format and file, separated by tabs.
-    What can not be read is listed with its line on standard error, the rest is imported: exit code 3.
+    What can not be read is listed on standard error, the rest is imported. Exit code 3: lines or parts of
+    sessions are missing. Exit code 1: a file or a directory was left out that looks like a session.
     """
     if scan == bool(paths):
         raise click.UsageError("name files or directories, or --scan")
@@ -58,12 +62,13 @@ def import_command(
     out = Output(settings)
     reports: list[ImportReport] = []
     failed = False
-    with _looked_at(settings) if dry_run else opened(settings, create=True) as store:
+    with _store_when_needed(settings, dry_run=dry_run) as store:
         for path, kind in places:
             try:
                 with progress("importing") as told:
                     reports.append(
-                        store.import_path(
+                        landing.import_path(
+                            store,
                             path,
                             kind,
                             dry_run=dry_run,
@@ -80,16 +85,21 @@ def import_command(
             else:
                 _print(out, reports[-1])
     _summary(out, reports)
-    return PARTLY if failed or not all(report.ok for report in reports) else 0
+    if failed or any(report.left_out for report in reports):
+        return ERROR
+    return 0 if all(report.ok for report in reports) else PARTLY
 
 
-def _looked_at(settings: Settings) -> clew.Store:
-    """A dry run makes no store: without one, everything would be new."""
-    from clew.backends.registry import parse
-
-    scheme, path, _ = parse(settings.store)
-    is_there = scheme not in ("sqlite", "jsonl") or Path(path).exists()
-    return clew.open(settings.store if is_there else "memory:")
+@contextmanager
+def _store_when_needed(settings: Settings, *, dry_run: bool) -> Iterator[Callable[..., clew.Store]]:
+    """A store is made when the first session goes into it: not by an import that fails, or by a dry run."""
+    if exists(settings.store):
+        with clew.open(settings.store) as store:
+            yield lambda *, writes: store
+        return
+    with ExitStack() as stack:
+        made = cache(lambda address: stack.enter_context(clew.open(address)))
+        yield lambda *, writes: made(settings.store if writes else "memory:")
 
 
 def _scanned(*, yes: bool) -> list[tuple[str, str | None]]:

@@ -30,9 +30,19 @@ def opened(settings: Settings, *, create: bool = False) -> Iterator[clew.Store]:
 
 def must_exist(address: str | None) -> None:
     """A mistyped address is an error, not a new and empty store."""
+    if not exists(address):
+        raise StoreNotFoundError(parse(address)[1])
+
+
+def exists(address: str | None) -> bool:
+    """Whether something is stored there. An empty file, or an empty directory, is no store yet."""
     scheme, path, _ = parse(address)
-    if scheme in ("sqlite", "jsonl") and not Path(path).exists():
-        raise StoreNotFoundError(path)
+    match scheme:
+        case "sqlite":
+            return Path(path).exists() and Path(path).stat().st_size > 0
+        case "jsonl":
+            return Path(path).is_dir() and any(Path(path).iterdir())
+    return True
 
 
 class Spot(NamedTuple):

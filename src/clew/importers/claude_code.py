@@ -28,6 +28,7 @@ from clew.importers.jsonlines import (
 )
 from clew.importers.moments import moment_of
 from clew.importers.telling import has_keys
+from clew.importers.unpacking import content_of
 from clew.model import Json
 
 NAME: Final = "claude-code"
@@ -84,7 +85,7 @@ def files(path: Path) -> list[Path]:
     """A session with its subagents; of a directory all of them, oldest first."""
     if path.is_file():
         return [path, *sorted((path.parent / path.stem / "subagents").rglob("agent-*.jsonl"))]
-    inside = [file for file in path.rglob("*.jsonl") if file.is_file()]
+    inside = [file for file in path.rglob("*.jsonl") if os.path.isfile(file)]
     mains = [file for file in inside if "subagents" not in file.parts]
     ordered = sorted(mains, key=lambda file: (_begins(file), file.stem.startswith("agent-"), file.name))
     found = dict.fromkeys(one for main in ordered for one in files(main))
@@ -233,7 +234,7 @@ def _agent_id(path: Path, header: dict[str, Json]) -> str | None:
 def _beside(path: Path) -> dict[str, Json]:
     """The file that says which call started a subagent."""
     try:
-        found = msgspec.json.decode(path.with_suffix(".meta.json").read_bytes())
+        found = msgspec.json.decode(content_of(path.with_suffix(".meta.json")))
     except (OSError, ValueError):
         return {}
     return found if isinstance(found, dict) else {}

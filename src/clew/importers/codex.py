@@ -58,7 +58,7 @@ def files(path: Path) -> list[Path]:
     if path.is_file():
         return [path]
     found = [*path.rglob("rollout-*.jsonl"), *path.rglob("rollout-*.jsonl.zst")]
-    return sorted((file for file in found if file.is_file()), key=lambda file: file.name)
+    return sorted(found, key=lambda file: file.name)
 
 
 def read(path: Path, on_problem: OnProblem, on_bytes: OnBytes) -> Iterator[SourceSession]:

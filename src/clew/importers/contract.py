@@ -52,7 +52,8 @@ class Reader(Protocol):
         """Files and directories where the program keeps its sessions, whether or not they are there."""
 
     def files(self, path: Path) -> list[Path]:
-        """The files to read at a path: itself, or those in a directory, oldest first."""
+        """The files to read at a path: itself, or those in a directory, oldest first. What is
+        no file, as a pipe, is passed over."""
 
     def read(self, path: Path, on_problem: OnProblem, on_bytes: OnBytes) -> Iterator[SourceSession]:
         """The sessions of one file, parents first."""

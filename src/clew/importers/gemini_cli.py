@@ -21,6 +21,7 @@ from clew.importers.gemini_messages import entries_of
 from clew.importers.jsonlines import Line, object_of, read_lines
 from clew.importers.loose import decode_or_none, document, items, mapping, plain_name, text, when, without
 from clew.importers.telling import has_keys
+from clew.importers.unpacking import content_of
 from clew.importers.versions import session_id, version
 from clew.model import Json
 
@@ -42,7 +43,7 @@ def files(path: Path) -> list[Path]:
     if not path.is_dir():
         return [path]
     found = [*path.rglob("*.json"), *path.rglob("*.jsonl")]
-    chats = [file for file in found if "chats" in file.parts and file.is_file()]
+    chats = [file for file in found if "chats" in file.parts]
     # A subagent's file lies deeper than that of its parent, and parents come first.
     return sorted(chats, key=lambda file: (len(file.parts), file.name))
 
@@ -184,14 +185,14 @@ def _workspace(path: Path, about: dict[str, Json]) -> str | None:
     if project is None:
         return None
     try:
-        return (project / ".project_root").read_text("utf-8").strip() or None
+        return content_of(project / ".project_root").decode().strip() or None
     except (OSError, ValueError):
         return _listed(project, text(about.get("projectHash")))
 
 
 def _listed(project: Path, hashed: str | None) -> str | None:
     try:
-        listed = decode_or_none((project.parent.parent / "projects.json").read_bytes())
+        listed = decode_or_none(content_of(project.parent.parent / "projects.json"))
     except OSError:
         return None
     for folder, slug in mapping(mapping(listed).get("projects")).items():

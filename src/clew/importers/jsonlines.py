@@ -16,7 +16,7 @@ import msgspec
 
 from clew.importers.contract import OnBytes, OnProblem, Problem
 from clew.importers.loose import finite, integer
-from clew.importers.unpacking import damage_of, opened
+from clew.importers.unpacking import damage_of, open_file, opened
 from clew.model import Json
 
 T = TypeVar("T")
@@ -25,6 +25,12 @@ LONGEST: Final = 128 * 1024 * 1024
 """A line that is longer is passed over: nothing in it could be stored as one message."""
 TOLD: Final = 1024 * 1024
 """After how many bytes progress is told."""
+SHOWN: Final = 64 * 1024
+"""Bytes at the beginning of a file that tell what it is,"""
+SHOWN_LINES: Final = 4
+"""or, if they are more, so many lines of it,"""
+SHOWN_AT_MOST: Final = 16 * 1024 * 1024
+"""but no more than these bytes."""
 GLUED_LONGEST: Final = 4 * 1024 * 1024
 GLUED_TRIES: Final = 2000
 _BUFFER: Final = 1024 * 1024
@@ -46,7 +52,7 @@ class Line(msgspec.Struct, frozen=True, gc=False):
 def read_lines(path: Path, on_problem: OnProblem, on_bytes: OnBytes) -> Iterator[Line]:
     """The objects of a file, one a line, in order; what is none is told to `on_problem`."""
     told = end = 0
-    with path.open("rb", buffering=_BUFFER) as raw:
+    with open_file(path, _BUFFER) as raw:
         for number, offset, line in _numbered(opened(raw, path), path, on_problem):
             end = offset + len(line)
             if end - told >= TOLD:
@@ -70,13 +76,29 @@ def closed_after(lines: Iterable[T]) -> Iterator[T]:
     yield from lines
 
 
-def beginning_of(path: Path, size: int = 64 * 1024) -> bytes:
+def beginning_of(path: Path, size: int = SHOWN) -> bytes:
     """The first bytes of a file, uncompressed; empty if it can not be read."""
     try:
-        with path.open("rb") as raw:
+        with open_file(path) as raw:
             return opened(raw, path).read(size)
     except OSError:
         return b""
+
+
+def read_beginning(path: Path) -> bytes:
+    """Enough of a file to tell what it is: of a log some whole lines, however long they are. OSError: it
+    can not be read."""
+    with open_file(path) as raw:
+        file = opened(raw, path)
+        shown = file.read(SHOWN)
+        more = bytearray(shown)
+        while begins_with_object(shown) and more.count(b"\n") < SHOWN_LINES and len(more) < SHOWN_AT_MOST:
+            part = file.read(1024 * 1024)
+            if not part:
+                break
+            more += part
+    # Without an end of line it is no log, but a document: what it begins with is enough.
+    return bytes(more) if b"\n" in more else shown
 
 
 def begins_with_object(beginning: bytes) -> bool:

@@ -5,18 +5,20 @@ A file that can not be read, or a part of one, costs itself: it is listed, and t
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
-from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from itertools import islice
+from typing import TYPE_CHECKING, Final, Protocol
 
 import msgspec
 
 from clew.errors import ClewError, ConflictError, InvalidError, StoreBusyError
 from clew.importers import OWN
 from clew.importers.contract import Problem, SourceEntry, SourceSession
-from clew.importers.finding import Job, find_jobs, reader_of, scan_places
+from clew.importers.finding import Found, Job, checked, look, reader_of, scan_places
 from clew.importers.jsonlines import closed_after
 from clew.importers.kept_files import Bench, KeptFiles
+from clew.importers.leaving import ROLES
 from clew.model.porting import ImportedSession, ImportProgress, ImportReport, OnImportProgress
 
 __all__ = ["import_path", "scan_places"]
@@ -26,11 +28,12 @@ if TYPE_CHECKING:
 
 TRIES: Final = 5
 """Two imports of the same file get in each other's way: the one that comes late reads it again."""
+_WORDS: Final = ("content", "parts", "tool_calls")
 
 
 def import_path(
-    store: Store,
-    path: Path,
+    store: Opener,
+    path: str | os.PathLike[str],
     format: str | None,
     *,
     dry_run: bool,
@@ -38,10 +41,11 @@ def import_path(
     strict: bool,
     on_progress: OnImportProgress | None,
 ) -> ImportReport:
-    jobs = find_jobs(path, format)
+    """`store` is asked when there is a session for it: so that an import of nothing makes none."""
+    found = look(checked(path), format)
     if strict:
-        _refuse_problems(_Landing(store, jobs, dry_run=True, rename=rename, on_progress=None).run())
-    return _Landing(store, jobs, dry_run=dry_run, rename=rename, on_progress=on_progress).run()
+        _refuse_problems(_Landing(store, found, dry_run=True, rename=rename, on_progress=None).run())
+    return _Landing(store, found, dry_run=dry_run, rename=rename, on_progress=on_progress).run()
 
 
 def _refuse_problems(report: ImportReport) -> None:
@@ -55,20 +59,25 @@ def _refuse_problems(report: ImportReport) -> None:
         )
 
 
+class Opener(Protocol):
+    def __call__(self, *, writes: bool) -> Store:
+        """The store that sessions are brought into, or only compared with."""
+
+
 class _Landing:
     """Some files on their way into a store."""
 
     def __init__(
         self,
-        store: Store,
-        jobs: list[Job],
+        store: Opener,
+        found: Found,
         *,
         dry_run: bool,
         rename: bool,
         on_progress: OnImportProgress | None,
     ) -> None:
         self._store = store
-        self._jobs = jobs
+        self._jobs = jobs = found.jobs
         self._dry_run = dry_run
         self._rename = rename
         self._on_progress = on_progress
@@ -76,7 +85,8 @@ class _Landing:
         self._done_bytes = 0
         self._bench = Bench()
         self._sessions: list[ImportedSession] = []
-        self._problems: list[Problem] = []
+        self._problems = [*found.problems]
+        self._left_out = [problem.path for problem in found.problems]
         self._counted: dict[str, str] = {}
         """Calls that one of the files told of, and the session that they count for."""
 
@@ -92,11 +102,18 @@ class _Landing:
             sessions=tuple(self._sessions),
             dry_run=self._dry_run,
             problems=tuple(self._problems),
+            left_out=tuple(dict.fromkeys(self._left_out)),
             files=len(self._jobs),
             bytes=self._all_bytes,
         )
 
     def _bring(self, job: Job, number: int) -> None:
+        sessions, problems = len(self._sessions), len(self._problems)
+        self._try(job, number)
+        if len(self._sessions) == sessions and len(self._problems) > problems:
+            self._left_out.append(str(job.path))
+
+    def _try(self, job: Job, number: int) -> None:
         for attempt in range(TRIES):
             sessions, problems = len(self._sessions), len(self._problems)
             try:
@@ -118,11 +135,11 @@ class _Landing:
     def _bring_own(self, job: Job) -> None:
         from clew.importers import jsonl
 
-        report = jsonl.bring(self._store, job.path, dry_run=self._dry_run, rename=self._rename)
+        report = jsonl.bring(self._open, job.path, dry_run=self._dry_run, rename=self._rename)
         self._sessions += report.sessions
 
     def _read(self, job: Job, number: int) -> None:
-        told = 0
+        told, sessions = 0, len(self._sessions)
 
         def on_bytes(count: int) -> None:
             nonlocal told
@@ -131,13 +148,19 @@ class _Landing:
 
         try:
             reader = reader_of(job.format)
-            for source in reader.read(job.path, self._problems.append, on_bytes):
+            for found in reader.read(job.path, self._problems.append, on_bytes):
+                source = found if job.is_sure else _with_words(found)
+                if source is None:
+                    continue
                 if getattr(reader, "CALLS_HAVE_ONE_ID", False):
                     source = msgspec.structs.replace(source, entries=self._counted_once(source))
                 try:
                     self._load(job, source)
                 except InvalidError as error:
                     self._problem(job, f"session {source.id!r}: {error}")
+                    self._left_out.append(str(job.path))
+            if not job.is_sure and len(self._sessions) == sessions:
+                self._problem(job, f"nothing in it is of the format {job.format}")
         except ClewError:
             raise
         except Exception as error:  # noqa: BLE001 (whatever one file holds must not cost the others)
@@ -154,8 +177,9 @@ class _Landing:
     def _load(self, job: Job, source: SourceSession) -> None:
         origin = {"format": job.format, "path": str(job.path)}
         source = msgspec.structs.replace(source, metadata={**source.metadata, "imported_from": origin})
-        with KeptFiles(self._store, source, self._bench, lambda reason: self._problem(job, reason)) as files:
-            loaded = self._store.load(
+        store = self._open()
+        with KeptFiles(store, source, self._bench, lambda reason: self._problem(job, reason)) as files:
+            loaded = store.load(
                 msgspec.structs.replace(source, checkpoints=files.checkpoints),
                 dry_run=self._dry_run,
                 rename=self._rename,
@@ -175,6 +199,9 @@ class _Landing:
             )
         )
 
+    def _open(self) -> Store:
+        return self._store(writes=not self._dry_run)
+
     def _problem(self, job: Job, reason: str) -> None:
         self._problems.append(Problem(path=str(job.path), line=None, reason=reason))
 
@@ -190,3 +217,24 @@ class _Landing:
                     all_bytes=self._all_bytes,
                 )
             )
+
+
+def _with_words(source: SourceSession) -> SourceSession | None:
+    """A session of a file that only its caller says is of this format; None: no message is in its beginning.
+    Whatever a reader makes of a file of something else is no session."""
+    entries = iter(source.entries)
+    first = list(islice(entries, 20))
+    if not any(map(_is_said, first)):
+        return None
+
+    def all_entries() -> Iterator[SourceEntry]:
+        yield from first
+        yield from entries
+
+    return msgspec.structs.replace(source, entries=all_entries())
+
+
+def _is_said(entry: SourceEntry) -> bool:
+    if entry.kind != "message":
+        return bool(entry.message.get("text") or entry.message.get("messages"))
+    return entry.message.get("role") in ROLES and any(entry.message.get(word) for word in _WORDS)

@@ -13,6 +13,7 @@ from typing import Final
 import msgspec
 
 from clew.core.exact import MAX_INT_DIGITS
+from clew.importers.unpacking import content_of
 from clew.model import Json
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -59,7 +60,7 @@ def decode_or_none(raw: Json) -> Json:
 
 def document(path: Path) -> Json:
     """The whole file as one value. Raises ValueError."""
-    raw = path.read_bytes()
+    raw = content_of(path)
     return decode(raw.removeprefix(b"\xef\xbb\xbf"))
 
 

@@ -12,6 +12,7 @@ from clew.importers.contract import OnBytes, OnProblem, Problem
 from clew.importers.loose import decode, decode_or_none, document, items, mapping, plain_name, text, without
 from clew.importers.opencode_messages import StoredMessage
 from clew.importers.sqlite_source import reporting, rows
+from clew.importers.unpacking import content_of
 from clew.model import Json
 
 if TYPE_CHECKING:
@@ -100,7 +101,7 @@ class InFiles:
 
     def _object(self, file: Path) -> dict[str, Json] | None:
         try:
-            raw = file.read_bytes()
+            raw = content_of(file)
             self._on_bytes(len(raw))
             value = decode(raw)
         except (OSError, ValueError, RecursionError) as exc:

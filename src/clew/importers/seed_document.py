@@ -11,6 +11,7 @@ import msgspec
 
 from clew.importers import loose
 from clew.importers.contract import OnBytes, OnProblem, Problem
+from clew.importers.unpacking import content_of
 from clew.model import Json
 
 _BOM: Final = b"\xef\xbb\xbf"
@@ -24,7 +25,7 @@ elements of one list. Not inside an element: half a message is no message."""
 
 def members_of_file(path: Path, on_problem: OnProblem, on_bytes: OnBytes) -> dict[str, msgspec.Raw]:
     """The members of the file's object, each still as text; empty when nothing can be read."""
-    raw = path.read_bytes()
+    raw = content_of(path)
     on_bytes(len(raw))
     body = raw.removeprefix(_BOM).strip()
     if not body:

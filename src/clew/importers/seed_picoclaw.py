@@ -18,7 +18,7 @@ import msgspec
 
 from clew.importers import loose
 from clew.importers.contract import OnBytes, OnProblem, Problem, SourceEntry, SourceSession
-from clew.importers.jsonlines import first_objects, read_lines
+from clew.importers.jsonlines import beginning_of, first_objects, read_lines
 from clew.importers.seed_chain import link, session_id
 from clew.importers.seed_document import decoded, members_of_file, objects
 from clew.model import Json
@@ -47,13 +47,24 @@ def recognises(path: Path, beginning: bytes) -> bool:
     if path.suffix != ".jsonl":
         return _LEGACY.match(beginning) is not None
     found = first_objects(beginning)
-    return bool(found) and all(map(_is_message, found))
+    if bool(found) and all(map(_is_message, found)):
+        return all(record.keys() <= _FIELDS for record in found) or _has_meta(path)
+    # Whatever a crash left of a log: its settings may have a summary of what it held.
+    return not any(map(_is_foreign, found)) and _has_meta(path)
 
 
 def _is_message(record: dict[str, Json]) -> bool:
-    return (
-        record.keys() <= _FIELDS and record.get("role") in _ROLES and isinstance(record.get("content"), str)
-    )
+    return record.get("role") in _ROLES and isinstance(record.get("content"), str)
+
+
+def _is_foreign(record: dict[str, Json]) -> bool:
+    return "role" not in record
+
+
+def _has_meta(path: Path) -> bool:
+    """Whether picoclaw's settings lie beside a log: then it may have fields that we do not know."""
+    beside = path.with_name(path.stem + _META_SUFFIX)
+    return beside.is_file() and _META.match(beginning_of(beside)) is not None
 
 
 def known_places(home: Path) -> list[Path]:

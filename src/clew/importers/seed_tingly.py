@@ -58,7 +58,7 @@ def files(path: Path) -> list[Path]:
     """Oldest form first; what has moved from one to the next then grows there."""
     if not path.is_dir():
         return [path]
-    return [file for place in _PLACES for file in sorted(path.glob(place)) if file.is_file()]
+    return [file for place in _PLACES for file in sorted(path.glob(place))]
 
 
 def read(path: Path, on_problem: OnProblem, on_bytes: OnBytes) -> Iterator[SourceSession]:

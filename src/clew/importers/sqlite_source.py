@@ -34,15 +34,30 @@ def tables(path: Path) -> frozenset[str]:
     import apsw
 
     try:
-        # Without its log first: a table is younger than the log in none but the newest files.
-        with _untouched(path) as db:
-            found = tables_in(db)
-        if found or not _logs(path):
-            return found
-        with opened(path) as db:
-            return tables_in(db)
+        return _tables(path)
     except (apsw.Error, OSError):
         return frozenset()
+
+
+def damage_of(path: Path) -> str | None:
+    """Why the tables of a database can not be told; None: they can."""
+    import apsw
+
+    try:
+        _tables(path)
+    except (apsw.Error, OSError) as exc:
+        return f"{type(exc).__name__}: {exc}"
+    return None
+
+
+def _tables(path: Path) -> frozenset[str]:
+    # Without its log first: a table is younger than the log in none but the newest files.
+    with _untouched(path) as db:
+        found = tables_in(db)
+    if found or not _logs(path):
+        return found
+    with opened(path) as db:
+        return tables_in(db)
 
 
 def tables_in(db: apsw.Connection) -> frozenset[str]:

@@ -40,6 +40,9 @@ class ImportReport(msgspec.Struct, frozen=True, kw_only=True):
     dry_run: bool
     problems: tuple[Problem, ...] = ()
     """What could not be read, with its place; all else was."""
+    left_out: tuple[str, ...] = ()
+    """Files and directories of which something that looks like a session was not taken, each once; `problems`
+    says why."""
     files: int = 1
     """That were read."""
     bytes: int = 0

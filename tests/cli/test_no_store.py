@@ -1,0 +1,125 @@
+"""A command that fails, or only reads, makes no store; and what an import leaves out is an exit code."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import clew
+from clew.cli import COMMANDS, run
+from tests.cli.processes import COMMAND, Clew
+from tests.cli.test_porting import CLAUDE
+
+NOTHING = {
+    "notes.txt": "not a session",
+    "torn.jsonl": '{"type": "user", "uu',
+    "own.jsonl": '{"x":"0123456789abcdef","end":1,"kind":"log","format":1}\n',
+    "cut.db": "SQLite format 3\0",
+}
+
+
+def claude(place: Path, *more: str) -> Path:
+    place.mkdir(parents=True, exist_ok=True)
+    file = place / "a.jsonl"
+    file.write_text("".join(line + "\n" for line in [*map(json.dumps, CLAUDE), *more]))
+    return file
+
+
+@pytest.mark.parametrize("name", NOTHING)
+def test_an_import_of_nothing_makes_no_store(cli: Clew, name: str) -> None:
+    folder = cli.home / "from"
+    folder.mkdir()
+    (folder / name).write_text(NOTHING[name])
+    for path in (folder, folder / name):
+        for option in ([], ["--strict"], ["--dry-run"]):
+            cli("import", str(path), *option, code=1)
+            assert not cli.store.exists()
+
+
+def test_an_import_of_a_path_that_is_not_there_makes_no_store(cli: Clew) -> None:
+    cli("import", "absent", code=2)
+    cli("import", "--scan", "--yes", code=1)
+    assert list(cli.home.iterdir()) == []
+
+
+def test_a_strict_import_that_refuses_makes_no_store(cli: Clew) -> None:
+    claude(cli.home / "from", '{"type": "assistant", "uuid": BROKEN')
+    cli("import", "--strict", "from", code=1)
+    assert not cli.store.exists()
+    cli("import", "from", code=3)
+    assert cli.store.exists()
+
+
+def test_a_snapshot_that_is_refused_makes_no_store(cli: Clew) -> None:
+    cli("snapshot", str(cli.home), code=1)
+    assert not cli.store.exists()
+
+
+ARGUMENTS = {
+    "show": ["x"], "log": ["x"], "search": ["x"], "tail": ["x"], "export": ["x"],
+    "copy": ["gone.db", "to.db"], "backup": ["b.db"], "checkpoint": ["x", "y"], "rewind": ["x", "1"], "undo": ["x"], "redo": ["x"],
+    "fork": ["x"], "diff": ["x"], "restore": ["x"], "title": ["x"], "tag": ["x"], "close": ["x"],
+    "reopen": ["x"], "rm": ["x"], "trash": ["ls"], "repair": ["--to", "to.db"],
+}  # fmt: skip
+MAKE_STORES = {"import", "snapshot", "demo"}
+NEED_NONE = {"completion", "version", "doctor", "ui"}
+
+
+@pytest.mark.parametrize("name", [name for name in COMMANDS if name not in MAKE_STORES | NEED_NONE])
+@pytest.mark.parametrize("kind", ["absent", "an empty file", "an empty directory"])
+def test_a_command_without_a_store_makes_none(
+    tmp_path: Path, name: str, kind: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = tmp_path / "agents.db"
+    if kind == "an empty file":
+        place.touch()
+    elif kind == "an empty directory":
+        place.mkdir()
+    monkeypatch.setenv("CLEW_STORE", str(place))
+    monkeypatch.chdir(tmp_path)
+    before = sorted(tmp_path.rglob("*"))
+    assert run([name, *ARGUMENTS.get(name, [])]) == 1
+    assert "no store at" in capsys.readouterr().err
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_what_is_left_out_is_named_and_ends_with_1(cli: Clew) -> None:
+    claude(cli.home / "from")
+    (cli.home / "from" / "torn.jsonl").write_text(NOTHING["torn.jsonl"])
+    done = cli("import", "from", code=1)
+    assert f"clew: {cli.home}/from/torn.jsonl: it has the name of a log" in done.err
+    assert "1 session new" in done.err
+    assert ["new"] == [row[0] for row in done.rows]
+    with clew.open(cli.store) as store:
+        assert len(store.list()) == 1
+
+
+def test_one_of_several_paths_that_can_not_be_imported_ends_with_1(cli: Clew) -> None:
+    claude(cli.home / "from")
+    (cli.home / "notes.txt").write_text("no session")
+    assert "1 session new" in cli("import", "notes.txt", "from", code=1).err
+
+
+def test_a_pipe_is_refused_and_not_waited_for(cli: Clew) -> None:
+    os.mkfifo(cli.home / "pipe")
+    assert "is a pipe: only a file or a directory" in cli("import", "pipe", code=1).err
+    done = subprocess.run(
+        [*COMMAND, "import", "/dev/stdin"],
+        input=b"",
+        env=cli.env,
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, b"/dev/stdin is a pipe" in done.stderr) == (1, True)
+
+
+def test_a_wrong_format_is_said_and_makes_no_session(cli: Clew) -> None:
+    file = claude(cli.home / "from")
+    done = cli("import", str(file), "--format", "codex", code=1)
+    assert "it is of the format claude-code, not codex" in done.err
+    assert not cli.store.exists()
