@@ -145,7 +145,12 @@ class Session(Lifecycle, Points, Streams, Beside):
     def replace(
         self, messages: Sequence[Sayable], *, user_turns: int | None = None, strict: bool = False
     ) -> list[Entry]:
-        """Put a new history in the place of the old one, which stays reachable: `undo()` brings it back.
+        """Let the path hold these messages and no others; one entry comes back for each.
+
+        What the old history and the new one begin with is kept, and only the rest is written: to save a
+        growing list again and again costs no more than to append. The context is these messages, whatever
+        was compacted or truncated before; the summary stays. The old history stays reachable: `undo()`
+        goes back to where the session stood. The same messages again change nothing, and are no step.
 
         `user_turns` sets the counter of user turns, which otherwise counts those in `messages`.
         """
@@ -154,7 +159,7 @@ class Session(Lifecycle, Points, Streams, Beside):
         if user_turns is not None and (type(user_turns) is not int or not 0 <= user_turns <= MAX_POSITION):
             raise InvalidError(f"user_turns must be a number from 0 to {MAX_POSITION}, not {user_turns!r}")
         return self._write(
-            work.moves.replace, batch_of(messages, strict=strict), user_turns, self._engine.now()
+            work.replacing.replace, batch_of(messages, strict=strict), user_turns, self._engine.now()
         )
 
     def clear(self) -> Head:

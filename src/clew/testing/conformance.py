@@ -33,6 +33,7 @@ from clew.testing.conformance_points import PointConformance
 from clew.testing.conformance_progress import ProgressConformance
 from clew.testing.conformance_reading import ReadingConformance
 from clew.testing.conformance_records import RecordConformance
+from clew.testing.conformance_replacing import ReplaceConformance
 from clew.testing.conformance_resuming import ResumeConformance
 from clew.testing.conformance_retention import RetentionConformance
 from clew.testing.conformance_search import SearchConformance
@@ -70,6 +71,7 @@ class BackendConformance(
     ConcurrencyConformance,
     ReadingConformance,
     MarkConformance,
+    ReplaceConformance,
     ContextConformance,
     PointConformance,
     ForkConformance,

@@ -1,4 +1,4 @@
-"""Replacing, clearing, truncating, compacting, summing up: the view changes, the log only grows."""
+"""Clearing, truncating, compacting, summing up: the view changes, the log only grows."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ from typing import Any
 
 import pytest
 
-from clew.errors import EntryNotFoundError, InvalidEntryError, InvalidError
+from clew.errors import (
+    EntryNotFoundError,
+    InvalidError,
+)
 from clew.session import Session
 from clew.store import Store
 from clew.testing.conformance_base import (
@@ -94,66 +97,6 @@ class MarkConformance(Conformance):
 
         assert said(s)[-1] == "next"
         check_chain(store, s)
-
-    # -- replace
-
-    def test_replace_puts_a_new_history_in_the_place_of_the_old(self, s: Session) -> None:
-        """It starts at position 0; the entries come back; what follows is appended to it."""
-        s.append(user("a"), assistant("b"))
-        entries = s.replace([user("x"), '{"role": "user",  "content": "y"}'])
-
-        assert [entry.position for entry in entries] == [0, 1]
-        assert entries[1].raw == b'{"role": "user",  "content": "y"}'
-        assert list(s.entries()) == entries
-        say(s, "z")
-        assert said(s) == ["x", "y", "z"]
-        assert s.info.preview == "z"
-
-    def test_replace_starts_with_a_clean_view(self, s: Session) -> None:
-        """No compaction, truncation or summary of the old history has a say in the new one."""
-        say(s, "a", "b")
-        s.compact("short")
-        s.set_summary("sum")
-        s.replace([user("x")])
-
-        assert texts(s.context()) == ["x"]
-        assert s.summary is None
-
-    def test_replace_counts_user_turns_or_takes_the_count(self, s: Session) -> None:
-        """Without `user_turns` those in the messages; with it, that number, from which counting goes on."""
-        say(s, "a", "b", "c")
-        s.replace([user("x"), assistant("y"), user("z")])
-        assert s.info.user_turns == 2
-        s.replace([user("x")], user_turns=40)
-        assert (s.info.user_turns, s.info.messages) == (40, 1)
-        say(s, "next")
-        assert s.info.user_turns == 41
-        s.replace([], user_turns=3)
-        assert (s.info.user_turns, s.messages()) == (3, [])
-
-    @pytest.mark.parametrize("turns", [-1, 1.5, "3", True, 2**63, 2**80], ids=repr)
-    def test_a_bad_count_of_turns_is_refused(self, s: Session, turns: Any) -> None:
-        """The same verdict on every backend; nothing is changed."""
-        say(s, "a")
-        with pytest.raises(InvalidError):
-            s.replace([user("x")], user_turns=turns)
-
-        assert said(s) == ["a"]
-
-    @pytest.mark.parametrize("bad", ["text", b"{}", {"role": "user"}], ids=repr)
-    def test_replace_takes_a_list(self, s: Session, bad: Any) -> None:
-        """A single message or text is refused: it would be taken for a list of its parts."""
-        with pytest.raises(InvalidError):
-            s.replace(bad)
-
-    def test_replace_is_all_or_nothing(self, s: Session) -> None:
-        """P2: one bad message, and the old history stays."""
-        say(s, "a")
-        before = s.info
-        with pytest.raises(InvalidEntryError):
-            s.replace([user("x"), {"bad": float("nan")}])
-
-        assert s.info == before
 
     # -- clear
 

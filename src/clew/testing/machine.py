@@ -149,9 +149,13 @@ class StoreMachine(WorkingMachine):
         way=ways,
         messages=st.lists(some.messages, max_size=3),
         turns=st.none() | st.integers(0, 9),
+        kept=st.integers(0, 4),
     )
-    def replace(self, which: int, way: int, messages: list[dict[str, Json]], turns: int | None) -> None:
+    def replace(
+        self, which: int, way: int, messages: list[dict[str, Json]], turns: int | None, kept: int
+    ) -> None:
         session, s, by = self.hand(which, way)
+        messages = [*(node.body for node in session.messages()[:kept]), *messages]
         outcome = self.both(
             lambda: self.model.replace(session, messages, turns, by),
             lambda: s.replace(messages, user_turns=turns),

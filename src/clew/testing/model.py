@@ -21,7 +21,7 @@ from clew.errors import (
 )
 from clew.model import Json
 from clew.testing.model_runs import By, ModelRun, Refused, Working
-from clew.testing.model_session import ModelSession, Node, Place, Point, lies_on, path
+from clew.testing.model_session import ModelSession, Node, Place, Point, latest, lies_on, path, turns_at
 
 
 class Model(Working):
@@ -197,11 +197,24 @@ class Model(Working):
         self, session: ModelSession, messages: list[dict[str, Json]], turns: int | None, by: By
     ) -> None:
         with self.admitted(session, by):
-            written = self._write(session, None, "message", messages, by)
-            place = written[-1] if written else None
-            if turns is not None:
+            place: Place = None
+            left = list(messages)
+            for node in path(session.head):
+                if node.kind == "message" and left and node.says(left[0]):
+                    del left[0]
+                elif node.kind not in ("summary", "turns"):
+                    break
+                place = node
+            if turns is None:
+                turns = sum(Node(None, "message", message).is_turn for message in messages)
+            place = [place, *self._write(session, place, "message", left, by)][-1]
+            if turns_at(place) != turns:
                 (place,) = self._write(session, place, "turns", [{"user_turns": turns}], by)
-            self._step(session, place)
+            old, kept = latest(session.head, "summary"), latest(place, "summary")
+            if old and old is not kept and (kept or old.body["text"] is not None):
+                (place,) = self._write(session, place, "summary", [old.body], by)
+            if place is not session.head:
+                self._step(session, place)
 
     def truncate(self, session: ModelSession, keep: int, by: By) -> Node | None:
         with self.admitted(session, by):

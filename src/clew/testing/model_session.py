@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from clew.core.codec import prepare
 from clew.model import Entry, Json
 from clew.testing.model_runs import Worked
 
@@ -25,6 +26,11 @@ class Node:
     def is_turn(self) -> bool:
         return self.kind == "message" and self.body["role"] == "user" and bool(self.body["content"].strip())
 
+    def says(self, message: dict[str, Json]) -> bool:
+        """Whether it says so byte for byte."""
+        item = prepare(message)
+        return self.entry is not None and (item.body, item.replaced) == (self.entry.raw, self.entry.replaced)
+
 
 Place = Node | None
 """Where a session stands; None: at the empty beginning."""
@@ -37,6 +43,18 @@ def path(place: Place) -> list[Node]:
         found.append(place)
         place = place.parent
     return found[::-1]
+
+
+def latest(place: Place, kind: str) -> Node | None:
+    """The last entry of a kind on the path to a place."""
+    return next((node for node in reversed(path(place)) if node.kind == kind), None)
+
+
+def turns_at(place: Place) -> int:
+    total = 0
+    for node in path(place):
+        total = node.body["user_turns"] if node.kind == "turns" else total + node.is_turn
+    return total
 
 
 def lies_on(place: Place, other: Place) -> bool:
@@ -84,18 +102,15 @@ class ModelSession(Worked):
         return [node for node in path(self.head) if node.kind == "message"]
 
     def turns(self) -> int:
-        total = 0
-        for node in path(self.head):
-            total = node.body["user_turns"] if node.kind == "turns" else total + node.is_turn
-        return total
+        return turns_at(self.head)
 
     def preview(self) -> str:
         said = [node.body["content"] for node in self.messages() if node.is_turn]
         return said[-1] if said else ""
 
     def summary(self) -> str | None:
-        texts = [node.body["text"] for node in path(self.head) if node.kind == "summary"]
-        return texts[-1] if texts else None
+        found = latest(self.head, "summary")
+        return found.body["text"] if found else None
 
     def cut(self) -> tuple[int, list[dict[str, Json]]]:
         """Where the view begins, and what stands for everything before."""

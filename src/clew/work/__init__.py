@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from clew.work import moves as moves
     from clew.work import notes as notes
     from clew.work import purge as purge
+    from clew.work import replacing as replacing
     from clew.work import resuming as resuming
     from clew.work import retention as retention
     from clew.work import runs as runs

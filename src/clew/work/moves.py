@@ -1,4 +1,4 @@
-"""Moving the head: rewind, clear, replace, undo, redo. Nothing is ever removed by it.
+"""Moving the head: rewind, clear, undo, redo. Nothing is ever removed by it.
 
 Every move is a record that is never changed. Undo and redo are moves too. Each move remembers which
 one to undo (or redo) after it: `link`. So both are one read, and survive a restart.
@@ -10,7 +10,6 @@ one to undo (or redo) after it: `link`. So both are one read, and survive a rest
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final, Literal, TypeAlias
 
 import msgspec
@@ -18,14 +17,13 @@ import msgspec
 from clew.backends.contract import Reader, Transaction
 from clew.core.codec import decode_json
 from clew.core.dialects import snippet, text_of
-from clew.core.rows import EMPTY, MESSAGE, NOWHERE, TURNS, Draft, SessionRow, Tip
+from clew.core.rows import EMPTY, MESSAGE, NOWHERE, SessionRow, Tip
 from clew.core.speakers import is_human_turn
-from clew.core.tree import chain, clip, locate
+from clew.core.tree import clip, locate
 from clew.errors import CorruptEntryError, CorruptError, NothingToUndoError
-from clew.model import Entry, Head
+from clew.model import Head
 from clew.work.access import Access, admit, live
-from clew.work.append import PREVIEW_KEPT, TITLE_LENGTH, Batch, new_branch, title_after
-from clew.work.history import entry_of
+from clew.work.append import PREVIEW_KEPT, TITLE_LENGTH
 from clew.work.places import Point, head_of, path_of, resolve, tip_at
 
 MoveKind: TypeAlias = Literal["rewind", "clear", "replace", "compact", "truncate", "summary", "undo", "redo"]
@@ -101,10 +99,14 @@ def step(
 def settle(tx: Transaction, row: SessionRow) -> Head:
     """Store a row whose head moved to entries that exist already."""
     tip = row.head
-    grows = bool(tip.branch) and tx.get_branch(tip.branch).owner == row.sid
-    grows = grows and tx.get_tip(tip.branch, tip.position + 1) is None
-    tx.set_session(msgspec.structs.replace(row, grows=grows, preview=preview_at(tx, tip)))
+    tx.set_session(msgspec.structs.replace(row, grows=can_grow(tx, row, tip), preview=preview_at(tx, tip)))
     return head_of(tx, tip)
+
+
+def can_grow(reader: Reader, row: SessionRow, tip: Tip) -> bool:
+    """Whether a place is the end of a branch of this session's own."""
+    is_own = bool(tip.branch) and reader.get_branch(tip.branch).owner == row.sid
+    return is_own and reader.get_tip(tip.branch, tip.position + 1) is None
 
 
 def preview_at(reader: Reader, tip: Tip) -> str:
@@ -150,25 +152,6 @@ def abort(tx: Transaction, access: Access, began: Head, now: int) -> None:
 def clear(tx: Transaction, access: Access, now: int) -> Head:
     row = admit(tx, access)
     return settle(tx, step(tx, row, EMPTY, "clear", now))
-
-
-def replace(tx: Transaction, access: Access, batch: Batch, user_turns: int | None, now: int) -> list[Entry]:
-    """Start a new history at the root; the old one stays where it is."""
-    row = admit(tx, access)
-    drafts: Sequence[Draft] = batch.drafts
-    if user_turns is not None:
-        body = msgspec.json.encode({"user_turns": user_turns})
-        drafts = [*drafts, Draft(TURNS, body, turns=user_turns)]
-    if not drafts:
-        settle(tx, step(tx, row, EMPTY, "replace", now))
-        return []
-    branch, uid = new_branch(tx, row, EMPTY)
-    rows, tip = chain(EMPTY, branch, drafts, now, access.epoch)
-    tx.add_entries(branch, rows)
-    moved = step(tx, row, tip, "replace", now)
-    title = title_after(row, batch)
-    tx.set_session(msgspec.structs.replace(moved, grows=True, title=title, preview=batch.last_said or ""))
-    return [entry_of(uid, entry) for entry in rows[: len(batch.drafts)]]
 
 
 def files_of(reader: Reader, row: SessionRow, what: Literal["undo", "redo"]) -> FileMove | None:
