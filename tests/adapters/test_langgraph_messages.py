@@ -361,14 +361,3 @@ def test_memory_holds_no_more_than_it_may() -> None:
     paths.remember("s9", [Kept(b"x" * 200, None, "e1")])
     assert paths.known("s9", "e1") is None
     assert paths.known("s8", "e2") is not None
-
-
-def test_any_thread_of_the_store_may_be_a_session_that_somebody_else_made(store: clew.Store) -> None:
-    store.create("talk", title="Mine", metadata={"chat": 7}).append({"role": "user", "content": "before"})
-    saver: Any = ClewSaver(store)
-    put(saver, thread(), {"messages": [human("a")]})
-
-    info = store.get("talk").info
-    assert (info.title, info.metadata["chat"], info.metadata["framework"]) == ("Mine", 7, "langgraph")
-    assert [listed.id for listed in saver.threads()] == ["talk"]
-    assert values(ClewSaver(store), thread())["messages"] == [human("a")]

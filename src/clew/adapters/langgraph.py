@@ -97,7 +97,8 @@ class ClewSaver(BaseCheckpointSaver[Any]):
 
     def session(self, thread_id: str) -> clew.Session:
         """The session that a thread is: to checkpoint it with files, to export it, to look at its tree."""
-        return self._store.get(thread_named(thread_id).session)
+        thread = thread_named(thread_id)
+        return thread.find(self._store) or self._store.get(thread.session)
 
     def threads(self, *, limit: int = 50, cursor: str | None = None) -> clew.Page:
         """One page of the threads of this store, newest activity first."""
@@ -126,7 +127,7 @@ class ClewSaver(BaseCheckpointSaver[Any]):
             if not is_ready:
                 self._store.read(put.look)
             try:
-                put.remember(self._transact(put.commit))
+                put.remember(self._transact(put.commit, thread_of(config)))
             except Stale:
                 is_ready = False
             else:
@@ -146,7 +147,7 @@ class ClewSaver(BaseCheckpointSaver[Any]):
             if not is_ready:
                 await self._async.read(put.look)
             try:
-                put.remember(await self._atransact(put.commit))
+                put.remember(await self._atransact(put.commit, thread_of(config)))
             except Stale:
                 is_ready = False
             else:
@@ -156,12 +157,12 @@ class ClewSaver(BaseCheckpointSaver[Any]):
     def put_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
     ) -> None:
-        self._transact(self._writing(config, writes, task_id, task_path))
+        self._transact(self._writing(config, writes, task_id, task_path), thread_of(config))
 
     async def aput_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
     ) -> None:
-        await self._atransact(self._writing(config, writes, task_id, task_path))
+        await self._atransact(self._writing(config, writes, task_id, task_path), thread_of(config))
 
     def list(
         self,
@@ -200,29 +201,31 @@ class ClewSaver(BaseCheckpointSaver[Any]):
 
     def delete_thread(self, thread_id: str) -> None:
         thread = thread_named(thread_id)
+        self._check_may_delete(thread)
         self._store.delete(thread.session, purge=self._purge)
         self._memory.paths.forget(thread.session)
 
     async def adelete_thread(self, thread_id: str) -> None:
         thread = thread_named(thread_id)
+        await asyncio.to_thread(self._check_may_delete, thread)
         await self._async.delete(thread.session, purge=self._purge)
         self._memory.paths.forget(thread.session)
 
     def delete_for_runs(self, run_ids: Sequence[str]) -> None:
         runs = set(run_ids)
         for thread in self._all_threads() if runs else ():
-            self._delete_runs(thread.session, runs)
+            self._delete_runs(thread, runs)
 
     async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
         await asyncio.to_thread(self.delete_for_runs, run_ids)
 
     def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
         source, target = thread_named(source_thread_id), thread_named(target_thread_id)
-        self._transact(lambda store: self._upkeep.copy(store, source, target))
+        self._transact(lambda store: self._upkeep.copy(store, source, target), target)
 
     async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
         source, target = thread_named(source_thread_id), thread_named(target_thread_id)
-        await self._atransact(lambda store: self._upkeep.copy(store, source, target))
+        await self._atransact(lambda store: self._upkeep.copy(store, source, target), target)
 
     def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
         _check_strategy(strategy)
@@ -282,13 +285,30 @@ class ClewSaver(BaseCheckpointSaver[Any]):
     def _upkeep(self) -> Upkeep:
         return Upkeep(self._codec)
 
-    def _transact(self, work: Callable[[clew.Store], T]) -> T:
+    def _transact(self, work: Callable[[clew.Store], T], thread: Thread) -> T:
+        """Change a thread."""
+        self._check_run(thread)
         return self._store.transact(work, run=self._run)
 
-    async def _atransact(self, work: Callable[[clew.Store], T]) -> T:
+    async def _atransact(self, work: Callable[[clew.Store], T], thread: Thread) -> T:
         if self._run is not None:
-            return await asyncio.to_thread(self._transact, work)
+            return await asyncio.to_thread(self._transact, work, thread)
         return await self._async.transact(work)
+
+    def _check_run(self, thread: Thread) -> None:
+        """A run holds the lease of its own session: what else would be written, would be without one."""
+        if self._run is None or self._run.id == thread.session:
+            return
+        found = self._store.find(thread.session)
+        if found is None or found.id != self._run.id:
+            raise clew.InvalidError(
+                f"this saver writes under the lease of a run of thread {self._run.id!r}, so it cannot write "
+                f"to thread {thread.id!r}: use another ClewSaver for that thread"
+            )
+
+    def _check_may_delete(self, thread: Thread) -> None:
+        self._check_run(thread)
+        thread.find(self._store)  # refuses a session that is not ours
 
     def _put(
         self,
@@ -345,12 +365,13 @@ class ClewSaver(BaseCheckpointSaver[Any]):
     def _loaded(self, thread: Thread, found: Found) -> CheckpointTuple | None:
         return self._store.read(lambda store: self._reader.load(store, thread, found))
 
-    def _delete_runs(self, session: str, runs: set[str]) -> None:
+    def _delete_runs(self, thread: Thread, runs: set[str]) -> None:
+        session = thread.session
         if self._store.read(lambda store: self._upkeep.knows_run(store, session, runs)):
-            self._transact(lambda store: self._upkeep.drop_runs(store, session, runs))
+            self._transact(lambda store: self._upkeep.drop_runs(store, session, runs), thread)
 
     def _keep_latest(self, thread: Thread) -> None:
-        self._transact(lambda store: self._upkeep.keep_latest(store, thread))
+        self._transact(lambda store: self._upkeep.keep_latest(store, thread), thread)
 
 
 def _serializer(allow: Iterable[type] | None) -> JsonPlusSerializer:

@@ -10,6 +10,7 @@ import msgspec
 
 import clew
 from clew.adapters import langgraph_lists as lists
+from clew.adapters.common import find_own, open_own
 from clew.adapters.langgraph_documents import Head
 from clew.adapters.langgraph_log import Paths, read_path
 from clew.adapters.langgraph_messages import Kept
@@ -71,16 +72,13 @@ class Thread(msgspec.Struct, frozen=True):
     id: str
     session: str
 
+    def find(self, store: clew.Store) -> clew.Session | None:
+        """The session, if there is one. SessionTakenError if it is none of LangGraph's."""
+        return find_own(store, self.session, FRAMEWORK)
+
     def open(self, store: clew.Store) -> clew.Session:
-        """The session, made if there is none."""
-        found = store.find(self.session)
-        return found if found is not None else store.create(self.session, metadata=self.metadata())
+        """The session, made if there is none. SessionTakenError if it is none of LangGraph's."""
+        return open_own(store, self.session, self.metadata())
 
     def metadata(self) -> dict[str, Any]:
         return {"framework": FRAMEWORK, "thread_id": self.id}
-
-    def claim(self, session: clew.Session) -> None:
-        """Let a session that somebody else made be found as a thread."""
-        known = session.info.metadata
-        if known.get("framework") is None:
-            session.update(metadata={**known, **self.metadata()})

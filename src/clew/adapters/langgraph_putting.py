@@ -203,14 +203,13 @@ class Put:
     # -- in the transaction
 
     def commit(self, store: clew.Store) -> Outcome:
-        session = self._thread.open(store)
+        # Where the checkpoint before is, which is looked at below, it is a thread of ours.
+        session = (store.find(self._thread.session) if self._parent else None) or self._thread.open(store)
         if not self._memory.is_current(store):
             raise Stale
         if self._stored_parent(session) != (self._parent[0] if self._parent else None):
             raise Stale
         self._check_entries(session)
-        if self._parent is None:
-            self._thread.claim(session)
         path: list[Kept] = []
         refs = dict(self._refs)
         if self._log is not None:

@@ -61,6 +61,7 @@ class Reader:
         session = self._session(store, thread)
         found = self._find(session, place) if session is not None else None
         if session is None or found is None:
+            thread.find(store)  # refuses a session that is not ours
             return None
         return self._load(session, thread, found, config if place.id else None)
 
@@ -162,6 +163,8 @@ class Reader:
             return [], None
         prefix = checkpoints_of(ns)
         rows = session.documents(prefix=prefix, after=after, limit=count, newest_first=True)
+        if not rows:
+            thread.find(store)  # refuses a session that is not ours
         return self._all_found(session, rows), rows[-1][0] if len(rows) == count else None
 
     def everything(self, store: clew.Store, thread: Thread) -> list[Found]:
@@ -170,6 +173,8 @@ class Reader:
         if session is None:
             return []
         rows = session.documents(prefix="c/")
+        if not rows:
+            thread.find(store)  # refuses a session that is not ours
         return sorted(self._all_found(session, rows), key=lambda each: each.id, reverse=True)
 
     def matches(self, head: Head, filter: Mapping[str, Any] | None) -> bool:
@@ -187,6 +192,7 @@ class Reader:
         target = self._find(session, place) if session is not None else None
         history: dict[str, DeltaChannelHistory] = {channel: {"writes": []} for channel in channels}
         if session is None or target is None:
+            thread.find(store)  # refuses a session that is not ours
             return history
         chains: dict[str, list[Found]] = {channel: [] for channel in channels}
         seeking = dict.fromkeys(channels)

@@ -36,7 +36,7 @@ class Upkeep:
 
     def keep_latest(self, store: clew.Store, thread: Thread) -> None:
         """Only the newest checkpoint of each namespace, and the ancestors that its values are made of."""
-        session = store.find(thread.session)
+        session = thread.find(store)
         if session is None:
             return
         heads = self._heads(session)
@@ -112,14 +112,15 @@ class Upkeep:
 
     def copy(self, store: clew.Store, source: Thread, target: Thread) -> None:
         """All checkpoints and writes of a thread for another one. What was said is shared, not copied."""
-        old = store.find(source.session)
+        old = source.find(store)
         if old is None or source.session == target.session:
             return
-        new = store.find(target.session)
-        is_shared = new is None
-        if new is None:
+        is_shared = store.find(target.session) is None
+        if is_shared:
             new = old.fork(target.session)
             new.update(metadata={**old.info.metadata, **target.metadata()})
+        else:
+            new = target.open(store)
         entries = self._moved_entries(old, new, is_shared=is_shared)
         for name, document in old.documents():
             with suppress(Removed):

@@ -24,8 +24,10 @@ def writing(
     ]
 
     def write(store: clew.Store) -> None:
-        session = thread.open(store)
-        stored, head = session.get_document(name), session.get_document(checkpoint)
+        found = store.find(thread.session)
+        head = found.get_document(checkpoint) if found is not None else None
+        session = found if found is not None and head is not None else thread.open(store)
+        stored = session.get_document(name)
         kept = codec.decode_writes(opened(session, name, stored))[1] if stored is not None else []
         settled = codec.decode_head(opened(session, checkpoint, head)).writes if head is not None else []
         there = {each.idx for each in kept}.union(
