@@ -55,8 +55,12 @@ def test_j10_j11_a_wrong_hash_reference_or_counter_is_found(path: Path, statemen
 
 MOVES: list[tuple[Move, Callable[[clew.Session], object]]] = [
     (Move("append", "s", ["three", "four"]), lambda s: s.append(message("three"), message("four"))),
-    (Move("compact", "s"), lambda s: s.compact("in short")),
+    (Move("checkpoint", "s", name="early"), lambda s: s.checkpoint("early")),
+    (Move("compact", "s", name="c1"), lambda s: s.compact("c1")),
+    (Move("checkpoint", "s", name="undone"), lambda s: s.checkpoint("undone")),
     (Move("undo", "s"), lambda s: s.undo()),
+    (Move("compact", "s", name="c2"), lambda s: s.compact("c2")),
+    (Move("fork", "s", at=4, name="late"), lambda s: s.fork("late", at=4)),
     (Move("rewind", "s", at=0), lambda s: s.rewind(0)),
     (Move("set_var", "s", at=5, name="v"), lambda s: s.set_var("v", 5)),
     (Move("undo", "s"), lambda s: s.undo()),
@@ -81,7 +85,7 @@ def test_the_model_of_the_moves_is_where_a_store_is(path: Path) -> None:
     [
         {},
         {"s": Standing(["a"])},
-        {"s": Standing(["a", "b"], {"p": 0})},
+        {"s": Standing(["a", "b"], {"p": ["a"]})},
         {"s": Standing(["a", "b"], {}, {"v": 2})},
         {"s": Standing(["a", "b"], {}, {"v": 1}), "t": Standing()},
     ],

@@ -94,6 +94,7 @@ class Judge:
     def judge(self, where: str) -> bool:
         """Look at what is there; False: something is wrong with it."""
         before = len(self._result.wrong)
+        self.subject.settle()
         found = look_at(self.subject, self._snapshots)
         lines = [*found.wrong, *map(str, check(self._history.operations, found.logs))]
         moved = [id for id, hash in self._promised.items() if found.hashes.get(id) != hash]

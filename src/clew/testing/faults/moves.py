@@ -24,7 +24,8 @@ class Standing(msgspec.Struct):
     """Where a session stands: its path, marks in brackets, and what it has beside."""
 
     path: list[str] = []
-    points: dict[str, int] = {}
+    points: dict[str, list[str]] = {}
+    """The path to each checkpoint."""
     vars: dict[str, int] = {}
     before: list[str] | None = None
     """Where `undo` goes back to, if the last move can be undone by it."""
@@ -43,19 +44,21 @@ def played(world: World, move: Move) -> World:
         case "append":
             path += move.values
         case "compact":
-            path, before = [*path, "(compaction)"], path
+            path, before = [*path, f"(compaction {move.name})"], path
         case "rewind":
             path, before = path[: move.at + 1], path
         case "undo":
             path = was.before or []
         case "checkpoint" | "snapshot":
-            points[move.name] = len(path) - 1
+            points[move.name] = path
             before = was.before
         case "set_var":
             vars[move.name] = move.at
             before = was.before
         case "fork":
-            fork = Standing(path[: move.at + 1], {}, vars)
+            way = path[: move.at + 1]
+            taken = {name: point for name, point in points.items() if way[: len(point)] == point}
+            fork = Standing(way, taken, vars)
             return {**world, move.name: fork, move.session: msgspec.structs.replace(was)}
         case _:
             raise ValueError(move.kind)
@@ -93,7 +96,7 @@ def make(store: clew.Store, move: Move, files: str) -> str:
         case "append":
             session.append(*({"role": "user", "content": value} for value in move.values))
         case "compact":
-            session.compact("in short")
+            session.compact(move.name)
         case "rewind":
             session.rewind(move.at)
         case "undo":
@@ -111,13 +114,20 @@ def make(store: clew.Store, move: Move, files: str) -> str:
 
 def standing_of(session: clew.Session) -> Standing:
     """Where it really stands."""
-    path: list[Any] = [
-        entry.message["content"] if entry.kind == "message" else f"({entry.kind})"
-        for entry in session.entries()
-    ]
-    points = {each.name: each.position for each in session.checkpoints() if each.session == session.id}
+    path = [_said(entry) for entry in session.entries()]
+    points = {
+        each.name: [_said(entry) for entry in session.entries(at=each.head)] for each in session.checkpoints()
+    }
     vars: dict[str, Any] = session.vars()
     return Standing(path, points, vars)
+
+
+def _said(entry: clew.Entry) -> str:
+    """What tells an entry from all others of its session."""
+    said: Any = entry.message
+    if entry.kind != "message":
+        return f"({entry.kind} {said['messages'][0]['content']})"
+    return str(said["content"])
 
 
 def difference(expected: World, found: World) -> str:

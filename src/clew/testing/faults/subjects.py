@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import time
 from hashlib import blake2b
 from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
 import clew
+
+SETTLING: Final = 3000
+"""How often a server is asked whether it is done with dead clients, every 10 ms."""
+
+OTHERS: Final = """
+SELECT count(*) FROM pg_stat_activity
+WHERE datname = current_database() AND backend_type = 'client backend' AND pid <> pg_backend_pid()"""
 
 
 class Subject:
@@ -44,6 +52,9 @@ class Subject:
         """All that is kept, in a fixed order."""
         found = (path for path in sorted(self.place.rglob("*")) if path.is_file())
         return [path for path in found if not path.name.endswith(self.forgets or ("\0",))]
+
+    def settle(self) -> None:
+        """Wait until nothing that a killed process asked for can still be done."""
 
     def check(self) -> list[str]:
         """What the storage below says is wrong with itself, while nobody has it open."""
@@ -95,9 +106,23 @@ class PostgresSubject(Subject):
 
     @property
     def url(self) -> str:
+        return f"{self._server()}?schema=clew_{blake2b(bytes(self.place), digest_size=8).hexdigest()}"
+
+    def _server(self) -> str:
         above = (self.place, *self.place.parents)
-        server = next(path for place in above if (path := place / "server").is_file())
-        return f"{server.read_text()}?schema=clew_{blake2b(bytes(self.place), digest_size=8).hexdigest()}"
+        return next(path for place in above if (path := place / "server").is_file()).read_text()
+
+    def settle(self) -> None:
+        """A server finishes the statement that it has, also when the client is dead."""
+        import psycopg
+
+        with psycopg.connect(self._server(), autocommit=True) as connection:
+            for _ in range(SETTLING):
+                row = connection.execute(OTHERS).fetchone()
+                if row is not None and row[0] == 0:
+                    return
+                time.sleep(0.01)
+        raise TimeoutError("the server still works for processes that were killed")
 
 
 SUBJECTS: Final[dict[str, type[Subject]]] = {each.name: each for each in (SqliteSubject, JsonlSubject)}
