@@ -29,7 +29,7 @@ class ClewFiles:
 
     def restore(self, snapshot: str) -> None:
         self._keep_caches_here()
-        report = self.store.restore(snapshot, on_conflict="overwrite")
+        report = self.store.restore(snapshot)
         assert not report.failed, report.failed
 
     def _keep_caches_here(self) -> None:

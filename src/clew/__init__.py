@@ -61,6 +61,7 @@ from clew.model import EventCounts as EventCounts
 from clew.model import ForkPoint as ForkPoint
 from clew.model import Head as Head
 from clew.model import LeaseInfo as LeaseInfo
+from clew.model import Moved as Moved
 from clew.model import Page as Page
 from clew.model import Progress as Progress
 from clew.model import Removal as Removal
@@ -102,6 +103,7 @@ if _TYPE_CHECKING:
     from clew.model.files import FileProgress as FileProgress
     from clew.model.files import FileVersion as FileVersion
     from clew.model.files import GcReport as GcReport
+    from clew.model.files import KeptFile as KeptFile
     from clew.model.files import PendingRestore as PendingRestore
     from clew.model.files import RestoreReport as RestoreReport
     from clew.model.files import Skipped as Skipped
@@ -130,6 +132,7 @@ _LAZY = {
             "FileProgress",
             "FileVersion",
             "GcReport",
+            "KeptFile",
             "PendingRestore",
             "RestoreReport",
             "Skipped",

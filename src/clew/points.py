@@ -11,8 +11,8 @@ import clew.work as work
 from clew.core.ids import check_id
 from clew.core.rows import SessionRow
 from clew.errors import CheckpointNotFoundError
-from clew.model import Checkpoint, Head, Json, Tree
-from clew.session_files import Files, SessionFiles
+from clew.model import Checkpoint, Json, Moved, Tree
+from clew.session_files import Files, SessionFiles, moved_to
 from clew.work.places import Point
 
 if TYPE_CHECKING:
@@ -67,34 +67,37 @@ class Points(SessionFiles):
         """Forget the name; False if there was none. The entries stay."""
         return self._write(work.checkpoints.delete_checkpoint, check_id(name, "checkpoint name"))
 
-    def rewind(self, to: Point, *, files: Files = False, on_conflict: OnConflict = "keep") -> Head:
+    def rewind(self, to: Point, *, files: Files = False, on_conflict: OnConflict = "overwrite") -> Moved:
         """Go back to a checkpoint (or its name), an entry (or its id) or a position.
 
         What came after stays reachable; `undo()` goes back there.
 
         Args:
             to: Where to.
-            files: True: also restore the files that the checkpoint (or the last one with files before
-                that point) has kept, where they were; or the directory to restore them in. Head and
-                files move together, and `undo()` brings both back.
+            files: True: also make the directory of the checkpoint (or of the last one with files before
+                that point) what it was; or the directory to restore its files in. Head and files move
+                together, and `undo()` brings both back.
             on_conflict: What to do with files that changed since the last snapshot, as for
                 `store.restore`.
 
+        What comes back is the new head; its `files` says what was restored, deleted and kept.
         RestoreFailedError if single files could not be restored: its `report` names them.
         """
         if files is False:
-            return self._write(work.moves.rewind, to, self._engine.now())
+            return moved_to(self._write(work.moves.rewind, to, self._engine.now()))
         return self._rewind_with_files(to, files, on_conflict)
 
-    def undo(self) -> Head:
+    def undo(self) -> Moved:
         """Take back the last operation that was not an append: rewind, clear, replace, truncate,
         compact or set_summary; files that a rewind restored come back too. Survives restarts;
         NothingToUndoError at the end."""
-        return self._step_with_files("undo") or self._write(work.moves.undo, self._engine.now())
+        with_files = self._step_with_files("undo")
+        return with_files or moved_to(self._write(work.moves.undo, self._engine.now()))
 
-    def redo(self) -> Head:
+    def redo(self) -> Moved:
         """Take back the last undo."""
-        return self._step_with_files("redo") or self._write(work.moves.redo, self._engine.now())
+        with_files = self._step_with_files("redo")
+        return with_files or moved_to(self._write(work.moves.redo, self._engine.now()))
 
     def fork(self, id: str | None = None, *, at: Point | None = None) -> Session:
         """A new session that shares every entry up to `at` (the head): it costs the same however many.

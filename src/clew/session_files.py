@@ -14,7 +14,7 @@ from clew.backends.contract import Reader, Transaction
 from clew.core.rows import SessionRow
 from clew.errors import RestoreFailedError, SnapshotNotFoundError
 from clew.handle import Handle
-from clew.model import Checkpoint, Head
+from clew.model import Checkpoint, Head, Moved
 from clew.work.access import Access, admit
 from clew.work.places import Point, resolve, tip_at
 
@@ -69,7 +69,7 @@ class SessionFiles(Handle):
         *,
         paths: Sequence[str] | None = None,
         dry_run: bool = False,
-        on_conflict: OnConflict = "keep",
+        on_conflict: OnConflict = "overwrite",
         on_progress: OnProgress | None = None,
     ) -> RestoreReport:
         """Restore the files of a checkpoint, and leave the conversation where it is.
@@ -109,7 +109,7 @@ class SessionFiles(Handle):
 
         return keeper_of(self._engine).snapshot(root, "checkpoint", rules_of(include, exclude, None), put)
 
-    def _rewind_with_files(self, to: Point, files: Files, on_conflict: OnConflict) -> Head:
+    def _rewind_with_files(self, to: Point, files: Files, on_conflict: OnConflict) -> Moved:
         with self._look() as (reader, row):
             snapshot = snapshot_at(reader, row, to)
             branch, position = resolve(reader, row, to)
@@ -119,7 +119,7 @@ class SessionFiles(Handle):
         restore = partial(keeper.restore, snapshot, root, None, on_conflict)
         return self._restore_and_move(restore, HeadMove(self._sid, self.id, "rewind", head))
 
-    def _step_with_files(self, what: Literal["undo", "redo"]) -> Head | None:
+    def _step_with_files(self, what: Literal["undo", "redo"]) -> Moved | None:
         """Undo or redo a move that changed files, which takes back exactly these; None: it did not."""
         with self._look() as (reader, row):
             files = work.moves.files_of(reader, row, what)
@@ -129,7 +129,7 @@ class SessionFiles(Handle):
             return None
         return self._restore_and_move(partial(keeper.take_back, record), HeadMove(self._sid, self.id, what))
 
-    def _restore_and_move(self, restore: Callable[..., RestoreReport], move: HeadMove) -> Head:
+    def _restore_and_move(self, restore: Callable[..., RestoreReport], move: HeadMove) -> Moved:
         access, now = self._access, self._engine.now()
         moved: list[Head] = []
 
@@ -146,7 +146,11 @@ class SessionFiles(Handle):
                 f" as {first.path!r} ({first.reason}); undo() brings both back",
                 report,
             )
-        return moved[0]
+        return moved_to(moved[0], report)
+
+
+def moved_to(head: Head, files: RestoreReport | None = None) -> Moved:
+    return Moved(head.branch, head.position, files)
 
 
 def snapshot_at(reader: Reader, row: SessionRow, to: Point) -> str:

@@ -96,23 +96,27 @@ class StoreFiles:
         *,
         paths: Sequence[str] | None = None,
         dry_run: bool = False,
-        on_conflict: OnConflict = "keep",
+        on_conflict: OnConflict = "overwrite",
         force: bool = False,
         on_progress: OnProgress | None = None,
     ) -> RestoreReport:
-        """Make a directory what it was. The present state is kept first: `undo_restore` brings it back.
+        """Make a directory what it was in a snapshot: what changed comes back, what was deleted comes back,
+        what came since is deleted. The present state is kept first: `undo_restore` brings it back.
 
         Args:
             snap: A snapshot, or its id.
             root: Where; default: where it was taken.
             paths: Only these files, and what is below these directories.
             dry_run: Only say what would be done.
-            on_conflict: What to do with files that changed since the last snapshot: "keep" them as
-                they are, "overwrite" them (their content is in the safety snapshot), or "refuse".
+            on_conflict: What to do with files that changed, or came, since the last snapshot:
+                "overwrite" them (the safety snapshot has them), "keep" them as they are, or "refuse".
             force: As for `snapshot`.
 
-        Only what the snapshot, or the one before the restore, names is touched: ignored, skipped and
-        unknown files stay. Killed half-way, it is in `pending_restores()`, to be finished or undone.
+        Only what the safety snapshot holds, byte for byte, is replaced or deleted. What is ignored, or
+        was, and what no snapshot can hold, stays; so does what is in a directory of which this store has
+        no snapshot. `kept` in the report names it, with the reason. A file that changes while the restore
+        runs is left alone, and in `failed`. Killed half-way, a restore is in `pending_restores()`, to be
+        finished or undone.
         """
         return self._files.restore(
             snap, root, paths, on_conflict, dry_run=dry_run, force=force, on_progress=on_progress

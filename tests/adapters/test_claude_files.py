@@ -98,13 +98,13 @@ def test_names_of_checkpoints_are_not_used_twice(agent: Agent) -> None:
 
 
 @pytest.mark.parametrize("on_conflict", ["keep", "overwrite"])
-def test_what_people_changed_since_is_kept_unless_told_otherwise(agent: Agent, on_conflict: Any) -> None:
+def test_what_people_changed_since_is_kept_if_that_is_asked_for(agent: Agent, on_conflict: Any) -> None:
     (agent.root / "colour").write_text("mine")
     report = run(agent.files.rewind_files(KEY, "prompt-2", on_conflict=on_conflict))
 
     is_kept = on_conflict == "keep"
     assert report.conflicts == ("colour",)
-    assert report.kept == (("colour",) if is_kept else ())
+    assert [one.path for one in report.kept] == (["colour"] if is_kept else [])
     assert agent.seen() == {"colour": "mine" if is_kept else "blue"}
 
 

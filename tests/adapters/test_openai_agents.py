@@ -338,7 +338,7 @@ def test_files_go_back_with_the_conversation(local: ClewSession, tmp_path: Path)
     kept(local).checkpoint("good", files=project)
     (project / "notes.txt").write_text("bad")
     run(local.add_items(items("b")))
-    kept(local).rewind("good", files=True, on_conflict="overwrite")
+    kept(local).rewind("good", files=True)
     assert texts(run(local.get_items())) == ["a"]
     assert (project / "notes.txt").read_text() == "good"
 

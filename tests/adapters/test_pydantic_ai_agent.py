@@ -164,7 +164,7 @@ def test_files_go_back_with_the_conversation(store: clew.Store, tmp_path: Path) 
     (work / "notes.txt").write_text("second")
     asyncio.run(say(conversations, "talk", "hello again"))
 
-    conversations.session("talk").rewind("before", files=True, on_conflict="overwrite")
+    conversations.session("talk").rewind("before", files=True)
 
     assert (work / "notes.txt").read_text() == "first"
     assert asyncio.run(say(conversations, "talk", "hello")) == "heard 3"

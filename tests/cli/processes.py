@@ -40,7 +40,9 @@ class Clew:
     def __init__(self, home: Path) -> None:
         self.home = home
         self.store = home / "agents.db"
-        kept = {name: os.environ[name] for name in ("PATH", "VIRTUAL_ENV") if name in os.environ}
+        kept = {
+            name: os.environ[name] for name in ("PATH", "VIRTUAL_ENV", "PYTHONPATH") if name in os.environ
+        }
         self.env = {**kept, "HOME": str(home), "CLEW_STORE": str(self.store), "TZ": "UTC", "LANG": "C.UTF-8"}
 
     def __call__(self, *args: str, code: int = 0, env: dict[str, str] | None = None) -> Done:

@@ -49,8 +49,7 @@ def test_a_dry_restore_only_says_what_it_would_do(cli: Clew, work: Path) -> None
     taken(cli)
     done = cli("restore", id, "--dry-run")
     assert [["M", "a.txt", "4"]] == done.rows
-    assert "1 path" in done.err
-    assert "would change" in done.err
+    assert "would be: 1 restored, 0 deleted" in done.err
     assert "uno\n" == (work / "a.txt").read_text()
 
 
@@ -83,13 +82,16 @@ def test_single_paths_of_a_checkpoint_are_restored(cli: Clew, work: Path) -> Non
     ]
 
 
-def test_what_changed_since_the_last_snapshot_is_kept(cli: Clew, work: Path) -> None:
+def test_what_changed_since_the_last_snapshot_is_restored_kept_or_refused_as_asked(
+    cli: Clew, work: Path
+) -> None:
     id = taken(cli)
     (work / "a.txt").write_text("mine\n")
-    cli("restore", id, "--yes")
+    kept = cli("restore", id, "--on-conflict", "keep", "--yes")
+    assert "0 restored, 0 deleted, 1 kept (1 changed)" in kept.err
     assert "mine\n" == (work / "a.txt").read_text()
     assert "--on-conflict keep" in cli("restore", id, "--on-conflict", "refuse", "--yes", code=1).err
-    cli("restore", id, "--on-conflict", "overwrite", "--yes")
+    assert "1 restored, 0 deleted; clew restore --undo" in cli("restore", id, "--yes").err
     assert "one\n" == (work / "a.txt").read_text()
 
 

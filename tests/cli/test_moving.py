@@ -57,8 +57,6 @@ def test_rewind_with_files_asks_and_brings_them_back(story: Clew) -> None:
     (work / "auth.py").write_text("old\n")
     story("checkpoint", "login-bug", "with-files", "--files", "work")
     (work / "auth.py").write_text("new\n")
-    with clew.open(story.store) as store:
-        store.snapshot(work)
 
     refused = story("rewind", "login-bug", "with-files", "--files", code=1)
     assert "M  auth.py" in refused.err
@@ -69,6 +67,31 @@ def test_rewind_with_files_asks_and_brings_them_back(story: Clew) -> None:
     assert "old\n" == (work / "auth.py").read_text()
     story("undo", "login-bug")
     assert "new\n" == (work / "auth.py").read_text()
+
+
+def test_rewind_and_undo_say_what_became_of_the_files(story: Clew) -> None:
+    work = story.home / "work"
+    work.mkdir()
+    (work / ".gitignore").write_text("*.log\n")
+    (work / "auth.py").write_text("old\n")
+    story("checkpoint", "login-bug", "with-files", "--files", "work")
+    (work / "auth.py").write_text("new\n")
+    for name in ("more.py", "a.log", "b.log"):
+        (work / name).write_text("since\n")
+
+    dry = story("rewind", "login-bug", "with-files", "--files", "--dry-run")
+    planned = story("rewind", "login-bug", "with-files", "--files", "--dry-run", "--json").records[0]
+    done = story("rewind", "login-bug", "with-files", "--files", "--yes")
+    undone = story("undo", "login-bug", "--json").records[0]
+
+    counted = "1 restored, 1 deleted, 2 kept (2 ignored)"
+    assert f"{work}: would be: {counted}" in dry.lines
+    assert {"M  auth.py", "D  more.py"} < {line.split("  changed")[0] for line in dry.lines}
+    assert [change["path"] for change in planned["files"]["changes"]] == ["auth.py", "more.py"]
+    assert f"{work}: {counted}" in done.lines
+    assert [change["path"] for change in undone["files"]["changes"]] == ["auth.py", "more.py"]
+    assert [kept["path"] for kept in undone["files"]["kept"]] == []
+    assert story("rewind", "login-bug", "plan", "--json").records[0]["files"] is None
 
 
 def test_a_title_is_shown_set_and_cleared(story: Clew) -> None:

@@ -22,7 +22,7 @@ _really_restore = restore.restore
 
 
 def prepare(tell: Tell, directory: str, threads: bool) -> None:
-    """A session with a checkpoint of files, and more messages and changes since."""
+    """A session with one checkpoint of files, and more messages and changes since."""
     home = House(Path(directory))
     _first_files(home.root, many=threads)
     with home.open() as store:
@@ -31,9 +31,6 @@ def prepare(tell: Tell, directory: str, threads: bool) -> None:
         session.checkpoint("start", files=home.root)
         session.append(message("two"))
         _change_files(home.root, many=threads)
-        session.checkpoint("later", files=home.root)
-        (home.root / "unknown").write_text("of the user")
-        (home.root / "changed").write_text("since the last snapshot")
     tell("ready")
 
 
@@ -41,7 +38,7 @@ def restore_first(tell: Tell, directory: str) -> None:
     """On top of that, a restore of the files alone, to be undone."""
     home = House(Path(directory))
     with home.open() as store:
-        report = store.get("s").restore_files("start", on_conflict="overwrite")
+        report = store.get("s").restore_files("start")
     (home.directory / "restore").write_text(report.id or "")
     tell("ready")
 
@@ -50,6 +47,8 @@ def _first_files(root: Path, *, many: bool) -> None:
     for folder in ("d/e", "gone", "to-file"):
         (root / folder).mkdir(parents=True)
     (root / "same").write_text("same")
+    (root / ".gitignore").write_text("ignored\n")
+    (root / "ignored").write_text("of the user")
     (root / "changed").write_bytes(b"first" * 1000)
     (root / "deleted").write_text("first")
     (root / "d/e/deep").write_text("first")
@@ -64,6 +63,7 @@ def _first_files(root: Path, *, many: bool) -> None:
 
 
 def _change_files(root: Path, *, many: bool) -> None:
+    (root / ".gitignore").unlink()
     (root / "changed").write_bytes(b"second" * 500)
     (root / "deleted").unlink()
     shutil.rmtree(root / "d")
@@ -106,7 +106,7 @@ def restorer(
 
 def _rewind(store: clew.Store, home: House) -> None:
     """Restore the files and move the head."""
-    store.get("s").rewind("start", files=True, on_conflict="overwrite")
+    store.get("s").rewind("start", files=True)
 
 
 def _undo(store: clew.Store, home: House) -> None:

@@ -145,7 +145,7 @@ class Workshop:
         return f"safety-{len(self.safeties)}", self.safeties[-1]
 
     def restore(
-        self, target: Tree, last: Tree | None = None, *, on_conflict: OnConflict = "keep", **more: Any
+        self, target: Tree, last: Tree | None = None, *, on_conflict: OnConflict = "overwrite", **more: Any
     ) -> RestoreReport:
         return restore(
             self.engine,
@@ -168,6 +168,10 @@ class Workshop:
 
     def state(self) -> Tree:
         return read(self.root)
+
+
+def paths_kept(report: RestoreReport) -> tuple[str, ...]:
+    return tuple(kept.path for kept in report.kept)
 
 
 def leaves(tree: Tree, at: bytes = b"") -> dict[bytes, Any]:

@@ -112,7 +112,7 @@ def test_a_restore_begins_and_ends_with_a_transaction(
     edit(root, "of the user")
     unsaved = content(root)
     with commits:
-        report = store.restore(first, on_conflict="overwrite")
+        report = store.restore(first)
 
     assert commits.count == 2
     assert content(root) == before
@@ -136,7 +136,7 @@ def test_p13_what_goes_is_in_the_store_before_the_first_change(
         apply(self)
 
     monkeypatch.setattr(Applier, "run", run)
-    store.restore(first, on_conflict="overwrite")
+    store.restore(first)
 
     assert seen == [(str(root), [])]
 
@@ -172,7 +172,7 @@ def test_a_dry_run_leaves_no_record(store: clew.Store, root: Path, commits: Comm
         store.restore(first, dry_run=True)
     assert commits.count == 0
     edit(root, "of the user")
-    report = store.restore(first, dry_run=True, on_conflict="overwrite")
+    report = store.restore(first, dry_run=True)
 
     assert len(report.changes) == 5
     assert store.snapshots() == [first]
@@ -218,7 +218,7 @@ def test_a_restore_that_stops_half_way_stores_nothing_twice(
 
     monkeypatch.setattr(Applier, "run", full)
     with pytest.raises(clew.RestoreFailedError):
-        store.restore(first, on_conflict="overwrite")
+        store.restore(first)
 
     with store._engine.read() as reader:
         packs = reader.list_packs(0, 100)
@@ -244,7 +244,7 @@ def test_a_restore_is_planned_again_if_gc_takes_what_its_plan_needs(
         return taken
 
     monkeypatch.setattr(Taker, "take", take_and_collect)
-    report = store.restore(first, on_conflict="overwrite")
+    report = store.restore(first)
 
     assert collected[0] > 0
     assert content(root) == before
@@ -263,7 +263,7 @@ def test_an_object_that_is_really_missing_is_named_and_nothing_is_changed(
     store._engine.run(lambda tx: tx.drop_objects([wanted]))
 
     with pytest.raises(clew.ObjectMissingError, match=first.tree):
-        store.restore(first, on_conflict="overwrite")
+        store.restore(first)
     assert content(root) == unsaved
     assert store.pending_restores() == []
 
@@ -277,7 +277,7 @@ def test_the_safety_snapshot_holds_ignored_files_that_are_in_the_way(
     (root / ".gitignore").write_text("/d0/0\n")
     unsaved = content(root)
     with commits:
-        report = store.restore(first, on_conflict="overwrite")
+        report = store.restore(first)
 
     assert commits.count == 3
     assert content(root)["d0/0"] == "file 0"

@@ -122,7 +122,7 @@ def test_f06_a_disk_that_fills_up_in_a_restore_leaves_whole_files_and_both_ways_
         ballast = fill_up(home.directory, 1_000_000)
 
         with pytest.raises(RestoreFailedError) as failed:
-            store.restore(snapshot, on_conflict="overwrite")
+            store.restore(snapshot)
 
         report = failed.value.report
         assert isinstance(report, RestoreReport)
@@ -156,7 +156,7 @@ def test_f06_store_and_files_on_one_full_disk_agree_whenever_it_fills_up() -> No
             write_noise(home.root, 50_000)
             before = state(home.root)
             ballast = fill_up(home.directory, left)
-            outcome = outcome_of(lambda: session.rewind("start", files=True, on_conflict="overwrite"))  # noqa: B023
+            outcome = outcome_of(lambda: session.rewind("start", files=True))  # noqa: B023
             check_whole(home.root, 50_000, 150_000)
             outcomes.add(outcome)
 

@@ -46,7 +46,7 @@ def take_and_restore(directory: str) -> dict[str, Any]:
         first = store.snapshot(home.root)
         (home.root / "file").write_text("changed")
         (home.root / "dangling").unlink()
-        report = store.restore(first, on_conflict="overwrite")
+        report = store.restore(first)
         problems = [*store.verify().problems]
     skipped = {one.path: one.reason for one in first.skipped}
     return {"skipped": skipped, "failed": len(report.failed), "links": first.links, "problems": problems}
@@ -145,13 +145,13 @@ def test_i21_another_mount_is_neither_entered_nor_written_to() -> None:
             inside = state(home.root / "inner")
 
             second = store.snapshot(home.root)
-            report = store.restore(snapshot, on_conflict="overwrite")
+            report = store.restore(snapshot)
 
             assert [(one.path, one.reason) for one in second.skipped] == [("inner", "other mount")]
             assert state(home.root / "inner") == inside
             assert (home.root / "file").read_text() == "one"
             told = {failure.path.split("/")[0] for failure in report.failed} | {
-                path.split("/")[0] for path in report.kept
+                kept.path.split("/")[0] for kept in report.kept
             }
             assert told == {"inner"}
         assert (home.root / "inner/a").read_text() == "below the mount"
@@ -164,7 +164,7 @@ def test_s05_the_files_of_the_store_are_in_no_snapshot_and_in_no_restore() -> No
         snapshot = store.snapshot(home.root)
         (home.root / "file").write_text("two")
 
-        store.restore(snapshot, on_conflict="overwrite")
+        store.restore(snapshot)
 
         assert (home.root / "file").read_text() == "one"
         assert {one.path for one in snapshot.skipped} >= {"store.db", "store.db-wal"}

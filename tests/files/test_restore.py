@@ -26,9 +26,9 @@ from clew.errors import (
 from clew.files import journal
 from clew.files.objects import ObjectReader
 from clew.files.restore import restore
-from clew.model.files import FileProgress
+from clew.model.files import FileProgress, KeptFile
 from tests.crash.root import NOBODY, mounted, needs_root
-from tests.files.restoring import Link, Program, Tree, Workshop, read, write
+from tests.files.restoring import Link, Program, Tree, Workshop, paths_kept, read, write
 
 BEFORE: Tree = {
     b"same": b"same",
@@ -191,13 +191,38 @@ def test_nothing_to_do_leaves_no_journal_and_still_finishes(shop: Workshop) -> N
         assert reader.scan_records(STORE_WIDE, "restore") == []
 
 
-def test_p14_unknown_files_stay_and_their_directories_too(shop: Workshop) -> None:
+def test_p14_unknown_files_stay_and_their_directories_too_where_the_snapshot_is_not_all_there_is(
+    shop: Workshop,
+) -> None:
     write(shop.root, {b"d": {b"known": b"1", b"mine": b"2"}, b"mine": {b"a": b"3"}})
 
     report = shop.restore({}, {b"d": {b"known": b"1"}})
 
     assert shop.state() == {b"d": {b"mine": b"2"}, b"mine": {b"a": b"3"}}
     assert [change.path for change in report.changes] == ["d/known"]
+    assert report.kept == (KeptFile("d/mine", "unknown"), KeptFile("mine", "unknown"))
+
+
+def test_what_came_since_is_deleted_kept_or_a_reason_to_refuse_as_asked(shop: Workshop) -> None:
+    now = {b"a": b"1", b"new": b"2", b"folder": {b"new": b"3", b"inner": {}}, b"empty": {}}
+    write(shop.root, now)
+
+    with pytest.raises(RestoreConflictError) as refused:
+        shop.restore({b"a": b"1"}, {b"a": b"1"}, clears=True, on_conflict="refuse")
+    assert refused.value.conflicts == ("empty", "folder", "new")
+    kept = shop.restore({b"a": b"1"}, {b"a": b"1"}, clears=True, on_conflict="keep")
+    assert [(one.path, one.reason) for one in kept.kept] == [
+        ("empty", "changed"),
+        ("folder", "changed"),
+        ("new", "changed"),
+    ]
+    assert shop.state() == now
+
+    report = shop.restore({b"a": b"1"}, {b"a": b"1"}, clears=True)
+
+    assert shop.state() == {b"a": b"1"}
+    assert report.deleted == ("empty", "folder", "folder/inner", "folder/new", "new")
+    assert (report.restored, report.kept, report.failed) == ((), (), ())
 
 
 def test_p14_ignored_files_stay_and_so_does_the_directory_that_holds_them(tmp_path: Path) -> None:
@@ -216,10 +241,10 @@ def test_p13_an_ignored_file_that_the_snapshot_names_is_saved_before_it_is_repla
     write(shop.root, {b".env": b"mine", b"build": {b"a": b"mine", b"b": b"never named"}})
     target = {b".env": b"old", b"build": {b"a": b"old"}}
 
-    kept = shop.restore(target, None)
-    report = shop.restore(target, None, on_conflict="overwrite")
+    kept = shop.restore(target, None, on_conflict="keep")
+    report = shop.restore(target, None)
 
-    assert kept.kept == (".env", "build/a")
+    assert paths_kept(kept) == (".env", "build/a")
     assert report.conflicts == (".env", "build/a")
     assert shop.state() == {b".env": b"old", b"build": {b"a": b"old", b"b": b"never named"}}
     saved = {entry.name: entry.digest for entry in shop.reader.directory(shop.safeties[-1])}
@@ -230,10 +255,10 @@ def test_an_ignored_directory_is_not_replaced_by_a_file_of_its_name(tmp_path: Pa
     shop = Workshop(tmp_path / "root", ignored=[b"build"])
     write(shop.root, {b"build": {b"a": b"mine"}})
 
-    report = shop.restore({b"build": b"file"}, {}, on_conflict="overwrite")
+    report = shop.restore({b"build": b"file"}, {})
 
     assert shop.state() == {b"build": {b"a": b"mine"}}
-    assert report.kept == report.conflicts == ("build",)
+    assert paths_kept(report) == report.conflicts == ("build",)
 
 
 def test_a_directory_with_ignored_files_is_not_replaced_by_a_file(tmp_path: Path) -> None:
@@ -241,10 +266,10 @@ def test_a_directory_with_ignored_files_is_not_replaced_by_a_file(tmp_path: Path
     before = {b"x": {b"known": b"1", b"ignored": b"2"}}
     write(shop.root, before)
 
-    report = shop.restore({b"x": b"file"}, {b"x": {b"known": b"1"}}, on_conflict="overwrite")
+    report = shop.restore({b"x": b"file"}, {b"x": {b"known": b"1"}})
 
     assert shop.state() == before
-    assert report.kept == ("x",)
+    assert paths_kept(report) == ("x",)
 
 
 def test_i21_what_no_snapshot_can_hold_is_not_replaced(shop: Workshop) -> None:
@@ -253,9 +278,9 @@ def test_i21_what_no_snapshot_can_hold_is_not_replaced(shop: Workshop) -> None:
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(str(shop.root / "socket"))
 
-        report = shop.restore({b"fifo": b"1", b"socket": b"2", b"a": b"3"}, None, on_conflict="overwrite")
+        report = shop.restore({b"fifo": b"1", b"socket": b"2", b"a": b"3"}, None)
 
-    assert report.kept == ("fifo", "socket")
+    assert paths_kept(report) == ("fifo", "socket")
     assert stat.S_ISFIFO((shop.root / "fifo").lstat().st_mode)
     assert shop.state() == {b"a": b"3"}
 
@@ -270,11 +295,11 @@ def test_conflicts_are_kept_overwritten_or_refused_as_asked(shop: Workshop) -> N
     assert refused.value.conflicts == ("a",)
     assert shop.state() == now
 
-    kept = shop.restore(target, last)
-    assert (kept.conflicts, kept.kept) == (("a",), ("a",))
+    kept = shop.restore(target, last, on_conflict="keep")
+    assert (kept.conflicts, kept.kept) == (("a",), (KeptFile("a", "changed"),))
     assert shop.state() == {b"a": b"mine", b"b": b"0"}
 
-    overwritten = shop.restore(target, last, on_conflict="overwrite")
+    overwritten = shop.restore(target, last)
     assert (overwritten.conflicts, overwritten.kept) == (("a",), ())
     assert shop.state() == target
 
@@ -627,8 +652,8 @@ def test_the_users_repository_is_byte_for_byte_the_same(shop: Workshop) -> None:
     shop.ignored = [b".git"]
     times = _times(shop.root / ".git")
 
-    report = shop.restore({**TARGET, b".git": {b"HEAD": b"evil"}}, BEFORE, on_conflict="overwrite")
+    report = shop.restore({**TARGET, b".git": {b"HEAD": b"evil"}}, BEFORE)
 
     assert read(shop.root / ".git") == repository
     assert _times(shop.root / ".git") == times
-    assert report.kept == (".git",)
+    assert report.kept == (KeptFile(".git", "repository"),)

@@ -25,7 +25,7 @@ from clew.files import rooted
 from clew.files.objects import ObjectWriter
 from clew.files.restore import restore
 from clew.model.files import RestoreReport
-from tests.files.restoring import Link, Program, Tree, Workshop, read, write
+from tests.files.restoring import Link, Program, Tree, Workshop, paths_kept, read, write
 
 OUTSIDE: Tree = {b"a": b"outside", b"known": b"outside", b"e": {b"b": b"outside"}}
 
@@ -97,7 +97,7 @@ def test_s01_a_tree_with_names_that_lead_elsewhere_is_refused_before_anything_is
         put_objects(shop, content)
 
     with pytest.raises(CorruptError):
-        restore_tree(shop, object_name(content), on_conflict="overwrite")
+        restore_tree(shop, object_name(content))
 
     assert shop.state() == {b"mine": b"1"}
     assert sorted(os.listdir(shop.root.parent)) == ["root"]
@@ -163,10 +163,10 @@ def test_s08_a_link_of_the_snapshot_is_not_written_through(shop: Workshop, outsi
     first = {b"d": Link(os.fsencode(outside))}
     write(shop.root, first)
 
-    kept = shop.restore({b"d": {b"a": b"evil"}}, None)
-    partly = shop.restore({b"d": {b"a": b"evil"}}, first, paths=["d/a"], on_conflict="overwrite")
+    kept = shop.restore({b"d": {b"a": b"evil"}}, None, on_conflict="keep")
+    partly = shop.restore({b"d": {b"a": b"evil"}}, first, paths=["d/a"])
 
-    assert kept.kept == partly.kept == ("d",)
+    assert paths_kept(kept) == paths_kept(partly) == ("d",)
     assert shop.state() == first
     assert read(outside) == OUTSIDE
 
@@ -230,7 +230,7 @@ def test_s08_a_directory_swapped_for_a_symlink_before_any_call_leads_nowhere(
             (root / swapped).symlink_to(outside)
 
         interloper.count, interloper.at, interloper.act = 0, at, swap
-        report = shop.restore(TARGET, BEFORE, on_conflict="overwrite")
+        report = shop.restore(TARGET, BEFORE)
         reached = interloper.count >= at
         interloper.at = -1
 
@@ -283,7 +283,7 @@ def test_s08_a_thread_that_swaps_a_directory_for_a_symlink_all_the_time_leads_no
 def _restore_anyhow(shop: Workshop, target: Tree, last: Tree) -> RestoreReport | None:
     """The look at the tree is a simple one, which a swap may break; None then."""
     try:
-        return shop.restore(target, last, on_conflict="overwrite")
+        return shop.restore(target, last)
     except OSError:
         return None
 

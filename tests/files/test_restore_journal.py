@@ -32,10 +32,12 @@ BEFORE: Tree = {
     b"to-folder": b"2",
     b"link": Link(b"elsewhere"),
     b"large": b"n" * 2500,
-    b"unknown": {b"mine": b"m"},
-    b"worked-on": b"by the user",
+    b"spared": {b"mine": b"m"},
+    b"came-since": {b"file": b"c", b"e": {}},
+    b"worked-on": b"by the agent",
 }
-LAST: Tree = {name: what for name, what in BEFORE.items() if name != b"unknown"} | {b"worked-on": b"l"}
+SINCE = (b"spared", b"came-since")
+LAST: Tree = {name: what for name, what in BEFORE.items() if name not in SINCE} | {b"worked-on": b"l"}
 TARGET: Tree = {
     b"same": b"same",
     b"changed": b"old",
@@ -48,7 +50,9 @@ TARGET: Tree = {
     b"large": b"o" * 1500,
     b"worked-on": b"t",
 }
-AFTER: Tree = {**TARGET, b"unknown": {b"mine": b"m"}, b"worked-on": b"by the user"}
+AFTER: Tree = {**TARGET, b"spared": {b"mine": b"m"}}
+CLEARING: dict[str, Any] = {"clears": True, "spare": lambda steps: frozenset([b"spared"])}
+"""All that came since goes, but for this."""
 CHANGING = (
     "open",
     "link",
@@ -120,7 +124,7 @@ def make_shop(root: Path) -> Workshop:
 
 def kill_restore(shop: Workshop, at: int) -> Reaper:
     with killing(shop, at) as reaper:
-        shop.restore(TARGET, LAST, finishing=move_head)
+        shop.restore(TARGET, LAST, finishing=move_head, **CLEARING)
     return reaper
 
 
@@ -241,7 +245,7 @@ def _restore_and_die(place: Path, at: int) -> None:
 
         for name in CHANGING:
             setattr(os, name, die(getattr(os, name)))
-        shop.restore(TARGET, LAST, finishing=move_head)
+        shop.restore(TARGET, LAST, finishing=move_head, **CLEARING)
     finally:
         os._exit(1)
 
@@ -322,7 +326,7 @@ def test_a_restore_that_a_thread_of_this_process_carries_out_can_not_be_taken_ov
             shop.roll_back(left.id)
         refused.append(left.id)
 
-    shop.restore(TARGET, LAST, on_progress=on_progress)
+    shop.restore(TARGET, LAST, on_progress=on_progress, **CLEARING)
 
     assert len(refused) == 1
     assert shop.state() == AFTER
@@ -330,7 +334,7 @@ def test_a_restore_that_a_thread_of_this_process_carries_out_can_not_be_taken_ov
 
 def test_a_restore_that_is_over_is_not_pending_and_can_not_be_finished_again(tmp_path: Path) -> None:
     shop = make_shop(tmp_path / "root")
-    report = shop.restore(TARGET, LAST)
+    report = shop.restore(TARGET, LAST, **CLEARING)
     id = report.id or ""
 
     with pytest.raises(ConflictError, match=f"{id} is done"):
@@ -350,13 +354,14 @@ def test_the_journal_knows_all_that_a_recovery_and_an_undo_need(tmp_path: Path) 
     assert left.target == shop.put(TARGET)
     assert left.last == shop.put(LAST)
     assert left.now == shop.put(BEFORE)
-    assert (left.snapshot, left.safety, left.paths, left.overwrite) == ("snapshot-1", "safety-1", None, False)
+    assert (left.snapshot, left.safety, left.paths) == ("snapshot-1", "safety-1", None)
+    assert (left.overwrite, left.clears, left.blocked) == (True, True, (b"spared",))
     assert left.modes == {b"secret": 0o600, b"d": 0o700}
 
 
 def test_old_journals_are_forgotten_and_pending_ones_are_not(tmp_path: Path) -> None:
     shop = make_shop(tmp_path / "root")
-    report = shop.restore(TARGET, LAST)
+    report = shop.restore(TARGET, LAST, **CLEARING)
     beside = make_shop(tmp_path / "beside")
     beside = Workshop(beside.root, shop.engine)
     kill_restore(beside, 60)

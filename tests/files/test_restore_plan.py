@@ -86,6 +86,46 @@ def test_what_changed_since_the_last_snapshot_is_a_conflict_kept_or_overwritten_
     assert overwriting.kept == ()
 
 
+@pytest.mark.parametrize(
+    ("target", "last", "now", "conflicts", "overwritten"),
+    [
+        ({}, {}, {b"a": b"1"}, [b"a"], [("delete", b"a")]),
+        ({}, None, {b"a": b"1"}, [b"a"], [("delete", b"a")]),
+        ({}, {}, {b"d": {}}, [b"d"], [("delete", b"d")]),
+        ({b"d": {}}, {b"d": {}}, {b"d": {b"a": b"1"}}, [b"d/a"], [("delete", b"d/a")]),
+        ({b"x": b"1"}, {b"x": b"1"}, {b"x": {b"a": b"1"}}, [b"x"], [("overwrite", b"x"), ("delete", b"x/a")]),
+    ],
+)  # fmt: skip
+def test_what_came_since_is_a_conflict_where_the_target_is_all_there_is(
+    target: Tree, last: Tree | None, now: Tree, conflicts: list[bytes], overwritten: list[tuple[str, bytes]]
+) -> None:
+    keeping = plan(target, last, now, clears=True)
+    overwriting = plan(target, last, now, clears=True, overwrite=True)
+
+    assert told(keeping) == []
+    assert [*keeping.conflicts] == [*keeping.kept] == conflicts
+    assert told(overwriting) == overwritten
+    assert overwriting.kept == keeping.unknown == overwriting.unknown == ()
+
+
+def test_what_is_not_ours_is_named_as_unknown() -> None:
+    found = plan({}, {b"d": {b"a": b"1"}}, {b"d": {b"a": b"1", b"mine": b"2"}, b"e": {b"mine": b"3"}})
+
+    assert told(found) == [("delete", b"d/a")]
+    assert found.unknown == (b"d/mine", b"e")
+
+
+@pytest.mark.parametrize("clears", [False, True])
+def test_what_is_blocked_stays_and_so_does_the_directory_that_holds_it(clears: bool) -> None:
+    now = {b"d": {b"a": b"1", b"b": b"2"}, b"e": {b"f": {b"a": b"3"}}}
+    present = Present(blocked=frozenset([b"d/a", b"e/f"]))
+
+    found = plan({}, now, copy.deepcopy(now), overwrite=True, clears=clears, present=present)
+
+    assert told(found) == [("delete", b"d/b")]
+    assert found.kept == found.unknown == ()
+
+
 @pytest.mark.parametrize("overwrite", [False, True])
 def test_p14_a_directory_with_unknown_files_is_never_replaced_by_a_file(overwrite: bool) -> None:
     now = {b"x": {b"known": b"1", b"mine": b"2"}}
@@ -243,11 +283,33 @@ def test_the_plan_makes_of_now_the_target_and_what_must_stay(
     assert {step.path for step in found.steps}.isdisjoint(found.kept)
 
 
-@given(TREES, st.none() | TREES, TREES, st.booleans())
-def test_p13_the_reversed_plan_brings_back_every_byte(
-    target: Tree, last: Tree | None, now: Tree, overwrite: bool
+@given(TREES, st.none() | TREES, TREES)
+def test_where_the_target_is_all_there_is_nothing_else_is_left(
+    target: Tree, last: Tree | None, now: Tree
 ) -> None:
-    steps = plan(target, last, now, overwrite=overwrite).steps
+    found = plan(target, last, now, overwrite=True, clears=True)
+
+    assert apply(now, found.steps, leaves(target)) == target
+    assert found.kept == found.unknown == ()
+
+
+@given(TREES, st.none() | TREES, TREES)
+def test_what_changed_since_the_last_snapshot_stays_byte_for_byte_if_it_is_to_be_kept(
+    target: Tree, last: Tree | None, now: Tree
+) -> None:
+    after = leaves(apply(now, plan(target, last, now, clears=True).steps, leaves(target)))
+
+    known = leaves(last or {})
+    for path, content in leaves(now).items():
+        if known.get(path) != content or type(known[path]) is not type(content):
+            assert after.get(path) == content
+
+
+@given(TREES, st.none() | TREES, TREES, st.booleans(), st.booleans())
+def test_p13_the_reversed_plan_brings_back_every_byte(
+    target: Tree, last: Tree | None, now: Tree, overwrite: bool, clears: bool
+) -> None:
+    steps = plan(target, last, now, overwrite=overwrite, clears=clears).steps
     after = apply(now, steps, leaves(target))
 
     assert apply(after, reverse(steps), leaves(now)) == now
@@ -264,11 +326,14 @@ def test_a_second_plan_finds_nothing_more_to_do(target: Tree, last: Tree, now: T
     assert again.kept == found.kept
 
 
-@given(TREES, st.none() | TREES, TREES, st.lists(st.sampled_from([b"a", b"a/b", b"b", b"b/c/a"]), max_size=2))
+PATHS = st.lists(st.sampled_from([b"a", b"a/b", b"b", b"b/c/a"]), max_size=2)
+
+
+@given(TREES, st.none() | TREES, TREES, PATHS, st.booleans())
 def test_p14_what_was_not_asked_for_stays_byte_for_byte(
-    target: Tree, last: Tree | None, now: Tree, paths: list[bytes]
+    target: Tree, last: Tree | None, now: Tree, paths: list[bytes], clears: bool
 ) -> None:
-    found = plan(target, last, now, paths=paths, overwrite=True)
+    found = plan(target, last, now, paths=paths, overwrite=True, clears=clears)
     after = leaves(apply(now, found.steps, leaves(target)))
     before = leaves(now)
 

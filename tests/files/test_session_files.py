@@ -119,16 +119,18 @@ def test_a_fork_finds_the_files_of_the_checkpoints_that_it_took_along(s: clew.Se
     assert (content(root), len(fork.messages()), len(s.messages())) == (FIRST, 1, 2)
 
 
-def test_what_somebody_changed_since_is_kept_and_told(s: clew.Session, root: Path) -> None:
+def test_of_two_checkpoints_only_what_came_after_the_last_one_is_a_conflict(
+    s: clew.Session, root: Path
+) -> None:
     (root / "a.txt").write_text("mine")
     (root / "unknown.txt").write_text("mine too")
-    assert s.restore_files("first", dry_run=True).conflicts == ("a.txt",)
-    s.rewind("first", files=True)
+    assert s.restore_files("first", dry_run=True).conflicts == ("a.txt", "unknown.txt")
+    s.rewind("first", files=True, on_conflict="keep")
     assert content(root) == {**FIRST, "a.txt": "mine", "unknown.txt": "mine too"}
     with pytest.raises(clew.RestoreConflictError):
         s.restore_files("first", on_conflict="refuse")
-    s.restore_files("first", on_conflict="overwrite")
-    assert content(root) == {**FIRST, "unknown.txt": "mine too"}
+    s.restore_files("first")
+    assert content(root) == FIRST
 
 
 @pytest.mark.parametrize(
@@ -155,7 +157,7 @@ def test_a_run_keeps_files_with_its_checkpoints(store: clew.Store, root: Path) -
         (root / "a.txt").write_text("half done")
     point = s.resume()
     assert point.checkpoint.snapshot is not None
-    s.rewind(point.checkpoint, files=True, on_conflict="overwrite")
+    s.rewind(point.checkpoint, files=True)
     assert content(root) == FIRST
 
 

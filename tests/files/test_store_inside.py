@@ -57,7 +57,7 @@ def test_a_rewind_with_files_leaves_the_conversation_whole(store: clew.Store, wo
     s.append({"role": "user", "content": "after"})
     (work / "a.txt").write_text("two")
     (work / "data" / "mine.txt").unlink()
-    s.rewind("before", files=True, on_conflict="overwrite")
+    s.rewind("before", files=True)
     assert (work / "a.txt").read_text() == "one"
     assert (work / "data" / "mine.txt").exists()
     assert [m["content"] for m in s.messages()] == ["hi"]

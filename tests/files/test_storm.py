@@ -110,7 +110,7 @@ def restores_in_ambush(home: House, planted: bool = False) -> Iterator[tuple[cle
             (home.root / "swap/only here").write_bytes(content(8, 64))
             store.snapshot(home.root)
             with ambush.laid():
-                store.restore(first, on_conflict="overwrite")
+                store.restore(first)
 
         for _ in each_moment(act, lambda: swap_for_link(home.root / "swap", home.outside), planted):
             yield store, first
@@ -126,7 +126,7 @@ def test_f44_a_directory_swapped_for_a_link_at_any_call_of_a_restore_is_not_foll
         if moments % 20 == 0:
             swap_back(home.root / "swap")
             store.snapshot(home.root)  # what comes back after a restore is unknown to it, and would stay
-            assert store.restore(first, on_conflict="overwrite").failed == ()
+            assert store.restore(first).failed == ()
             assert kept(state(home.root)) == target
             assert store.verify(full=False).problems == ()
     assert moments > 60
@@ -174,7 +174,7 @@ def test_f44_restores_in_a_storm_write_nothing_outside_and_end_well_after_it(hom
         reasons = set()
         with Storm(home.root, home.outside, seed, largest=200_000) as storm:
             for _ in range(ROUNDS):
-                report = store.restore(first, on_conflict="overwrite")
+                report = store.restore(first)
                 reasons |= {failure.reason for failure in report.failed}
                 check_inside(store, store.get_snapshot(report.safety or ""))
         assert storm.rounds > ROUNDS
@@ -183,7 +183,7 @@ def test_f44_restores_in_a_storm_write_nothing_outside_and_end_well_after_it(hom
         assert store.pending_restores() == []
         for path in (path for path in home.root.rglob("*") if path.is_fifo()):
             path.unlink()
-        assert store.restore(first, on_conflict="overwrite").failed == ()
+        assert store.restore(first).failed == ()
         now = kept(state(home.root))
         assert {path: what for path, what in now.items() if path in target} == kept(target)
         assert store.verify().problems == ()

@@ -45,7 +45,7 @@ def fill(store: clew.Store, root: Path) -> None:
     chat.annotate(3, label="good", note="well said")
     (root / "file").write_text("two")
     chat.append({"role": "user", "content": "wrong turn"})
-    chat.rewind("half", files=True, on_conflict="overwrite")
+    chat.rewind("half", files=True)
     chat.append({"role": "user", "content": "right turn"})
     chat.rewind(5)
     chat.undo()

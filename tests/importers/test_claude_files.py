@@ -385,14 +385,17 @@ def test_a_checkpoint_that_the_user_set_there_stays(store: clew.Store, home: Hom
     assert s.get_checkpoint("file-history:u1") == own
 
 
-def test_a_file_of_which_no_snapshot_knows_is_left_as_it_is(
+def test_files_of_an_import_come_beside_what_is_there_and_replace_only_what_they_name(
     store: clew.Store, home: Home, tmp_path: Path
 ) -> None:
     s = bring(store, home.talk())
     shop = tmp_path / "shop"
     shop.mkdir()
     (shop / "b").write_text("mine")
-    assert s.restore_files("file-history:u1", shop).kept == ("b",)
-    assert content(shop) == {"src/a": "a, first", "b": "mine"}
-    s.restore_files("file-history:u1", shop, on_conflict="overwrite")
-    assert content(shop) == {"src/a": "a, first", "b": "b, first"}
+    (shop / "c").write_text("mine too")
+    kept = s.restore_files("file-history:u1", shop, on_conflict="keep").kept
+    assert [(one.path, one.reason) for one in kept] == [("b", "changed"), ("c", "ignored")]
+    assert content(shop) == {"src/a": "a, first", "b": "mine", "c": "mine too"}
+    store.snapshot(shop)
+    s.restore_files("file-history:u1", shop)
+    assert content(shop) == {"src/a": "a, first", "b": "b, first", "c": "mine too"}

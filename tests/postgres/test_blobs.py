@@ -107,7 +107,7 @@ def test_snapshots_come_back_from_the_object_store(
         (work / name).unlink()
 
     with clew.open(emptied_postgres, blobs=bucket) as store:
-        store.restore(snapshot.id, on_conflict="overwrite")
+        store.restore(snapshot.id)
         assert store.verify(full=True).problems == ()
 
     assert {path.name: path.read_bytes() for path in work.iterdir()} == contents

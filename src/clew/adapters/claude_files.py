@@ -104,7 +104,7 @@ class FileCheckpoints:
         # Outside the lease: the run that holds it, if there is one, is the agent's own.
         return open_session(self._store, place, workspace=asked.get("cwd")).outside_lease()
 
-    async def rewind(self, key: SessionKey, to: str, *, on_conflict: OnConflict = "keep") -> clew.Head:
+    async def rewind(self, key: SessionKey, to: str, *, on_conflict: OnConflict = "overwrite") -> clew.Moved:
         """Go back with the conversation and the files together; `store.session(key).undo()` takes it back.
 
         Args:
@@ -121,7 +121,7 @@ class FileCheckpoints:
         return await to_thread.run_sync(work)
 
     async def rewind_files(
-        self, key: SessionKey, to: str, *, dry_run: bool = False, on_conflict: OnConflict = "keep"
+        self, key: SessionKey, to: str, *, dry_run: bool = False, on_conflict: OnConflict = "overwrite"
     ) -> RestoreReport:
         """Bring the files back to what they were, and leave the conversation where it is.
 

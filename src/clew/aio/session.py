@@ -13,7 +13,7 @@ from clew.aio.beside import AsyncBeside
 from clew.aio.bridge import Bridge
 from clew.aio.lifecycle import AsyncLifecycle
 from clew.aio.streams import AsyncStreams
-from clew.model import Checkpoint, Context, Entry, Head, Json, SessionInfo, Tree
+from clew.model import Checkpoint, Context, Entry, Head, Json, Moved, SessionInfo, Tree
 from clew.model.files import FileVersion, OnConflict, OnProgress, RestoreReport
 from clew.session import Session
 from clew.session_files import Files
@@ -192,7 +192,9 @@ class AsyncSession(AsyncLifecycle, AsyncStreams, AsyncBeside):
     async def delete_checkpoint(self, name: str) -> bool:
         return await self._call(self._session.delete_checkpoint, name)
 
-    async def rewind(self, to: Point, *, files: Files = False, on_conflict: OnConflict = "keep") -> Head:
+    async def rewind(
+        self, to: Point, *, files: Files = False, on_conflict: OnConflict = "overwrite"
+    ) -> Moved:
         return await self._call(self._session.rewind, to, files=files, on_conflict=on_conflict)
 
     async def restore_files(
@@ -202,7 +204,7 @@ class AsyncSession(AsyncLifecycle, AsyncStreams, AsyncBeside):
         *,
         paths: Sequence[str] | None = None,
         dry_run: bool = False,
-        on_conflict: OnConflict = "keep",
+        on_conflict: OnConflict = "overwrite",
         on_progress: OnProgress | None = None,
     ) -> RestoreReport:
         return await self._call(
@@ -218,10 +220,10 @@ class AsyncSession(AsyncLifecycle, AsyncStreams, AsyncBeside):
     async def file_history(self, path: str) -> list[FileVersion]:
         return await self._call(self._session.file_history, path)
 
-    async def undo(self) -> Head:
+    async def undo(self) -> Moved:
         return await self._call(self._session.undo)
 
-    async def redo(self) -> Head:
+    async def redo(self) -> Moved:
         return await self._call(self._session.redo)
 
     async def fork(self, id: str | None = None, *, at: Point | None = None) -> AsyncSession:

@@ -70,7 +70,7 @@ class AsyncStoreFiles:
         *,
         paths: Sequence[str] | None = None,
         dry_run: bool = False,
-        on_conflict: OnConflict = "keep",
+        on_conflict: OnConflict = "overwrite",
         force: bool = False,
         on_progress: OnProgress | None = None,
     ) -> RestoreReport:

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 conflict_option = click.option(
     "--on-conflict",
     type=click.Choice(["keep", "overwrite", "refuse"]),
-    default="keep",
+    default="overwrite",
     show_default=True,
-    help="Files that changed since the last snapshot.",
+    help="Files that changed, or came, since the last snapshot.",
 )
 
 
@@ -104,7 +104,8 @@ def rewind_command(
 ) -> None:
     """Go back to a place of a session: a checkpoint, a position or an entry. Nothing is removed.
 
-    With --files the directory changes too: what will be done to it is shown, and you are asked. The id must
+    With --files the directory becomes what it was there: what will be done to it is shown, and you are
+    asked. The present state is kept first, and clew undo brings it back. The id must
     be whole then.
     """
     from clew.cli.restoring import change_lines
@@ -113,29 +114,34 @@ def rewind_command(
     with opened(settings) as store:
         session, point = session_of(store, id, whole=files), point_of(to)
         before = session.info
-        if files:
-            plan = session.restore_files(point, dry_run=True, on_conflict=on_conflict)
-            if dry_run:
-                out.texts(change_lines(plan))
-            elif plan.changes:
-                agreed(
-                    f"Change {count(len(plan.changes), 'path')} in {plan.root}?", change_lines(plan), yes=yes
-                )
+        plan = session.restore_files(point, dry_run=True, on_conflict=on_conflict) if files else None
         if dry_run:
-            _say_dry(out, session, point, before)
+            _say_dry(out, session, point, before, plan)
             return
-        session.rewind(point, files=files, on_conflict=on_conflict)
-        _say_moved(out, session, before)
+        if plan is not None and plan.changes:
+            agreed(f"Change {count(len(plan.changes), 'path')} in {plan.root}?", change_lines(plan), yes=yes)
+        moved = session.rewind(point, files=files, on_conflict=on_conflict)
+        _say_moved(out, session, before, moved)
 
 
-def _say_dry(out: Output, session: clew.Session, point: str | int, before: clew.SessionInfo) -> None:
+def _say_dry(
+    out: Output,
+    session: clew.Session,
+    point: str | int,
+    before: clew.SessionInfo,
+    plan: clew.RestoreReport | None,
+) -> None:
     from clew.cli.places import place_of
+    from clew.cli.restoring import change_lines, summary
 
     there = place_of(session, point)
     if out.json:
-        out.record({"id": session.id, "dry_run": True, "head": before.head, "to": there})
-    else:
-        out.line(f"{session.id} would go from entry {before.head.position} to entry {there.position}")
+        out.record({"id": session.id, "dry_run": True, "head": before.head, "to": there, "files": plan})
+        return
+    if plan is not None:
+        out.texts(change_lines(plan))
+        out.line(summary(plan))
+    out.line(f"{session.id} would go from entry {before.head.position} to entry {there.position}")
 
 
 @command("undo", "clew undo login")
@@ -161,15 +167,27 @@ def _move(settings: Settings, id: str, verb: str) -> None:
     with opened(settings) as store:
         session = session_of(store, id, whole=True)  # it may change files
         before = session.info
-        session.undo() if verb == "undo" else session.redo()
-        _say_moved(Output(settings), session, before)
+        moved = session.undo() if verb == "undo" else session.redo()
+        _say_moved(Output(settings), session, before, moved)
 
 
-def _say_moved(out: Output, session: clew.Session, before: clew.SessionInfo) -> None:
+def _say_moved(out: Output, session: clew.Session, before: clew.SessionInfo, moved: clew.Moved) -> None:
     after = session.info
     if out.json:
-        out.record({"id": after.id, "head": after.head, "messages": after.messages, "came_from": before.head})
+        out.record(
+            {
+                "id": after.id,
+                "head": after.head,
+                "messages": after.messages,
+                "came_from": before.head,
+                "files": moved.files,
+            }
+        )
         return
+    if moved.files is not None:
+        from clew.cli.restoring import summary
+
+        out.line(summary(moved.files))
     out.line(
         f"{after.id} stands at {place_words(after.head)} with {count(after.messages, 'message')}; "
         f"it was at {place_words(before.head)} with {before.messages:,}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
     from clew.model.files import OnConflict, RestoreReport
 
 _SIGNS = {"create": "A", "overwrite": "M", "delete": "D", "mode": "m"}
+_USUAL = ("ignored", "repository", "nested repository", "store")
+"""What stays in every restore is counted, not listed."""
+_WHY = {"changed": "it changed since the last snapshot", "unknown": "no snapshot knows it"}
 
 
 @command(
@@ -58,9 +62,9 @@ def restore_command(
 ) -> int:
     """Make a directory what it was at a snapshot or a checkpoint; the conversation stays where it is.
 
-    The present state is kept first, so that a restore can be taken back. What changed since the last
-    snapshot is left as it is, unless you say otherwise. Takes whole ids; clew files --json has those of
-    snapshots.
+    What came since is deleted. The present state is kept first, so that a restore can be taken back.
+    What no snapshot holds, such as ignored files, stays. Takes whole ids; clew files
+    --json has those of snapshots.
     Piped: verb (A, M, D, m), path and size, separated by tabs.
     """
     if sum(map(bool, (what, undo, finish, pending))) != 1:
@@ -136,8 +140,9 @@ def change_lines(report: RestoreReport) -> Iterator[str]:
     for change in report.changes:
         note = "  changed since the last snapshot" if change.conflict else ""
         yield f"{_SIGNS[change.verb]}  {one_line(change.path)}{note}"
-    for path in report.kept:
-        yield f"=  {one_line(path)}  changed since the last snapshot: left as it is"
+    for kept in report.kept:
+        if kept.reason not in _USUAL:
+            yield f"=  {one_line(kept.path)}  kept: {_WHY.get(kept.reason, kept.reason)}"
 
 
 def _print_report(out: Output, report: RestoreReport) -> int:
@@ -151,16 +156,21 @@ def _print_report(out: Output, report: RestoreReport) -> int:
         out.texts(change_lines(report))
     for failure in report.failed:
         click.echo(f"clew: {one_line(failure.path)}: {one_line(failure.reason)}", err=True)
-    click.echo(_summary(report), err=True)
+    back = f"; clew restore --undo {report.id} takes it back" if report.id else ""
+    click.echo(summary(report) + back, err=True)
     return PARTLY if report.failed else 0
 
 
-def _summary(report: RestoreReport) -> str:
-    changed = count(len(report.changes), "path")
-    if report.dry_run:
-        return f"{changed} in {one_line(report.root)} would change; {len(report.kept)} kept as they are"
-    back = f"; clew restore --undo {report.id} takes it back" if report.id else ""
-    return f"{changed} in {one_line(report.root)} changed{back}"
+def summary(report: RestoreReport) -> str:
+    """How many paths were restored, deleted and kept, in one line."""
+    parts = [f"{len(report.restored):,} restored", f"{len(report.deleted):,} deleted"]
+    if report.kept:
+        reasons = Counter(kept.reason for kept in report.kept).most_common()
+        parts.append(
+            f"{len(report.kept):,} kept ({', '.join(f'{number:,} {reason}' for reason, number in reasons)})"
+        )
+    would = "would be: " if report.dry_run else ""
+    return f"{one_line(report.root)}: {would}{', '.join(parts)}"
 
 
 def _list_pending(out: Output, store: clew.Store) -> int:

@@ -4,8 +4,9 @@
     last     the newest snapshot that was taken of this directory: what is known, and was seen to be safe
     now      the present state, saved just before
 
-A path is made what `target` says. What `target` does not name is deleted only if `last` knew it: all else
-was never ours. Where `now` is not what `last` says, somebody worked on it since: a conflict.
+A path is made what `target` says. What `target` does not name is deleted if `last` knew it; the rest, if
+`clears` says that `target` is meant to be all there is. A path that is not as `last` has it was changed
+since: a conflict, which `overwrite` decides.
 
 Trees are compared directory by directory, and equal ones are not entered: the plan costs what differs.
 Nothing here recurses, so that no tree is too deep.
@@ -52,6 +53,8 @@ class Plan(msgspec.Struct, frozen=True):
     conflicts: tuple[bytes, ...]
     kept: tuple[bytes, ...]
     """Conflicts that stay as they are."""
+    unknown: tuple[bytes, ...] = ()
+    """What neither `target` nor `last` names, and stays."""
 
 
 class Present(msgspec.Struct, frozen=True):
@@ -60,7 +63,7 @@ class Present(msgspec.Struct, frozen=True):
     folders: frozenset[bytes] = frozenset()
     """Directories that are there, with nothing of ours in them."""
     blocked: frozenset[bytes] = frozenset()
-    """Paths that can not be saved, so they are not touched."""
+    """Paths that are not touched: they can not be saved, or may have been there without a snapshot of it."""
 
 
 class Selection:
@@ -91,6 +94,11 @@ class _Node(msgspec.Struct):
     """Something below it is to be made."""
 
     @property
+    def is_unknown(self) -> bool:
+        """It is there, and no snapshot says so."""
+        return self.now is not None and self.target is None and self.last is None
+
+    @property
     def may_hold_ours(self) -> bool:
         """Else whatever is in it now is not ours."""
         return _is_folder(self.target) or _is_folder(self.last)
@@ -109,10 +117,14 @@ def make_plan(
     *,
     selection: Selection | None = None,
     overwrite: bool = False,
+    clears: bool = False,
     present: Present | None = None,
 ) -> Plan:
-    """`overwrite`: conflicts too become what the target says."""
-    planner = _Planner(directories, selection or Selection(None), overwrite, present or Present())
+    """`overwrite`: conflicts too become what the target says. `clears`: what neither the target nor the
+    last snapshot names is a conflict; else it is not ours."""
+    planner = _Planner(
+        directories, selection or Selection(None), present or Present(), overwrite=overwrite, clears=clears
+    )
     return planner.plan(target, last, now)
 
 
@@ -142,12 +154,20 @@ def parents(path: bytes) -> Iterator[bytes]:
 
 class _Planner:
     def __init__(
-        self, directories: GetDirectories, selection: Selection, overwrite: bool, present: Present
+        self,
+        directories: GetDirectories,
+        selection: Selection,
+        present: Present,
+        *,
+        overwrite: bool,
+        clears: bool,
     ) -> None:
         self._directories = directories
         self._selection = selection
-        self._overwrite = overwrite
         self._present = present
+        self._overwrite = overwrite
+        self._clears = clears
+        self._removes_unknown = overwrite and clears
         self._nodes: list[_Node] = []
 
     def plan(self, target: bytes, last: bytes | None, now: bytes) -> Plan:
@@ -169,12 +189,15 @@ class _Planner:
         first = 0
         while first < len(self._nodes):
             after = len(self._nodes)
-            level = [at for at in range(first, after) if self._nodes[at].may_hold_ours]
+            level = [at for at in range(first, after) if self._is_entered(self._nodes[at])]
             folders = [entry for at in level for entry in self._nodes[at].folders()]
             read = self._directories(list(dict.fromkeys(folders))) if folders else {}
             for at in level:
                 self._look_into(at, read)
             first = after
+
+    def _is_entered(self, node: _Node) -> bool:
+        return (self._removes_unknown or node.may_hold_ours) and not self._must_not_touch(node)
 
     def _look_into(self, at: int, read: Mapping[bytes, Directory]) -> None:
         node = self._nodes[at]
@@ -208,12 +231,13 @@ class _Planner:
         if self._must_not_touch(node):
             node.is_conflict = target is not None
             node.stays = True
+        elif node.is_unknown and node.is_whole:
+            node.is_conflict = self._clears
+            node.stays = not self._removes_unknown
         elif now is None or now.kind == FOLDER:
-            node.stays = target is None and node.last is None
+            node.stays = node.is_unknown and not self._removes_unknown
         elif not node.is_whole:  # a file where a folder would have to be, for something in it
             node.is_conflict = node.stays = _is_folder(target)
-        elif target is None and node.last is None:
-            node.stays = True
         else:
             node.is_conflict = not _is_same(node.last, now)
             node.stays = node.is_conflict and not self._overwrite
@@ -228,7 +252,8 @@ class _Planner:
         """Children come before their parents here."""
         is_folder = _is_folder(node.now)
         if is_folder and not _is_folder(node.target):
-            node.vanishes = node.vanishes and node.is_whole and not node.stays and _is_folder(node.last)
+            is_ours = self._removes_unknown or _is_folder(node.last)
+            node.vanishes = node.vanishes and node.is_whole and not node.stays and is_ours
             if node.target is not None and node.is_whole and not node.vanishes and not node.stays:
                 node.is_conflict = node.stays = True
         elif is_folder:
@@ -250,7 +275,12 @@ class _Planner:
         steps.sort(key=lambda step: step.path.split(b"/"))
         conflicts = sorted(node.path for node in self._nodes if node.is_conflict)
         kept = sorted(node.path for at, node in enumerate(self._nodes) if node.is_conflict and stays[at])
-        return Plan(tuple(steps), tuple(conflicts), tuple(kept))
+        unknown = sorted(node.path for node in self._nodes[1:] if self._is_left(node))
+        return Plan(tuple(steps), tuple(conflicts), tuple(kept), tuple(unknown))
+
+    def _is_left(self, node: _Node) -> bool:
+        is_touchable = not self._must_not_touch(node)
+        return node.is_unknown and node.is_whole and not node.is_conflict and is_touchable
 
     def _steps(self, node: _Node) -> Iterator[Step]:
         target, now = node.target, node.now

@@ -37,6 +37,8 @@ class Restore(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     now: bytes
     paths: tuple[bytes, ...] | None
     overwrite: bool
+    clears: bool = False
+    """What no snapshot knew goes too."""
     folders: tuple[bytes, ...] = ()
     blocked: tuple[bytes, ...] = ()
     modes: dict[bytes, int] = {}

@@ -21,6 +21,7 @@ from clew.files.objects import ObjectReader
 from clew.files.planning import planned
 from clew.files.roots import check_root
 from clew.files.safety import Safety
+from clew.files.sparing import Sparing
 from clew.files.taking import Rules, Taker
 from clew.files.verify import verify
 from clew.files.watcher import Watch
@@ -29,6 +30,7 @@ from clew.model.files import (
     FileDiff,
     FileVersion,
     GcReport,
+    KeptReason,
     OnConflict,
     OnProgress,
     PendingRestore,
@@ -138,7 +140,7 @@ class Keeper:
         with self._engine.read() as reader:
             last, last_id = _stands_there(reader, place)
         target = bytes.fromhex(snapshot.tree)
-        known = target if paths is None and snapshot.root else None
+        is_whole = bool(snapshot.root)  # what came with an import are single files, not a directory
         return self._restore(
             snapshot.id,
             target,
@@ -146,7 +148,9 @@ class Keeper:
             Rules(snapshot.include, snapshot.exclude, snapshot.max_file_bytes),
             last=last,
             last_id=last_id,
-            known=known,
+            known=target if paths is None and is_whole else None,
+            clears=is_whole and (place == snapshot.root or last is not None),
+            of=snapshot,
             paths=paths,
             on_conflict=on_conflict,
             dry_run=dry_run,
@@ -176,7 +180,11 @@ class Keeper:
         modes: dict[bytes, int] | None = None,
         sessions: int = 0,
         known: bytes | None = None,
+        clears: bool = False,
+        of: Snapshot | None = None,
     ) -> RestoreReport:
+        """`of`: the snapshot by whose rules it is told what may have been there without being in it."""
+
         def attempt(shelf: Shelf) -> RestoreReport:
             parts = self._engine, self._taker, self._objects
             safety = Safety(*parts, place, rules, shelf, sessions=sessions, force=force)
@@ -184,6 +192,11 @@ class Keeper:
             def finishing(tx: Transaction) -> None:
                 if ending is not None:
                     ending(tx, FileMove(os.fsencode(place), safety.id, id))
+
+            spare = None if of is None else Sparing(of, safety.objects, safety.left_out)
+
+            def left_out() -> dict[bytes, KeptReason]:
+                return {**safety.left_out(), **(spare.reasons if spare is not None else {})}
 
             with safety:
                 return restoring.restore(
@@ -196,7 +209,10 @@ class Keeper:
                     root=place,
                     take_safety=safety.take,
                     keeping=safety.put,
-                    look=lambda also: self._taker.look(place, rules, also),
+                    look=safety.look,
+                    clears=clears,
+                    spare=spare,
+                    left_out=left_out,
                     paths=paths,
                     on_conflict=on_conflict,
                     dry_run=dry_run,
@@ -304,7 +320,7 @@ class Keeper:
                 return bytes.fromhex(known.tree)
         rules = Rules(first.include, first.exclude, first.max_file_bytes)
         place = check_root(other, force=True)
-        return self._taker.look(place, rules)
+        return bytes.fromhex(self._taker.look(place, rules).snapshot.tree)
 
     def gc(self, *, dry_run: bool, thorough: bool, on_progress: OnProgress | None) -> GcReport:
         return gc(self._engine, dry_run=dry_run, thorough=thorough, on_progress=on_progress)

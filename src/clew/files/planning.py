@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from clew.core.objects import Directory, check_name
 from clew.core.restoring import (
@@ -13,6 +13,7 @@ from clew.core.restoring import (
     Plan,
     Present,
     Selection,
+    Step,
     find_entry,
     make_plan,
 )
@@ -23,6 +24,9 @@ from clew.files.survey import survey, unusual_modes
 
 if TYPE_CHECKING:
     from clew.files.objects import ObjectReader
+
+Spare: TypeAlias = Callable[[Sequence[Step]], frozenset[bytes]]
+"""Of the deletions of a plan, the paths that stay, or the directories that stay with all in them."""
 
 
 class Draft:
@@ -36,12 +40,17 @@ class Draft:
         wanted: tuple[bytes, ...] | None,
         *,
         overwrite: bool,
+        clears: bool = False,
+        spare: Spare | None = None,
     ) -> None:
+        """`spare`: which of the paths that would be deleted stay."""
         self._directories = directories_of(reader)
         self._target = target
         self._last = last
         self._wanted = wanted
         self.overwrite = overwrite
+        self._clears = clears
+        self._spare = spare or (lambda steps: frozenset())
         self.now = EMPTY_TREE
         self.present = Present()
         self.modes: dict[bytes, int] = {}
@@ -69,14 +78,15 @@ class Draft:
         safety = save(())
         self._check_paths()
         with open_root(root) as opened:
-            self._make()
+            self._make_sparing()
             seen = survey(opened, self.plan)
             if seen.unsaved:
                 safety = save(seen.unsaved)
-                self._make()
+                self._make_sparing()
                 seen = survey(opened, self.plan)
-            self.present = Present(seen.folders, seen.unsaved | seen.foreign)
-            if self.present != Present():
+            spared = self.present.blocked
+            self.present = Present(seen.folders, seen.unsaved | seen.foreign | spared)
+            if self.present != Present(blocked=spared):
                 self._make()
             if look is None:
                 self.modes = unusual_modes(opened, self.plan)
@@ -90,10 +100,19 @@ class Draft:
             "now": self.now,
             "paths": self._wanted,
             "overwrite": self.overwrite,
+            "clears": self._clears,
             "folders": tuple(sorted(self.present.folders)),
             "blocked": tuple(sorted(self.present.blocked)),
             "modes": self.modes,
         }
+
+    def _make_sparing(self) -> None:
+        self.present = Present()
+        self._make()
+        spared = self._spare([step for step in self.plan.steps if step.new is None])
+        if spared:
+            self.present = Present(blocked=spared)
+            self._make()
 
     def _make(self) -> None:
         self.plan = make_plan(
@@ -103,6 +122,7 @@ class Draft:
             self._directories,
             selection=Selection(self._wanted),
             overwrite=self.overwrite,
+            clears=self._clears,
             present=self.present,
         )
 
@@ -151,6 +171,7 @@ def planned(reader: ObjectReader, record: Restore) -> Plan:
         directories_of(reader),
         selection=Selection(record.paths),
         overwrite=record.overwrite,
+        clears=record.clears,
         present=Present(frozenset(record.folders), frozenset(record.blocked)),
     )
 

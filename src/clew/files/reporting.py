@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 import msgspec
 
 from clew.core.objects import FOLDER, TreeEntry
-from clew.core.restoring import Plan, Step
+from clew.core.restoring import NEVER, Plan, Selection, Step, parents
 from clew.files.applying import Outcome
-from clew.model.files import FileChange, FileFailure, FileProgress, OnProgress, RestoreReport
+from clew.model.files import (
+    FileChange,
+    FileFailure,
+    FileProgress,
+    KeptFile,
+    KeptReason,
+    OnProgress,
+    RestoreReport,
+)
 
 TOLD_EVERY: Final = 64
 """Files between two calls of `on_progress`."""
@@ -28,8 +36,13 @@ class ReportMaker:
         safety: str | None,
         plan: Plan,
         *,
+        overwrite: bool,
         dry_run: bool = False,
+        left_out: Mapping[bytes, KeptReason] | None = None,
+        selection: Selection | None = None,
     ) -> None:
+        """`left_out`: what the plan has no step for, because no snapshot holds it, and why."""
+        self._inhabited = {above for path in left_out or () for above in parents(path)}
         self._empty = RestoreReport(
             id=id,
             dry_run=dry_run,
@@ -38,19 +51,40 @@ class ReportMaker:
             safety=safety,
             changes=(),
             conflicts=tuple(map(os.fsdecode, plan.conflicts)),
-            kept=tuple(map(os.fsdecode, plan.kept)),
+            kept=_kept(plan, left_out or {}, selection or Selection(None), overwrite=overwrite),
             failed=(),
         )
 
     def of(self, steps: Iterable[Step], outcome: Outcome | None = None) -> RestoreReport:
         """What was done; without an outcome: what would be done."""
-        done = [step for step in steps if outcome is None or step.path in outcome.done]
+        done = [step for step in steps if self._is_done(step, outcome)]
         failed = sorted(outcome.failed.items()) if outcome else ()
         return msgspec.structs.replace(
             self._empty,
             changes=tuple(map(_change, done)),
             failed=tuple(FileFailure(os.fsdecode(path), reason) for path, reason in failed),
         )
+
+    def _is_done(self, step: Step, outcome: Outcome | None) -> bool:
+        if outcome is None:  # a directory stays if it holds what stays
+            return step.new is not None or step.path not in self._inhabited
+        return step.path in outcome.done
+
+
+def _kept(
+    plan: Plan, left_out: Mapping[bytes, KeptReason], selection: Selection, *, overwrite: bool
+) -> tuple[KeptFile, ...]:
+    found = {
+        path: reason
+        for path, reason in left_out.items()
+        if selection.is_everything or not selection.paths.isdisjoint([path, *parents(path)])
+    }
+    for path in plan.unknown:
+        found.setdefault(path, "unknown")
+    for path in plan.kept:
+        is_git = path.rpartition(b"/")[2].lower() == NEVER
+        found.setdefault(path, "repository" if is_git else "in the way" if overwrite else "changed")
+    return tuple(KeptFile(os.fsdecode(path), reason) for path, reason in sorted(found.items()))
 
 
 def _change(step: Step) -> FileChange:

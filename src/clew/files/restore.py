@@ -12,21 +12,22 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, TypeAlias, get_args
 
 from uuid_utils import uuid7
 
 from clew.backends.contract import Transaction
-from clew.core.restoring import Plan, Step, reverse
+from clew.core.restoring import Plan, Selection, Step, reverse
 from clew.errors import ClewError, InvalidError, RestoreConflictError, RestoreFailedError
 from clew.files import journal
 from clew.files.applying import Applier, Outcome
 from clew.files.journal import Restore
-from clew.files.planning import Draft, clean_paths, open_root, planned
+from clew.files.planning import Draft, Spare, clean_paths, open_root, planned
 from clew.files.presence import check_all_is_there
 from clew.files.reporting import ReportMaker, Teller
 from clew.files.rooted import Root
-from clew.model.files import OnConflict, OnProgress, RestoreReport
+from clew.model.files import KeptReason, OnConflict, OnProgress, RestoreReport
 
 if TYPE_CHECKING:
     from clew.files.objects import ObjectReader
@@ -46,7 +47,10 @@ def restore(
     take_safety: Callable[[Collection[bytes]], tuple[str, bytes]],
     look: Callable[[Collection[bytes]], bytes],
     paths: Sequence[str] | None = None,
-    on_conflict: OnConflict = "keep",
+    on_conflict: OnConflict = "overwrite",
+    clears: bool = False,
+    spare: Spare | None = None,
+    left_out: Callable[[], Mapping[bytes, KeptReason]] = dict,
     dry_run: bool = False,
     on_progress: OnProgress | None = None,
     move: bytes = b"",
@@ -64,6 +68,9 @@ def restore(
         keeping: Puts what that found, unless it is there already: called in the transaction that begins
             the journal, so that both are durable at once. `reader` knows it before.
         look: The same for a dry run: only the tree, no record.
+        clears: What neither `target` nor `last` names is a conflict; else it is left alone.
+        spare: Which of the files that would be deleted stay.
+        left_out: What the last look did not take, and what was spared, with the reasons.
         move: Kept in the journal for whoever finishes the restore.
         finishing: Called in the transaction that closes the journal.
         modes: Permissions of what is made, those of a restore that this one undoes.
@@ -77,16 +84,27 @@ def restore(
         journal.check_free(store, place)
     if not dry_run:
         open_root(root, make=True).close()
-    draft = Draft(reader, target, last, wanted, overwrite=on_conflict == "overwrite")
+    overwrite = on_conflict == "overwrite"
+    draft = Draft(reader, target, last, wanted, overwrite=overwrite, clears=clears, spare=spare)
     safety = draft.look_at(root, look if dry_run else None, take_safety)
     if on_conflict == "refuse" and draft.plan.conflicts:
         raise RestoreConflictError(root, [os.fsdecode(path) for path in draft.plan.conflicts])
-    report = ReportMaker(None, snapshot_id, root, safety, draft.plan, dry_run=dry_run)
+    report = partial(
+        ReportMaker,
+        snapshot=snapshot_id,
+        root=root,
+        safety=safety,
+        plan=draft.plan,
+        overwrite=overwrite,
+        dry_run=dry_run,
+        left_out=left_out(),
+        selection=Selection(wanted),
+    )
     if dry_run:
-        return report.of(draft.plan.steps)
+        return report(None).of(draft.plan.steps)
     if not draft.plan.steps:
         _run_all(engine, finishing, keeping)
-        return report.of(())
+        return report(None).of(())
     check_all_is_there(reader, draft.plan.steps)
     record = Restore(
         id=uuid7().hex,
@@ -104,7 +122,7 @@ def restore(
     )
     with journal.Working(record.id):
         _run_all(engine, lambda tx: journal.begin(tx, record), keeping)
-        work = _Work(engine, reader, record, draft.plan, draft.plan.steps, on_progress)
+        work = _Work(engine, reader, record, draft.plan.steps, report(record.id), on_progress)
         return work.carry_out("done", record.new_modes, finishing)
 
 
@@ -132,7 +150,7 @@ def finish(
     with journal.Working(id):
         record = engine.run(lambda tx: journal.claim(tx, id, engine.here))
         plan = planned(reader, record)
-        work = _Work(engine, reader, record, plan, plan.steps, on_progress)
+        work = _Work(engine, reader, record, plan.steps, _report_of(record, plan), on_progress)
         return work.carry_out("done", record.new_modes, finishing, is_repeated=True)
 
 
@@ -148,8 +166,18 @@ def roll_back(
     with journal.Working(id):
         record = engine.run(lambda tx: journal.claim(tx, id, engine.here))
         plan = planned(reader, record)
-        work = _Work(engine, reader, record, plan, reverse(plan.steps), on_progress)
+        steps = reverse(plan.steps)
+        work = _Work(engine, reader, record, steps, _report_of(record, plan), on_progress)
         return work.carry_out("rolled back", record.modes, finishing, is_repeated=True)
+
+
+def _report_of(record: Restore, plan: Plan) -> ReportMaker:
+    """Of a restore that is gone on with: nobody looks again at what it left out."""
+    root = os.fsdecode(record.root)
+    return ReportMaker(
+        record.id, record.snapshot, root, record.safety, plan, overwrite=record.overwrite,
+        selection=Selection(record.paths),
+    )  # fmt: skip
 
 
 class _Work:
@@ -160,8 +188,8 @@ class _Work:
         engine: Machinery,
         reader: ObjectReader,
         record: Restore,
-        plan: Plan,
         steps: Sequence[Step],
+        report: ReportMaker,
         on_progress: OnProgress | None,
     ) -> None:
         self._engine = engine
@@ -169,7 +197,7 @@ class _Work:
         self._record = record
         self._steps = steps
         self._root = os.fsdecode(record.root)
-        self._report = ReportMaker(record.id, record.snapshot, self._root, record.safety, plan)
+        self._report = report
         self._tell = Teller(on_progress, steps)
 
     def carry_out(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection
 from types import TracebackType
 from typing import TYPE_CHECKING
 
 from clew.backends.contract import Transaction
 from clew.errors import ObjectMissingError
+from clew.files.ignore import GIT
 from clew.files.overlay import Overlay
 from clew.files.roots import check_root
 from clew.work import snapshots as records
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from clew.engine import Engine
     from clew.files.objects import ObjectReader
     from clew.files.taking import Rules, Taken, Taker
+    from clew.model.files import KeptReason
 
 
 class Safety:
@@ -77,7 +80,24 @@ class Safety:
         self.objects.lay(self._taken.packs)
         return self.id, bytes.fromhex(self._taken.snapshot.tree)
 
+    def look(self, also: Collection[bytes]) -> bytes:
+        """The tree of the present state, for a dry run: no record will be kept of it."""
+        self._taken = self._taker.look(self._place, self._rules, also, "safety")
+        return bytes.fromhex(self._taken.snapshot.tree)
+
+    def left_out(self) -> dict[bytes, KeptReason]:
+        """What is there and was not taken, and why; empty if there is no such directory yet."""
+        if self._taken is None:
+            return {}
+        skipped = {os.fsencode(one.path): one.reason for one in self._taken.snapshot.skipped}
+        ignored = {path: _reason(path) for path in self._taken.ignored}
+        return {**ignored, **skipped}
+
     def put(self, tx: Transaction) -> None:
         assert self._taken is not None
         records.put(tx, self._taken.snapshot, self._shelf, sessions=self._sessions)
         self._taken.add_packs(tx)
+
+
+def _reason(path: bytes) -> KeptReason:
+    return "repository" if path == os.fsencode(GIT) else "ignored"

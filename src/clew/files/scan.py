@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -41,6 +41,8 @@ class Scan(msgspec.Struct, frozen=True, kw_only=True):
     """What was found: the whole tree by its name, and what is not in it."""
 
     tree: bytes
+    ignored: tuple[bytes, ...] = ()
+    """Files, and directories that were not entered; empty unless they were asked for."""
     files: int
     links: int
     directories: int
@@ -61,6 +63,7 @@ def scan(
     never: Collection[str] = (),
     on_progress: OnProgress | None = None,
     changed_dirs: Collection[bytes] | None = None,
+    lists_ignored: bool = False,
 ) -> Scan:
     """Store the tree below `root` (see `check_root`); all of it was given to the writer when this returns.
 
@@ -97,6 +100,7 @@ def scan(
         directories=top.total_directories,
         bytes=top.total_bytes,
         skipped=finish.skipped(top),
+        ignored=finish.ignored() if lists_ignored else (),
     )
 
 
@@ -232,18 +236,24 @@ class _Finish:
     def skipped(self, top: Folder) -> tuple[Skipped, ...]:
         if not top.total_skipped:
             return ()
-        folders = {**self._cache.folders, **self._made}
-        found = [
-            Skipped(os.fsdecode(joined(folder.path, name)), REASONS[code - SKIPPED])
-            for folder in folders.values()
+        found = sorted(self._with_codes(lambda codes: max(codes, default=0) >= SKIPPED))
+        return tuple(
+            Skipped(os.fsdecode(path), REASONS[code - SKIPPED]) for path, code in found if code >= SKIPPED
+        )
+
+    def ignored(self) -> tuple[bytes, ...]:
+        found = self._with_codes(lambda codes: IGNORED in codes)
+        return tuple(sorted(path for path, code in found if code == IGNORED))
+
+    def _with_codes(self, is_wanted: Callable[[bytes | bytearray], bool]) -> Iterator[tuple[bytes, int]]:
+        """The paths in those directories of which the codes are wanted, with their codes."""
+        for folder in {**self._cache.folders, **self._made}.values():
             for names, codes in (
                 (folder.names, folder.codes), (folder.directories, folder.directory_codes)
-            )
-            if max(codes, default=0) >= SKIPPED
-            for name, code in zip(split(names), codes, strict=True)
-            if code >= SKIPPED
-        ]  # fmt: skip
-        return tuple(sorted(found, key=lambda skipped: os.fsencode(skipped.path)))
+            ):  # fmt: skip
+                if is_wanted(codes):
+                    for name, code in zip(split(names), codes, strict=True):
+                        yield joined(folder.path, name), code
 
 
 def _appearance(folder: Folder) -> tuple[object, ...]:

@@ -48,8 +48,12 @@ def rules_of(include: Sequence[str], exclude: Sequence[str], max_file_bytes: int
 class Taken:
     """A snapshot of which the record, and the last packs, are not in the store yet."""
 
-    def __init__(self, engine: Engine, snapshot: Snapshot, writer: ObjectWriter) -> None:
+    def __init__(
+        self, engine: Engine, snapshot: Snapshot, writer: ObjectWriter, ignored: Sequence[bytes]
+    ) -> None:
         self.snapshot = snapshot
+        self.ignored = ignored
+        """Listed for a safety snapshot only."""
         self._engine = engine
         self._writer = writer
 
@@ -118,6 +122,7 @@ class Taker:
                 never=self._own_files(place),
                 on_progress=on_progress,
                 changed_dirs=lens.changed,
+                lists_ignored=kind == "safety",
             )
         snapshot = Snapshot(
             id=uuid7().hex,
@@ -135,15 +140,17 @@ class Taker:
             exclude=rules.exclude,
             max_file_bytes=rules.max_file_bytes,
         )
-        return Taken(self._engine, snapshot, writer)
+        return Taken(self._engine, snapshot, writer, found.ignored)
 
-    def look(self, place: str, rules: Rules, also: Collection[bytes] = ()) -> bytes:
+    def look(
+        self, place: str, rules: Rules, also: Collection[bytes] = (), kind: SnapshotKind = "snapshot"
+    ) -> Taken:
         """The tree as it is now, without a record: what is new of it stays until the next gc."""
         with self._engine.read() as reader:
             shelf = shelf_of(reader)
-        taken = self.take(place, "snapshot", rules, shelf, also)
+        taken = self.take(place, kind, rules, shelf, also)
         self._engine.run(taken.add_packs)
-        return bytes.fromhex(taken.snapshot.tree)
+        return taken
 
     @contextmanager
     def _lens(self, place: str, rules: Rules, shelf: Shelf, also: Collection[bytes]) -> Iterator[Lens]:

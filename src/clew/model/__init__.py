@@ -11,6 +11,7 @@ from clew.model.conversation import ForkPoint as ForkPoint
 from clew.model.conversation import Head as Head
 from clew.model.conversation import Json as Json
 from clew.model.conversation import Message as Message
+from clew.model.conversation import Moved as Moved
 from clew.model.conversation import Page as Page
 from clew.model.conversation import SessionInfo as SessionInfo
 from clew.model.conversation import Stats as Stats

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, overload
 import msgspec
 
 if TYPE_CHECKING:
+    from clew.model.files import RestoreReport
     from clew.model.runs import Progress, RunInfo, Status
 
 Json: TypeAlias = Any
@@ -44,8 +45,23 @@ class Head(msgspec.Struct, frozen=True):
     branch: str
     position: int
 
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Head):
+            return NotImplemented
+        return self.position == other.position and self.branch == other.branch
+
+    def __hash__(self) -> int:
+        return hash((self.branch, self.position))
+
     def __str__(self) -> str:
         return f"{self.branch}.{self.position}" if self.position >= 0 else "(empty)"
+
+
+class Moved(Head, frozen=True):
+    """The head after a rewind, an undo or a redo; equal to any `Head` of the same place."""
+
+    files: RestoreReport | None = None
+    """What was restored, deleted and kept; None: the files stayed where they were."""
 
 
 class Entry(msgspec.Struct, frozen=True):

@@ -16,6 +16,11 @@ SkipReason: TypeAlias = Literal[
     "fifo", "socket", "device", "unreadable", "too large", "other mount", "nested repository", "changing",
     "store", "name",
 ]  # fmt: skip
+KeptReason: TypeAlias = Literal[
+    "changed", "ignored", "unknown", "in the way", "repository",
+    "fifo", "socket", "device", "unreadable", "too large", "other mount", "nested repository", "changing",
+    "store", "name",
+]  # fmt: skip
 SnapshotKind: TypeAlias = Literal["snapshot", "checkpoint", "safety"]
 FileKind: TypeAlias = Literal["file", "link", "directory"]
 FileVerb: TypeAlias = Literal["create", "overwrite", "delete", "mode"]
@@ -90,6 +95,18 @@ class FileFailure(msgspec.Struct, frozen=True):
     reason: str
 
 
+class KeptFile(msgspec.Struct, frozen=True):
+    """What a restore left as it is, and why."""
+
+    path: str
+    """Of a directory: with all that is in it, but for what `changes` names."""
+    reason: KeptReason
+    """`changed`: since the last snapshot, and `on_conflict="keep"` was asked for; `ignored`: by a rule of
+    now, or of the snapshot; `unknown`: no snapshot of this directory knows it; `in the way`: it holds, or
+    is, what can not be replaced; `repository`: the user's `.git`; else why the safety snapshot, or the
+    one that is restored, could not hold it, as in `Skipped`."""
+
+
 class RestoreReport(msgspec.Struct, frozen=True, kw_only=True):
     """What a restore did to every path; of a dry run: what it would do."""
 
@@ -102,10 +119,21 @@ class RestoreReport(msgspec.Struct, frozen=True, kw_only=True):
     """The snapshot of the state before; it brings back every byte."""
     changes: tuple[FileChange, ...]
     conflicts: tuple[str, ...]
-    """Paths that changed since the last snapshot of this root."""
-    kept: tuple[str, ...]
-    """Those of them that were left as they are."""
+    """Paths that changed since the last snapshot of this root: only the safety snapshot has that work."""
+    kept: tuple[KeptFile, ...]
+    """What was left as it is, and why: also what no snapshot holds, such as ignored files."""
     failed: tuple[FileFailure, ...]
+    """What could not be done: also files that changed while the restore ran, and were left alone."""
+
+    @property
+    def restored(self) -> tuple[str, ...]:
+        """Paths that are as in the snapshot again."""
+        return tuple(change.path for change in self.changes if change.verb != "delete")
+
+    @property
+    def deleted(self) -> tuple[str, ...]:
+        """Paths that the snapshot does not have."""
+        return tuple(change.path for change in self.changes if change.verb == "delete")
 
 
 class PendingRestore(msgspec.Struct, frozen=True, kw_only=True):

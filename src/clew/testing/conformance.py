@@ -19,6 +19,7 @@ from clew.testing.conformance_durable_runs import DurableRunConformance
 from clew.testing.conformance_events import EventConformance
 from clew.testing.conformance_expiry import ExpiryConformance
 from clew.testing.conformance_fencing import FencingConformance
+from clew.testing.conformance_files import FileConformance
 from clew.testing.conformance_finding import FindingConformance
 from clew.testing.conformance_forks import ForkConformance
 from clew.testing.conformance_inputs import InputConformance
@@ -75,6 +76,7 @@ class BackendConformance(
     ContextConformance,
     PointConformance,
     ForkConformance,
+    FileConformance,
     BesideConformance,
     DocumentConformance,
     TogetherConformance,

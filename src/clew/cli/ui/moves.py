@@ -14,6 +14,7 @@ import clew
 from clew.cli.endings import described
 from clew.cli.moving import place_words
 from clew.cli.reading import around
+from clew.cli.restoring import summary
 from clew.cli.safe import clean, one_line
 from clew.cli.ui.dialogs import ConfirmDialog, ForkDialog
 from clew.cli.ui.preview import fork_lines, rewind_lines
@@ -136,8 +137,10 @@ class MovesScreen(Screen[None]):
             def answered(yes: bool | None) -> None:
                 if yes:
                     with self.told():
-                        session.undo()
+                        moved = session.undo()
                         self.say(_stands(session))
+                        if moved.files is not None:
+                            self.say(summary(moved.files))
                         self._changed()
 
             question = f"Take back the last rewind, compaction or replacement of {one_line(session.id)}?"

@@ -1,0 +1,188 @@
+"""Files: a directory goes back to what it was at a checkpoint, and forward again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from clew.errors import RestoreConflictError
+from clew.model.files import RestoreReport
+from clew.session import Session
+from clew.store import Store
+from clew.testing.conformance_base import Conformance, say
+
+THEN = {"edited": "one", "deleted": "still here", "folder/same": "same"}
+NOW = {"edited": "two", "folder/same": "same", "created": "new", "more/created": "new too"}
+
+
+class FileConformance(Conformance):
+    """One checkpoint is enough: the files come back whoever changed them, and nothing is lost by it."""
+
+    @pytest.fixture
+    def root(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+        """A directory with the files of THEN."""
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+        root = tmp_path / "work"
+        write(root, THEN)
+        return root
+
+    @pytest.fixture
+    def worked(self, s: Session, root: Path) -> Session:
+        """A session with a checkpoint of THEN, after which an agent made NOW of it."""
+        say(s, "first")
+        s.checkpoint("start", files=root)
+        say(s, "second")
+        (root / "edited").write_text("two")
+        (root / "deleted").unlink()
+        write(root, {"created": "new", "more/created": "new too"})
+        return s
+
+    # -- as in the checkpoint
+
+    def test_p13_a_rewind_makes_the_files_what_they_were_and_undo_and_redo_move_them_too(
+        self, worked: Session, root: Path
+    ) -> None:
+        """What was edited or deleted since comes back, what came since goes; undo brings back each byte."""
+        assert read(root) == NOW
+        worked.rewind("start", files=True)
+        assert (read(root), worked.info.messages) == (THEN, 1)
+        worked.undo()
+        assert (read(root), worked.info.messages) == (NOW, 2)
+        worked.redo()
+        assert (read(root), worked.info.messages) == (THEN, 1)
+
+    def test_p13_files_are_restored_without_the_conversation_in_the_same_way(
+        self, store: Store, worked: Session, root: Path
+    ) -> None:
+        """The plan of a dry run is what is then done, and it can be taken back."""
+        plan = worked.restore_files("start", dry_run=True)
+        assert read(root) == NOW
+        report = worked.restore_files("start")
+
+        assert (report.changes, report.kept) == (plan.changes, plan.kept)
+        assert (read(root), worked.info.messages) == (THEN, 2)
+        store.undo_restore(report)
+        assert read(root) == NOW
+
+    def test_a_rewind_says_what_became_of_the_files(self, worked: Session) -> None:
+        """It gives back the head, which knows what was restored and deleted; so do undo and redo."""
+        moved = worked.rewind("start", files=True)
+        back = worked.undo()
+
+        assert (moved, back) == (worked.get_checkpoint("start").head, worked.head)
+        assert moved.files is not None
+        assert moved.files.restored == ("deleted", "edited")
+        assert moved.files.deleted == ("created", "more", "more/created")
+        assert (moved.files.kept, moved.files.failed) == ((), ())
+        assert back.files is not None
+        assert back.files.restored == ("created", "edited", "more", "more/created")
+        assert back.files.deleted == ("deleted",)
+        assert worked.rewind("start").files is None
+
+    def test_only_the_paths_that_were_asked_for_are_restored(self, worked: Session, root: Path) -> None:
+        """Files, and directories with what came in them."""
+        worked.restore_files("start", paths=["edited", "more"])
+        assert read(root) == {"edited": "one", "folder/same": "same", "created": "new"}
+
+    # -- other choices
+
+    def test_work_since_the_last_snapshot_is_kept_if_that_is_asked_for_and_told(
+        self, worked: Session, root: Path
+    ) -> None:
+        """What changed, and what came; the rest becomes what it was."""
+        moved = worked.rewind("start", files=True, on_conflict="keep")
+
+        assert read(root) == {**NOW, "deleted": "still here"}
+        assert kept_by(moved.files) == {"edited": "changed", "created": "changed", "more": "changed"}
+
+    def test_work_since_the_last_snapshot_is_a_reason_to_refuse_if_that_is_asked_for(
+        self, worked: Session, root: Path
+    ) -> None:
+        """Then neither a file nor the head moves."""
+        head = worked.head
+        with pytest.raises(RestoreConflictError) as refused:
+            worked.rewind("start", files=True, on_conflict="refuse")
+
+        assert refused.value.conflicts == ("created", "edited", "more")
+        assert (read(root), worked.head) == (NOW, head)
+
+    # -- what no snapshot holds
+
+    def test_p14_ignored_files_stay_and_are_told(self, s: Session, root: Path) -> None:
+        """Those that a rule ignores now; also in a directory that came since."""
+        write(root, {".gitignore": "*.log\n", "a.log": "mine", ".git/HEAD": "ref"})
+        s.checkpoint("start", files=root)
+        write(root, {"a.log": "mine still", "more/b.log": "mine", "more/new": "agent's"})
+        moved = s.rewind("start", files=True)
+
+        assert kept_by(moved.files) == {"a.log": "ignored", "more/b.log": "ignored", ".git": "repository"}
+        assert read(root) == {
+            **THEN, ".gitignore": "*.log\n", "a.log": "mine still", "more/b.log": "mine", ".git/HEAD": "ref",
+        }  # fmt: skip
+
+    def test_p14_what_the_snapshot_ignored_stays_though_nothing_ignores_it_now(
+        self, s: Session, root: Path
+    ) -> None:
+        """It may have been there all the time. That a snapshot since holds it does not matter."""
+        write(root, {".gitignore": "/.env\n/keys/\n", ".env": "secret", "keys/a": "secret"})
+        s.checkpoint("start", files=root)
+        (root / ".gitignore").unlink()
+        first = s.rewind("start", files=True)
+        (root / ".gitignore").unlink()
+        s.checkpoint("later", files=root)
+        second = s.rewind("start", files=True)
+
+        assert kept_by(first.files) == kept_by(second.files) == {".env": "ignored", "keys": "ignored"}
+        assert read(root) == {
+            **THEN, ".gitignore": "/.env\n/keys/\n", ".env": "secret", "keys/a": "secret"
+        }  # fmt: skip
+
+    def test_p14_what_the_snapshot_had_to_skip_stays(self, store: Store, root: Path) -> None:
+        """Such as a file that was too large for it, and is small by now."""
+        write(root, {"large": "x" * 1000})
+        snapshot = store.snapshot(root, max_file_bytes=100)
+        write(root, {"large": "small", "created": "new", "too/large": "y" * 1000})
+        report = store.restore(snapshot)
+
+        assert read(root) == {**THEN, "large": "small", "too/large": "y" * 1000}
+        assert kept_by(report) == {"large": "too large", "too/large": "too large"}
+
+    def test_p14_a_repository_that_came_since_stays_whole(self, s: Session, root: Path) -> None:
+        """Its `.git` can not be kept, and what is in it would be worth little without."""
+        s.checkpoint("start", files=root)
+        clone = {"clone/.git/HEAD": "ref", "clone/code": "theirs"}
+        write(root, {**clone, "created": "new"})
+        moved = s.rewind("start", files=True)
+
+        assert read(root) == {**THEN, **clone}
+        assert kept_by(moved.files)["clone"] == "nested repository"
+
+    def test_p14_what_is_in_a_directory_that_no_snapshot_knows_stays(
+        self, store: Store, root: Path, tmp_path: Path
+    ) -> None:
+        """Files that are restored elsewhere come beside what is there."""
+        snapshot = store.snapshot(root)
+        write(tmp_path / "other", {"thesis": "mine", "edited": "mine"})
+        report = store.restore(snapshot, tmp_path / "other")
+
+        assert read(tmp_path / "other") == {**THEN, "thesis": "mine"}
+        assert kept_by(report) == {"thesis": "unknown"}
+        assert report.safety is not None
+        store.undo_restore(report)
+        assert read(tmp_path / "other") == {"thesis": "mine", "edited": "mine"}
+
+
+def write(root: Path, files: dict[str, str]) -> None:
+    for name, text in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+
+
+def read(root: Path) -> dict[str, str]:
+    return {str(path.relative_to(root)): path.read_text() for path in root.rglob("*") if path.is_file()}
+
+
+def kept_by(report: RestoreReport | None) -> dict[str, str]:
+    assert report is not None
+    return {kept.path: kept.reason for kept in report.kept}
