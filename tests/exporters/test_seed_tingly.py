@@ -12,6 +12,7 @@ import pytest
 
 import clew
 from clew.exporters import seed_tingly as exporter
+from clew.exporters.seed_go import go_time
 from clew.importers import seed_tingly as reader
 from tests.importers.seed_landing import bring
 
@@ -54,6 +55,23 @@ def test_every_row_comes_back_with_its_number(tmp_path: Path) -> None:
         out = Path(exporter.write(store, ids, tmp_path / "out.db"))
     assert content(out) == (ROWS, SAID)
     assert stat.S_IMODE(out.stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize("times", [(5, 9, 6), (5, 6, 9), (9, 9, 9)])
+def test_a_message_that_is_younger_than_the_last_activity_does_not_change_it(
+    tmp_path: Path, times: tuple[int, ...]
+) -> None:
+    said = [
+        (number, "s1", "user", "hi", "", f"2026-02-10T09:15:0{second}+08:00")
+        for number, second in enumerate(times, start=1)
+    ]
+    with clew.open("memory:") as store:
+        ids = [loaded.id for loaded in bring(store, reader, source(tmp_path, ROWS, said))]
+        out = Path(exporter.write(store, ids, tmp_path / "out.db"))
+        assert content(out) == (ROWS, said)
+        store.get("tingly-box:s1").append({"role": "user", "content": "new"})
+        ((session,), _) = content(Path(exporter.write(store, ["tingly-box:s1"], tmp_path / "out.db")))
+        assert session[6] == go_time(store.get("tingly-box:s1").info.updated_at)
 
 
 def test_what_was_said_and_done_since_is_in_the_export(tmp_path: Path) -> None:

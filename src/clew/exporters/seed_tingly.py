@@ -11,7 +11,7 @@ from clew.core.dialects import role_of, text_of
 from clew.errors import InvalidError
 from clew.exporters.appearing import appearing
 from clew.exporters.redact import Redactor, redactor_of
-from clew.exporters.seed_go import ZERO_TIME, go_json, go_time, parse_go_time
+from clew.exporters.seed_go import ZERO_TIME, go_json, go_time
 from clew.model import Entry, Json, SessionInfo
 
 if TYPE_CHECKING:
@@ -73,7 +73,8 @@ def _check_unused(target: Path) -> None:
 
 def _put(db: apsw.Connection, session: Session, redactor: Redactor | None) -> None:
     info = session.info
-    row = _clean(_session_row(info, session.vars()), f"session {info.id}", redactor)
+    row = _session_row(info, session.vars(), went_on=_went_on(session, info))
+    row = _clean(row, f"session {info.id}", redactor)
     if not info.metadata.get("orphan"):
         db.execute("INSERT INTO remote_cc_sessions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
     last = 0
@@ -87,13 +88,19 @@ def _put(db: apsw.Connection, session: Session, redactor: Redactor | None) -> No
         last = db.last_insert_rowid()
 
 
-def _session_row(info: SessionInfo, variables: dict[str, Json]) -> _Row:
+def _went_on(session: Session, info: SessionInfo) -> bool:
+    """Whether something happened here since it came from a file. Times do not tell: tingly-box notes when
+    a session was active last, and writes a message behind that."""
+    last = next(session.entries(last=1), None)
+    return info.run is not None or (last is not None and "timestamp" not in last.annotations)
+
+
+def _session_row(info: SessionInfo, variables: dict[str, Json], *, went_on: bool) -> _Row:
     """What its run left here, if there was one; else what the file said that it came from."""
     known = {name: value for name, value in info.metadata.items() if isinstance(value, str)}
     run = info.run
     status = _STATUS.get(info.status, info.status) if run or info.status != "pending" else known.get("status")
     expires = go_time(info.expires_at) if info.expires_at else known.get("expires_at", ZERO_TIME)
-    active = parse_go_time(known.get("last_activity"))
     return (
         known.get("id", info.id),
         status or "pending",
@@ -101,7 +108,7 @@ def _session_row(info: SessionInfo, variables: dict[str, Json]) -> _Row:
         _text(run.response) if run else known.get("response", ""),
         run.error or "" if run else known.get("error", ""),
         known.get("created_at", go_time(info.created_at)),
-        known["last_activity"] if active and info.updated_at <= active else go_time(info.updated_at),
+        go_time(info.updated_at) if went_on else known.get("last_activity", go_time(info.updated_at)),
         expires,
         go_json(variables).decode() if variables else known.get("context", ""),
     )
