@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import clew
 from clew.exporters import seed_ductwork as exporter
@@ -72,6 +74,54 @@ def test_a_run_that_was_made_here_says_how_far_it_had_come() -> None:
     assert (saved["run_id"], saved["task_name"], saved["iteration"]) == ("job-1", "nightly", 4)
     assert (saved["input_tokens"], saved["output_tokens"]) == (5, 3)
     assert saved["messages"] == [{"content": [{"text": "do it", "type": "text"}], "role": "user"}]
+
+
+def imported(store: clew.Store, folder: Path) -> clew.Session:
+    path = folder / "run-sync-1772380000000.json"
+    path.write_text(RUN)
+    return bring_one(store, reader, path)
+
+
+def exported(store: clew.Store, id: str) -> dict[str, Any]:
+    saved: dict[str, Any] = json.loads(b"".join(exporter.pieces(store, id)))
+    return saved
+
+
+def test_a_run_that_went_on_here_says_how_far_it_came_here(tmp_path: Path) -> None:
+    with clew.open("memory:") as store:
+        s = imported(store, tmp_path)
+        s.append({"role": "assistant", "content": "three"}, {"role": "user", "content": "go on"})
+        s.append({"role": "assistant", "content": "four"})
+        s.add_usage(model="m", input_tokens=100, output_tokens=7)
+        saved = exported(store, s.id)
+        assert (saved["iteration"], saved["input_tokens"], saved["output_tokens"]) == (4, 1300, 87)
+        assert datetime.fromisoformat(saved["created_at"]) == s.info.updated_at
+        kept = {name: saved[name] for name in ("run_id", "task_name", "system_prompt")}
+        assert kept == {"run_id": "run-sync-1772380000000", "task_name": "sync", "system_prompt": "be good"}
+        assert len(saved["messages"]) == 6
+    with clew.open("memory:") as other:
+        path = tmp_path / "again.json"
+        path.write_text(json.dumps(saved))
+        again = bring_one(other, reader, path)
+        assert (exported(other, again.id), again.usage().input_tokens) == (saved, 1300)
+
+
+def test_a_round_that_a_worker_counted_here_is_the_one_that_is_told(tmp_path: Path) -> None:
+    with clew.open("memory:") as store:
+        s = imported(store, tmp_path)
+        with s.run() as run:
+            run.append({"role": "assistant", "content": "three"})
+            run.checkpoint(iteration=9)
+            run.append({"role": "assistant", "content": "four"})
+        assert exported(store, s.id)["iteration"] == 10
+
+
+def test_a_run_that_was_rewound_here_counts_the_rounds_that_are_left(tmp_path: Path) -> None:
+    with clew.open("memory:") as store:
+        s = imported(store, tmp_path)
+        s.rewind(0)
+        saved = exported(store, s.id)
+    assert (saved["iteration"], len(saved["messages"])) == (0, 1)
 
 
 def test_a_compacted_session_is_what_a_model_would_get() -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
+from clew.core.dialects import role_of
+from clew.core.ids import entry_id
 from clew.exporters.redact import Redactor, redactor_of
 from clew.exporters.seed_go import go_json, go_time
 from clew.exporters.seed_shapes import as_anthropic
-from clew.model import Json
+from clew.model import Checkpoint, Json
 
 if TYPE_CHECKING:
     from clew.session import Session
@@ -16,12 +18,13 @@ if TYPE_CHECKING:
 
 _BEFORE: Final[tuple[str, ...]] = ("run_id", "task_name", "iteration")
 """The fields before the messages."""
+_TOKENS: Final = ("input_tokens", "output_tokens")
 
 
 def pieces(store: Store, id: str, *, redact: bool | Redactor = False) -> Iterator[bytes]:
     redactor = redactor_of(redact)
     session = store.get(id)
-    state = _imported_state(session) or _own_state(session)
+    state = _state(session)
     head: dict[str, Json] = {name: state[name] for name in _BEFORE if name in state}
     tail = {name: value for name, value in state.items() if name not in head}
     messages = [as_anthropic(message) for message in _messages(session)]
@@ -40,26 +43,43 @@ def _messages(session: Session) -> list[dict[str, Json]]:
     return found
 
 
-def _imported_state(session: Session) -> dict[str, Json] | None:
-    """What the newest file of this run said."""
-    for checkpoint in reversed(session.checkpoints()):
-        if isinstance(checkpoint.state, dict) and "run_id" in checkpoint.state:
-            return checkpoint.state
-    return None
-
-
-def _own_state(session: Session) -> dict[str, Json]:
-    info = session.info
-    runs = [checkpoint.run for checkpoint in session.checkpoints() if checkpoint.run]
-    newest = max(runs, key=lambda run: run.number, default=None)
+def _state(session: Session) -> dict[str, Json]:
+    """What stands beside the messages: as the newest file of this run said it, if nothing happened since."""
+    info, checkpoints = session.info, session.checkpoints()
+    imported = [checkpoint for checkpoint in checkpoints if _is_imported(checkpoint)]
     spent = session.usage()
     assert not isinstance(spent, dict)
-    return {
-        "run_id": info.id,
-        "task_name": (info.run.task if info.run else None) or info.title or "",
-        "iteration": (newest.iteration if newest else None) or 0,
-        "system_prompt": "",
+    now: dict[str, Json] = {
+        "iteration": _iteration(session, checkpoints),
         "input_tokens": spent.input_tokens,
         "output_tokens": spent.output_tokens,
         "created_at": go_time(info.updated_at),
     }
+    if not imported:
+        task = (info.run.task if info.run else None) or info.title or ""
+        return {"run_id": info.id, "task_name": task, "system_prompt": "", **now}
+    saved: dict[str, Json] = imported[-1].state
+    known = {name: count for name in _TOKENS if isinstance(count := saved.get(name), int)}
+    is_same = session.head == imported[-1].head and all(now[name] <= known.get(name, 0) for name in _TOKENS)
+    return saved if is_same else {**saved, **now}
+
+
+def _is_imported(checkpoint: Checkpoint) -> bool:
+    return isinstance(checkpoint.state, dict) and "run_id" in checkpoint.state
+
+
+def _iteration(session: Session, checkpoints: Sequence[Checkpoint]) -> int:
+    """As the last checkpoint on the path says, and one more for each answer since: a round of ductwork is
+    one answer of the model and the results of its tools."""
+    known: dict[str, int] = {}
+    for checkpoint in checkpoints:
+        said = checkpoint.state.get("iteration") if _is_imported(checkpoint) else None
+        said = checkpoint.run.iteration if checkpoint.run else said
+        if isinstance(said, int):
+            known[entry_id(checkpoint.head.branch, checkpoint.head.position)] = said
+    iteration = 0
+    for entry in session.entries():
+        if entry.kind == "message" and role_of(entry.message) == "assistant":
+            iteration += 1
+        iteration = known.get(entry.id, iteration)
+    return iteration
