@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import stat
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,22 @@ def test_log_and_meta_come_back_byte_for_byte(tmp_path: Path) -> None:
         s = imported(store, tmp_path)
         assert b"".join(exporter.pieces(store, s.id)) == LOG
         assert exporter.meta(store, s.id).decode() == META
+
+
+def test_a_message_that_is_younger_than_its_session_does_not_change_when_it_was_updated(
+    tmp_path: Path,
+) -> None:
+    later = b'{"role":"user","content":"x","created_at":"2026-05-12T10:00:01.123456789+08:00"}\n'
+    later += b'{"role":"user","content":"y","created_at":"2026-06-12T10:00:01.25Z"}\n'
+    with clew.open("memory:") as store:
+        (tmp_path / "telegram_1.jsonl").write_bytes(LOG + later)
+        meta = META.replace('"skip": 1', '"skip": 0').replace("they talked", "")
+        (tmp_path / "telegram_1.meta.json").write_text(meta)
+        s = bring_one(store, reader, tmp_path / "telegram_1.jsonl")
+        assert json.loads(exporter.meta(store, s.id))["updated_at"] == "2026-05-12T10:00:00.5Z"
+        s.append({"role": "user", "content": "new"})
+        told = json.loads(exporter.meta(store, s.id))["updated_at"]
+        assert datetime.fromisoformat(told) == s.info.updated_at
 
 
 def test_files_have_the_names_that_picoclaw_looks_for_and_are_private(tmp_path: Path) -> None:

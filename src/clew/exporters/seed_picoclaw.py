@@ -44,7 +44,7 @@ def meta(store: Store, id: str, *, redact: bool | Redactor = False) -> bytes:
         "count": count,
     }
     told["created_at"] = info.metadata.get("created_at") or go_time(info.created_at)
-    told["updated_at"] = _updated(info)
+    told["updated_at"] = _updated(session)
     if "scope" in info.metadata:
         told["scope"] = info.metadata["scope"]
     if info.aliases:
@@ -97,11 +97,20 @@ def _key(info: SessionInfo) -> str:
     return key if isinstance(key, str) and key else info.id.removeprefix("picoclaw:")
 
 
-def _updated(info: SessionInfo) -> Json:
+def _updated(session: Session) -> Json:
     """As it was in the file, unless something happened since."""
+    info = session.info
     told = info.metadata.get("updated_at")
     known = parse_go_time(told)
-    return told if known and info.updated_at <= known else go_time(info.updated_at)
+    last = next(session.entries(last=1), None)
+    if known and (last is None or last.time <= known or _is_from_file(last)):
+        return told
+    return go_time(info.updated_at)
+
+
+def _is_from_file(entry: Entry) -> bool:
+    """A message that says when it was written, to the letter: it may be younger than its session."""
+    return entry.kind == "message" and parse_go_time(entry.message.get("created_at")) == entry.time
 
 
 def _counts(session: Session) -> tuple[int, int]:
