@@ -22,6 +22,7 @@ LOG = """\
 {"type":"message","session_id":"20260525-101500-0011","created_at":"0001-01-01T00:00:00Z","updated_at":"0001-01-01T00:00:00Z","message":{"id":"msg_2","role":"system","content":[{"type":"text","text":"summary"}]},"timestamp":"2026-08-01T09:00:03.5Z"}
 {"type":"checkpoint","session_id":"20260525-101500-0011","checkpoint_summary_msg_id":"msg_2","checkpoint_last_msg_id":"msg_1","checkpoint_tokens":99}
 {"type":"checkpoint","session_id":"20260525-101500-0011","checkpoint_messages":[],"checkpoint_tokens":0}
+{"type":"checkpoint","session_id":"20260525-101500-0011"}
 {"type":"cost","session_id":"20260525-101500-0011","cost":{"total":0.1}}
 {"type":"usage","session_id":"20260525-101500-0011","usage_entry":{"timestamp":"2026-08-01T09:00:04Z","turn_index":3,"model":"m","vendor":"v","endpoint":"e","source":"agent","usage":{"input_tokens":1,"output_tokens":2,"cache_read_tokens":0,"cache_write_tokens":0}}}
 {"type":"metric","session_id":"20260525-101500-0011","metric_event":{"timestamp":"2026-08-01T09:00:04Z","turn_index":3,"type":"llm","ttft":123000000,"duration":900000000,"input_tokens":1,"model":"m"}}
@@ -83,3 +84,54 @@ def test_a_compaction_made_here_is_a_checkpoint_that_says_all_the_model_gets() -
     said = [message["content"][0]["text"] for message in checkpoint["checkpoint_messages"]]
     assert said == expected == ["so far", "three"]
     assert checkpoint["checkpoint_tokens"] == 7
+
+
+def meta_records(store: clew.Store, id: str) -> list[dict[str, Any]]:
+    return [record for record in records(store, id) if record["type"] == "meta"]
+
+
+def test_a_new_title_or_model_is_told_with_all_that_the_meta_record_said(tmp_path: Path) -> None:
+    with clew.open("memory:") as store:
+        s = imported(store, tmp_path)
+        s.update(title="Renamed", model="glm-2")
+        first, last = meta_records(store, s.id)
+    assert last.pop("updated_at") != first.pop("updated_at")
+    assert last == {**first, "title": "Renamed", "model": "glm-2"}
+
+
+def test_a_title_that_an_import_trims_is_no_new_title(tmp_path: Path) -> None:
+    for number, title in enumerate(["  Fix bug ", "Fix\0bug", "x" * 600, " " * 499 + "x y"]):
+        path = tmp_path / f"{number}.jsonl"
+        meta = {"type": "meta", "session_id": f"s{number}", "title": title}
+        path.write_text(f"{json.dumps(meta)}\n{LOG.splitlines()[1]}\n")
+        with clew.open("memory:") as store:
+            s = bring_one(store, reader, path)
+            assert meta_records(store, s.id) == [meta]
+
+
+def test_a_log_without_meta_gets_one_with_its_own_id(tmp_path: Path) -> None:
+    path = tmp_path / "20260525-101500-0011.jsonl"
+    for line in (LOG.splitlines()[1], LOG.splitlines()[5]):
+        path.write_text(line + "\n")
+        with clew.open("memory:") as store:
+            s = bring_one(store, reader, path)
+            assert s.id == "ggcode:20260525-101500-0011"
+            assert [record["session_id"] for record in meta_records(store, s.id)] == ["20260525-101500-0011"]
+
+
+def test_a_log_whose_meta_is_not_its_first_record_gets_no_other(tmp_path: Path) -> None:
+    path = tmp_path / "20260525-101500-0011.jsonl"
+    lines = LOG.splitlines()
+    log = "".join(line + "\n" for line in (lines[2], lines[0], lines[1]))
+    path.write_text(log)
+    with clew.open("memory:") as store:
+        s = bring_one(store, reader, path)
+        assert b"".join(exporter.pieces(store, s.id)).decode() == log
+
+
+def test_the_id_of_another_programs_session_is_one_that_ggcode_takes() -> None:
+    with clew.open("memory:") as store:
+        store.create("-claude-code:0b1c/2").append({"role": "user", "content": "hi"})
+        assert {record["session_id"] for record in records(store, "-claude-code:0b1c/2")} == {
+            "claude-code_0b1c_2"
+        }

@@ -187,6 +187,25 @@ def test_ids_written_into_an_old_log_later_add_nothing(tmp_path: Path) -> None:
         assert len(store.get(loaded.id).messages()) == 3
 
 
+def test_a_checkpoint_without_messages_as_go_writes_it_clears_the_context(tmp_path: Path) -> None:
+    checkpoint = {"type": "checkpoint", "session_id": ID, "created_at": ZERO, "updated_at": ZERO}
+    path = log(tmp_path, META, message(ONE), message(TWO), checkpoint, message(THREE))
+    read = read_one(reader, path)
+    assert [entry.kind for entry in read.path] == ["message", "message", "compaction", "message"]
+    with clew.open("memory:") as store:
+        context = bring_one(store, reader, path).context()
+        assert [said["content"][0]["text"] for said in context] == ["[The history was cleared.]", "three"]
+
+
+def test_a_switch_that_was_turned_off_is_off(tmp_path: Path) -> None:
+    path = log(tmp_path, {**META, "sidebar_visible": True}, message(ONE), {**META, "sidebar_visible": False})
+    assert read_one(reader, path).session.metadata["sidebar_visible"] is False
+
+
+def test_a_log_without_meta_has_the_id_that_its_records_name(tmp_path: Path) -> None:
+    assert read_one(reader, log(tmp_path, message(ONE), name="copy")).session.id == f"ggcode:{ID}"
+
+
 def test_usage_is_counted_once_and_survives_a_checkpoint(tmp_path: Path) -> None:
     checkpoint = {"type": "checkpoint", "checkpoint_messages": [SUMMARY]}
     path = log(tmp_path, META, message(ONE), usage(3), checkpoint, usage(4), usage(4, source="summariser"))

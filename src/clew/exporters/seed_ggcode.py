@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
 
 _STREAM: Final = "ggcode"
 _MESSAGES: Final = "checkpoint_messages"
+_LONGEST_TITLE: Final = 500
+_LONGEST_ID: Final = 128
+_NOT_IN_IDS: Final = re.compile(r"[^A-Za-z0-9_-]")
 
 
 def pieces(store: Store, id: str, *, redact: bool | Redactor = False) -> Iterator[bytes]:
@@ -36,7 +40,7 @@ class _Records:
     def all(self) -> Iterator[dict[str, Json]]:
         beside = self._beside()
         waiting = next(beside, None)
-        if waiting is None or waiting.type != "meta":
+        if not any(event.type == "meta" for event in self._beside()):
             yield self._new_meta()
         for entry in self._session.entries():
             while waiting and _position(waiting) <= entry.position:
@@ -46,8 +50,9 @@ class _Records:
         while waiting:
             yield self._told(waiting)
             waiting = next(beside, None)
-        if self._meta and self._is_renamed():
-            yield self._new_meta()
+        if self._meta and (changes := self._changes()):
+            # Each record of this type replaces those before it, so it says all that they said.
+            yield {**self._meta, **changes, "updated_at": go_time(self._info.updated_at)}
 
     def _beside(self) -> Iterator[Event]:
         cursor: Event | None = None
@@ -58,7 +63,7 @@ class _Records:
     def _told(self, event: Event) -> dict[str, Json]:
         record: dict[str, Json] = event.data["record"]
         if event.type == "meta":
-            self._meta |= record
+            self._meta = _joined(self._meta, record)
         return record
 
     def _record(self, entry: Entry) -> Iterator[dict[str, Json]]:
@@ -115,12 +120,45 @@ class _Records:
             **times,
         }
 
-    def _is_renamed(self) -> bool:
-        return not self._info.title_is_auto and self._info.title != self._meta.get("title")
+    def _changes(self) -> dict[str, Json]:
+        """What was set here since: the title, or what the session works with."""
+        info = self._info
+        now = {
+            "title": None if info.title_is_auto else info.title,
+            "workspace": info.workspace_given,
+            "vendor": info.vendor,
+            "endpoint": info.endpoint,
+            "model": info.model,
+        }
+        return {name: value for name, value in now.items() if value and value != self._known(name)}
+
+    def _known(self, name: str) -> Json:
+        """What the records say, as an import keeps it."""
+        told = self._meta.get(name)
+        if not isinstance(told, str):
+            return told
+        told = told.encode(errors="replace").decode().replace("\0", "")
+        return told[:_LONGEST_TITLE].strip() if name == "title" else told
 
     def _id(self) -> str:
-        known = self._info.metadata.get("session_id")
-        return known if isinstance(known, str) else self._info.id
+        envelope = self._info.metadata.get("envelope")
+        places = (self._info.metadata, envelope if isinstance(envelope, dict) else {})
+        known = next((id for place in places if isinstance(id := place.get("session_id"), str) and id), None)
+        return known or _as_id(self._info.id.removeprefix(f"{_STREAM}:"))
+
+
+def _joined(meta: dict[str, Json], later: dict[str, Json]) -> dict[str, Json]:
+    """As ggcode reads them: later records win, but not with nothing."""
+    return {**meta, **{name: value for name, value in later.items() if name not in meta or _says(value)}}
+
+
+def _says(value: Json) -> bool:
+    return value is False or (bool(value) and value != ZERO_TIME)
+
+
+def _as_id(id: str) -> str:
+    """An id that ggcode takes: it refuses all that could not be the name of a file."""
+    return _NOT_IN_IDS.sub("_", id).lstrip("-")[:_LONGEST_ID]
 
 
 def _position(event: Event) -> int:

@@ -37,6 +37,7 @@ _CLEARED: Final[Json] = {
     "role": "system",
     "content": [{"type": "text", "text": "[The history was cleared.]"}],
 }
+_POINTERS: Final = frozenset({"checkpoint_summary_msg_id", "checkpoint_last_msg_id"})
 _EXACT_TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{0,5}[1-9])?Z")
 """A time that a store keeps to the letter: in UTC, no finer than a microsecond, no zeros at its end."""
 
@@ -65,7 +66,7 @@ def read(path: Path, on_problem: OnProblem, on_bytes: OnBytes) -> Iterator[Sourc
     meta = ahead.meta
     base = loose.text(meta.get("parent_session_id"))
     yield SourceSession(
-        id=session_id(NAME, loose.text(meta.get("session_id")) or path.stem),
+        id=session_id(NAME, ahead.session_id() or path.stem),
         entries=log.entries(on_bytes),
         head=lambda: log.head,
         title=(loose.text(meta.get("title")) or "")[:500] or None,
@@ -115,7 +116,8 @@ class _Log:
             case "message":
                 self._tell(number, "a message record without a message")
             case "checkpoint":
-                messages = _copied(record) if "checkpoint_messages" in record else self._pointed_at(record)
+                is_copy = "checkpoint_messages" in record or _POINTERS.isdisjoint(record)
+                messages = _copied(record) if is_copy else self._pointed_at(record)
                 if messages is not None:
                     return self._checkpoint(record, messages)
                 self._tell(number, "a checkpoint of messages that the log does not have")
@@ -216,7 +218,8 @@ class _Log:
 
 
 def _copied(record: dict[str, Json]) -> list[Json]:
-    return [item for item in loose.items(record["checkpoint_messages"]) if isinstance(item, dict)]
+    """Go leaves out a list that is empty: then the history was cleared."""
+    return [item for item in loose.items(record.get("checkpoint_messages")) if isinstance(item, dict)]
 
 
 def _time_of(record: dict[str, Json]) -> datetime | None:

@@ -12,7 +12,6 @@ from clew.importers.jsonlines import object_of
 from clew.model import Json
 
 _ZERO_TIME: Final = "0001-01-01T00:00:00Z"
-_EMPTY: Final = (None, "", 0, _ZERO_TIME)
 _KEPT_ELSEWHERE: Final = frozenset({"type", "title", "workspace", "vendor", "model"})
 
 
@@ -23,6 +22,11 @@ class Ahead(msgspec.Struct, kw_only=True):
     """What is around the first message; most have the same."""
     named: dict[str, int] = {}
     """The ids of messages that checkpoints speak of, and how many of them."""
+
+    def session_id(self) -> str | None:
+        """As the meta records say; in a log without one, as its first message does."""
+        told = (places.get("session_id") for places in (self.meta, self.envelope or {}))
+        return next((id for id in told if isinstance(id, str) and id), None)
 
     def metadata(self) -> dict[str, Json]:
         kept = {name: value for name, value in self.meta.items() if name not in _KEPT_ELSEWHERE}
@@ -36,7 +40,7 @@ def look_ahead(path: Path) -> Ahead:
     for record in _lines_with(path, b'"meta"', b'"checkpoint"'):
         if record.get("type") == "meta":
             ahead.meta |= {
-                name: value for name, value in record.items() if name not in ahead.meta or value not in _EMPTY
+                name: value for name, value in record.items() if name not in ahead.meta or _says(value)
             }
         elif record.get("type") == "checkpoint":
             names = (record.get("checkpoint_summary_msg_id"), record.get("checkpoint_last_msg_id"))
@@ -48,6 +52,11 @@ def look_ahead(path: Path) -> Ahead:
 def envelope_of(record: dict[str, Json]) -> dict[str, Json]:
     """A record with an empty place where its message was."""
     return {name: None if name == "message" else value for name, value in record.items()}
+
+
+def _says(value: Json) -> bool:
+    """Whether it is more than nothing; a switch that is off says something."""
+    return value is False or (bool(value) and value != _ZERO_TIME)
 
 
 def _lines_with(path: Path, *words: bytes) -> Iterator[dict[str, Json]]:
