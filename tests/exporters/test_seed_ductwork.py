@@ -7,6 +7,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import clew
 from clew.exporters import seed_ductwork as exporter
 from clew.importers import seed_ductwork as reader
@@ -143,3 +145,52 @@ def test_calls_and_results_of_other_shapes_become_anthropics() -> None:
         asked, answered = json.loads(b"".join(exporter.pieces(store, "x")))["messages"]
     assert asked["content"] == [{"id": "c1", "input": {"a": 1}, "name": "run", "type": "tool_use"}]
     assert (answered["role"], answered["content"][0]["tool_use_id"]) == ("user", "c1")
+
+
+IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}}
+CALL = {"id": "c1", "type": "function", "function": {"name": "run", "arguments": '{"a":1}'}}
+OTHERS = [
+    {"role": "user", "content": [{"type": "text", "text": "see"}, IMAGE]},
+    {"role": "user", "content": [{"type": "input_text", "text": "see"}]},
+    {"role": "assistant", "content": [{"type": "text", "text": "see"}], "tool_calls": [CALL]},
+    {"role": "assistant", "content": [], "tool_calls": [CALL]},
+    {"role": "tool", "tool_call_id": "c1", "content": [{"type": "text", "text": "see"}]},
+    {"role": "system", "content": [{"type": "text", "text": "see"}]},
+    {"role": "assistant", "content": [{"type": "refusal", "refusal": "see"}]},
+    {
+        "role": "assistant",
+        "content": [{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "see"}],
+    },
+    {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c1", "content": "see"}]},
+    {"role": "user", "content": [{"type": "tool_result", "tool_id": "c1", "output": "see"}]},
+]
+
+
+@pytest.mark.parametrize("message", OTHERS, ids=str)
+def test_whatever_shape_a_message_has_ductwork_can_decode_it(message: dict[str, Any]) -> None:
+    with clew.open("memory:") as store:
+        store.session("x").append(message)
+        (found,) = exported(store, "x")["messages"]
+    assert found["role"] in ("user", "assistant")
+    for block in found["content"]:
+        check_anthropic(block)
+    said = json.dumps(found["content"])
+    assert ("see" in said) == ("see" in json.dumps(message))
+    assert ('"c1"' in said) == ('"c1"' in json.dumps(message))
+
+
+def check_anthropic(block: dict[str, Any]) -> None:
+    """As the SDK of Anthropic for Go decodes it: each field of its type, the content of a result a list."""
+    match block["type"]:
+        case "text":
+            assert isinstance(block["text"], str)
+        case "tool_use":
+            assert isinstance(block["id"], str)
+            assert isinstance(block["name"], str)
+            assert isinstance(block["input"], dict)
+        case "tool_result":
+            assert isinstance(block["tool_use_id"], str)
+            for part in block["content"]:
+                check_anthropic(part)
+        case other:
+            raise AssertionError(f"no block of Anthropic's: {other}")

@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import clew
 from clew.exporters import seed_ggcode as exporter
 from clew.importers import seed_ggcode as reader
@@ -135,3 +137,45 @@ def test_the_id_of_another_programs_session_is_one_that_ggcode_takes() -> None:
         assert {record["session_id"] for record in records(store, "-claude-code:0b1c/2")} == {
             "claude-code_0b1c_2"
         }
+
+
+CALL = {"id": "c1", "type": "function", "function": {"name": "run", "arguments": '{"a":1}'}}
+IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}}
+OTHERS = [
+    {"role": "assistant", "content": [{"type": "text", "text": "see"}], "tool_calls": [CALL]},
+    {"role": "assistant", "content": [], "tool_calls": [CALL]},
+    {"role": "tool", "tool_call_id": "c1", "content": [{"type": "text", "text": "see"}]},
+    {"role": "user", "content": [{"type": "text", "text": "see"}, IMAGE]},
+    {"role": "developer", "content": [{"type": "text", "text": "see"}]},
+    {"role": "assistant", "content": [{"type": "tool_use", "id": "c1", "name": "run", "input": {}}]},
+    {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c1", "content": "see"}]},
+    {"role": "user", "content": [{"type": "tool_result", "tool_id": "c1", "output": [{"text": "see"}]}]},
+    {"role": "user", "content": [{"type": "image", "source": {"type": "url", "url": "https://see"}}]},
+]
+
+
+@pytest.mark.parametrize("message", OTHERS, ids=str)
+def test_whatever_shape_a_message_has_ggcode_can_decode_it(message: dict[str, Any]) -> None:
+    with clew.open("memory:") as store:
+        store.session("x").append(message)
+        found = records(store, "x")[1]["message"]
+    assert found["role"] in ("user", "assistant", "system")
+    for block in found["content"]:
+        assert block["type"] in ("text", "image", "tool_use", "tool_result")
+        texts = {name: value for name, value in block.items() if name not in ("input", "is_error")}
+        assert all(isinstance(value, str) for value in texts.values())
+        assert isinstance(block.get("is_error", False), bool)
+        assert ("tool_id" in block) == block["type"].startswith("tool_")
+    said = json.dumps(found["content"])
+    assert ('"c1"' in said) == ('"c1"' in json.dumps(message))
+    assert ("see" in said) == ("see" in json.dumps(message)) or message["content"][0]["type"] == "image"
+
+
+def test_the_parts_of_one_answer_do_not_share_an_id() -> None:
+    answer = {"id": "msg_1", "type": "message", "role": "assistant", "model": "m"}
+    with clew.open("memory:") as store:
+        s = store.session("x")
+        for word in ("one", "two"):
+            s.append({**answer, "content": [{"type": "text", "text": word}]})
+        said = [record["message"] for record in records(store, "x")[1:]]
+    assert said == [{"role": "assistant", "content": [{"type": "text", "text": w}]} for w in ("one", "two")]

@@ -130,3 +130,53 @@ def test_an_id_that_is_no_file_name_is_refused(tmp_path: Path) -> None:
             with pytest.raises(clew.InvalidError, match="name of a file"):
                 exporter.write(store, [id], tmp_path)
     assert list(tmp_path.iterdir()) == []
+
+
+OTHERS = [
+    {"role": "assistant", "content": "", "tool_calls": [{"function": {"name": "f", "arguments": {"a": 1}}}]},
+    {"role": "assistant", "content": "", "tool_calls": [{"function": {"name": "f", "arguments": {}}}]},
+    {
+        "role": "assistant",
+        "content": "",
+        "tool_calls": [{"id": 7, "function": {"name": "f", "arguments": "{}"}}],
+    },
+    {
+        "role": "assistant",
+        "content": "",
+        "tool_calls": [{"id": "c", "type": "custom", "custom": {"name": "f"}}],
+    },
+    {"role": "assistant", "content": "", "function_call": {"name": "f", "arguments": "{}"}},
+    {"role": "assistant", "content": "x", "created_at": 1760000000},
+    {"role": "user", "content": "x", "media": [{"type": "image"}], "attachments": "a.txt"},
+    {"role": "assistant", "content": "x", "reasoning_content": ["hm"], "model_name": 3},
+    {"role": "tool", "content": "x", "tool_call_id": 7},
+    {"role": "developer", "content": "x"},
+]
+
+
+@pytest.mark.parametrize("message", OTHERS, ids=str)
+def test_whatever_shape_a_message_has_picoclaw_can_decode_it(message: dict[str, Any]) -> None:
+    with clew.open("memory:") as store:
+        store.session("x").append(message)
+        lines = [json.loads(piece) for piece in exporter.pieces(store, "x")]
+    for line in lines:
+        assert line["role"] in ("system", "user", "assistant", "tool")
+        for name in ("content", "reasoning_content", "tool_call_id", "model_name", "created_at"):
+            assert isinstance(line.get(name, ""), str)
+        assert line.keys().isdisjoint(("media", "attachments"))
+        for call in line.get("tool_calls", []):
+            assert isinstance(call["id"], str)
+            assert {type(call["function"][name]) for name in ("name", "arguments")} == {str}
+            assert isinstance(json.loads(call["function"]["arguments"]), dict)
+    called = "tool_calls" in message or "function_call" in message
+    assert [call["function"]["name"] for line in lines for call in line.get("tool_calls", [])] == [
+        "f"
+    ] * called
+    assert called or message["content"] in lines[0]["content"]
+
+
+def test_the_arguments_of_a_call_are_the_same_as_a_text() -> None:
+    with clew.open("memory:") as store:
+        store.session("x").append(OTHERS[0])
+        (line,) = (json.loads(piece) for piece in exporter.pieces(store, "x"))
+    assert json.loads(line["tool_calls"][0]["function"]["arguments"]) == {"a": 1}

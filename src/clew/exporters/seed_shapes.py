@@ -11,7 +11,9 @@ from typing import Final
 import msgspec
 
 from clew.core.dialects import role_of
+from clew.core.dialects.content import type_of
 from clew.exporters.blocks import Block, blocks_of
+from clew.exporters.seed_decoding import is_anthropic, is_ggcode, is_picoclaw
 from clew.model import Json
 
 _CHAT_ROLES: Final = frozenset({"system", "user", "assistant", "tool"})
@@ -19,7 +21,7 @@ _CHAT_ROLES: Final = frozenset({"system", "user", "assistant", "tool"})
 
 def as_chat(message: dict[str, Json]) -> list[dict[str, Json]]:
     """With a text as content; results are messages of their own."""
-    if message.get("role") in _CHAT_ROLES and isinstance(message.get("content"), str):
+    if is_picoclaw(message):
         return [message]
     blocks = blocks_of(message)
     found: list[dict[str, Json]] = [
@@ -39,19 +41,21 @@ def as_chat(message: dict[str, Json]) -> list[dict[str, Json]]:
 
 def as_ggcode(message: dict[str, Json]) -> dict[str, Json]:
     """With blocks as content, in ggcode's own words."""
-    content = message.get("content")
-    if isinstance(content, list) and all(map(_is_ggcode, content)):
-        return message
+    if is_ggcode(message):
+        # An answer of Anthropic's comes with its own id, which ggcode would take for that of the message:
+        # the parts of one answer would be one message said again and again.
+        return message if "type" not in message else {name: message[name] for name in ("role", "content")}
     blocks = [_ggcode_block(block) for block in blocks_of(message) if block.kind != "thinking"]
     role = _role(message)
     return {"role": "user" if role == "tool" else role, "content": blocks}
 
 
 def as_anthropic(message: dict[str, Json]) -> dict[str, Json]:
+    """With blocks as content, also in results."""
     content = message.get("content")
-    if isinstance(content, list) and not any(
-        isinstance(block, dict) and "tool_id" in block for block in content
-    ):
+    if isinstance(content, list):
+        message = {**message, "content": [_with_listed_result(block) for block in content]}
+    if is_anthropic(message):
         return message
     blocks = [_anthropic_block(block) for block in blocks_of(message) if block.kind != "thinking"]
     return {"content": blocks, "role": "assistant" if _role(message) == "assistant" else "user"}
@@ -62,25 +66,28 @@ def _role(message: dict[str, Json]) -> str:
     return role if role in _CHAT_ROLES else "user"
 
 
-def _is_ggcode(block: Json) -> bool:
-    if not isinstance(block, dict) or block.get("type") not in ("text", "image", "tool_use", "tool_result"):
-        return False
-    return block["type"] == "text" or "tool_id" in block or "image_data" in block
+def _with_listed_result(block: Json) -> Json:
+    """Anthropic takes the result of a tool as a text too; its SDK for Go does not."""
+    if type_of(block) == "tool_result" and isinstance(block.get("content"), str):
+        return {**block, "content": [{"text": block["content"], "type": "text"}]}
+    return block
 
 
 def _words(block: Block) -> str:
     return f"[{block.text or 'image'}]" if block.kind == "media" else block.text
 
 
-def _arguments(block: Block) -> Json:
+def _arguments(block: Block) -> dict[str, Json]:
+    """An object, as all three want it; a tool may have been called with a text."""
     try:
-        return msgspec.json.decode(block.text) if block.text else {}
+        given = msgspec.json.decode(block.text) if block.text else {}
     except msgspec.DecodeError:
-        return {"input": block.text}
+        given = block.text
+    return given if isinstance(given, dict) else {"input": given}
 
 
 def _chat_call(block: Block) -> Json:
-    function = {"name": block.name or "", "arguments": block.text or "{}"}
+    function = {"name": block.name or "", "arguments": msgspec.json.encode(_arguments(block)).decode()}
     return {"id": block.call or "", "type": "function", "function": function}
 
 
