@@ -254,16 +254,24 @@ class Courier:
         self._stopped = False
 
     def post(self, group: Sequence[Pending[Any]], *, wait: bool = True) -> None:
-        """Hand over operations. Blocks while too many are on their way, unless told not to."""
+        """Hand over operations. Blocks while too many are on their way, unless told not to.
+
+        StoreClosedError, and nothing is handed over, if the store is closed, be it meanwhile.
+        """
         with self._changed:
+            while wait and self._under_way >= self.LIMIT and not self._stopping:
+                self._changed.wait()
             if self._stopping:
                 raise StoreClosedError(self._location)
             if self._thread is None:
                 self._thread = threading.Thread(target=self._work, name="clew-courier", daemon=True)
-                self._thread.start()
+                try:
+                    self._thread.start()
+                except BaseException:
+                    if not self._thread.is_alive():
+                        self._thread = None  # the next one tries again
+                    raise
                 atexit.register(self.stop)
-            while wait and self._under_way >= self.LIMIT:
-                self._changed.wait()
             self._under_way += len(group)  # in this order: Ctrl-C between the two can not upset the count
             self._posted.extend(group)
             self._changed.notify_all()

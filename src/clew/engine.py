@@ -41,6 +41,7 @@ class Engine:
         self.courier = Courier(self.committer, backend.location)
         self._closing = threading.Lock()
         self._services: dict[type, Service] = {}
+        self._noting = threading.Lock()
         self._failures: list[BaseException] = []
         self.transacting: set[int] = set()
         """The threads in which somebody's own function is part of a transaction."""
@@ -88,13 +89,16 @@ class Engine:
         return pending.outcome()
 
     def _note_failures(self, group: Any) -> None:
-        self._failures += [pending.error for pending in group if pending.error is not None]
+        failures = [pending.error for pending in group if pending.error is not None]
+        with self._noting:
+            self._failures += failures
 
     def flush(self) -> None:
         """Wait for all that was posted; raise the first failure since the last flush."""
         self.check_outside("flush")
         self.courier.drain()
-        failures, self._failures = self._failures, []
+        with self._noting:
+            failures, self._failures = self._failures, []
         if failures:
             first = failures[0]
             if isinstance(first, LeaseLostError):
@@ -126,6 +130,7 @@ class Engine:
         """In the child: what the parent has under way is the parent's."""
         self.generation += 1
         self._closing = threading.Lock()
+        self._noting = threading.Lock()
         self._failures = []
         self.here.after_fork()
         for service in self._services.values():

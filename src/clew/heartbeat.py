@@ -39,7 +39,12 @@ class Heartbeat:
             self._schedule(run, run._beat)
             if self._thread is None and not self._stopping:
                 self._thread = threading.Thread(target=self._beat, name="clew-heartbeat", daemon=True)
-                self._thread.start()
+                try:
+                    self._thread.start()
+                except BaseException:
+                    if not self._thread.is_alive():
+                        self._thread = None  # the next one tries again
+                    raise
             self._changed.notify_all()
 
     def forget(self, run: Run) -> None:

@@ -128,3 +128,103 @@ def test_a_failed_group_leaves_the_store_writable_for_everybody(store: clew.Stor
     assert together([lambda: session.append(message("x")) for _ in range(8)]) == []
     with store._engine.read() as reader:
         assert reader.get_record(0, "var", "half") is None
+
+
+def test_who_waits_at_the_limit_hears_that_the_store_was_closed(
+    store: clew.Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """P4: what `append_nowait` took is there, what it did not take raises; nothing is lost in silence."""
+    session = store.session("s")
+    courier = store._engine.courier
+    busy, go_on, waits = threading.Event(), threading.Event(), threading.Event()
+    outcomes: list[object] = []
+
+    def keep_busy(_: clew.Store) -> None:
+        busy.set()
+        assert go_on.wait(10)
+
+    def wait(timeout: float | None = None) -> bool:
+        if threading.current_thread() is late:
+            waits.set()
+        return plain_wait(timeout)
+
+    def append_late() -> None:
+        try:
+            outcomes.append(session.append_nowait(message("late")))
+        except clew.ClewError as error:
+            outcomes.append(error)
+
+    plain_wait = courier._changed.wait
+    monkeypatch.setattr(courier._changed, "wait", wait)
+    monkeypatch.setattr(courier, "LIMIT", 1)
+    holding = threading.Thread(target=store.transact, args=(keep_busy,))
+    late = threading.Thread(target=append_late)
+    closing = threading.Thread(target=store.close)
+    holding.start()
+    assert busy.wait(10)
+    session.append_nowait(message("taken"))
+    late.start()
+    assert waits.wait(10)
+    closing.start()
+    while not courier._stopping:
+        time.sleep(0)
+    go_on.set()
+    for thread in (holding, late, closing):
+        thread.join(10)
+        assert not thread.is_alive()
+
+    assert [type(outcome) for outcome in outcomes] == [clew.StoreClosedError]
+    with clew.open(store.location) as again:
+        assert texts(again.get("s")) == ["taken"]
+
+
+def test_a_thread_that_cannot_be_started_costs_one_call(
+    store: clew.Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """P4: it raises, and the next one tries again."""
+    session = store.session("s")
+
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refuse)
+        with pytest.raises(RuntimeError):
+            session.append_nowait(message("never"))
+    session.append_nowait(message("then"))
+    flushing = threading.Thread(target=store.flush, daemon=True)
+    flushing.start()
+    flushing.join(10)
+
+    assert not flushing.is_alive()
+    assert texts(session) == ["then"]
+
+
+def test_a_failure_is_told_once_whoever_flushes_meanwhile(store: clew.Store) -> None:
+    """One flush runs while a failure is being noted, another one after it."""
+    engine = store._engine
+    told: list[BaseException] = []
+
+    def flush() -> None:
+        try:
+            engine.flush()
+        except RuntimeError as error:
+            told.append(error)
+
+    flushing = threading.Thread(target=flush)
+
+    class Noted(list[BaseException]):
+        def __iadd__(self, others: Any) -> Any:
+            self.extend(others)
+            flushing.start()
+            flushing.join(0.2)  # it ends here, or waits until this is done
+            return self
+
+    engine._failures = Noted()
+    failed: Pending[None] = Pending(lambda _: None)
+    failed.error = RuntimeError("on purpose")
+    engine._note_failures([failed])
+    flushing.join(10)
+    flush()
+
+    assert told == [failed.error]
