@@ -350,3 +350,18 @@ def test_a_log_written_anew_under_readers_is_read_right(fast_path: Path) -> None
         thread.join()
 
         assert wrong == []
+
+
+def test_a_reader_of_an_index_that_was_replaced_is_not_used_again(fast_path: Path) -> None:
+    """It would show what the old index knew, for ever."""
+    backend = JsonlBackend(fast_path / "store", durability="process")
+    with clew.Store(backend) as store:
+        session = store.session("s")
+        session.append(user("one"))
+        with backend.read():
+            (borrowed,) = backend._borrowed
+            backend.layout.index.unlink()
+            session.append(user("two"))
+        for _ in range(3):
+            assert said(store) == ["one", "two"]
+        assert borrowed not in backend._readers

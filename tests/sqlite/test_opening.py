@@ -324,3 +324,20 @@ def test_a_driver_that_is_not_installed_is_named_with_its_extra(monkeypatch: pyt
 
     with pytest.raises(clew.InvalidUrlError, match=r"clew\[postgres\]"):
         clew.open("postgresql://localhost/none")
+
+
+def test_a_connection_that_is_given_back_while_the_store_closes_is_closed(tmp_path: Path) -> None:
+    """A file that stays open keeps its locks, and cannot be removed on some systems."""
+    backend = SqliteBackend(tmp_path / "a.db")
+
+    class ClosingMeanwhile(list[apsw.Connection]):
+        def append(self, connection: apsw.Connection) -> None:
+            backend.close()
+            super().append(connection)
+
+    with backend.read():
+        (borrowed,) = backend._borrowed
+        backend._readers = ClosingMeanwhile(backend._readers)
+
+    with pytest.raises(apsw.ConnectionClosedError):
+        pragma(borrowed, "user_version")

@@ -187,10 +187,10 @@ class JsonlBackend(SqliteBackend):
 
     def _reopen(self) -> None:
         with self._gate:
-            for connection in (*self._readers, self._writer):
-                if connection is not None:
-                    connection.close(True)
-            self._readers.clear()
+            self._outdated.update(self._borrowed)  # of the index that is left
+            self._close_readers()
+            if self._writer is not None:
+                self._writer.close(True)
             self._writer = None
             self._branches.clear()
         if self.index_is_broken:

@@ -6,6 +6,7 @@ import errno
 import os
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Final
@@ -76,6 +77,8 @@ class SqliteBackend:
         self._branches: dict[int, BranchRow] = {}
         self._writer: apsw.Connection | None = None
         self._readers: list[apsw.Connection] = []
+        self._outdated: set[apsw.Connection] = set()
+        """Borrowed ones that are not to be lent again."""
         self._reads_from = self.path
         self._immutable = False
 
@@ -125,20 +128,30 @@ class SqliteBackend:
             with self._lock:
                 self._need_open()
         with self._gate:
-            if self._readers:
+            try:
                 connection = self._readers.pop()
-            else:
+            except IndexError:
                 with translating(self.location):
                     connection = open_reader(self._reads_from, self._timeout, immutable=self._immutable)
             self._borrowed.add(connection)
         return connection
 
     def _give_reader(self, connection: apsw.Connection) -> None:
-        if self._closed or len(self._readers) >= READERS_KEPT:
+        # Not behind the gate: who is about to fork holds it, and waits for this.
+        if connection in self._outdated or len(self._readers) >= READERS_KEPT:
+            self._outdated.discard(connection)
             connection.close()
         else:
             self._readers.append(connection)
         self._borrowed.discard(connection)
+        if self._closed:  # looked at last: whoever closes meanwhile may have missed this one
+            self._close_readers()
+
+    def _close_readers(self) -> None:
+        """Close those that nobody uses. Several threads may do so at once."""
+        while self._readers:
+            with suppress(IndexError):
+                self._readers.pop().close()
 
     def _need_writer(self) -> apsw.Connection:
         if self._closed:
@@ -222,9 +235,9 @@ class SqliteBackend:
             if self._closed:
                 return
             self._closed = True
-            for connection in (*self._readers, self._writer):
-                if connection is not None:
-                    connection.close()
+            self._close_readers()
+            if self._writer is not None:
+                self._writer.close()
             if self._reads_from != self.path:
                 import shutil
 
