@@ -38,7 +38,7 @@ class Lifecycle(Handle):
     def start(self, request: Json = None, *, task: str | None = None) -> None:
         """Set the status to running, without a lease; what the last run left is cleared."""
         _check_task(task)
-        self._write(work.status.start, request, task, self._engine.now())
+        self._write(work.status.start, encode_json(request, what="request"), task, self._engine.now())
 
     def complete(self, response: Json = None) -> None:
         """End the run well."""

@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import clew.work as work
+from clew.core.codec import encode_json
 from clew.core.ids import check_id
 from clew.core.rows import SessionRow
 from clew.errors import CheckpointNotFoundError
@@ -44,10 +45,11 @@ class Points(SessionFiles):
             files: A directory: its content is kept with the checkpoint, for `rewind(files=True)`.
             include: With `exclude` as for `store.snapshot`.
         """
-        setting = partial(work.checkpoints.set_checkpoint, name=name, state=state, now=self._engine.now())
+        check_id(name, "checkpoint name")
+        encoded = encode_json(state, what="state")
+        setting = partial(work.checkpoints.set_checkpoint, name=name, state=encoded, now=self._engine.now())
         if files is None:
             return self._write(setting)
-        check_id(name, "checkpoint name")
         return self._set_with_files(setting, files, include, exclude)
 
     def checkpoints(self) -> list[Checkpoint]:
@@ -105,7 +107,8 @@ class Points(SessionFiles):
         The checkpoints on the way there, and the variables, are copied: they are its own from now on.
         Without an id it is called `<this id>#fork-<n>`. It starts pending, with its own runs and usage.
         """
-        return self._sibling(self._write(work.forks.fork, id, at, self._engine.now()))
+        new_id = None if id is None else check_id(id)
+        return self._sibling(self._write(work.forks.fork, new_id, at, self._engine.now()))
 
     def tree(self) -> Tree:
         """Every branch, fork, checkpoint and head of this session and its relatives."""

@@ -171,6 +171,8 @@ class Session(Lifecycle, Points, Streams, Beside):
 
         Where the cut would part a tool call from its result, more is kept. None: nothing to cut.
         """
+        if isinstance(keep_last, bool) or not isinstance(keep_last, int) or keep_last < 0:
+            raise InvalidError(f"keep_last must be a number from 0 on, not {keep_last!r}")
         return self._write(work.marks.truncate, keep_last, self._engine.now())
 
     def compact(
@@ -186,7 +188,8 @@ class Session(Lifecycle, Points, Streams, Beside):
         rewind to before the compaction brings the old context back. Tool calls that still wait for
         their results are not compacted away.
         """
-        return self._write(work.marks.compact, messages_or_text, upto, tokens, self._engine.now())
+        digest = work.marks.digest_of(messages_or_text, tokens)
+        return self._write(work.marks.compact, digest, upto, self._engine.now())
 
     @property
     def summary(self) -> str | None:
@@ -196,14 +199,14 @@ class Session(Lifecycle, Points, Streams, Beside):
 
     def set_summary(self, text: str | None) -> Entry:
         """Keep a summary of the conversation so far; it rewinds with the conversation."""
-        return self._write(work.marks.set_summary, text, self._engine.now())
+        return self._write(work.marks.set_summary, work.marks.summary_of(text), self._engine.now())
 
     def annotate(self, entry: Point, **fields: Json) -> Entry:
         """Put something beside an entry, never into it; None takes a field away.
 
         Entries are found again by their `label`: `s.entries(label="…")`.
         """
-        return self._write(work.notes.annotate, entry, fields)
+        return self._write(work.notes.annotate, entry, work.notes.fields_of(fields))
 
     # -- reading
 

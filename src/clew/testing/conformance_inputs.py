@@ -9,6 +9,7 @@ import enum
 import json
 import uuid
 from collections import OrderedDict
+from collections.abc import Callable
 from types import MappingProxyType
 from typing import Any
 
@@ -338,3 +339,56 @@ class InputConformance(Conformance):
             s.messages(after=name)
 
         assert said(s) == ["a"]
+
+    def test_what_is_refused_costs_nobody_a_transaction(
+        self, store: Store, s: Session, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """It is checked, and what is good is encoded, before anybody else has to wait for it."""
+        say(s, "a")
+        bad: Any = object()
+        refused: dict[str, Callable[[], object]] = {
+            "add_alias": lambda: s.add_alias(bad),
+            "add_event": lambda: s.add_event("t", bad),
+            "add_events": lambda: s.add_events([{"type": "t", "data": bad}]),
+            "add_usage": lambda: s.add_usage(input_tokens=bad),
+            "annotate": lambda: s.annotate(0, note=bad),
+            "annotate a label": lambda: s.annotate(0, label=bad),
+            "append": lambda: s.append(bad),
+            "append_nowait": lambda: s.append_nowait(bad),
+            "checkpoint": lambda: s.checkpoint("c", state=bad),
+            "checkpoint a name": lambda: s.checkpoint(bad),
+            "compact": lambda: s.compact([user("x"), {"content": bad}]),
+            "compact nothing": lambda: s.compact([]),
+            "compact tokens": lambda: s.compact("x", tokens=bad),
+            "complete": lambda: s.complete(bad),
+            "create": lambda: store.create(bad),
+            "delete": lambda: store.delete(bad),
+            "delete_checkpoint": lambda: s.delete_checkpoint(bad),
+            "delete_var": lambda: s.delete_var(bad),
+            "fail": lambda: s.fail(bad),
+            "fork": lambda: s.fork(bad),
+            "replace": lambda: s.replace([{"content": bad}]),
+            "restore_deleted": lambda: store.restore_deleted(bad),
+            "run": lambda: s.run(bad),
+            "set_document": lambda: s.set_document("d", bad),
+            "set_retention": lambda: store.set_retention(bad),
+            "set_summary": lambda: s.set_summary(bad),
+            "set_var": lambda: s.set_var("v", bad),
+            "start": lambda: s.start(bad),
+            "truncate": lambda: s.truncate(bad),
+            "update": lambda: s.update(metadata={"m": bad}),
+        }
+        begun: list[str] = []
+        backend = store._engine.backend
+        write = backend.write
+
+        def counted(certain: bool = True) -> Any:
+            begun.append("one")
+            return write(certain)
+
+        monkeypatch.setattr(backend, "write", counted)
+        for call in refused.values():
+            with pytest.raises(InvalidError):
+                call()
+
+        assert begun == []

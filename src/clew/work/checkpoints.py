@@ -7,10 +7,8 @@ from collections.abc import Callable
 import msgspec
 
 from clew.backends.contract import Reader, Transaction
-from clew.core.codec import encode_json
-from clew.core.ids import check_id
 from clew.core.rows import NOWHERE, SessionRow, Tip
-from clew.model import Checkpoint, Head, Json, Progress, utc
+from clew.model import Checkpoint, Head, Progress, utc
 from clew.work.access import Access, admit
 from clew.work.places import head_of, path_of
 
@@ -43,12 +41,10 @@ def _checkpoint(session: str, name: str, value: bytes) -> Checkpoint:
 
 
 def set_checkpoint(
-    tx: Transaction, access: Access, name: str, state: Json, now: int, snapshot: str | None = None
+    tx: Transaction, access: Access, name: str, state: bytes, now: int, snapshot: str | None = None
 ) -> Checkpoint:
     """Name the head; again: move the name."""
-    row = admit(tx, access)
-    check_id(name, "checkpoint name")
-    return put_checkpoint(tx, row, name, encode_json(state, what="state"), now, snapshot=snapshot)
+    return put_checkpoint(tx, admit(tx, access), name, state, now, snapshot=snapshot)
 
 
 def put_checkpoint(

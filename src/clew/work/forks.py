@@ -23,7 +23,7 @@ def fork(tx: Transaction, access: Access, new_id: str | None, at: Point | None, 
         while find(tx, f"{base.id}#fork-{forks}") is not None:
             forks += 1
         new_id = check_id(f"{base.id}#fork-{forks}")
-    elif find(tx, check_id(new_id)) is not None:
+    elif find(tx, new_id) is not None:
         raise SessionExistsError(new_id)
     details = tx.get_details(base.sid)
     origin = ForkOrigin(base.sid, base.id, tip.branch, head_of(tx, tip).branch, tip.position)

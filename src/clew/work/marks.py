@@ -53,8 +53,6 @@ def _mark(tx: Transaction, access: Access, row: SessionRow, draft: Draft, kind: 
 
 
 def truncate(tx: Transaction, access: Access, keep_last: int, now: int) -> Entry | None:
-    if isinstance(keep_last, bool) or not isinstance(keep_last, int) or keep_last < 0:
-        raise InvalidError(f"keep_last must be a number from 0 on, not {keep_last!r}")
     row = admit(tx, access)
     if keep_last > row.head.messages:
         return None
@@ -75,45 +73,55 @@ def truncate(tx: Transaction, access: Access, keep_last: int, now: int) -> Entry
     return _mark(tx, access, row, draft, "truncate", now)
 
 
-def compact(
-    tx: Transaction,
-    access: Access,
-    messages_or_text: str | Sequence[Sayable],
-    upto: Point | None,
-    tokens: int | None,
-    now: int,
-) -> Entry:
+class Digest(msgspec.Struct, frozen=True):
+    """What a compaction puts in the place of a history, checked and encoded before any lock is taken."""
+
+    bodies: bytes
+    """The messages, separated by commas."""
+    bodies_in_parts: bytes | None
+    """Of a text: the same for a session whose messages have `parts`."""
+    is_replaced: bool
+    tokens: bytes
+
+
+def digest_of(given: str | Sequence[Sayable], tokens: int | None) -> Digest:
+    """Check what a compaction is given. A text becomes a user message."""
+    if tokens is not None and (isinstance(tokens, bool) or not isinstance(tokens, int) or tokens < 0):
+        raise InvalidError(f"tokens must be a number from 0 on, not {tokens!r}")
+    counted = b"null" if tokens is None else b"%d" % tokens
+    if isinstance(given, str):
+        if not given.strip():
+            raise InvalidError(
+                "a compaction needs a text that is not empty: the history would be lost to the model"
+            )
+        plain = prepare({"role": "user", "content": given}, index=0)
+        in_parts = prepare({"role": "user", "parts": [{"text": given}]}, index=0)
+        return Digest(plain.body, in_parts.body, plain.replaced, counted)
+    if not given or isinstance(given, (bytes, dict)):
+        raise InvalidError("a compaction needs a text, or a list of messages that is not empty")
+    prepared = [prepare(message, index=index) for index, message in enumerate(given)]
+    bodies = b",".join(item.body for item in prepared)
+    return Digest(bodies, None, any(item.replaced for item in prepared), counted)
+
+
+def compact(tx: Transaction, access: Access, digest: Digest, upto: Point | None, now: int) -> Entry:
     row = admit(tx, access)
     segments = path_of(tx, row.head)
     last = row.head.position if upto is None else position_on_path(tx, row, upto)
     view = cut_of(tx, row, segments).start
     start = _safe_start(tx, segments, last + 1, min(view, last + 1), row.head.position)
-    given = _as_messages(tx, row, segments, messages_or_text)
-    prepared = [prepare(message, index=index) for index, message in enumerate(given)]
-    if tokens is not None and (isinstance(tokens, bool) or not isinstance(tokens, int) or tokens < 0):
-        raise InvalidError(f"tokens must be a number from 0 on, not {tokens!r}")
-    head = b'{"start":%d,"tokens":%s,"messages":[' % (start, b"null" if tokens is None else b"%d" % tokens)
-    body = head + b",".join(item.body for item in prepared) + b"]}"
-    flags = REPLACED if any(item.replaced for item in prepared) else 0
+    bodies = digest.bodies
+    if digest.bodies_in_parts is not None and _speaks_in_parts(tx, row, segments):
+        bodies = digest.bodies_in_parts
+    body = b'{"start":%d,"tokens":%s,"messages":[%s]}' % (start, digest.tokens, bodies)
+    flags = REPLACED if digest.is_replaced else 0
     return _mark(tx, access, row, Draft(COMPACTION, body, flags), "compact", now)
 
 
-def _as_messages(
-    tx: Transaction, row: SessionRow, segments: Sequence[Segment], given: str | Sequence[Sayable]
-) -> Sequence[Sayable]:
-    """The messages of a compaction; a text becomes a user message in the dialect of the session."""
-    if not isinstance(given, str):
-        if not given or isinstance(given, (bytes, dict)):
-            raise InvalidError("a compaction needs a text, or a list of messages that is not empty")
-        return given
-    if not given.strip():
-        raise InvalidError(
-            "a compaction needs a text that is not empty: the history would be lost to the model"
-        )
+def _speaks_in_parts(tx: Transaction, row: SessionRow, segments: Sequence[Segment]) -> bool:
+    """Whether the newest message of a session is in the dialect whose messages have `parts`."""
     newest = read_messages(tx, segments, 0, row.head.position, reverse=True, limit=1, on_damage=_pass_over)
-    if newest and "parts" in newest[0][1]:
-        return [{"role": "user", "parts": [{"text": given}]}]
-    return [{"role": "user", "content": given}]
+    return bool(newest) and "parts" in newest[0][1]
 
 
 def _safe_start(tx: Transaction, segments: Sequence[Segment], wished: int, lowest: int, head: int) -> int:
@@ -156,12 +164,16 @@ def _first_open_call(messages: Sequence[dict[str, Json]]) -> int:
     return first
 
 
-def set_summary(tx: Transaction, access: Access, text: str | None, now: int) -> Entry:
+def summary_of(text: str | None) -> Draft:
+    """Check a summary."""
     if text is not None and not isinstance(text, str):
         raise InvalidError(f"a summary is a text, not {type(text).__name__}")
     item = prepare({"text": text})
+    return Draft(SUMMARY, item.body, REPLACED if item.replaced else 0)
+
+
+def set_summary(tx: Transaction, access: Access, draft: Draft, now: int) -> Entry:
     row = admit(tx, access)
-    draft = Draft(SUMMARY, item.body, REPLACED if item.replaced else 0)
     return _mark(tx, access, row, draft, "summary", now)
 
 

@@ -7,23 +7,41 @@ from collections.abc import Mapping
 import msgspec
 
 from clew.backends.contract import STORE_WIDE, Reader, Transaction
-from clew.core.codec import encode_json
+from clew.core.codec import decode_json, encode_json
 from clew.core.ids import check_id
 from clew.core.rows import SessionRow
 from clew.errors import CheckpointNotFoundError, EntryNotFoundError
 from clew.model import Entry, Json
 from clew.work.access import Access, admit_beside
-from clew.work.history import entry_of, note_name, notes_beside
+from clew.work.history import entry_of, note_name
 from clew.work.places import Point, resolve
 
 
-def annotate(tx: Transaction, access: Access, point: Point, fields: Mapping[str, Json]) -> Entry:
-    """Set the fields of an entry's annotation; None removes one."""
-    row = admit_beside(tx, access)
-    encode_json(dict(fields), what="annotation")
-    label = fields.get("label")
+class Fields(msgspec.Struct, frozen=True):
+    """What an annotation is to have, checked and encoded before any lock is taken."""
+
+    encoded: dict[str, msgspec.Raw]
+    removed: tuple[str, ...]
+    label: str | None
+
+
+def fields_of(given: Mapping[str, Json]) -> Fields:
+    """Check the fields of an annotation; None removes one."""
+    kept = {name: value for name, value in given.items() if value is not None}
+    label = kept.get("label")
     if label is not None:
         check_id(label, "label")
+    encoded = encode_json(kept, what="annotation")
+    return Fields(
+        msgspec.json.decode(encoded, type=dict[str, msgspec.Raw]),
+        tuple(name for name, value in given.items() if value is None),
+        label,
+    )
+
+
+def annotate(tx: Transaction, access: Access, point: Point, fields: Fields) -> Entry:
+    """Set the fields of an entry's annotation."""
+    row = admit_beside(tx, access)
     try:
         branch, position = resolve(tx, row, point)
     except CheckpointNotFoundError as exc:
@@ -33,18 +51,22 @@ def annotate(tx: Transaction, access: Access, point: Point, fields: Mapping[str,
         raise EntryNotFoundError(row.id, point)
     uid = tx.get_branch(branch).uid
     name = note_name(uid, position)
-    before = notes_beside(tx, uid, [entry]).get(position, {})
-    after = {key: value for key, value in {**before, **fields}.items() if value is not None}
-    if before.get("label") != after.get("label"):
-        if "label" in before:
-            unlabel(tx, row.tree, before["label"], name)
-        if "label" in after:
-            _relabel(tx, row.tree, after["label"], [*_labelled(tx, row.tree, after["label"]), name])
+    before = tx.get_record(STORE_WIDE, "annotation", name)
+    kept = {} if before is None else msgspec.json.decode(before, type=dict[str, msgspec.Raw])
+    had = msgspec.json.decode(kept["label"]) if "label" in kept else None
+    after = {field: raw for field, raw in {**kept, **fields.encoded}.items() if field not in fields.removed}
+    has = None if "label" in fields.removed else fields.label or had
+    if had != has:
+        if had is not None:
+            unlabel(tx, row.tree, had, name)
+        if has is not None:
+            _relabel(tx, row.tree, has, [*_labelled(tx, row.tree, has), name])
+    encoded = msgspec.json.encode(after)
     if after:
-        tx.put_record(STORE_WIDE, "annotation", name, encode_json(after))
-    elif before:
+        tx.put_record(STORE_WIDE, "annotation", name, encoded)
+    elif before is not None:
         tx.drop_record(STORE_WIDE, "annotation", name)
-    return entry_of(uid, entry, {position: after})
+    return entry_of(uid, entry, {position: decode_json(encoded)})
 
 
 def labelled(reader: Reader, row: SessionRow, label: str) -> list[tuple[int, int]]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import msgspec
 
 from clew.backends.contract import Reader, Transaction
-from clew.core.codec import decode_json, encode_json
+from clew.core.codec import decode_json
 from clew.core.rows import CLOSED, COMPLETED, FAILED, PENDING, RUNNING, SessionRow
 from clew.core.status import check_transition
-from clew.model import STATUSES, Json, RunInfo, StatusChange, utc
+from clew.model import STATUSES, RunInfo, StatusChange, utc
 from clew.work.access import Access, admit
 
 NULL = msgspec.Raw(b"null")
@@ -135,11 +135,10 @@ def finish(
     tx.set_session(ended)
 
 
-def start(tx: Transaction, access: Access, request: Json, task: str | None, now: int) -> None:
+def start(tx: Transaction, access: Access, request: bytes, task: str | None, now: int) -> None:
     """A run without a lease."""
     row = admit(tx, access)
-    encoded = encode_json(request, what="request")
-    started = begin(tx, row, now, owner=access.here.name, epoch=access.epoch, request=encoded, task=task)
+    started = begin(tx, row, now, owner=access.here.name, epoch=access.epoch, request=request, task=task)
     tx.set_session(started)
 
 
