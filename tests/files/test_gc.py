@@ -331,7 +331,7 @@ def _checkpoint(store: clew.Store, session: clew.Session, name: str, tree: Tree)
 
         def work(tx: Transaction) -> None:
             snapshots.put(tx, snapshot, shelf, sessions=sessions)
-            set_checkpoint(tx, session._access, name, None, 1, snapshot.id)
+            set_checkpoint(tx, session._access, name, b"null", 1, snapshot.id)
 
         engine.run(work)
         return snapshot
