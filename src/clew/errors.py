@@ -88,8 +88,9 @@ class CheckpointNotFoundError(NotFoundError):
 
     code = "checkpoint_not_found"
 
-    def __init__(self, session: str, checkpoint: object) -> None:
-        super().__init__(f"session {session!r} has no checkpoint, entry or position {checkpoint!r}")
+    def __init__(self, session: str, checkpoint: object, message: str | None = None) -> None:
+        noun = "position" if type(checkpoint) is int else "checkpoint or entry"
+        super().__init__(message or f"session {session!r} has no {noun} {checkpoint!r}")
         self.session = session
         self.checkpoint = checkpoint
 
@@ -99,8 +100,8 @@ class SnapshotNotFoundError(NotFoundError):
 
     code = "snapshot_not_found"
 
-    def __init__(self, snapshot: object) -> None:
-        super().__init__(f"no snapshot {snapshot!r}")
+    def __init__(self, snapshot: object, message: str | None = None) -> None:
+        super().__init__(message or f"no snapshot {snapshot!r}")
         self.snapshot = snapshot
 
 
@@ -126,8 +127,9 @@ class SessionExistsError(ConflictError):
 
     code = "session_exists"
 
-    def __init__(self, session: str) -> None:
-        super().__init__(f"session {session!r} exists already")
+    def __init__(self, session: str, alias_of: str | None = None) -> None:
+        taken = "exists already" if alias_of is None else f"can not be made: this is an alias of {alias_of!r}"
+        super().__init__(f"session {session!r} {taken}")
         self.session = session
 
 
@@ -184,9 +186,9 @@ class KeyReusedError(ConflictError):
 
     code = "key_reused"
 
-    def __init__(self, session: str, key: str) -> None:
+    def __init__(self, session: str, key: str, what: str = "key") -> None:
         super().__init__(
-            f"key {key!r} of session {session!r} was used for something else; nothing was written"
+            f"{what} {key!r} of session {session!r} was used for something else; nothing was written"
         )
         self.session = session
         self.key = key
@@ -224,9 +226,12 @@ class LeaseHeldError(ConflictError):
     code = "lease_held"
     retryable = True
 
-    def __init__(self, session: str, owner: str, expires_at: datetime) -> None:
+    def __init__(
+        self, session: str | None, owner: str, expires_at: datetime, message: str | None = None
+    ) -> None:
         moment = expires_at.isoformat(timespec="milliseconds")
-        super().__init__(f"{owner} holds the lease of {session!r} until {moment} unless it renews it")
+        held = message or f"{owner} holds the lease of session {session!r}"
+        super().__init__(f"{held} until {moment} unless it renews it")
         self.session = session
         self.owner = owner
         self.expires_at = expires_at
@@ -238,9 +243,17 @@ class LeaseLostError(ConflictError):
 
     code = "lease_lost"
 
-    def __init__(self, session: str, epoch: int, now: int, owner: str | None = None) -> None:
+    def __init__(
+        self,
+        session: str | None,
+        epoch: int,
+        now: int,
+        owner: str | None = None,
+        message: str | None = None,
+    ) -> None:
         by = f": {owner} took over with epoch {now}" if owner else ""
-        super().__init__(f"the lease of session {session!r} with epoch {epoch} is not in force any more{by}")
+        lost = message or f"the lease of session {session!r}"
+        super().__init__(f"{lost} with epoch {epoch} is not in force any more{by}")
         self.session = session
         self.epoch = epoch
         self.current_epoch = now

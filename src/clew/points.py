@@ -62,7 +62,7 @@ class Points(SessionFiles):
         with self._look() as (reader, row):
             found = work.checkpoints.find_checkpoint(reader, row, name)
         if found is None:
-            raise CheckpointNotFoundError(self.id, name)
+            raise CheckpointNotFoundError(self.id, name, f"session {self.id!r} has no checkpoint {name!r}")
         return found
 
     def delete_checkpoint(self, name: str) -> bool:

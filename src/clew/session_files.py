@@ -159,7 +159,7 @@ def snapshot_at(reader: Reader, row: SessionRow, to: Point) -> str:
         to = work.checkpoints.find_checkpoint(reader, row, to) or to
     if isinstance(to, Checkpoint):
         if to.snapshot is None:
-            raise SnapshotNotFoundError(f"of checkpoint {to.name}")
+            raise SnapshotNotFoundError(None, f"checkpoint {to.name!r} of session {row.id!r} has no files")
         return to.snapshot
     lies_there = work.checkpoints.on_path(reader, tip_at(reader, *resolve(reader, row, to)))
     found = [
@@ -168,7 +168,9 @@ def snapshot_at(reader: Reader, row: SessionRow, to: Point) -> str:
         if checkpoint.snapshot is not None and lies_there(checkpoint.head)
     ]
     if not found:
-        raise SnapshotNotFoundError(f"of a checkpoint at or before {to!r}")
+        raise SnapshotNotFoundError(
+            None, f"session {row.id!r} has no checkpoint with files at or before {to!r}"
+        )
     newest = max(found, key=lambda checkpoint: (checkpoint.position, checkpoint.created_at))
     assert newest.snapshot is not None
     return newest.snapshot

@@ -20,6 +20,16 @@ SCHEMES: Final = {
     "sqlite": ("clew.backends.sqlite", "SqliteBackend"),
 }
 
+KINDS: Final[dict[str, tuple[Any, str]]] = {
+    "partitions": (int, "a number"),
+    "pgbouncer": (bool, "True or False"),
+    "pool": (int, "a number"),
+    "read_only": (bool, "True or False"),
+    "sharded": (bool, "True or False"),
+    "timeout": ((int, float), "a number of seconds"),
+}
+"""Of the options of all backends: what is not a text."""
+
 EXTRAS: Final = {"postgresql": "postgres"}
 
 
@@ -34,12 +44,25 @@ def connect(url: str | os.PathLike[str] | None = None, **options: Any) -> Backen
         raise InvalidUrlError(
             f"{scheme} addresses need the package {exc.name}: pip install 'clew[{extra}]'"
         ) from exc
-    try:
-        return cast("Backend", factory(*([path] if path else []), **{**given, **options}))
-    except TypeError as exc:
-        unknown = ", ".join(sorted({**given, **options}))
-        shown = scheme if scheme == "postgresql" else url  # there may be a password in it
-        raise InvalidUrlError(f"{shown}: {scheme} stores do not take these options: {unknown}") from exc
+    chosen = {**given, **options}
+    _check_options(factory, scheme, chosen)
+    return cast("Backend", factory(*([path] if path else []), **chosen))
+
+
+def _check_options(factory: Any, scheme: str, options: dict[str, Any]) -> None:
+    """An option that is not known, or of the wrong kind, is named; never the address, which may hold a
+    password."""
+    known = factory.__init__.__kwdefaults__ or {}
+    for name, value in options.items():
+        if name not in known:
+            there_is = f"there is {', '.join(sorted(known))}" if known else "it has none"
+            raise InvalidUrlError(f"a {scheme} store has no option {name!r}; {there_is}")
+        kinds, said = KINDS.get(name, (str, "a text"))
+        is_right = isinstance(value, kinds) and (kinds is bool or not isinstance(value, bool))
+        if not is_right and not (value is None and known[name] is None):
+            raise InvalidUrlError(f"{name} of a {scheme} store is {said}, not {value!r}")
+        if name == "timeout" and value is not None and not value >= 0:
+            raise InvalidUrlError(f"timeout of a {scheme} store is {said} from 0 on, not {value!r}")
 
 
 def parse(url: str | os.PathLike[str] | None) -> tuple[str, str, dict[str, Any]]:

@@ -123,15 +123,17 @@ def snapshot_of(store: clew.Store, text: str, *, whole: bool = False) -> str:
 
 def _kept_at(store: clew.Store, text: str, whole: bool) -> str:
     session, point = spot_of(store, text, whole=whole)
+    missing = f"no checkpoint of session {session.id!r} up to there has files"
     if isinstance(point, str):
         kept = session.get_checkpoint(point).snapshot
+        missing = f"checkpoint {point!r} of session {session.id!r} has no files"
     else:
         before = session.head.position if not isinstance(point, int) else point
         kept = next(
             (c.snapshot for c in session.checkpoints()[::-1] if c.snapshot and c.position <= before), None
         )
     if kept is None:
-        raise SnapshotNotFoundError(text)
+        raise SnapshotNotFoundError(None, missing)
     return kept
 
 

@@ -6,7 +6,7 @@ protects, so that one who was frozen can not go on when somebody else has taken 
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from uuid_utils import uuid7
 
@@ -17,6 +17,8 @@ from clew.here import Here
 from clew.model import utc
 
 Claim: TypeAlias = Literal["sweep", "objects"]
+
+VERBS: Final[dict[Claim, str]] = {"sweep": "sweep it", "objects": "collect garbage"}
 
 
 def take(tx: Transaction, what: Claim, here: Here, ttl: int) -> Lease:
@@ -33,7 +35,8 @@ def take(tx: Transaction, what: Claim, here: Here, ttl: int) -> Lease:
 def refuse_if_taken(reader: Reader, what: Claim, here: Here) -> None:
     now, known = here.moment(), _known(reader, what)
     if known is not None and judge(known, now, is_gone=here.is_gone(known.holder)) == "held":
-        raise LeaseHeldError(f"({what})", known.owner, utc(expiry(known, now)))
+        held = f"{known.owner} holds the lease of this store to {VERBS[what]}"
+        raise LeaseHeldError(None, known.owner, utc(expiry(known, now)), held)
 
 
 def renew(tx: Transaction, what: Claim, lease: Lease, here: Here) -> None:
@@ -41,7 +44,8 @@ def renew(tx: Transaction, what: Claim, lease: Lease, here: Here) -> None:
     known = _known(tx, what)
     if known is None or not _is_same(known, lease):
         now, owner = (known.epoch, known.owner) if known else (0, None)
-        raise LeaseLostError(f"({what})", lease.epoch, now, owner)
+        lost = f"the lease of this store to {VERBS[what]}"
+        raise LeaseLostError(None, lease.epoch, now, owner, lost)
     tx.put_record(STORE_WIDE, "lease", what, encode_lease(renewed(known, here.moment())))
 
 

@@ -96,7 +96,7 @@ def _numbered(
             known = EventRow(newest, now, draft.stream, draft.type, draft.id, draft.data)
             fresh.append(known)
         elif (known.type, known.stream, known.data) != (draft.type, draft.stream, draft.data):
-            raise KeyReusedError(row.id, known.id or "")
+            raise KeyReusedError(row.id, known.id or "", "event id")
         if known.id is not None:
             by_id[known.id] = known
         found.append(known)

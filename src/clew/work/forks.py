@@ -7,11 +7,11 @@ import msgspec
 from clew.backends.contract import Transaction
 from clew.core.ids import check_id
 from clew.core.rows import PENDING, ForkOrigin, SessionRow
-from clew.errors import SessionExistsError
 from clew.work.access import Access, admit_beside
 from clew.work.checkpoints import copy_checkpoints
 from clew.work.moves import preview_at, title_at
 from clew.work.places import Point, find, head_of, resolve, tip_at
+from clew.work.sessions import check_free
 
 
 def fork(tx: Transaction, access: Access, new_id: str | None, at: Point | None, now: int) -> SessionRow:
@@ -23,8 +23,8 @@ def fork(tx: Transaction, access: Access, new_id: str | None, at: Point | None, 
         while find(tx, f"{base.id}#fork-{forks}") is not None:
             forks += 1
         new_id = check_id(f"{base.id}#fork-{forks}")
-    elif find(tx, new_id) is not None:
-        raise SessionExistsError(new_id)
+    else:
+        check_free(tx, new_id)
     details = tx.get_details(base.sid)
     origin = ForkOrigin(base.sid, base.id, tip.branch, head_of(tx, tip).branch, tip.position)
     row = msgspec.structs.replace(

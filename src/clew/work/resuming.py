@@ -92,7 +92,7 @@ def resume(
 ) -> Resumption:
     checkpoint = _newest(reader, row)
     if checkpoint is None or checkpoint.run is None:
-        raise CheckpointNotFoundError(row.id, "of a run")
+        raise CheckpointNotFoundError(row.id, None, f"session {row.id!r} has no checkpoint that a run set")
     tip = tip_at(reader, *resolve(reader, row, checkpoint.head))
     there = msgspec.structs.replace(row, head=tip)
     was = checkpoint.run

@@ -106,9 +106,15 @@ def _given(changes: Changes) -> dict[str, Json]:
     return {name: value for name, value in values.items() if value is not msgspec.UNSET}
 
 
+def check_free(reader: Reader, id: str) -> None:
+    """SessionExistsError: a session, or an alias, has this id."""
+    found = find(reader, id)
+    if found is not None:
+        raise SessionExistsError(id, None if found.id == id else found.id)
+
+
 def create(tx: Transaction, id: str, changes: Changes, now: int) -> SessionRow:
-    if find(tx, id) is not None:
-        raise SessionExistsError(id)
+    check_free(tx, id)
     row = SessionRow(0, id, 0, now, now, None, EMPTY, False, None, False, "", None)
     row, details = _changed(row, Details(), changes)
     sid = tx.add_session(row, details)
@@ -208,8 +214,7 @@ def restore(tx: Transaction, id: str) -> SessionRow:
     row = find_deleted(tx, id)
     if row is None:
         raise SessionNotFoundError(id)
-    if find(tx, row.id) is not None:
-        raise SessionExistsError(row.id)
+    check_free(tx, row.id)
     restored = msgspec.structs.replace(row, deleted=None, due=0)
     tx.set_session(restored)
     for alias in tx.get_details(row.sid).aliases:

@@ -51,7 +51,7 @@ def add(
     known = None if draft.id is None else tx.find_usage(row.sid, draft.id)
     if known is not None:
         if not (_agrees(known, draft) and _is_at(tx, row, known, entry)):
-            raise KeyReusedError(row.id, draft.id or "")
+            raise KeyReusedError(row.id, draft.id or "", "usage id")
         return _usages_of(tx, [known])[0]
     names = names_of(tx, row.sid, draft.names) if estimate is None else estimate.names
     place = _NOWHERE if entry is None else _place_of(tx, row, entry)
