@@ -109,6 +109,7 @@ NAMES = [
     "SweepAction",
     "SweepReport",
     "Tree",
+    "UnreadableEntryError",
     "UnsupportedError",
     "Usage",
     "UsageTotals",

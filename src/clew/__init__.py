@@ -49,6 +49,7 @@ from clew.errors import SnapshotNotFoundError as SnapshotNotFoundError
 from clew.errors import StoreBusyError as StoreBusyError
 from clew.errors import StoreClosedError as StoreClosedError
 from clew.errors import StoreNotFoundError as StoreNotFoundError
+from clew.errors import UnreadableEntryError as UnreadableEntryError
 from clew.errors import UnsupportedError as UnsupportedError
 from clew.errors import VersionError as VersionError
 from clew.model import Branch as Branch

@@ -10,7 +10,7 @@
     ├── InvalidError              (ValueError)  InvalidEntryError  InvalidQueryError  InvalidUrlError
     │                             RootRefusedError
     ├── NothingToUndoError
-    ├── CorruptError              CorruptEntryError
+    ├── CorruptError              CorruptEntryError  UnreadableEntryError
     ├── VersionError              SchemaTooNewError
     ├── BackendError              StoreBusyError  BackendUnavailableError  DiskFullError  ReadOnlyError
     │                             OutcomeUnknownError  QuotaExceededError  RestoreFailedError
@@ -341,6 +341,18 @@ class CorruptEntryError(CorruptError):
         self.source = source
         self.position = position
         self.reason = reason
+
+
+class UnreadableEntryError(CorruptEntryError):
+    """The system does not give the file that holds an entry: a failing disk, or missing permissions. That
+    is no proof of damage. See to it, and try again; `s.entries(damaged="skip")` reads what can be read."""
+
+    code = "unreadable_entry"
+    retryable = True
+
+    def __init__(self, source: str, position: int, reason: str) -> None:
+        super().__init__(source, position, reason)
+        self.args = (f"entry {position} of branch {source} can not be read: {reason}",)
 
 
 class VersionError(ClewError):

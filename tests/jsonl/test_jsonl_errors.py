@@ -94,9 +94,9 @@ def test_an_index_that_can_not_be_closed_well_is_no_error(fast_path: Path) -> No
     "harm",
     [
         "DROP TABLE places",
-        "DROP TABLE branches; UPDATE logs SET tail = x'00'",
-        "UPDATE logs SET tail_at = -9223372036854775808",
-        "UPDATE branches SET uid = 'x' || branch; UPDATE logs SET applied = 1, tail = x''",
+        "DROP TABLE branches; UPDATE logs SET head = x'00', tail = x'00'",
+        "UPDATE logs SET head = x'00', tail_at = -9223372036854775808",
+        "UPDATE branches SET uid = 'x' || branch; UPDATE logs SET head = x'00', applied = 1, tail = x''",
     ],
 )
 def test_an_index_that_says_nonsense_is_made_anew(fast_path: Path, harm: str) -> None:

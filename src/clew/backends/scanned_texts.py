@@ -10,7 +10,7 @@ from clew.core.rows import MESSAGE, SessionQuery, SessionRow
 from clew.core.texts import TextPlace, TextQuery, TextRow
 
 if TYPE_CHECKING:
-    from clew.backends.contract import Reader
+    from clew.backends.contract import OnDamage, Reader
 
 AT_ONCE: Final = 500
 EVERYTHING: Final = 2**31
@@ -21,14 +21,18 @@ def scan_texts(reader: Reader, query: TextQuery) -> list[TextPlace]:
     return heapq.nlargest(query.limit, _matching(reader, query))
 
 
-def read_texts(reader: Reader, branch: int, first: int, last: int) -> Iterator[TextRow]:
-    """The texts of the messages at these positions; damaged ones are passed over."""
+def read_texts(
+    reader: Reader, branch: int, first: int, last: int, on_damage: OnDamage = lambda damage: None
+) -> Iterator[TextRow]:
+    """The texts of the messages at these positions; damaged ones are passed over.
+
+    `on_damage` is told of them."""
     from clew.core.codec import decode_json
     from clew.core.searchtext import searched_text
 
     for start in range(first, last + 1, AT_ONCE):
         end = min(start + AT_ONCE - 1, last)
-        for row in reader.read_entries(branch, start, end, on_damage=lambda damage: None):
+        for row in reader.read_entries(branch, start, end, on_damage=on_damage):
             if row.kind == MESSAGE:
                 place = TextPlace(row.time, branch, row.position)
                 yield TextRow(place, *searched_text(decode_json(row.body), row.flags))

@@ -35,6 +35,8 @@ class LogLine(Line, frozen=True, tag="log", omit_defaults=True):
     format: int
     sid: int = 0
     id: str = ""
+    mark: str = ""
+    """Random, and another one each time the file is written anew: a log that has the same only grew."""
 
 
 class SessionLine(Line, frozen=True, tag="session"):

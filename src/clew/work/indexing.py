@@ -12,7 +12,7 @@ from clew.backends.contract import Reader, Transaction
 from clew.backends.scanned_texts import read_texts
 from clew.core.rows import MESSAGE, SessionRow
 from clew.core.texts import TextRow
-from clew.errors import StoreBusyError
+from clew.errors import CorruptEntryError, StoreBusyError, UnreadableEntryError
 
 ENTRIES: Final = 1000
 SIZE: Final = 1 << 20
@@ -82,6 +82,11 @@ def _is_first(tx: Transaction, stretch: Stretch) -> bool:
         return False
 
 
+def _refuse_unreadable(damage: CorruptEntryError) -> None:
+    if isinstance(damage, UnreadableEntryError):
+        raise damage
+
+
 def catch_up(read: Read, run: Run) -> None:
     """Make findable all that was there when this was called. ReadOnlyError if that can not be written."""
     with read() as reader:
@@ -127,7 +132,10 @@ class _Indexer:
                 first = max(reader.searched_upto(branch.branch), branch.fork) + 1
                 last = reader.last_position(branch.branch)
             while first <= last and tree not in self._changed:
-                first = self._take(branch.branch, first, last)
+                try:
+                    first = self._take(branch.branch, first, last)
+                except UnreadableEntryError:
+                    return  # it may be read the next time: until then it is not called searched
                 if self._parcel.is_full:
                     self._send()
                     self._trees.add(tree)
@@ -142,7 +150,7 @@ class _Indexer:
         rows: list[TextRow] = []
         size = 0
         with self._read() as reader:
-            for row in read_texts(reader, branch, first, upto):
+            for row in read_texts(reader, branch, first, upto, _refuse_unreadable):
                 rows.append(row)
                 size += len(row.said) + len(row.tool)
                 if size >= SIZE:

@@ -32,6 +32,7 @@ from clew.backends.jsonl.transacting import Reading, Writing
 from clew.backends.sqlite.backend import SqliteBackend
 from clew.backends.sqlite.connection import Level, create_private, open_writer, patiently
 from clew.errors import (
+    BackendUnavailableError,
     ClewError,
     DiskFullError,
     ReadOnlyError,
@@ -81,7 +82,10 @@ class JsonlBackend(SqliteBackend):
             except (ReadOnlyError, DiskFullError):
                 if not self.layout.about.exists():
                     raise
-                self._read_only = True
+                writer, self._writer = self._writer, None
+                if writer is not None:
+                    writer.close(True)
+                self._read_only, self.is_behind = True, False
         if self._read_only:
             with speaking(self.location):
                 if not (self.layout.root.is_dir() and self.layout.check()):
@@ -262,12 +266,16 @@ class JsonlBackend(SqliteBackend):
             try:
                 writer = self.refresh()
                 self.store_lock.mark()  # until the index knows where everything lies now
-                rewrite_dirty_logs(writer, self.layout, self.journal)
+                failed = rewrite_dirty_logs(writer, self.layout, self.journal)
                 self.store_lock.clear()
                 self._branches.clear()
                 super().scrub()
             finally:
                 self.store_lock.release()
+        if failed:
+            raise BackendUnavailableError(
+                f"what was purged is gone, but traces of it may be left; purge again: {'; '.join(failed)}"
+            )
 
     def bytes_on_disk(self) -> int:
         total = 0

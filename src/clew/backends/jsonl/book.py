@@ -10,6 +10,7 @@ from clew.backends.jsonl.catching_up import catch_up_log
 from clew.backends.jsonl.layout import SESSIONS, STORE_LOG, Layout
 from clew.backends.jsonl.log_row import TAIL, LogRow
 from clew.backends.jsonl.names import encoded
+from clew.backends.jsonl.recognizing import new_mark
 from clew.backends.jsonl.statements import (
     ADD_LOG,
     LOG_BY_NAME,
@@ -18,15 +19,18 @@ from clew.backends.jsonl.statements import (
     LOG_OF_SESSION,
     SET_INODE,
     SET_LOG,
+    UNREADABLE_STRANGERS,
 )
 from clew.core import lines
+from clew.errors import BackendUnavailableError
 
 
 class Sheet:
     """The lines that one log gets."""
 
     __slots__ = (
-        "at", "dirty", "inode", "is_new", "lines", "log", "name", "safe", "sid", "stale", "start", "texts",
+        "at", "dirty", "head", "inode", "is_new", "lines", "log", "name", "safe", "sid", "stale", "start",
+        "texts",
     )  # fmt: skip
 
     def __init__(self, row: LogRow, *, is_new: bool) -> None:
@@ -40,6 +44,7 @@ class Sheet:
         self.dirty = False
         self.stale = row.stale
         self.safe = row.safe
+        self.head = row.head
         self.texts: list[bytes] = []
 
     def add(self, line: lines.AnyLine) -> int:
@@ -108,17 +113,30 @@ class Book:
     def new_session(self, sid: int, id: str) -> Sheet:
         """A log for a session. An id may have been used before: then the name says which one it is."""
         name = f"{SESSIONS}/{encoded(id)}.jsonl"
+        self._refuse_twin(id)
         taken = self._connection.execute(LOG_BY_NAME, (name,)).fetchone()
         if taken is not None or self._layout.path(name).exists():
             name = f"{SESSIONS}/{encoded(id)}~{sid}.jsonl"
         sheet = self._of_session[sid] = self._new(name, sid, id)
         return sheet
 
+    def _refuse_twin(self, id: str) -> None:
+        """A log that nobody could read yet may hold this very session."""
+        for name, reason in self._connection.execute(UNREADABLE_STRANGERS):
+            if (
+                name.removeprefix(f"{SESSIONS}/").removesuffix(".jsonl").partition("~")[0]
+                == encoded(id).partition("~")[0]
+            ):
+                raise BackendUnavailableError(
+                    f"{self._layout.path(name)} can not be read ({reason}), and may hold session {id!r}:"
+                    " make it readable, or move it away"
+                )
+
     def _new(self, name: str, sid: int, id: str) -> Sheet:
         self._connection.execute(ADD_LOG, (name, sid))
         row = next(LogRow(*row) for row in self._connection.execute(LOG_BY_NAME, (name,)))
         sheet = self._sheets[row.log] = Sheet(row, is_new=True)
-        sheet.add(lines.LogLine(lines.FORMAT, sid, id))
+        sheet.add(lines.LogLine(lines.FORMAT, sid, id, new_mark()))
         return sheet
 
     def _sheet(self, log: int) -> Sheet:
@@ -148,6 +166,6 @@ class Book:
                 (
                     sheet.log, sheet.sid, length, sheet.lines + len(sheet.texts), sheet.inode,
                     sheet.start + begin, data[begin : begin + TAIL], int(sheet.dirty), sheet.stale,
-                    length if durable else sheet.safe,
+                    length if durable else sheet.safe, data[:TAIL] if sheet.is_new else sheet.head,
                 ),
             )  # fmt: skip

@@ -10,6 +10,13 @@ from clew.backends.jsonl.log_row import LogRow
 from clew.backends.jsonl.mending import mend_heads
 from clew.backends.jsonl.quarantine import set_tail_aside, tell
 from clew.backends.jsonl.reading_logs import read_log
+from clew.backends.jsonl.recognizing import (
+    UnreadableLogError,
+    changed,
+    is_marked_alike,
+    is_same,
+    reading,
+)
 from clew.backends.jsonl.replay import TwinError
 from clew.backends.jsonl.statements import (
     ADD_DAMAGE,
@@ -20,29 +27,40 @@ from clew.backends.jsonl.statements import (
     DROP_HOMELESS,
     DROP_LOG,
     DROP_PLACE,
+    DROP_UNREADABLE,
     LOG_BY_NAME,
     LOOSEN,
     PLACES_OF_LOG,
     RENAME,
     RESET_LOG,
     SET_LOG,
+    SKIP_NUMBERS,
+    START_NUMBER,
     TIGHTEN,
     TWINS,
+    UNREADABLE,
 )
 from clew.backends.jsonl.unfinding import forget_texts
 from clew.backends.sqlite.statements import DROP_BRANCH, DROP_ENTRIES, DROP_SESSION, REEXAMINE
 from clew.backends.sqlite.statements_search import DROP_SEARCHED
 from clew.core import lines
+from clew.errors import ReadOnlyError
+
+SHORTEST_BRANCH = 128
+"""The line of a branch is longer."""
 
 
 def catch_up(connection: apsw.Connection, layout: Layout, *, repair: bool) -> bool:
     """Bring the index to where all logs are; whether there was anything to do.
 
-    With `repair`, which needs the store's lock, what is torn is set aside.
+    With `repair`, which needs the store's lock, what is torn is set aside. A log that can not be read costs
+    what it holds: the index keeps what it knows of it, and all others are read.
     """
-    names = layout.log_names()
     known = {row[1]: LogRow(*row) for row in connection.execute(ALL_LOGS)}
-    behind = [name for name in names if name not in known or _differs(layout, known[name])]
+    unread = {log for (log,) in connection.execute(UNREADABLE)}
+    names = layout.log_names()
+    other = changed(layout, known)
+    behind = [name for name in names if name in other or known[name].log in unread]
     gone = [known[name] for name in known.keys() - names]
     if not behind and not gone:
         return False
@@ -52,12 +70,14 @@ def catch_up(connection: apsw.Connection, layout: Layout, *, repair: bool) -> bo
         for row in gone:
             forget(connection, row)
             connection.execute(DROP_LOG, (row.log,))
-        for name in behind:  # all of them first: files may have changed places
-            forget_if_changed(connection, layout, _log_row(connection, name))
+        failed = [name for name in behind if not _begin(connection, layout, name)]
         for name in behind:
-            catch_up_log(connection, layout, name, repair=repair)
-        mend_heads(connection)
-        _settle(connection)
+            if name not in failed and not _catch_up_or_note(connection, layout, name, repair=repair):
+                failed.append(name)
+        _give_way(connection, layout, failed, unread, repair=repair)
+        settle(connection)
+        connection.execute(REEXAMINE)  # when a session is due is not in the logs
+        connection.execute(TIGHTEN)
         connection.execute("COMMIT")
     except BaseException:
         if connection.in_transaction:
@@ -68,49 +88,123 @@ def catch_up(connection: apsw.Connection, layout: Layout, *, repair: bool) -> bo
 
 def is_behind(connection: apsw.Connection, layout: Layout) -> bool:
     """Whether a log has what the index has not."""
-    names = layout.log_names()
     known = {row[1]: LogRow(*row) for row in connection.execute(ALL_LOGS)}
-    return set(names) != set(known) or any(_differs(layout, row) for row in known.values())
+    return set(layout.log_names()) != set(known) or bool(changed(layout, known))
 
 
-def _settle(connection: apsw.Connection) -> None:
-    """Two sessions of one id can only come from outside: the younger one gets a name of its own."""
+def settle(connection: apsw.Connection) -> None:
+    """When logs were read: sessions stand on something, and have names of their own."""
+    mend_heads(connection)
+    # Two sessions of one id can only come from outside: the younger one gets another name.
     for sid, id in list(connection.execute(TWINS)):
         connection.execute(RENAME, (f"{id}~{sid}", sid))
-    connection.execute(TIGHTEN)
-    connection.execute(REEXAMINE)  # when a session is due is not in the logs
 
 
-def _differs(layout: Layout, row: LogRow) -> bool:
-    found = layout.path(row.name).stat()
-    return found.st_size != row.applied or found.st_ino != row.inode
+def _begin(connection: apsw.Connection, layout: Layout, name: str) -> bool:
+    """Forget a log that changed, of all first: files may have changed places. False: it can not be read."""
+    row = _log_row(connection, name)
+    try:
+        forget_if_changed(connection, layout, row)
+    except UnreadableLogError as exc:
+        _note_unreadable(connection, layout, row, exc)
+        return False
+    return True
+
+
+def _catch_up_or_note(connection: apsw.Connection, layout: Layout, name: str, *, repair: bool) -> bool:
+    """False: it can not be read, or not to its end. Of such a log nothing is taken."""
+    connection.execute("SAVEPOINT log")
+    try:
+        catch_up_log(connection, layout, name, repair=repair)
+    except UnreadableLogError as exc:
+        connection.execute("ROLLBACK TO log")
+        _note_unreadable(connection, layout, _log_row(connection, name), exc)
+        return False
+    finally:
+        if connection.in_transaction:
+            connection.execute("RELEASE log")
+    return True
+
+
+def _note_unreadable(
+    connection: apsw.Connection, layout: Layout, row: LogRow, error: UnreadableLogError
+) -> None:
+    connection.execute(ADD_DAMAGE, (row.log, 0, str(error.reason)))
+    tell("%s can not be read: %s", layout.path(row.name), error.reason)
+
+
+def _give_way(
+    connection: apsw.Connection, layout: Layout, failed: list[str], before: set[int], *, repair: bool
+) -> None:
+    """Logs that can not be read may hold numbers that nobody knows of: leave these free, so that all can be
+    used when they are read again. A log holds one session, and no more branches than lines that name one."""
+    for row in [_log_row(connection, name) for name in failed]:
+        path = layout.path(row.name)
+        if row.name == STORE_LOG and repair:
+            raise ReadOnlyError(f"{path} can not be read: without it nothing can be written")
+        if row.log not in before:
+            branches = path.lstat().st_size // SHORTEST_BRANCH + 1
+            for table, count in (("sessions", 1), ("branches", branches)):
+                connection.execute(START_NUMBER, (table,))
+                connection.execute(SKIP_NUMBERS, (table, count))
 
 
 def forget_if_changed(connection: apsw.Connection, layout: Layout, row: LogRow) -> LogRow:
-    """Begin anew with a log that is not the one that was read: shorter, or of another content."""
+    """Begin anew with a log that is not the one that was read: shorter, or another file.
+
+    Raises:
+        UnreadableLogError: it is not known whether it is, and nothing was forgotten.
+    """
     if not row.applied:
         return row
-    handle = disk.open_for_reading(layout.path(row.name))
-    try:
-        is_same = (
-            0 <= row.tail_at < row.applied <= disk.size(handle)
-            and disk.read_at(handle, len(row.tail), row.tail_at) == row.tail
-        )
-    finally:
-        disk.close(handle)
-    if is_same:
-        return row
-    # A file that was put in the place of another owes nothing to what that one held.
-    safe = row.safe if layout.path(row.name).stat().st_ino == row.inode else 0
+    with reading(row.name):
+        handle = disk.open_for_reading(layout.path(row.name))
+        try:
+            if is_same(handle, row):
+                return row
+            # A file that was put in the place of another, or a copy, owes nothing to what that one held.
+            safe = row.safe if disk.inode(handle) == row.inode and is_marked_alike(handle, row) else 0
+        finally:
+            disk.close(handle)
+    return _forgotten(connection, row, safe)
+
+
+def read_anew(connection: apsw.Connection, layout: Layout, row: LogRow) -> LogRow:
+    """Let the index say of a log what that says, whatever it said before; inside a transaction of it."""
+    _forgotten(connection, row, row.safe)
+    return catch_up_log(connection, layout, row.name, repair=False)
+
+
+def _forgotten(connection: apsw.Connection, row: LogRow, safe: int) -> LogRow:
     forget(connection, row)
     connection.execute(RESET_LOG, (row.log, safe))
-    return row._replace(sid=0, applied=0, lines=0, tail_at=0, tail=b"", dirty=0, stale=0, safe=safe)
+    return LogRow(row.log, row.name, 0, 0, 0, row.inode, 0, b"", 0, 0, safe)
 
 
 def catch_up_log(connection: apsw.Connection, layout: Layout, name: str, *, repair: bool) -> LogRow:
-    """Read one log from where the index is, inside a transaction of the index."""
+    """Read one log from where the index is, inside a transaction of the index.
+
+    Raises:
+        UnreadableLogError: half of it may be in the index; undo that.
+    """
     row = forget_if_changed(connection, layout, _log_row(connection, name))
-    handle = disk.open_for_reading(layout.path(name))
+    with reading(name):
+        found, size, is_ours = _read_on(connection, layout, row)
+    connection.execute(DROP_UNREADABLE, (row.log,))
+    if repair and is_ours and found.applied < size:
+        set_tail_aside(layout, name, found.applied)
+    elif repair and found.applied > row.applied:
+        _end_line(layout, name, found.applied)
+    found = found._replace(safe=min(found.safe, found.applied))
+    connection.execute(SET_LOG, _set_values(found))
+    if repair and found.applied > row.applied:
+        _tell_damage(connection, layout, found)
+    return found
+
+
+def _read_on(connection: apsw.Connection, layout: Layout, row: LogRow) -> tuple[LogRow, int, bool]:
+    """The row as it is then, how long the log is, and whether it is one that can be used."""
+    handle = disk.open_for_reading(layout.path(row.name))
     try:
         size = disk.size(handle)
         is_ours = row.applied > 0 or _is_ours(handle)
@@ -121,30 +215,20 @@ def catch_up_log(connection: apsw.Connection, layout: Layout, name: str, *, repa
             connection.execute("RELEASE batch")
             loser = _log_row(connection, exc.other)
             if layout.path(exc.other).stat().st_size < size:  # the longer one is the newer one
-                forget(connection, loser)
-                connection.execute(RESET_LOG, (loser.log, 0))
+                _forgotten(connection, loser, 0)
                 found = read_log(connection, handle, row)
             else:
                 loser, is_ours, found = row, False, row
             connection.execute(ADD_DAMAGE, (loser.log, 1, "another log holds this session"))
-        inode = disk.inode(handle)
+        return found._replace(inode=disk.inode(handle)), size, is_ours
     finally:
         disk.close(handle)
-    if repair and is_ours and found.applied < size:
-        set_tail_aside(layout, name, found.applied)
-    elif repair and found.applied > row.applied:
-        _end_line(layout, name, found.applied)
-    found = found._replace(inode=inode, safe=min(found.safe, found.applied))
-    connection.execute(SET_LOG, _set_values(found))
-    if repair and found.applied > row.applied:
-        _tell_damage(connection, layout, found)
-    return found
 
 
 def _set_values(row: LogRow) -> tuple[int | bytes, ...]:
     return (
         row.log, row.sid, row.applied, row.lines, row.inode, row.tail_at, row.tail, row.dirty,
-        row.stale, row.safe,
+        row.stale, row.safe, row.head,
     )  # fmt: skip
 
 

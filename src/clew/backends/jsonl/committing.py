@@ -12,6 +12,7 @@ from clew.backends.jsonl import disk
 from clew.backends.jsonl.book import Sheet
 from clew.backends.jsonl.journal import Journal, NotUndoneError
 from clew.backends.jsonl.layout import Layout
+from clew.backends.jsonl.recognizing import UnreadableLogError
 from clew.backends.sqlite.failures import translate
 from clew.errors import BackendUnavailableError, ClewError, DiskFullError, OutcomeUnknownError, ReadOnlyError
 
@@ -100,6 +101,8 @@ class speaking:
     ) -> None:
         if isinstance(exc, apsw.Error):
             raise translate(exc, self._location) from exc
+        if isinstance(exc, UnreadableLogError):
+            raise BackendUnavailableError(f"{exc} ({self._location})") from exc.reason
         if isinstance(exc, OSError):
             raise as_ours(exc, self._location) from exc
 

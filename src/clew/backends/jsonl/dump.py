@@ -10,6 +10,7 @@ import apsw
 from clew.backends.jsonl.layout import Layout
 from clew.backends.jsonl.log_row import LogRow
 from clew.backends.jsonl.reader import JsonlReader, NoCare
+from clew.backends.jsonl.recognizing import new_mark
 from clew.backends.jsonl.replay import pack_place
 from clew.backends.jsonl.statements import (
     BRANCHES_OF_LOG,
@@ -22,7 +23,6 @@ from clew.backends.jsonl.statements import (
 )
 from clew.core import lines
 from clew.core.rows import BranchRow, EntryRow
-from clew.errors import CorruptEntryError
 
 PAGE: Final = 200
 
@@ -35,7 +35,7 @@ def lines_of_session(connection: apsw.Connection, layout: Layout, row: LogRow) -
     """Session, branches with their entries, and what lies beside them."""
     reader = _reader(connection, layout)
     session = reader.get_session(row.sid)
-    yield lines.encode(lines.LogLine(lines.FORMAT, row.sid, session.id if session else ""))
+    yield lines.encode(lines.LogLine(lines.FORMAT, row.sid, session.id if session else "", new_mark()))
     if session is not None:
         yield lines.encode(lines.SessionLine(session))
         yield lines.encode(lines.DetailsLine(row.sid, reader.get_details(row.sid)))
@@ -48,7 +48,7 @@ def lines_of_session(connection: apsw.Connection, layout: Layout, row: LogRow) -
 def lines_of_store(connection: apsw.Connection, layout: Layout, row: LogRow) -> Iterator[bytes]:
     """The numbers, what belongs to no session, and where the packs are."""
     reader = _reader(connection, layout)
-    yield lines.encode(lines.LogLine(lines.FORMAT))
+    yield lines.encode(lines.LogLine(lines.FORMAT, mark=new_mark()))
     yield lines.encode(numbers_line(connection))
     yield from _branches(connection, reader, row.log)
     for sid, kind, name, value in connection.execute(HOMELESS_RECORDS):
@@ -87,10 +87,8 @@ def _entries(connection: apsw.Connection, reader: JsonlReader, branch: BranchRow
         if not keys:
             return
         for key in keys:
-            try:
-                entry = reader.get_entry(branch.branch, key & 0xFFFFFFFF)
-            except CorruptEntryError:
-                continue
+            # One that can not be read raises: its line was whole a moment ago, and must not be left out.
+            entry = reader.get_entry(branch.branch, key & 0xFFFFFFFF)
             if entry is not None:
                 yield entry
         after = keys[-1]

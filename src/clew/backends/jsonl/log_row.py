@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 TAIL = 24
-"""So many bytes of the last line are remembered: its checksum is among them."""
+"""So many bytes of the first and of the last line are remembered: their checksums are among them."""
 
 
 class LogRow(NamedTuple):
@@ -26,3 +26,5 @@ class LogRow(NamedTuple):
     """Bytes of lines that say anew what others said before: a scrub takes the older ones away."""
     safe: int
     """Bytes of it that were acknowledged as durable: what is wrong with them is damage, and not torn."""
+    head: bytes = b""
+    """How its first line begins, if that has a mark."""

@@ -17,17 +17,19 @@ from clew.backends.jsonl.statements import (
     ALL_DAMAGE,
     DAMAGE_OF_LOG,
     LIST_PACKS,
-    LOG_NAME,
+    LOG_AND_SESSION,
     LOG_OF_BRANCH,
     PACK_FILE,
 )
 from clew.backends.sqlite.reader import SqliteReader
 from clew.backends.sqlite.rows import Row
 from clew.core.rows import BranchRow, EntryRow, PackInfo
-from clew.errors import CorruptEntryError
+from clew.errors import CorruptEntryError, UnreadableEntryError
 
 T = TypeVar("T")
 
+TRIES: Final = 3
+"""How often a full look begins again because others scrub."""
 NOTHING_FRESH: Final[Mapping[tuple[int, int], bytes]] = {}
 
 
@@ -95,25 +97,33 @@ class JsonlReader(SqliteReader):
         row = self._one(LOG_OF_BRANCH, branch)
         if row is None:
             return CorruptEntryError(uid, position, reason)
-        (name,) = self._one(LOG_NAME, row[0]) or ("?",)
-        number = self._line_of(branch, position, name)
+        (name, sid) = self._one(LOG_AND_SESSION, row[0]) or ("?", 0)
+        session = self.get_session(sid)
+        file = str(self._layout.path(name)) + (f", the log of session {session.id!r}" if session else "")
+        try:
+            number = self._line_of(branch, position, name)
+        except OSError as exc:
+            return UnreadableEntryError(uid, position, f"{exc} ({file})")
         bad = [str(line) for line, _ in self._execute(DAMAGE_OF_LOG, (row[0],))]
         where = f"line {number}" if number else f"bad lines: {', '.join(bad) or 'none'}"
-        return CorruptEntryError(uid, position, f"{reason} ({self._layout.path(name)}, {where})")
+        return CorruptEntryError(uid, position, f"{reason} ({file}, {where})")
 
     def _line_of(self, branch: int, position: int, name: str) -> int | None:
-        from clew.backends.jsonl.references import LOGGED, log_and_offset
+        """OSError: its body can not be read."""
+        from clew.backends.jsonl.references import LOGGED, log_and_place
         from clew.backends.sqlite.rows import key
 
         row = self._one("SELECT codec, body FROM entries WHERE key = ?", key(branch, position))
         if row is None or row[0] != LOGGED:
             return None
+        _, offset, length = log_and_place(row[1])
         try:
             handle = disk.open_for_reading(self._layout.path(name))
-        except OSError:
+        except FileNotFoundError:
             return None
         try:
-            return scan.line_number(handle, log_and_offset(row[1])[1])
+            disk.read_at(handle, min(max(length, 0), disk.size(handle)), max(offset, 0))
+            return scan.line_number(handle, offset)
         finally:
             disk.close(handle)
 
@@ -122,20 +132,35 @@ class JsonlReader(SqliteReader):
         nothing, whether the index says what they say. One that does not is made anew."""
         known = [
             f"line {line} of {self._layout.path(name)} is damaged: {reason}"
+            if line
+            else f"{self._layout.path(name)} can not be read: {reason}"
             for name, line, reason in self._execute(ALL_DAMAGE, ())
         ]
         if known or not full:
             return known
-        from clew.backends.jsonl.comparing import differences
+        from clew.backends.jsonl.comparing import WrittenAnewError
+
+        for _ in range(TRIES):
+            try:
+                return self._differences()
+            except WrittenAnewError:
+                pass
+        try:
+            return self._care.undisturbed(self._differences)
+        except WrittenAnewError:
+            return ["the index knows a log that is not there, or is another one"]
+
+    def _differences(self) -> list[str]:
+        from clew.backends.jsonl.comparing import compare
 
         self._execute("BEGIN", ())  # one moment of the index, however long it takes
         try:
-            found = list(differences(self.connection, self._layout))
+            unread, differing = compare(self.connection, self._layout)
         finally:
             self._execute("ROLLBACK", ())
-        if found:
-            self._care.suspect(apsw.CorruptError(found[0]))
-        return found
+        if differing:
+            self._care.suspect(apsw.CorruptError(differing[0]))
+        return [*unread, *differing]
 
     def get_pack(self, pack: int) -> bytes:
         row = self._one(PACK_FILE, pack)

@@ -7,13 +7,12 @@ no NULs, and yet a wrong checksum, was changed after it was written: it is damag
 
 from __future__ import annotations
 
-from urllib.parse import unquote
-
 import apsw
 
 from clew.backends.jsonl import disk, scan
 from clew.backends.jsonl.log_row import TAIL, LogRow
 from clew.backends.jsonl.mending import mend
+from clew.backends.jsonl.recognizing import id_of
 from clew.backends.jsonl.replay import Replay
 from clew.backends.jsonl.statements import ADD_DAMAGE, DAMAGE_OF_LOG
 from clew.core import lines
@@ -77,7 +76,7 @@ def read_log(connection: apsw.Connection, handle: int, row: LogRow, *, limit: in
         connection.execute(ADD_DAMAGE, (row.log, done.lines + 1, gone))
     is_hurt = connection.execute(DAMAGE_OF_LOG, (row.log,)).fetchone() is not None
     if is_hurt and done.sid and not replay.session_gone:
-        mend(connection, row.log, done.sid, replay.id or _id_of(row.name), ahead)
+        mend(connection, row.log, done.sid, replay.id or id_of(row.name), ahead)
     return done
 
 
@@ -119,9 +118,5 @@ def _after(row: LogRow, replay: Replay, offset: int, raw: bytes, end: int) -> Lo
         tail=raw[:TAIL],
         dirty=int(replay.dropped),
         stale=row.stale + (len(raw) if replay.said_anew else 0),
+        head=raw[:TAIL] if offset == 0 and replay.mark else row.head,
     )
-
-
-def _id_of(name: str) -> str:
-    """The id that a file's name was made of, as far as it can be told."""
-    return unquote(name.rpartition("/")[2].removesuffix(".jsonl"), errors="replace")

@@ -10,6 +10,7 @@ import apsw
 
 from clew.backends.jsonl import disk
 from clew.backends.jsonl.layout import Layout
+from clew.backends.jsonl.recognizing import OF_THE_PROCESS
 from clew.backends.jsonl.statements import LOG_NAME
 from clew.backends.sqlite.rows import POSITION_BITS, Row, entry_values
 from clew.core.frame import RAW, checksum
@@ -69,7 +70,7 @@ class Bodies:
             self.close()
 
     def body(self, reference: Any) -> bytes:
-        """What is not there is empty: its checksum will not match."""
+        """What is not there, or can not be read, is empty: its checksum will not match."""
         try:
             log, offset, length = _reference.unpack(reference)
         except (struct.error, TypeError):
@@ -92,8 +93,17 @@ class Bodies:
                 (offset, AHEAD) if offset > self._start else (max(offset + length - AHEAD, 0), AHEAD)
             )
         self._sequential = True
-        self._start, self._window = begin, disk.read_at(self._handle, count, begin)
+        self._start, self._window = begin, self._read(count, begin)
         return self._window[offset - begin : offset - begin + length]
+
+    def _read(self, count: int, begin: int) -> bytes:
+        assert self._handle is not None
+        try:
+            return disk.read_at(self._handle, count, begin)
+        except OSError as exc:
+            if exc.errno in OF_THE_PROCESS:
+                raise
+            return b""
 
     def _open(self, log: int) -> None:
         self.close()
@@ -102,7 +112,9 @@ class Bodies:
         if row is not None:
             try:
                 self._handle = disk.open_for_reading(self._layout.path(row[0]))
-            except FileNotFoundError:
+            except OSError as exc:
+                if exc.errno in OF_THE_PROCESS:
+                    raise
                 self._handle = None
 
     def close(self) -> None:
@@ -112,6 +124,7 @@ class Bodies:
             disk.close(handle)
 
 
-def log_and_offset(reference: bytes) -> tuple[int, int]:
-    log, offset, _ = _reference.unpack(reference)
-    return log, offset
+def log_and_place(reference: bytes) -> tuple[int, int, int]:
+    """The log in which a body lies, where it begins there, and how long it is."""
+    log, offset, length = _reference.unpack(reference)
+    return log, offset, length

@@ -60,7 +60,7 @@ class Replay:
         """Whether the last line may have taken the place of an earlier one."""
         self.ahead: tuple[int, int] | None = None
         """(branch, position) of the last entry, if no line behind it says where its session stands."""
-        self.id = ""
+        self.id = self.mark = ""
         self.session_gone = False
         self.sid = 0
         """Of the session whose log this is."""
@@ -93,7 +93,7 @@ class Replay:
         other = self._execute(OTHER_LOG, (line.sid, self._log)).fetchone() if line.sid else None
         if other is not None:
             raise TwinError(other[0])
-        self.sid, self.id = line.sid, line.id
+        self.sid, self.id, self.mark = line.sid, line.id, line.mark
         self._raise("sessions", line.sid)
 
     def _session(self, line: lines.SessionLine) -> None:

@@ -1,4 +1,4 @@
-"""Logs without what was dropped: each is written anew from the index, beside itself, and then replaced.
+"""Logs without what was dropped: each is read anew, written from the index, beside itself, and then replaced.
 
 What this version does not know of, and what it can not read, is carried over byte for byte.
 """
@@ -12,51 +12,64 @@ from typing import Final
 import apsw
 
 from clew.backends.jsonl import disk, scan
-from clew.backends.jsonl.catching_up import catch_up_log, forget
+from clew.backends.jsonl.catching_up import catch_up_log, forget, read_anew, settle
 from clew.backends.jsonl.dump import lines_of_session, lines_of_store
 from clew.backends.jsonl.journal import Journal
 from clew.backends.jsonl.layout import STORE_LOG, Layout
 from clew.backends.jsonl.log_row import LogRow
-from clew.backends.jsonl.replay import pack_place
+from clew.backends.jsonl.recognizing import UnreadableLogError, new_mark, reading
 from clew.backends.jsonl.statements import (
     CLEAN_LOG,
     DIRTY_LOGS,
     DROP_LOG,
+    DUE_OF,
     LOOSEN,
-    PACK_FILES,
     RESET_LOG,
     TIGHTEN,
 )
-from clew.backends.sqlite.statements import GET_SESSION
+from clew.backends.sqlite.statements import GET_SESSION, SET_DUE
 from clew.core import lines
+from clew.errors import CorruptEntryError
 
 BUFFER: Final = 1 << 20
 
 
-def rewrite_dirty_logs(connection: apsw.Connection, layout: Layout, journal: Journal) -> None:
-    """Leave no byte of what was dropped in any file but the index. Needs the store's lock."""
+def rewrite_dirty_logs(connection: apsw.Connection, layout: Layout, journal: Journal) -> list[str]:
+    """Leave no byte of what was dropped in any file but the index. Needs the store's lock.
+
+    Gives what is wrong with the logs that could not be written anew because they can not be read; these are
+    as they were.
+    """
     journal.empty(for_good=True)
     dirty = [LogRow(*row) for row in connection.execute(DIRTY_LOGS)]
     if dirty and all(row.name != STORE_LOG for row in dirty):
         _remember_numbers(connection, layout)
+    failed = []
     # The store's own log first: it keeps the highest numbers when their owners are gone.
     for row in sorted(dirty, key=lambda row: row.name != STORE_LOG):
-        _rewrite(connection, layout, row)
-    _remove_strays(connection, layout)
+        try:
+            _rewrite(connection, layout, row)
+        except (UnreadableLogError, CorruptEntryError) as exc:
+            if row.name == STORE_LOG:  # it is changed before any other: by that others are known to be new
+                raise
+            failed.append(str(exc))
+    _remove_strays(layout)
+    return failed
 
 
 def _rewrite(connection: apsw.Connection, layout: Layout, row: LogRow) -> None:
     path = layout.path(row.name)
-    content = lines_of_store if row.name == STORE_LOG else lines_of_session
     beside = path.with_name(f"{path.name}.new")
     disk.remove(beside)
-    # A session that is gone takes what can not be read of it with it: nobody knows what it was.
-    is_alive = row.name == STORE_LOG or connection.execute(GET_SESSION, (row.sid,)).fetchone() is not None
-    foreign = _foreign_lines(path, with_bad=is_alive) if is_alive else iter(())
-    count = _write_lines(beside, content(connection, layout, row), foreign)
     connection.execute("BEGIN IMMEDIATE")
     try:
         connection.execute(LOOSEN)
+        due = connection.execute(DUE_OF, (row.sid,)).fetchone()  # that is in no log
+        # An index may be older than its log, or damaged. What is written now takes the place of the truth:
+        # so it comes from there.
+        row = read_anew(connection, layout, row)
+        settle(connection)
+        count = _write_anew(connection, layout, row, beside)
         forget(connection, row)
         if count:
             disk.replace(beside, path)
@@ -69,12 +82,23 @@ def _rewrite(connection: apsw.Connection, layout: Layout, row: LogRow) -> None:
             disk.remove(path)
             disk.sync_directory(path.parent)
             connection.execute(DROP_LOG, (row.log,))
+        if due is not None:
+            connection.execute(SET_DUE, (*due, row.sid))
         connection.execute(TIGHTEN)
         connection.execute("COMMIT")
     except BaseException:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         raise
+
+
+def _write_anew(connection: apsw.Connection, layout: Layout, row: LogRow, beside: Path) -> int:
+    """Write what the index says of a log into a file beside it; how many lines that are."""
+    content = lines_of_store if row.name == STORE_LOG else lines_of_session
+    # A session that is gone takes what can not be read of it with it: nobody knows what it was.
+    is_alive = row.name == STORE_LOG or connection.execute(GET_SESSION, (row.sid,)).fetchone() is not None
+    foreign = _foreign_lines(layout, row.name) if is_alive else iter(())
+    return _write_lines(beside, content(connection, layout, row), foreign)
 
 
 def _write_lines(path: Path, content: Iterator[bytes], foreign: Iterator[bytes]) -> int:
@@ -118,29 +142,44 @@ class _Buffered:
         self._parts, self._size = [], 0
 
 
-def _foreign_lines(path: Path, *, with_bad: bool) -> Iterator[bytes]:
+def _foreign_lines(layout: Layout, name: str) -> Iterator[bytes]:
     """Lines of kinds that are not known here, those that can not be read, and what an exported session
     says for the store."""
-    is_session = path.name != STORE_LOG
-    handle = disk.open_for_reading(path)
+    with reading(name):
+        handle = disk.open_for_reading(layout.path(name))
     try:
-        for offset, raw, end, _ in scan.lines(handle):
+        for offset, raw, end, _ in _scanned(handle, name):
             try:
                 _, text = lines.open_line(scan.cleaned(offset, raw))
                 line = lines.decode(text)
-                if line is None or (is_session and isinstance(line, lines.RecordLine) and not line.sid):
+                if line is None or (
+                    name != STORE_LOG and isinstance(line, lines.RecordLine) and not line.sid
+                ):
                     yield lines.finish(text, is_last=False)
             except lines.BadLineError:
-                for at in range(offset, end - 1, scan.CHUNK) if with_bad else ():
-                    yield disk.read_at(handle, min(scan.CHUNK, end - 1 - at), at)
-                if with_bad:
-                    yield b"\n"
+                for at in range(offset, end - 1, scan.CHUNK):
+                    with reading(name):
+                        piece = disk.read_at(handle, min(scan.CHUNK, end - 1 - at), at)
+                    yield piece
+                yield b"\n"
     finally:
         disk.close(handle)
 
 
+def _scanned(handle: int, name: str) -> Iterator[tuple[int, bytes, int, bool]]:
+    """The lines of a log; its errors are about that, and not about what is done with a line."""
+    found = scan.lines(handle)
+    while True:
+        with reading(name):
+            line = next(found, None)
+        if line is None:
+            return
+        yield line
+
+
 def _remember_numbers(connection: apsw.Connection, layout: Layout) -> None:
-    """Before a log goes: the numbers in it are never used again."""
+    """Before a log goes: the numbers in it are never used again. And the store's log is another one than
+    before the scrub, whatever the index will know of it after a crash."""
     from clew.backends.jsonl.dump import numbers_line
 
     path = layout.path(STORE_LOG)
@@ -149,22 +188,29 @@ def _remember_numbers(connection: apsw.Connection, layout: Layout) -> None:
     handle = disk.open_for_appending(path)
     try:
         if is_new:
-            disk.write(handle, lines.finish(lines.encode(lines.LogLine(lines.FORMAT)), is_last=False))
+            first = lines.LogLine(lines.FORMAT, mark=new_mark())
+            disk.write(handle, lines.finish(lines.encode(first), is_last=False))
         disk.write(handle, lines.finish(text, is_last=True))
         disk.sync(handle)
     finally:
         disk.close(handle)
     connection.execute("BEGIN IMMEDIATE")
-    catch_up_log(connection, layout, STORE_LOG, repair=False)
-    connection.execute("COMMIT")
+    try:
+        catch_up_log(connection, layout, STORE_LOG, repair=False)
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
 
 
-def _remove_strays(connection: apsw.Connection, layout: Layout) -> None:
+def _remove_strays(layout: Layout) -> None:
     """Files that nothing names, and what was set aside: it may hold anything."""
-    named = {pack_place(content)[0] for *_, content in connection.execute(PACK_FILES)}
-    for file in layout.packs.iterdir():
-        if file.name not in named:
-            disk.remove(file)
+    named = _packs_named(layout)
+    if named is not None:
+        for file in layout.packs.iterdir():
+            if file.name not in named:
+                disk.remove(file)
     for file in (
         *layout.quarantine.iterdir(),
         *layout.root.glob("index.db.corrupt-*"),
@@ -172,3 +218,25 @@ def _remove_strays(connection: apsw.Connection, layout: Layout) -> None:
         *layout.sessions.glob("*.new"),
     ):
         disk.remove(file)
+
+
+def _packs_named(layout: Layout) -> set[str] | None:
+    """The files of the packs that the store's log names; None: not all of that can be read."""
+    named: dict[int, str] = {}
+    try:
+        with reading(STORE_LOG):
+            handle = disk.open_for_reading(layout.path(STORE_LOG))
+    except UnreadableLogError as exc:
+        return set() if isinstance(exc.reason, FileNotFoundError) else None
+    try:
+        for offset, raw, _, _ in _scanned(handle, STORE_LOG):
+            line = lines.decode(lines.open_line(scan.cleaned(offset, raw))[1])
+            if isinstance(line, lines.PackLine):
+                named[line.pack] = line.file
+            elif isinstance(line, lines.PackGoneLine):
+                named.pop(line.pack, None)
+    except (lines.BadLineError, UnreadableLogError):
+        return None
+    finally:
+        disk.close(handle)
+    return set(named.values())

@@ -7,7 +7,7 @@ from typing import Final
 
 from clew.backends.sqlite.statements import SESSION, _marks
 
-VERSION: Final = 2
+VERSION: Final = 3
 SCHEMA: Final = f"""
 CREATE TABLE IF NOT EXISTS index_version (version INTEGER PRIMARY KEY) STRICT;
 INSERT OR IGNORE INTO index_version VALUES ({VERSION});
@@ -22,7 +22,8 @@ CREATE TABLE IF NOT EXISTS logs (
   tail    BLOB    NOT NULL,
   dirty   INTEGER NOT NULL,  -- it holds what was dropped
   stale   INTEGER NOT NULL,  -- bytes of lines that say anew what others said before
-  safe    INTEGER NOT NULL   -- bytes of it that were acknowledged as durable
+  safe    INTEGER NOT NULL,  -- bytes of it that were acknowledged as durable
+  head    BLOB    NOT NULL   -- how its first line begins, if that has a mark
 ) STRICT;
 CREATE INDEX IF NOT EXISTS logs_sid ON logs (sid);
 CREATE TABLE IF NOT EXISTS places (branch INTEGER PRIMARY KEY, log INTEGER NOT NULL) STRICT;
@@ -38,29 +39,30 @@ TABLES_THERE: Final = (
 )
 INDEX_VERSION: Final = "SELECT version FROM index_version"
 
-LOG: Final = "log, name, sid, applied, lines, inode, tail_at, tail, dirty, stale, safe"
+LOG: Final = "log, name, sid, applied, lines, inode, tail_at, tail, dirty, stale, safe, head"
 LOG_BY_NAME: Final = f"SELECT {LOG} FROM logs WHERE name = ?"
 LOG_BY_NUMBER: Final = f"SELECT {LOG} FROM logs WHERE log = ?"
 LOG_OF_SESSION: Final = "SELECT log FROM logs WHERE sid = ?"
 LOG_OF_BRANCH: Final = "SELECT log FROM places WHERE branch = ?"
+LOG_AND_SESSION: Final = "SELECT name, sid FROM logs WHERE log = ?"
 LOG_NAME: Final = "SELECT name FROM logs WHERE log = ?"
 ALL_LOGS: Final = f"SELECT {LOG} FROM logs ORDER BY log"
 DIRTY_LOGS: Final = f"SELECT {LOG} FROM logs WHERE dirty OR stale * 4 > applied ORDER BY log"
 ADD_LOG: Final = (
-    "INSERT INTO logs (name, sid, applied, lines, inode, tail_at, tail, dirty, stale, safe)"
-    " VALUES (?, ?, 0, 0, 0, 0, x'', 0, 0, 0)"
+    "INSERT INTO logs (name, sid, applied, lines, inode, tail_at, tail, dirty, stale, safe, head)"
+    " VALUES (?, ?, 0, 0, 0, 0, x'', 0, 0, 0, x'')"
 )
 ADD_PLAIN_LOG: Final = (
-    "INSERT INTO logs (log, name, sid, applied, lines, inode, tail_at, tail, dirty, stale, safe)"
-    " VALUES (?, ?, 0, 0, 0, 0, 0, x'', 0, 0, 0)"
+    "INSERT INTO logs (log, name, sid, applied, lines, inode, tail_at, tail, dirty, stale, safe, head)"
+    " VALUES (?, ?, 0, 0, 0, 0, 0, x'', 0, 0, 0, x'')"
 )
 SET_LOG: Final = (
     "UPDATE logs SET sid = ?2, applied = ?3, lines = ?4, inode = ?5, tail_at = ?6, tail = ?7,"
-    " dirty = dirty OR ?8, stale = ?9, safe = ?10 WHERE log = ?1"
+    " dirty = dirty OR ?8, stale = ?9, safe = ?10, head = ?11 WHERE log = ?1"
 )
 RESET_LOG: Final = (
     "UPDATE logs SET sid = 0, applied = 0, lines = 0, tail_at = 0, tail = x'', dirty = 0, stale = 0,"
-    " safe = ?2 WHERE log = ?1"
+    " safe = ?2, head = x'' WHERE log = ?1"
 )
 SET_INODE: Final = "UPDATE logs SET inode = ? WHERE log = ?"
 OTHER_LOG: Final = "SELECT name FROM logs WHERE sid = ? AND log <> ?"
@@ -77,12 +79,19 @@ ADD_DAMAGE: Final = "INSERT OR REPLACE INTO damage VALUES (?, ?, ?)"
 DAMAGE_OF_LOG: Final = "SELECT line, reason FROM damage WHERE log = ? ORDER BY line"
 ALL_DAMAGE: Final = "SELECT name, line, reason FROM damage JOIN logs USING (log) ORDER BY name, line"
 DROP_DAMAGE: Final = "DELETE FROM damage WHERE log = ?"
+# Line 0 is the whole log: it can not be read.
+DROP_UNREADABLE: Final = "DELETE FROM damage WHERE log = ? AND line = 0"
+UNREADABLE: Final = "SELECT log FROM damage WHERE line = 0"
+UNREADABLE_STRANGERS: Final = (
+    "SELECT name, reason FROM damage JOIN logs USING (log) WHERE line = 0 AND applied = 0 ORDER BY name"
+)
 
 PUT_SESSION: Final = f"INSERT OR REPLACE INTO sessions ({SESSION}) VALUES ({_marks(SESSION)})"
 PUT_BRANCH: Final = (
     "INSERT OR REPLACE INTO branches (branch, uid, tree, owner, parent, fork) VALUES (?, ?, ?, ?, ?, ?)"
 )
 RAISE_NUMBER: Final = "UPDATE sqlite_sequence SET seq = max(seq, ?2) WHERE name = ?1"
+SKIP_NUMBERS: Final = "UPDATE sqlite_sequence SET seq = seq + ?2 WHERE name = ?1"
 START_NUMBER: Final = (
     "INSERT INTO sqlite_sequence SELECT ?1, 0"
     " WHERE NOT EXISTS (SELECT 1 FROM sqlite_sequence WHERE name = ?1)"
@@ -107,6 +116,7 @@ LOST_HEADS: Final = (
     "SELECT sid, branch, tree, grows, (SELECT min(log) FROM logs WHERE logs.sid = sessions.sid)"
     " FROM sessions WHERE branch > 0 AND branch NOT IN (SELECT branch FROM branches)"
 )
+DUE_OF: Final = "SELECT due FROM sessions WHERE sid = ?"
 TIME_OF: Final = "SELECT time FROM entries WHERE key = ?"
 
 RECORDS_OF: Final = "SELECT kind, name, value FROM records WHERE sid = ? ORDER BY kind, name"

@@ -12,10 +12,11 @@ from clew.backends.jsonl.committing import speaking, write_out
 from clew.backends.jsonl.journal import NotUndoneError
 from clew.backends.jsonl.packs import remove_packs
 from clew.backends.jsonl.reader import JsonlReader
+from clew.backends.jsonl.recognizing import UnreadableLogError
 from clew.backends.jsonl.writer import JsonlTransaction
 from clew.backends.sqlite.backend import _reraise
 from clew.backends.sqlite.connection import patiently
-from clew.errors import OutcomeUnknownError
+from clew.errors import BackendUnavailableError, OutcomeUnknownError
 
 if TYPE_CHECKING:
     from clew.backends.jsonl.backend import JsonlBackend
@@ -70,7 +71,7 @@ class Writing:
                 with suppress(OSError):  # the next scrub removes what nothing names
                     remove_packs(backend.layout, tx.new_packs)
         _reraise(exc, backend.location)
-        if isinstance(exc, OSError):
+        if isinstance(exc, OSError | UnreadableLogError):
             with speaking(backend.location):
                 raise exc
 
@@ -142,3 +143,5 @@ class Reading:
         self._backend._give_reader(self._connection)
         self._backend.suspect(exc)
         _reraise(exc, self._backend.location)
+        if isinstance(exc, OSError):
+            raise BackendUnavailableError(f"can not read {self._backend.location}: {exc}") from exc
