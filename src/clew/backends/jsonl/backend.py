@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,22 +14,16 @@ from clew.backends.jsonl import disk
 from clew.backends.jsonl.catching_up import catch_up
 from clew.backends.jsonl.committing import speaking
 from clew.backends.jsonl.index_errors import BROKEN, MEANINGLESS, NONSENSE
+from clew.backends.jsonl.index_file import make_index, open_index, set_index_aside
 from clew.backends.jsonl.journal import Journal
 from clew.backends.jsonl.layout import Layout
 from clew.backends.jsonl.lock import StoreLock
 from clew.backends.jsonl.reader import JsonlReader, NoCare
 from clew.backends.jsonl.reading_only import open_for_reading_only
-from clew.backends.jsonl.statements import (
-    INDEX_VERSION,
-    LAST_NUMBER,
-    SCHEMA,
-    TABLES,
-    TABLES_THERE,
-    VERSION,
-)
+from clew.backends.jsonl.statements import INDEX_VERSION, LAST_NUMBER
 from clew.backends.jsonl.transacting import Reading, Writing
 from clew.backends.sqlite.backend import SqliteBackend
-from clew.backends.sqlite.connection import Level, create_private, open_writer, patiently
+from clew.backends.sqlite.connection import Level
 from clew.errors import (
     BackendUnavailableError,
     ClewError,
@@ -99,54 +92,54 @@ class JsonlBackend(SqliteBackend):
             self.layout.prepare()
             self.store_lock.acquire(self._timeout)
             try:
-                self._open_index()
-                self._recover_with_a_sound_index()
+                self._catch_up(renew=True)
             finally:
                 self.store_lock.release()
 
-    def _open_index(self) -> None:
-        """Open it; set aside one that can not be used, and begin a new one."""
+    def _catch_up(self, *, renew: bool = False) -> None:
+        """Have an index that has all that the logs have. Needs the store's lock."""
         try:
-            self._writer = self._usable_index()
-        except BROKEN:
-            self._set_index_aside()
-            self._writer = self._usable_index()
-        self.index_inode = self.layout.index.stat().st_ino
-
-    def _usable_index(self) -> apsw.Connection:
-        create_private(self.layout.index)
-        # "process": it is only a cache, but must be whole after a power cut, if older.
-        writer = open_writer(self.layout.index, "process", self._timeout)
-        try:
-            patiently(lambda: writer.execute("BEGIN IMMEDIATE"), self.location, self._timeout)
-            found = writer.execute(TABLES_THERE).get
-            if 0 < found < TABLES:
-                raise apsw.CorruptError("an index that lost a table")
-            writer.execute(SCHEMA)
-            if writer.execute(INDEX_VERSION).get != VERSION:
-                raise apsw.CorruptError("an index of another version")
-            writer.execute("COMMIT")
-        except BaseException:
-            writer.close(True)
-            raise
-        return writer
-
-    def _set_index_aside(self) -> None:
-        stamp = time.time_ns() // 1_000_000
-        for end in ("", "-wal", "-shm"):
-            file = self.layout.index.with_name(self.layout.index.name + end)
-            if file.exists():
-                os.replace(file, file.with_name(f"{self.layout.index.name}.corrupt-{stamp}{end}"))
-
-    def _recover_with_a_sound_index(self) -> None:
-        try:
+            if renew:
+                self._renew_index()
             self.recover()
         except ClewError:
             raise
         except NONSENSE:
             self.index_is_broken = True
-            self._reopen()
+            self._renew_index()
             self.recover()
+
+    def _renew_index(self) -> None:
+        """Use the index that is there now, or make a new one. Until that is done nobody reads, and whoever
+        comes next tries again: what is open is damaged, or not the store's any more."""
+        self.is_behind = True
+        self.journal.replay()
+        self._use(self._sound_index())
+
+    def _sound_index(self) -> apsw.Connection:
+        if not self.index_is_broken and self.layout.index.exists():
+            try:
+                return open_index(self.layout, self._timeout)
+            except BROKEN:
+                pass
+            except apsw.IOError as exc:
+                if getattr(exc, "extendedresult", 0) != apsw.SQLITE_IOERR_READ:
+                    raise
+        make_index(self.layout, self._timeout)
+        return open_index(self.layout, self._timeout)
+
+    def _use(self, writer: apsw.Connection) -> None:
+        """From now on use this connection, and others to the same file. Whoever reads by another comes to
+        his end with it."""
+        with self._gate:
+            old, self._writer = self._writer, writer
+            self._outdated.update(self._borrowed)
+            self._close_readers()
+            self._branches.clear()
+            self.index_inode = self.layout.index.stat().st_ino
+            self.index_is_broken = False
+        if old is not None:
+            old.close(True)
 
     def recover(self) -> None:
         """Bring logs and index together. Needs the store's lock."""
@@ -173,34 +166,21 @@ class JsonlBackend(SqliteBackend):
     def refresh(self) -> apsw.Connection:
         """The writing connection to an index that has all that the logs have. Needs the store's lock."""
         self._need_writer()
-        if self.index_is_gone():
-            self._reopen()
-            self.recover()
-        elif self.is_behind or self.store_lock.is_marked:
-            self._recover_with_a_sound_index()
+        is_gone = self.index_is_gone()
+        if is_gone or self.is_behind or self.store_lock.is_marked:
+            self._catch_up(renew=is_gone)
         return self._need_writer()
 
     def index_is_gone(self) -> bool:
         """Somebody deleted it, or put another one there, or it was found to be damaged."""
-        if self.index_is_broken:
-            return True
-        try:
-            return self.layout.index.stat().st_ino != self.index_inode
-        except OSError:
-            return True
+        return self.index_is_broken or not self._is_our_index()
 
-    def _reopen(self) -> None:
-        with self._gate:
-            self._outdated.update(self._borrowed)  # of the index that is left
-            self._close_readers()
-            if self._writer is not None:
-                self._writer.close(True)
-            self._writer = None
-            self._branches.clear()
-        if self.index_is_broken:
-            self._set_index_aside()
-            self.index_is_broken = False
-        self._open_index()
+    def _is_our_index(self) -> bool:
+        """Whether the index that this process has open is the one that is there."""
+        try:
+            return self.layout.index.stat().st_ino == self.index_inode
+        except OSError:
+            return False
 
     # -- reading and writing
 
@@ -293,8 +273,8 @@ class JsonlBackend(SqliteBackend):
                 self._fold_journal()
             try:
                 super().close()
-                if self.index_is_broken and not self._read_only:
-                    self._set_index_aside()
+                if self.index_is_broken and not self._read_only and self._is_our_index():
+                    set_index_aside(self.layout)
             except (apsw.Error, OSError):  # of the index: the logs have it all
                 for connection in (*self._readers, self._writer):
                     if connection is not None:

@@ -128,13 +128,25 @@ class SqliteBackend:
             with self._lock:
                 self._need_open()
         with self._gate:
-            try:
-                connection = self._readers.pop()
-            except IndexError:
+            connection = self._idle_reader()
+            if connection is None:
                 with translating(self.location):
                     connection = open_reader(self._reads_from, self._timeout, immutable=self._immutable)
             self._borrowed.add(connection)
         return connection
+
+    def _idle_reader(self) -> apsw.Connection | None:
+        """One that nobody uses; None: there is none. Whoever gave one back just when it became outdated may
+        have missed that."""
+        while True:
+            try:
+                connection = self._readers.pop()
+            except IndexError:
+                return None
+            if connection not in self._outdated:
+                return connection
+            self._outdated.discard(connection)
+            connection.close()
 
     def _give_reader(self, connection: apsw.Connection) -> None:
         # Not behind the gate: who is about to fork holds it, and waits for this.
