@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
@@ -123,7 +124,8 @@ class Porting:
         """Bring one session of another program into this store: once, and the next time what is new.
 
         Its entries keep their own times, and go behind the parents that they name; the head is where the
-        source says, unless it was moved here since. There is nothing to undo.
+        source says, unless it was moved here since. There is nothing to undo. A model call of which the
+        source does not tell the cost is estimated by the price list, as in `add_usage`, at its own time.
 
         Args:
             source: As `clew.importers.contract` describes it.
@@ -131,7 +133,9 @@ class Porting:
             rename: Give it a new id if the store has another session of its id; else ConflictError.
             on_refused: Told of entries that can not be kept, and why; without it the first one raises.
         """
+        from clew.prices import is_available
         from clew.session import settings
+        from clew.streams import price_of
         from clew.work.loading import Loading
 
         engine = cast("Store", self)._engine
@@ -143,6 +147,7 @@ class Porting:
             make_changes=settings,
             rename=rename,
             on_refused=on_refused or _refuse,
+            price=partial(price_of, engine) if is_available() else None,
         )
         return loading.rehearse() if dry_run else loading.run()
 

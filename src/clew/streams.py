@@ -10,6 +10,7 @@ from typing import Final, TypeVar, overload
 import clew.work as work
 from clew.backends.contract import Transaction
 from clew.core.ids import check_id
+from clew.engine import Engine
 from clew.errors import InvalidQueryError
 from clew.handle import Handle
 from clew.model import Event, EventCounts, Json, Usage, UsageGroup, UsageKey, UsageTotals, utc
@@ -18,6 +19,21 @@ from clew.work.places import Point
 T = TypeVar("T")
 
 _MOST: Final = 2**63 - 1
+
+
+def price_of(
+    engine: Engine, names: work.calls.Names, counts: work.calls.Counts, time: int
+) -> work.calls.Estimate | None:
+    """What a call costs by the price list; None: there is none, or it does not know."""
+    from clew.core.money import units_of
+    from clew.prices import estimate, is_available, is_loaded, load
+
+    if names.model is None or not is_available():
+        return None
+    if not is_loaded():
+        engine.prepare(load)
+    found = estimate(names.model, names.vendor, names.endpoint, counts.tokens(), utc(time))
+    return None if found is None else work.calls.Estimate(names, units_of(found.cost), found.priced_by)
 
 
 class Streams(Handle):
@@ -144,20 +160,13 @@ class Streams(Handle):
         """What the call costs by the price list, before any lock is taken: to load it takes long."""
         if draft.cost is not None:
             return None
-        from clew.core.money import units_of
-        from clew.prices import estimate, is_available, is_loaded, load
+        from clew.prices import is_available
 
         if not is_available():
             return None
         with self._look() as (reader, _):
             names = work.usage.names_of(reader, self._sid, draft.names)
-        if names.model is None:
-            return None
-        if not is_loaded():
-            self._engine.prepare(load)
-        at = utc(now if draft.time is None else draft.time)
-        found = estimate(names.model, names.vendor, names.endpoint, draft.counts.tokens(), at)
-        return None if found is None else work.calls.Estimate(names, units_of(found.cost), found.priced_by)
+        return price_of(self._engine, names, draft.counts, now if draft.time is None else draft.time)
 
     def usage_records(self, *, after: Usage | int | None = None, limit: int = 1000) -> list[Usage]:
         """The calls of this session in the order in which they were written down.

@@ -392,6 +392,7 @@ def test_what_the_model_used_is_counted_with_the_event(service: ClewSessionServi
             thoughts_token_count=5,
             cached_content_token_count=60,
         )
+        object.__setattr__(used, "cache_creation_input_tokens", 10)  # as the framework does for Claude
         event = said("an owl", "spotter", usage_metadata=used, model_version="gemini-9")
         await service.append_event(session, event)
         await service.append_event(session, event)
@@ -404,5 +405,6 @@ def test_what_the_model_used_is_counted_with_the_event(service: ClewSessionServi
     assert (call.model, call.vendor, call.source) == ("gemini-9", "google", "spotter")
     tokens = (call.input_tokens, call.output_tokens, call.cache_read_tokens, call.reasoning_tokens)
     assert tokens == (100, 25, 60, 5)
+    assert call.cache_write_tokens == 10
     assert call.entry == next(kept.entries()).id
     assert texts(run(load(service))) == ["an owl", "a jay"]

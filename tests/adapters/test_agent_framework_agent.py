@@ -6,7 +6,7 @@ import asyncio
 import warnings
 from collections.abc import Awaitable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Never
+from typing import Any, ClassVar, Never
 
 import pytest
 from agent_framework import (
@@ -37,6 +37,12 @@ with warnings.catch_warnings():
 class Scripted(FunctionInvocationLayer[Any], BaseChatClient[Any]):
     """Counts the letters of the last word by a tool, then says how many it heard of."""
 
+    used: ClassVar[dict[str, int]] = {
+        "input_token_count": 10,
+        "output_token_count": 2,
+        "cache_read_input_token_count": 4,
+    }
+
     def _inner_get_response(
         self, *, messages: Sequence[Message], stream: bool, options: Mapping[str, Any], **kwargs: Any
     ) -> Awaitable[ChatResponse]:
@@ -49,7 +55,7 @@ class Scripted(FunctionInvocationLayer[Any], BaseChatClient[Any]):
         else:
             word = last.text.split()[-1]
             said = Content.from_function_call(call_id=f"call-{word}", name="count", arguments={"word": word})
-        used = UsageDetails(input_token_count=10, output_token_count=2, cache_read_input_token_count=4)
+        used = UsageDetails(**self.used)  # type: ignore[typeddict-item]
         return ChatResponse(
             messages=[Message("assistant", [said])], response_id=f"r{len(messages)}", usage_details=used
         )
@@ -82,6 +88,34 @@ def test_an_agent_goes_on_in_another_process(tmp_path: Path) -> None:
         assert store.search("heron", tools=True).hits
         session.rewind(3)
     assert asyncio.run(say("count coot")) == "4 letters, 7 messages"
+
+
+@pytest.mark.parametrize(
+    ("told", "cached"),
+    [
+        ({"input_token_count": 30, "cache_read_input_token_count": 60}, (60, 0)),
+        ({"input_token_count": 80, "anthropic.cache_creation_input_tokens": 10}, (0, 10)),
+        (
+            {
+                "input_token_count": 70,
+                "anthropic.cache_read_input_tokens": 20,
+                "cache_read_input_token_count": 20,
+            },
+            (20, 0),
+        ),
+    ],
+)
+def test_an_input_that_leaves_its_cache_out_is_made_whole(
+    monkeypatch: pytest.MonkeyPatch, told: dict[str, int], cached: tuple[int, int]
+) -> None:
+    """Clients of Anthropic and Bedrock tell the prompt without it."""
+    monkeypatch.setattr(Scripted, "used", told)
+    with clew.open("memory:") as store:
+        agent = agent_on(ClewHistoryProvider(store))
+        asyncio.run(agent.run("count heron", session=AgentSession(session_id="talk")))
+        totals = store.usage()
+    assert totals.input_tokens == 2 * 90
+    assert (totals.cache_read_tokens, totals.cache_write_tokens) == tuple(2 * count for count in cached)
 
 
 def test_what_a_run_used_is_counted_once(tmp_path: Path) -> None:

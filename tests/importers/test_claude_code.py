@@ -193,7 +193,7 @@ def test_usage_repeated_by_the_records_of_an_answer_counts_once(store: clew.Stor
     log.user("u1").model("a1", "m", tokens=1).model("a2", "m", tokens=40).model("a3", "n", tokens=5)
     totals = bring(store, log).usage()
     assert (totals.calls, totals.output_tokens, totals.cache_read_tokens) == (2, 45, 6)
-    assert (totals.input_tokens, totals.cache_write_tokens) == (2, 4)
+    assert (totals.input_tokens, totals.cache_write_tokens) == (12, 4)
 
 
 def test_what_the_program_itself_wrote_has_no_usage(store: clew.Store, log: Log) -> None:

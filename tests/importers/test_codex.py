@@ -189,7 +189,7 @@ def test_tokens_are_those_of_the_last_counter_however_often_it_is_told(
     rollout = Rollout(tmp_path).put("turn_context", {"model": "gpt-5"}).user("one")
     rollout.tokens(10, 4, 2, 1).tokens(10, 4, 2, 1).model("1").tokens(30, 14, 9, 3)
     totals = bring(store, rollout).usage()
-    assert (totals.calls, totals.input_tokens, totals.cache_read_tokens) == (2, 16, 14)
+    assert (totals.calls, totals.input_tokens, totals.cache_read_tokens) == (2, 30, 14)
     assert (totals.output_tokens, totals.reasoning_tokens) == (9, 3)
     assert set(store.usage(by="model")) == {"gpt-5"}
 

@@ -15,6 +15,7 @@ from clew.core.rows import Details
 from clew.importers.contract import Problem, SourceEntry, SourceEvent, SourceSession, SourceUsage
 from clew.importers.jsonlines import read_lines
 from clew.work import loading
+from clew.work.calls import Estimate
 from clew.work.loading_calls import _draft as careful_draft
 from clew.work.loading_calls import _plain_row
 from clew.work.loading_entries import _may_be_user, item_of, sealed
@@ -155,8 +156,9 @@ def test_a_plain_call_is_written_as_any_other() -> None:
     for number, call in enumerate(CALLS):
         draft = careful_draft(call, details, [])
         assert draft is not None
-        careful = row_after(careful, draft, None, draft.names, (2, number), 99)
-        quick = _plain_row(quick, call, details, (2, number), 99)
+        estimate = Estimate(draft.names, 7, "a list") if number % 2 else None
+        careful = row_after(careful, draft, estimate, draft.names, (2, number), 99)
+        quick = _plain_row(quick, call, details, (2, number), 99, estimate)
         assert quick == careful
 
 

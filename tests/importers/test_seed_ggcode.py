@@ -213,7 +213,7 @@ def test_usage_is_counted_once_and_survives_a_checkpoint(tmp_path: Path) -> None
         bring(store, reader, path, path)
         totals = store.usage()
         assert isinstance(totals, clew.UsageTotals)
-        assert (totals.calls, totals.input_tokens, totals.cache_write_tokens) == (3, 30, 12)
+        assert (totals.calls, totals.input_tokens, totals.cache_write_tokens) == (3, 45, 12)
 
 
 def test_a_call_has_the_endpoint_and_the_source_that_its_record_names(tmp_path: Path) -> None:

@@ -87,6 +87,8 @@ def usage_of(event: Event) -> dict[str, Any] | None:
         "input_tokens": (used.prompt_token_count or 0) + (used.tool_use_prompt_token_count or 0),
         "output_tokens": (used.candidates_token_count or 0) + (used.thoughts_token_count or 0),
         "cache_read_tokens": used.cached_content_token_count or 0,
+        # Set beside the fields by the framework, of models that tell it.
+        "cache_write_tokens": getattr(used, "cache_creation_input_tokens", None) or 0,
         "reasoning_tokens": used.thoughts_token_count or 0,
     }
 

@@ -24,6 +24,11 @@ _COUNTS: Final = {
     "cache_write_tokens": "cache_creation_input_token_count",
     "reasoning_tokens": "reasoning_output_token_count",
 }
+_OF_ANTHROPIC: Final = {
+    "cache_read_tokens": "anthropic.cache_read_input_tokens",
+    "cache_write_tokens": "anthropic.cache_creation_input_tokens",
+}
+"""A client of Anthropic tells these: its input is without them. So is an input that is less than they are."""
 
 
 class ClewHistoryProvider(HistoryProvider):
@@ -147,8 +152,19 @@ def _end(store: clew.Store, id: str, count: int) -> tuple[clew.Head | None, list
 
 def _counted(used: Mapping[str, Any] | None) -> dict[str, Any]:
     """What `add_usage` is told; empty: nothing is known."""
-    found = {name: (used or {}).get(field) for name, field in _COUNTS.items()}
-    return {name: count for name, count in found.items() if type(count) is int and count > 0}
+    told = used or {}
+    found = {name: _number(told.get(field)) for name, field in _COUNTS.items()}
+    for name, field in _OF_ANTHROPIC.items():
+        found[name] = found[name] or _number(told.get(field))
+    cached = found["cache_read_tokens"] + found["cache_write_tokens"]
+    is_apart = not told.keys().isdisjoint(_OF_ANTHROPIC.values())
+    if is_apart or found["input_tokens"] < cached:
+        found["input_tokens"] += cached
+    return {name: count for name, count in found.items() if count}
+
+
+def _number(value: Any) -> int:
+    return value if type(value) is int and value > 0 else 0
 
 
 def _append(

@@ -226,15 +226,17 @@ class Transcript:
         if told is not None and told.id == id and self._counted == found:
             return told  # each record of an answer repeats it
         model = message.get("model")
+        read, write = _count(found, "cache_read_input_tokens"), _count(found, "cache_creation_input_tokens")
         self._counted = found
         self._told = SourceUsage(
             id=id,
             model=model if isinstance(model, str) else None,
             vendor="anthropic",
-            input_tokens=_count(found, "input_tokens"),
+            # Anthropic leaves out of its input what came from a cache, or went there.
+            input_tokens=_count(found, "input_tokens") + read + write,
             output_tokens=_count(found, "output_tokens"),
-            cache_read_tokens=_count(found, "cache_read_input_tokens"),
-            cache_write_tokens=_count(found, "cache_creation_input_tokens"),
+            cache_read_tokens=read,
+            cache_write_tokens=write,
             at=at,
         )
         return self._told

@@ -186,7 +186,7 @@ class Rollout:
                 id=_uid(line),
                 model=self._model,
                 vendor=self._vendor,
-                input_tokens=max(0, whole - cached),
+                input_tokens=max(whole, cached),
                 cache_read_tokens=cached,
                 output_tokens=output,
                 reasoning_tokens=reasoning,

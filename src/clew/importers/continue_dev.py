@@ -9,13 +9,26 @@ from typing import Final
 from urllib.parse import unquote, urlsplit
 
 from clew.importers.contract import OnBytes, OnProblem, Problem, SourceEntry, SourceSession, SourceUsage
-from clew.importers.loose import count, document, items, mapping, money, plain_name, text, when, without
+from clew.importers.loose import (
+    count,
+    document,
+    items,
+    mapping,
+    money,
+    plain_name,
+    prompt,
+    text,
+    when,
+    without,
+)
 from clew.importers.telling import has_keys
 from clew.importers.versions import digest, session_id, version
 from clew.model import Json
 
 NAME: Final = "continue"
 
+_APART: Final = frozenset({"anthropic", "bedrock"})
+"""Providers of which it tells the prompt without its cache."""
 _LIST: Final = "sessions.json"
 _TOLD: Final = frozenset({"sessionId", "title", "workspaceDirectory", "history", "chatModelTitle"})
 
@@ -123,6 +136,7 @@ def _usage(key: str, whole: dict[str, Json], model: str | None, vendor: str | No
     told = mapping(whole.get("usage"))
     details = mapping(told.get("promptTokensDetails"))
     sent, received = count(told.get("promptTokens")), count(told.get("completionTokens"))
+    read, write = count(details.get("cachedTokens")), count(details.get("cacheWriteTokens"))
     cost = money(told.get("totalCost"))
     if not (sent or received or cost):
         return None
@@ -130,11 +144,12 @@ def _usage(key: str, whole: dict[str, Json], model: str | None, vendor: str | No
         id=f"{session_id(NAME, key)}:total",
         model=model,
         vendor=vendor,
-        input_tokens=sent,
+        input_tokens=prompt(sent, read + write, is_apart=vendor in _APART),
         output_tokens=received,
-        cache_read_tokens=count(details.get("cachedTokens")),
-        cache_write_tokens=count(details.get("cacheWriteTokens")),
+        cache_read_tokens=read,
+        cache_write_tokens=write,
         cost=cost,
+        is_sum=True,
     )
 
 

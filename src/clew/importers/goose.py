@@ -176,4 +176,5 @@ def _usage(key: str, about: dict[str, Json]) -> SourceUsage | None:
         output_tokens=received,
         cost=money(about.get("accumulated_cost")),
         at=when(about.get("updated_at")),
+        is_sum=True,
     )

@@ -123,12 +123,15 @@ def _usage(row: dict[str, Json]) -> SourceUsage | None:
     if not (sent or received):
         return None
     details = mapping(decode_or_none(row.get("token_details")))
+    # Anthropic leaves out of its input what came from a cache, or went there.
+    read, write = (count(details.get(f"cache_{what}_input_tokens")) for what in ("read", "creation"))
     return SourceUsage(
         id=str(row["id"]),
         model=plain_name(row.get("resolved_model")) or text(row.get("model")),
-        input_tokens=sent,
+        input_tokens=sent + read + write,
         output_tokens=received,
-        cache_read_tokens=count(mapping(details.get("prompt_tokens_details")).get("cached_tokens")),
+        cache_read_tokens=read or count(mapping(details.get("prompt_tokens_details")).get("cached_tokens")),
+        cache_write_tokens=write,
         reasoning_tokens=count(mapping(details.get("completion_tokens_details")).get("reasoning_tokens")),
         at=when(row.get("datetime_utc")),
     )

@@ -100,6 +100,12 @@ def count(value: Json) -> int:
     return min(max(int(value), 0), _MOST_TOKENS)
 
 
+def prompt(told: int, cached: int, *, is_apart: bool = False) -> int:
+    """The tokens of a whole prompt. Some programs leave out of what they tell whatever came from a cache or
+    went there (`is_apart`); one that tells less than that certainly does."""
+    return told + cached if is_apart or told < cached else told
+
+
 def money(value: Json) -> str | None:
     """Dollars, as the decimal digits that the file shows."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e9:

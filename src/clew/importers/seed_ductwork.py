@@ -81,4 +81,4 @@ def _totals(run: str, state: dict[str, Json]) -> list[SourceUsage]:
     if not spent and not said:
         return []
     at = loose.when(state.get("created_at"))
-    return [SourceUsage(id=f"{run}:total", input_tokens=spent, output_tokens=said, at=at)]
+    return [SourceUsage(id=f"{run}:total", input_tokens=spent, output_tokens=said, at=at, is_sum=True)]

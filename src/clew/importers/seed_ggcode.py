@@ -232,16 +232,18 @@ def _time_of(record: dict[str, Json]) -> datetime | None:
 def _calls(record: dict[str, Json], names: Counted) -> list[SourceUsage]:
     call = loose.mapping(record.get("usage_entry"))
     used = loose.mapping(call.get("usage"))
+    read, write = loose.count(used.get("cache_read_tokens")), loose.count(used.get("cache_write_tokens"))
     found = SourceUsage(
         id=names.name(call),
         model=loose.text(call.get("model")),
         vendor=loose.text(call.get("vendor")),
         endpoint=loose.text(call.get("endpoint")),
         source=loose.text(call.get("source")),
-        input_tokens=loose.count(used.get("input_tokens")),
+        # Its input is what no cache had.
+        input_tokens=loose.count(used.get("input_tokens")) + read + write,
         output_tokens=loose.count(used.get("output_tokens")),
-        cache_read_tokens=loose.count(used.get("cache_read_tokens")),
-        cache_write_tokens=loose.count(used.get("cache_write_tokens")),
+        cache_read_tokens=read,
+        cache_write_tokens=write,
         at=loose.when(call.get("timestamp")),
     )
     return [found] if used else []

@@ -35,12 +35,17 @@ class SourceUsage(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     source: str | None = None
     """Who called: an agent, a summariser, a tool."""
     input_tokens: int = 0
+    """The whole prompt: what was read from a cache or written to one is part of it."""
     output_tokens: int = 0
+    """The whole answer, with its reasoning."""
     cache_read_tokens: int = 0
     cache_write_tokens: int = 0
     reasoning_tokens: int = 0
     cost: str | None = None
+    """In dollars; None: the file does not tell, and it is estimated if a price list is installed."""
     at: datetime | None = None
+    is_sum: bool = False
+    """No call, but the sum of some: no price list tells what it cost, as prices depend on each call."""
 
 
 class SourceEntry(msgspec.Struct, frozen=True, kw_only=True, gc=False):

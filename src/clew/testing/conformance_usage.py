@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import pytest
 
+from clew import prices
 from clew.errors import (
     EntryNotFoundError,
     InvalidError,
@@ -16,6 +17,7 @@ from clew.errors import (
     SessionDeletedError,
 )
 from clew.model import Usage, UsageTotals, utc
+from clew.model.loading import SourceSession, SourceUsage
 from clew.session import Session
 from clew.store import Store
 from clew.testing.conformance_base import Conformance, Ticking, say, user
@@ -277,3 +279,62 @@ class UsageConformance(Conformance):
         assert (record.entry, record.input_tokens) == (None, 5)
         assert s.usage(by="branch")[None].input_tokens == 5
         assert s.add_usage(entry=entry, input_tokens=5, id="1") == record
+
+    # -- calls of other programs
+
+    def test_an_imported_call_without_a_cost_is_estimated_at_its_own_time(
+        self, store: Store, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Only a call that a list can price: not one whose cost the source tells, nor a sum of calls."""
+        asked = _list_prices(monkeypatch)
+        calls = [
+            SourceUsage(id="own", model=OTHER, at=NOON, **TOKENS),
+            SourceUsage(id="told", model=MODEL, cost="0.5", **TOKENS),
+            SourceUsage(id="sum", model=MODEL, is_sum=True, **TOKENS),
+            SourceUsage(id="unknown", model="nobody's", **TOKENS),
+        ]
+        for _ in range(2):
+            store.load(SourceSession(id="p:1", entries=(), model=MODEL, vendor="v", usage=lambda: calls))
+
+        records = store.get("p:1").usage_records()
+        assert [(call.id, call.cost, call.priced_by) for call in records] == [
+            ("own", Decimal("0.001"), "a list"), ("told", Decimal("0.5"), None), ("sum", None, None),
+            ("unknown", None, None),
+        ]  # fmt: skip
+        assert [(call.model, call.vendor) for call in records[:1]] == [(OTHER, "v")]
+        assert [time for model, time in asked if model == OTHER] == [NOON]
+        totals = store.usage()
+        assert (totals.cost, totals.unpriced, totals.estimated) == (Decimal("0.501"), 2, 1)
+
+    def test_an_imported_call_that_grew_costs_what_the_whole_costs(
+        self, store: Store, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """It was going on when it was first told: the rest is priced with what stands before it."""
+        _list_prices(monkeypatch)
+        for tokens in (1000, 1000, 5000, 5000):
+            told = SourceUsage(id="c", model=MODEL, input_tokens=tokens, at=NOON)
+            store.load(SourceSession(id="p:1", entries=(), usage=lambda told=told: [told]))
+
+        assert [call.cost for call in store.get("p:1").usage_records()] == [
+            Decimal("0.001"),
+            Decimal("0.004"),
+        ]
+        assert (store.usage().input_tokens, store.usage().unpriced) == (5000, 0)
+
+
+def _list_prices(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str | None, datetime]]:
+    """A list by which a million tokens of input cost one dollar; what it was asked for."""
+    asked: list[tuple[str | None, datetime]] = []
+
+    def estimate(
+        model: str | None, vendor: str | None, endpoint: str | None, tokens: dict[str, int], at: datetime
+    ) -> prices.Price | None:
+        asked.append((model, at))
+        if model not in (MODEL, OTHER):
+            return None
+        return prices.Price(Decimal(tokens["input_tokens"]) / 1_000_000, "a list")
+
+    monkeypatch.setattr(prices, "is_available", lambda: True)
+    monkeypatch.setattr(prices, "is_loaded", lambda: True)
+    monkeypatch.setattr(prices, "estimate", estimate)
+    return asked

@@ -33,8 +33,9 @@ from clew.model.loading import (
 from clew.work import loading_beside as beside
 from clew.work.access import Access, admit, admit_beside
 from clew.work.append import TITLE_LENGTH
+from clew.work.calls import Estimate
 from clew.work.loading_batch import Batch
-from clew.work.loading_calls import CallWriter, larger
+from clew.work.loading_calls import CallWriter, Price, larger
 from clew.work.loading_entries import Item, Placing, item_of
 from clew.work.loading_events import EventDraft, EventWriter, drafts_of
 from clew.work.loading_memory import (
@@ -90,8 +91,10 @@ class Loading:
         make_changes: beside.MakeChanges,
         rename: bool,
         on_refused: OnRefused,
+        price: Price | None = None,
     ) -> None:
         self._target = target
+        self._price = price
         self._here = here
         self._source = source
         self._make = make_changes
@@ -256,7 +259,7 @@ class Loading:
             self._events.commit()
         changed |= self._target.run(partial(self._settle, ending=ending))
         for calls in _parts(self._all_calls(), CALLS_AT_ONCE):
-            changed |= self._target.run(partial(self._add_calls, calls=calls))
+            changed |= self._target.run(partial(self._add_calls, calls=calls, prices=self._prices(calls)))
             self._calls_written.commit()
         return changed
 
@@ -271,11 +274,28 @@ class Loading:
         for call in self._source.usage():
             yield call, None
 
-    def _add_calls(self, tx: Transaction, *, calls: Sequence[tuple[SourceUsage, str | None]]) -> bool:
+    def _prices(self, calls: Sequence[tuple[SourceUsage, str | None]]) -> Mapping[str, Estimate]:
+        """Looked up before the calls are written, and while nothing is read: it takes long."""
+        if self._price is None:
+            return {}
+        assert self._row is not None
+        with self._target.read() as reader:
+            row = reader.get_session(self._row.sid) or self._row
+            asked = self._calls_written.unpriced(reader, row, [call for call, _ in calls])
+        found = {id: self._price(*call) for id, call in asked.items()}
+        return {id: cost for id, cost in found.items() if cost is not None}
+
+    def _add_calls(
+        self,
+        tx: Transaction,
+        *,
+        calls: Sequence[tuple[SourceUsage, str | None]],
+        prices: Mapping[str, Estimate],
+    ) -> bool:
         assert self._row is not None
         row = admit_beside(tx, self._access(self._row.sid))
         placed = [(call, None if uid is None else self._memory.place(uid)) for call, uid in calls]
-        return self._calls_written.add(tx, row, placed)
+        return self._calls_written.add(tx, row, placed, prices)
 
     def _settle(self, tx: Transaction, *, ending: _Ending) -> bool:
         assert self._row is not None

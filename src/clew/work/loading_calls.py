@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import attrgetter
-from typing import Final
+from typing import Final, TypeAlias
 
 from clew.backends.contract import Reader, Transaction
 from clew.core.money import Money, amount_of, units_of
 from clew.core.rows import NOWHERE, Details, SessionRow, UsageRow
 from clew.errors import InvalidError
 from clew.model.loading import SourceUsage
-from clew.work.calls import MOST_TOKENS, UsageDraft, draft_of
+from clew.work.calls import MOST_TOKENS, Counts, Estimate, Names, UsageDraft, draft_of
 from clew.work.loading_times import is_plain_name, time_of
 from clew.work.usage import MOST_IN_ALL, row_after
 
@@ -30,6 +30,10 @@ def larger(a: SourceUsage | None, b: SourceUsage) -> SourceUsage:
     return b if a is None or sum(_counts(b)) > sum(_counts(a)) else a
 
 
+Price: TypeAlias = Callable[[Names, Counts, int], Estimate | None]
+"""What a call costs by a price list, by its time; None: the list does not know."""
+
+
 class CallWriter:
     """Writes the calls of one load down, each once. What the parent session has counted is not counted
     again. As long as nobody else adds some, it knows all that are there."""
@@ -42,8 +46,34 @@ class CallWriter:
         self._knows_all = True
         self._written: tuple[set[str | None], UsageRow | None] | None = None
 
+    def unpriced(
+        self, reader: Reader, row: SessionRow, calls: Iterable[SourceUsage]
+    ) -> dict[str, tuple[Names, Counts, int]]:
+        """Those of the calls that are new and of which the source does not tell what they cost: by their
+        ids, what a price list must know."""
+        base = None if self._parent is None else reader.find_session(self._parent)
+        details = reader.get_details(row.sid)
+        is_first = reader.last_usage(row.sid) is None
+        found: dict[str, tuple[Names, Counts, int]] = {}
+        for call in calls:
+            if call.cost is not None or call.is_sum or call.id in found or call.id in self._ids:
+                continue
+            if base is not None and reader.find_usage(base.sid, call.id) is not None:
+                continue
+            try:
+                draft = _draft(call, details, [] if is_first else _counted(reader, row.sid, call.id))
+            except InvalidError:
+                continue  # it is told when it is written
+            if draft is not None and draft.names.model is not None:
+                found[call.id] = draft.names, Counts(*_counts(call)), time_of(call.at, 0) or row.updated
+        return found
+
     def add(
-        self, tx: Transaction, row: SessionRow, calls: Sequence[tuple[SourceUsage, tuple[int, int] | None]]
+        self,
+        tx: Transaction,
+        row: SessionRow,
+        calls: Sequence[tuple[SourceUsage, tuple[int, int] | None]],
+        prices: Mapping[str, Estimate],
     ) -> bool:
         """Calls with the places of their entries; whether there was a new one. What it learned counts when
         `commit` is called."""
@@ -58,7 +88,7 @@ class CallWriter:
             if call.id in fresh or call.id in self._ids:
                 continue
             try:
-                new = self._row(tx, row, call, details, place or _NO_PLACE, last)
+                new = self._row(tx, row, call, details, place or _NO_PLACE, last, prices.get(call.id))
             except InvalidError as error:
                 self._on_refused(call.id, error)
                 continue
@@ -77,13 +107,19 @@ class CallWriter:
         details: Details,
         place: tuple[int, int],
         last: UsageRow | None,
+        estimate: Estimate | None,
     ) -> UsageRow | None:
         """The call as it is written down; None: there is nothing new in it."""
         known = [] if self._knows_all else _counted(tx, row.sid, call.id)
         if not known and _is_plain(call, last):
-            return _plain_row(last, call, details, place, row.updated)
+            return _plain_row(last, call, details, place, row.updated, estimate)
         draft = _draft(call, details, known)
-        return None if draft is None else row_after(last, draft, None, draft.names, place, row.updated)
+        if draft is None:
+            return None
+        if estimate is not None and known:
+            rest = max(0, estimate.cost - sum(part.cost or 0 for part in known))
+            estimate = Estimate(estimate.names, rest, estimate.priced_by)
+        return row_after(last, draft, estimate, draft.names, place, row.updated)
 
     def commit(self) -> None:
         """The transaction came to its end."""
@@ -115,12 +151,19 @@ _NO_SUMS: Final = (0,) * 9
 
 
 def _plain_row(
-    last: UsageRow | None, call: SourceUsage, details: Details, place: tuple[int, int], now: int
+    last: UsageRow | None,
+    call: SourceUsage,
+    details: Details,
+    place: tuple[int, int],
+    now: int,
+    estimate: Estimate | None,
 ) -> UsageRow:
     """What `row_after` makes of a plain call."""
     before = _NO_SUMS if last is None else _sums(last)
     input, output, cache_read, cache_write, reasoning = _counts(call)
-    cost = None if call.cost is None else units_of(call.cost)
+    cost, priced_by = None if call.cost is None else units_of(call.cost), None
+    if cost is None and estimate is not None:
+        cost, priced_by = estimate.cost, estimate.priced_by
     return UsageRow(
         before[0] + 1,
         time_of(call.at, 0) or now,
@@ -137,7 +180,7 @@ def _plain_row(
         cache_write,
         reasoning,
         cost,
-        None,
+        priced_by,
         before[1] + input,
         before[2] + output,
         before[3] + cache_read,
@@ -145,7 +188,7 @@ def _plain_row(
         before[5] + reasoning,
         before[6] + (cost or 0),
         before[7] + (cost is None),
-        before[8],
+        before[8] + (priced_by is not None),
     )
 
 
