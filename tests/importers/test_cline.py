@@ -76,6 +76,21 @@ def test_the_task_that_another_task_ordered_is_no_persons_words_but_remarks_on_i
     assert [entry.human for entry in read_one(cline, file).entries] == [False, None, None]
 
 
+def test_what_cline_puts_around_the_words_of_the_human_reaches_neither_title_nor_preview(
+    tmp_path: Path,
+) -> None:
+    remark = {"type": "tool_result", "tool_use_id": "c", "content": "no\n<feedback>\nuse b\n</feedback>"}
+    asked = user("<user_message>\nfix it\n</user_message>", DETAILS)
+    file = task_file(
+        tmp_path, [asked, assistant("done"), {"role": "user", "content": [remark, *text(DETAILS)]}]
+    )
+    with clew.open("memory:") as store:
+        land(store, cline, file)
+        s = store.get(f"cline:{TASK}")
+        assert (s.info.title, s.info.preview) == ("fix it", "use b")
+        assert s.messages()[0] == asked
+
+
 def test_each_request_is_paid_once_with_its_cache(tmp_path: Path) -> None:
     shown = [
         request(1_760_000_001_000, tokensIn=1, tokensOut=2, cacheReads=3, cacheWrites=4, cost=0.5),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 import msgspec
 
 from clew.core import lines
-from clew.core.dialects import snippet, text_of
+from clew.core.dialects import prompt_of, snippet, text_of
 from clew.core.ids import entry_id
 from clew.core.rows import KIND_NAMES, NOT_HUMAN, REPLACED
 from clew.core.speakers import is_human_turn, speaker_of
@@ -146,7 +146,7 @@ class Transcript:
         message = msgspec.json.decode(lines.extract(line.base64, line.body))
         if not is_human_turn(message, line.flags):
             return ""
-        text = text_of(message)
+        text = prompt_of(message)
         if self.redactor is not None:  # first: what is cut might not look like a secret any more
             text = self.redactor.uncounted().text(text, "")
         return snippet(text, WORDS)

@@ -63,6 +63,22 @@ class SpeakerConformance(Conformance):
         say(s, "mine")
         assert (s.info.user_turns, s.info.preview) == (1, "mine")
 
+    def test_title_and_preview_are_the_words_of_the_person_in_a_prompt(self, store: Store) -> None:
+        """Not what an agent put around them, whether they were loaded, appended or rewound to."""
+        around = "<environment_details>\na.py\n</environment_details>"
+        task, remark = user(f"<task>\nfix it\n</task>\n{around}"), user(f"{around}\nnot so")
+        s = loaded(store, task, assistant("done"))
+        assert (s.info.title, s.info.preview) == ("fix it", "fix it")
+        s.append(remark)
+        assert s.info.preview == "not so"
+        s.rewind(1)
+        assert s.info.preview == "fix it"
+        assert s.fork("f").info.title == "fix it"
+        other = store.create("y")
+        other.append(task)
+        assert (other.info.title, other.info.preview) == ("fix it", "fix it")
+        assert other.messages() == [task]
+
     def test_what_is_appended_is_told_by_its_shape(self, store: Store) -> None:
         """Whoever appends is believed: only an importer knows better."""
         s = loaded(store, injected("a hook ran"))

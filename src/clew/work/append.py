@@ -10,7 +10,7 @@ from uuid_utils import uuid7
 
 from clew.backends.contract import Transaction
 from clew.core.codec import decode_json, prepare
-from clew.core.dialects import is_user_turn, snippet, text_of
+from clew.core.dialects import is_user_turn, prompt_of, snippet
 from clew.core.hashing import batch_digest
 from clew.core.rows import MESSAGE, REPLACED, Draft, EntryRow, SessionRow, Tip
 from clew.core.tree import chain, locate
@@ -61,7 +61,7 @@ def batch_of(messages: Sequence[Sayable], *, strict: bool = False) -> Batch:
         item = prepare(message, strict=strict, index=None if single else index)
         is_turn = is_user_turn(item.value)
         if is_turn:
-            text = text_of(item.value)
+            text = prompt_of(item.value)
             first = first or text
             last = text
         drafts.append(Draft(MESSAGE, item.body, REPLACED if item.replaced else 0, is_turn))

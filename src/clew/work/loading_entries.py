@@ -14,7 +14,7 @@ import msgspec
 
 from clew.backends.contract import STORE_WIDE, Transaction
 from clew.core.codec import encode_json, prepare
-from clew.core.dialects import is_user_turn, role_of, text_of
+from clew.core.dialects import is_user_turn, prompt_of, role_of
 from clew.core.exact import MAX_DEPTH, MAX_MESSAGE_BYTES
 from clew.core.ids import check_id
 from clew.core.rows import (
@@ -82,7 +82,7 @@ def item_of(entry: SourceEntry, time: int) -> Item:
         is_turn = is_user_turn(message)
         if entry.human is False and role_of(message) == "user":
             flags, is_turn = flags | NOT_HUMAN, False
-        said = text_of(message) if is_turn else ""
+        said = prompt_of(message) if is_turn else ""
     return Item(MESSAGE, body, flags, is_turn, None, name, entry.parent, time, note, said)
 
 

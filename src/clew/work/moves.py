@@ -16,7 +16,7 @@ import msgspec
 
 from clew.backends.contract import Reader, Transaction
 from clew.core.codec import decode_json
-from clew.core.dialects import snippet, text_of
+from clew.core.dialects import prompt_of, snippet
 from clew.core.rows import EMPTY, MESSAGE, NOWHERE, SessionRow, Tip
 from clew.core.speakers import is_human_turn
 from clew.core.tree import clip, locate
@@ -117,7 +117,7 @@ def preview_at(reader: Reader, tip: Tip) -> str:
         entry = reader.get_entry(locate(path_of(reader, tip), tip.asked), tip.asked)
     except CorruptEntryError:
         return ""  # a preview is not worth a refused rewind
-    return text_of(decode_json(entry.body))[:PREVIEW_KEPT] if entry else ""
+    return prompt_of(decode_json(entry.body))[:PREVIEW_KEPT] if entry else ""
 
 
 def title_at(reader: Reader, tip: Tip) -> str | None:
@@ -127,7 +127,7 @@ def title_at(reader: Reader, tip: Tip) -> str | None:
         for part in clip(segments, low, min(low + FIRST_WORDS - 1, tip.asked)):
             for entry in reader.read_entries(part.branch, part.first, part.last, on_damage=_pass_over):
                 if entry.kind == MESSAGE and is_human_turn(message := decode_json(entry.body), entry.flags):
-                    title = snippet(text_of(message), TITLE_LENGTH)
+                    title = snippet(prompt_of(message), TITLE_LENGTH)
                     if title:
                         return title
     return None

@@ -1,7 +1,7 @@
 """The message shapes of the model providers and of the agents that we know."""
 
 from clew.core.dialects.contract import INTERRUPTED, Call, Dialect, Edit, Placement, Role, Slot
-from clew.core.dialects.reading import calls_of, is_user_turn, results_of, role_of, text_of
+from clew.core.dialects.reading import calls_of, is_user_turn, prompt_of, results_of, role_of, text_of
 from clew.core.dialects.registry import dialect_of
 from clew.core.dialects.snippet import snippet
 
@@ -16,6 +16,7 @@ __all__ = [
     "calls_of",
     "dialect_of",
     "is_user_turn",
+    "prompt_of",
     "results_of",
     "role_of",
     "snippet",

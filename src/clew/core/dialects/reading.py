@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from clew.core.dialects.content import is_blank
+from clew.core.dialects.content import is_blank, texts_in
 from clew.core.dialects.contract import ROLES, Call, Role
+from clew.core.dialects.prompts import marked_words, own_words
 from clew.core.dialects.registry import dialect_of
 from clew.model import Message
 
@@ -34,6 +35,21 @@ def text_of(message: Message) -> str:
     if type(content) is str and message.get("role") in ("user", "assistant"):
         return content
     return "\n".join(dialect_of(message).texts(message))
+
+
+def prompt_of(message: Message) -> str:
+    """What the person said, without what an agent put around it: for titles and previews."""
+    words = own_words(text_of(message))
+    if words or type(message.get("content")) is str:
+        return words
+    # Some agents put a remark on what a tool did into its result.
+    values = dialect_of(message).tool_values(dict(message))
+    texts = [
+        text
+        for value in values
+        for text in texts_in(value.get("content") if isinstance(value, dict) else value)
+    ]
+    return next(filter(None, map(marked_words, texts)), "")
 
 
 def calls_of(message: Message) -> list[Call]:
