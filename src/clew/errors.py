@@ -195,8 +195,7 @@ class KeyReusedError(ConflictError):
 
 
 class InvalidTransitionError(ConflictError):
-    """A session can not go from the status that it has to this one; nothing was changed.
-    `s.reopen()` makes a closed session pending again; `s.fail()` ends a run that nobody works on."""
+    """A run can not start on a closed session; nothing was changed. `s.reopen()` makes it pending again."""
 
     code = "invalid_transition"
 

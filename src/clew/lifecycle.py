@@ -36,18 +36,25 @@ class Lifecycle(Handle):
     # -- runs without a lease
 
     def start(self, request: Json = None, *, task: str | None = None) -> None:
-        """Set the status to running, without a lease; what the last run left is cleared."""
+        """Set the status to running, without a lease; what the last run left is cleared.
+
+        Also if it is running already: then a new run begins. Of a closed session: InvalidTransitionError.
+        """
         _check_task(task)
         self._write(work.status.start, encode_json(request, what="request"), task, self._engine.now())
 
     def complete(self, response: Json = None) -> None:
-        """End the run well."""
+        """End the run well. If none was started, one that began just now.
+
+        The last word counts: after `fail` or another `complete` this outcome takes the place of that one;
+        only, when it has completed already, no response leaves the one that is there.
+        """
         access, now, by = self._access, self._engine.now(), self._worker
         encoded = encode_json(response, what="response")
         self._finish(lambda tx: work.status.complete(tx, access, encoded, now, by))
 
     def fail(self, error: str | BaseException) -> None:
-        """End the run with an error: its text is kept."""
+        """End the run with an error: its text is kept. As `complete`, whatever the status was."""
         access, now, by, text = self._access, self._engine.now(), self._worker, error_text(error)
         self._finish(lambda tx: work.status.fail(tx, access, text, now, by))
 
@@ -55,11 +62,16 @@ class Lifecycle(Handle):
         self._engine.run(work)
 
     def close(self) -> None:
-        """Set the status to closed: no run starts until `reopen()`. Everything is kept."""
-        self._write(work.status.close, self._engine.now())
+        """Set the status to closed: no run starts until `reopen()`. Everything is kept.
+
+        A run that is under way ends. What becomes of it later can still be told by `complete` or `fail`;
+        the session stays closed.
+        """
+        access, now, by = self._access, self._engine.now(), self._worker
+        self._finish(lambda tx: work.status.close(tx, access, now, by))
 
     def reopen(self) -> None:
-        """Make a closed or expired session pending again."""
+        """Make a closed or expired session pending again. One that is open stays as it is."""
         self._write(work.status.reopen, self._engine.now())
 
     def status_changes(self) -> list[StatusChange]:

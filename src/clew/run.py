@@ -91,6 +91,11 @@ class Run(Session):
         with self._ending():
             super().fail(error)
 
+    def close(self) -> None:
+        """End the run without an outcome, give the lease back, and close the session."""
+        with self._ending():
+            super().close()
+
     def _finish(self, work: Callable[[Transaction], None]) -> None:
         self._engine.run_behind(work)  # what `append_nowait` took belongs to this run
 

@@ -30,6 +30,7 @@ from clew.testing.conformance_listing import ListingConformance
 from clew.testing.conformance_log import LogConformance
 from clew.testing.conformance_marks import MarkConformance
 from clew.testing.conformance_objects import ObjectConformance
+from clew.testing.conformance_outcomes import OutcomeConformance
 from clew.testing.conformance_points import PointConformance
 from clew.testing.conformance_progress import ProgressConformance
 from clew.testing.conformance_reading import ReadingConformance
@@ -83,6 +84,7 @@ class BackendConformance(
     InsideConformance,
     DeletionConformance,
     StatusConformance,
+    OutcomeConformance,
     LeaseConformance,
     FencingConformance,
     EventConformance,

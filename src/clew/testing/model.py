@@ -197,6 +197,9 @@ class Model(Working):
         self, session: ModelSession, messages: list[dict[str, Json]], turns: int | None, by: By
     ) -> None:
         with self.admitted(session, by):
+            if session.title is None:
+                said = [message["content"] for message in messages if Node(None, "message", message).is_turn]
+                session.title = said[0] if said else None
             place: Place = None
             left = list(messages)
             for node in path(session.head):

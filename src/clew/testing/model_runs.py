@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Literal, NamedTuple, TypeAlias
 
-from clew.core.status import LEGAL
 from clew.errors import (
     ClewError,
     InvalidTransitionError,
@@ -19,7 +18,7 @@ from clew.errors import (
     LeaseHeldError,
     LeaseLostError,
 )
-from clew.model import STATUSES, Json, Status
+from clew.model import Json, Status
 
 
 class Refused(Exception):
@@ -79,7 +78,11 @@ class Worked:
     calls: list[ModelUsage] = field(default_factory=list)
 
     def change(self, status: Status, by: str, epoch: int = 0) -> None:
-        if STATUSES.index(status) not in LEGAL[STATUSES.index(self.status)]:
+        """What is so already, or open already, is no change; what is closed stays so unless it is opened."""
+        opens = status == "pending" and self.status not in ("closed", "expired")
+        if status == self.status or opens or (self.status == "closed" and status in ("completed", "failed")):
+            return
+        if self.status == "closed" and status == "running":
             raise Refused(InvalidTransitionError)
         self.changes.append((self.status, status, by, epoch))
         self.status = status
@@ -134,7 +137,7 @@ class Working:
             if not steal:
                 self.refuse_if_held(session)
             self.end_lease(session, owner)
-        elif session.status == "running" and steal:
+        elif session.status == "running":
             session.change("interrupted", owner)
         self._begin(session, owner, session.epoch + 1, request)
         session.epoch += 1
@@ -153,20 +156,27 @@ class Working:
     def finish(self, session: Worked, by: By, *, response: Json = None, error: str | None = None) -> None:
         with self.admitted(session, by):
             who, epoch = (by.owner, by.epoch) if isinstance(by, ModelRun) else (self.me, 0)
+            was, wanted = session.status, "completed" if error is None else "failed"
+            if was == wanted == "completed" and response is None:
+                return
+            if session.run is None or was == "pending":
+                session.run = {"owner": who, "epoch": epoch, "request": None}
+            session.run |= {"response": response, "error": error}
             session.change("completed" if error is None else "failed", who, epoch)
-            if session.run is not None:
-                session.run |= {"response": response, "error": error}
             session.holder = None
             self._active(session)
 
     def close(self, session: Worked, by: By) -> None:
         with self.admitted(session, by):
-            session.change("closed", self.me)
+            who, epoch = (by.owner, by.epoch) if isinstance(by, ModelRun) else (self.me, 0)
+            session.change("closed", who, epoch)
+            session.holder = None
 
     def reopen(self, session: Worked, by: By) -> None:
         with self.admitted(session, by):
-            session.change("pending", self.me)
-            self._active(session)
+            if session.status in ("closed", "expired"):
+                session.change("pending", self.me)
+                self._active(session)
 
     def _active(self, session: Worked) -> None:
         session.active = self.now()

@@ -1,4 +1,7 @@
-"""The status of a session: changed by legal steps only, each of them kept with who and when."""
+"""The status of a session: each change of it is kept with who and when.
+
+A step that finds the status that it asks for changes none.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ import msgspec
 from clew.backends.contract import Reader, Transaction
 from clew.core.codec import decode_json
 from clew.core.rows import CLOSED, COMPLETED, FAILED, PENDING, RUNNING, SessionRow
-from clew.core.status import check_transition
+from clew.core.status import status_after
 from clew.model import STATUSES, RunInfo, StatusChange, utc
 from clew.work.access import Access, admit
 
@@ -47,8 +50,10 @@ _encode = msgspec.json.Encoder().encode
 
 
 def change(tx: Transaction, row: SessionRow, status: int, now: int, *, by: str, epoch: int = 0) -> SessionRow:
-    """Note a change of status; the row that goes with it, for the caller to store."""
-    check_transition(row.id, row.status, status)
+    """Note a change of status, if it is one; the row that goes with it, for the caller to store."""
+    status = status_after(row.id, row.status, status)
+    if status == row.status:
+        return row
     newest = tx.scan_records(row.sid, "status", reverse=True, limit=1)
     number = int(newest[0][0]) + 1 if newest else 1
     record = Change(row.status, status, now, by, epoch)
@@ -100,13 +105,17 @@ def begin(
     tx: Transaction, row: SessionRow, now: int, *, owner: str, epoch: int, request: bytes, task: str | None
 ) -> SessionRow:
     """Let a run start: what belongs to the one before it is cleared."""
-    before = run_of(tx, row.sid)
     row = active(change(tx, row, RUNNING, now, by=owner, epoch=epoch), now)
     record = RunRecord(owner, now, epoch, task, None, msgspec.Raw(request))
-    if before is not None:
-        record = msgspec.structs.replace(record, checkpoints=before.checkpoints, resume=before.resume)
-    put_run(tx, row.sid, record)
+    put_run(tx, row.sid, _after(run_of(tx, row.sid), record))
     return row
+
+
+def _after(before: RunRecord | None, record: RunRecord) -> RunRecord:
+    """The record of a run that follows another one: checkpoints are counted on."""
+    if before is None:
+        return record
+    return msgspec.structs.replace(record, checkpoints=before.checkpoints, resume=before.resume)
 
 
 def finish(
@@ -119,20 +128,24 @@ def finish(
     response: bytes = b"null",
     error: str | None = None,
 ) -> None:
-    """End a run, and the lease under which it ran."""
+    """End a run, and the lease under which it ran. Where none was started it is one that is over at once."""
     row = admit(tx, access)
-    ended = active(change(tx, row, status, now, by=by, epoch=access.epoch), now)
     record = run_of(tx, row.sid)
-    if record is not None:
-        put_run(
-            tx,
-            row.sid,
-            msgspec.structs.replace(record, ended=now, response=msgspec.Raw(response), error=error),
-        )
-    if row.fence:
-        ended = msgspec.structs.replace(ended, fence=0)
-        tx.drop_record(row.sid, "lease", "")
-    tx.set_session(ended)
+    if row.status == status == COMPLETED and record is not None and response == bytes(NULL):
+        return  # it has ended well already, and this says nothing new
+    if record is None or row.status == PENDING:
+        record = _after(record, RunRecord(by, now, access.epoch))
+    record = msgspec.structs.replace(record, ended=now, response=msgspec.Raw(response), error=error)
+    put_run(tx, row.sid, record)
+    ended = active(change(tx, row, status, now, by=by, epoch=access.epoch), now)
+    tx.set_session(_without_lease(tx, ended))
+
+
+def _without_lease(tx: Transaction, row: SessionRow) -> SessionRow:
+    if not row.fence:
+        return row
+    tx.drop_record(row.sid, "lease", "")
+    return msgspec.structs.replace(row, fence=0)
 
 
 def start(tx: Transaction, access: Access, request: bytes, task: str | None, now: int) -> None:
@@ -150,11 +163,20 @@ def fail(tx: Transaction, access: Access, error: str, now: int, by: str) -> None
     finish(tx, access, FAILED, now, by=by, error=error)
 
 
-def close(tx: Transaction, access: Access, now: int) -> None:
+def close(tx: Transaction, access: Access, now: int, by: str) -> None:
+    """A run that is under way ends with it, without an outcome."""
     row = admit(tx, access)
-    tx.set_session(change(tx, row, CLOSED, now, by=access.here.name))
+    if row.status == CLOSED:
+        return
+    record = run_of(tx, row.sid)
+    if row.status == RUNNING and record is not None:
+        put_run(tx, row.sid, msgspec.structs.replace(record, ended=now))
+    closed = change(tx, row, CLOSED, now, by=by, epoch=access.epoch)
+    tx.set_session(_without_lease(tx, closed))
 
 
 def reopen(tx: Transaction, access: Access, now: int) -> None:
     row = admit(tx, access)
-    tx.set_session(active(change(tx, row, PENDING, now, by=access.here.name), now))
+    opened = change(tx, row, PENDING, now, by=access.here.name)
+    if opened is not row:
+        tx.set_session(active(opened, now))
