@@ -358,11 +358,10 @@ def test_a_session_that_was_rewound_is_loaded_as_it_is_now(local: clew.Store) ->
 
 
 @pytest.mark.filterwarnings("ignore:AgentSession state value:RuntimeWarning")
-@pytest.mark.parametrize("odd", [float("nan"), object()])
-def test_what_can_not_be_kept_is_refused_and_leaves_nothing(local: clew.Store, odd: object) -> None:
+def test_what_can_not_be_kept_is_refused_and_leaves_nothing(local: clew.Store) -> None:
     session = talking("a")
-    session.state["odd"] = odd
-    with pytest.raises((TypeError, ValueError)):
+    session.state["odd"] = object()
+    with pytest.raises(TypeError):
         run(ClewAgentSessionStore(local).set("key", session))
     assert local.find("key") is None
 

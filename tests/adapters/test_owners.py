@@ -45,7 +45,7 @@ def test_what_another_framework_made_is_refused_by_name_be_it_empty(store: clew.
     with store:
         store.session("talk", metadata={"framework": "theirs"})
 
-        for attempt in (lambda: store.read(FIND), lambda: store.transact(OPEN)):
+        for attempt in (partial(store.read, FIND), partial(store.transact, OPEN)):
             with pytest.raises(clew.SessionTakenError) as refused:
                 attempt()
             assert str(refused.value) == "session 'talk' belongs to theirs, not to ours: use another id"
@@ -65,7 +65,7 @@ def test_what_nobody_owns_is_refused_if_anything_was_ever_in_it(store: clew.Stor
         if content == "cleared":
             session.clear()
 
-        for attempt in (lambda: store.read(FIND), lambda: store.transact(OPEN)):
+        for attempt in (partial(store.read, FIND), partial(store.transact, OPEN)):
             with pytest.raises(clew.SessionTakenError, match=r"'framework': 'ours'") as refused:
                 attempt()
             assert refused.value.owner is None

@@ -36,6 +36,7 @@ class TestStorage(AdapterConformance):
     """A conversation is a snapshot that grows."""
 
     appends = False
+    takes_surrogates = False
 
     def make(self, store: clew.Store) -> ClewStorage:
         return ClewStorage(store)

@@ -19,10 +19,11 @@ from weakref import WeakValueDictionary
 
 import clew
 from clew.adapters import adk_state as states
-from clew.adapters.adk_events import ParsedEvents, raw_of, usage_of, wanted
+from clew.adapters.adk_events import ParsedEvents, raw_of, text_of, usage_of, wanted
 from clew.adapters.adk_keys import ADK, STATE_TAG, Key, key_of, sessions_of, state_of_app, state_of_user
 from clew.adapters.adk_state import APP, USER, At, Scopes, Standing, Values
 from clew.adapters.common import faces, find_own, missing, open_own
+from clew.adapters.jsontext import mended
 
 try:
     from google.adk.errors import StaleSessionError
@@ -84,8 +85,8 @@ class ClewSessionService(BaseSessionService):
     ) -> Session:
         key = Key(app_name, user_id, (session_id or "").strip() or platform_uuid.new_uuid())
         # The framework's own way to make JSON of a state, with what it does about values that have none.
-        actions = EventActions(state_delta=state or {}).model_dump_json(include={"state_delta"})
-        scopes = states.scopes_of(states.delta_of(actions))
+        actions = text_of(EventActions(state_delta=state or {}), include={"state_delta"})
+        scopes = states.scopes_of(states.delta_of(mended(actions)))
         try:
             return await self._tasks.transact(partial(_create, key, scopes, platform_time.get_time()))
         except clew.SessionExistsError as exc:
@@ -159,7 +160,7 @@ def _create(key: Key, scopes: Scopes, now: float, store: clew.Store) -> Session:
         raise clew.SessionExistsError(key.id)
     kept = open_own(store, key.id, key.metadata)
     if scopes.session:
-        kept.set_var(states.INITIAL, states.plain(scopes.session))
+        states.keep_initial(kept, scopes.session)
     at = At(states.revision_of(kept.head), now)
     states.keep_values(kept, scopes.session)
     states.keep_at(kept, at)
@@ -201,14 +202,16 @@ def _append(
     kept = find_own(store, key.id, ADK)
     if kept is None:
         raise SessionNotFoundError(f"Session {key.session} not found.")
-    event = states.logged(raw)
-    assert event is not None
+    written = mended(raw)
+    event = states.logged(written)
+    if event is None:
+        raise clew.InvalidError(f"an event with this id or timestamp can not be kept: {raw!r:.200}")
     before = states.revision_of(kept.head)
     folded = None
     if (at := states.kept_at(kept, before)) is None:
         folded = states.fold(kept, before)
         at = folded.at
-    if at.event == event.id and next(kept.entries(last=1)).raw == raw:
+    if at.event == event.id and next(kept.entries(last=1)).raw == written:
         # Somebody sends it again who was never told that it is stored.
         return before, True
     if _is_stale(known, at):

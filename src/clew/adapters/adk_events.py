@@ -12,10 +12,12 @@ import clew
 from clew.adapters.adk_copies import Maker, maker_of
 from clew.adapters.adk_state import logged
 from clew.adapters.common import missing
+from clew.adapters.jsontext import encode_model, with_numbers
 
 try:
     from google.adk.events.event import Event
     from google.adk.sessions.base_session_service import GetSessionConfig
+    from pydantic import BaseModel
 except ImportError as exc:
     raise missing("adk", exc) from exc
 
@@ -37,7 +39,16 @@ def raw_of(event: Event) -> bytes:
     silent = {"actions": {name for name in _OFTEN_EMPTY if not getattr(event.actions, name)}}
     if not event.node_info.path:
         silent["node_info"] = {"path"}
-    return event.model_dump_json(exclude_none=True, exclude=silent).encode()
+    return text_of(event, exclude_none=True, exclude=silent)
+
+
+def text_of(model: BaseModel, **options: Any) -> bytes:
+    """The JSON of a model; `options` are those of `model_dump_json`."""
+    return encode_model(
+        model,
+        lambda model: model.model_dump_json(**options).encode(),
+        lambda model: model.model_dump(mode="json", **options),
+    )
 
 
 class ParsedEvents:
@@ -58,7 +69,7 @@ class ParsedEvents:
             known = self._known.get(entry.id)
             if known is not None:
                 self._known.move_to_end(entry.id)
-        make = maker_of(Event.model_validate_json(entry.raw)) if known is None else known[0]
+        make = maker_of(Event.model_validate_json(with_numbers(entry.raw))) if known is None else known[0]
         if known is None:
             self._remember(entry.id, make, len(entry.raw))
         event: Event = make()

@@ -15,6 +15,7 @@ import msgspec
 from blake3 import blake3
 
 import clew
+from clew.adapters.jsontext import decode
 from clew.core.ids import is_id
 
 Values: TypeAlias = dict[str, msgspec.Raw]
@@ -91,7 +92,7 @@ def logged(raw: bytes) -> Logged | None:
     return None if event.invocation_id is None else event
 
 
-def delta_of(actions: str) -> Values:
+def delta_of(actions: bytes) -> Values:
     """The state delta in the JSON of an event's actions."""
     return _decode_actions(actions).state_delta
 
@@ -110,7 +111,7 @@ def scopes_of(delta: Mapping[str, msgspec.Raw]) -> Scopes:
 
 def plain(values: Mapping[str, msgspec.Raw], prefix: str = "") -> dict[str, Any]:
     """The values themselves, made anew: whoever gets them may change them."""
-    return {prefix + key: json.loads(str(bytes(value), "utf-8")) for key, value in values.items()}
+    return {prefix + key: decode(bytes(value)) for key, value in values.items()}
 
 
 def revision_of(head: clew.Head) -> str:
@@ -129,6 +130,11 @@ def keep_values(session: clew.Session, values: Mapping[str, msgspec.Raw]) -> Non
     for key, value in values.items():
         content = b"{%s:%s}" % (json.dumps(key).encode(), bytes(value))
         session.set_document(_name(key), content)
+
+
+def keep_initial(session: clew.Session, values: Mapping[str, msgspec.Raw]) -> None:
+    """The state that the session is created with."""
+    session.set_var(INITIAL, {key: json.loads(bytes(value)) for key, value in values.items()})
 
 
 def keep_at(session: clew.Session, at: At) -> None:

@@ -16,9 +16,10 @@ from agent_framework import WorkflowCheckpoint, WorkflowCheckpointException
 from blake3 import blake3
 
 import clew
-from clew.adapters.agent_framework_messages import FRAMEWORK, to_json
+from clew.adapters.agent_framework_messages import FRAMEWORK
 from clew.adapters.agent_framework_values import Values
 from clew.adapters.common import faces, find_own, open_own, session_id
+from clew.adapters.jsontext import encode
 
 _BEGINNING: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -73,7 +74,7 @@ class ClewCheckpointStorage:
     async def save(self, checkpoint: WorkflowCheckpoint) -> str:
         fields = {name: self._values.encode(value) for name, value in checkpoint.to_dict().items()}
         try:
-            body = to_json(fields)
+            body = encode(fields)
         except (TypeError, ValueError) as exc:
             raise WorkflowCheckpointException(
                 f"checkpoint {checkpoint.checkpoint_id} can not be written as JSON: {exc}"

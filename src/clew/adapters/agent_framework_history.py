@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from functools import partial
@@ -11,8 +12,9 @@ from agent_framework import AgentSession, HistoryProvider, Message, SessionConte
 from agent_framework._sessions import filter_new_messages
 
 import clew
-from clew.adapters.agent_framework_messages import FRAMEWORK, encoded, messages_of
+from clew.adapters.agent_framework_messages import FRAMEWORK, decoded, encoded, messages_of
 from clew.adapters.common import faces, find_own, open_own, session_id
+from clew.adapters.jsontext import mended
 
 _USED: ContextVar[Mapping[str, Any] | None] = ContextVar("clew_agent_framework_used", default=None)
 """What the run cost whose messages are being saved: the framework does not hand it over with them."""
@@ -100,16 +102,16 @@ class ClewHistoryProvider(HistoryProvider):
         state: dict[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
-        given = list(messages)
+        given = [encoded(message) for message in messages]
+        told = [decoded(json.loads(mended(body))) for body in given]  # as they will be read again
         id = self._id(session_id)
         while given:
             head, last = await self._tasks.read(partial(_end, id=id, count=len(given)))
-            new = filter_new_messages(last, given)
-            bodies = [encoded(message) for message in new]
+            new = len(filter_new_messages(last, told))
             adding = partial(
                 _append,
                 id=id,
-                bodies=bodies,
+                bodies=given[len(given) - new :],
                 expect=head,
                 metadata=self._metadata(session_id),
                 used=_counted(_USED.get()),

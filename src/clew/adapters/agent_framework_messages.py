@@ -2,30 +2,22 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any, Final
 
 from agent_framework import Message
 
 import clew
+from clew.adapters.jsontext import encode, restored
 
 FRAMEWORK: Final = "agent-framework"
 
 
 def encoded(message: Message) -> bytes:
-    return to_json(message.to_dict())
+    return encode(message.to_dict())
 
 
 def decoded(value: dict[str, Any]) -> Message:
-    return Message.from_dict(value)
-
-
-def to_json(value: Any) -> bytes:
-    """Strict JSON. ValueError or TypeError for what is none: not a number, or an unknown object."""
-    try:
-        return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
-    except UnicodeEncodeError:  # lone surrogates can be escaped, if not encoded
-        return json.dumps(value, allow_nan=False, separators=(",", ":")).encode()
+    return Message.from_dict(restored(value))
 
 
 def messages_of(session: clew.Session, last: int | None = None) -> list[Message]:

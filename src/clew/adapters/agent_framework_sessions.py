@@ -6,7 +6,6 @@ go to the log of a Clew session, each once; all else is a document beside it.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from functools import partial
 from typing import Any, Final
@@ -16,8 +15,9 @@ from agent_framework import AgentSession, SessionStore
 from blake3 import blake3
 
 import clew
-from clew.adapters.agent_framework_messages import FRAMEWORK, to_json
+from clew.adapters.agent_framework_messages import FRAMEWORK
 from clew.adapters.common import faces, find_own, open_own, session_id
+from clew.adapters.jsontext import decode, encode, mended, restored
 
 _DOCUMENT: Final = "agent-session"
 
@@ -59,7 +59,7 @@ class ClewAgentSessionStore(SessionStore):
         value = session.to_dict()
         source = _source_of(value["state"])
         messages = [] if source is None else value["state"][source].pop("messages")
-        bodies = [to_json(message) for message in messages]
+        bodies = [encode(message) for message in messages]
         writing = partial(_write, id=_id(session_id), value=value, source=source, bodies=bodies)
         await self._tasks.transact(writing, run=self._run)
 
@@ -89,7 +89,7 @@ def _is_message(value: Any) -> bool:
 
 def _kept(session: clew.Session | None) -> _Kept | None:
     content = None if session is None else session.get_document(_DOCUMENT)
-    return None if content is None else _Kept(**json.loads(content))
+    return None if content is None else _Kept(**decode(content))
 
 
 def _read(store: clew.Store, id: str) -> dict[str, Any] | None:
@@ -98,7 +98,7 @@ def _read(store: clew.Store, id: str) -> dict[str, Any] | None:
     if session is None or kept is None:
         return None
     if kept.source is not None:
-        kept.session["state"][kept.source]["messages"] = session.messages()
+        kept.session["state"][kept.source]["messages"] = restored(session.messages())
     return kept.session
 
 
@@ -114,7 +114,7 @@ def _write(
     elif kept is not None and kept.source is not None:
         session.clear()
     document = _Kept(value, source, _name(session.head), len(bodies), _digest(bodies))
-    session.set_document(_DOCUMENT, to_json(msgspec.structs.asdict(document)))
+    session.set_document(_DOCUMENT, encode(msgspec.structs.asdict(document)))
 
 
 def _log(session: clew.Session, kept: _Kept | None, bodies: Sequence[bytes]) -> None:
@@ -135,7 +135,7 @@ def _shared(session: clew.Session, bodies: Sequence[bytes]) -> int:
     for entry in session.entries():
         if entry.kind != "message":
             continue
-        if count == len(bodies) or entry.raw != bodies[count]:
+        if count == len(bodies) or entry.raw != mended(bodies[count]):
             break
         place = entry
         count += 1

@@ -113,7 +113,7 @@ def write_path(session: clew.Session, common: list[Kept], new: list[Kept]) -> li
     if not new:
         return common
     entries = session.append(*(kept.raw for kept in new))
-    added = [Kept(kept.raw, kept.message, entry.id) for kept, entry in zip(new, entries, strict=True)]
+    added = [Kept(entry.raw, kept.message, entry.id) for kept, entry in zip(new, entries, strict=True)]
     for kept in added:
         _count_usage(session, kept)
     return common + added

@@ -32,6 +32,8 @@ from langchain_core.messages import (
 )
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
+from clew.adapters.jsontext import encode, mended
+
 _CLASSES: Final[dict[str, type[BaseMessage]]] = {
     "human": HumanMessage,
     "ai": AIMessage,
@@ -77,9 +79,13 @@ def keep(message: BaseMessage, serde: SerializerProtocol) -> Kept:
     """What to store of a message."""
     kind = message.type
     if type(message) is _CLASSES.get(kind):
+        fields = {"type": kind, **message.model_dump(exclude_defaults=True)}
         try:
-            raw = msgspec.json.encode({"type": kind, **message.model_dump(exclude_defaults=True)})
+            raw = msgspec.json.encode(fields)
             again = _make(kind, msgspec.json.decode(raw))
+        except UnicodeEncodeError:  # half a surrogate pair: LangGraph would write a question mark
+            raw = encode(fields)
+            return Kept(raw, _slimmed(_make(kind, msgspec.json.decode(mended(raw)))))
         except Exception:  # noqa: BLE001 (whatever a field may hold: there is another way)
             pass
         else:
@@ -87,7 +93,7 @@ def keep(message: BaseMessage, serde: SerializerProtocol) -> Kept:
                 return Kept(raw, _slimmed(again))
     name, content = serde.dumps_typed(message)
     fields = {**_readable(message), _SERIALIZED: [name, b64encode(content).decode()]}
-    return Kept(msgspec.json.encode(fields), None)
+    return Kept(mended(encode(fields)), None)
 
 
 def kept_from(raw: bytes, entry: str) -> Kept | None:
@@ -150,7 +156,23 @@ def _all_same(messages: Sequence[Any], known: Sequence[BaseMessage | None]) -> b
 def _is_kept(message: Any, kept: Kept, serde: SerializerProtocol) -> bool:
     if not isinstance(message, BaseMessage):
         return False
-    return is_same(message, kept.message) if kept.message is not None else message_of(kept, serde) == message
+    if kept.message is None:
+        return message_of(kept, serde) == message
+    return is_same(message, kept.message) or _is_cut(message, kept.message)
+
+
+def _is_cut(message: Any, known: BaseMessage) -> bool:
+    """Whether a message with halves of surrogate pairs became the known one when it was stored."""
+    if type(message) is not type(known):
+        return False
+    fields = message.model_dump(exclude_defaults=True)
+    try:
+        msgspec.json.encode(fields)
+    except UnicodeEncodeError:
+        return is_same(_make(message.type, msgspec.json.decode(mended(encode(fields)))), known)
+    except Exception:  # noqa: BLE001 (whatever a field may hold: it has no such halves)
+        pass
+    return False
 
 
 def copied(message: BaseMessage) -> BaseMessage:

@@ -256,7 +256,7 @@ class Put:
             return
         writes = [self._codec.decode_writes(opened(session, *each)) for each in documents]
         settled = msgspec.structs.replace(head, writes=merged([*head.writes, *writes]))
-        entry, raws = path[-1].entry if self._added else "", [kept.raw for kept in self._added]
+        entry, raws = path[-1].entry if self._added else "", [kept.raw for kept in path[len(self._common) :]]
         name = checkpoint_name(Place(head.ns, head.id))
         session.set_document(name, packed(name, self._codec.encode_head(settled), entry, raws))
         for each, _ in documents:

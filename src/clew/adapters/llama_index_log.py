@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeAlias
 
 import clew
 from clew.adapters.common import find_own, open_own, session_id
+from clew.adapters.jsontext import encode, mended
 from clew.adapters.tail import newest, rewind_before
 
 Said: TypeAlias = dict[str, Any]
@@ -69,7 +71,7 @@ def setting(key: str, said: Sequence[Said]) -> Callable[[clew.Store], None]:
         session = made(store, key)
         path = _messages(session)
         same = 0
-        while same < min(len(path), len(said)) and path[same].message == said[same]:
+        while same < min(len(path), len(said)) and is_same(path[same], said[same]):
             same += 1
         if same < len(path):
             rewind_before(session, path[same])
@@ -117,6 +119,13 @@ def deleting_all(key: str) -> Callable[[clew.Store], list[Said] | None]:
         return said
 
     return work
+
+
+def is_same(entry: clew.Entry, said: Said) -> bool:
+    """Whether an entry is what this message became when it was stored."""
+    if entry.replaced:
+        said = json.loads(mended(encode(said)))
+    return entry.message == said
 
 
 def _messages(session: clew.Session) -> list[clew.Entry]:

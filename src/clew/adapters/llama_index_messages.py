@@ -8,6 +8,7 @@ from typing import Any, get_args
 from llama_index.core.base.llms.types import ContentBlock, MessageRole
 from llama_index.core.llms import ChatMessage
 
+from clew.adapters.jsontext import dump_model, restored
 from clew.adapters.llama_index_log import Said
 
 _BLOCKS: dict[str, Any] = {
@@ -16,10 +17,11 @@ _BLOCKS: dict[str, Any] = {
 
 
 def written(message: ChatMessage) -> Said:
-    return message.model_dump(mode="json")
+    return dump_model(message)
 
 
 def read_message(said: Said) -> ChatMessage:
+    said = restored(said)
     try:
         return ChatMessage.model_validate(said)
     except (ValueError, AttributeError, TypeError):

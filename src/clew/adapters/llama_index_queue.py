@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, Literal, NamedTuple, TypeAlias, TypeVar
 
 import clew
-from clew.adapters.llama_index_log import Said, found, made
+from clew.adapters.llama_index_log import Said, found, is_same, made
 from clew.adapters.tail import rewind_before
 
 Status: TypeAlias = Literal["active", "archived"]
@@ -73,7 +73,7 @@ def setting(key: str, said: Sequence[Said], status: Status) -> Callable[[clew.St
             return
         path, same = queue_of(session), 0
         if status != ARCHIVED and not path.archived:
-            while same < min(len(path.active), len(said)) and path.active[same].message == said[same]:
+            while same < min(len(path.active), len(said)) and is_same(path.active[same], said[same]):
                 same += 1
         everything = path.of(None)
         if same < len(everything):

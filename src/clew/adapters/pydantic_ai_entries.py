@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import islice
 from typing import Any, Final
 
@@ -12,6 +13,7 @@ from pydantic_ai.conversation_store import ConversationEntry
 from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter, ModelResponse
 
 import clew
+from clew.adapters.jsontext import encode_model, with_numbers
 
 NOWHERE: Final = clew.Head("", -1)
 """The place before the first entry of a history."""
@@ -41,10 +43,15 @@ class Draft(msgspec.Struct, frozen=True):
 
 
 def draft_of(entry: ConversationEntry) -> Draft:
-    body = _MESSAGE.dump_json(entry.message)
+    body = dumped(_MESSAGE, entry.message)
     named = b'{"entry_id":' + msgspec.json.encode(entry.id) + b"," + body[1:]
     usage = usage_of(entry.message) if isinstance(entry.message, ModelResponse) else None
     return Draft(entry.id, entry.parent_id, named, usage)
+
+
+def dumped(kind: TypeAdapter[Any], value: Any) -> bytes:
+    """The JSON text of a value, fit for the store."""
+    return encode_model(value, kind.dump_json, partial(kind.dump_python, mode="json"))
 
 
 def usage_of(response: ModelResponse) -> dict[str, Any]:
@@ -109,7 +116,9 @@ def _messages(session: clew.Session, at: clew.Head, last: int | None) -> list[cl
 
 def _decoded(session: clew.Session, found: Sequence[clew.Entry]) -> list[ModelMessage]:
     try:
-        return ModelMessagesTypeAdapter.validate_json(b"[" + b",".join(entry.raw for entry in found) + b"]")
+        return ModelMessagesTypeAdapter.validate_json(
+            b"[" + b",".join(with_numbers(entry.raw) for entry in found) + b"]"
+        )
     except ValidationError as exc:
         index = exc.errors(include_url=False, include_context=False)[0]["loc"][0]
         place = f"entry {found[index].id}" if isinstance(index, int) else "an entry"

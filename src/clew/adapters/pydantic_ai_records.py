@@ -16,7 +16,8 @@ from pydantic_ai.conversation_store import ConversationRecord
 
 import clew
 from clew.adapters.common import find_own, session_id
-from clew.adapters.pydantic_ai_entries import id_of, name_of, newest_first, place_named
+from clew.adapters.jsontext import mended, with_numbers
+from clew.adapters.pydantic_ai_entries import dumped, id_of, name_of, newest_first, place_named
 
 FRAMEWORK: Final = "pydantic-ai"
 DOCUMENT: Final = "record"
@@ -52,7 +53,7 @@ class Standing(NamedTuple):
 
 
 def encoded(record: ConversationRecord) -> bytes:
-    return _RECORD.dump_json(record)
+    return mended(dumped(_RECORD, record))
 
 
 def document(record: bytes, head: clew.Head, tips: dict[str, clew.Head]) -> bytes:
@@ -72,7 +73,7 @@ def standing_of(session: clew.Session | None) -> Standing | None:
     if content is None:
         return _without_record(session)
     kept = _decode(content)
-    record = _RECORD.validate_json(bytes(kept.record))
+    record = _RECORD.validate_json(with_numbers(bytes(kept.record)))
     places = {tip: place_named(name) for tip, name in kept.tips.items()}
     head = session.head
     if name_of(head) != kept.head:

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from clew import AsyncStore, ClewError, Run, Session, Store
 from clew.adapters.common import faces, missing, open_own
+from clew.adapters.jsontext import mended
 from clew.adapters.strands_log import add, find, note_usage, part, put, record_of, text_of_record
 
 try:
@@ -152,7 +153,7 @@ class ClewSessionRepository(SessionRepository):
             entry = add(agent, number, text)
             if entry is not None:
                 note_usage(agent, session_message.message, entry)
-            elif (there := find(agent, number)) is None or there.raw != text.encode("utf-8", "surrogatepass"):
+            elif (there := find(agent, number)) is None or there.raw != mended(text):
                 raise SessionException(
                     f"Message {number} already exists in agent {agent_id} in session {session_id}"
                 )

@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
-from math import isfinite
 from typing import Any, Final, TypeAlias
 
 import clew
+from clew.adapters.jsontext import encode, mended, restored
 
 Record: TypeAlias = dict[str, Any]
 """A `SessionMessage` as its own `to_dict` has it."""
 
 BEGINNING: Final = clew.Head("", -1)
-_FLOAT: Final = "__clew_float__"
-"""Stands for a number that JSON has not, as Strands' own wrapper does for bytes."""
 
 
-def text_of_record(record: Record) -> str:
+def text_of_record(record: Record) -> bytes:
     """A record as JSON text. What can not be written raises what `json` raises, as in Strands' own stores."""
-    try:
-        return json.dumps(record, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    except ValueError:
-        return json.dumps(_wrapped(record), ensure_ascii=False, separators=(",", ":"))
+    return encode(record)
 
 
 def record_of(entry: clew.Entry) -> Record | None:
@@ -34,7 +28,8 @@ def record_of(entry: clew.Entry) -> Record | None:
     """
     message = entry.message
     if isinstance(message.get("message"), dict) and isinstance(message.get("message_id"), int):
-        return _unwrapped(message) if _FLOAT.encode() in entry.raw else message
+        known: Record = restored(message)
+        return known
     content, role = message.get("content"), message.get("role")
     if role not in ("user", "assistant") or not isinstance(content, (str, list)):
         return None
@@ -44,7 +39,7 @@ def record_of(entry: clew.Entry) -> Record | None:
     return {"message": said, "message_id": entry.position, "created_at": at, "updated_at": at}
 
 
-def add(session: clew.Session, number: int, text: str) -> clew.Entry | None:
+def add(session: clew.Session, number: int, text: bytes) -> clew.Entry | None:
     """Write a message behind those with smaller numbers. None: there is one of this number already."""
     behind: list[clew.Entry] = []
     for entry in _newest_first(session):
@@ -72,9 +67,9 @@ def find(session: clew.Session, number: int) -> clew.Entry | None:
     return None
 
 
-def put(session: clew.Session, entry: clew.Entry, text: str) -> None:
+def put(session: clew.Session, entry: clew.Entry, text: bytes) -> None:
     """Put another message in the place of an entry. What was there stays on the branch that is left."""
-    if entry.raw == text.encode("utf-8", "surrogatepass"):
+    if entry.raw == mended(text):
         return
     behind = [later.raw for later in session.entries(after=entry) if later.kind == "message"]
     go_back(session, before(entry))
@@ -147,21 +142,3 @@ def _newest_first(session: clew.Session) -> Iterator[clew.Entry]:
         for entry in session.entries(before=newest, newest_first=True):
             if entry.kind == "message":
                 yield entry
-
-
-def _wrapped(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _wrapped(each) for name, each in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_wrapped(each) for each in value]
-    if isinstance(value, float) and not isfinite(value):
-        return {_FLOAT: repr(value)}
-    return value
-
-
-def _unwrapped(value: Any) -> Any:
-    if isinstance(value, dict):
-        if value.keys() == {_FLOAT}:
-            return float(value[_FLOAT])
-        return {name: _unwrapped(each) for name, each in value.items()}
-    return [_unwrapped(each) for each in value] if isinstance(value, list) else value

@@ -46,6 +46,9 @@ class AdapterConformance:
     """Two writers that know nothing of each other may both write to a conversation. False: the framework
     lets one of them lose, and tells it so."""
 
+    takes_surrogates: ClassVar[bool] = True
+    """False: the framework itself fails at half a surrogate pair, before the adapter hears of it."""
+
     def make(self, store: clew.Store) -> Any:
         """The adapter on a store."""
         raise NotImplementedError
@@ -190,6 +193,27 @@ class AdapterConformance:
         info = made.info
         assert (info.title, info.tags, info.metadata["customer"]) == ("Herons", ("birds",), 42)
         assert isinstance(info.metadata["framework"], str)
+
+    def test_half_a_surrogate_pair_is_kept_or_replaced_and_flagged_and_the_talk_goes_on(
+        self, store: clew.Store
+    ) -> None:
+        """As a program leaves it that cuts a text in the middle of an emoji."""
+        adapter = self.make(store)
+        if not self.takes_surrogates:
+            with pytest.raises(UnicodeEncodeError):
+                run(self.write(adapter, "talk", self.numbered("half \ud83d")))
+            return
+        run(self.write(adapter, "talk", self.numbered("half \ud83d")))
+        run(self.write(adapter, "talk", self.numbered("after")))
+
+        found = run(self.read(adapter, "talk"))
+
+        count = len(self.numbered("after"))
+        assert found[count:] == self.numbered("after")
+        if found[:count] != self.numbered("half \ud83d"):
+            assert found[:count] == self.numbered("half \ufffd")
+            kept = list(store.get(self.session_id("talk")).entries())
+            assert [entry.replaced for entry in kept] == [True] * count + [False] * count
 
     def test_nothing_is_kept_of_a_batch_while_somebody_else_has_the_lease(self, store: clew.Store) -> None:
         adapter = self.make(store)
