@@ -47,8 +47,9 @@ def meta(store: Store, id: str, *, redact: bool | Redactor = False) -> bytes:
     told["updated_at"] = _updated(session)
     if "scope" in info.metadata:
         told["scope"] = info.metadata["scope"]
-    if info.aliases:
-        told["aliases"] = list(info.aliases)
+    # The key is an alias here, and none there.
+    if aliases := [alias for alias in info.aliases if alias != told["key"]]:
+        told["aliases"] = aliases
     redactor = redactor_of(redact)
     return go_json(redactor.value(told, "meta") if redactor else told, pretty=True)
 

@@ -61,6 +61,7 @@ def read(path: Path, on_problem: OnProblem, on_bytes: OnBytes) -> Iterator[Sourc
     model = _model(messages) or shown.model() or used.last()
     yield SourceSession(
         id=session_id(NAME, task.name),
+        aliases=(task.name,),
         entries=_entries(messages, shown, is_ordered=above is not None),
         title=title[:_TITLE_LENGTH] if title else None,
         workspace=plain_name(about.get("cwdOnTaskInitialization"))

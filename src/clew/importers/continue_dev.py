@@ -61,6 +61,7 @@ def read(path: Path, on_problem: OnProblem, on_bytes: OnBytes) -> Iterator[Sourc
     usage = _usage(key, whole, model, vendor)
     yield SourceSession(
         id=session_id(NAME, key),
+        aliases=(key,),
         entries=_entries([mapping(item) for item in items(whole.get("history"))], created),
         title=plain_name(whole.get("title")),
         workspace=_folder(plain_name(whole.get("workspaceDirectory"))),

@@ -146,6 +146,7 @@ def _session(key: str, path: Path, fold: GeminiFold, records: _Lines) -> SourceS
     about = fold.about
     return SourceSession(
         id=session_id(NAME, key),
+        aliases=(key,),
         entries=walk.entries(),
         head=lambda: walk.head,
         title=plain_name(about.get("summary")),

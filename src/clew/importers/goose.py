@@ -151,6 +151,7 @@ def _session(key: str, about: dict[str, Json], messages: Iterable[GooseMessage])
     usage = _usage(key, about)
     return SourceSession(
         id=session_id(NAME, key),
+        aliases=(key,),
         entries=_entries(messages, is_agent=kind(about.get("session_type")) in _AGENTS),
         title=plain_name(about.get("name")) or text(about.get("description")),
         workspace=plain_name(about.get("working_dir")),

@@ -73,6 +73,7 @@ class _Log:
         tip = text(thread.get("tip_message_hash")) if thread else None
         return SourceSession(
             id=session_id(NAME, name),
+            aliases=(name,),
             entries=self._entries(responses, thread),
             head=lambda: tip,
             title=plain_name(about.get("name")),

@@ -227,6 +227,7 @@ def _session(stored: Stored, paid: _Paid, origin: str | None) -> SourceSession:
     above = text(info.get("parentID")) or origin
     return SourceSession(
         id=session_id(NAME, info["id"]),
+        aliases=(info["id"],),
         entries=walk.entries(),
         head=lambda: walk.head,
         title=plain_name(info.get("title")),

@@ -39,8 +39,10 @@ def read(path: Path, on_problem: OnProblem, on_bytes: OnBytes) -> Iterator[Sourc
         return
     tree = PiTree(path, header, on_problem)
     source = text(header.get("parentSession"))
+    own = text(header.get("id")) or _id_in_name(path)
     yield SourceSession(
-        id=session_id(NAME, text(header.get("id")) or _id_in_name(path)),
+        id=session_id(NAME, own),
+        aliases=(own,),
         entries=tree.entries(read_lines(path, on_problem, on_bytes)),
         head=lambda: tree.head,
         workspace=plain_name(header.get("cwd")),

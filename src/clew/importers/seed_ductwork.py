@@ -57,6 +57,7 @@ def read(path: Path, on_problem: OnProblem, on_bytes: OnBytes) -> Iterator[Sourc
 
     yield SourceSession(
         id=session_id(NAME, run),
+        aliases=(run,),
         entries=chain,
         created_at=loose.when(begun[1]) if begun else None,
         title=(loose.text(state.get("task_name")) or "")[:500] or None,

@@ -65,8 +65,10 @@ def read(path: Path, on_problem: OnProblem, on_bytes: OnBytes) -> Iterator[Sourc
     log = _Log(path, ahead, on_problem)
     meta = ahead.meta
     base = loose.text(meta.get("parent_session_id"))
+    own = ahead.session_id() or path.stem
     yield SourceSession(
-        id=session_id(NAME, ahead.session_id() or path.stem),
+        id=session_id(NAME, own),
+        aliases=(own,),
         entries=log.entries(on_bytes),
         head=lambda: log.head,
         title=(loose.text(meta.get("title")) or "")[:500] or None,

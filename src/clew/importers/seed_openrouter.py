@@ -86,6 +86,7 @@ class _Session:
         base = self._id.rpartition(_FORK)[0]
         return SourceSession(
             id=session_id(_ID, self._id),
+            aliases=(self._id,),
             entries=self._entries(),
             head=lambda: self._head,
             created_at=self._created,

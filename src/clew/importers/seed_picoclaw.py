@@ -189,6 +189,6 @@ def _source(meta: dict[str, Json], stem: str, log: _Log) -> SourceSession:
         head=lambda: log.head,
         created_at=loose.when(meta.get("created_at")),
         metadata={"key": key, **{name: value for name, value in meta.items() if name not in _KEPT_ELSEWHERE}},
-        aliases=tuple(dict.fromkeys(aliases)),
+        aliases=tuple(dict.fromkeys([key, *aliases])),
         updates=lambda: {"model": log.model},
     )

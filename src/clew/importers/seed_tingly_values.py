@@ -21,8 +21,10 @@ def source_of(row: dict[str, Json], entries: Iterable[SourceEntry]) -> SourceSes
     variables = loose.mapping(loose.decode_or_none(context) if isinstance(context, str) else context)
     if context and not variables:
         fields["context"] = context
+    own = str(fields.get("id", ""))
     return SourceSession(
-        id=session_id(NAME, str(fields.get("id", ""))),
+        id=session_id(NAME, own),
+        aliases=(own,),
         entries=entries,
         workspace=loose.text(fields.get("project")) or loose.text(variables.get("project_path")),
         created_at=loose.when(fields.get("created_at")),

@@ -107,6 +107,7 @@ class SourceSession(msgspec.Struct, frozen=True, kw_only=True):
     tags: tuple[str, ...] = ()
     metadata: Mapping[str, Json] = {}
     aliases: tuple[str, ...] = ()
+    """Names that lead to it too: the program's own id. One that is not free stays somebody else's."""
     parent: str | None = None
     """The id of the session that this one is a subagent, or a copy, of."""
     shares_calls: bool = True

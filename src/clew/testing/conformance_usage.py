@@ -312,8 +312,8 @@ class UsageConformance(Conformance):
         """It was going on when it was first told: the rest is priced with what stands before it."""
         _list_prices(monkeypatch)
         for tokens in (1000, 1000, 5000, 5000):
-            told = SourceUsage(id="c", model=MODEL, input_tokens=tokens, at=NOON)
-            store.load(SourceSession(id="p:1", entries=(), usage=lambda told=told: [told]))
+            told = [SourceUsage(id="c", model=MODEL, input_tokens=tokens, at=NOON)]
+            store.load(SourceSession(id="p:1", entries=(), usage=told.copy))
 
         assert [call.cost for call in store.get("p:1").usage_records()] == [
             Decimal("0.001"),

@@ -324,8 +324,11 @@ class Loading:
         present = beside.present_settings(tx, row)
         given = settled(state, wanted, present)
         beside.apply_settings(tx, access, given, present, self._make)
-        beside.add_aliases(tx, access, [*self._source.aliases, *ending.updates.get("aliases", ())])
         signs = {name: sign(value) for name, value in given.items()}
+        # One that led here before, and does not any more, was removed here.
+        aliases = [*self._source.aliases, *ending.updates.get("aliases", ())]
+        new = [alias for alias in aliases if f"alias.{alias}" not in state.settings]
+        signs |= {f"alias.{alias}": "" for alias in beside.add_aliases(tx, access, new)}
         return msgspec.structs.replace(state, settings={**state.settings, **signs})
 
     def _place(self, reader: Reader, name: str | None) -> Head | None:

@@ -7,7 +7,7 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from clew.backends.contract import Reader, Transaction
+from clew.backends.contract import STORE_WIDE, Reader, Transaction
 from clew.core.codec import encode_json
 from clew.core.ids import check_id, is_id
 from clew.core.rows import NOWHERE, SessionRow
@@ -104,11 +104,19 @@ def apply_settings(
             tx.put_record(access.sid, "var", var, encode_json(value, what=var, strict=False))
 
 
-def add_aliases(tx: Transaction, access: Access, aliases: Iterable[str]) -> None:
-    """Those that lead nowhere yet: a name that is somebody else's stays so."""
+def add_aliases(tx: Transaction, access: Access, aliases: Iterable[str]) -> list[str]:
+    """Those that lead nowhere yet, not even to the trash: a name that is somebody else's stays so. The names
+    that lead here now."""
+    here = []
     for alias in aliases:
-        if is_id(alias) and find(tx, alias) is None:
+        if not is_id(alias):
+            continue
+        if find(tx, alias) is None and tx.get_record(STORE_WIDE, "alias", alias) is None:
             add_alias(tx, access, alias, move=False)
+        holder = find(tx, alias)
+        if holder is not None and holder.sid == access.sid:
+            here.append(alias)
+    return here
 
 
 def link_to_parent(tx: Transaction, row: SessionRow, parent: str, now: int) -> None:
