@@ -300,6 +300,30 @@ def test_a_fork_is_linked_with_its_base_and_its_usage_not_counted_twice(store: c
     assert store.usage().calls == 2
 
 
+@pytest.mark.parametrize("order", ["base first", "fork first"])
+def test_a_fork_counts_its_own_calls_whether_its_base_comes_before_or_after(
+    store: clew.Store, log: Log, order: str
+) -> None:
+    log.user("u1").model("a1", "m").model("a2", "later")
+    other = "99999999-1111-4222-8333-444455556666"
+    fork = Log(log.path.with_name(f"{other}.jsonl"), sessionId=other)
+    copied = {"forkedFrom": {"sessionId": SESSION, "messageUuid": "a1"}}
+    fork.user("f1", **copied).model("f2", "m", **copied).model("f3", "own")
+    files = [log.path, fork.path]
+    for path in files if order == "base first" else files[::-1]:
+        store.import_path(path)
+    counted = {id: totals.calls for id, totals in store.usage(by="session").items()}
+    assert counted == {ID: 2, f"claude-code:{other}": 1}
+
+
+@pytest.mark.parametrize("name", ["gone", "../x", "", 7])
+def test_a_fork_whose_base_is_not_here_counts_all_that_it_has(
+    store: clew.Store, log: Log, name: str | int
+) -> None:
+    log.user("u1", forkedFrom={"sessionId": name}).model("a1", "m")
+    assert bring(store, log).usage().calls == 1
+
+
 def test_a_call_that_a_resumed_session_copied_counts_for_the_first(store: clew.Store, log: Log) -> None:
     log.user("u1").model("a1", "m")
     other = "00000000-1111-4222-8333-444455556666"

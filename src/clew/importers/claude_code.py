@@ -117,6 +117,7 @@ def read(path: Path, on_problem: OnProblem, on_bytes: OnBytes) -> Iterator[Sourc
         is_agent=agent is not None,
         files=files,
         summaries=dict if agent is not None else lambda: _summaries_in(path.parent),
+        calls_of_base=_calls_of_base(path, header),
     )
     parent, id = None, f"{NAME}:{session}"
     metadata: dict[str, Json] = {"claude_code": baseline}
@@ -133,6 +134,27 @@ def read(path: Path, on_problem: OnProblem, on_bytes: OnBytes) -> Iterator[Sourc
     yield _session(main, id, header, metadata, parent, aliases)
     for name, side in main.sides.items():
         yield _sidechain(path, id, name, side, header, baseline, on_problem)
+
+
+def _calls_of_base(path: Path, header: dict[str, Json]) -> frozenset[str]:
+    """The calls in the file of the session that this one is a fork of, if that lies beside it."""
+    origin = header.get("forkedFrom")
+    name = origin.get("sessionId") if isinstance(origin, dict) else None
+    if not isinstance(name, str) or Path(name).name != name:
+        return frozenset()
+    base = path.parent / f"{name}.jsonl"
+    try:
+        return frozenset() if base == path else _calls_in(base, base.stat().st_mtime_ns)
+    except OSError:
+        return frozenset()
+
+
+@lru_cache(maxsize=4)
+def _calls_in(path: Path, changed: int) -> frozenset[str]:
+    records = (line.record for line in read_lines(path, lambda problem: None, lambda count: None))
+    messages = (record.get("message") for record in records if record.get("type") == "assistant")
+    ids = (message.get("id") for message in messages if isinstance(message, dict))
+    return frozenset(id for id in ids if isinstance(id, str))
 
 
 def _summaries_in(folder: Path) -> dict[str, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Final
 
@@ -40,8 +40,10 @@ class Transcript:
         is_agent: bool,
         files: FileHistory | None = None,
         summaries: Callable[[], Mapping[str, str]] = dict,
+        calls_of_base: Collection[str] = (),
     ) -> None:
-        """`summaries`: titles that other files tell, by the records that they end with."""
+        """`summaries`: titles that other files tell, by the records that they end with. `calls_of_base`: what
+        a fork copied of its base, which counts them itself."""
         self._lines = lines
         self._baseline = baseline
         self._is_agent = is_agent
@@ -51,6 +53,7 @@ class Transcript:
         self._summaries: dict[str, str] = {}
         """Titles by the records that they end with, of this session or of another one."""
         self._summaries_beside = summaries
+        self._calls_of_base = calls_of_base
         self._first_words = ""
         self._tags: dict[str, None] = {}
         self._model: str | None = None
@@ -221,6 +224,8 @@ class Transcript:
     def _usage(self, message: dict[str, Json], at: datetime | None) -> SourceUsage | None:
         found, id = message.get("usage"), message.get("id")
         if type(found) is not dict or type(id) is not str or message.get("model") == _NOBODY:
+            return None
+        if id in self._calls_of_base:
             return None
         told = self._told
         if told is not None and told.id == id and self._counted == found:
