@@ -136,6 +136,20 @@ def test_the_model_is_told_by_the_request_the_list_of_tasks_or_the_environment(t
     assert read_one(cline, task_file(tmp_path / "3", messages)).session.model == "m3"
 
 
+def test_the_calls_of_a_subtask_are_its_own_even_if_they_are_called_like_those_of_its_task(
+    tmp_path: Path,
+) -> None:
+    shown = [{**request(0, tokensIn=3), "ts": None}]
+    main = task_file(tmp_path, [ASKED], shown)
+    sub = task_file(tmp_path, [ASKED], shown, name="sub")
+    write_json(sub.parent / "history_item.json", {"id": "sub", "parentTaskId": TASK})
+    with clew.open("memory:") as store:
+        for file in (main, sub):
+            land(store, cline, file)
+        counted = {id: totals.calls for id, totals in store.usage(by="session").items()}
+        assert counted == {f"cline:{TASK}": 1, "cline:sub": 1}
+
+
 def test_checkpoints_that_were_shown_are_events(tmp_path: Path) -> None:
     shown = [
         {"ts": 1_760_000_001_000, "type": "say", "say": "checkpoint_created", "lastCheckpointHash": "b6"}

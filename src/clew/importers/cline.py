@@ -72,6 +72,7 @@ def read(path: Path, on_problem: OnProblem, on_bytes: OnBytes) -> Iterator[Sourc
         created_at=when(task.name) or when(first.get("ts")) or when(about.get("ts")),
         metadata=without(about, _TOLD),
         parent=session_id(NAME, above) if above else None,
+        shares_calls=False,
         events=shown.events,
         usage=shown.usage,
         vars=lambda: {"task_metadata": more} if more is not None else {},
