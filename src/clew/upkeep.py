@@ -41,10 +41,14 @@ class Upkeep:
         moment = self._engine.here.moment()
         self._engine.run(lambda tx: work.retention.set_rules(tx, rules, moment))
 
-    def sweep(self, *, dry_run: bool = False, scrub: bool = False) -> SweepReport:
+    def sweep(
+        self, *, rules: Retention | None = None, dry_run: bool = False, scrub: bool = False
+    ) -> SweepReport:
         """Do what the rules say, now: expire, trash, purge, remove messages.
 
         Args:
+            rules: Go by these, this once, instead of those of the store. They are not kept; every session
+                is looked at. `max_events` can not be one of them: it is applied as events are added.
             dry_run: Only say what would be done. Writes nothing at all.
             scrub: Rewrite the store's file at the end, so that no byte of what was purged or removed
                 is left in it. That takes as long as copying it; without it the bytes stay in free
@@ -52,10 +56,12 @@ class Upkeep:
 
         LeaseHeldError if another sweep of this store is under way.
         """
+        if rules is not None:
+            rules = _checked_once(rules)
         if dry_run:
-            return _looked(self._engine)
+            return _looked(self._engine, rules)
         self._engine.check_outside("sweep")
-        report = _swept(self._engine)
+        report = _swept(self._engine, rules)
         if scrub:
             scrub_traces(self._engine)
         return report
@@ -97,41 +103,53 @@ def scrub_traces(engine: Engine) -> None:
         engine.run(lambda tx: work.purge.scrubbed(tx, purge))
 
 
-def _looked(engine: Engine) -> SweepReport:
+def _checked_once(rules: Retention) -> Retention:
+    from clew.core.rules import checked
+
+    rules = checked(rules)
+    if rules.max_events is not None:
+        raise InvalidError(
+            f"max_events={rules.max_events} cannot be a rule of one sweep:"
+            " it is applied as events are added; use set_retention"
+        )
+    return rules
+
+
+def _looked(engine: Engine, once: Retention | None) -> SweepReport:
     moment = engine.here.moment()
     with engine.read() as reader:
-        rules = work.retention.rules_of(reader)
+        rules = work.retention.rules_of(reader) if once is None else once
         now = work.retention.time_of(reader, moment)
-    sweep = work.sweep.Sweep(engine, rules, now, None, _log)
+    sweep = work.sweep.Sweep(engine, rules, now, None, _log, once=once is not None)
     sweep.run()
     return _report(sweep, now, moment.wall, dry_run=True)
 
 
-def _swept(engine: Engine) -> SweepReport:
+def _swept(engine: Engine, once: Retention | None) -> SweepReport:
     here = engine.here
     moment = here.moment()
     lease, rules, now = engine.run(
         lambda tx: (
             work.retention.take_sweep(tx, here),
-            work.retention.rules_of(tx),
-            work.retention.anchor(tx, moment),
+            work.retention.rules_of(tx) if once is None else once,
+            work.retention.anchor(tx, moment) if once is None else work.retention.time_of(tx, moment),
         )
     )
-    swept: int | None = None
+    is_done = False
     try:
-        sweep = work.sweep.Sweep(engine, rules, now, lease, _log)
+        sweep = work.sweep.Sweep(engine, rules, now, lease, _log, once=once is not None)
         sweep.run()
-        swept = now
+        is_done = True
     finally:
-        _give_back(engine, lease, swept)
+        _give_back(engine, lease, now if is_done and once is None else None, is_done)
     return _report(sweep, now, moment.wall, dry_run=False)
 
 
-def _give_back(engine: Engine, lease: Lease, swept: int | None) -> None:
+def _give_back(engine: Engine, lease: Lease, swept: int | None, is_done: bool) -> None:
     try:
         engine.run(lambda tx: work.retention.end_sweep(tx, lease, swept))
     except ClewError:
-        if swept is not None:
+        if is_done:
             raise
         # The sweep failed, and this hides not why: the lease ends by itself.
 

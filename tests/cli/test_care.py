@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import sqlite3
 
+import pytest
+
 import clew
 from tests.cli.processes import Clew
 
@@ -72,6 +74,20 @@ def test_sweep_shows_and_asks_before_it_does_what_the_rules_say(story: Clew) -> 
     assert 2 == len(story("ls").lines)
     story("sweep", "--yes")
     assert 1 == len(story("ls").lines)
+
+
+def test_sweep_goes_by_rules_that_are_given_once(story: Clew) -> None:
+    assert "nothing is due" in story("sweep", "--rule", "max_idle=90d", "--dry-run").err
+    rules = ["--rule", "max_messages=1", "--rule", "keep_tags=none,other"]
+    assert [row[0] for row in story("sweep", *rules, "--dry-run").rows] == ["remove_messages"]
+    story("sweep", *rules, "--yes")
+    assert "nothing is due" in story("sweep", *rules, "--dry-run").err
+    assert "nothing is due" in story("sweep", "--dry-run").err  # they were not kept
+
+
+@pytest.mark.parametrize("rule", ["max_idle", "max_idle=soon", "max_messages=x", "max_events=3", "x=1", "=1"])
+def test_sweep_refuses_what_is_no_rule(story: Clew, rule: str) -> None:
+    assert repr(rule) in story("sweep", "--rule", rule, code=2).err
 
 
 def test_the_doctor_finds_a_sound_store_sound(story: Clew) -> None:

@@ -26,8 +26,10 @@ class AsyncUpkeep:
     async def set_retention(self, rules: Retention) -> None:
         await self._bridge.call(self._store.set_retention, rules)
 
-    async def sweep(self, *, dry_run: bool = False, scrub: bool = False) -> SweepReport:
-        return await self._bridge.call(self._store.sweep, dry_run=dry_run, scrub=scrub)
+    async def sweep(
+        self, *, rules: Retention | None = None, dry_run: bool = False, scrub: bool = False
+    ) -> SweepReport:
+        return await self._bridge.call(self._store.sweep, rules=rules, dry_run=dry_run, scrub=scrub)
 
     def maintain(self, *, every: float = 300.0) -> Maintenance:
         return self._store.maintain(every=every)

@@ -8,6 +8,7 @@ from clew.cli.asking import agreed, yes_option
 from clew.cli.endings import ERROR, PARTLY
 from clew.cli.output import Output
 from clew.cli.progress import on_copy, on_files, progress
+from clew.cli.rules import rules_of
 from clew.cli.safe import one_line
 from clew.cli.settings import Settings, command
 from clew.cli.store import opened
@@ -85,25 +86,34 @@ def vacuum_command(settings: Settings) -> None:
     "sweep",
     "clew sweep --dry-run                  what the rules would do now",
     "clew sweep",
+    "clew sweep --rule max_idle=90d        by this rule, this once",
+)
+@click.option(
+    "--rule",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Go by this rule, this once, instead of those of the store; may be repeated.",
 )
 @click.option("--dry-run", is_flag=True, help="Only say what would be done.")
 @click.option("--scrub", is_flag=True, help="Also rewrite the store, so that no removed byte is left.")
 @yes_option
 @click.pass_obj
-def sweep_command(settings: Settings, dry_run: bool, scrub: bool, yes: bool) -> None:
+def sweep_command(settings: Settings, rule: tuple[str, ...], dry_run: bool, scrub: bool, yes: bool) -> None:
     """Do what the retention rules of the store say: expire, trash, purge, remove messages.
 
+    Rules have the names of `clew.Retention`: max_idle=90d, max_messages=500, keep_tags=a,b.
     Piped: verb, session, messages and reason, separated by tabs.
     """
     out = Output(settings)
+    rules = rules_of(rule)
     with opened(settings) as store:
-        report = store.sweep(dry_run=True)
+        report = store.sweep(rules=rules, dry_run=True)
         if not dry_run:
             if report.actions:
                 lines = [f"{action.verb}  {action.session}: {action.reason}" for action in report.actions]
                 agreed(f"Do {count(len(lines), 'thing')}?", lines, yes=yes)
             with progress("sweeping"):
-                report = store.sweep(scrub=scrub)
+                report = store.sweep(rules=rules, scrub=scrub)
     if out.json:
         out.record(report)
         return

@@ -57,6 +57,14 @@ def local(moment: datetime) -> str:
     return moment.astimezone().strftime("%Y-%m-%d %H:%M")
 
 
+def span(text: str) -> timedelta | None:
+    """90m, 12h, 7d, 2w; None: it is none of these."""
+    number, unit = text[:-1], text[-1:]
+    if unit not in _SPANS or not number.isdecimal() or len(number) > 9:
+        return None
+    return timedelta(seconds=int(number) * _SPANS[unit])
+
+
 if TYPE_CHECKING:
     ParamType = click.ParamType[datetime]
 else:

@@ -106,6 +106,81 @@ class SweepConformance(Conformance):
             per_session = {"get_session", "get_details", "read_entries", "tree_sessions", "read_messages"}
             assert per_session.isdisjoint(name for name, _ in asked)
 
+    # -- rules for one sweep
+
+    def test_rules_can_hold_for_one_sweep(self, store: Store, clock: Ticking) -> None:
+        """Whatever the store has; a dry run says the same and writes nothing; they are not kept."""
+        kept = Retention(lifetime=timedelta(days=100))
+        store.set_retention(kept)
+        old, new = store.create("old"), store.create("new", tags=["keep"])
+        say(old, "a", "b")
+        store.delete(store.create("in the trash").id)
+        store.sweep()
+        dues = due(store, "old"), due(store, "new")
+        clock.now += 9 * DAY
+        once = Retention(max_idle=ONE_DAY, purge_after=ONE_DAY, keep_tags=("keep",))
+        planned = store.sweep(rules=once, dry_run=True)
+        assert done(planned) == [("purge", "in the trash"), ("trash", "old")]
+        assert (planned.examined, due(store, "old"), due(store, "new")) == (3, *dues)
+        assert store.list(deleted=True)[0].id == "in the trash"
+        report = store.sweep(rules=once)
+
+        assert (done(report), report.examined) == (done(planned), 3)
+        assert [info.id for info in store.list()] == [new.id]
+        assert [line.verb for line in store.removals()] == ["trash", "purge"]
+        assert store.retention == kept
+        assert due(store, "new") == dues[1]
+        assert store.sweep().actions == ()
+
+    def test_one_sweep_leaves_the_rules_of_the_store_their_turn(self, store: Store, clock: Ticking) -> None:
+        """What it changed they look at anew, and they find all that was not swept by them."""
+        store.set_retention(Retention(max_messages=1, purge_after=timedelta(days=2)))
+        store.sweep()
+        gone, s = store.create("gone"), store.create("s")
+        say(s, "a", "b", "c")
+        clock.now += DAY
+        say(s, "d")
+        assert done(store.sweep(rules=Retention(max_idle=timedelta(hours=23)))) == [("trash", gone.id)]
+        assert done(store.sweep()) == [("remove_messages", "s")]
+        clock.now += 3 * DAY
+        assert done(store.sweep()) == [("purge", gone.id)]
+
+    def test_one_sweep_removes_messages(self, store: Store, s: Session) -> None:
+        """Of every session, also if none was written to since the last sweep."""
+        say(s, *"abcd")
+        store.sweep()
+        assert store.sweep(rules=Retention(max_messages=2), dry_run=True).actions[0].messages == 2
+        assert said(s) == [*"abcd"]
+        store.sweep(rules=Retention(max_messages=2))
+        assert said(s) == ["c", "d"]
+        assert store.retention == Retention()
+
+    def test_one_sweep_looks_at_every_page_of_sessions(
+        self, store: Store, clock: Ticking, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """None is passed over because others go."""
+        monkeypatch.setattr("clew.work.sweep.BATCH", 2)
+        for number in range(5):
+            store.create(f"old {number}")
+            store.delete(store.create(f"trash {number}").id)
+        clock.now += 2 * DAY
+        store.create("new")
+        report = store.sweep(rules=Retention(max_idle=ONE_DAY, purge_after=ONE_DAY))
+
+        assert report.examined == 11
+        assert sorted(done(report)) == sorted(
+            [("trash", f"old {number}") for number in range(5)]
+            + [("purge", f"trash {number}") for number in range(5)]
+        )
+        assert [info.id for info in store.list()] == ["new"]
+
+    @pytest.mark.parametrize("bad", ["rules", Retention(max_events=1), Retention(max_messages=0)], ids=repr)
+    def test_bad_rules_for_one_sweep_are_refused(self, store: Store, s: Session, bad: Any) -> None:
+        """Before anything is done; also `max_events`, which no sweep applies."""
+        for dry_run in (False, True):
+            with pytest.raises(InvalidError):
+                store.sweep(rules=bad, dry_run=dry_run)
+
     def test_a_rule_that_is_set_again_makes_nothing_due(self, store: Store, s: Session) -> None:
         """Programs set their rules whenever they start."""
         store.set_retention(Retention(idle_timeout=ONE_DAY))

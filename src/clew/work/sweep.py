@@ -47,14 +47,25 @@ class Machinery(Protocol):
 class Sweep:
     """One sweep by one set of rules, at one time."""
 
-    def __init__(self, engine: Machinery, rules: Retention, now: int, lease: Lease | None, log: Log) -> None:
-        """`lease` None: a dry run, which writes nothing."""
+    def __init__(
+        self,
+        engine: Machinery,
+        rules: Retention,
+        now: int,
+        lease: Lease | None,
+        log: Log,
+        *,
+        once: bool = False,
+    ) -> None:
+        """`lease` None: a dry run, which writes nothing. `once`: these are not the rules of the store; every
+        session is looked at, and when those rules look again at what was changed is not put off."""
         self._engine = engine
         self._here = engine.here
         self._rules = rules
         self._now = now
         self._lease = lease
         self._log = log
+        self._once = once
         self._gone: set[int] = set()
         """Of a dry run: what would be in the trash by now, or purged."""
         self._planned: set[int] = set()
@@ -65,14 +76,14 @@ class Sweep:
     def run(self) -> None:
         with self._engine.read() as reader:
             swept = last_swept(reader)
-        for rows in self._due():
+        for rows in self._all() if self._once else self._due():
             self.examined += len(rows)
             found = [self._look(row) for row in rows]
             self._settle(found)
             if removes_messages(self._rules):
                 self._remove_messages(found)
         self._make_room()
-        if limits_messages(self._rules):
+        if limits_messages(self._rules) and not self._once:
             for rows in self._active_since(swept - TOLERANCE):
                 for tree in dict.fromkeys(row.tree for row in rows if is_over_limit(row, self._rules)):
                     self._remove_from(tree)
@@ -88,6 +99,26 @@ class Sweep:
                 return
             yield rows
             after = (rows[-1].due, rows[-1].sid)
+
+    def _all(self) -> Iterator[list[SessionRow]]:
+        """The trash first: what goes there now does not have to be looked at again."""
+        after: tuple[int, str] | None = None
+        while True:
+            query = SessionQuery(limit=BATCH, deleted=True, after=after)
+            with self._engine.read() as reader:
+                rows = [one.row for one in reader.list_sessions(query)]
+            if not rows:
+                break
+            yield rows
+            after = (rows[-1].deleted or 0, rows[-1].id)
+        after = None
+        while True:
+            with self._engine.read() as reader:
+                rows = reader.idle_sessions(BATCH, after=after)
+            if not rows:
+                return
+            yield rows
+            after = (rows[-1].updated, rows[-1].id)
 
     def _active_since(self, moment: int) -> Iterator[list[SessionRow]]:
         """Appends do not make a session due: whoever may have too many messages now was active."""
@@ -171,8 +202,8 @@ class Sweep:
                 case "trash":
                     row = msgspec.structs.replace(row, deleted=max(self._now, row.updated))
         if verdict.steps:
-            tx.set_session(msgspec.structs.replace(row, due=verdict.due))
-        elif row.due != verdict.due and not removes_messages(self._rules):
+            tx.set_session(msgspec.structs.replace(row, due=0 if self._once else verdict.due))
+        elif row.due != verdict.due and not removes_messages(self._rules) and not self._once:
             tx.set_due(row.sid, verdict.due)
         return _actions(row, verdict.steps)
 
@@ -238,7 +269,7 @@ class Sweep:
         """Remove messages from the trees of these sessions, and say when each is due again."""
         found = [one for one in found if not one.is_purge]
         dues = {tree: self._remove_from(tree) for tree in dict.fromkeys(one.row.tree for one in found)}
-        if self._lease is not None and found:
+        if self._lease is not None and found and not self._once:
             self._engine.run(partial(self._set_dues, found=found, dues=dues))
 
     def _remove_from(self, tree: int) -> int:
