@@ -208,12 +208,18 @@ def test_a_deleted_session_takes_its_agents_along_and_can_be_brought_back(
 ) -> None:
     write(adapter, *turn(1))
     write(adapter, *turn(1), key=AGENT)
-    id = adapter.session(KEY).id
+    write(adapter, *turn(2), key={**AGENT, "subpath": "subagents/agent-a2"})
+    run(adapter.delete({**AGENT, "subpath": "subagents/agent-a2"}))
+    write(adapter, *turn(3), key={**AGENT, "subpath": "subagents/agent-a2"})
     run(adapter.delete(KEY))
 
     assert (run(adapter.load(KEY)), run(adapter.load(AGENT))) == (None, None)
-    store.restore_deleted(id)
-    assert loaded(adapter) == turn(1)
+    assert adapter.restore_deleted(KEY).messages() == turn(1)
+    assert loaded(adapter) == loaded(adapter, AGENT) == turn(1)
+    assert run(adapter.list_subkeys(KEY)) == ["subagents/agent-a1", "subagents/agent-a2"]
+    assert loaded(adapter, {**AGENT, "subpath": "subagents/agent-a2"}) == turn(3)  # the one deleted last
+    with pytest.raises(clew.NotFoundError):
+        adapter.restore_deleted({**KEY, "session_id": "nobody"})
 
 
 def test_what_is_written_after_a_delete_is_all_there_is(adapter: ClewSessionStore) -> None:
@@ -265,6 +271,23 @@ def test_a_fork_is_a_session_of_the_sdk_too(adapter: ClewSessionStore) -> None:
     names = [one["session_id"] for one in run(adapter.list_sessions(PROJECT))]
     assert names == [other, SESSION]
     assert [one["session_id"] for one in run(adapter.list_session_summaries(PROJECT))] == names
+
+
+@pytest.mark.parametrize("base", ["there", "deleted"])
+def test_a_batch_that_comes_again_in_a_fork_is_stored_once(adapter: ClewSessionStore, base: str) -> None:
+    write(adapter, *turn(1), *turn(2))
+    adapter.session(KEY).fork(f"{PROJECT}/other").fork(f"{PROJECT}/third", at=1)
+    key: Any = {"project_key": PROJECT, "session_id": "third"}
+    if base == "deleted":
+        run(adapter.delete(KEY))
+        run(adapter.delete({**key, "session_id": "other"}))
+    assert adapter.entry(key, "a1") is not None
+    assert adapter.entry(key, "a2") is None
+
+    for _ in range(2):
+        write(adapter, *turn(1), *turn(2), *turn(3), key=key)  # of the second it has nothing so far
+
+    assert loaded(adapter, key) == [*turn(1), *turn(2), *turn(3)]
 
 
 def test_a_fork_has_the_lines_of_its_base_as_they_came(adapter: ClewSessionStore) -> None:

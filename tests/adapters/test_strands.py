@@ -391,3 +391,18 @@ def test_tokens_are_counted_once(quick: ClewSessionRepository) -> None:
 
     assert (totals.calls, totals.input_tokens, totals.output_tokens) == (1, 7, 3)
     assert totals.cache_read_tokens == 2
+
+
+def test_a_deleted_session_comes_back_with_its_agents(repository: ClewSessionRepository) -> None:
+    begin(repository, TALK)
+    begin(repository, TALK, "other")
+    repository.create_message(TALK, AGENT, SessionMessage.from_message(numbered("one")[0], 0))
+    repository.delete_session(TALK)
+    assert repository.read_agent(TALK, AGENT) is None
+
+    assert repository.restore_deleted(TALK).session_id == TALK
+
+    assert len(repository.list_messages(TALK, AGENT)) == 1
+    assert repository.read_agent(TALK, "other") is not None
+    with pytest.raises(SessionException):
+        repository.restore_deleted("nobody")

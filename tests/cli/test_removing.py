@@ -47,6 +47,19 @@ def test_without_a_terminal_a_purge_needs_yes(story: Clew) -> None:
     assert ["login-bug#fork-1"] == ids(story)
 
 
+def test_a_session_comes_back_with_its_subagents(story: Clew) -> None:
+    with clew.open(story.store) as store:
+        for name in ("helper", "other", "again"):
+            store.session(f"login-bug/{name}", metadata={"parent": "login-bug"})
+        for id in ("login-bug/helper", "login-bug/again", "login-bug"):
+            store.delete(id)
+        store.session("login-bug/again")
+
+    lines = story("trash", "restore", "login-bug").out.splitlines()
+
+    assert [line.split()[0] for line in lines] == ["login-bug", "login-bug/helper"]
+
+
 def test_what_is_in_the_trash_can_be_purged(story: Clew) -> None:
     story("rm", "login-bug")
     story("rm", "--purge", "-y", "login-bug")

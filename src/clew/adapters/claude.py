@@ -19,7 +19,7 @@ from typing import Any, TypeVar, cast
 
 import clew
 from clew.adapters.claude_files import FileCheckpoints
-from clew.adapters.claude_keys import Place, find_session, sessions_in, subpaths_of
+from clew.adapters.claude_keys import Place, deleted_subpaths_of, find_session, sessions_in, subpaths_of
 from clew.adapters.claude_lines import entry_of, lines_of, write_lines
 from clew.adapters.claude_summary import summary_of
 from clew.adapters.common import faces, missing
@@ -103,6 +103,19 @@ class ClewSessionStore(SessionStore):
         """The session of Clew that holds a transcript: to checkpoint, rewind, fork or search it.
         SessionNotFoundError if there is none."""
         return self._store.get(Place.of(key).id)
+
+    def restore_deleted(self, key: SessionKey) -> clew.Session:
+        """Bring a deleted session back from the trash, and its subagents with it. SessionNotFoundError if it
+        is not there."""
+        place = Place.of(key)
+
+        def bring_back(store: clew.Store) -> None:
+            store.restore_deleted(place.id)
+            for subpath in () if place.subpath is not None else deleted_subpaths_of(store, place):
+                store.restore_deleted(place._replace(subpath=subpath).id)
+
+        self._store.transact(bring_back)
+        return self.session(key)
 
     def entry(self, key: SessionKey, uuid: str) -> str | None:
         """The id of the entry that holds the line with this uuid, on whatever branch; None: there is none.

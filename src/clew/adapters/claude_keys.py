@@ -87,14 +87,20 @@ def sessions_in(store: clew.Store, project: str) -> list[Listed]:
     return found[::-1]
 
 
-def subpaths_of(store: clew.Store, main: Place) -> list[str]:
+def subpaths_of(store: clew.Store, main: Place, *, deleted: bool = False) -> list[str]:
     """The subagents of a session, oldest first."""
     found = []
-    for info in _listed(store, {"framework": FRAMEWORK, "parent": main.parent}):
+    for info in _listed(store, {"framework": FRAMEWORK, "parent": main.parent}, deleted=deleted):
         subpath = str(info.metadata.get("subpath"))
         if main._replace(subpath=subpath).id == info.id:  # else it is a fork of one
             found.append((info.created_at, subpath))
     return [subpath for _, subpath in sorted(found)]
+
+
+def deleted_subpaths_of(store: clew.Store, main: Place) -> list[str]:
+    """The subagents of a session that are in the trash, and not there anew."""
+    gone = dict.fromkeys(subpaths_of(store, main, deleted=True))
+    return [subpath for subpath in gone if store.find(main._replace(subpath=subpath).id) is None]
 
 
 def _name_of(info: clew.SessionInfo, project: str) -> str | None:
@@ -106,10 +112,12 @@ def _name_of(info: clew.SessionInfo, project: str) -> str | None:
     return name if session_id(project, name) == info.id else None
 
 
-def _listed(store: clew.Store, where: dict[str, Json]) -> Iterator[clew.SessionInfo]:
+def _listed(
+    store: clew.Store, where: dict[str, Json], *, deleted: bool = False
+) -> Iterator[clew.SessionInfo]:
     cursor = None
     while True:
-        page = store.list(where=where, limit=_PAGE, cursor=cursor)
+        page = store.list(where=where, limit=_PAGE, cursor=cursor, deleted=deleted)
         yield from page
         cursor = page.cursor
         if cursor is None:

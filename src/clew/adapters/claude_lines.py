@@ -20,6 +20,8 @@ _UUID: Final = "uuid/"
 batch that was sent again, never a turn done anew."""
 _EXACT: Final = "exact/"
 """Documents: lines with half a surrogate pair, as the program cuts texts, which the log can not hold."""
+_SHARED: Final = "shared"
+"""A document of a fork: it has those two kinds for all lines that it shares with its base."""
 _NOBODY: Final = "<synthetic>"
 """The model of messages that the program itself wrote."""
 _SAID_BY: Final = {"custom-title": "customTitle", "ai-title": "aiTitle", "tag": "tag"}
@@ -34,6 +36,7 @@ def write_lines(store: clew.Store, place: Place, lines: list[Line]) -> None:
         session = _begin(store, place, lines)
         fresh = _first_of_each(lines)
     else:
+        _know_shared(store, session)
         fresh = [line for line in _first_of_each(lines) if _position(session, line.get("uuid")) is None]
     if not fresh:
         return
@@ -76,15 +79,41 @@ def _exact(store: clew.Store, session: clew.Session | None) -> dict[str, bytes]:
 def entry_of(store: clew.Store, place: Place, uuid: str) -> str | None:
     """The id of the entry with this uuid, on whatever branch."""
     session = find_session(store, place)
-    found = None if session is None else _position(session, uuid)
-    if session is None or found is None:
+    if session is None:
+        return None
+    known = _position(session, uuid)
+    found = _shared_uuids(session).get(_name(uuid) or "") if known is None else int(known)
+    if found is None:
         return None
     for branch in session.tree().branches:
-        if branch.first <= int(found) <= branch.last:
-            (entry,) = session.entries(at=clew.Head(branch.id, int(found)), last=1)
+        if branch.first <= found <= branch.last:
+            (entry,) = session.entries(at=clew.Head(branch.id, found), last=1)
             if entry.kind == "message" and entry.message.get("uuid") == uuid:
                 return entry.id
     return None
+
+
+def _know_shared(store: clew.Store, session: clew.Session) -> None:
+    """Let a fork know the lines of its base, before the first write to it: it got them without documents."""
+    base = session.info.forked_from
+    if base is None or session.get_document(_SHARED) is not None:
+        return
+    for name, content in _exact(store, session).items():
+        session.set_document(name, content)
+    for name, position in _shared_uuids(session).items():
+        session.set_document(name, b"%d" % position)
+    session.set_document(_SHARED, b"")
+
+
+def _shared_uuids(session: clew.Session) -> dict[str, int]:
+    """Where the lines are that a fork shares with its base, by the documents of their uuids."""
+    base = session.info.forked_from
+    found: dict[str, int] = {}
+    for entry in () if base is None or base.head.position < 0 else session.entries(at=base.head):
+        name = _name(entry.message.get("uuid")) if entry.kind == "message" else None
+        if name is not None:
+            found[name] = entry.position
+    return found
 
 
 def _position(session: clew.Session, uuid: object) -> bytes | None:

@@ -38,6 +38,7 @@ from clew.adapters.strands_places import (
     SESSION,
     agents_of,
     checked,
+    deleted_agents_of,
     fork_session,
     found,
     keys_of_agent,
@@ -101,6 +102,21 @@ class ClewSessionRepository(SessionRepository):
             tx.delete(id)
 
         self._change(work)
+
+    def restore_deleted(self, session_id: str) -> StrandsSession:
+        """Bring a deleted session and its agents back from the trash. Raises SessionException if it is not
+        there."""
+        id = place_of_session(session_id)
+
+        def work(tx: Store) -> None:
+            tx.restore_deleted(id)
+            for agent in deleted_agents_of(tx, session_id):
+                tx.restore_deleted(agent)
+
+        self._change(work)
+        restored = self.read_session(session_id)
+        assert restored is not None
+        return restored
 
     # -- agents
 

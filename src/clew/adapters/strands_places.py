@@ -72,13 +72,24 @@ def known_agent(store: clew.Store, session: str, agent: str) -> clew.Session:
 
 def agents_of(store: clew.Store, session: str) -> Iterator[tuple[str, clew.Session]]:
     """The agents of a session by their ids; not what else was forked from them."""
+    for agent, id in _listed(store, session, deleted=False):
+        yield agent, store.get(id)
+
+
+def deleted_agents_of(store: clew.Store, session: str) -> list[str]:
+    """The sessions of agents that are in the trash, and not there anew."""
+    gone = dict.fromkeys(id for _, id in _listed(store, session, deleted=True))
+    return [id for id in gone if store.find(id) is None]
+
+
+def _listed(store: clew.Store, session: str, *, deleted: bool) -> Iterator[tuple[str, str]]:
     cursor: str | None = None
     while True:
-        page = store.list(where=keys_of_session(session), limit=_PAGE, cursor=cursor)
+        page = store.list(where=keys_of_session(session), limit=_PAGE, cursor=cursor, deleted=deleted)
         for info in page:
             agent = info.metadata.get("agent_id")
             if isinstance(agent, str) and info.id == place_of_agent(session, agent):
-                yield agent, store.get(info.id)
+                yield agent, info.id
         cursor = page.cursor
         if cursor is None:
             return

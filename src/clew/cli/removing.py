@@ -115,15 +115,22 @@ def trash_ls(settings: Settings) -> None:
 @session_argument("ids", nargs=-1, required=True, metavar="ID...")
 @click.pass_obj
 def trash_restore(settings: Settings, ids: tuple[str, ...]) -> None:
-    """Bring sessions back."""
+    """Bring sessions back, each with its subagents."""
     out = Output(settings)
     with opened(settings) as store:
-        for id in [deleted_id(store, text) for text in ids]:
+        wanted = [deleted_id(store, text) for text in ids]
+        for id in dict.fromkeys(id for main in wanted for id in (main, *_subagents(store, main))):
             info = store.restore_deleted(id).info
             if out.json:
                 out.record(info)
             else:
                 out.line(f"{info.id} is back with {count(info.messages, 'message')}")
+
+
+def _subagents(store: clew.Store, id: str) -> list[str]:
+    """The sessions in the trash that name this one as their parent, and are not there anew."""
+    gone = [info.id for info in all_sessions(store, deleted=True) if info.metadata.get("parent") == id]
+    return [each for each in gone if store.find(each) is None]
 
 
 @trash_command.command("empty", cls=Command)
