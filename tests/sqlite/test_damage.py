@@ -227,3 +227,35 @@ def test_p6_an_entry_that_another_program_removed_or_changed_is_named(
     assert error.position == 9
     assert reading.kept["s4"] == [entry for entry in written["s4"] if entry[1] != 9]
     assert {what.split()[0] for what in reading.errors} == {"s4"}
+
+
+@pytest.mark.parametrize("what", ["sessions_id", "sqlite_autoindex_branches_1"])
+def test_p7_a_damaged_index_never_leads_to_another_session(tmp_path: Path, what: str) -> None:
+    """Row numbers in the index are changed by a bit: an error comes, or the session that was meant."""
+    path, names = tmp_path / "a.db", ("one", "two", "three", "four")
+    with clew.open(path) as store:
+        for name in names:
+            store.session(name).append({"role": "user", "content": name})
+        heads = {name: store.get(name).head for name in names}
+    connection = apsw.Connection(str(path))
+    rows = connection.execute("SELECT rootpage FROM sqlite_schema WHERE name = ?", (what,))
+    page = next(root for (root,) in rows)
+    connection.close()
+    whole, misled = path.read_bytes(), 0
+    for place in range(page * 4096 - 160, page * 4096):
+        damaged = bytearray(whole)
+        damaged[place] ^= 1
+        path.write_bytes(damaged)
+        try:
+            with clew.open(path) as store:
+                for name in names:
+                    found = store.find(name)
+                    assert found is None or texts(found) == [name]
+                    with store._engine.read() as reader:
+                        branch = reader.find_branch(heads[name].branch)
+                        assert branch is None or branch.uid == heads[name].branch
+        except clew.CorruptError as error:
+            misled += "leads from" in str(error)
+        except clew.ClewError:
+            pass
+    assert misled, "no flip made the index lead elsewhere"

@@ -62,10 +62,11 @@ from clew.core.rows import (
     Tip,
     Totals,
 )
-from clew.errors import CorruptEntryError
+from clew.errors import CorruptEntryError, CorruptError
 from clew.model import Json
 
 BRANCHES_KEPT: Final = 10_000
+_MISLED: Final = "the index of the store leads from {0} {1!r} to {0} {2!r}: save what can be read with repair"
 DAMAGE: Final = (apsw.CorruptError, CorruptEntryError, UnicodeDecodeError)
 
 
@@ -78,16 +79,14 @@ class SqliteReader(TextReader):
         self._branches = branches
 
     def find_session(self, id: str) -> SessionRow | None:
-        row = self._one(FIND_SESSION, id)
-        return session_from(row) if row else None
+        return _session_of(id, self._one(FIND_SESSION, id))
 
     def get_session(self, sid: int) -> SessionRow | None:
         row = self._one(GET_SESSION, sid)
         return session_from(row) if row else None
 
     def find_deleted(self, id: str) -> SessionRow | None:
-        row = self._one(FIND_DELETED, id)
-        return session_from(row) if row else None
+        return _session_of(id, self._one(FIND_DELETED, id))
 
     def get_details(self, sid: int) -> Details:
         row = self._one(GET_DETAILS, sid)
@@ -122,7 +121,12 @@ class SqliteReader(TextReader):
 
     def find_branch(self, uid: str) -> BranchRow | None:
         row = self._one(FIND_BRANCH, uid)
-        return BranchRow(*row) if row else None
+        if row is None:
+            return None
+        branch = BranchRow(*row)
+        if branch.uid != uid:
+            raise CorruptError(_MISLED.format("branch", uid, branch.uid))
+        return branch
 
     def tree_branches(self, tree: int) -> list[BranchRow]:
         return [BranchRow(*row) for row in self._execute(TREE_BRANCHES, (tree,))]
@@ -278,3 +282,13 @@ class SqliteReader(TextReader):
             active={status: active for status, _, active in statuses if active},
             created=created,
         )
+
+
+def _session_of(id: str, row: Row | None) -> SessionRow | None:
+    """The row that an index led to. A damaged index may lead to another session."""
+    if row is None:
+        return None
+    session = session_from(row)
+    if session.id != id:
+        raise CorruptError(_MISLED.format("session", id, session.id))
+    return session

@@ -17,7 +17,11 @@ ENTRY: Final = (
     "key, kind, time, flags, codec, checksum, digest, messages, turns, size, cut, summary, asked, epoch, body"
 )
 
-FIND_SESSION: Final = f"SELECT {SESSION} FROM sessions WHERE id = ? AND deleted IS NULL"
+# The row is looked up by its number once more: else SQLite takes the id from the index, and nothing shows
+# that a damaged index led to the row of another session.
+FIND_SESSION: Final = (
+    f"SELECT {SESSION} FROM sessions WHERE sid = (SELECT sid FROM sessions WHERE id = ? AND deleted IS NULL)"
+)
 GET_SESSION: Final = f"SELECT {SESSION} FROM sessions WHERE sid = ?"
 FIND_DELETED: Final = (
     f"SELECT {SESSION} FROM sessions WHERE id = ? AND deleted IS NOT NULL"
@@ -38,7 +42,7 @@ GET_DETAILS: Final = "SELECT value FROM details WHERE sid = ?"
 
 BRANCH: Final = "SELECT branch, uid, tree, owner, parent, fork FROM branches"
 GET_BRANCH: Final = f"{BRANCH} WHERE branch = ?"
-FIND_BRANCH: Final = f"{BRANCH} WHERE uid = ?"
+FIND_BRANCH: Final = f"{BRANCH} WHERE branch = (SELECT branch FROM branches WHERE uid = ?)"
 TREE_BRANCHES: Final = f"{BRANCH} WHERE tree = ? ORDER BY branch"
 
 GET_ENTRY: Final = f"SELECT {ENTRY} FROM entries WHERE key = ?"
