@@ -245,6 +245,28 @@ class FindingConformance(Conformance):
                 assert len(page) == limit
             assert found == whole
 
+    @pytest.mark.parametrize("order", ["newest", "best"])
+    def test_hits_that_are_alike_in_everything_are_on_one_page_each(
+        self, store: Store, clock: Ticking, order: Any
+    ) -> None:
+        """The same words at the same time and position, in sessions that have nothing else in common."""
+        clock.step = 0
+        for number in range(7):
+            say(store.session(f"s{number}"), "word")
+        whole = [hit.session for hit in store.search("word", order=order)]
+        assert sorted(whole) == [f"s{number}" for number in range(7)]
+
+        for limit in (1, 2, 3):
+            found: list[str] = []
+            cursor: str | None = None
+            while len(found) < 7:
+                page = store.search("word", order=order, limit=limit, cursor=cursor)
+                found += [hit.session for hit in page]
+                cursor = page.cursor
+                if cursor is None:
+                    break
+            assert found == whole
+
     def test_what_is_appended_between_pages_shifts_nothing(self, store: Store, s: Session) -> None:
         """The next page goes on where the last one ended."""
         say(s, *(f"word {number}" for number in range(6)))

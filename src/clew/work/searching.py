@@ -125,12 +125,12 @@ class Search:
             ranked.append(msgspec.structs.replace(each, score=points))
             if len(ranked) >= RANKED:
                 break
-        ranked.sort(key=lambda each: -each.score)  # stable: of equals the newest comes first
-        cursor = self._request.cursor
-        if cursor is None or cursor.score is None:
+        ranked.sort(key=lambda each: _rank(each.score, each.place))
+        cursor, last = self._request.cursor, self._before()
+        if cursor is None or cursor.score is None or last is None:
             return ranked
-        seen = (-cursor.score, -cursor.time, -cursor.position)
-        return [each for each in ranked if (-each.score, -each.place.time, -each.place.position) > seen]
+        seen = _rank(cursor.score, last)
+        return [each for each in ranked if _rank(each.score, each.place) > seen]
 
     def _before(self) -> TextPlace | None:
         cursor = self._request.cursor
@@ -206,3 +206,8 @@ class Search:
             if shown is not None:
                 return shown, True
         return shown or Excerpt("", ()), False
+
+
+def _rank(score: float, place: TextPlace) -> tuple[float, int, int, int]:
+    """The order of the best: of equals the newest comes first, and no two hits have the same rank."""
+    return -score, -place.time, -place.branch, -place.position
