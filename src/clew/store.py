@@ -278,7 +278,8 @@ class Store(Upkeep, Care, StoreFiles, Porting, Searching):
         """Bring the session of this id or alias back from the trash, the one deleted last if there are
         several."""
         check_id(id)
-        return self._handle(self._engine.run(lambda tx: sessions.restore(tx, id)))
+        now = self._engine.now()
+        return self._handle(self._engine.run(lambda tx: sessions.restore(tx, id, now)))
 
     def clear(self, *, confirm: bool = False, purge: bool = False, force: bool = False) -> int:
         """Delete every session, into the trash or (with `purge`) for good; how many there were.

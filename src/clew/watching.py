@@ -1,15 +1,16 @@
 """Following what happens in a store, by whatever process.
 
 There is no log of all that happens: an append would have to write to it. There is the order of the last
-activity, which listing needs anyway. A look takes the sessions whose activity is at or after a mark and
-tells of those that are not as they were at the last look. The mark stays behind the newest activity by
+activity, which listing needs anyway. A look takes the sessions whose activity is at or after a mark, and
+those with a notice since (see clew.work.notices), and tells of those that are not as they were at the last
+look. The mark stays behind the newest activity by
 SLACK: a writer takes the time before it waits for its turn to commit, so what is older may come later.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import Final, TypeAlias
 
@@ -20,6 +21,7 @@ from clew.engine import Engine
 from clew.errors import InvalidError, StoreClosedError
 from clew.model import STATUSES, Head, utc
 from clew.model.watching import Change, ChangeKind
+from clew.work.notices import noticed
 from clew.work.places import head_of
 
 SLACK: Final = 60_000_000
@@ -65,11 +67,16 @@ class Watcher:
         news: list[tuple[int, Change]] = []
         seen: dict[int, _Look] = {}
         with self._engine.read() as reader:
-            for row in _recent(reader, oldest):
-                look = seen[row.sid] = (row.updated, row.deleted, row.head, row.status)
-                if self._seen.get(row.sid) != look:
+            noted = dict[int, int]()
+            for time, sid in noticed(reader, oldest):
+                noted[sid] = time
+            for row in (*_recent(reader, oldest), *_noted(reader, noted)):
+                look = (row.updated, row.deleted, row.head, row.status)
+                if self._seen.get(row.sid) != look != seen.get(row.sid):
+                    moment = max(_moment(row), noted.get(row.sid, 0))
                     with suppress(KeyError):  # it was purged just now
-                        news.append((_moment(row), _change(row, head_of(reader, row.head))))
+                        news.append((moment, _change(row, head_of(reader, row.head), moment)))
+                seen[row.sid] = look
         self._seen = seen
         news.sort(key=lambda one: one[0])
         if news:
@@ -90,13 +97,18 @@ def _recent(reader: Reader, oldest: int) -> Iterator[SessionRow]:
             after = _moment(recent[-1]), recent[-1].id
 
 
-def _change(row: SessionRow, head: Head) -> Change:
+def _noted(reader: Reader, noted: Iterable[int]) -> Iterator[SessionRow]:
+    """Those of these sessions that were not purged."""
+    found = (reader.get_session(sid) for sid in noted)
+    return (row for row in found if row is not None)
+
+
+def _change(row: SessionRow, head: Head, moment: int) -> Change:
     kind: ChangeKind = "changed"
     if row.deleted is not None:
         kind = "deleted"
     elif row.updated == row.created and not row.head.branch:
         kind = "created"
-    moment = _moment(row)
     return Change(
         kind=kind,
         session=row.id,

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import islice
+from pathlib import Path
 
 import pytest
 
+import clew
+from clew.backends.contract import STORE_WIDE, Backend
+from clew.backends.memory import MemoryBackend
 from clew.errors import InvalidError, InvalidQueryError
 from clew.store import Store
-from clew.testing.conformance_base import Conformance, say
+from clew.testing.conformance_base import Ticking, say
+from clew.testing.conformance_leases import DAY, TimedConformance
 
 
-class WatchConformance(Conformance):
+class WatchConformance(TimedConformance):
     """`watch` tells where sessions stand; it passes nothing over."""
 
     def test_what_was_there_before_is_no_news(self, store: Store) -> None:
@@ -73,6 +78,63 @@ class WatchConformance(Conformance):
             say(store.session("ab"[number % 2]), "x")
             say(store.session("c"), "x")
             assert {next(watching).session, next(watching).session} == {"ab"[number % 2], "c"}
+
+    @pytest.mark.parametrize(
+        "how", ["imported", "grown", "copied", "closed", "expired", "restored", "deserted"]
+    )
+    def test_what_happens_to_a_session_whose_activity_lies_in_the_past_is_told(
+        self, timed: Store, wall: Ticking, steady: Ticking, tmp_path: Path, how: str
+    ) -> None:
+        """To who watches, once, and to who comes back with a cursor from before it."""
+        wall.step = 1
+        elsewhere = Store(MemoryBackend(), clock=wall)
+        say(elsewhere.session("s"), "a")
+        file = tmp_path / "s.jsonl"
+        elsewhere.export("s", "jsonl", path=file)
+        if how not in ("imported", "copied"):
+            timed.import_path(file)
+        if how == "grown":
+            say(elsewhere.get("s"), "b")
+            elsewhere.export("s", "jsonl", path=file)
+        elif how == "restored":
+            timed.delete("s")
+        elif how == "deserted":
+            timed.get("s").run()
+        elif how == "expired":
+            timed.get("s").update(idle_timeout=5.0)
+        acts: dict[str, Callable[[], object]] = {
+            "imported": lambda: timed.import_path(file),
+            "grown": lambda: timed.import_path(file),
+            "copied": lambda: clew.copy(elsewhere, timed),
+            "closed": lambda: timed.get("s").close(),
+            "expired": lambda: timed.sweep(),
+            "restored": lambda: timed.restore_deleted("s"),
+            "deserted": lambda: timed.interrupted(),
+        }
+        for time in (wall, steady):
+            time.now += DAY
+        say(timed.session("other"), "x")
+        watching = timed.watch(every=0.001)
+        say(timed.session("other"), "y")
+        cursor = next(watching).cursor
+        for time in (wall, steady):
+            time.now += DAY
+        acts[how]()
+        say(timed.session("other"), "z")
+
+        told = [change.session for change in islice(watching, 2)]
+        assert told == ["s", "other"]
+        assert "s" in {change.session for change in timed.watch(cursor, wait=False)}
+        say(timed.session("other"), "end")
+        assert next(watching).session == "other"
+
+    def test_nothing_is_kept_for_watchers_of_a_purged_session(self, store: Store, backend: Backend) -> None:
+        """P18: not even that it was there."""
+        store.session("s").close()
+        store.delete("s", purge=True)
+
+        with backend.read() as reader:
+            assert reader.scan_records(STORE_WIDE, "notice") == []
 
     def test_a_watcher_ends_with_the_store(self, store: Store) -> None:
         """Closing the store ends the iteration, without an error."""

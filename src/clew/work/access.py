@@ -12,6 +12,7 @@ from clew.core.rows import INTERRUPTED, RUNNING, SessionRow
 from clew.errors import LeaseHeldError, LeaseLostError, SessionDeletedError
 from clew.here import Here
 from clew.model import utc
+from clew.work.notices import notice
 
 NO_FENCE: Final = -1
 """The fence of no lease that there ever was."""
@@ -99,6 +100,7 @@ def end_lease(tx: Transaction, row: SessionRow, here: Here, by: str | None = Non
     freed = msgspec.structs.replace(row, fence=0)
     if row.status == RUNNING:
         freed = change(tx, freed, INTERRUPTED, here.now(), by=by or here.name, epoch=row.epoch)
+        notice(tx, row.sid, here.now())
     tx.drop_record(row.sid, "lease", "")
     tx.set_session(freed)
     return freed

@@ -50,6 +50,7 @@ from clew.work.loading_memory import (
 )
 from clew.work.loading_times import time_of
 from clew.work.moves import settle
+from clew.work.notices import notice
 from clew.work.places import head_of, tip_at
 from clew.work.sessions import create
 from clew.work.transfer import Target
@@ -228,6 +229,7 @@ class Loading:
             row = msgspec.structs.replace(row, title=snippet(said, TITLE_LENGTH) or None)
         row = msgspec.structs.replace(row, updated=max(row.updated, newest), due=0)
         settle(tx, row)
+        notice(tx, row.sid, self._here.now())
         keep_state(tx, row.sid, state)
         return placing, row, state
 
@@ -239,6 +241,7 @@ class Loading:
             row = create(tx, self._id, self._make(), time_of(self._source.created_at, time))
         except SessionExistsError as exc:
             raise LoadedMeanwhileError(f"session {self._id!r} was made by somebody else; try again") from exc
+        notice(tx, row.sid, self._here.now())
         keep_state(tx, row.sid, State())
         return row, State()
 
@@ -307,6 +310,7 @@ class Loading:
             found = tx.find_branch(place.branch)
             tip = EMPTY if found is None else tip_at(tx, found.branch, place.position)
             settle(tx, msgspec.structs.replace(row, head=tip))
+            notice(tx, row.sid, self._here.now())
             state = msgspec.structs.replace(state, head=place)
         state = self._settings(tx, row, state, ending)
         for checkpoint in ending.checkpoints:

@@ -11,6 +11,7 @@ from clew.here import Here
 from clew.work.access import refuse_if_held
 from clew.work.checking_records import points_of
 from clew.work.history import note_name, removed_name
+from clew.work.notices import forget
 from clew.work.places import find, find_deleted
 from clew.work.sessions import refuse_if_any_held
 
@@ -75,6 +76,7 @@ def purge(tx: Transaction, row: SessionRow) -> None:
         if tx.get_record(STORE_WIDE, "alias", alias) == str(row.sid).encode():
             tx.drop_record(STORE_WIDE, "alias", alias)
     tx.put_record(STORE_WIDE, "unscrubbed", "", uuid7().hex.encode())
+    forget(tx, row.sid)
     tx.drop_session(row.sid)
     if not others:
         tx.drop_record(STORE_WIDE, "retention", removed_name(row.tree))

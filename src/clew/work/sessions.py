@@ -23,6 +23,7 @@ from clew.here import Here
 from clew.model import STATUSES, ForkPoint, Head, Json, SessionInfo, microseconds, utc
 from clew.work.access import Access, admit, admit_beside, end_lease, refuse_if_held
 from clew.work.append import PREVIEW_LENGTH
+from clew.work.notices import notice
 from clew.work.places import find, find_deleted, head_of
 from clew.work.status import run_info
 
@@ -210,13 +211,14 @@ def refuse_if_any_held(reader: Reader, here: Here) -> None:
         refuse_if_held(reader, one.row, here)
 
 
-def restore(tx: Transaction, id: str) -> SessionRow:
+def restore(tx: Transaction, id: str, now: int) -> SessionRow:
     row = find_deleted(tx, id)
     if row is None:
         raise SessionNotFoundError(id)
     check_free(tx, row.id)
     restored = msgspec.structs.replace(row, deleted=None, due=0)
     tx.set_session(restored)
+    notice(tx, row.sid, now)
     for alias in tx.get_details(row.sid).aliases:
         # What was an alias of this session may lead elsewhere by now: it stays there.
         if tx.get_record(STORE_WIDE, "alias", alias) != str(row.sid).encode():

@@ -13,6 +13,7 @@ from clew.core.rows import CLOSED, COMPLETED, FAILED, PENDING, RUNNING, SessionR
 from clew.core.status import status_after
 from clew.model import STATUSES, RunInfo, StatusChange, utc
 from clew.work.access import Access, admit
+from clew.work.notices import notice
 
 NULL = msgspec.Raw(b"null")
 
@@ -173,6 +174,7 @@ def close(tx: Transaction, access: Access, now: int, by: str) -> None:
         put_run(tx, row.sid, msgspec.structs.replace(record, ended=now))
     closed = change(tx, row, CLOSED, now, by=by, epoch=access.epoch)
     tx.set_session(_without_lease(tx, closed))
+    notice(tx, row.sid, now)
 
 
 def reopen(tx: Transaction, access: Access, now: int) -> None:

@@ -24,6 +24,7 @@ from clew.model import Retention, SweepAction
 from clew.work import erasure
 from clew.work.access import end_lease, is_held
 from clew.work.looking import Found, look
+from clew.work.notices import notice
 from clew.work.purge import purge
 from clew.work.retention import last_swept, note_removals, renew_sweep
 from clew.work.sparing import is_over_limit, limits_messages, removes_messages
@@ -199,6 +200,7 @@ class Sweep:
                     return _actions(row, verdict.steps)
                 case "expire":
                     row = change(tx, row, EXPIRED, self._now, by=BY)
+                    notice(tx, row.sid, self._here.now())
                 case "trash":
                     row = msgspec.structs.replace(row, deleted=max(self._now, row.updated))
         if verdict.steps:

@@ -20,9 +20,11 @@ import msgspec
 from clew.backends.contract import STORE_WIDE, Reader, Transaction
 from clew.core.rows import EMPTY, NOWHERE, Details, ForkOrigin, SessionRow, Tip, UsageRow
 from clew.errors import ConflictError, StoreBusyError
+from clew.here import Here
 from clew.work.fitting import Fit, Mark, alias_leads_to, check_names, encode_mark, fit, renamed
 from clew.work.history import removed_name
 from clew.work.image import KINDS, SessionImage, TreeImage, fingerprint, read_image
+from clew.work.notices import notice
 from clew.work.source import Page, Source
 from clew.work.transfer_notes import put_notes
 
@@ -38,6 +40,8 @@ OnPage: TypeAlias = Callable[[TreeImage, Page], object]
 
 class Target(Protocol):
     """What is needed of an engine."""
+
+    here: Here
 
     def run(self, work: Callable[[Transaction], T]) -> T: ...
     def read(self) -> AbstractContextManager[Reader]: ...
@@ -270,6 +274,7 @@ class Landing:
         sid = self._sids[session.row.sid]
         before = tx.get_details(sid)
         tx.set_session(self._row(session, sid))
+        notice(tx, sid, self._target.here.now())
         tx.set_details(sid, self._details(session))
         for alias in before.aliases:
             if alias not in session.aliases and alias_leads_to(tx, alias, sid):

@@ -29,7 +29,7 @@ from clew.backends.sqlite.writer import SqliteTransaction
 from clew.core import lines
 from clew.core.rows import BranchRow, Details, EntryRow, EventRow, SessionRow, Tip, UsageRow
 
-PASSING: Final = ("lease", "unscrubbed")
+PASSING: Final = ("lease", "notice", "unscrubbed")
 """Records that come and go and hold nothing of anybody's: no reason to write a log anew."""
 
 
