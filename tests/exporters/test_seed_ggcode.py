@@ -67,6 +67,7 @@ def test_a_session_of_another_program_begins_with_its_meta_record() -> None:
         s.append({"role": "tool", "tool_call_id": "c1", "content": "a"})
         meta, asked, answered = records(store, "x")
     assert (meta["type"], meta["session_id"], meta["title"], meta["model"]) == ("meta", "x", "Two", "m")
+    assert asked["message"].pop("id") != answered["message"].pop("id")
     assert asked["message"] == {
         "role": "assistant",
         "content": [{"type": "tool_use", "tool_name": "run", "tool_id": "c1", "input": {"command": "ls"}}],
@@ -178,4 +179,22 @@ def test_the_parts_of_one_answer_do_not_share_an_id() -> None:
         for word in ("one", "two"):
             s.append({**answer, "content": [{"type": "text", "text": word}]})
         said = [record["message"] for record in records(store, "x")[1:]]
+    assert said[0].pop("id") != said[1].pop("id")
     assert said == [{"role": "assistant", "content": [{"type": "text", "text": w}]} for w in ("one", "two")]
+
+
+def test_the_same_words_twice_have_two_ids_so_that_ggcode_keeps_both(tmp_path: Path) -> None:
+    """It drops a message that has no id and says what was said before."""
+    path = tmp_path / "20260525-101500-0011.jsonl"
+    with_ids = LOG.splitlines()[0::4][:2]
+    path.write_text("".join(line + "\n" for line in with_ids))
+    with clew.open("memory:") as store:
+        for s in (bring_one(store, reader, path), store.create("x")):
+            s.append(*({"role": "user", "content": "continue"} for _ in range(2)))
+            said = [record["message"] for record in records(store, s.id) if record["type"] == "message"]
+            ids = [message["id"] for message in said]
+            assert len(set(ids)) == len(said)
+            assert [record["message"]["id"] for record in records(store, s.id)[1:]] == ids
+        assert (
+            "".join(with_ids[1:]) in b"".join(exporter.pieces(store, "ggcode:20260525-101500-0011")).decode()
+        )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
+from uuid import NAMESPACE_OID, uuid5
 
 from clew.exporters.redact import Redactor, redactor_of
 from clew.exporters.seed_go import ZERO_TIME, go_json, go_time
@@ -78,9 +79,16 @@ class _Records:
             around = self._usual()
             if "timestamp" in around:
                 around = {**around, "timestamp": go_time(entry.time)}
-        return {
-            name: as_ggcode(entry.message) if name == "message" else value for name, value in around.items()
-        }
+        return {name: self._said(entry) if name == "message" else value for name, value in around.items()}
+
+    def _said(self, entry: Entry) -> dict[str, Json]:
+        """With an id, unless it may be from a log without any: ggcode drops what was said before in the same
+        words and has none."""
+        said = as_ggcode(entry.message)
+        metadata = self._info.metadata
+        if "id" in said or ("envelope" in metadata and not metadata.get("message_ids")):
+            return said
+        return {"id": f"msg_{uuid5(NAMESPACE_OID, entry.id)}", **said}
 
     def _usual(self) -> dict[str, Json]:
         usual = self._info.metadata.get("envelope")

@@ -9,6 +9,7 @@ from typing import Final
 import msgspec
 
 from clew.core.dialects.claude_people import is_human
+from clew.core.dialects.prompts import own_words
 from clew.importers.claude_files import FileHistory
 from clew.importers.claude_tree import Tree
 from clew.importers.contract import SourceCheckpoint, SourceEntry, SourceEvent, SourceUsage
@@ -142,7 +143,7 @@ class Transcript:
             if model is not None and model != _NOBODY:
                 self._model = str(model)
         else:
-            self._first_words = self._first_words or _words_of(message).strip()
+            self._first_words = self._first_words or own_words(_words_of(message)).strip()
             if self._is_agent or not is_human(notes, message):
                 human = False
         if not notes.get("teamName"):

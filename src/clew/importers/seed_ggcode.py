@@ -81,6 +81,7 @@ def read(path: Path, on_problem: OnProblem, on_bytes: OnBytes) -> Iterator[Sourc
         parent=session_id(NAME, base) if base else None,
         events=lambda: log.events,
         usage=lambda: log.usage,
+        updates=lambda: {"metadata": {"message_ids": True}} if log.has_ids else {},
     )
 
 
@@ -92,6 +93,8 @@ class _Log:
         self.events: list[SourceEvent] = []
         """Since the last entry."""
         self.usage: list[SourceUsage] = []
+        self.has_ids = True
+        """All messages have ids: the log is of a version that tells messages apart by them."""
         self._length = 0
         self._event_names, self._call_names = Counted(), Counted()
         self._path = path
@@ -145,6 +148,7 @@ class _Log:
         # Ids came with a later version, which wrote them into older logs: they must not rename anything.
         said = digest({name: value for name, value in message.items() if name != "id"})
         id = loose.text(message.get("id"))
+        self.has_ids = self.has_ids and id is not None
         if id and self._is_repeated(id, said):
             return None
         self._remember(id, message)
