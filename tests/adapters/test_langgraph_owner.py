@@ -43,9 +43,11 @@ def test_a_saver_with_a_run_refuses_to_write_to_another_thread(act: Act) -> None
     with clew.open("memory:") as store:
         there = put(ClewSaver(store), thread("other"), {"messages": [human("a")]}, run_id="run-1")
         say(chat(ClewSaver(store)), "hi", thread())
-        with store.get("talk").run("work") as run:
-            with pytest.raises(clew.InvalidError, match="'talk'.*'other'"):
-                act(ClewSaver(store, run=run))
+        with (
+            store.get("talk").run("work") as run,
+            pytest.raises(clew.InvalidError, match=r"'talk'.*'other'"),
+        ):
+            act(ClewSaver(store, run=run))
 
         assert [one.config for one in ClewSaver(store).list(thread("other"))] == [there]
 
@@ -54,7 +56,7 @@ def test_a_saver_with_a_run_makes_no_thread_but_its_own(store: clew.Store) -> No
     with store.session("talk", metadata={"framework": "langgraph"}).run("work") as run:
         saver = ClewSaver(store, run=run)
         assert say(chat(saver), "one", thread())[0] == "one"
-        with pytest.raises(clew.InvalidError, match="'talk'.*'new'"):
+        with pytest.raises(clew.InvalidError, match=r"'talk'.*'new'"):
             say(chat(saver), "one", thread("new"))
         assert saver.get_tuple(thread("new")) is None  # reading is free
 
@@ -74,7 +76,7 @@ def test_the_thread_of_a_run_may_be_named_by_an_alias(store: clew.Store) -> None
 
 
 TOUCHES: dict[str, Act] = {
-    **{name: act for name, act in WRITES.items() if name not in ("delete_for_runs",)},
+    **{name: act for name, act in WRITES.items() if name != "delete_for_runs"},
     "get_tuple": lambda saver: saver.get_tuple(thread("other")),
     "aget_tuple": lambda saver: asyncio.run(saver.aget_tuple(thread("other"))),
     "get_tuple of an id": lambda saver: saver.get_tuple(thread("other", id="1")),

@@ -145,7 +145,7 @@ def test_a_dataclass_is_a_dataclass_in_the_next_turn_and_langgraph_warns_of_it(
         assert all(isinstance(bird, Bird) for bird in state.birds)
         return {"plan": Plan([*state.plan.steps, "more"]), "birds": [Bird(name="owl")]}
 
-    builder = StateGraph(Typed)
+    builder: Any = StateGraph(Typed)
     builder.add_node("node", node)
     builder.add_edge(START, "node")
     builder.compile(checkpointer=ClewSaver(store)).invoke({"plan": Plan(["look"])}, CONFIG)

@@ -13,6 +13,8 @@ listed, shown, searched, exported; everything else of a checkpoint is in documen
     langgraph_putting    one put
     langgraph_writing    what tasks wrote after a checkpoint
     langgraph_reading    get_tuple, list, the history of a delta channel
+    langgraph_standing   which checkpoint a thread stands at
+    langgraph_moving     threads that Clew rewound or forked
     langgraph_upkeep     copy, prune, delete by run
 """
 
@@ -20,8 +22,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from heapq import merge
 from typing import Any, TypeVar
+
+import msgspec
 
 import clew
 from clew.adapters.common import faces, missing
@@ -45,7 +50,8 @@ except ImportError as error:
 
 from clew.adapters.langgraph_asking import Listing, by_id, place_of, thread_named, thread_of, with_id
 from clew.adapters.langgraph_documents import Codec, Place
-from clew.adapters.langgraph_memory import FRAMEWORK, Memory, Thread
+from clew.adapters.langgraph_memory import FRAMEWORK, Memory, Thread, Unsettled, is_waiting
+from clew.adapters.langgraph_moving import Moving
 from clew.adapters.langgraph_putting import Put, Stale
 from clew.adapters.langgraph_reading import Found, Reader
 from clew.adapters.langgraph_upkeep import Upkeep
@@ -102,17 +108,32 @@ class ClewSaver(BaseCheckpointSaver[Any]):
 
     def threads(self, *, limit: int = 50, cursor: str | None = None) -> clew.Page:
         """One page of the threads of this store, newest activity first."""
-        return self._store.list(where={"framework": FRAMEWORK}, limit=limit, cursor=cursor)
+        page = self._store.list(where={"framework": FRAMEWORK}, limit=limit, cursor=cursor)
+        named = [{**info.metadata, "thread_id": Thread.kept_as(info).id} for info in page]
+        infos = (
+            msgspec.structs.replace(info, metadata=known) for info, known in zip(page, named, strict=True)
+        )
+        return clew.Page(tuple(infos), page.cursor)
 
     # -- the protocol
 
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         thread, place = thread_of(config), place_of(config)
-        return self._store.read(lambda store: self._reader.get(store, thread, place, config))
+        get = partial(self._reader.get, thread=thread, place=place, config=config)
+        try:
+            return self._store.read(get)
+        except Unsettled:
+            self._settle(thread)
+            return self._store.read(partial(get, is_settled=True))
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         thread, place = thread_of(config), place_of(config)
-        return await self._async.read(lambda store: self._reader.get(store, thread, place, config))
+        get = partial(self._reader.get, thread=thread, place=place, config=config)
+        try:
+            return await self._async.read(get)
+        except Unsettled:
+            await asyncio.to_thread(self._settle, thread)
+            return await self._async.read(partial(get, is_settled=True))
 
     def put(
         self,
@@ -201,13 +222,13 @@ class ClewSaver(BaseCheckpointSaver[Any]):
 
     def delete_thread(self, thread_id: str) -> None:
         thread = thread_named(thread_id)
-        self._check_may_delete(thread)
+        self._before_deletion(thread)
         self._store.delete(thread.session, purge=self._purge)
         self._memory.paths.forget(thread.session)
 
     async def adelete_thread(self, thread_id: str) -> None:
         thread = thread_named(thread_id)
-        await asyncio.to_thread(self._check_may_delete, thread)
+        await asyncio.to_thread(self._before_deletion, thread)
         await self._async.delete(thread.session, purge=self._purge)
         self._memory.paths.forget(thread.session)
 
@@ -244,17 +265,14 @@ class ClewSaver(BaseCheckpointSaver[Any]):
         if not channels:
             return {}
         thread, place = thread_of(config), place_of(config)
-        return self._store.read(lambda store: self._reader.delta_history(store, thread, place, channels))
+        return self._look(lambda store: self._reader.delta_history(store, thread, place, channels))
 
     async def aget_delta_channel_history(
         self, *, config: RunnableConfig, channels: Sequence[str]
     ) -> Mapping[str, DeltaChannelHistory]:
         if not channels:
             return {}
-        thread, place = thread_of(config), place_of(config)
-        return await self._async.read(
-            lambda store: self._reader.delta_history(store, thread, place, channels)
-        )
+        return await asyncio.to_thread(self.get_delta_channel_history, config=config, channels=channels)
 
     def get_next_version(self, current: Any, channel: None) -> Any:
         """Versions count. Those of a thread that another saver began go on as they are.
@@ -283,32 +301,66 @@ class ClewSaver(BaseCheckpointSaver[Any]):
 
     @property
     def _upkeep(self) -> Upkeep:
-        return Upkeep(self._codec)
+        return Upkeep(self._codec, self._reader)
+
+    @property
+    def _moving(self) -> Moving:
+        return Moving(self._codec, self._reader)
+
+    def _look(self, work: Callable[[clew.Store], T]) -> T:
+        """Look at a thread, wherever Clew has moved it."""
+        try:
+            return self._store.read(work)
+        except Unsettled as unsettled:
+            self._settle(unsettled.thread)
+            return self._store.read(work)
+
+    def _settle(self, thread: Thread) -> None:
+        """Let a thread go on that Clew has moved."""
+        run = self._run if self._run is not None and self._is_of_run(thread) else None
+        try:
+            self._store.transact(lambda store: self._moving.settle(store, thread), run=run)
+        except (clew.LeaseHeldError, clew.ReadOnlyError):
+            # Who may not write may still look at a thread that was rewound; a fork has nothing to look at.
+            if self._store.read(lambda store: is_waiting(store.get(thread.session))):
+                raise
 
     def _transact(self, work: Callable[[clew.Store], T], thread: Thread) -> T:
         """Change a thread."""
         self._check_run(thread)
-        return self._store.transact(work, run=self._run)
+        try:
+            return self._store.transact(work, run=self._run)
+        except Unsettled as unsettled:
+            self._settle(unsettled.thread)
+            return self._store.transact(work, run=self._run)
 
     async def _atransact(self, work: Callable[[clew.Store], T], thread: Thread) -> T:
         if self._run is not None:
             return await asyncio.to_thread(self._transact, work, thread)
-        return await self._async.transact(work)
+        try:
+            return await self._async.transact(work)
+        except Unsettled as unsettled:
+            await asyncio.to_thread(self._settle, unsettled.thread)
+            return await self._async.transact(work)
 
     def _check_run(self, thread: Thread) -> None:
         """A run holds the lease of its own session: what else would be written, would be without one."""
-        if self._run is None or self._run.id == thread.session:
-            return
-        found = self._store.find(thread.session)
-        if found is None or found.id != self._run.id:
+        if self._run is not None and not self._is_of_run(thread):
             raise clew.InvalidError(
                 f"this saver writes under the lease of a run of thread {self._run.id!r}, so it cannot write "
                 f"to thread {thread.id!r}: use another ClewSaver for that thread"
             )
 
-    def _check_may_delete(self, thread: Thread) -> None:
-        self._check_run(thread)
-        thread.find(self._store)  # refuses a session that is not ours
+    def _is_of_run(self, thread: Thread) -> bool:
+        assert self._run is not None
+        if self._run.id == thread.session:
+            return True
+        found = self._store.find(thread.session)
+        return found is not None and found.id == self._run.id
+
+    def _before_deletion(self, thread: Thread) -> None:
+        """Refuse a session that is not ours, and let its forks do without it."""
+        self._transact(lambda store: self._moving.settle_forks(store, thread), thread)
 
     def _put(
         self,
@@ -338,7 +390,7 @@ class ClewSaver(BaseCheckpointSaver[Any]):
         while True:
             page = self._store.list(where={"framework": FRAMEWORK}, limit=500, cursor=cursor)
             for info in page:
-                yield Thread(str(info.metadata.get("thread_id", info.id)), info.id)
+                yield Thread.kept_as(info)
             cursor = page.cursor
             if cursor is None:
                 return
@@ -346,7 +398,7 @@ class ClewSaver(BaseCheckpointSaver[Any]):
     def _candidates(self, thread: Thread, listing: Listing) -> Iterator[tuple[Thread, Found]]:
         """The checkpoints of a thread, newest first, from where the listing begins."""
         if listing.ns is None:
-            everything = self._store.read(lambda store: self._reader.everything(store, thread))
+            everything = self._look(lambda store: self._reader.everything(store, thread))
             yield from ((thread, found) for found in everything)
             return
         ns, after = listing.ns, listing.begin()
@@ -360,7 +412,7 @@ class ClewSaver(BaseCheckpointSaver[Any]):
     def _page(
         self, thread: Thread, ns: str, after: str | None, count: int
     ) -> tuple[Sequence[Found], str | None]:
-        return self._store.read(lambda store: self._reader.page(store, thread, ns, after, count))
+        return self._look(lambda store: self._reader.page(store, thread, ns, after, count))
 
     def _loaded(self, thread: Thread, found: Found) -> CheckpointTuple | None:
         return self._store.read(lambda store: self._reader.load(store, thread, found))

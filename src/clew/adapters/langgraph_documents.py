@@ -74,6 +74,8 @@ class Head(msgspec.Struct, array_like=True):
     refs: dict[str, Ref]
     writes: list[TaskWrites] = []
     """What was written after it until the next one came; what came later has documents of its own."""
+    at: str | None = None
+    """Where the session stood, if no channel is in the log: the id of an entry; empty: at the beginning."""
 
     def version(self, channel: str) -> Any:
         return self.fields.get("c", {}).get(channel)

@@ -19,6 +19,7 @@ from langgraph.checkpoint.serde.base import SerializerProtocol
 import clew
 from clew.adapters.langgraph_documents import LOG, Head
 from clew.adapters.langgraph_messages import Kept, are_messages, keep, kept_from
+from clew.adapters.langgraph_settling import Removed
 
 FIRST_CHOICE: Final = "messages"
 _MOST_BYTES: Final = 64 * 1024 * 1024
@@ -99,7 +100,11 @@ def read_path(session: clew.Session, entry: str) -> list[Kept]:
     """The list that ends with an entry."""
     if not entry:
         return []
-    found = (kept_from(each.raw, each.id) for each in session.entries(at=entry) if each.kind == "message")
+    try:
+        entries = list(session.entries(at=entry))
+    except clew.NotFoundError as error:
+        raise Removed(f"the messages up to {entry} in thread {session.id!r} were purged") from error
+    found = (kept_from(each.raw, each.id) for each in entries if each.kind == "message")
     return [kept for kept in found if kept is not None]
 
 

@@ -10,7 +10,7 @@ import msgspec
 
 import clew
 from clew.adapters import langgraph_lists as lists
-from clew.adapters.common import find_own, open_own
+from clew.adapters.common import find_own, open_own, session_id
 from clew.adapters.langgraph_documents import Head
 from clew.adapters.langgraph_log import Paths, read_path
 from clew.adapters.langgraph_messages import Kept
@@ -66,6 +66,14 @@ class Memory:
         return path
 
 
+class Unsettled(Exception):
+    """Clew has moved a thread: it cannot go on before something was written. See langgraph_moving."""
+
+    def __init__(self, thread: Thread) -> None:
+        super().__init__(thread.id)
+        self.thread = thread
+
+
 class Thread(msgspec.Struct, frozen=True):
     """A thread of LangGraph, and the session that it is."""
 
@@ -80,5 +88,17 @@ class Thread(msgspec.Struct, frozen=True):
         """The session, made if there is none. SessionTakenError if it is none of LangGraph's."""
         return open_own(store, self.session, self.metadata())
 
+    @classmethod
+    def kept_as(cls, info: clew.SessionInfo) -> Thread:
+        """The thread that a session is. A fork that Clew made is named by its own id, not as its base is."""
+        name = info.metadata.get("thread_id")
+        return cls(name if isinstance(name, str) and session_id(name) == info.id else info.id, info.id)
+
     def metadata(self) -> dict[str, Any]:
         return {"framework": FRAMEWORK, "thread_id": self.id}
+
+
+def is_waiting(session: clew.Session) -> bool:
+    """Whether Clew made this fork of a thread, and no saver has seen to it that it has its checkpoints."""
+    info = session.info
+    return info.forked_from is not None and info.metadata.get("thread_id") != Thread.kept_as(info).id

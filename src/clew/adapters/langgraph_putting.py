@@ -30,9 +30,10 @@ from clew.adapters.langgraph_documents import (
     writes_of,
 )
 from clew.adapters.langgraph_log import kept_behind, log_channel, write_path
-from clew.adapters.langgraph_memory import Memory, Thread
+from clew.adapters.langgraph_memory import Memory, Thread, Unsettled, is_waiting
 from clew.adapters.langgraph_messages import Kept, are_messages, shared
 from clew.adapters.langgraph_settling import opened, packed
+from clew.adapters.langgraph_standing import entry_at
 
 _SMALL: Final = 64
 """Bytes of a value that stands in the checkpoint itself, again in each that has it."""
@@ -205,6 +206,8 @@ class Put:
     def commit(self, store: clew.Store) -> Outcome:
         # Where the checkpoint before is, which is looked at below, it is a thread of ours.
         session = (store.find(self._thread.session) if self._parent else None) or self._thread.open(store)
+        if self._parent is None and is_waiting(session):
+            raise Unsettled(self._thread)
         if not self._memory.is_current(store):
             raise Stale
         if self._stored_parent(session) != (self._parent[0] if self._parent else None):
@@ -215,8 +218,9 @@ class Put:
         if self._log is not None:
             path = write_path(session, self._common, self._added)
             refs[self._log] = [LOG, path[-1].entry if path else ""]
+        at = None if self._log is not None else entry_at(session.head)
         self._settle(session, path)
-        head = msgspec.structs.replace(self._head, refs=refs, writes=self._keep_writes(session))
+        head = msgspec.structs.replace(self._head, refs=refs, writes=self._keep_writes(session), at=at)
         document = self._codec.encode_head(head)
         for name, content in self._documents.items():
             session.set_document(name, content)

@@ -26,9 +26,14 @@ from clew.adapters.langgraph_documents import (
     value_name,
     writes_of,
 )
-from clew.adapters.langgraph_memory import Memory, Thread
+from clew.adapters.langgraph_memory import Memory, Thread, Unsettled, is_waiting
 from clew.adapters.langgraph_messages import message_of
 from clew.adapters.langgraph_settling import Removed, opened
+from clew.adapters.langgraph_standing import Path, Standing, chosen, is_at
+from clew.adapters.langgraph_standing import place_of as place_of_head
+
+COUNTERS: Final = "counters_since_delta_snapshot"
+"""In the metadata of a checkpoint: the channels whose value is spread over the writes of its ancestors."""
 
 PAGE: Final = 50
 """How many checkpoints are read at once."""
@@ -55,34 +60,131 @@ class Reader:
     # -- one checkpoint
 
     def get(
-        self, store: clew.Store, thread: Thread, place: Place, config: RunnableConfig
+        self,
+        store: clew.Store,
+        thread: Thread,
+        place: Place,
+        config: RunnableConfig,
+        *,
+        is_settled: bool = False,
     ) -> CheckpointTuple | None:
-        """The checkpoint of this id, or, without one, the newest."""
+        """The checkpoint of this id, or, without one, that which the thread stands at.
+
+        Unsettled if something has to be written first; with `is_settled` it is given as it is.
+        """
         session = self._session(store, thread)
-        found = self._find(session, place) if session is not None else None
-        if session is None or found is None:
-            thread.find(store)  # refuses a session that is not ours
+        if session is None:
             return None
-        return self._load(session, thread, found, config if place.id else None)
+        standing = self._standing(session, place)
+        if standing is None:
+            self._check_nothing(store, thread)
+            return None
+        needs_restart = not place.id and self.needs_restart(session, standing)
+        if needs_restart and not is_settled:
+            raise Unsettled(thread)
+        try:
+            found = self._load(session, thread, standing.found, config if place.id else None)
+        except Removed:
+            if not place.id:
+                raise
+            return None
+        return found._replace(pending_writes=[]) if needs_restart else found
+
+    def _check_nothing(self, store: clew.Store, thread: Thread) -> None:
+        """There is no checkpoint. SessionTakenError if there can be none; Unsettled if there should be."""
+        session = thread.find(store)
+        if session is not None and is_waiting(session):
+            raise Unsettled(thread)
+
+    def standing(self, session: clew.Session) -> Standing[Found] | None:
+        """The checkpoint that the thread stands at."""
+        prefix = checkpoints_of("")
+        rows = session.documents(prefix=prefix, limit=1, newest_first=True)
+        newest = self._found(session, *rows[0]) if rows else None
+        if newest is None:
+            return None
+        self._memory.remember_head(session.id, newest.name, rows[0][1], newest.head)
+        if is_at(session, place_of_head(newest.head)):
+            return Standing(newest)
+        path = Path(session.tree(), session.head)
+        return chosen(self._newest_first(session, prefix), path, self.is_input)
+
+    def needs_restart(self, session: clew.Session, standing: Standing[Found]) -> bool:
+        """Whether a thread cannot go on from this checkpoint itself: tasks ran after it, on a path that was
+        left. What they wrote would be taken for work that is done already."""
+        if not standing.is_superseded:
+            return False
+        head = standing.found.head
+        if head.writes or session.documents(prefix=writes_of(Place(head.ns, head.id)), limit=1):
+            return True
+        return bool(self.metadata_of(head).get(COUNTERS))
+
+    def metadata_of(self, head: Head) -> dict[str, Any]:
+        found: dict[str, Any] = self._codec.serde.loads_typed(head.metadata)
+        return found
+
+    def _newest_first(self, session: clew.Session, prefix: str) -> Iterator[Found]:
+        """The checkpoints of a namespace, newest first."""
+        after: str | None = None
+        while True:
+            rows = session.documents(prefix=prefix, after=after, limit=PAGE, newest_first=True)
+            yield from self._all_found(session, rows)
+            if len(rows) < PAGE:
+                return
+            after = rows[-1][0]
+
+    def _of_subgraph(self, session: clew.Session, ns: str) -> Found | None:
+        """The newest checkpoint of a subgraph that was made on the path on which the thread is now."""
+        root: Standing[Found] | None = None
+        for count, found in enumerate(self._newest_first(session, checkpoints_of(ns))):
+            parent = self.root_of(found.head)
+            if parent is None:
+                return found
+            root = root if count else self.standing(session)
+            if self._is_ancestor(session, parent, root.found if root else None):
+                return found
+        return None
+
+    def root_of(self, head: Head) -> str | None:
+        """The checkpoint of the root during which one of a subgraph was made, if that was noted."""
+        parents = self.metadata_of(head).get("parents")
+        found = parents.get("") if isinstance(parents, dict) else None
+        return found if isinstance(found, str) and found else None
+
+    def is_input(self, head: Head) -> bool:
+        return self.metadata_of(head).get("source") == "input"
+
+    def _is_ancestor(self, session: clew.Session, id: str, root: Found | None) -> bool:
+        """Whether a checkpoint of the root is this one or comes before it. One that is not stored may be."""
+        if root is not None and id in (root.id, root.head.parent):
+            return True
+        if session.get_document(checkpoint_name(Place("", id))) is None:
+            return True
+        last = None
+        for last in self._ancestors(session, root) if root is not None else ():
+            if last.id <= id:
+                return last.id == id
+        oldest = last or root
+        return oldest is not None and oldest.head.parent is not None  # what came before it was pruned
 
     def _session(self, store: clew.Store, thread: Thread) -> clew.Session | None:
         self._memory.is_current(store)
         return store.find(thread.session)
 
-    def _find(self, session: clew.Session, place: Place) -> Found | None:
-        if place.id:
-            name = checkpoint_name(place)
-            document = session.get_document(name)
-            rows = [] if document is None else [(name, document)]
-        else:
-            rows = session.documents(prefix=checkpoints_of(place.ns), limit=1, newest_first=True)
-        if not rows:
-            return None
-        found = self._found(session, *rows[0])
-        if found is None:
-            return None
-        # What is asked for by its name is often the parent of what is put next.
-        self._memory.remember_head(session.id, found.name, rows[0][1], found.head)
+    def _standing(self, session: clew.Session, place: Place) -> Standing[Found] | None:
+        """The checkpoint of this id, or, without one, that which the thread stands at."""
+        if not place.ns and not place.id:
+            return self.standing(session)
+        found = self._named(session, place) if place.id else self._of_subgraph(session, place.ns)
+        return None if found is None else Standing(found)
+
+    def _named(self, session: clew.Session, place: Place) -> Found | None:
+        name = checkpoint_name(place)
+        document = session.get_document(name)
+        found = None if document is None else self._found(session, name, document)
+        if found is not None and document is not None:
+            # What is asked for by its name is often the parent of what is put next.
+            self._memory.remember_head(session.id, name, document, found.head)
         return found
 
     def _found(self, session: clew.Session, name: str, document: bytes) -> Found | None:
@@ -100,7 +202,10 @@ class Reader:
 
     def load(self, store: clew.Store, thread: Thread, found: Found) -> CheckpointTuple | None:
         session = self._session(store, thread)
-        return None if session is None else self._load(session, thread, found, None)
+        try:
+            return None if session is None else self._load(session, thread, found, None)
+        except Removed:
+            return None
 
     def _load(
         self, session: clew.Session, thread: Thread, found: Found, config: RunnableConfig | None
@@ -163,8 +268,8 @@ class Reader:
             return [], None
         prefix = checkpoints_of(ns)
         rows = session.documents(prefix=prefix, after=after, limit=count, newest_first=True)
-        if not rows:
-            thread.find(store)  # refuses a session that is not ours
+        if not rows and after is None:
+            self._check_nothing(store, thread)
         return self._all_found(session, rows), rows[-1][0] if len(rows) == count else None
 
     def everything(self, store: clew.Store, thread: Thread) -> list[Found]:
@@ -172,10 +277,15 @@ class Reader:
         session = self._session(store, thread)
         if session is None:
             return []
-        rows = session.documents(prefix="c/")
-        if not rows:
-            thread.find(store)  # refuses a session that is not ours
-        return sorted(self._all_found(session, rows), key=lambda each: each.id, reverse=True)
+        found = self.all_of(session)
+        if not found:
+            self._check_nothing(store, thread)
+        return found
+
+    def all_of(self, session: clew.Session) -> list[Found]:
+        """All checkpoints of a session, whatever their namespace, newest first."""
+        found = self._all_found(session, session.documents(prefix="c/"))
+        return sorted(found, key=lambda each: each.id, reverse=True)
 
     def matches(self, head: Head, filter: Mapping[str, Any] | None) -> bool:
         if not filter:
@@ -189,14 +299,14 @@ class Reader:
         self, store: clew.Store, thread: Thread, place: Place, channels: Sequence[str]
     ) -> dict[str, DeltaChannelHistory]:
         session = self._session(store, thread)
-        target = self._find(session, place) if session is not None else None
+        standing = self._standing(session, place) if session is not None else None
         history: dict[str, DeltaChannelHistory] = {channel: {"writes": []} for channel in channels}
-        if session is None or target is None:
-            thread.find(store)  # refuses a session that is not ours
+        if session is None or standing is None:
+            self._check_nothing(store, thread)
             return history
         chains: dict[str, list[Found]] = {channel: [] for channel in channels}
         seeking = dict.fromkeys(channels)
-        for ancestor in self._ancestors(session, target):
+        for ancestor in self._ancestors(session, standing.found):
             for channel in list(seeking):
                 chains[channel].append(ancestor)
                 ref = ancestor.head.refs.get(channel)
@@ -222,7 +332,7 @@ class Reader:
             if wanted not in known:
                 place = Place(target.head.ns, wanted)
                 known = {}
-                if (parent := self._find(session, place)) is None:
+                if (parent := self._named(session, place)) is None:
                     return
                 prefix = checkpoints_of(place.ns)
                 rows = session.documents(prefix=prefix, after=parent.name, limit=PAGE, newest_first=True)

@@ -43,7 +43,8 @@ _ALWAYS: Final = (
 
 
 class Removed(clew.NotFoundError):
-    """A rule of the store removed the messages that this document is not readable without."""
+    """The messages are gone that this is not readable without: a rule removed them, or a purge of a session
+    with which they were shared."""
 
 
 class _Packed(msgspec.Struct, array_like=True, frozen=True):
@@ -71,7 +72,10 @@ def opened(session: clew.Session, name: str, document: bytes) -> bytes:
         return document
     found = msgspec.msgpack.decode(document[1:], type=_Packed)
     entry = _long(found.entry)
-    entries = list(session.entries(at=entry, last=found.count)) if found.count else []
+    try:
+        entries = list(session.entries(at=entry, last=found.count)) if found.count else []
+    except clew.NotFoundError as error:
+        raise Removed(f"messages of {name!r} in thread {session.id!r} were purged") from error
     if any(each.kind != "message" for each in entries):
         raise Removed(f"messages of {name!r} in thread {session.id!r} were removed by a retention rule")
     known = _dictionary(name, entry, [each.raw for each in entries])

@@ -21,36 +21,41 @@ from clew.adapters.langgraph_documents import (
     value_name,
     writes_of,
 )
-from clew.adapters.langgraph_memory import Thread
+from clew.adapters.langgraph_memory import Thread, Unsettled, is_waiting
+from clew.adapters.langgraph_reading import COUNTERS, Reader
 from clew.adapters.langgraph_settling import Removed, needed_entry, opened
-
-_COUNTERS = "counters_since_delta_snapshot"
-"""In the metadata of a checkpoint: the channels whose value is spread over the writes of its ancestors."""
 
 
 class Upkeep:
     """Work on whole threads. Every method is one transaction, inside of `store.transact`."""
 
-    def __init__(self, codec: Codec) -> None:
+    def __init__(self, codec: Codec, reader: Reader) -> None:
         self._codec = codec
+        self._reader = reader
 
     def keep_latest(self, store: clew.Store, thread: Thread) -> None:
-        """Only the newest checkpoint of each namespace, and the ancestors that its values are made of."""
+        """Only the newest checkpoint of each namespace, of the root that which the thread stands at, and the
+        ancestors that its values are made of."""
         session = thread.find(store)
         if session is None:
             return
+        if is_waiting(session):
+            raise Unsettled(thread)
         heads = self._heads(session)
         by_place = {(head.ns, head.id): head for head in heads.values()}
         newest: dict[str, Head] = {}
         for head in heads.values():
             if head.ns not in newest or newest[head.ns].id < head.id:
                 newest[head.ns] = head
+        standing = self._reader.standing(session)
+        if standing is not None:
+            newest[""] = standing.found.head
         kept = {place for head in newest.values() for place in self._needed(head, by_place)}
         self._drop(session, heads, [head for head in heads.values() if (head.ns, head.id) not in kept])
 
     def _needed(self, head: Head, by_place: dict[tuple[str, str], Head]) -> Iterable[tuple[str, str]]:
         yield head.ns, head.id
-        spread = set(self._codec.serde.loads_typed(head.metadata).get(_COUNTERS) or ())
+        spread = set(self._codec.serde.loads_typed(head.metadata).get(COUNTERS) or ())
         seeking = {channel for channel in spread if channel not in head.refs}
         seen, current = {head.id}, head
         while seeking and current.parent and current.parent not in seen:
@@ -115,6 +120,8 @@ class Upkeep:
         old = source.find(store)
         if old is None or source.session == target.session:
             return
+        if is_waiting(old):
+            raise Unsettled(source)
         is_shared = store.find(target.session) is None
         if is_shared:
             new = old.fork(target.session)

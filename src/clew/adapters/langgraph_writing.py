@@ -9,7 +9,7 @@ from langgraph.checkpoint.base import WRITES_IDX_MAP
 
 import clew
 from clew.adapters.langgraph_documents import Codec, Place, Write, checkpoint_name, merged, task_name
-from clew.adapters.langgraph_memory import Thread
+from clew.adapters.langgraph_memory import Thread, Unsettled, is_waiting
 from clew.adapters.langgraph_settling import opened
 
 
@@ -27,6 +27,8 @@ def writing(
         found = store.find(thread.session)
         head = found.get_document(checkpoint) if found is not None else None
         session = found if found is not None and head is not None else thread.open(store)
+        if head is None and is_waiting(session):
+            raise Unsettled(thread)
         stored = session.get_document(name)
         kept = codec.decode_writes(opened(session, name, stored))[1] if stored is not None else []
         settled = codec.decode_head(opened(session, checkpoint, head)).writes if head is not None else []
