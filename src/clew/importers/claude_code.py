@@ -170,7 +170,10 @@ def _summaries_of(folder: Path, changed: int) -> dict[str, str]:
     found: dict[str, str] = {}
     logs = [(file.stat().st_mtime_ns, file.name, file) for file in folder.glob("*.jsonl") if file.is_file()]
     for _, _, file in sorted(logs):
-        for record in first_objects(beginning_of(file), most=_SUMMARIES):
+        beginning = beginning_of(file)
+        if b'"leafUuid"' not in beginning.partition(b"\n")[0]:
+            continue  # most files begin with something else: their lines need not be decoded
+        for record in first_objects(beginning, most=_SUMMARIES):
             if record.get("type") != "summary":
                 break
             found |= summary_in(record)
