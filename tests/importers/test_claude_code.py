@@ -196,6 +196,24 @@ def test_usage_repeated_by_the_records_of_an_answer_counts_once(store: clew.Stor
     assert (totals.input_tokens, totals.cache_write_tokens) == (12, 4)
 
 
+def test_the_tokens_of_an_answer_count_once_whatever_comes_between_its_records(
+    store: clew.Store, log: Log
+) -> None:
+    """A result, another subagent, a hook, a prompt that waits; and an import, for all who import again."""
+    log.user("u1").model("a1", "m", call="t1", tokens=1)
+    assert store.import_path(log.path).ok
+    log.result("r1", "t1").put("p1", "progress", data={"type": "hook_progress"})
+    log.user("s1", isSidechain=True, agentId="x", parentUuid=None)
+    log.model("s2", "side", isSidechain=True, agentId="x", parentUuid="s1", tokens=100)
+    log.raw({"type": "queue-operation", "operation": "enqueue", "content": "next", "sessionId": SESSION})
+    log.model("a2", "m", call="t2", parentUuid="r1", tokens=7)
+    assert store.import_path(log.path).ok
+    log.result("r2", "t2").model("a3", "m", tokens=40).model("a4", "n", tokens=5)
+    totals = bring(store, log).usage()
+    assert (totals.input_tokens, totals.output_tokens) == (12, 45)
+    assert (totals.cache_read_tokens, totals.cache_write_tokens) == (6, 4)
+
+
 def test_what_the_program_itself_wrote_has_no_usage(store: clew.Store, log: Log) -> None:
     usage = {"input_tokens": 9, "output_tokens": 9}
     message = {"id": "x", "role": "assistant", "model": "<synthetic>", "content": [], "usage": usage}
