@@ -8,7 +8,8 @@ import re
 import pytest
 
 import clew
-from clew.cli.safe import clean, clean_json, flat, one_line
+from clew.cli.safe import clean, flat, one_line
+from clew.core.acting import escape_json
 from tests.cli.processes import Clew
 
 ATTACKS = (
@@ -101,12 +102,13 @@ def test_an_export_is_exact_in_a_pipe_and_safe_on_a_terminal(hostile: Clew) -> N
 
 
 def test_text_that_is_harmless_stays_as_it_is() -> None:
-    for text in ("plain", "tab\there", "two\nlines", "日本語", "é", "👩‍👩‍👧", "مرحبا", "zero\u200bwidth"):
+    for text in ("plain", "tab\there", "two\nlines", "日本語", "é", "👩‍👩‍👧", "مرحبا", "zero\u200dwidth"):
         assert text == clean(text)
 
 
 def test_controls_become_visible() -> None:
     assert "␛[31m␀␇␡<U+009B><U+202E>" == clean("\x1b[31m\x00\x07\x7f\x9b\u202e")
+    assert "zero<U+200B>width" == clean("zero\u200bwidth")  # as in an export: nobody sees that it is there
     assert "\ufffd" == clean("\ud800")
     assert "a b c" == one_line(" a\n\tb\r\n c ")
     assert " a b " == flat("\n a\n b\t")
@@ -114,7 +116,7 @@ def test_controls_become_visible() -> None:
 
 def test_escaped_json_means_the_same() -> None:
     value = {"a\u202e": ["\x7f\x9b\U000e0041", "日本"]}
-    text = clean_json(json.dumps(value, ensure_ascii=False))
+    text = escape_json(json.dumps(value, ensure_ascii=False))
     assert value == json.loads(text)
     assert UNSAFE.search(text) is None
     assert "日本" in text

@@ -13,10 +13,11 @@ from blake3 import blake3
 import clew
 from clew.cli.output import Output
 from clew.cli.progress import progress
-from clew.cli.safe import clean, clean_json, one_line
+from clew.cli.safe import clean, one_line
 from clew.cli.settings import Settings, command, session_argument
 from clew.cli.store import all_sessions, opened, session_of
 from clew.cli.wording import count
+from clew.core.acting import escape_json
 from clew.model.porting import ExportFormat
 
 if TYPE_CHECKING:
@@ -144,7 +145,7 @@ def _say(out: Output, id: str, format: str, written: str) -> None:
 def _print(text: str, format: str) -> None:
     """Exact bytes into a pipe; on a terminal nothing that could steer it."""
     if sys.stdout.isatty():
-        text = clean(text) if format in ("markdown", "html") else clean_json(text)
+        text = clean(text) if format in ("markdown", "html") else escape_json(text)
     stream: Any = sys.stdout
     stream.buffer.write(text.encode())
     stream.flush()

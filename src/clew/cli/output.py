@@ -13,8 +13,9 @@ from typing import IO, TYPE_CHECKING, Any
 
 import msgspec
 
-from clew.cli.safe import clean, clean_json, one_line
+from clew.cli.safe import clean, one_line
 from clew.cli.settings import Settings
+from clew.core.acting import escape_json
 
 if TYPE_CHECKING:
     from subprocess import Popen
@@ -37,7 +38,7 @@ class Output:
 
     def record(self, value: Any) -> None:
         """One line of NDJSON."""
-        _write(clean_json(_encoded(value)) + "\n")
+        _write(escape_json(_encoded(value)) + "\n")
 
     def row(self, *cells: object) -> None:
         """One line of tab-separated fields."""

@@ -5,12 +5,12 @@ For other programs to read. What can be imported again with everything is the JS
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from clew.core.acting import escape_json
 from clew.core.speakers import speaker_of
 from clew.exporters.redact import Redactor, redactor_of
 from clew.exporters.transcript import Transcript
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
 VERSION: Final = 1
 """Fields may be added. When one changes its meaning, this number does."""
-
-_ACTING: Final = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2028\u2029\u2066-\u2069\ufeff]")
 
 
 def pieces(store: Store, id: str, *, whole: bool = False, redact: bool | Redactor = False) -> Iterator[bytes]:
@@ -54,10 +52,8 @@ def pieces(store: Store, id: str, *, whole: bool = False, redact: bool | Redacto
 
 def _safe(text: bytes) -> bytes:
     """The same document without raw characters that act on a terminal or on the direction of writing."""
-    if text.isascii() and b"\x7f" not in text:
-        return text
     # Outside of texts JSON is ASCII, so each of these stands inside one.
-    return _ACTING.sub(lambda found: f"\\u{ord(found[0]):04x}", text.decode()).encode()
+    return text if text.isascii() and b"\x7f" not in text else escape_json(text.decode()).encode()
 
 
 def _session(transcript: Transcript) -> dict[str, Json]:

@@ -9,11 +9,9 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from clew.core.acting import ACTING
+
 _COLOURS: Final = re.compile(r"\x1b\[[0-9;:]*m")
-_ACTING: Final = re.compile(
-    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2028\u2029\u2060-\u2064\u2066-\u206f"
-    "\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]|\u200b"
-)
 
 
 def visible(text: str) -> str:
@@ -21,7 +19,7 @@ def visible(text: str) -> str:
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     if "\x1b" in text:
         text = _COLOURS.sub("", text)
-    return _ACTING.sub(_picture, text)
+    return ACTING.sub(_picture, text)
 
 
 def visible_line(text: str) -> str:

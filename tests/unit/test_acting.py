@@ -1,0 +1,39 @@
+"""One table of characters that act: whatever shows text to people makes the same ones visible."""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+
+import pytest
+
+from clew.cli.safe import clean
+from clew.core.acting import escape_json
+from clew.exporters.json import _safe
+from clew.exporters.visible import visible
+
+ACTING = [chr(code) for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in "\t\n\r"]
+ACTING += [*"\u061c\u200b\u200e\u200f\u2028\u2029\u202a\u202e\u2060\u2064\u2066\u2069\u206a\u206f"]
+ACTING += [*"\ufeff\ufff9\ufffb\U000e0001\U000e0020\U000e007f"]
+QUIET = "a\tb\né 鷺 \u200d 👩‍🚀 שלום e\u0301\u00a0"
+
+
+@pytest.mark.parametrize("char", ACTING, ids=lambda char: f"U+{ord(char):04X}")
+def test_a_character_that_acts_is_shown_and_never_sent(char: str) -> None:
+    assert char not in clean(f"a{char}b")
+    assert char not in visible(f"a{char}b")
+    text = json.dumps({"x": f"a{char}b"}, ensure_ascii=False)
+    for escaped in (escape_json(text), _safe(text.encode()).decode()):
+        assert char not in escaped
+        assert json.loads(escaped) == {"x": f"a{char}b"}
+
+
+def test_other_text_stays_as_it_is() -> None:
+    assert clean(QUIET) == visible(QUIET) == escape_json(QUIET) == QUIET
+
+
+def test_every_mark_of_the_writing_direction_is_in_the_table() -> None:
+    turning = ("LRE", "LRO", "RLE", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI")
+    marks = [chr(code) for code in range(0x110000) if unicodedata.bidirectional(chr(code)) in turning]
+    assert len(marks) == 9
+    assert [mark for mark in marks if mark in clean(mark) or mark in visible(mark)] == []
