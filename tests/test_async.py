@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
 from functools import wraps
 from pathlib import Path
 from typing import Any, ParamSpec
@@ -196,6 +197,27 @@ async def test_the_view_and_the_path(url: str) -> None:
         assert await s.delete_checkpoint("c") is True
         await refused(clew.CheckpointNotFoundError, s.rewind("c"))
         await refused(clew.NothingToUndoError, s.redo())
+
+
+@in_loop
+async def test_times_that_are_given_and_rules_for_one_sweep(url: str) -> None:
+    """append(at=), append_nowait(at=), session and create(created_at=), sweep(rules=)."""
+    moment = datetime(2019, 5, 1, tzinfo=UTC)
+    async with clew.open_async(url) as store:
+        s = await store.create("s", created_at=moment)
+        got = await store.session("got", created_at=moment)
+        (entry,) = await s.append(user("a"), at=moment)
+        s.append_nowait(user("b"), at=moment)
+        await store.flush()
+        assert [entry.time, *[found.time async for found in s.entries(last=1)]] == [moment, moment]
+        assert (await s.info).updated_at == (await got.info).created_at == moment
+        async with s.run() as run:
+            assert (await run.append(user("c"), at=moment))[0].time == moment
+        once = clew.Retention(max_idle=timedelta(days=1))
+        planned = await store.sweep(rules=once, dry_run=True)
+        assert [action.session for action in planned.actions] == ["got"]
+        assert (await store.sweep(rules=once)).actions == planned.actions
+        assert await store.retention == clew.Retention()
 
 
 @in_loop

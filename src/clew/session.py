@@ -108,7 +108,12 @@ class Session(Lifecycle, Points, Streams, Beside):
     # -- writing
 
     def append(
-        self, *messages: Sayable, key: str | None = None, expect: Head | None = None, strict: bool = False
+        self,
+        *messages: Sayable,
+        key: str | None = None,
+        expect: Head | None = None,
+        strict: bool = False,
+        at: datetime | None = None,
     ) -> list[Entry]:
         """Append messages to the path, all of them or none; one entry comes back for each.
 
@@ -118,27 +123,39 @@ class Session(Lifecycle, Points, Streams, Beside):
                 nothing and returns the first one's entries, so it is safe to repeat after a failure.
             expect: Refuse with HeadMovedError unless the head is this one.
             strict: Refuse lone surrogates instead of replacing them.
+            at: When they were said, with a time zone; default: now. For histories that are brought over
+                from elsewhere. Their order is that of the appends, whatever the time; the last activity of
+                the session is its newest time, but never in the future.
 
         An append without messages writes nothing.
         """
-        work = self._appending(messages, key=key, expect=expect, strict=strict)
+        work = self._appending(messages, key=key, expect=expect, strict=strict, at=at)
         return [] if work is None else self._engine.run(work)
 
     def _appending(
-        self, messages: Sequence[Sayable], *, key: str | None, expect: Head | None = None, strict: bool
+        self,
+        messages: Sequence[Sayable],
+        *,
+        key: str | None,
+        expect: Head | None = None,
+        strict: bool,
+        at: datetime | None = None,
     ) -> Callable[[Transaction], list[Entry]] | None:
         """The operation that appends these messages, checked; for whoever commits it. None: nothing to do."""
+        time = None if at is None else work.calls.moment(at, "at")
         if not messages:
             return None
         batch = batch_of(messages, strict=strict)
         if key is not None:
             check_id(key, "key")
         access, now = self._access, self._engine.now()
-        return lambda tx: append(tx, access, batch, now, key=key, expect=expect)
+        return lambda tx: append(tx, access, batch, now, key=key, expect=expect, at=time)
 
-    def append_nowait(self, *messages: Sayable, key: str | None = None, strict: bool = False) -> None:
+    def append_nowait(
+        self, *messages: Sayable, key: str | None = None, strict: bool = False, at: datetime | None = None
+    ) -> None:
         """Append some time soon, in the order of the calls. `store.flush()` waits and raises what failed."""
-        work = self._appending(messages, key=key, strict=strict)
+        work = self._appending(messages, key=key, strict=strict, at=at)
         if work is not None:
             self._engine.post(work)
 

@@ -112,8 +112,12 @@ class Store(Upkeep, Care, StoreFiles, Porting, Searching):
         metadata: Mapping[str, Json] | None = None,
         expires_at: datetime | Literal["never"] | None = None,
         idle_timeout: timedelta | float | None = None,
+        created_at: datetime | None = None,
     ) -> Session:
-        """The session of this id or alias; created if there is none, and only then with these settings."""
+        """The session of this id or alias; created if there is none, and only then with these settings.
+
+        `created_at`, with a time zone, is for sessions that are brought over from elsewhere; default: now.
+        """
         changes = _initial(
             title=title,
             workspace=workspace,
@@ -125,12 +129,13 @@ class Store(Upkeep, Care, StoreFiles, Porting, Searching):
             expires_at=expires_at,
             idle_timeout=idle_timeout,
         )
+        created = None if created_at is None else work.calls.moment(created_at, "created_at")
         check_id(id)
         with self._engine.read() as reader:
             row = places.find(reader, id)
         if row is None:
             now = self._engine.now()
-            row = self._engine.run(lambda tx: sessions.open_or_create(tx, id, changes, now))
+            row = self._engine.run(lambda tx: sessions.open_or_create(tx, id, changes, now, created))
         return self._handle(row)
 
     def create(
@@ -146,8 +151,12 @@ class Store(Upkeep, Care, StoreFiles, Porting, Searching):
         metadata: Mapping[str, Json] | None = None,
         expires_at: datetime | Literal["never"] | None = None,
         idle_timeout: timedelta | float | None = None,
+        created_at: datetime | None = None,
     ) -> Session:
-        """A new session; without an id it gets one that sorts by time. SessionExistsError if it is taken."""
+        """A new session; without an id it gets one that sorts by time. SessionExistsError if it is taken.
+
+        `created_at` as for `session`.
+        """
         changes = _initial(
             title=title,
             workspace=workspace,
@@ -159,9 +168,10 @@ class Store(Upkeep, Care, StoreFiles, Porting, Searching):
             expires_at=expires_at,
             idle_timeout=idle_timeout,
         )
+        created = None if created_at is None else work.calls.moment(created_at, "created_at")
         new_id = str(uuid7()) if id is None else check_id(id)
         now = self._engine.now()
-        return self._handle(self._engine.run(lambda tx: sessions.create(tx, new_id, changes, now)))
+        return self._handle(self._engine.run(lambda tx: sessions.create(tx, new_id, changes, now, created)))
 
     def get(self, id: str) -> Session:
         """The session of this id or alias; SessionNotFoundError if there is none."""

@@ -88,13 +88,20 @@ class AsyncSession(AsyncLifecycle, AsyncStreams, AsyncBeside):
         return await self._call(self._session.remove_alias, alias)
 
     async def append(
-        self, *messages: Sayable, key: str | None = None, expect: Head | None = None, strict: bool = False
+        self,
+        *messages: Sayable,
+        key: str | None = None,
+        expect: Head | None = None,
+        strict: bool = False,
+        at: datetime | None = None,
     ) -> list[Entry]:
-        work = self._session._appending(messages, key=key, expect=expect, strict=strict)
+        work = self._session._appending(messages, key=key, expect=expect, strict=strict, at=at)
         return [] if work is None else await self._bridge.commit(work)
 
-    def append_nowait(self, *messages: Sayable, key: str | None = None, strict: bool = False) -> None:
-        self._session.append_nowait(*messages, key=key, strict=strict)
+    def append_nowait(
+        self, *messages: Sayable, key: str | None = None, strict: bool = False, at: datetime | None = None
+    ) -> None:
+        self._session.append_nowait(*messages, key=key, strict=strict, at=at)
 
     async def replace(
         self, messages: Sequence[Sayable], *, user_turns: int | None = None, strict: bool = False

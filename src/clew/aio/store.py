@@ -146,6 +146,7 @@ class AsyncStore(AsyncUpkeep, AsyncCare, AsyncStoreFiles, AsyncPorting, AsyncSea
         metadata: Mapping[str, Json] | None = None,
         expires_at: datetime | Literal["never"] | None = None,
         idle_timeout: timedelta | float | None = None,
+        created_at: datetime | None = None,
     ) -> AsyncSession:
         found = await self._call(
             self._store.session,
@@ -159,6 +160,7 @@ class AsyncStore(AsyncUpkeep, AsyncCare, AsyncStoreFiles, AsyncPorting, AsyncSea
             metadata=metadata,
             expires_at=expires_at,
             idle_timeout=idle_timeout,
+            created_at=created_at,
         )
         return AsyncSession(self._bridge, found)
 
@@ -175,6 +177,7 @@ class AsyncStore(AsyncUpkeep, AsyncCare, AsyncStoreFiles, AsyncPorting, AsyncSea
         metadata: Mapping[str, Json] | None = None,
         expires_at: datetime | Literal["never"] | None = None,
         idle_timeout: timedelta | float | None = None,
+        created_at: datetime | None = None,
     ) -> AsyncSession:
         made = await self._call(
             self._store.create,
@@ -188,6 +191,7 @@ class AsyncStore(AsyncUpkeep, AsyncCare, AsyncStoreFiles, AsyncPorting, AsyncSea
             metadata=metadata,
             expires_at=expires_at,
             idle_timeout=idle_timeout,
+            created_at=created_at,
         )
         return AsyncSession(self._bridge, made)
 

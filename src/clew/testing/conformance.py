@@ -22,6 +22,7 @@ from clew.testing.conformance_fencing import FencingConformance
 from clew.testing.conformance_files import FileConformance
 from clew.testing.conformance_finding import FindingConformance
 from clew.testing.conformance_forks import ForkConformance
+from clew.testing.conformance_given_times import GivenTimeConformance
 from clew.testing.conformance_inputs import InputConformance
 from clew.testing.conformance_inside import InsideConformance
 from clew.testing.conformance_lease_time import LeaseTimeConformance
@@ -70,6 +71,7 @@ class BackendConformance(
     SettingsConformance,
     ListingConformance,
     AppendConformance,
+    GivenTimeConformance,
     ConcurrencyConformance,
     ReadingConformance,
     MarkConformance,

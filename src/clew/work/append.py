@@ -88,9 +88,16 @@ def place(
 
 
 def append(
-    tx: Transaction, access: Access, batch: Batch, now: int, *, key: str | None, expect: Head | None
+    tx: Transaction,
+    access: Access,
+    batch: Batch,
+    now: int,
+    *,
+    key: str | None,
+    expect: Head | None,
+    at: int | None = None,
 ) -> list[Entry]:
-    """Write the batch behind the head, all of it or nothing."""
+    """Write the batch behind the head, all of it or nothing. `at`: the time of its entries; None: now."""
     try:
         row = admit(tx, access)
     except LeaseLostError as lost:
@@ -104,9 +111,13 @@ def append(
             return known
     if expect is not None and expect != (actual := head_of(tx, row.head)):
         raise HeadMovedError(expect, actual)
-    uid, rows, tip = place(tx, row, batch.drafts, now, access.epoch)
+    time = now if at is None else at
+    uid, rows, tip = place(tx, row, batch.drafts, time, access.epoch)
     preview = row.preview if batch.last_said is None else batch.last_said
-    tx.set_head(row.sid, tip, max(row.updated, now), title_after(row, batch), preview)
+    # What has not happened yet is no activity: the session would never be idle, and always listed first.
+    tx.set_head(row.sid, tip, max(row.updated, min(time, now)), title_after(row, batch), preview)
+    if at is not None and row.due:
+        tx.set_due(row.sid, 0)  # rules go by times, and here is one that no sweep has seen
     if key is not None:
         use = KeyUse(uid, rows[0].position, len(rows), digest)
         tx.put_record(row.sid, "key", key, msgspec.json.encode([*_uses(tx, row.sid, key), use]))

@@ -114,16 +114,20 @@ def check_free(reader: Reader, id: str) -> None:
         raise SessionExistsError(id, None if found.id == id else found.id)
 
 
-def create(tx: Transaction, id: str, changes: Changes, now: int) -> SessionRow:
+def create(tx: Transaction, id: str, changes: Changes, now: int, created: int | None = None) -> SessionRow:
+    """`created`: when it began elsewhere; that is its last activity too, unless it lies in the future."""
     check_free(tx, id)
-    row = SessionRow(0, id, 0, now, now, None, EMPTY, False, None, False, "", None)
+    created = now if created is None else created
+    row = SessionRow(0, id, 0, created, min(created, now), None, EMPTY, False, None, False, "", None)
     row, details = _changed(row, Details(), changes)
     sid = tx.add_session(row, details)
     return msgspec.structs.replace(row, sid=sid, tree=sid)
 
 
-def open_or_create(tx: Transaction, id: str, changes: Changes, now: int) -> SessionRow:
-    return find(tx, id) or create(tx, id, changes, now)
+def open_or_create(
+    tx: Transaction, id: str, changes: Changes, now: int, created: int | None = None
+) -> SessionRow:
+    return find(tx, id) or create(tx, id, changes, now, created)
 
 
 def update(tx: Transaction, access: Access, changes: Changes) -> None:
