@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from contextlib import closing
 from importlib import resources
 from pathlib import Path
@@ -136,3 +137,39 @@ def test_p21_a_killed_migration_leaves_the_old_or_the_new_schema_and_can_be_fini
 
 def new_fields(row: SessionRow) -> tuple[int, int, int, int]:
     return row.status, row.epoch, row.fence, row.due
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "jsonl", "jsonl, its index"])
+def test_p21_a_process_that_is_open_stops_writing_when_a_newer_clew_migrates_the_store(
+    tmp_path: Path, kind: str
+) -> None:
+    """It notices with its next transaction, whatever that is. What is there can be read."""
+    place = tmp_path / "store"
+    address = str(place) if kind == "sqlite" else f"jsonl:///{place}"
+    with clew.open(address) as store:
+        session = store.session("s")
+        session.append(message("before"))
+        if kind == "jsonl":
+            about = place / "clew.json"
+            newer = json.loads(about.read_text()) | {"format": 99}
+            about.with_name("clew.json.new").write_text(json.dumps(newer))
+            about.with_name("clew.json.new").replace(about)
+        else:
+            with closing(apsw.Connection(str(place if kind == "sqlite" else place / "index.db"))) as other:
+                other.execute("CREATE TABLE of_a_newer_clew (x)")
+                other.execute("PRAGMA user_version = 99")
+        for write in (
+            lambda: session.append(message("never")),
+            lambda: session.set_var("v", 1),
+            lambda: store.create("never"),
+            lambda: store.transact(lambda tx: tx.session("never")),
+            lambda: store.delete("s"),
+        ):
+            with pytest.raises(clew.SchemaTooNewError, match="99"):
+                write()
+        session.append_nowait(message("never"))
+        with pytest.raises(clew.SchemaTooNewError):
+            store.flush()
+
+        assert texts(session) == ["before"]
+        assert [info.id for info in store.list()] == ["s"]

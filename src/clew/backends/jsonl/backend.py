@@ -166,6 +166,7 @@ class JsonlBackend(SqliteBackend):
     def refresh(self) -> apsw.Connection:
         """The writing connection to an index that has all that the logs have. Needs the store's lock."""
         self._need_writer()
+        self.layout.recheck()
         is_gone = self.index_is_gone()
         if is_gone or self.is_behind or self.store_lock.is_marked:
             self._catch_up(renew=is_gone)

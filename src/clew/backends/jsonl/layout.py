@@ -38,6 +38,7 @@ class Layout:
         self.lock = root / "locks" / "store.lock"
         self.journal = root / "journal.jsonl"
         self.index = root / "index.db"
+        self._known: tuple[int, int] | None = None
 
     def path(self, log: str) -> Path:
         """The file of a log, by its name in the index: always with slashes."""
@@ -78,6 +79,17 @@ class Layout:
         if found.format > FORMAT:
             raise SchemaTooNewError(str(self.root), found.format, FORMAT)
         return True
+
+    def recheck(self) -> None:
+        """At the beginning of every transaction that writes: a newer Clew may have changed the format since
+        this process has opened the store. Looks at the file only if it is another one."""
+        try:
+            found = self.about.stat()
+        except OSError:
+            return  # the logs do not need it
+        if (found.st_ino, found.st_mtime_ns) != self._known:
+            self.check()
+            self._known = (found.st_ino, found.st_mtime_ns)
 
     def _refuse_others(self) -> None:
         try:

@@ -15,7 +15,7 @@ from clew.backends.jsonl.reader import JsonlReader
 from clew.backends.jsonl.recognizing import UnreadableLogError
 from clew.backends.jsonl.writer import JsonlTransaction
 from clew.backends.sqlite.backend import _reraise
-from clew.backends.sqlite.connection import patiently
+from clew.backends.sqlite.connection import patiently, refuse_newer
 from clew.errors import BackendUnavailableError, OutcomeUnknownError
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ class Writing:
             backend.store_lock.acquire(backend._timeout)
             connection = backend.refresh()
             patiently(lambda: connection.execute("BEGIN IMMEDIATE"), backend.location, backend._timeout)
+            refuse_newer(connection, backend.location)
             self._tx = JsonlTransaction(
                 connection, backend._branches, backend.layout, backend,
                 durable=backend._level == "full",

@@ -22,6 +22,7 @@ from clew.backends.sqlite.connection import (
     open_reader,
     open_writer,
     patiently,
+    refuse_newer,
 )
 from clew.backends.sqlite.failures import translate, translating
 from clew.backends.sqlite.reader import SqliteReader
@@ -287,6 +288,7 @@ class _Write:
                 connection.execute("BEGIN IMMEDIATE")
             except apsw.BusyError:
                 patiently(lambda: connection.execute("BEGIN IMMEDIATE"), backend.location, backend._timeout)
+            refuse_newer(connection, backend.location)
             return SqliteTransaction(connection, backend._branches)
         except BaseException as exc:
             self._leave()

@@ -228,6 +228,14 @@ def _check_version(connection: apsw.Connection, path: Path) -> int:
     return version
 
 
+def refuse_newer(connection: apsw.Connection, location: str) -> None:
+    """At the beginning of every transaction that writes: a newer Clew may have migrated the store since
+    this process has opened it."""
+    found = connection.execute("PRAGMA user_version").get
+    if found > len(MIGRATIONS):
+        raise SchemaTooNewError(location, found, len(MIGRATIONS))
+
+
 def _pragma(connection: apsw.Connection, name: Literal["user_version", "application_id"]) -> int:
     return int(connection.execute(f"PRAGMA {name}").get)
 
