@@ -15,12 +15,10 @@ from typing import TYPE_CHECKING, Any
 from clew.adapters.common import missing
 
 try:
-    import agent_framework  # noqa: F401 (only to say what is missing)
+    from clew.adapters.agent_framework_checkpoints import ClewCheckpointStorage
+    from clew.adapters.agent_framework_history import ClewHistoryProvider
 except ImportError as exc:
     raise missing("agent-framework", exc) from exc
-
-from clew.adapters.agent_framework_checkpoints import ClewCheckpointStorage
-from clew.adapters.agent_framework_history import ClewHistoryProvider
 
 if TYPE_CHECKING:
     from clew.adapters.agent_framework_sessions import ClewAgentSessionStore
@@ -31,7 +29,10 @@ __all__ = ["ClewAgentSessionStore", "ClewCheckpointStorage", "ClewHistoryProvide
 def __getattr__(name: str) -> Any:
     # The framework warns whoever uses its session stores that they are experimental: not those who do not.
     if name == "ClewAgentSessionStore":
-        from clew.adapters.agent_framework_sessions import ClewAgentSessionStore
+        try:
+            from clew.adapters.agent_framework_sessions import ClewAgentSessionStore
+        except ImportError as exc:
+            raise missing("agent-framework", exc) from exc
 
         return ClewAgentSessionStore
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

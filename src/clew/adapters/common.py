@@ -1,14 +1,27 @@
-"""What all adapters need: both faces of a store, the ids of sessions, and whose session it is."""
+"""What all adapters need: both faces of a store, ids of sessions, whose session it is, what is missing."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Final
 
 from blake3 import blake3
 
 import clew
 from clew.core.ids import is_id
+
+NEEDED: Final = {
+    "adk": ("google-adk", "2.13"),
+    "agent-framework": ("agent-framework-core", "1.23"),
+    "claude": ("claude-agent-sdk", "0.2.182"),
+    "langgraph": ("langgraph-checkpoint", "4.3.1"),
+    "llama-index": ("llama-index-core", "0.14.25"),
+    "openai-agents": ("openai-agents", "0.24"),
+    "pydantic-ai": ("pydantic-ai-slim", "2.66"),
+    "strands": ("strands-agents", "1.62"),
+}
+"""For each extra the package that it brings, and the oldest version that will do; as in pyproject.toml."""
 
 _ESCAPED: Final = str.maketrans({"%": "%25", "/": "%2F", "\0": "%00"})
 _HASHED: Final = "~"
@@ -92,7 +105,17 @@ def _is_own(session: clew.Session, framework: str) -> bool:
 
 
 def missing(extra: str, error: ImportError) -> ImportError:
-    """What to raise when the framework of an adapter can not be imported."""
-    return ImportError(
-        f"this adapter needs {error.name or extra}: pip install 'clew[{extra}]'", name=error.name
-    )
+    """What to raise when something of an adapter's framework can not be imported: it is not there, or too
+    old."""
+    package, needed = NEEDED[extra]
+    try:
+        installed = version(package)
+    except PackageNotFoundError:
+        told = f"this adapter needs {error.name or package}: pip install 'clew[{extra}]'"
+    else:
+        reason = str(error).partition(" (")[0]  # without the path of a file
+        told = (
+            f"this adapter needs {package} {needed} or newer, and {installed} is installed ({reason}): "
+            f"pip install --upgrade 'clew[{extra}]'"
+        )
+    return ImportError(told, name=error.name)

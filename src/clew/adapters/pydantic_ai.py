@@ -26,13 +26,13 @@ try:
         ConversationRecord,
         ConversationStore,
     )
+
+    from clew.adapters.pydantic_ai_entries import draft_of, history
+    from clew.adapters.pydantic_ai_places import Found, Whereabouts, conversations, find_anywhere, find_near
+    from clew.adapters.pydantic_ai_records import encoded, standing_in, standing_of
+    from clew.adapters.pydantic_ai_writing import Order, delete, write
 except ImportError as exc:
     raise missing("pydantic-ai", exc) from exc
-
-from clew.adapters.pydantic_ai_entries import draft_of, history
-from clew.adapters.pydantic_ai_places import Found, Whereabouts, conversations, find_anywhere, find_near
-from clew.adapters.pydantic_ai_records import encoded, standing_in, standing_of
-from clew.adapters.pydantic_ai_writing import Order, delete, write
 
 
 class ClewConversationStore(ConversationStore):
