@@ -79,7 +79,8 @@ class Session(Lifecycle, Points, Streams, Beside):
         expires_at: datetime | Literal["never"] | msgspec.UnsetType | None = msgspec.UNSET,
         idle_timeout: timedelta | float | msgspec.UnsetType | None = msgspec.UNSET,
     ) -> None:
-        """Set what is given; None empties it. A title set here is never replaced by an automatic one.
+        """Set what is given; None empties it. A title set here is never replaced by an automatic one;
+        `title=None` brings that one back.
 
         `metadata` and `tags` replace what was there. `expires_at` ("never": exempt from expiry) and
         `idle_timeout` (seconds, or a timedelta) come before the rules of the store.

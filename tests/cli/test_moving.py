@@ -97,7 +97,9 @@ def test_rewind_and_undo_say_what_became_of_the_files(story: Clew) -> None:
 def test_a_title_is_shown_set_and_cleared(story: Clew) -> None:
     assert "The bug\n" == story("title", "login-bug", "The bug").out
     assert "The bug\n" == story("title", "login-bug").out
-    assert story("title", "login-bug", "--clear", "--json").records[0]["title"] is None
+    cleared = story("title", "login-bug", "--clear", "--json").records[0]
+    assert cleared["title"].startswith("The login page")
+    assert cleared["title_is_auto"]
 
 
 def test_tags_are_added_and_removed(story: Clew) -> None:

@@ -9,10 +9,15 @@ from clew.cli.settings import Settings, command, session_argument
 from clew.cli.store import opened, session_of
 
 
-@command("title", "clew title login                  show it", "clew title login 'The login bug'   set it")
+@command(
+    "title",
+    "clew title login                  show it",
+    "clew title login 'The login bug'   set it",
+    "clew title login --clear          the automatic one again",
+)
 @session_argument("id")
 @click.argument("title", required=False)
-@click.option("--clear", is_flag=True, help="Take it away.")
+@click.option("--clear", is_flag=True, help="Take it away: the automatic one comes back.")
 @click.pass_obj
 def title_command(settings: Settings, id: str, title: str | None, clear: bool) -> None:
     """Show or set the title of a session."""

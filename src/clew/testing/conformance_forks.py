@@ -147,7 +147,7 @@ class ForkConformance(Conformance):
 
         assert (fork.info.title, fork.info.title_is_auto) == ("set", False)
         s.update(title=None)
-        assert s.fork().info.title is None
+        assert (s.fork().info.title, s.fork().info.title_is_auto) == ("a", True)
 
     def test_a_fork_knows_where_it_came_from(self, s: Session, clock: Ticking) -> None:
         """`forked_from` is the base and the point; the base has none; the fork is new."""

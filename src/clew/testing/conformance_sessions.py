@@ -171,14 +171,18 @@ class SessionConformance(Conformance):
         assert _title(s) == (mine, False)
 
     def test_an_emptied_title_becomes_automatic_again(self, store: Store) -> None:
-        """`update(title=None)` gives the title up; the next words of the user are the new one."""
+        """`update(title=None)` gives the title up: it is again what the user said first on the path."""
         s = store.create("a", title="mine")
-        say(s, "first")
         s.update(title=None)
         assert _title(s) == (None, False)
-        say(s, "second")
+        s.update(title="mine")
+        say(s, "first", "second")
+        s.update(title=None)
+        assert _title(s) == ("first", True)
 
-        assert _title(s) == ("second", True)
+        s.replace([{"role": "assistant", "content": "hello"}, {"role": "user", "content": "other"}])
+        s.update(title=None)
+        assert _title(s) == ("other", True)
 
     def test_the_title_stays_when_the_session_rewinds(self, s: Session) -> None:
         """It belongs to the session, not to the conversation."""

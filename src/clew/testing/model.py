@@ -252,6 +252,8 @@ class Model(Working):
     def update(self, session: ModelSession, title: str | None, tags: tuple[str, ...], by: By) -> None:
         self.beside(session, by)
         session.title, session.titled, session.tags = title, title is not None, tags
+        if title is None:
+            session.title = next((node.body["content"] for node in path(session.head) if node.is_turn), None)
 
     def set_var(self, session: ModelSession, name: str, value: Json, by: By) -> None:
         with self.admitted(session, by):

@@ -23,6 +23,7 @@ from clew.here import Here
 from clew.model import STATUSES, ForkPoint, Head, Json, SessionInfo, microseconds, utc
 from clew.work.access import Access, admit, admit_beside, end_lease, refuse_if_held
 from clew.work.append import PREVIEW_LENGTH
+from clew.work.moves import title_at
 from clew.work.notices import notice
 from clew.work.places import find, find_deleted, head_of
 from clew.work.status import run_info
@@ -134,6 +135,8 @@ def update(tx: Transaction, access: Access, changes: Changes) -> None:
     row = admit_beside(tx, access)
     details = tx.get_details(row.sid)
     new_row, new_details = _changed(row, details, changes)
+    if changes.title is None:
+        new_row = msgspec.structs.replace(new_row, title=title_at(tx, row.head))
     if (new_details.expires, new_details.idle, new_details.tags) != (
         details.expires, details.idle, details.tags
     ):  # fmt: skip
