@@ -26,13 +26,14 @@ def document(value: Any) -> str:
 
 
 SAID = {"role": "user", "content": "hi"}
+ITEM = {"type": "message", **SAID}
 CLAUDE = {"type": "user", "uuid": "u", "parentUuid": None, "sessionId": "s", "message": SAID}
 GEMINI = {"sessionId": "s", "projectHash": "p", "startTime": "2026-01-01T00:00:00Z"}
 OPENCODE = {"id": "ses_1", "projectID": "p", "title": "t"}
 SAMPLES: dict[str, tuple[str, str]] = {
     "a.jsonl": ("claude-code", lines(CLAUDE)),
     "b.jsonl": ("codex", lines({"timestamp": "t", "type": "session_meta", "payload": {"id": "x"}})),
-    "c.jsonl": ("codex", lines({"id": "x", "timestamp": "t", "instructions": None}, {"type": "message"})),
+    "c.jsonl": ("codex", lines({"id": "x", "timestamp": "t", "instructions": None}, ITEM)),
     "d.jsonl": ("gemini-cli", lines(GEMINI, {"id": "1", "type": "user", "content": "hi"})),
     "e.json": ("gemini-cli", document({**GEMINI, "messages": []})),
     "f.json": ("opencode", document(OPENCODE)),

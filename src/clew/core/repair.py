@@ -15,6 +15,7 @@ import msgspec
 from clew.core.cut import is_reasoning_only
 from clew.core.dialects import Edit, Placement, role_of, snippet
 from clew.core.pairing import Found, Pairing, pair
+from clew.core.saying import is_misplaced, is_notice, sayable
 from clew.model import Json
 
 OpenTail: TypeAlias = Literal["close", "keep"]
@@ -63,7 +64,7 @@ class _Repair:
                     calls[self.homes[item.index], item.slot.placement].append(item)
         for (home, placement), same_place in calls.items():
             self._settle(home, placement, same_place)
-        return self._without_dangling_reasoning(self._write())
+        return self._without_dangling_reasoning(_without_silence(self._write()))
 
     def _drop_what_pairs_with_nothing(self) -> None:
         for found in self.pairing.found:
@@ -201,6 +202,35 @@ class _Repair:
             origins=[written.origins[index] for index in kept],
             left_out=written.left_out + lost,
         )
+
+
+def _without_silence(written: Repaired) -> Repaired:
+    """Leave out what no provider takes: messages that say nothing, and notices for people."""
+    found: list[dict[str, Json] | None] = []
+    is_inside = False
+    for message in written.messages:
+        is_lost = is_notice(message) or (is_inside and is_misplaced(message))
+        found.append(None if is_lost else sayable(message))
+        is_inside = is_inside or role_of(message) != "system"
+    if all(now is before for now, before in zip(found, written.messages, strict=True)):
+        return written
+    repairs = list(written.repairs)
+    kept: list[tuple[dict[str, Json], int]] = []
+    for before, now, origin in zip(written.messages, found, written.origins, strict=True):
+        if now is not None:
+            kept.append((now, origin))
+        if now is None:
+            is_system = role_of(before) == "system"
+            what = "a notice of the program" if is_system else "a message that says nothing"
+            repairs.append(f"left out {what}")
+        elif now is not before:
+            repairs.append("left out an empty text beside others")
+    return Repaired(
+        messages=[message for message, _ in kept],
+        repairs=repairs,
+        origins=[origin for _, origin in kept],
+        left_out=written.left_out + len(found) - len(kept),
+    )
 
 
 def _last_spoken(pairing: Pairing) -> int:

@@ -10,6 +10,7 @@ import msgspec
 from clew.core.cut import first_whole_step, safe_cut
 from clew.core.dialects import is_user_turn, role_of
 from clew.core.repair import OpenTail, Repaired, repair
+from clew.core.saying import is_said
 from clew.errors import InvalidQueryError
 from clew.model import Context, ContextReport, Json
 
@@ -100,7 +101,7 @@ class ContextBuilder:
         self._pinned_given = len(pinned)
         self._pinned_on_path = pinned_on_path
         self._pinned = list(pinned) if self._fits(pinned) else []
-        self._messages = len(self._pinned)
+        self._messages = _count(self._pinned)
         self._tokens = self._weigh(self._pinned)
         self._newest_first: list[dict[str, Json]] = []
         self._refused: dict[str, Json] | None = None
@@ -111,11 +112,11 @@ class ContextBuilder:
         """Take the next older message. False: it does not fit any more; stop reading."""
         if self._refused is not None:
             return False
-        tokens = self._weigh([message])
-        if not self._budget.admits(self._messages + 1, self._tokens + tokens):
+        count, tokens = _count([message]), self._weigh([message])
+        if not self._budget.admits(self._messages + count, self._tokens + tokens):
             self._refused = message
             return False
-        self._messages += 1
+        self._messages += count
         self._tokens += tokens
         self._newest_first.append(message)
         return True
@@ -123,7 +124,8 @@ class ContextBuilder:
     @property
     def needs_lead(self) -> bool:
         """Older messages were left out, and the window does not begin with a user turn."""
-        if self._refused is None or not self._budget.admits(len(self._pinned) + 1, self._weigh(self._pinned)):
+        pinned = self._pinned
+        if self._refused is None or not self._budget.admits(_count(pinned) + 1, self._weigh(pinned)):
             return False
         return not _begins_with_user_turn(self._newest_first[: self.window_size][::-1])
 
@@ -160,11 +162,14 @@ class ContextBuilder:
             stride *= 2
 
     def _weigh(self, messages: Sequence[dict[str, Json]]) -> int:
-        """Their tokens, if tokens are limited: else nobody needs them before the report."""
-        return 0 if self._budget.max_tokens is None else self._scale.total(messages)
+        """Their tokens, if tokens are limited: else nobody needs them before the report. What is not said to
+        the model costs nothing."""
+        if self._budget.max_tokens is None:
+            return 0
+        return self._scale.total([message for message in messages if is_said(message)])
 
     def _fits(self, messages: Sequence[dict[str, Json]]) -> bool:
-        return self._budget.admits(len(messages), self._weigh(messages))
+        return self._budget.admits(_count(messages), self._weigh(messages))
 
     def _whole_from(self, window: list[dict[str, Json]], start: int) -> int:
         """The first index from `start` on at which the window may begin."""
@@ -176,8 +181,8 @@ class ContextBuilder:
         if self._lead is None or not self._fits([*plain.pinned, self._lead]):
             return plain
         ahead = [*plain.pinned, self._lead]
-        costs = [(1, self._weigh([message])) for message in window]
-        start = self._first_that_fits(costs, plain.start, (len(ahead), self._weigh(ahead)))
+        costs = [(_count([message]), self._weigh([message])) for message in window]
+        start = self._first_that_fits(costs, plain.start, (_count(ahead), self._weigh(ahead)))
         if start > plain.start:
             start = self._whole_from(window, start)
         if plain.start < len(window) <= start:
@@ -220,6 +225,11 @@ class ContextBuilder:
             over_budget=max(0, candidates - compacted - given),
             repairs=tuple(repaired.repairs),
         )
+
+
+def _count(messages: Sequence[dict[str, Json]]) -> int:
+    """How many of them the model gets: what says nothing takes no room."""
+    return sum(map(is_said, messages))
 
 
 def _begins_with_user_turn(messages: Sequence[dict[str, Json]]) -> bool:

@@ -12,8 +12,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, Literal, NamedTuple, TypeAlias
 
+from clew.core.saying import NOTICE
 from clew.importers.contract import OnBytes, OnProblem, Problem, SourceEntry, SourceSession, SourceUsage
 from clew.importers.versions import digest, session_id, version
+from clew.model import Json
 
 NAME: Final = "aider"
 IS_TEXT: Final = True
@@ -126,7 +128,9 @@ class _Chat:
         for block in _blocks(self._lines.session()):
             uid = version(parent, block.speaker, digest(block.text))
             usage = self._told(block, uid) if block.speaker == "system" else None
-            message = {"role": block.speaker, "content": block.text}
+            message: dict[str, Json] = {"role": block.speaker, "content": block.text}
+            if block.speaker == "system":
+                message[NOTICE] = True
             human = False if block.is_command else None
             yield SourceEntry(
                 uid=uid, parent=parent, message=message, at=self.started, usage=usage, human=human

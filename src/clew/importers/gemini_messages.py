@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Final
 
+from clew.core.saying import NOTICE
 from clew.importers.contract import SourceEntry, SourceUsage
 from clew.importers.loose import count, items, mapping, plain_name, text, when, without
 from clew.model import Json
@@ -22,7 +23,9 @@ def entries_of(record: dict[str, Json], uid: str, parent: str | None, *, is_agen
         return _answer_and_results(record, uid, parent, at)
     parts = _parts(record.get("content"))
     is_notice = record.get("type") != "user"
-    message = {"role": "system" if is_notice else "user", "parts": parts}
+    message: dict[str, Json] = {"role": "system" if is_notice else "user", "parts": parts}
+    if is_notice:
+        message[NOTICE] = True
     human = None if is_notice or (_is_prompt(parts) and not is_agent) else False
     notes = {"source": without(record, ("content",))}
     return [

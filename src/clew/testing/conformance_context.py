@@ -107,6 +107,39 @@ class ContextConformance(Conformance):
         assert _is_well_formed(context)
         assert context[-1] == assistant("z")
 
+    def test_what_says_nothing_is_not_in_the_context(self, s: Session) -> None:
+        """Runs that were stopped leave empty messages, which providers refuse; the log keeps them."""
+        blank = {"type": "text", "text": " "}
+        s.append(
+            {"role": "system", "content": "started", "notice": True},
+            user("a"),
+            {"role": "assistant", "content": ""},
+            {"role": "assistant", "content": [blank]},
+            {"role": "model", "parts": [{"text": ""}]},
+            {"role": "system", "parts": [{"text": "the model was changed"}]},
+            {"role": "assistant", "content": [blank, {"type": "text", "text": "b"}]},
+            {"role": "assistant", "content": None},
+            {"role": "system", "content": "speak French"},
+        )
+        context = s.context()
+
+        assert texts(context) == ["a", [{"type": "text", "text": "b"}], "speak French"]
+        assert context.report.left_out == 6
+        assert context.report.over_budget == 0
+        assert len(context.report.repairs) == 7
+        assert len(s.messages()) == 9
+
+    @pytest.mark.parametrize("budget", [1, 2, 3])
+    def test_what_says_nothing_takes_no_room(self, s: Session, budget: int) -> None:
+        """A budget is for what the model gets."""
+        notice = {"role": "system", "content": "!", "notice": True}
+        s.append(notice, *map(user, "abc"))
+        for _ in range(5):
+            s.append(assistant(""), notice)
+
+        assert texts(s.context(max_messages=budget)) == ["a", "b", "c"][-budget:]
+        assert texts(s.context(max_tokens=budget, count_tokens=by_letters)) == ["a", "b", "c"][-budget:]
+
     def test_a_call_cut_off_by_a_crash_gets_a_result(self, s: Session) -> None:
         """P15: a marked "interrupted" result in the view; the log keeps the open call as it is."""
         s.append(user("a"), calling("1", "2"), result("1"))
