@@ -39,7 +39,8 @@ fmt: $(VENV)/.dev  ## format the code and fix what can be fixed safely
 	$(PY) -m ruff check --fix-only $(CODE)
 	$(PY) -m ruff format $(CODE)
 
-faults: $(VENV)/.dev  ## break the store in every way for most of an hour, and report (root)
+# In parts, which are kept: make faults ARGS="--minutes 20", again and again until all are done.
+faults: $(VENV)/.dev  ## break the store in every way, for some hours, and report (root)
 	$(PY) -m tests.faults $(ARGS); status=$$?; $(PY) -m tests.faults.report && exit $$status
 
 docs-check: $(VENV)/.dev  ## run the code in README and docs

@@ -3,11 +3,14 @@ takes every call of every operation."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from clew.testing.faults.calls import fail_at_calls, kill_at_calls, shorten_writes
 from clew.testing.faults.campaign import campaign
-from clew.testing.faults.subjects import Subject
+from clew.testing.faults.subjects import JsonlSubject, Subject
+from clew.testing.faults.unreadable import unreadable_files
 from tests.crash.root import needs_strace
 from tests.thoroughness import usually
 
@@ -50,3 +53,44 @@ def test_f10_a_short_write_is_told_and_leaves_nothing_half(subject: Subject) -> 
 
     assert result.wrong == []
     assert sum(result.seen.values()) > 0
+
+
+@needs_strace
+def test_f08_a_read_that_fails_is_told_and_the_same_program_sees_everything_afterwards(
+    subject: Subject,
+) -> None:
+    """P6: also while an index is made anew."""
+    every = usually(40, thorough=5)
+    operations = ["rebuild", "read"]
+    result = campaign(fail_at_calls, subject, operations=operations, reads=True, every=every, first=35)
+
+    assert result.wrong == []
+    assert sum(result.seen.values()) > 0
+
+
+@needs_strace
+def test_f08_a_file_that_can_not_be_read_costs_what_it_holds(subject: Subject) -> None:
+    """P6: by errors of ours; what lies in other files is read, found and listed, and a full look names it."""
+    result = campaign(unreadable_files, subject)
+
+    assert result.wrong == []
+    assert sum(result.seen.values()) > 0
+
+
+@needs_strace
+def test_an_index_that_is_made_in_its_place_is_found(tmp_path: Path) -> None:
+    planted = "jsonl: an index made in its place"
+    subject = JsonlSubject(tmp_path / "subject")
+    result = campaign(
+        fail_at_calls, subject, operations=["rebuild"], reads=True, every=9, first=1, planted=planted
+    )
+
+    assert any("the same program sees" in line for line in result.wrong)
+
+
+@needs_strace
+def test_errors_of_the_system_that_are_let_out_are_found(tmp_path: Path) -> None:
+    planted = "jsonl: errors of the system let out"
+    result = campaign(unreadable_files, JsonlSubject(tmp_path / "subject"), planted=planted)
+
+    assert any("a.jsonl can not be read" in line for line in result.wrong)

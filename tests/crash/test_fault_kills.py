@@ -24,6 +24,14 @@ def test_f01_several_processes_killed_at_any_instant_lose_nothing_that_was_ackno
     assert result.seen.get("retried", 0) > 0
 
 
+def test_f01_processes_killed_while_they_purge_and_scrub_lose_nothing_else(subject: Subject) -> None:
+    """P1, P11, P18: what is purged goes as a whole or stays, and all else is there."""
+    result = campaign(kill_cycles, subject, cycles=usually(4, thorough=15), seed=1, purges=True)
+
+    assert result.wrong == []
+    assert result.seen.get("scrub", 0) + result.seen.get("purge", 0) > 3
+
+
 @pytest.mark.parametrize(
     ("planted", "rule"),
     [("acknowledge before commit", "J1"), ("batch in pieces", "P2"), ("keys forgotten", "J1")],

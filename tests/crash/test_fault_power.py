@@ -37,6 +37,30 @@ def test_f03_whatever_was_acknowledged_is_there_after_the_power_was_cut(
     assert result.acknowledged > 2 * CUTS[filesystem]
 
 
+def test_f03_whatever_was_acknowledged_is_there_after_the_power_was_cut_inside_a_purge(
+    subject_on_disk: Subject,
+) -> None:
+    """P1, P11, P18: what a purge or a scrub writes anew is what was there."""
+    need_power("ext4")
+
+    cuts = usually(4, thorough=12)
+    result = campaign(cut_power, subject_on_disk, cuts=cuts, seed=1, purges=True)
+
+    assert result.wrong == []
+    assert result.seen["scrub"] + result.seen["purge"] > cuts
+
+
+def test_the_power_cuts_find_a_log_that_is_known_by_its_end_alone(tmp_path: Path) -> None:
+    """What was written anew may be as long as before, and end as before."""
+    need_power("ext4")
+
+    planted = "jsonl: a log known by its end"
+    subject = SUBJECTS["jsonl"](tmp_path / "subject")
+    result = campaign(cut_power, subject, cuts=60, seed=1, purges=True, planted=planted, timeout=200)
+
+    assert any("the moves of" in line or "J10" in line for line in result.wrong)
+
+
 def plants() -> list[tuple[str, str]]:
     found = [(name, "acknowledge before commit") for name in available()]
     found += [(name, f"{name}: missing fsync") for name in available()]

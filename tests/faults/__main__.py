@@ -1,7 +1,9 @@
-"""The long version of the fault tests: `python -m tests.faults [--only kills,power-ext4] [--scale 0.1]`.
+"""The long version of the fault tests: `python -m tests.faults [--minutes 20] [--only kills,power-ext4]`.
 
-Rows go to build/faults.json, those of other runs stay; `python -m tests.faults.report` puts them into the
-documentation. Every broken promise is printed with the seed that shows it again. Ends with 1 if there is one.
+It is run in parts of some minutes. A part that is done is kept in build/faults.json and not run again as long
+as the code is the same: so the whole may be run at once, or 20 minutes at a time. When all is done,
+`python -m tests.faults.report` puts the sums into the documentation. Every broken promise is printed with the
+seed that shows it again. Ends with 1 if there is one.
 """
 
 from __future__ import annotations
@@ -13,7 +15,11 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
+from blake3 import blake3
+
+import clew
 from clew.testing.faults.campaign import Result, campaign
 from clew.testing.faults.power import why_not
 from clew.testing.faults.processes import ProcessFailed
@@ -33,26 +39,75 @@ def main() -> int:
     options.add_argument("--subjects", default=",".join([*available(), *servers()]))
     options.add_argument("--scale", type=float, default=1.0, help="so much of everything")
     options.add_argument("--seed", type=int, default=int(time.time()) % 100_000)
+    options.add_argument("--minutes", type=float, default=0, help="begin no part later than this; 0: run all")
+    options.add_argument("--again", action="store_true", help="run also what is done")
     chosen = options.parse_args()
     wanted = [key for key in chosen.only.split(",") if key] or [each.key for each in PLAN]
-    losses = 0
-    for planned in (each for each in PLAN if each.key in wanted):
-        for name in filter(planned.is_for, chosen.subjects.split(",")):
-            row = run(planned, name, chosen.scale, chosen.seed)
-            losses += len(row.wrong)
-            write({**read(), f"{planned.key} {name}": row})
-            _say(row)
+    code = digest_of_code()
+    todo = [
+        Part(planned, name, number)
+        for planned in PLAN
+        if planned.key in wanted
+        for name in filter(planned.is_for, chosen.subjects.split(","))
+        for number in range(planned.parts)
+    ]
+    if not chosen.again:
+        done = read()
+        todo = [part for part in todo if not part.is_done(done, code, chosen.scale)]
+    end = time.monotonic() + chosen.minutes * 60
+    losses = left = 0
+    for part in todo:
+        if chosen.minutes and time.monotonic() > end:
+            left += 1
+            continue
+        row = run(part, chosen.scale, chosen.seed, code)
+        losses += row.losses
+        write({**part.without_others(read(), code), part.key: row})
+        _say(row)
+    sys.stdout.write(f"{left} parts are left: run it again\n" if left else "all parts are done\n")
     return 1 if losses else 0
 
 
-def run(planned: Planned, name: str, scale: float, seed: int) -> Row:
-    """Run a campaign; one that could not run at all says so."""
-    options = planned.scaled(scale)
+class Part(NamedTuple):
+    """A part of a campaign, on one backend."""
+
+    planned: Planned
+    name: str
+    number: int
+
+    @property
+    def key(self) -> str:
+        return f"{self.planned.key} {self.name} {self.number + 1}/{self.planned.parts}"
+
+    def is_done(self, rows: dict[str, Row], code: str, scale: float) -> bool:
+        row = rows.get(self.key)
+        return row is not None and row.code == code and row.scale == scale and not row.losses
+
+    def without_others(self, rows: dict[str, Row], code: str) -> dict[str, Row]:
+        """The rows without those that this campaign has of other code: only the same is summed up."""
+        mine = f"{self.planned.key} {self.name} "
+        return {key: row for key, row in rows.items() if not key.startswith(mine) or row.code == code}
+
+
+def digest_of_code() -> str:
+    """Of the package that is tested, without what tests it."""
+    package = Path(clew.__file__).parent
+    files = sorted(file for file in package.rglob("*.py") if "testing" not in file.parts)
+    return blake3(b"".join(file.read_bytes() for file in files)).hexdigest(8)
+
+
+def run(part: Part, scale: float, seed: int, code: str) -> Row:
+    """Run a part; one that could not run at all says so."""
+    planned, name, number = part
+    options = planned.part(number, scale)
+    seed += number
     if planned.function in TAKES_SEED:
         options["seed"] = seed
     began = time.monotonic()
     reason = why_not(options.get("filesystem", "ext4")) if "power" in planned.key else ""
-    if reason:
+    if missing := planned.missing():
+        result = Result(wrong=[f"NOT RUN: install {missing}"])
+    elif reason:
         result = Result(wrong=[f"NO POWER WAS CUT: {reason}"])
     else:
         with _subject(name, planned) as subject:
@@ -73,6 +128,8 @@ def run(planned: Planned, name: str, scale: float, seed: int) -> Row:
         seconds=round(time.monotonic() - began),
         seed=seed,
         scale=scale,
+        share=1 / planned.parts,
+        code=code,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from typing import Any
 
@@ -16,8 +17,10 @@ from clew.testing.faults.limits import few_files, little_memory
 from clew.testing.faults.power import cut_power
 from clew.testing.faults.steps import OPERATIONS
 from clew.testing.faults.together import fence, fork_with_a_store, start_together, storm
+from clew.testing.faults.unreadable import unreadable_files
 from tests.crash.servers import stop_servers
 
+PACKAGES = {"strace": "strace", "mkfs.ext4": "e2fsprogs", "mkfs.xfs": "xfsprogs"}
 TREES = [name for name in OPERATIONS if name != "restore files"]
 """The operations that change nothing but the store: of the others a record of its files is no record."""
 
@@ -38,18 +41,39 @@ class Planned(msgspec.Struct, frozen=True):
     on_disk: bool = False
     needs: str = "files"
     """"files": a backend that keeps files; "processes": any; "server": one that has a server."""
+    programs: tuple[str, ...] = ()
+    """Of the system, that it can not do without."""
+    parts: int = 1
+    """In how many parts it is run: none takes more than some minutes."""
 
     def is_for(self, subject: str) -> bool:
         has_server = subject == "postgresql"
         return self.needs == "processes" or (self.needs == "server") == has_server
 
     def scaled(self, scale: float) -> dict[str, Any]:
+        """The options of the whole of it."""
         options = dict(self.options)
         if self.counted:
             options[self.counted] = max(int(options[self.counted] * scale), 2)
         if self.thinned and scale < 1:
             options[self.thinned] = max(int(options[self.thinned] / scale), 1)
         return options
+
+    def part(self, number: int, scale: float) -> dict[str, Any]:
+        """The options of one part, counted from 0: all parts together are the whole."""
+        options = self.scaled(scale)
+        if self.counted and self.parts > 1:
+            count = options[self.counted]
+            options[self.counted] = count * (number + 1) // self.parts - count * number // self.parts
+        if self.thinned and self.parts > 1:
+            options["first"] = number * options[self.thinned]
+            options[self.thinned] *= self.parts
+        return options
+
+    def missing(self) -> str:
+        """What must be installed before it can run; "": nothing."""
+        lacks = [name for name in self.programs if shutil.which(name) is None]
+        return ", ".join(f"{name} (Debian: {PACKAGES[name]})" for name in lacks)
 
 
 PLAN = [
@@ -61,6 +85,7 @@ PLAN = [
         {"cycles": 300},
         "cycles",
         needs="processes",
+        parts=5,
     ),
     Planned(
         "kills-4",
@@ -70,8 +95,29 @@ PLAN = [
         {"cycles": 60, "workers": 4},
         "cycles",
         needs="processes",
+        parts=3,
     ),
-    Planned("power-ext4", "F-03", "power cuts, ext4", cut_power, {"cuts": 200}, "cuts", on_disk=True),
+    Planned(
+        "kills-purges",
+        "F-01",
+        "kill -9 while others purge and scrub",
+        kill_cycles,
+        {"cycles": 200, "purges": True},
+        "cycles",
+        needs="processes",
+        parts=5,
+    ),
+    Planned(
+        "power-ext4",
+        "F-03",
+        "power cuts, ext4",
+        cut_power,
+        {"cuts": 200},
+        "cuts",
+        on_disk=True,
+        programs=("mkfs.ext4",),
+        parts=4,
+    ),
     Planned(
         "power-xfs",
         "F-03",
@@ -80,6 +126,19 @@ PLAN = [
         {"cuts": 60, "filesystem": "xfs"},
         "cuts",
         on_disk=True,
+        programs=("mkfs.xfs",),
+        parts=2,
+    ),
+    Planned(
+        "power-purges",
+        "F-03",
+        "power cuts during purges and scrubs, ext4",
+        cut_power,
+        {"cuts": 200, "purges": True},
+        "cuts",
+        on_disk=True,
+        programs=("mkfs.ext4",),
+        parts=5,
     ),
     Planned(
         "kill-calls",
@@ -88,15 +147,33 @@ PLAN = [
         kill_at_calls,
         {"operations": list(OPERATIONS), "every": 1},
         thinned="every",
+        programs=("strace",),
+        parts=10,
     ),
     Planned(
         "fail-calls",
         "F-08",
         "EIO, ENOSPC, EINTR at the Nth call, once and for good",
         fail_at_calls,
-        {"operations": ["begin", "append", "append a batch", "rewind", "compact", "purge"], "every": 2},
+        {
+            "operations": ["begin", "append", "append a batch", "rewind", "compact", "purge", "rebuild"],
+            "every": 2,
+        },
         thinned="every",
+        programs=("strace",),
+        parts=10,
     ),
+    Planned(
+        "fail-reads",
+        "F-08",
+        "EIO at the Nth read, once and for good",
+        fail_at_calls,
+        {"operations": ["read", "append", "purge", "scrub", "rebuild"], "every": 2, "reads": True},
+        thinned="every",
+        programs=("strace",),
+        parts=5,
+    ),
+    Planned("unreadable", "F-08", "each file unreadable for good", unreadable_files, programs=("strace",)),
     Planned(
         "short",
         "F-07, F-10",
@@ -112,9 +189,11 @@ PLAN = [
         crash_everywhere,
         {"operations": TREES, "most": 300, "at_once": 30},
         "most",
+        programs=("strace",),
+        parts=10,
     ),
-    Planned("flips", "F-12", "flipped bits in every file", flip_bits, {"samples": 2000}, "samples"),
-    Planned("tails", "F-11", "tails torn at every byte", tear_tails, {"every": 1}, thinned="every"),
+    Planned("flips", "F-12", "flipped bits in every file", flip_bits, {"samples": 2000}, "samples", parts=5),
+    Planned("tails", "F-11", "tails torn at every byte", tear_tails, {"every": 1}, thinned="every", parts=4),
     Planned(
         "start",
         "F-21",
@@ -173,6 +252,7 @@ PLAN += [
         {"cycles": 50, "filesystem": "ext4"},
         "cycles",
         needs="server",
+        programs=("mkfs.ext4",),
     ),
 ]
 TAKES_SEED = {stop_servers, kill_cycles, cut_power, flip_bits, crash_everywhere, storm}

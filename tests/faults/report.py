@@ -19,7 +19,7 @@ BEGIN, END = "<!-- faults: begin -->", "<!-- faults: end -->"
 
 
 class Row(msgspec.Struct):
-    """One campaign on one backend."""
+    """One part of a campaign on one backend; or the sum of its parts."""
 
     backend: str
     ids: str
@@ -33,6 +33,10 @@ class Row(msgspec.Struct):
     seconds: int
     seed: int
     scale: float
+    share: float = 1.0
+    """How much of the campaign it is."""
+    code: str = ""
+    """A digest of the code that was tested."""
 
 
 def read(path: Path = RESULTS) -> dict[str, Row]:
@@ -43,6 +47,30 @@ def read(path: Path = RESULTS) -> dict[str, Row]:
 def write(rows: dict[str, Row], path: Path = RESULTS) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(msgspec.json.format(msgspec.json.encode(rows), indent=1))
+
+
+def summed(rows: dict[str, Row]) -> dict[str, Row]:
+    """By campaign and backend: the sum of the parts."""
+    sums: dict[str, Row] = {}
+    for key, row in rows.items():
+        name = f"{key.split()[0]} {row.backend}"
+        so_far = sums.get(name)
+        sums[name] = row if so_far is None else _added(so_far, row)
+    return sums
+
+
+def _added(one: Row, other: Row) -> Row:
+    return msgspec.structs.replace(
+        one,
+        cycles=one.cycles + other.cycles,
+        acknowledged=one.acknowledged + other.acknowledged,
+        unknown=one.unknown + other.unknown,
+        wrong=one.wrong + other.wrong,
+        losses=one.losses + other.losses,
+        seen={kind: one.seen.get(kind, 0) + other.seen.get(kind, 0) for kind in {**one.seen, **other.seen}},
+        seconds=one.seconds + other.seconds,
+        share=one.share + other.share,
+    )
 
 
 def table(rows: dict[str, Row]) -> str:
@@ -61,7 +89,8 @@ def table(rows: dict[str, Row]) -> str:
 
 def _part(row: Row) -> str:
     """A run that was not the whole plan says so."""
-    return f", {row.scale:.0%} of the plan" if row.scale < 1 else ""
+    done = row.scale * row.share
+    return f", {done:.0%} of the plan" if done < 0.995 else ""
 
 
 def _place(row: Row) -> int:
@@ -87,6 +116,7 @@ def put_into(page: str, rows: dict[str, Row]) -> str:
     _, mark, after = rest.partition(END)
     if not mark:
         raise ValueError(f"the page has no {BEGIN} and {END}")
+    rows = summed(rows)
     parts = [part for part in (table(rows), damage(rows)) if part]
     return f"{before}{BEGIN}\n" + "\n\n".join(parts) + f"\n{END}{after}"
 

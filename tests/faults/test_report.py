@@ -35,6 +35,59 @@ def test_the_tables_replace_what_was_between_the_marks() -> None:
     assert put_into(found, {"flips sqlite": ROW}) == found
 
 
+def test_the_parts_of_a_campaign_are_summed_up() -> None:
+    part = msgspec.structs.replace(ROW, share=0.2, cycles=60, acknowledged=100, unknown=1)
+    rows = {f"kills sqlite {number}/5": part for number in range(1, 4)}
+    rows["kills jsonl 1/5"] = msgspec.structs.replace(part, backend="jsonl")
+
+    found = put_into(f"{BEGIN}\n{END}", rows)
+
+    assert "| kill -9 (F-01), 60% of the plan | sqlite | 180 | 300 | 3 | 0 |" in found
+    assert "| kill -9 (F-01), 20% of the plan | jsonl | 60 | 100 | 1 | 0 |" in found
+    whole = {f"kills sqlite {number}/5": part for number in range(1, 6)}
+    assert "| kill -9 (F-01) | sqlite | 300 | 500 | 5 | 0 |" in put_into(f"{BEGIN}\n{END}", whole)
+
+
+def test_the_parts_of_a_campaign_are_the_whole() -> None:
+    for planned in PLAN:
+        whole = planned.scaled(1)
+        parts = [planned.part(number, 1) for number in range(planned.parts)]
+        if planned.counted and planned.parts > 1:
+            assert sum(part[planned.counted] for part in parts) == whole[planned.counted]
+        elif planned.thinned:
+            numbers = [
+                number
+                for part in parts
+                for number in range(part.get("first", 0), 1000, part[planned.thinned])
+            ]
+            assert sorted(numbers) == list(range(0, 1000, whole[planned.thinned]))
+        else:
+            assert parts == [whole]
+
+
+def test_a_part_that_is_done_is_not_run_again_while_the_code_is_the_same() -> None:
+    from tests.faults.__main__ import Part
+
+    part = Part(PLAN[0], "sqlite", 1)
+    row = msgspec.structs.replace(ROW, code="now")
+    others = {"kills sqlite 1/5": msgspec.structs.replace(ROW, code="before"), "kills jsonl 1/5": ROW}
+
+    assert part.is_done({part.key: row}, "now", 1.0)
+    assert not part.is_done({part.key: row}, "later", 1.0)
+    assert not part.is_done({part.key: row}, "now", 0.1)
+    assert not part.is_done({part.key: msgspec.structs.replace(row, losses=1)}, "now", 1.0)
+    assert part.without_others({**others, part.key: row}, "now") == {"kills jsonl 1/5": ROW, part.key: row}
+
+
+def test_what_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    found = {each.key: each.missing() for each in PLAN}
+
+    assert found["kill-calls"] == "strace (Debian: strace)"
+    assert found["power-xfs"] == "mkfs.xfs (Debian: xfsprogs)"
+    assert found["kills"] == ""
+
+
 def test_a_loss_is_shown() -> None:
     row = msgspec.structs.replace(ROW, losses=2, wrong=["a", "b"])
 

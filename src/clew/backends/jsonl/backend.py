@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import apsw
 
@@ -33,6 +33,8 @@ from clew.errors import (
 )
 
 T = TypeVar("T")
+UNREAD: Final = (apsw.SQLITE_IOERR_READ, apsw.SQLITE_IOERR_CORRUPTFS)
+"""What SQLite says when the disk does not give a page."""
 
 
 class JsonlBackend(SqliteBackend):
@@ -123,7 +125,7 @@ class JsonlBackend(SqliteBackend):
             except BROKEN:
                 pass
             except apsw.IOError as exc:
-                if getattr(exc, "extendedresult", 0) != apsw.SQLITE_IOERR_READ:
+                if getattr(exc, "extendedresult", 0) not in UNREAD:
                     raise
         make_index(self.layout, self._timeout)
         return open_index(self.layout, self._timeout)

@@ -30,11 +30,12 @@ from clew.testing.faults.steps import (
     view_of,
 )
 from clew.testing.faults.subjects import Subject
-from clew.testing.faults.tracing import calls_below, injecting, traced
+from clew.testing.faults.tracing import READING, WRITING, calls_below, injecting, traced
 from clew.testing.history import outcome_of
 
 Tell = Callable[[Any], None]
 FULL: Final = "error=ENOSPC"
+UNREAD: Final = "unread"
 READ_ONLY: Final = "read_only"
 
 
@@ -64,12 +65,12 @@ class Case:
         shutil.rmtree(self._base.with_name("case"))
         shutil.copytree(self._base, self._base.with_name("case"))
 
-    def calls(self) -> list[tuple[str, int]]:
+    def calls(self, which: tuple[str, ...] = WRITING) -> list[tuple[str, int]]:
         """The calls that it makes when nothing fails."""
         self.put_back()
         place = self.subject.place
         given = (self.subject, self.files, self.operation, self._planted)
-        return calls_below(place, self._trace, _play, *given, but=self.subject.forgets)
+        return calls_below(place, self._trace, _play, *given, but=self.subject.forgets, calls=which)
 
     def record(self) -> list[FileEvent]:
         """What it tells the file system."""
@@ -103,6 +104,9 @@ class Case:
             if last["outcome"] == "fail" and self.operation not in IN_PARTS:
                 allowed = self.views[done : done + 1]
             self._result.found(where, _wrong_error(last, fault))
+        for view in (line[1] for line in heard if isinstance(line, list)):
+            if view not in self.views[: done + 2]:
+                self._result.found(where, [f"the same program sees {view} afterwards"[:900]])
         found = _ended(Child(_look, self.subject, self.files))
         lines = list(found["wrong"])
         if not lines and found["view"] not in allowed:
@@ -113,6 +117,8 @@ class Case:
 
 def _wrong_error(told: dict[str, Any], fault: str) -> list[str]:
     """What is wrong with the kind of an error."""
+    if fault == UNREAD:
+        return [] if told["is_ours"] else [f"the wrong error: {told['text']}"]
     if not told["is_backend"]:
         return [f"the wrong error: {told['text']}"]
     if told["code"] == READ_ONLY:
@@ -155,10 +161,14 @@ def _play(tell: Tell, subject: Subject, files: Path, operation: str, planted: st
         store = subject.open()
         tell("opened")
         for step in OPERATIONS[operation]:
-            step(store, files)
+            seen = step(store, files)
+            if isinstance(seen, dict):
+                tell(["sees", seen])
             tell("done")
     except BaseException as error:  # noqa: BLE001 (whatever it is, it is told)
         tell(_told(error))
+        with suppress(clew.ClewError, UnboundLocalError):
+            tell(["sees", view_of(store, files)])
     with suppress(clew.ClewError, UnboundLocalError):
         store.session(PROBE).append(message("goes on"))
         tell("goes on")
@@ -176,6 +186,7 @@ def _told(error: BaseException) -> dict[str, Any]:
         "text": f"{error!r} {traceback.format_exception(error, limit=-3)[-2:]}",
         "code": getattr(error, "code", type(error).__name__),
         "outcome": outcome_of(error),
+        "is_ours": isinstance(error, clew.ClewError),
         "is_backend": isinstance(error, BackendError),
         "is_full": isinstance(error, DiskFullError | OutcomeUnknownError),
         "is_write": True,
@@ -209,16 +220,18 @@ def fail_at_calls(
     *,
     operations: list[str],
     errors: Iterable[str] = ("EIO", "ENOSPC", "EINTR"),
+    reads: bool = False,
     modes: Iterable[str] = ("once", "for good"),
     every: int = 1,
     first: int = 0,
     planted: str = "",
 ) -> Result:
-    """Let every so manyth of the calls that change something fail."""
+    """Let every so manyth of the calls that change something fail. `reads`: of those that read."""
     result = Result()
+    errors = ("EIO",) if reads else tuple(errors)
     for operation in operations:
         case = Case(subject, operation, result, planted)
-        for call, number in case.calls()[first % every :: every]:
+        for call, number in case.calls(READING if reads else WRITING)[first % every :: every]:
             for error in errors:
                 for mode in modes:
                     if error == "EINTR" and (mode == "for good" or call not in INTERRUPTIBLE):
@@ -232,7 +245,7 @@ def fail_at_calls(
                     for line in heard:
                         if isinstance(line, dict):
                             line["is_write"] = is_write
-                    case.judge(where, heard, f"error={error}")
+                    case.judge(where, heard, UNREAD if reads else f"error={error}")
                     was_told = any(isinstance(line, dict) and line["code"] != READ_ONLY for line in heard)
                     if mode == "once" and was_told and "opened" in heard and "goes on" not in heard:
                         result.found(where, ["the same store does not go on afterwards"])

@@ -143,12 +143,12 @@ def _flip_all(tell: Tell, sound: Sound, samples: int, seed: int) -> None:
 # -- tails
 
 
-def tear_tails(subject: Subject, *, every: int = 1, planted: str = "") -> Result:
+def tear_tails(subject: Subject, *, every: int = 1, first: int = 0, planted: str = "") -> Result:
     """P5: cut the files that only grow within their last 400 bytes, and append what a crash may leave:
     the store opens, shows all but what was torn, and goes on."""
     result = Result()
     sound = Sound(subject, is_closed=False)
-    tearer = Child(_tear_all, sound, every, planted)
+    tearer = Child(_tear_all, sound, every, first % every, planted)
     for kind, where, words in tearer.hear_all():
         result.cycles += 1
         result.saw(kind)
@@ -159,7 +159,7 @@ def tear_tails(subject: Subject, *, every: int = 1, planted: str = "") -> Result
     return result
 
 
-def _tear_all(tell: Tell, sound: Sound, every: int, planted: str) -> None:
+def _tear_all(tell: Tell, sound: Sound, every: int, first: int, planted: str) -> None:
     from clew.testing.faults.plants import plant
 
     plant(planted)
@@ -167,7 +167,7 @@ def _tear_all(tell: Tell, sound: Sound, every: int, planted: str) -> None:
         if not size or not path.name.endswith(sound.subject.appended):
             continue
         name = path.relative_to(sound.subject.place)
-        for cut in range(1, min(size, 400), every):
+        for cut in range(1 + first, min(size, 400), every):
             torn = sound.damage(path, lambda content, cut=cut: content.__delitem__(slice(-cut, None)))  # type: ignore[misc]
             words = _opens(torn, sound)
             tell(["cut", f"{name} without its last {cut} bytes", words])

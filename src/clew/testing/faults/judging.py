@@ -19,8 +19,9 @@ ENDS: Final = ("acknowledged", "refused", "moved", "stopped", "unopened")
 class Judge:
     """Knows the history of one store, over all the crashes that it went through."""
 
-    def __init__(self, subject: Subject, result: Result) -> None:
+    def __init__(self, subject: Subject, result: Result, planted: str = "") -> None:
         self.subject = subject
+        self._planted = planted
         self.retry: list[tuple[str, list[str], str]] = []
         """Appends with a key that nobody got an answer to."""
         self._result = result
@@ -95,7 +96,7 @@ class Judge:
         """Look at what is there; False: something is wrong with it."""
         before = len(self._result.wrong)
         self.subject.settle()
-        found = look_at(self.subject, self._snapshots)
+        found = look_at(self.subject, self._snapshots, self._planted)
         lines = [*found.wrong, *map(str, check(self._history.operations, found.logs))]
         moved = [id for id, hash in self._promised.items() if found.hashes.get(id) != hash]
         if moved:

@@ -23,21 +23,25 @@ def kill_cycles(
     cycles: int,
     seed: int,
     workers: int = 2,
-    longest: float = 0.12,
+    longest: float = 0,
     renew: int = 10,
+    purges: bool = False,
     planted: str = "",
 ) -> Result:
-    """Let workers work for up to `longest` seconds, kill each at an instant of its own, look, and again.
+    """Let workers work for up to `longest` seconds (0: as long as their work needs), kill each at an instant
+    of its own, look, and again.
 
     Args:
         renew: After so many cycles a new store is begun.
+        purges: Let each worker purge and scrub, too.
         planted: A bug of `plants` for the workers to have; the campaign ends when it is found.
     """
     wait = random.Random(seed).uniform
+    longest = longest or (0.6 if purges else 0.12)
     result = Result()
     for cycle in range(cycles):
         if cycle % renew == 0:
-            judge = Judge(subject.at(subject.place / f"{cycle}"), result)
+            judge = Judge(subject.at(subject.place / f"{cycle}"), result, planted)
             files = Path(f"{subject.place}-files-{cycle}")
         orders = [
             Orders(
@@ -45,6 +49,7 @@ def kill_cycles(
                 seed=seed * 100_000 + cycle,
                 files=f"{files}-{number}",
                 retry=judge.retry if number == 0 else [],
+                purges=purges,
                 planted=planted,
             )
             for number in range(workers)

@@ -14,6 +14,7 @@ import msgspec
 
 import clew
 from clew.testing.faults.moves import World, standing_of
+from clew.testing.faults.plants import plant
 from clew.testing.faults.processes import Child, ProcessFailed, preload
 from clew.testing.faults.subjects import Subject
 from clew.testing.faults.working import SHARED
@@ -34,10 +35,10 @@ class Found(msgspec.Struct):
     modules: list[str] = []
 
 
-def look_at(subject: Subject, snapshots: dict[str, str]) -> Found:
+def look_at(subject: Subject, snapshots: dict[str, str], planted: str = "") -> Found:
     """Open the store in a process of its own and read everything. `snapshots`: by id, what the file
-    `newest` in it says."""
-    looker = Child(_look, subject, snapshots)
+    `newest` in it says. `planted`: a bug that it has, too: some are in what reads after a crash."""
+    looker = Child(_look, subject, snapshots, planted)
     heard = looker.hear_all()
     if looker.wait() != 0 or not heard:
         raise ProcessFailed(f"whoever opened the store ended with {looker.status}")
@@ -46,7 +47,8 @@ def look_at(subject: Subject, snapshots: dict[str, str]) -> Found:
     return found
 
 
-def _look(tell: Tell, subject: Subject, snapshots: dict[str, str]) -> None:
+def _look(tell: Tell, subject: Subject, snapshots: dict[str, str], planted: str) -> None:
+    plant(planted)
     found = Found()
     try:
         with tempfile.TemporaryDirectory(prefix="clew-look-") as aside:

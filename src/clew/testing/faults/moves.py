@@ -60,6 +60,10 @@ def played(world: World, move: Move) -> World:
             taken = {name: point for name, point in points.items() if way[: len(point)] == point}
             fork = Standing(way, taken, vars)
             return {**world, move.name: fork, move.session: msgspec.structs.replace(was)}
+        case "purge":
+            return {name: standing for name, standing in world.items() if name != move.session}
+        case "scrub":
+            return world
         case _:
             raise ValueError(move.kind)
     return {**world, move.session: Standing(path, points, vars, before)}
@@ -86,11 +90,41 @@ def next_move(world: World, session: str, number: int, chooser: random.Random) -
     )
 
 
+def next_purge(world: World, session: str, number: int, chooser: random.Random) -> Move:
+    """Something that writes what is stored anew. Values of one length are set in between: what is written
+    anew may look like what it replaces, but for them."""
+    other = f"{session}/gone"
+    if session not in world:
+        return Move("create", session)
+    if not world[session].path:
+        return Move("append", session, [f"{session}/{number}"])
+    kinds = ["set_var", "set_var", "set_var", "checkpoint", "scrub"]
+    kinds += ["purge", "purge"] if other in world else ["create", "fork"]
+    kind = chooser.choice(kinds)
+    match kind:
+        case "set_var":
+            return Move(kind, session, at=100_000 + number, name=f"v{number % 3}")
+        case "checkpoint":
+            return Move(kind, session, at=100_000 + number, name="here")
+        case "fork":
+            return Move(kind, session, at=0, name=other)
+        case "create" | "purge":
+            return Move(kind, other)
+    return Move(kind, session)
+
+
 def make(store: clew.Store, move: Move, files: str) -> str:
     """Do it; of a snapshot, its id. `files` is the directory to take one of."""
-    if move.kind == "create":
-        store.create(move.session)
-        return ""
+    match move.kind:
+        case "create":
+            store.create(move.session)
+            return ""
+        case "purge":
+            store.delete(move.session, purge=True)
+            return ""
+        case "scrub":
+            store.vacuum()
+            return ""
     session = store.get(move.session)
     match move.kind:
         case "append":

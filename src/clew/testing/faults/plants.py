@@ -104,6 +104,46 @@ def _accept_torn_batches() -> None:
     mock.patch.object(lines, "open_line", lambda line: (True, really_open(line)[1])).start()
 
 
+def _know_a_log_by_its_end() -> None:
+    """As long as another one, and with the same last line: taken for that."""
+    from clew.backends.jsonl import recognizing
+
+    mock.patch.object(recognizing, "is_marked_alike", return_value=True).start()
+
+
+def _make_the_index_in_place() -> None:
+    """Whoever fails to make it leaves an empty one, which all others use."""
+    from clew.backends.jsonl import backend, index_file
+    from clew.backends.jsonl.statements import SCHEMA
+    from clew.backends.sqlite.connection import open_writer
+
+    def make_index(layout: Any, timeout: float) -> None:
+        index_file.set_index_aside(layout)
+        writer = open_writer(layout.index, "process", timeout)
+        writer.execute(SCHEMA)
+        writer.close()
+
+    def renew(self: Any) -> None:
+        self._use(self._sound_index())
+        self.is_behind = False
+
+    mock.patch.object(backend, "make_index", make_index).start()
+    mock.patch.object(backend.JsonlBackend, "_renew_index", renew).start()
+
+
+def _let_errors_of_the_system_out() -> None:
+    from clew.backends.jsonl import recognizing, references
+
+    everything = range(1, 200)
+    for module in (recognizing, references):
+        mock.patch.object(module, "OF_THE_PROCESS", everything).start()
+    from clew.backends.jsonl.transacting import Reading
+
+    mock.patch.object(
+        Reading, "__exit__", lambda self, *_: self._backend._give_reader(self._connection)
+    ).start()
+
+
 PLANTS: Final[dict[str, Callable[[], None]]] = {
     "acknowledge before commit": _acknowledge_before_commit,
     "batch in pieces": _commit_batches_in_pieces,
@@ -116,4 +156,7 @@ PLANTS: Final[dict[str, Callable[[], None]]] = {
     "jsonl: missing directory fsync": _without("sync_directory"),
     "jsonl: glued tail": _glue_to_the_tail,
     "jsonl: torn batch accepted": _accept_torn_batches,
+    "jsonl: a log known by its end": _know_a_log_by_its_end,
+    "jsonl: an index made in its place": _make_the_index_in_place,
+    "jsonl: errors of the system let out": _let_errors_of_the_system_out,
 }

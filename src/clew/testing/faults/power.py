@@ -101,12 +101,19 @@ def cut_power(
     cuts: int,
     seed: int,
     filesystem: str = "ext4",
-    longest: float = 0.25,
+    longest: float = 0,
     renew: int = 8,
+    purges: bool = False,
     planted: str = "",
 ) -> Result:
-    """Let a worker work for up to `longest` seconds, cut the power, switch it on, look, and again."""
+    """Let a worker work for up to `longest` seconds, cut the power, switch it on, look, and again.
+
+    Args:
+        longest: 0: as long as its work needs.
+        purges: Let it purge and scrub, and do little else.
+    """
     wait = random.Random(seed).uniform
+    longest = longest or (2.0 if purges else 0.25)
     result = Result()
     judge: Judge | None = None
     with loop_disk(subject.place, filesystem) as disk:
@@ -114,14 +121,16 @@ def cut_power(
             if judge is None or cut % renew == 0:
                 if judge is not None:
                     shutil.rmtree(judge.subject.place)
-                judge = Judge(subject.at(disk.mount / f"store-{cut}" / "below"), result)
+                judge = Judge(subject.at(disk.mount / f"store-{cut}" / "below"), result, planted)
                 files = subject.place / f"files-{cut}"
             orders = Orders(
                 name=f"{cut}",
                 seed=seed * 100_000 + cut,
-                appenders=3,
+                appenders=1 if purges else 3,
+                mover=not purges,
                 files=str(files),
                 retry=judge.retry,
+                purges=purges,
                 planted=planted,
             )
             has_opened = cut % OPENING != 1

@@ -3,6 +3,7 @@ compared: after a fault it must look as after one of the operations."""
 
 from __future__ import annotations
 
+import os
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -45,6 +46,21 @@ def _snapshot(store: clew.Store, files: Path) -> None:
     store.get("a").checkpoint("later", files=files)
 
 
+def _read(store: clew.Store, files: Path) -> View:
+    """Everything, in all ways in which it can be read."""
+    store.search("beside")
+    store.verify(full=True)
+    return view_of(store, files)
+
+
+def _lose_the_index(store: clew.Store, files: Path) -> View:
+    """A cache that somebody removes: it comes back when it is needed next."""
+    place = Path(store._engine.backend.location)
+    for file in place.glob("index.db*") if place.is_dir() else ():
+        file.unlink(missing_ok=True)
+    return view_of(store, files)
+
+
 def _run(store: clew.Store, _: Path) -> None:
     store.get("a").start("go")
 
@@ -81,6 +97,8 @@ OPERATIONS: Final[dict[str, list[Step]]] = {
     "scrub": [lambda store, _: store.delete("b"), lambda store, _: store.sweep(scrub=True)],
     "vacuum": [lambda store, _: store.delete("b", purge=True), lambda store, _: store.vacuum()],
     "run": [_run],
+    "read": [_read],
+    "rebuild": [_lose_the_index, say("a", "a2")],
     "events": [do("a", "add_event", "tool", {"n": 1}), do("a", "add_usage", model="m", input_tokens=3)],
 }
 """What is done to the store that `prepare` makes; that which begins does without."""
@@ -107,22 +125,38 @@ def view_of(store: clew.Store, files: Path) -> View:
     for info in store.list(limit=1000):
         if info.id == PROBE:
             continue
-        session = store.get(info.id)
-        standing = standing_of(session)
-        standing.path = [f"{text[:20]} {len(text)}" for text in standing.path]
-        found[info.id] = [
-            msgspec.to_builtins(standing),
-            [info.title, info.status, list(info.tags), list(info.aliases), info.messages, info.user_turns],
-            [dict(entry.annotations) for entry in session.entries()],
-            [session.summary, len(list(session.events())), session.usage().calls],
-            [change.status for change in session.status_changes()],
-        ]
+        found[info.id] = view_of_session(store.get(info.id))
     found["(trash)"] = sorted(info.id for info in store.list(deleted=True, limit=1000))
     found["(files)"] = {
-        path.name: [len(content := path.read_bytes()), content[:20].decode()]
+        path.name: [len(content := _content(path)), content[:20].decode()]
         for path in sorted(files.iterdir() if files.is_dir() else ())
     }
     return found
+
+
+def _content(path: Path) -> bytes:
+    """Not by read(), which a test may let fail: this is not the store's."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        content = bytearray(os.fstat(handle).st_size)
+        os.preadv(handle, [content], 0)
+        return bytes(content)
+    finally:
+        os.close(handle)
+
+
+def view_of_session(session: clew.Session) -> list[Any]:
+    """All that matters of one; JSON."""
+    info = session.info
+    standing = standing_of(session)
+    standing.path = [f"{text[:20]} {len(text)}" for text in standing.path]
+    return [
+        msgspec.to_builtins(standing),
+        [info.title, info.status, list(info.tags), list(info.aliases), info.messages, info.user_turns],
+        [dict(entry.annotations) for entry in session.entries()],
+        [session.summary, len(list(session.events())), session.usage().calls],
+        [change.status for change in session.status_changes()],
+    ]
 
 
 def look_again(subject: Subject, files: Path) -> dict[str, Any]:

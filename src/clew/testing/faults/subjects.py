@@ -56,6 +56,15 @@ class Subject:
     def settle(self) -> None:
         """Wait until nothing that a killed process asked for can still be done."""
 
+    def costs(self, path: Path, session: str) -> bool:
+        """Whether a session of `steps.prepare` may be lost with a file: one that begins with the name of
+        another goes on from that."""
+        return True
+
+    def holds(self, path: Path) -> bool:
+        """Whether a file is kept for what is in it: one that can not be read must be found by a full look."""
+        return True
+
     def check(self) -> list[str]:
         """What the storage below says is wrong with itself, while nobody has it open."""
         return []
@@ -92,6 +101,12 @@ class JsonlSubject(Subject):
     name = "jsonl"
     forgets = ("-shm",)
     appended = (".jsonl",)
+
+    def holds(self, path: Path) -> bool:
+        return path.name == "store.jsonl" or path.parent.name in ("sessions", "packs")
+
+    def costs(self, path: Path, session: str) -> bool:
+        return path.parent.name != "sessions" or f"{session}-".startswith(f"{path.stem}-")
 
     @property
     def url(self) -> str:

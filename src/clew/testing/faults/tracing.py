@@ -21,6 +21,8 @@ WRITING: Final = (
     "ftruncate", "openat", "mkdir", "linkat",
 )  # fmt: skip
 """The calls by which a program changes files."""
+READING: Final = ("read", "pread64")
+"""The calls by which it reads them."""
 
 
 @contextmanager
@@ -30,7 +32,7 @@ def traced(program: Callable[..., None], *args: Any, strace: tuple[str, ...]) ->
 
     def run(tell: Tell) -> None:
         os.close(go)
-        os.read(waiting, 1)
+        os.readv(waiting, [bytearray(1)])  # not by read(), which is counted, and may be let fail
         program(tell, *args)
 
     child = Child(run)
@@ -51,14 +53,19 @@ def traced(program: Callable[..., None], *args: Any, strace: tuple[str, ...]) ->
 
 
 def calls_below(
-    place: Path, trace: Path, program: Callable[..., None], *args: Any, but: tuple[str, ...] = ()
+    place: Path,
+    trace: Path,
+    program: Callable[..., None],
+    *args: Any,
+    but: tuple[str, ...] = (),
+    calls: tuple[str, ...] = WRITING,
 ) -> list[tuple[str, int]]:
-    """The calls of a program that change something below a directory: name and number, from 1, of each.
-    `but`: files with names that end so are passed over.
+    """The calls of a program that do something below a directory: name and number, from 1, of each.
+    `but`: files with names that end so are passed over. `calls`: which ones.
 
     strace counts for each thread and each name by itself; of several threads the busiest counts.
     """
-    strace = ("-y", "-s", "0", "-o", str(trace), "-e", f"trace={','.join(WRITING)}")
+    strace = ("-y", "-s", "0", "-o", str(trace), "-e", f"trace={','.join(calls)}")
     with traced(program, *args, strace=strace) as child:
         child.hear_all()
     counts: Counter[tuple[str, str]] = Counter()
@@ -75,6 +82,21 @@ def calls_below(
         if str(place) in rest and is_changing and (call, counts[thread, call]) not in found:
             found.append((call, counts[thread, call]))
     return found
+
+
+def unreadable(path: Path) -> tuple[str, ...]:
+    """The arguments of strace for a file that can not be read."""
+    calls = ",".join(READING)
+    return (
+        "-o",
+        "/dev/null",
+        "-P",
+        str(path),
+        "-e",
+        f"trace={calls}",
+        "-e",
+        f"inject={calls}:error=EIO:when=1+",
+    )
 
 
 def injecting(call: str, what: str, number: int, *, for_good: bool = False) -> tuple[str, ...]:

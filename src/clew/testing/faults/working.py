@@ -18,7 +18,7 @@ from typing import Any, Final
 import msgspec
 
 import clew
-from clew.testing.faults.moves import World, make, next_move, played
+from clew.testing.faults.moves import Move, World, make, next_move, next_purge, played
 from clew.testing.faults.plants import plant
 from clew.testing.faults.subjects import Subject
 from clew.testing.history import outcome_of
@@ -29,6 +29,7 @@ PADDING: Final = "".join(chr(33 + n * 7919 % 90) for n in range(6000))
 ENDLESS: Final = 1_000_000
 
 Tell = Callable[[Any], None]
+Choose = Callable[[World, str, int, random.Random], Move]
 
 
 class Orders(msgspec.Struct, kw_only=True):
@@ -45,6 +46,8 @@ class Orders(msgspec.Struct, kw_only=True):
     """A directory for it to take snapshots of, with its caches beside it; "": none are taken."""
     retry: list[tuple[str, list[str], str]] = []
     """What nobody got an answer to: session, values, key. To be appended once more."""
+    purges: bool = False
+    """One more thread, which purges and scrubs."""
     planted: str = ""
     count: int = ENDLESS
     """How many operations each thread makes before it stops."""
@@ -72,7 +75,11 @@ def work(tell: Tell, subject: Subject, orders: Orders) -> None:
         for number in range(orders.appenders)
     ]
     if orders.mover:
-        threads.append(threading.Thread(target=_move, args=(tell_alone, store, orders), daemon=True))
+        mover = (tell_alone, store, orders, orders.name, next_move)
+        threads.append(threading.Thread(target=_move, args=mover, daemon=True))
+    if orders.purges:
+        purger = (tell_alone, store, orders, f"{orders.name}p", next_purge)
+        threads.append(threading.Thread(target=_move, args=purger, daemon=True))
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -122,24 +129,24 @@ def _messages(values: list[str]) -> list[dict[str, Any]]:
 # -- moving
 
 
-def _move(tell: Tell, store: clew.Store, orders: Orders) -> None:
-    chooser = random.Random(f"{orders.seed}.mover")
-    session = f"moves-{orders.name}"
+def _move(tell: Tell, store: clew.Store, orders: Orders, client: str, choose: Choose) -> None:
+    chooser = random.Random(f"{orders.seed}.{client}")
+    session = f"moves-{client}"
     world: World = {}
     for number in range(orders.count):
-        move = next_move(world, session, number, chooser)
+        move = choose(world, session, number, chooser)
         if move.kind == "snapshot":
             if not orders.files:
                 continue
             _change_files(Path(orders.files), number)
-        tell(["move", orders.name, move])
+        tell(["move", client, move])
         try:
             snapshot = make(store, move, orders.files)
         except BaseException as error:  # noqa: BLE001 (whatever it is, it is told)
-            tell(["stopped", orders.name, outcome_of(error), repr(error), time.monotonic_ns()])
+            tell(["stopped", client, outcome_of(error), repr(error), time.monotonic_ns()])
             return
         world = played(world, move)
-        tell(["moved", orders.name, snapshot, f"content {number}", time.monotonic_ns()])
+        tell(["moved", client, snapshot, f"content {number}", time.monotonic_ns()])
 
 
 def _change_files(directory: Path, number: int) -> None:
