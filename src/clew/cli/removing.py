@@ -9,7 +9,7 @@ from clew.cli.asking import agreed, yes_option
 from clew.cli.output import Output
 from clew.cli.settings import Command, Settings, command, session_argument
 from clew.cli.store import all_sessions, deleted_id, not_whole, opened
-from clew.cli.wording import ago, count, iso
+from clew.cli.wording import ago, count, iso, typed
 
 
 @command(
@@ -39,7 +39,7 @@ def rm_command(settings: Settings, ids: tuple[str, ...], purge: bool, force: boo
             if out.json:
                 out.record({"id": id, "done": done})
             else:
-                back = "" if purge else f"; clew trash restore {id} brings it back"
+                back = "" if purge else f"; clew trash restore {typed(id)} brings it back"
                 out.line(f"{id} is {'removed for good' if purge else 'in the trash'}{back}")
 
 

@@ -54,6 +54,10 @@ def GLOBAL_OPTIONS() -> list[click.Parameter]:
     ]
 
 
+class SessionArgument(click.Argument):
+    """It names a session."""
+
+
 def session_argument(name: str, **attributes: Any) -> Callable[[F], F]:
     """An argument that names a session; shells complete it."""
 
@@ -62,7 +66,7 @@ def session_argument(name: str, **attributes: Any) -> Callable[[F], F]:
 
         return complete_session(ctx, parameter, incomplete)
 
-    return click.argument(name, shell_complete=complete, **attributes)
+    return click.argument(name, cls=SessionArgument, shell_complete=complete, **attributes)
 
 
 class Command(click.Command):
@@ -72,6 +76,28 @@ class Command(click.Command):
         super().__init__(*args, **kwargs)
         self.params += GLOBAL_OPTIONS()
         self.context_settings = {"max_content_width": 100, "help_option_names": ["-h", "--help"]}
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """What looks like options, and is none, may be the id of a session: some begin with a dash."""
+        given = list(args)
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            at = self._session_at(given, error.option_name)
+            if at is None:
+                raise
+            return super().parse_args(ctx, [*given[:at], "--", *given[at:]])
+
+    def _session_at(self, args: list[str], unknown: str) -> int | None:
+        """Where in the arguments the ids begin, if one of them was taken for options."""
+        takes_sessions = any(isinstance(one, SessionArgument) for one in self.params)
+        if not takes_sessions or unknown.startswith("--") or "--" in args:
+            return None
+        places = (at for at, word in enumerate(args) if word[:1] == "-" and unknown[1] in word[1:])
+        first = next(places, None)
+        if first is None or len(args[first]) <= 2 or any(word[:1] == "-" for word in args[first + 1 :]):
+            return None
+        return first
 
 
 def command(

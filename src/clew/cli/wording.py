@@ -1,13 +1,17 @@
-"""Numbers, sizes and times as people read them."""
+"""Numbers, sizes, times and ids as people read and type them."""
 
 from __future__ import annotations
 
+import re
+import shlex
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Final
 
 import click
 
+_PLAIN: Final = re.compile(r"[\w@%+=:,./-][\w@%+=:,./#-]*")
+"""What no shell changes."""
 _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB")
 _SPANS: Final = {"m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 
@@ -20,6 +24,13 @@ def size(count: int) -> str:
             return f"{value:.0f} {unit}" if unit == "B" or value >= 100 else f"{value:.1f} {unit}"
         value /= 1024
     raise AssertionError("the last unit takes everything")
+
+
+def typed(id: str) -> str:
+    """An id as it is to be typed in a command: quoted if a shell would take it apart, and behind `--` if it
+    would be taken for an option."""
+    plain = id if _PLAIN.fullmatch(id) else shlex.quote(id)
+    return f"-- {plain}" if id.startswith("-") else plain
 
 
 def count(number: int, noun: str) -> str:

@@ -1,0 +1,102 @@
+"""Ids that begin with a dash, as those of the Claude Agent SDK do, or hold what a shell takes apart."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+from importlib import import_module
+
+import pytest
+
+import clew
+from clew.cli import COMMANDS
+from clew.cli.settings import SessionArgument
+from clew.cli.wording import typed
+from tests.cli.processes import Clew
+
+DASHED = "-birds/0b5f"
+TYPED: dict[str, list[str]] = {
+    "checkpoint": ["checkpoint", "--", DASHED, "here"],
+    "close": ["close", "--", DASHED],
+    "export": ["export", "--", DASHED],
+    "files": ["files", "--", DASHED, "missing.txt"],
+    "fork": ["fork", "--", DASHED],
+    "log": ["log", "--", DASHED],
+    "redo": ["redo", "--", DASHED],
+    "reopen": ["reopen", "--", DASHED],
+    "rewind": ["rewind", "--yes", "--", DASHED, "0"],
+    "rm": ["rm", "--", DASHED],
+    "show": ["show", "--", f"{DASHED}@0"],
+    "stats": ["stats", "--", DASHED],
+    "tag": ["tag", "--", DASHED, "work"],
+    "tail": ["tail", "--", DASHED],
+    "title": ["title", "--", DASHED],
+    "undo": ["undo", "--", DASHED],
+    "usage": ["usage", "--", DASHED],
+}
+REFUSED = {"redo": "nothing to redo", "undo": "nothing to undo"}
+"""What is not there to be done; but it is said of the session."""
+
+
+@pytest.fixture
+def dashed(cli: Clew) -> Clew:
+    with clew.open(cli.store) as store:
+        s = store.session(DASHED, title="Herons")
+        s.append({"role": "user", "content": "a"}, {"role": "assistant", "content": "b"})
+        store.session("other").append({"role": "user", "content": "newer"})
+    return cli
+
+
+def test_every_command_that_takes_a_session_is_tried_here() -> None:
+    takes = set()
+    for name, place in COMMANDS.items():
+        command = getattr(import_module(f"clew.cli.{place.module}"), f"{name}_command")
+        if any(isinstance(one, SessionArgument) for one in command.params):
+            takes.add(name)
+    assert takes == set(TYPED)
+
+
+@pytest.mark.parametrize("name", TYPED)
+def test_an_id_behind_two_dashes_is_an_id_for_every_command(dashed: Clew, name: str) -> None:
+    done = dashed(*TYPED[name], code=1 if name in REFUSED else 0)
+
+    assert REFUSED.get(name, "") in done.err
+    assert "no such option" not in done.err
+
+
+@pytest.mark.parametrize("name", [name for name in TYPED if name not in REFUSED])
+def test_an_id_that_was_pasted_without_them_is_found_too(dashed: Clew, name: str) -> None:
+    dashed(*(word for word in TYPED[name] if word != "--"))
+
+
+def test_what_is_neither_an_option_nor_an_id_is_told(dashed: Clew) -> None:
+    assert "no session '-rf'" in dashed("rm", "-rf", "other", code=1).err
+    assert "no such option '--jsom'" in dashed("show", "--jsom", code=2).err
+    assert "no such option '-x'" in dashed("show", "-x", code=2).err
+    assert "no such option '-q'" in dashed("show", "-qq", "--json", code=2).err
+    assert "no such option '-q'" in dashed("ls", "-qq", code=2).err
+    with clew.open(dashed.store) as store:
+        assert len(list(store.list())) == 2
+
+
+def test_a_command_that_is_printed_can_be_pasted(dashed: Clew) -> None:
+    told = dashed("rm", "--", DASHED).out
+    dashed("trash", "restore", *shlex.split(told.partition("trash restore ")[2].partition(" brings")[0]))
+    assert DASHED in dashed("ls").out
+
+
+@pytest.mark.parametrize(
+    "id", ["plain", "-dash", "a b", "it's", "a#fork-1", "#a", "$HOME", "~", "a;b", "鷺", "*"]
+)
+def test_an_id_is_typed_so_that_a_shell_hands_it_over(id: str) -> None:
+    command = ["sh", "-c", f"printf '%s\\n' x {typed(id)}"]
+    words = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+
+    assert [word for word in words if word != "--"] == ["x", id]
+    assert ("--" in words) == id.startswith("-")
+    assert "'" not in typed("login-bug#fork-1")
+
+
+def test_an_id_with_a_dash_is_completed_behind_two_dashes(dashed: Clew) -> None:
+    env = {"_CLEW_COMPLETE": "bash_complete", "COMP_WORDS": "clew show -- -bi", "COMP_CWORD": "3"}
+    assert dashed(env=env).out.split(",")[-1].strip() == DASHED
