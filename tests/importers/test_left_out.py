@@ -141,6 +141,36 @@ def test_a_log_of_ours_whose_first_line_is_damaged_is_named(tmp_path: Path) -> N
     assert left_out(tmp_path) == ["mine.jsonl"]
 
 
+def exported(path: Path, words: str) -> list[str]:
+    with clew.open("memory:") as store:
+        for word in words:
+            store.session(path.stem).append({"role": "user", "content": f"said {word}"})
+        store.export(path.stem, "jsonl", path=path)
+    return path.read_text().splitlines(keepends=True)
+
+
+def test_a_damaged_line_of_a_log_of_ours_is_named_and_the_rest_is_imported(tmp_path: Path) -> None:
+    path = tmp_path / "mine.jsonl"
+    whole = exported(path, "abc")
+    path.write_text("".join(whole[:-1]) + whole[-1].replace("said c", "said C"))
+    with clew.open("memory:") as store:
+        with pytest.raises(clew.InvalidError, match=f"line {len(whole)}"):
+            store.import_path(path, strict=True)
+        report = store.import_path(path)
+        assert [problem.line for problem in report.problems] == [len(whole)]
+        assert [message["content"] for message in store.get("mine").messages()] == ["said a", "said b"]
+
+
+def test_a_log_of_ours_that_can_not_be_imported_costs_only_itself(tmp_path: Path) -> None:
+    whole = exported(tmp_path / "mine.jsonl", "abc")
+    (tmp_path / "mine.jsonl").write_text("".join(line.replace("said b", "said B") for line in whole))
+    exported(tmp_path / "other.jsonl", "d")
+    with clew.open("memory:") as store:
+        report = store.import_path(tmp_path)
+        assert [session.id for session in report.sessions] == ["other"]
+        assert report.left_out == (str(tmp_path / "mine.jsonl"),)
+
+
 def test_a_file_that_can_not_be_read_is_named(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").symlink_to("/proc/self/mem")  # a file, and nobody can read its beginning
     assert left_out(tmp_path) == ["a.jsonl"]

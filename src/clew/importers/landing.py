@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import msgspec
 
-from clew.errors import ClewError, ConflictError, InvalidError, StoreBusyError
+from clew.errors import ClewError, ConflictError, CorruptError, InvalidError, StoreBusyError
 from clew.importers import OWN
 from clew.importers.contract import Problem, SourceEntry, SourceSession
 from clew.importers.finding import Found, Job, checked, look, reader_of, scan_places
@@ -126,7 +126,7 @@ class _Landing:
                 if attempt == TRIES - 1:
                     raise
                 continue
-            except (ConflictError, InvalidError) as error:
+            except (ConflictError, CorruptError, InvalidError) as error:
                 if len(self._jobs) == 1:
                     raise
                 self._problem(job, str(error))
@@ -137,6 +137,7 @@ class _Landing:
 
         report = jsonl.bring(self._open, job.path, dry_run=self._dry_run, rename=self._rename)
         self._sessions += report.sessions
+        self._problems += report.problems
 
     def _read(self, job: Job, number: int) -> None:
         told, sessions = 0, len(self._sessions)
