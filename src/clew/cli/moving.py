@@ -207,7 +207,7 @@ def place_words(head: clew.Head) -> str:
 @click.argument("new_id", required=False)
 @click.pass_obj
 def fork_command(settings: Settings, id: str, new_id: str | None) -> None:
-    """Begin a second session at a place of the first. Nothing is copied, and neither disturbs the other."""
+    """Begin a second session at a place of the first. No message is copied; neither disturbs the other."""
     out = Output(settings)
     with opened(settings) as store:
         session, point = spot_of(store, id)

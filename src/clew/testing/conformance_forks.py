@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from clew.backends.contract import Backend
 from clew.errors import CheckpointNotFoundError, InvalidError, NothingToUndoError, SessionExistsError
 from clew.model import ForkPoint, Head
 from clew.session import Session
@@ -253,6 +254,14 @@ class ForkConformance(Conformance):
         fork.rewind("good")
         assert said(fork) == ["a"]
         check_store(store)
+
+    def test_a_damaged_checkpoint_costs_itself_and_not_the_fork(self, backend: Backend, s: Session) -> None:
+        """The others are taken along; the base keeps what is left of it."""
+        say(s, "a")
+        s.checkpoint("good")
+        with backend.write() as tx:
+            tx.put_record(s._sid, "checkpoint", "damaged", b'{"uid": 1')
+        assert [found.name for found in s.fork("f").checkpoints()] == ["good"]
 
     def test_the_files_of_a_fork_stay_whatever_its_base_does(
         self, store: Store, s: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
