@@ -252,6 +252,7 @@ SESSION = [
     "start",
     "status_changes",
     "summary",
+    "touch",
     "tree",
     "truncate",
     "turn",

@@ -98,6 +98,11 @@ class Session(Lifecycle, Points, Streams, Beside):
         )
         self._write(sessions.update, changes)
 
+    def touch(self) -> None:
+        """Count as active now: first in listings, and not idle. For whoever works on a session in other ways
+        than by messages, as with documents."""
+        self._write(sessions.touch, self._engine.now())
+
     def add_alias(self, alias: str, *, move: bool = False) -> None:
         """Give the session one more id to be found by. AliasExistsError if it leads elsewhere."""
         self._write(sessions.add_alias, check_id(alias, "alias"), move=move)

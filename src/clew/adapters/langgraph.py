@@ -9,7 +9,8 @@ listed, shown, searched, exported; everything else of a checkpoint is in documen
     langgraph_documents  names and contents of documents
     langgraph_settling   nothing is kept twice
     langgraph_memory     what a saver knows without looking
-    langgraph_asking     configs and listings
+    langgraph_asking     configs
+    langgraph_listing    listings of one thread, and of all
     langgraph_putting    one put
     langgraph_writing    what tasks wrote after a checkpoint
     langgraph_reading    get_tuple, list, the history of a delta channel
@@ -48,14 +49,16 @@ try:
 except ImportError as error:
     raise missing("langgraph", error) from error
 
-from clew.adapters.langgraph_asking import Listing, by_id, place_of, thread_named, thread_of, with_id
-from clew.adapters.langgraph_documents import Codec, Place
+from clew.adapters.langgraph_asking import place_of, thread_named, thread_of, with_id
+from clew.adapters.langgraph_documents import Codec, Place, checkpoints_of
+from clew.adapters.langgraph_listing import Active, Listing, newest_of_all
 from clew.adapters.langgraph_memory import FRAMEWORK, Memory, Thread, Unsettled, is_waiting
 from clew.adapters.langgraph_moving import Moving
 from clew.adapters.langgraph_putting import Put, Stale
-from clew.adapters.langgraph_reading import Found, Reader
+from clew.adapters.langgraph_reading import PAGE, Found, Reader
 from clew.adapters.langgraph_upkeep import Upkeep
 from clew.adapters.langgraph_writing import writing
+from clew.model.conversation import microseconds
 
 T = TypeVar("T")
 
@@ -193,12 +196,13 @@ class ClewSaver(BaseCheckpointSaver[Any]):
         before: RunnableConfig | None = None,
         limit: int | None = None,
     ) -> Iterator[CheckpointTuple]:
-        listing = Listing(config, filter, before, limit)
-        threads = [thread_of(config)] if config is not None else list(self._all_threads())
-        candidates = merge(
-            *(self._candidates(thread, listing) for thread in threads), key=by_id, reverse=True
-        )
-        for thread, found in candidates:
+        listing = Listing(config, before, limit)
+        candidates = partial(self._candidates, listing=listing)
+        if config is None:
+            of_threads = newest_of_all(self._all_threads(), candidates)
+        else:
+            of_threads = ((thread, found) for thread in [thread_of(config)] for found in candidates(thread))
+        for thread, found in of_threads:
             if listing.is_full:
                 return
             if not listing.has(found) or not self._reader.matches(found.head, filter):
@@ -234,8 +238,8 @@ class ClewSaver(BaseCheckpointSaver[Any]):
 
     def delete_for_runs(self, run_ids: Sequence[str]) -> None:
         runs = set(run_ids)
-        for thread in self._all_threads() if runs else ():
-            self._delete_runs(thread, runs)
+        for active in list(self._all_threads()) if runs else ():
+            self._delete_runs(active.thread, runs)
 
     async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
         await asyncio.to_thread(self.delete_for_runs, run_ids)
@@ -385,34 +389,43 @@ class ClewSaver(BaseCheckpointSaver[Any]):
     ) -> Callable[[clew.Store], None]:
         return writing(self._codec, thread_of(config), place_of(config), writes, task, path)
 
-    def _all_threads(self) -> Iterator[Thread]:
+    def _all_threads(self) -> Iterator[Active]:
+        """All threads, newest activity first, in pages that grow: most ask for the first few."""
         cursor: str | None = None
+        count = 8
         while True:
-            page = self._store.list(where={"framework": FRAMEWORK}, limit=500, cursor=cursor)
+            page = self._store.list(where={"framework": FRAMEWORK}, limit=count, cursor=cursor)
             for info in page:
-                yield Thread.kept_as(info)
-            cursor = page.cursor
+                yield Active(Thread.kept_as(info), microseconds(info.updated_at))
+            cursor, count = page.cursor, min(2 * count, 512)
             if cursor is None:
                 return
 
-    def _candidates(self, thread: Thread, listing: Listing) -> Iterator[tuple[Thread, Found]]:
+    def _candidates(self, thread: Thread, listing: Listing) -> Iterator[Found]:
         """The checkpoints of a thread, newest first, from where the listing begins."""
-        if listing.ns is None:
-            everything = self._look(lambda store: self._reader.everything(store, thread))
-            yield from ((thread, found) for found in everything)
-            return
-        ns, after = listing.ns, listing.begin()
+        prefixes: Sequence[str] | None
+        if listing.ns is not None:
+            prefixes = [checkpoints_of(listing.ns)]
+        else:
+            prefixes = self._look(lambda store: self._reader.prefixes(store, thread))
+        if prefixes is None:
+            return iter(self._look(lambda store: self._reader.everything(store, thread)))
+        pages = (self._pages(thread, prefix, listing) for prefix in prefixes)
+        return merge(*pages, key=lambda found: found.id, reverse=True)
+
+    def _pages(self, thread: Thread, prefix: str, listing: Listing) -> Iterator[Found]:
+        after, count = listing.begin(prefix), listing.page
         while True:
-            page = self._page(thread, ns, after, listing.page)
-            yield from ((thread, found) for found in page[0])
-            if page[1] is None:
+            page, after = self._page(thread, prefix, after, count)
+            count = min(2 * count, PAGE)
+            yield from page
+            if after is None:
                 return
-            after = page[1]
 
     def _page(
-        self, thread: Thread, ns: str, after: str | None, count: int
+        self, thread: Thread, prefix: str, after: str | None, count: int
     ) -> tuple[Sequence[Found], str | None]:
-        return self._look(lambda store: self._reader.page(store, thread, ns, after, count))
+        return self._look(lambda store: self._reader.page(store, thread, prefix, after, count))
 
     def _loaded(self, thread: Thread, found: Found) -> CheckpointTuple | None:
         return self._store.read(lambda store: self._reader.load(store, thread, found))

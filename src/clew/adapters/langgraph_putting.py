@@ -226,6 +226,8 @@ class Put:
             session.set_document(name, content)
         session.set_document(checkpoint_name(self._place), document)
         self._note_run(session)
+        if not self._added:  # what is appended counts as activity by itself
+            session.touch()
         return document, head, path
 
     def _stored_parent(self, session: clew.Session) -> bytes | None:

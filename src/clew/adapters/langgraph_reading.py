@@ -37,6 +37,8 @@ COUNTERS: Final = "counters_since_delta_snapshot"
 
 PAGE: Final = 50
 """How many checkpoints are read at once."""
+_MOST_NAMESPACES: Final = 16
+"""A thread with more of them is read as a whole where all of them are asked for."""
 
 
 class Found(NamedTuple):
@@ -259,14 +261,29 @@ class Reader:
 
     # -- many of them
 
+    def prefixes(self, store: clew.Store, thread: Thread) -> list[str] | None:
+        """What the names of the checkpoints of each namespace begin with; None: of too many to ask for."""
+        session = self._session(store, thread)
+        found: list[str] = []
+        while session is not None:
+            before = found[-1] if found else None
+            rows = session.documents(prefix="c/", after=before, limit=1, newest_first=True)
+            if not rows:
+                break
+            found.append(rows[0][0][: rows[0][0].rindex("/") + 1])
+            if len(found) > _MOST_NAMESPACES:
+                return None
+        if not found:
+            self._check_nothing(store, thread)
+        return found
+
     def page(
-        self, store: clew.Store, thread: Thread, ns: str, after: str | None, count: int
+        self, store: clew.Store, thread: Thread, prefix: str, after: str | None, count: int
     ) -> tuple[list[Found], str | None]:
         """The next checkpoints of a namespace, newest first, and where to go on."""
         session = self._session(store, thread)
         if session is None:
             return [], None
-        prefix = checkpoints_of(ns)
         rows = session.documents(prefix=prefix, after=after, limit=count, newest_first=True)
         if not rows and after is None:
             self._check_nothing(store, thread)

@@ -81,6 +81,9 @@ class AsyncSession(AsyncLifecycle, AsyncStreams, AsyncBeside):
             idle_timeout=idle_timeout,
         )
 
+    async def touch(self) -> None:
+        await self._call(self._session.touch)
+
     async def add_alias(self, alias: str, *, move: bool = False) -> None:
         await self._call(self._session.add_alias, alias, move=move)
 

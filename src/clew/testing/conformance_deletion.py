@@ -20,6 +20,7 @@ USES: dict[str, Callable[[Session], Any]] = {
     "head": lambda s: s.head,
     "summary": lambda s: s.summary,
     "update": lambda s: s.update(title="x"),
+    "touch": lambda s: s.touch(),
     "add_alias": lambda s: s.add_alias("x"),
     "remove_alias": lambda s: s.remove_alias("x"),
     "append": lambda s: s.append(user("x")),

@@ -43,6 +43,7 @@ BESIDE: Final[dict[str, Callable[[Session], Any]]] = {
     "fork": lambda s: s.fork("x"),
     "annotate": lambda s: s.annotate(0, note="x"),
     "update": lambda s: s.update(title="x"),
+    "touch": lambda s: s.touch(),
     "add_alias": lambda s: s.add_alias("x"),
     "remove_alias": lambda s: s.remove_alias("alias"),
     "add_event": lambda s: s.add_event("x"),

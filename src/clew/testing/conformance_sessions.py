@@ -6,6 +6,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import msgspec
 import pytest
 
 from clew.backends.contract import Backend
@@ -252,6 +253,24 @@ class SessionConformance(Conformance):
 
         assert (s.info.created_at, s.info.updated_at) == (created, updated)
         assert s.info.deleted_at is None
+
+    def test_a_touched_session_is_the_latest_active_one_and_else_the_same(
+        self, store: Store, clock: Ticking
+    ) -> None:
+        """Its time of activity is that of the touch, and nothing else changes."""
+        touched, other = store.create("touched"), store.create("other")
+        say(touched, "x")
+        say(other, "y")
+        before = touched.info
+        clock.now += 777_777
+        touched.touch()
+        now = datetime.fromtimestamp(0, UTC) + timedelta(microseconds=clock.now)
+
+        assert touched.info == msgspec.structs.replace(before, updated_at=now)
+        assert [info.id for info in store.list()] == ["touched", "other"]
+        clock.now = START - 10**12
+        touched.touch()
+        assert touched.info.updated_at == now
 
     def test_activity_does_not_go_back_with_the_clock(self, store: Store, clock: Ticking) -> None:
         """P3: a clock that jumps back changes neither the order of messages nor the latest activity."""

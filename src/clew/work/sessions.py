@@ -155,6 +155,12 @@ def _changed(row: SessionRow, details: Details, changes: Changes) -> tuple[Sessi
     return msgspec.structs.replace(row, **in_row), msgspec.structs.replace(details, **given)
 
 
+def touch(tx: Transaction, access: Access, now: int) -> None:
+    row = admit_beside(tx, access)
+    if now > row.updated:
+        tx.set_session(msgspec.structs.replace(row, updated=now))
+
+
 def add_alias(tx: Transaction, access: Access, alias: str, *, move: bool) -> None:
     sid = admit_beside(tx, access).sid
     holder = find(tx, alias)
