@@ -178,6 +178,10 @@ def text(path: Path) -> None:
     path.write_text("Dear diary, this is no database.\n" * 40)
 
 
+def one_letter(path: Path) -> None:
+    path.write_text("x")
+
+
 def short_text(path: Path) -> None:
     path.write_text("hello")
 
@@ -199,6 +203,7 @@ def half_a_header(path: Path) -> None:
         foreign_by_name,
         text,
         short_text,
+        one_letter,
         binary,
         half_a_header,
     ],
@@ -215,6 +220,18 @@ def test_a_file_that_is_no_store_is_refused_and_stays_as_it_is(
 
     assert contents(tmp_path) == before
     assert read_only or names(tmp_path) == ["theirs.db"]
+
+
+@pytest.mark.parametrize("scheme", ["jsonl", "sqlite"])
+def test_the_location_is_absolute_and_an_address_with_two_slashes_says_what_to_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scheme: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    with clew.open(f"{scheme}:///logs") as store:
+        assert store.location == str(tmp_path / "logs")
+    with pytest.raises(clew.InvalidUrlError, match=rf"as {scheme}:///logs/a, and four before an absolute"):
+        clew.open(f"{scheme}://logs/a")
 
 
 def test_an_empty_file_becomes_a_store(tmp_path: Path) -> None:

@@ -90,7 +90,10 @@ def parse(url: str | os.PathLike[str] | None) -> tuple[str, str, dict[str, Any]]
         known = ", ".join(f"{scheme}:" for scheme in sorted(SCHEMES))
         raise InvalidUrlError(f"no backend for {parts.scheme}: addresses; there is {known} and plain paths")
     if parts.netloc:
-        raise InvalidUrlError(f"{url}: a {parts.scheme} address has three slashes, as in sqlite:///agents.db")
+        raise InvalidUrlError(
+            f"{url}: a {parts.scheme} address has three slashes before a path relative to the current "
+            f"directory, as {parts.scheme}:///{parts.netloc}{parts.path}, and four before an absolute one"
+        )
     # sqlite:///relative.db and sqlite:////absolute.db, as everybody writes them
     path = unquote(parts.path.removeprefix("/"))
     if not path:

@@ -62,7 +62,8 @@ def ls_command(
             cursor = page.cursor
             if cursor is None or (limit and len(found) >= limit):
                 break
-    print_sessions(Output(settings), found, more=cursor is not None)
+        location = store.location
+    print_sessions(Output(settings), found, location, more=cursor is not None)
 
 
 @command("interrupted", "clew interrupted", "clew show ID                     where it stopped")
@@ -73,10 +74,14 @@ def interrupted_command(settings: Settings) -> None:
     Piped: as `clew ls`.
     """
     with opened(settings) as store:
-        print_sessions(Output(settings), [session.info for session in store.interrupted()])
+        found = [session.info for session in store.interrupted()]
+        location = store.location
+    print_sessions(Output(settings), found, location)
 
 
-def print_sessions(out: Output, found: Sequence[clew.SessionInfo], *, more: bool = False) -> None:
+def print_sessions(
+    out: Output, found: Sequence[clew.SessionInfo], location: str, *, more: bool = False
+) -> None:
     if out.json:
         for info in found:
             out.record(info)
@@ -86,7 +91,7 @@ def print_sessions(out: Output, found: Sequence[clew.SessionInfo], *, more: bool
             out.row(info.id, info.status, info.messages, iso(info.updated_at), info.workspace, info.title)
         return
     if not found:
-        out.line("no sessions")
+        out.line(f"no such sessions in {location}")
         return
     from clew.cli.table import Column
 

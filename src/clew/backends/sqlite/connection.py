@@ -220,6 +220,8 @@ def _check_version(connection: apsw.Connection, path: Path) -> int:
         if not begun and connection.in_transaction:
             connection.execute("ROLLBACK")
     if owner != APPLICATION_ID:
+        if path.stat().st_size == 1:  # SQLite takes such a file for an empty one, and would write over it
+            raise InvalidUrlError(f"{path} is not a Clew store: it is no SQLite database")
         if owner or version or tables:
             raise InvalidUrlError(f"{path} is not a Clew store: it is a database of another program")
         return 0
