@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from clew.commit import Pending
 from clew.core.ids import check_id
-from clew.errors import ConflictError, InvalidError, SessionNotFoundError
+from clew.errors import ConflictError, CorruptEntryError, InvalidError, SessionNotFoundError
 from clew.model.care import CopyProgress, CopyReport, LostRecord, OnCopyConflict, OnCopyProgress
 from clew.work.places import find
-from clew.work.source import Page, Source
+from clew.work.source import ChangedError, Page, Source
 from clew.work.storewide import copy_store_wide
-from clew.work.transfer import ChangedError, Landed, Landing, prepare, transfer
+from clew.work.transfer import BringFiles, Landed, Landing, prepare, transfer
 
 if TYPE_CHECKING:
     from clew.engine import Engine
@@ -99,6 +99,8 @@ class Copying:
         self._on_progress = on_progress
         self._reading = reading or Source(source.read, source.run)
         self._lost = lost
+        self._files: BringFiles | None = None
+        self._undisturbed: Callable[[], AbstractContextManager[object]] = nullcontext
         self._waiting: dict[int, Landing] = {}
         self._trees: dict[int, int] = {}
         self._sids: dict[int, int] = {}
@@ -107,14 +109,13 @@ class Copying:
         self._renamed: dict[str, str] = {}
 
     def run(self, sessions: Sequence[str] | None = None) -> CopyReport:
-        self._copy_trees(self._reading.trees() if sessions is None else self._trees_of(sessions))
-        from clew.files.transfer import FileTransfer  # only now: it may take long to load, and is not urgent
+        from clew.files.transfer import FileTransfer
 
-        only_of = None if sessions is None else self._trees
-        files = FileTransfer(
-            self._source, self._target, only_of=only_of, on_bytes=self._stored, lost=self._lost
-        )
-        files.copy_records(self._trees, self._sids)
+        files = FileTransfer(self._source, self._target, on_bytes=self._stored, lost=self._lost)
+        if self._lost is None:
+            self._files, self._undisturbed = files.bring, files.undisturbed
+        self._copy_trees(self._reading.trees() if sessions is None else self._trees_of(sessions))
+        files.copy_records(self._trees, self._sids, is_all=sessions is None)
         if sessions is None:
             copy_store_wide(self._source, self._target, self._lost)
         return CopyReport(
@@ -123,7 +124,7 @@ class Copying:
             entries=self._entries,
             events=self._events,
             calls=self._calls,
-            snapshots=files.snapshots,
+            snapshots=files.new_snapshots,
             objects=files.objects,
             bytes=self._bytes,
             skipped=tuple(self._skipped),
@@ -163,7 +164,11 @@ class Copying:
 
     def _begin_tree(self, tree: int, conflicts: dict[int, ConflictError]) -> None:
         """Small trees wait for others: a transaction has to wait for the disk, however little is in it."""
-        ready = prepare(self._reading, self._target, tree)
+        try:
+            ready = prepare(self._reading, self._target, tree, files=self._files)
+        except (ChangedError, CorruptEntryError):
+            self._copy_tree(tree)
+            return
         if isinstance(ready, Landed):
             self._note(tree, ready)
         elif ready is not None and ready.is_small:
@@ -193,11 +198,14 @@ class Copying:
                 pending.outcome()
                 landed = ready.landed(self._wrote)
             self._note(tree, landed)
-        except ChangedError:
+        except (ChangedError, CorruptEntryError):
             self._copy_tree(tree)
 
     def _copy_tree(self, tree: int, *, rename: bool = False) -> None:
-        landed = transfer(self._reading, self._target, tree, rename=rename, on_page=self._wrote)
+        with self._undisturbed():
+            landed = transfer(
+                self._reading, self._target, tree, rename=rename, on_page=self._wrote, files=self._files
+            )
         if landed is not None:
             self._note(tree, landed)
 

@@ -17,6 +17,7 @@ from clew.backends.contract import STORE_WIDE, Reader, Transaction
 from clew.core.lease import Holder
 from clew.errors import ConflictError, CorruptError, NotFoundError
 from clew.here import Here
+from clew.work.snapshots import Shelf, rely
 
 RestoreState: TypeAlias = Literal["pending", "done", "rolled back"]
 
@@ -156,9 +157,10 @@ class Working:
             _active.discard(self._id)
 
 
-def adopt(tx: Transaction, record: Restore) -> None:
-    """Keep the record of a restore of another store, which is over."""
+def adopt(tx: Transaction, record: Restore, seen: Shelf) -> None:
+    """Keep the record of a restore of another store, which is over. `seen` as for `snapshots.put`."""
     if tx.get_record(STORE_WIDE, "restore", record.id) is None:
+        rely(tx, seen, f"the restore {record.id} was copied")
         _put(tx, record)
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from clew.core.lease import Lease
@@ -31,15 +32,23 @@ def keep(engine: Machinery, attempt: Callable[[Shelf], T]) -> T:
     except CollectedError:
         pass
     for _ in range(TRIES - 1):
-        claim = _claim(engine)
         try:
-            return attempt(_shelf(engine))
+            with claimed(engine):
+                return attempt(_shelf(engine))
         except CollectedError:
             continue
-        finally:
-            if claim is not None:
-                _give_back(engine, claim)
     raise StoreBusyError(f"objects were removed while the snapshot was taken, {TRIES} times; it was not kept")
+
+
+@contextmanager
+def claimed(engine: Machinery) -> Iterator[None]:
+    """Keep `gc` out, unless it takes too long to end."""
+    claim = _claim(engine)
+    try:
+        yield
+    finally:
+        if claim is not None:
+            _give_back(engine, claim)
 
 
 def _shelf(engine: Machinery) -> Shelf:

@@ -94,7 +94,8 @@ class _Needs:
         if tree not in self._by_sessions:
             names = self._by_sessions[tree] = set()
             for row in self._reader.tree_sessions(tree):
-                names.update(_of_checkpoint(v) for _, v in self._reader.scan_records(row.sid, "checkpoint"))
+                found = self._reader.scan_records(row.sid, "checkpoint")
+                names.update(named_by_checkpoint(value) for _, value in found)
                 names |= _named_by_moves(self._reader, row.sid)
         return self._by_sessions[tree]
 
@@ -113,10 +114,15 @@ def _restore(reader: Reader, id: str) -> journal.Restore | None:
         return None
 
 
-def _of_checkpoint(value: bytes) -> str | None:
+def named_by_checkpoint(value: bytes) -> str | None:
     return msgspec.json.decode(value, type=Record).snapshot
 
 
 def _named_by_moves(reader: Reader, sid: int) -> set[str | None]:
-    moves = (msgspec.json.decode(value, type=Move) for _, value in reader.scan_records(sid, "move"))
-    return {id for move in moves if move.files is not None for id in (move.files.safety, move.files.target)}
+    found = reader.scan_records(sid, "move")
+    return {id for _, value in found for id in named_by_move(value)}
+
+
+def named_by_move(value: bytes) -> set[str | None]:
+    files = msgspec.json.decode(value, type=Move).files
+    return set() if files is None else {files.safety, files.target}

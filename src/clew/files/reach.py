@@ -19,6 +19,8 @@ class Reach:
     def __init__(self, objects: ObjectReader, on_batch: Callable[[int], object] = lambda _: None) -> None:
         """`on_batch`: called from time to time with the number of objects so far."""
         self.names: set[bytes] = set()
+        self.new: list[bytes] = []
+        """Names that came since the caller emptied it."""
         self._objects = objects
         self._on_batch = on_batch
         # A file may hold the bytes of a directory, and be the same object: so it is not enough that an
@@ -39,8 +41,13 @@ class Reach:
                 self._enter_list(name, content)
             self._on_batch(len(self.names))
 
+    def _add_name(self, name: bytes) -> None:
+        if name not in self.names:
+            self.names.add(name)
+            self.new.append(name)
+
     def _note(self, name: bytes, known: set[bytes], todo: list[bytes]) -> None:
-        self.names.add(name)
+        self._add_name(name)
         if name not in known:
             known.add(name)
             todo.append(name)
@@ -56,10 +63,11 @@ class Reach:
             elif entry.kind & CHUNKED:
                 self._note(entry.digest, self._lists, lists)
             else:
-                self.names.add(entry.digest)
+                self._add_name(entry.digest)
 
     def _enter_list(self, name: bytes, content: bytes) -> None:
         try:
-            self.names.update(chunk.digest for chunk in decode_chunks(content))
+            for chunk in decode_chunks(content):
+                self._add_name(chunk.digest)
         except ValueError as exc:
             raise CorruptError(f"the object {name.hex()} is no list of chunks: {exc}") from exc

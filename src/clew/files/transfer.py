@@ -1,5 +1,9 @@
 """Bringing snapshots from one store to another: objects first, then the records that need them.
 
+The snapshots that a session names become visible with it, in one transaction, and only if all that they need
+is in the target then. What the source removes meanwhile, because the session changed, is noticed: the
+session is read again. What the target collects meanwhile is noticed too, as for any snapshot.
+
 Objects are named by their content, so what the target holds is not copied again, and what is copied has
 its hash compared on the way.
 """
@@ -7,14 +11,17 @@ its hash compared on the way.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
 
-from clew.backends.contract import STORE_WIDE, Transaction
+from clew.backends.contract import STORE_WIDE, Reader, Transaction
 from clew.core.rows import ObjectPlace
-from clew.errors import CorruptError, NotFoundError, ObjectMissingError
+from clew.errors import CorruptError, NotFoundError, ObjectMissingError, ReadOnlyError
 from clew.files import journal
+from clew.files.keeping import claimed
+from clew.files.needs import named_by_checkpoint, named_by_move
 from clew.files.objects import AT_ONCE, PACK_SIZE, ObjectReader
 from clew.files.packing import Pack, compress
 from clew.files.reach import Reach
@@ -22,8 +29,11 @@ from clew.model.care import LostRecord
 from clew.work import snapshots
 from clew.work.salvage_records import RecordSalvage, refuse
 from clew.work.snapshots import CollectedError, Kept
+from clew.work.source import GoneError
+from clew.work.transfer import Adopt
 
 if TYPE_CHECKING:
+    from clew.work.image import TreeImage
     from clew.work.sweep import Machinery
 
 PAGE: Final = 5000
@@ -45,25 +55,166 @@ class FileTransfer:
         source: Machinery,
         target: Machinery,
         *,
-        only_of: Trees | None = None,
         on_bytes: Callable[[int], object] = lambda _: None,
         lost: Lost | None = None,
     ) -> None:
-        """`only_of`: only the snapshots that checkpoints and moves of these trees may name."""
         self._source = source
         self._target = target
-        self._only_of = only_of
         self._on_bytes = on_bytes
         self._lost = lost
         self._reader = ObjectReader(source.read)
-        self.objects = self.snapshots = self.bytes = 0
+        self._reach = Reach(self._reader)
+        self._shelf: snapshots.Shelf | None = None
+        """That of the target, before the first question about an object of `_reach`: all of them are there,
+        unless something was collected since."""
+        self._adopted: set[str] = set()
+        self.objects = self.bytes = 0
 
-    def copy_objects(self) -> snapshots.Shelf:
-        """Bring over what the target lacks; its shelf as it was before."""
+    @property
+    def new_snapshots(self) -> int:
+        """How many the target did not have."""
+        return len(self._adopted)
+
+    # -- the files of one tree of sessions
+
+    def bring(self, image: TreeImage, *, is_same: bool) -> Adopt | None:
+        """As `clew.work.transfer.BringFiles` says."""
+        named = _named_by(image)
+        if not named:
+            return None
+        with self._source.read() as reader:
+            found = {id: snapshots.find_kept(reader, id) for id in sorted(named)}
+        if None in found.values() and not is_same:
+            raise GoneError(f"files of session {image.sessions[0].row.id!r} were removed while it was copied")
+        known, lacking = self._compared({id: kept for id, kept in found.items() if kept is not None})
+        try:
+            shelf = self._bring_trees([kept.tree for kept in lacking.values()])
+        except ObjectMissingError as error:
+            if is_same:
+                raise
+            raise GoneError(str(error)) from error
+
+        def adopt(tx: Transaction, tree: int) -> None:
+            if any(snapshots.find_kept(tx, id) is None for id in known):
+                raise CollectedError("snapshots were removed while the session that names them was copied")
+            self._adopt(tx, lacking, {kept.sessions: tree for kept in lacking.values()}, shelf)
+
+        return adopt
+
+    def _compared(self, found: Mapping[str, Kept]) -> tuple[list[str], dict[str, Kept]]:
+        """Those that the target has, with all that they need, and those that it has not."""
+        with self._target.read() as reader:
+            there = {id: snapshots.find_kept(reader, id) for id in found}
+        lacking = {
+            id: kept
+            for id, kept in found.items()
+            if (known := there[id]) is None or (known.tree, bool(known.sessions)) != (kept.tree, True)
+        }
+        return [id for id in found if id not in lacking], lacking
+
+    def _adopt(
+        self, tx: Transaction, found: Mapping[str, Kept], trees: Trees, shelf: snapshots.Shelf
+    ) -> None:
+        moved = {
+            id: msgspec.structs.replace(kept, sessions=trees.get(kept.sessions, 0))
+            for id, kept in found.items()
+        }
+        self._adopted.update(id for id, kept in moved.items() if snapshots.adopt(tx, id, kept, shelf))
+
+    @contextmanager
+    def undisturbed(self) -> Iterator[None]:
+        """Keep `gc` out of both stores for a while, where that can be done."""
+        with ExitStack() as held:
+            for engine in (self._target, self._source):
+                with suppress(ReadOnlyError):
+                    held.enter_context(claimed(engine))
+            yield
+
+    # -- records
+
+    def copy_records(self, trees: Trees, sids: Mapping[int, int], *, is_all: bool) -> None:
+        """Snapshots, and restores that are over, which did not come with a session. `trees`, `sids`: all
+        that were copied. Not `is_all`: only what belongs to them."""
+        only_of = None if is_all else trees
+        if self._lost is not None:
+            self._shelf = self._copy_all_objects()
+        for id, kept in self._kept(only_of):
+            # A snapshot of sessions that were not copied stays behind: nothing there would need it.
+            if not kept.sessions or kept.sessions in trees:
+                self._copy_record(id, kept, trees)
+        if is_all:
+            self._copy_restores(sids)
+
+    def _copy_record(self, id: str, kept: Kept, trees: Trees) -> None:
+        def copy() -> None:
+            if not self._is_there(id, kept, trees):
+                shelf = self._bring_trees([kept.tree])
+                self._target.run(lambda tx: self._adopt(tx, {id: kept}, trees, shelf))
+
+        self._copy_if_there(copy, lambda reader: snapshots.find_kept(reader, id) == kept)
+
+    def _is_there(self, id: str, kept: Kept, trees: Trees) -> bool:
+        with self._target.read() as reader:
+            found = snapshots.find_kept(reader, id)
+        return found == msgspec.structs.replace(kept, sessions=trees.get(kept.sessions, 0))
+
+    def _copy_if_there(self, copy: Callable[[], None], is_there: Callable[[Reader], bool]) -> None:
+        """What the source removes meanwhile stays behind; what the target collects is brought again."""
+        for attempt in range(TRIES):
+            try:
+                with self.undisturbed() if attempt else nullcontext():
+                    copy()
+                return
+            except CollectedError:
+                if attempt == TRIES - 1:
+                    raise
+            except ObjectMissingError:
+                with self._source.read() as reader:
+                    if not is_there(reader):
+                        return
+                if attempt == TRIES - 1:
+                    raise
+
+    # -- objects
+
+    def _bring_trees(self, trees: Sequence[bytes]) -> snapshots.Shelf:
+        """See to it that the target holds all that these trees need; its shelf as it was before. With `lost`,
+        all that there is was brought before."""
+        if self._lost is not None:
+            assert self._shelf is not None
+            return self._shelf
+        with self._target.read() as reader:
+            shelf = snapshots.shelf_of(reader)
+        if self._shelf is None or self._shelf.collected != shelf.collected:
+            self._reach, self._shelf = Reach(self._reader), shelf
+        try:
+            for tree in trees:
+                self._reach.add(tree)
+            for first in range(0, len(self._reach.new), PAGE):
+                self._bring(self._reach.new[first : first + PAGE])
+        except BaseException:
+            self._shelf = None  # nobody knows what is there
+            raise
+        self._reach.new.clear()
+        return self._shelf
+
+    def _bring(self, names: Sequence[bytes]) -> None:
+        with self._target.read() as reader:
+            there = reader.find_objects(names)
+        missing = [name for name in names if name not in there]
+        with self._source.read() as reader:
+            places = reader.find_objects(missing)
+        gone = next((name for name in missing if name not in places), None)
+        if gone is not None:
+            raise ObjectMissingError(gone.hex())
+        self._store([(name, places[name]) for name in missing])
+
+    def _copy_all_objects(self) -> snapshots.Shelf:
+        """Bring over whatever of a damaged store can be read; the shelf of the target as it was before."""
         with self._target.read() as reader:
             shelf = snapshots.shelf_of(reader)
         missing: list[tuple[bytes, ObjectPlace]] = []
-        for found in self._needed():
+        for found in self._all_objects():
             with self._target.read() as reader:
                 there = reader.find_objects([name for name, _ in found])
             missing += [one for one in found if one[0] not in there]
@@ -73,26 +224,7 @@ class FileTransfer:
         self._store(missing)
         return shelf
 
-    def copy_records(self, trees: Trees, sids: Mapping[int, int]) -> None:
-        """Snapshots, and restores that are over. `trees`, `sids`: all that were copied."""
-        for attempt in range(TRIES):
-            shelf = self.copy_objects()
-            try:
-                for id, kept in self._kept():
-                    self._put(id, kept, trees, shelf)
-                break
-            except CollectedError:
-                if attempt == TRIES - 1:
-                    raise
-        if self._only_of is None:
-            self._copy_restores(sids)
-
-    # -- objects
-
-    def _needed(self) -> Iterator[list[tuple[bytes, ObjectPlace]]]:
-        if self._only_of is not None:
-            yield from self._reached()
-            return
+    def _all_objects(self) -> Iterator[list[tuple[bytes, ObjectPlace]]]:
         after = b""
         while True:
             try:
@@ -111,15 +243,6 @@ class FileTransfer:
             raise error
         self._lost(lost)
 
-    def _reached(self) -> Iterator[list[tuple[bytes, ObjectPlace]]]:
-        reach = Reach(self._reader)
-        for _, kept in self._kept():
-            reach.add(kept.tree)
-        names = sorted(reach.names)
-        for first in range(0, len(names), PAGE):
-            with self._source.read() as reader:
-                yield list(reader.find_objects(names[first : first + PAGE]).items())
-
     def _store(self, missing: list[tuple[bytes, ObjectPlace]]) -> None:
         missing.sort(key=lambda one: (one[1].pack, one[1].offset))
         packs, size = list[Pack](), 0
@@ -136,7 +259,8 @@ class FileTransfer:
             try:
                 yield name, self._reader.get(name)
             except ObjectMissingError:
-                pass  # collected since: nobody needs it
+                if self._lost is None:
+                    raise
             except CorruptError as error:
                 self._tell(LostRecord(kind="object", name=name.hex(), reason=str(error)), error)
 
@@ -152,30 +276,22 @@ class FileTransfer:
             self.bytes += size
             self._on_bytes(size)
 
-    # -- records
+    # -- reading
 
-    def _kept(self) -> Iterator[tuple[str, Kept]]:
+    def _kept(self, only_of: Trees | None) -> Iterator[tuple[str, Kept]]:
         for id, value in self._scan("snapshot"):
             try:
                 kept = snapshots.decode_kept(id, value)
             except CorruptError as error:
                 self._tell(LostRecord(kind="snapshot", name=id, reason=str(error)), error)
                 continue
-            if self._only_of is None or kept.sessions in self._only_of:
+            if only_of is None or kept.sessions in only_of:
                 yield id, kept
 
     def _scan(self, kind: Literal["snapshot", "restore"]) -> list[tuple[str, bytes]]:
         """Records of a kind; the shelf, which has no name, is none of them."""
         found = RecordSalvage(self._source.read, self._lost or refuse).scan(STORE_WIDE, kind, None, "0")
         return [(name, value) for name, value in found if name]
-
-    def _put(self, id: str, kept: Kept, trees: Trees, shelf: snapshots.Shelf) -> None:
-        """A snapshot of sessions that were not copied stays behind: nothing there would need it."""
-        if kept.sessions and kept.sessions not in trees:
-            return
-        kept = msgspec.structs.replace(kept, sessions=trees.get(kept.sessions, 0))
-        if self._target.run(lambda tx: snapshots.adopt(tx, id, kept, shelf)):
-            self.snapshots += 1
 
     def _copy_restores(self, sids: Mapping[int, int]) -> None:
         """Those that are over: one that was cut off is for the store to finish that began it."""
@@ -189,8 +305,37 @@ class FileTransfer:
                 self._tell(LostRecord(kind="record", name=f"restore {name}", reason=str(error)), error)
                 continue
             if record.state != "pending":
-                moved = _moved(record, sids)
-                self._target.run(lambda tx, moved=moved: journal.adopt(tx, moved))  # type: ignore[misc]
+                self._copy_restore(record, sids)
+
+    def _copy_restore(self, record: journal.Restore, sids: Mapping[int, int]) -> None:
+        """With the trees that an undo needs, whose snapshots may be deleted."""
+        needed = {record.target, record.now, record.last, record.known}
+
+        def copy() -> None:
+            with self._target.read() as reader:
+                if reader.get_record(STORE_WIDE, "restore", record.id) is not None:
+                    return
+            with self._source.read() as reader:
+                trees = [tree for tree in needed if tree and reader.find_objects([tree])]
+            shelf = self._bring_trees(trees)
+            self._target.run(lambda tx: journal.adopt(tx, _moved(record, sids), shelf))
+
+        def is_there(reader: Reader) -> bool:
+            return reader.get_record(STORE_WIDE, "restore", record.id) is not None
+
+        self._copy_if_there(copy, is_there)
+
+
+def _named_by(image: TreeImage) -> set[str]:
+    """The snapshots that checkpoints name, and moves that can be undone."""
+    named: set[str | None] = set()
+    for session in image.sessions:
+        for (kind, _), value in session.records.items():
+            if kind == "checkpoint":
+                named.add(named_by_checkpoint(value))
+            elif kind == "move":
+                named |= named_by_move(value)
+    return {id for id in named if id is not None}
 
 
 def _moved(record: journal.Restore, sids: Mapping[int, int]) -> journal.Restore:

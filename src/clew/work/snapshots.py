@@ -91,9 +91,7 @@ def put(tx: Transaction, snapshot: Snapshot, seen: Shelf, *, sessions: int = 0) 
     """
     if snapshot.kind == "checkpoint" and not sessions:
         raise ValueError(f"the snapshot {snapshot.id} is for a checkpoint of no session")
-    shelf = shelf_of(tx)
-    if shelf.collected != seen.collected:
-        raise CollectedError(f"objects were removed while the snapshot {snapshot.id} was taken")
+    rely(tx, seen, f"the snapshot {snapshot.id} was taken")
     kept = Kept(
         snapshot.kind,
         os.fsencode(snapshot.root),
@@ -111,7 +109,6 @@ def put(tx: Transaction, snapshot: Snapshot, seen: Shelf, *, sessions: int = 0) 
         None if snapshot.max_file_bytes is None else min(snapshot.max_file_bytes, MOST_BYTES),
     )
     tx.put_record(STORE_WIDE, "snapshot", snapshot.id, _encode(kept))
-    _set_shelf(tx, msgspec.structs.replace(shelf, taken=shelf.taken + 1))
 
 
 def adopt(tx: Transaction, id: str, kept: Kept, seen: Shelf) -> bool:
@@ -119,11 +116,8 @@ def adopt(tx: Transaction, id: str, kept: Kept, seen: Shelf) -> bool:
     value = _encode(kept)
     if tx.get_record(STORE_WIDE, "snapshot", id) == value:
         return False
-    shelf = shelf_of(tx)
-    if shelf.collected != seen.collected:
-        raise CollectedError(f"objects were removed while the snapshot {id} was copied")
+    rely(tx, seen, f"the snapshot {id} was copied")
     tx.put_record(STORE_WIDE, "snapshot", id, value)
-    _set_shelf(tx, msgspec.structs.replace(shelf, taken=shelf.taken + 1))
     return True
 
 
@@ -237,6 +231,15 @@ def _snapshot(id: str, kept: Kept) -> Snapshot:
 def shelf_of(reader: Reader) -> Shelf:
     value = reader.get_record(STORE_WIDE, "snapshot", "")
     return Shelf() if value is None else _decode_shelf(value)
+
+
+def rely(tx: Transaction, seen: Shelf, when: str) -> None:
+    """Every transaction that puts a record which needs objects says so here, with the shelf as it was
+    before the first question about them. CollectedError: some may be gone."""
+    shelf = shelf_of(tx)
+    if shelf.collected != seen.collected:
+        raise CollectedError(f"objects were removed while {when}")
+    _set_shelf(tx, msgspec.structs.replace(shelf, taken=shelf.taken + 1))
 
 
 def note_collected(tx: Transaction) -> None:

@@ -27,6 +27,14 @@ TRIES: Final = 50
 Read: TypeAlias = Callable[[], AbstractContextManager[Reader]]
 
 
+class ChangedError(StoreBusyError):
+    """Somebody wrote to what is copied, or collected what it needs, meanwhile: it is to be read again."""
+
+
+class GoneError(ChangedError):
+    """What was there when the image of a tree was read was removed since."""
+
+
 class Run(Protocol):
     def __call__(self, work: Callable[[Transaction], TreeImage], /) -> TreeImage: ...
 
@@ -102,9 +110,14 @@ class Source:
 
     def entries(self, branch: BranchImage, first: int) -> Iterator[Page]:
         while first <= branch.last:
-            with self._read() as reader:
-                end = self._page_end(reader, branch.number, first, min(first + PAGE - 1, branch.last))
-                rows = reader.read_entries(branch.number, first, end)
+            try:
+                with self._read() as reader:
+                    end = self._page_end(reader, branch.number, first, min(first + PAGE - 1, branch.last))
+                    rows = reader.read_entries(branch.number, first, end)
+            except KeyError as error:
+                raise GoneError(f"branch {branch.uid} was purged while it was read") from error
+            if len(rows) <= end - first:
+                raise GoneError(f"entries of branch {branch.uid} were purged while they were read")
             yield Page(branch=branch, entries=tuple(rows))
             first = end + 1
 
@@ -126,7 +139,7 @@ class Source:
                 found = reader.read_events(sid, after, min(PAGE, last - after))
             rows = tuple(row for row in found if row.number <= last)
             if not rows:
-                return
+                raise GoneError(f"events of session {session.row.id!r} were removed while they were read")
             yield Page(session=sid, events=rows)
             after = rows[-1].number
 
@@ -136,7 +149,7 @@ class Source:
             with self._read() as reader:
                 rows = tuple(reader.read_usage(sid, after, min(PAGE, session.calls - after)))
             if not rows:
-                return
+                raise GoneError(f"calls of session {session.row.id!r} were removed while they were read")
             yield Page(session=sid, calls=rows)
             after = rows[-1].number
 

@@ -10,6 +10,7 @@ other.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
@@ -19,13 +20,14 @@ import msgspec
 
 from clew.backends.contract import STORE_WIDE, Reader, Transaction
 from clew.core.rows import EMPTY, NOWHERE, Details, ForkOrigin, SessionRow, Tip, UsageRow
-from clew.errors import ConflictError, StoreBusyError
+from clew.errors import ConflictError, CorruptEntryError
 from clew.here import Here
 from clew.work.fitting import Fit, Mark, alias_leads_to, check_names, encode_mark, fit, renamed
 from clew.work.history import removed_name
 from clew.work.image import KINDS, SessionImage, TreeImage, fingerprint, read_image
 from clew.work.notices import notice
-from clew.work.source import Page, Source
+from clew.work.snapshots import CollectedError
+from clew.work.source import ChangedError, GoneError, Page, Source
 from clew.work.transfer_notes import put_notes
 
 AT_ONCE: Final = 2000
@@ -33,9 +35,22 @@ AT_ONCE: Final = 2000
 AT_ONCE_BYTES: Final = 8 * 1024 * 1024
 """and how large they may be together: others wait for it."""
 TRIES: Final = 10
+PAUSE: Final = 0.02
+"""Seconds: whoever changes what is copied needs some time to end."""
 
 T = TypeVar("T")
 OnPage: TypeAlias = Callable[[TreeImage, Page], object]
+Adopt: TypeAlias = Callable[[Transaction, int], object]
+"""Puts the snapshots that a tree names, whose objects are in the target, for the tree of that number there.
+CollectedError: some of the objects may be gone."""
+
+
+class BringFiles(Protocol):
+    """Brings over the files that the checkpoints and moves of a tree name."""
+
+    def __call__(self, image: TreeImage, *, is_same: bool) -> Adopt | None:
+        """None: it names none. GoneError: some of them are not in the source any more. `is_same`: they
+        were gone the last time too, and the tree has not changed since: then they are left out."""
 
 
 class Target(Protocol):
@@ -57,30 +72,41 @@ class Landed(msgspec.Struct, frozen=True):
     """Sessions that have another id in the target."""
 
 
-class ChangedError(StoreBusyError):
-    """Somebody wrote to the tree in the target meanwhile."""
-
-
-def transfer(source: Source, target: Target, tree: int, *, rename: bool, on_page: OnPage) -> Landed | None:
+def transfer(
+    source: Source,
+    target: Target,
+    tree: int,
+    *,
+    rename: bool,
+    on_page: OnPage,
+    files: BringFiles | None = None,
+) -> Landed | None:
     """Bring one tree over, or what is new of it; None: there is no such tree any more.
 
     ConflictError: the target holds something else in its place. Nothing of it was changed.
     """
     for attempt in range(TRIES):
-        ready = prepare(source, target, tree, rename=rename)
-        if not isinstance(ready, Landing):
-            return ready
         try:
-            return ready.run(on_page)
-        except ChangedError:
+            ready = prepare(source, target, tree, rename=rename, files=files)
+            return ready.run(on_page) if isinstance(ready, Landing) else ready
+        except (ChangedError, CorruptEntryError):  # what is being purged may look damaged
             if attempt == TRIES - 1:
                 raise
+        time.sleep(PAUSE * attempt)
     raise AssertionError("not reached")
 
 
-def prepare(source: Source, target: Target, tree: int, *, rename: bool = False) -> Landing | Landed | None:
-    """Compare a tree with the target: what is to be written, or what became of it already."""
-    image = source.image(tree)
+def prepare(
+    source: Source,
+    target: Target,
+    tree: int,
+    *,
+    rename: bool = False,
+    files: BringFiles | None = None,
+) -> Landing | Landed | None:
+    """Compare a tree with the target: what is to be written, or what became of it already. Its files are in
+    the target then, or will be with the tree."""
+    image, adopt = _read(source, tree, files)
     if not image.sessions:
         return None
     ids = [session.row.id for session in image.sessions]
@@ -90,20 +116,53 @@ def prepare(source: Source, target: Target, tree: int, *, rename: bool = False) 
         found = fit(reader, image)
     changed = {old: new.row.id for old, new in zip(ids, image.sessions, strict=True) if old != new.row.id}
     if found.verdict != "write":
+        if found.verdict == "same" and adopt is not None:
+            _adopt_again(target, adopt, found.tree)
         return Landed(found.verdict, found.tree, found.sids, changed)
-    return Landing(source, target, image, found, changed)
+    return Landing(source, target, image, found, changed, adopt)
+
+
+def _read(source: Source, tree: int, files: BringFiles | None) -> tuple[TreeImage, Adopt | None]:
+    """A tree as it was at a moment, with the files that it named then."""
+    before: TreeImage | None = None
+    for attempt in range(TRIES):
+        image = source.image(tree)
+        if files is None or not image.sessions:
+            return image, None
+        try:
+            return image, files(image, is_same=image == before)
+        except GoneError:
+            if attempt == TRIES - 1:
+                raise
+        before = image
+    raise AssertionError("not reached")
+
+
+def _adopt_again(target: Target, adopt: Adopt, tree: int) -> None:
+    """Of a tree that is there already."""
+    try:
+        target.run(lambda tx: adopt(tx, tree))
+    except CollectedError as error:
+        raise ChangedError(str(error)) from error
 
 
 class Landing:
     """A tree on its way into the target."""
 
     def __init__(
-        self, source: Source, target: Target, image: TreeImage, found: Fit, ids: dict[str, str]
+        self,
+        source: Source,
+        target: Target,
+        image: TreeImage,
+        found: Fit,
+        ids: dict[str, str],
+        adopt: Adopt | None,
     ) -> None:
         self._source = source
         self._target = target
         self._image = image
         self._fit = found
+        self._adopt = adopt
         self.ids = ids
         """Sessions that have another id in the target."""
         self._tree = found.tree
@@ -258,6 +317,7 @@ class Landing:
             tx.erase_entries(self._branches[uid], positions)
         for session in self._image.sessions:
             self._settle(tx, session)
+        self._adopt_files(tx)
         put_notes(tx, self._image, self._tree, set(self._sids.values()))
         if self._image.removed:
             tx.put_record(STORE_WIDE, "retention", removed_name(self._tree), b"")
@@ -269,6 +329,14 @@ class Landing:
         mark = encode_mark(Mark(there))
         for sid in self._sids.values():
             tx.put_record(sid, "copy", "", mark)
+
+    def _adopt_files(self, tx: Transaction) -> None:
+        """In the transaction in which the tree is seen: no checkpoint is, before its files are there."""
+        if self._adopt is not None:
+            try:
+                self._adopt(tx, self._tree)
+            except CollectedError as error:
+                raise ChangedError(str(error)) from error
 
     def _settle(self, tx: Transaction, session: SessionImage) -> None:
         sid = self._sids[session.row.sid]
