@@ -98,6 +98,7 @@ NAMES = [
     "SessionTakenError",
     "Skipped",
     "Snapshot",
+    "SnapshotFailedError",
     "SnapshotNotFoundError",
     "Stats",
     "Status",

@@ -45,6 +45,7 @@ from clew.errors import SessionDeletedError as SessionDeletedError
 from clew.errors import SessionExistsError as SessionExistsError
 from clew.errors import SessionNotFoundError as SessionNotFoundError
 from clew.errors import SessionTakenError as SessionTakenError
+from clew.errors import SnapshotFailedError as SnapshotFailedError
 from clew.errors import SnapshotNotFoundError as SnapshotNotFoundError
 from clew.errors import StoreBusyError as StoreBusyError
 from clew.errors import StoreClosedError as StoreClosedError

@@ -422,6 +422,22 @@ class QuotaExceededError(BackendError):
     code = "quota_exceeded"
 
 
+class SnapshotFailedError(BackendError):
+    """Files of a directory could not be read, as by a failing disk or a lost network: `paths` below `root`.
+    No snapshot was kept, and no checkpoint set. `exclude=` leaves such files out."""
+
+    code = "snapshot_failed"
+
+    def __init__(self, root: str, paths: Sequence[str]) -> None:
+        named = ", ".join(map(repr, paths[:5])) + (", …" if len(paths) > 5 else "")
+        super().__init__(
+            f"{root!r} was not kept: {len(paths)} {'file' if len(paths) == 1 else 'files'} could not be read"
+            f" ({named}); mend the disk, or leave them out with exclude="
+        )
+        self.root = root
+        self.paths = tuple(paths)
+
+
 class RestoreFailedError(BackendError):
     """Files could not be restored; `report` says what was done to every path. One that stopped half-way
     is in `store.pending_restores()`: `store.finish_restore()` goes on with it, `store.undo_restore()`

@@ -44,6 +44,9 @@ class Points(SessionFiles):
             state: Any JSON value, kept beside it.
             files: A directory: its content is kept with the checkpoint, for `rewind(files=True)`.
             include: With `exclude` as for `store.snapshot`.
+
+        SnapshotFailedError: the system failed to read a file, and no checkpoint was set. What else the
+        snapshot does not hold is in `store.get_snapshot(checkpoint.snapshot).skipped`.
         """
         check_id(name, "checkpoint name")
         encoded = encode_json(state, what="state")

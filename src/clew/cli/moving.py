@@ -10,6 +10,7 @@ import click
 import clew
 from clew.cli.asking import agreed, yes_option
 from clew.cli.output import Output
+from clew.cli.safe import one_line
 from clew.cli.settings import Settings, command, session_argument
 from clew.cli.store import opened, point_of, session_of, spot_of
 from clew.cli.wording import count
@@ -56,11 +57,14 @@ def checkpoint_command(
             out.line(f"{name} is forgotten; the entries stay")
             return
         made = session.checkpoint(name, files=files)
+        left_out = store.get_snapshot(made.snapshot).skipped if made.snapshot else ()
     if out.json:
         out.record(made)
     else:
         kept = f", with the files of {Path(files).resolve()}" if files else ""
         out.line(f"{made.name} is entry {made.position} of {session.id}{kept}")
+    for skipped in left_out:
+        click.echo(f"left out: {one_line(skipped.path)} ({skipped.reason})", err=True)
 
 
 def _list_checkpoints(out: Output, session: clew.Session) -> None:

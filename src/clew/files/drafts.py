@@ -18,9 +18,11 @@ from clew.model.files import SkipReason
 
 REASONS: Final[tuple[SkipReason, ...]] = (
     "fifo", "socket", "device", "unreadable", "too large", "other mount", "nested repository", "changing",
-    "store", "name",
+    "store", "name", "read error",
 )  # fmt: skip
-_AGAIN: Final = frozenset(SKIPPED + REASONS.index(reason) for reason in ("unreadable", "changing"))
+"""New ones come last: caches name them by their numbers."""
+_PASSING: Final = ("unreadable", "changing", "read error")
+_AGAIN: Final = frozenset(SKIPPED + REASONS.index(reason) for reason in _PASSING)
 
 
 def code_of(reason: SkipReason) -> int:

@@ -96,7 +96,7 @@ def _content(directory: int, name: str) -> bytes | None:
     try:
         fd = os.open(name, FILE_FLAGS, dir_fd=directory)
     except OSError as exc:
-        if reason_of(exc) == "unreadable":
+        if reason_of(exc) in ("unreadable", "read error"):
             raise
         return None
     with open(fd, "rb", buffering=0) as file:

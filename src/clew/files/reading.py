@@ -57,6 +57,10 @@ _OURS: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
 """Failures of this process, not of a file: it must not look as if the file could not be read."""
 
 
+_REFUSED: Final = frozenset({errno.EACCES, errno.EPERM, errno.EFBIG})
+"""Nothing is wrong with the file, but it is not for us; or its rules are too large to be rules."""
+
+
 class FileRead(msgspec.Struct, frozen=True, gc=False):
     kind: int
     digest: bytes
@@ -71,7 +75,7 @@ def reason_of(exc: OSError) -> SkipReason | None:
         return None
     if exc.errno in (errno.ELOOP, errno.ENOTDIR, errno.ENXIO):
         return "changing"  # something else is in its place now
-    return "unreadable"
+    return "unreadable" if exc.errno in _REFUSED else "read error"
 
 
 def open_directory(root: int, path: bytes) -> int:
@@ -97,9 +101,7 @@ def store_file(
     try:
         return _store_stable(fd, writer, max_bytes)
     except OSError as exc:
-        if exc.errno in _OURS:
-            raise
-        return "unreadable"
+        return reason_of(exc)
     finally:
         os.close(fd)
 

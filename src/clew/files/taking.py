@@ -13,7 +13,7 @@ from uuid_utils import uuid7
 
 from clew.backends.contract import Transaction
 from clew.engine import Engine
-from clew.errors import ClewError, InvalidError, RootRefusedError
+from clew.errors import ClewError, InvalidError, RootRefusedError, SnapshotFailedError
 from clew.files.limits import Limits
 from clew.files.objects import ObjectWriter
 from clew.files.packing import Pack
@@ -124,6 +124,9 @@ class Taker:
                 changed_dirs=lens.changed,
                 lists_ignored=kind == "safety",
             )
+        broken = [one.path for one in found.skipped if one.reason == "read error"]
+        if broken and kind != "safety":
+            raise SnapshotFailedError(place, broken)
         snapshot = Snapshot(
             id=uuid7().hex,
             kind=kind,

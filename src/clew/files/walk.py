@@ -25,7 +25,9 @@ from clew.files.statcache import GONE, IGNORED, Folder
 _OPEN_AT_ONCE: Final = 128
 """Descriptors of directories; a path may have two thousand names."""
 
-_AGAIN: Final = frozenset({GONE, code_of("unreadable"), code_of("changing"), code_of("other mount")})
+_AGAIN: Final = frozenset(
+    {GONE, code_of("unreadable"), code_of("changing"), code_of("other mount"), code_of("read error")}
+)
 """Codes of directories that are tried anew each time."""
 
 Seen: TypeAlias = Folder | Draft

@@ -14,12 +14,14 @@ import msgspec
 
 SkipReason: TypeAlias = Literal[
     "fifo", "socket", "device", "unreadable", "too large", "other mount", "nested repository", "changing",
-    "store", "name",
+    "store", "name", "read error",
 ]  # fmt: skip
+"""`unreadable`: this user may not read it. `read error`: the system could not; only a safety snapshot lists
+that, any other one is refused."""
 KeptReason: TypeAlias = Literal[
     "changed", "ignored", "unknown", "in the way", "repository",
     "fifo", "socket", "device", "unreadable", "too large", "other mount", "nested repository", "changing",
-    "store", "name",
+    "store", "name", "read error",
 ]  # fmt: skip
 SnapshotKind: TypeAlias = Literal["snapshot", "checkpoint", "safety"]
 FileKind: TypeAlias = Literal["file", "link", "directory"]
