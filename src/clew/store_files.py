@@ -173,8 +173,9 @@ class StoreFiles:
         """Check that all conversations and all snapshots are whole.
 
         Args:
-            full: Read every entry and every object, and compare it with its hash; else only whether all
-                is there, and whether what leads somewhere leads to what exists.
+            full: Read all of it: entries and objects are compared with their hashes, events, model calls
+                and indices are read; else only whether all is there, and whether what leads somewhere leads
+                to what exists.
             time_limit: Seconds after which to end with what was found; `complete` says if it did.
             on_progress: Called from time to time with a `FileProgress`.
 

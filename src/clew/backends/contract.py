@@ -26,7 +26,7 @@ The rules:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Literal, Protocol, TypeAlias
 
@@ -209,6 +209,10 @@ class Reader(Protocol):
     def find_texts(self, query: TextQuery) -> list[TextPlace]:
         """The places of entries whose text matches, newest first, each once: of those that `add_texts`
         was given, or of all that are there. Whether a session can show them is not asked here."""
+
+    def problems(self, *, full: bool, go_on: Callable[[], None]) -> Iterable[str]:
+        """What is wrong with the storage itself, one sentence each; nothing, if it can not tell. `full`: look
+        at every part of it, indices too. `go_on` is called often, and raises when time is over."""
 
     def totals(self, since: int) -> Totals: ...
 

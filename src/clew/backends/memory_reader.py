@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
+from collections.abc import Callable, Iterable
 
 from clew.backends.contract import OnDamage, RecordKind
 from clew.backends.memory_objects import ObjectReader
@@ -184,6 +185,9 @@ class MemoryReader(StreamReader, ObjectReader, ScannedTexts):
     def volume(self) -> tuple[int, int]:
         rows = [row for row in self._of.sessions.values() if row.deleted is None]
         return len(rows), sum(row.head.size for row in rows)
+
+    def problems(self, *, full: bool, go_on: Callable[[], None]) -> Iterable[str]:
+        return ()
 
     def totals(self, since: int) -> Totals:
         rows = list(self._of.sessions.values())

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+import msgspec
+
 from clew.backends.contract import STORE_WIDE
 from clew.core.objects import (
     CHUNKED,
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from clew.work.sweep import Machinery
 
 AT_ONCE: Final = 256
+UNREADABLE: Final = (CorruptError, msgspec.MsgspecError, UnicodeDecodeError)
 PAGE: Final = 5000
 
 
@@ -53,7 +56,7 @@ def verify(
         for stage in [*stages, check.contents] if full else stages:
             try:
                 stage()
-            except CorruptError as error:  # of a page of the database: not all of this can be read
+            except UNREADABLE as error:  # not all of this can be read
                 findings.add(VerifyProblem(kind="record", text=str(error)))
         complete = True
     except EnoughError:
@@ -94,10 +97,9 @@ class _Check:
         self.objects = self.bytes = 0
 
     def storage(self, *, full: bool) -> None:
-        """What the backend itself knows to be damaged, if it can tell."""
+        """What the backend itself knows to be damaged."""
         with self._engine.read() as reader:
-            tell = getattr(reader, "problems", None)
-            for text in tell(full=full) if tell is not None else ():
+            for text in reader.problems(full=full, go_on=self._findings.check_time):
                 self._findings.add(VerifyProblem(kind="record", text=text))
 
     # -- what snapshots need

@@ -13,11 +13,12 @@ from typing import Final, Literal
 
 from clew.backends.contract import STORE_WIDE, Reader
 from clew.core.rows import EMPTY, BranchRow, SessionQuery, SessionRow
-from clew.errors import CorruptError
 from clew.model.files import VerifyProblem
 from clew.work.checking_branch import OF_TIP, BranchCheck, Read
 from clew.work.checking_records import OF_SESSION, OF_STORE, UNREADABLE, of_session, of_store, scan
+from clew.work.checking_streams import StreamCheck
 from clew.work.findings import MOST, EnoughError, Findings
+from clew.work.source import rows_by_number
 
 PAGE: Final = 200
 
@@ -28,11 +29,10 @@ def check_conversations(read: Read, findings: Findings, *, full: bool) -> None:
     for row in _sessions(read, findings):
         if row.tree in shared:
             continue
-        with read() as reader:
-            relatives = len(reader.tree_sessions(row.tree))
+        relatives = len(_relatives(read, row)[0])
         if relatives > 1:
             shared.add(row.tree)
-        _check_tree(read, findings, row.tree, full=full)
+        _check_tree(read, findings, row, full=full)
         findings.looked(sessions=relatives)
     _check_store_wide(read, findings)
 
@@ -58,11 +58,21 @@ def _sessions(read: Read, findings: Findings) -> Iterator[SessionRow]:
             after = trash[-1].row.deleted or 0, trash[-1].row.id
     except UNREADABLE as error:
         findings.add(VerifyProblem(kind="session", text=f"not all sessions can be listed: {error}"))
+        yield from rows_by_number(read)
 
 
-def _check_tree(read: Read, findings: Findings, tree: int, *, full: bool) -> None:
-    first = _TreeCheck(read, findings.looked, tree)
-    second = _TreeCheck(read, lambda **_: findings.check_time(), tree)
+def _relatives(read: Read, row: SessionRow) -> tuple[list[SessionRow], str]:
+    """The sessions that share entries with one; if they can not be listed that one alone, and why."""
+    try:
+        with read() as reader:
+            return reader.tree_sessions(row.tree), ""
+    except UNREADABLE as error:
+        return [row], str(error)
+
+
+def _check_tree(read: Read, findings: Findings, row: SessionRow, *, full: bool) -> None:
+    first = _TreeCheck(read, findings.looked, row)
+    second = _TreeCheck(read, lambda **_: findings.check_time(), row)
     try:
         first.run(full=full)
         if first.found:
@@ -77,17 +87,24 @@ def _check_tree(read: Read, findings: Findings, tree: int, *, full: bool) -> Non
 class _TreeCheck:
     """A look at sessions that share entries."""
 
-    def __init__(self, read: Read, looked: Callable[..., None], tree: int) -> None:
-        """`looked` as that of `Findings`."""
+    def __init__(self, read: Read, looked: Callable[..., None], row: SessionRow) -> None:
+        """`looked` as that of `Findings`; `row`: one of the sessions."""
         self._read = read
         self._looked = looked
-        self._tree = tree
+        self._row = row
         self.found: list[VerifyProblem] = []
 
     def run(self, *, full: bool) -> None:
-        with self._read() as reader:
-            sessions = reader.tree_sessions(self._tree)  # before the branches: what heads name is there
-            branches = reader.tree_branches(self._tree)
+        sessions, wrong = _relatives(self._read, self._row)  # before the branches: what heads name is there
+        if wrong:
+            id = self._row.id
+            self._note("session", f"the forks of session {id!r} and its base can not be listed: {wrong}", id)
+        try:
+            with self._read() as reader:
+                branches = reader.tree_branches(self._row.tree)
+        except UNREADABLE as error:
+            self._note("branch", f"the branches of session {self._row.id!r}: {error}", self._row.id)
+            return
         oldest = sessions[0].id if sessions else None
         for branch in branches:
             note = partial(self._note_entry, oldest, branch)
@@ -100,6 +117,8 @@ class _TreeCheck:
                 self._check_session(row, {branch.branch: branch for branch in branches})
             except UNREADABLE as error:
                 self._note("session", f"session {row.id!r} can not be read: {error}", row.id)
+            if full:
+                self._check_streams(row)
 
     def _check_branch(self, check: BranchCheck, *, full: bool) -> None:
         count = check.structure()
@@ -135,8 +154,25 @@ class _TreeCheck:
     def _check_session(self, row: SessionRow, branches: dict[int, BranchRow]) -> None:
         with self._read() as reader:
             self._check_head(reader, row, branches)
+            self._check_names(reader, row, branches)
             self._check_records(reader, row)
             reader.get_details(row.sid)
+
+    def _check_streams(self, row: SessionRow) -> None:
+        check = StreamCheck(self._read, row.sid, self._looked)
+        for wrong in (*check.events(), *check.calls()):
+            self._note("record", f"session {row.id!r}: {wrong}", row.id)
+
+    def _check_names(self, reader: Reader, row: SessionRow, branches: dict[int, BranchRow]) -> None:
+        """By their names they are found: these are looked up in an index."""
+        if row.deleted is None:
+            found = reader.find_session(row.id)
+            if found is None or found.sid != row.sid:
+                self._note("session", f"session {row.id!r} can not be found by its id", row.id)
+        for branch in branches.values():
+            if branch.owner == row.sid and reader.find_branch(branch.uid) != branch:
+                text = f"branch {branch.uid} of session {row.id!r} can not be found by its name"
+                self._note("branch", text, row.id, branch.uid)
 
     def _check_head(self, reader: Reader, row: SessionRow, branches: dict[int, BranchRow]) -> None:
         head = row.head
@@ -181,6 +217,6 @@ def _check_store_wide(read: Read, findings: Findings) -> None:
                         if wrong is not None:
                             findings.add(VerifyProblem(kind="record", text=f"the {kind} {name!r}: {wrong}"))
                     findings.check_time()
-        except CorruptError as error:
+        except UNREADABLE as error:
             text = f"the records of kind {kind} can not be read: {error}"
             findings.add(VerifyProblem(kind="record", text=text))

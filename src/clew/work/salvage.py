@@ -27,15 +27,14 @@ from clew.core.rows import (
 )
 from clew.model.care import LostRecord
 from clew.work.checking_records import UNREADABLE
+from clew.work.checking_streams import is_time
 from clew.work.history import removed_name
 from clew.work.image import BranchImage, Records, SessionImage, TreeImage, at_rest
 from clew.work.salvage_entries import Salvage
 from clew.work.salvage_records import RecordSalvage
-from clew.work.salvage_streams import calls_of, events_of, is_time
-from clew.work.source import Page, Read, Source
+from clew.work.salvage_streams import calls_of, events_of
+from clew.work.source import MISSES, Page, Read, Source, rows_by_number
 
-MISSES: Final = 2000
-"""Numbers in a row that stand for nothing: then there are no more of them."""
 MOST_TRIED: Final = 10_000_000
 SPARSE: Final = 100_000
 """A branch with so many more places than entries has a damaged key: nobody lost so much."""
@@ -79,13 +78,8 @@ class SalvageSource(Source):
             return
         except UNREADABLE as error:
             self._lost(LostRecord(kind="session", reason=f"not all sessions can be listed: {error}"))
-        number = misses = 0
-        while misses < MISSES:
-            number += 1
-            found = self._ask(lambda reader, number=number: reader.get_session(number))  # type: ignore[misc]
-            misses = 0 if found is not None else misses + 1
-            if found is not None:
-                self._add_row(found)
+        for row in rows_by_number(self._read):
+            self._add_row(row)
 
     def _add_row(self, row: SessionRow) -> None:
         try:

@@ -10,14 +10,12 @@ import msgspec
 from clew.core.rows import NOWHERE, EventRow, UsageRow
 from clew.model.care import LostRecord
 from clew.work.checking_records import UNREADABLE
+from clew.work.checking_streams import is_time
 from clew.work.image import SessionImage
 from clew.work.source import PAGE, Read
 
 LOST_EVENT: Final = "clew.lost"
 """The type of an event that stands for one that is lost."""
-
-LATEST: Final = 253_402_300_799_999_999
-"""The end of the year 9999."""
 
 Lost = Callable[[LostRecord], object]
 
@@ -49,11 +47,6 @@ def _read_events(read: Read, sid: int, first: int, last: int) -> dict[int, Event
             return {}
     middle = (first + last) // 2
     return _read_events(read, sid, first, middle) | _read_events(read, sid, middle + 1, last)
-
-
-def is_time(moment: int) -> bool:
-    """Whether it is one that a calendar knows."""
-    return 0 <= moment <= LATEST
 
 
 def _sound_event(row: EventRow) -> EventRow:

@@ -15,6 +15,7 @@ import msgspec
 from clew.backends.contract import Reader, Transaction
 from clew.core.rows import REMOVED, EntryRow, EventRow, SessionQuery, SessionRow, UsageRow
 from clew.errors import ReadOnlyError, StoreBusyError
+from clew.work.checking_records import UNREADABLE
 from clew.work.image import BranchImage, SessionImage, TreeImage, read_image
 
 SESSIONS: Final = 200
@@ -23,6 +24,8 @@ PAGE: Final = 256
 PAGE_BYTES: Final = 4 * 1024 * 1024
 """and how large they may be together, unless a single one is larger."""
 TRIES: Final = 50
+MISSES: Final = 2000
+"""Numbers in a row that stand for nothing: then there are no more of them."""
 
 Read: TypeAlias = Callable[[], AbstractContextManager[Reader]]
 
@@ -55,6 +58,21 @@ class Page(msgspec.Struct, frozen=True):
     @property
     def count(self) -> int:
         return len(self.entries) + len(self.events) + len(self.calls)
+
+
+def rows_by_number(read: Read) -> Iterator[SessionRow]:
+    """The sessions of a store that can not list them: those that can be read, one by one."""
+    number = misses = 0
+    while misses < MISSES:
+        number += 1
+        try:
+            with read() as reader:
+                row = reader.get_session(number)
+        except (*UNREADABLE, KeyError):
+            row = None
+        misses = 0 if row is not None else misses + 1
+        if row is not None:
+            yield row
 
 
 class Source:

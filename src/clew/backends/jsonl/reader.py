@@ -127,7 +127,7 @@ class JsonlReader(SqliteReader):
         finally:
             disk.close(handle)
 
-    def problems(self, *, full: bool = False) -> list[str]:
+    def problems(self, *, full: bool, go_on: Callable[[], None]) -> list[str]:
         """What is known to be damaged in the logs, by file and line; for `store.verify()`. `full`: if that is
         nothing, whether the index says what they say. One that does not is made anew."""
         known = [

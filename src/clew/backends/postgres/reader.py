@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from clew.backends.contract import OnDamage, RecordKind
@@ -266,6 +266,9 @@ class PostgresReader(TextReader):
     def volume(self) -> tuple[int, int]:
         ((count, size),) = self.ask(VOLUME)
         return count, size
+
+    def problems(self, *, full: bool, go_on: Callable[[], None]) -> Iterable[str]:
+        return ()
 
     def totals(self, since: int) -> Totals:
         statuses = self.ask(STATUS_TOTALS, since)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 import apsw
@@ -267,6 +268,11 @@ class SqliteReader(TextReader):
     def volume(self) -> tuple[int, int]:
         count, size = self._one(VOLUME) or (0, 0)
         return count, size
+
+    def problems(self, *, full: bool, go_on: Callable[[], None]) -> Iterable[str]:
+        from clew.backends.sqlite.integrity import check
+
+        return check(self.connection, go_on) if full else []
 
     def totals(self, since: int) -> Totals:
         statuses = list(self._execute(STATUS_TOTALS, (since,)))

@@ -1,0 +1,42 @@
+"""Whether the database file is sound: SQLite looks at every page, and holds each index against its table."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Final
+
+import apsw
+
+MOST: Final = 100
+"""Findings that SQLite lists: a file with more of them needs no longer list."""
+STEPS: Final = 10_000
+"""Instructions of SQLite between two looks at the clock."""
+CHECK: Final = f"PRAGMA integrity_check({MOST})"
+ROOTS: Final = "SELECT rootpage, type || ' ' || name FROM sqlite_schema WHERE rootpage > 0"
+_TREE: Final = re.compile(r"\bTree (\d+)\b")
+
+
+def check(connection: apsw.Connection, go_on: Callable[[], None]) -> list[str]:
+    """What is wrong, one sentence each. It is the file of one moment; others write meanwhile."""
+    lines: list[str] = []
+    names: dict[int, str] = {}
+
+    def look() -> bool:
+        go_on()
+        return False
+
+    connection.set_progress_handler(look, STEPS)
+    try:
+        names = dict(connection.execute(ROOTS))
+        for (text,) in connection.execute(CHECK):
+            lines += str(text).splitlines()
+    except apsw.CorruptError as error:
+        lines.append(str(error))
+    finally:
+        connection.set_progress_handler(None)
+
+    def named(match: re.Match[str]) -> str:
+        return names.get(int(match[1]), match[0])
+
+    return [f"the database file is damaged: {_TREE.sub(named, line)}" for line in lines if line != "ok"]
