@@ -6,11 +6,12 @@ import shlex
 import subprocess
 import sys
 
+import clew
 from tests.cli.processes import Clew
 from tests.docs.pages import DOCS, blocks
 
 PAGE = DOCS / "how-to" / "use-the-command-line.md"
-NOT_HERE = ("--scan", "~", "-f login", "postgresql", "jq", ">>")
+NOT_HERE = ("--scan", "-f login", "jq")
 """What needs other programs, files of the user, or a key to be pressed."""
 
 
@@ -39,3 +40,15 @@ def test_the_commands_of_the_page_do_what_it_says(cli: Clew) -> None:
         assert 0 == done.returncode, (line, done)
         if "--graph" in line:
             assert drawing.code == done.stdout.rstrip("\n")
+
+
+def test_files_of_a_home_directory_are_refused_with_what_to_type(cli: Clew) -> None:
+    """A checkpoint has no --force: only what has it is named."""
+    with clew.open(cli.store) as store:
+        store.session("login-bug").append({"role": "user", "content": "hi"})
+
+    told = cli("checkpoint", "login-bug", "done", "--files", ".", code=1).err
+
+    assert "it is a home directory; name a directory inside of it" in told
+    assert "clew snapshot and clew restore take it with --force" in told
+    assert "force=True" not in told

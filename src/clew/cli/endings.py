@@ -47,7 +47,10 @@ _NEXT: Final[tuple[tuple[type[BaseException], str], ...]] = (
         "--on-conflict keep leaves these files as they are, overwrite replaces them",
     ),
     (errors.LeaseHeldError, "wait until it is done, or fork the session"),
-    (errors.RootRefusedError, "name a directory inside of it, or add --force if you mean it"),
+    (
+        errors.RootRefusedError,
+        "name a directory inside of it; clew snapshot and clew restore take it with --force",
+    ),
     (errors.NothingToUndoError, "clew log --graph ID shows where the session stands"),
     (errors.CorruptError, "clew verify says what is damaged, clew repair saves the rest"),
     (errors.StoreBusyError, "try again in a moment"),

@@ -27,7 +27,9 @@ def check_root(root: str | os.PathLike[str], *, force: bool) -> str:
         raise RootRefusedError(resolved, "it is no directory")
     reason = "" if force else _why_too_much(resolved)
     if reason:
-        raise RootRefusedError(resolved, f"{reason}; force=True takes it all the same")
+        raise RootRefusedError(
+            resolved, f"{reason}; store.snapshot and store.restore take it with force=True"
+        )
     return resolved
 
 
