@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import logging
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -361,3 +362,16 @@ def test_memory_holds_no_more_than_it_may() -> None:
     paths.remember("s9", [Kept(b"x" * 200, None, "e1")])
     assert paths.known("s9", "e1") is None
     assert paths.known("s8", "e2") is not None
+
+
+def test_a_message_with_a_number_that_is_none_is_stored_once(store: clew.Store) -> None:
+    odd = answer("x", additional_kwargs={"score": math.nan})
+    config = put(ClewSaver(store), thread(), {"messages": [human("a"), odd]})
+    for number in range(3):
+        saver = ClewSaver(store)  # which knows nothing
+        messages = values(saver, config)["messages"]
+        assert math.isnan(messages[1].additional_kwargs["score"])
+        config = put(saver, config, {"messages": [*messages, human(f"more {number}")]})
+
+    assert store.get("talk").info.messages == 5
+    assert len(store.get("talk").tree().branches) == 1

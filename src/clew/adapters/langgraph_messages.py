@@ -157,7 +157,8 @@ def _is_kept(message: Any, kept: Kept, serde: SerializerProtocol) -> bool:
     if not isinstance(message, BaseMessage):
         return False
     if kept.message is None:
-        return message_of(kept, serde) == message
+        # What holds NaN is not equal to itself, so what would be stored is compared too.
+        return message_of(kept, serde) == message or keep(message, serde).raw == kept.raw
     return is_same(message, kept.message) or _is_cut(message, kept.message)
 
 
