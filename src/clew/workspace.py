@@ -12,6 +12,8 @@ def normalised(path: str | os.PathLike[str]) -> str:
     text = os.fspath(path)
     if not isinstance(text, str):
         raise InvalidError(f"workspace must be text, not {type(text).__name__}")
+    if not text:
+        raise InvalidError("a workspace can not be empty: name a directory ('.' is the present one), or None")
     try:
         resolved = os.path.realpath(text)
         resolved.encode()

@@ -53,6 +53,8 @@ class FileCheckpoints:
     ) -> None:
         """`include` and `exclude` are those of `store.snapshot`; `timeout` is in seconds."""
         self._store = store
+        if not os.fspath(root):
+            raise clew.RootRefusedError("", "the path is empty; name a directory, as '.' for the present one")
         self._root = os.path.abspath(root)
         self._include, self._exclude = tuple(include), tuple(exclude)
         self._timeout = timeout

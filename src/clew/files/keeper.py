@@ -19,7 +19,7 @@ from clew.files.history import history
 from clew.files.keeping import keep
 from clew.files.objects import ObjectReader
 from clew.files.planning import planned
-from clew.files.roots import check_root
+from clew.files.roots import check_named, check_root
 from clew.files.safety import Safety
 from clew.files.sparing import Sparing
 from clew.files.taking import Rules, Taker
@@ -106,6 +106,8 @@ class Keeper:
             return records.get(reader, id)
 
     def snapshots(self, root: str | os.PathLike[str] | None, limit: int) -> list[Snapshot]:
+        if root is not None:
+            check_named(root)
         place = None if root is None else os.path.realpath(root)
         with self._engine.read() as reader:
             return records.list_all(reader, place, limit)
@@ -362,4 +364,5 @@ def _stands_there(reader: Reader, place: str) -> tuple[bytes | None, str | None]
 
 def _place(root: str | os.PathLike[str], *, force: bool) -> str:
     """The real path; of one that is not there yet, for it is made."""
+    check_named(root)
     return check_root(root, force=force) if os.path.lexists(root) else os.path.realpath(root)

@@ -17,6 +17,7 @@ def check_root(root: str | os.PathLike[str], *, force: bool) -> str:
     text = os.fspath(root)
     if not isinstance(text, str):
         raise RootRefusedError(repr(text), f"a path is text, not {type(text).__name__}")
+    check_named(text)
     try:
         resolved = os.path.realpath(text, strict=True)
         is_directory = os.path.isdir(resolved)
@@ -31,6 +32,12 @@ def check_root(root: str | os.PathLike[str], *, force: bool) -> str:
             resolved, f"{reason}; store.snapshot and store.restore take it with force=True"
         )
     return resolved
+
+
+def check_named(root: str | os.PathLike[str]) -> None:
+    """The system takes an empty path for the present directory; whoever gives one may not know it."""
+    if not os.fspath(root):
+        raise RootRefusedError("", "the path is empty; name a directory, as '.' for the present one")
 
 
 def _why_too_much(root: str) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from clew.errors import RestoreConflictError
+from clew.errors import RestoreConflictError, RootRefusedError
 from clew.model.files import RestoreReport
 from clew.session import Session
 from clew.store import Store
@@ -106,6 +106,27 @@ class FileConformance(Conformance):
 
         assert refused.value.conflicts == ("created", "edited", "more")
         assert (read(root), worked.head) == (NOW, head)
+
+    def test_an_empty_path_is_not_the_present_directory(
+        self, store: Store, worked: Session, root: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Neither to keep nor to restore: who gives one may not know that it is empty."""
+        monkeypatch.chdir(root)
+        snapshot = worked.get_checkpoint("start").snapshot or ""
+        for work in (
+            lambda: store.snapshot(""),
+            lambda: store.snapshots(root=""),
+            lambda: store.restore(snapshot, ""),
+            lambda: store.diff(snapshot, ""),
+            lambda: store.watch_files(""),
+            lambda: worked.checkpoint("empty", files=""),
+            lambda: worked.rewind("start", files=""),
+            lambda: worked.restore_files("start", ""),
+        ):
+            with pytest.raises(RootRefusedError, match="empty"):
+                work()
+
+        assert (read(root), worked.info.messages, len(worked.checkpoints())) == (NOW, 2, 1)
 
     # -- what no snapshot holds
 

@@ -73,6 +73,7 @@ class SettingsConformance(Conformance):
             {"model": b"m"},
             {"vendor": "\udfff"},
             {"workspace": "a\0b"},
+            {"workspace": ""},
             {"workspace": "\ud800"},
         ],
         ids=repr,
@@ -105,6 +106,16 @@ class SettingsConformance(Conformance):
         by_path.update(workspace=None)
         emptied = by_path.info
         assert (emptied.workspace, emptied.workspace_given) == (None, None)
+
+    def test_an_empty_workspace_is_not_the_present_directory(self, store: Store) -> None:
+        """Whoever asks by one is refused, as is whoever sets one; a dot is the present directory."""
+        here = store.create("here", workspace=".")
+        for ask in (store.list, store.latest, lambda **given: store.search("x", **given)):
+            with pytest.raises(InvalidError, match="empty"):
+                ask(workspace="")
+
+        assert [info.id for info in store.list(workspace=".")] == ["here"]
+        assert here.info.workspace == os.getcwd()
 
     # -- aliases
 
