@@ -18,7 +18,7 @@ from clew.backends.postgres.connection import Line, open_line
 from clew.backends.postgres.failures import translate
 from clew.backends.postgres.listening import Bell, Ear
 from clew.backends.postgres.memory import Memory
-from clew.backends.postgres.migrate import TABLES, ensure_schema
+from clew.backends.postgres.migrate import MIGRATIONS, TABLES, ensure_schema
 from clew.backends.postgres.numbers import Numbers
 from clew.backends.postgres.pool import Pool
 from clew.backends.postgres.statements import Schema
@@ -30,6 +30,7 @@ from clew.errors import (
     BackendUnavailableError,
     ClewError,
     InvalidUrlError,
+    SchemaTooNewError,
     StoreBusyError,
     StoreClosedError,
 )
@@ -38,6 +39,7 @@ POOL: Final = 16
 SCRUBBING: Final = 24 * 3600.0
 SCHEMA: Final = "clew"
 _SETTINGS: Final = "SELECT current_setting('fsync'), current_setting('synchronous_commit'), pg_backend_pid()"
+_VERSION: Final = "SELECT version FROM {s}.meta"
 _STORE: Final = "SELECT store FROM {s}.meta"
 _SIZE: Final = (
     "SELECT coalesce(sum(pg_total_relation_size(oid)), 0)::bigint FROM pg_class"
@@ -77,7 +79,7 @@ class PostgresBackend:
         self._blobs_at: str | None = blobs or found.get("blobs")
         self.blobs: Blobs | None = None
         """Where large packs lie, if not in the database."""
-        self.schema = Schema(_first(schema, found.get("schema"), SCHEMA))
+        self.schema = Schema(_first(schema, found.get("schema"), SCHEMA), is_sharded=self.is_sharded)
         if self._scrub not in ("vacuum", "full"):
             raise InvalidUrlError(f"scrub is 'vacuum' or 'full', not {self._scrub!r}")
         if self._timeout <= 0 or self._size < 1:
@@ -120,6 +122,13 @@ class PostgresBackend:
         survives = fsync == "on" and commits != "off"
         self.capabilities = Capabilities(durability="full" if survives else "process", shared=True)
         self.try_to_sweep()
+
+    def refuse_newer(self) -> None:
+        """SchemaTooNewError if a newer Clew has migrated the tables since this process has opened them."""
+        with self.read() as reader:
+            ((version,),) = reader.ask(_VERSION)
+        if version > len(MIGRATIONS):
+            raise SchemaTooNewError(self.location, version, len(MIGRATIONS))
 
     @property
     def location(self) -> str:

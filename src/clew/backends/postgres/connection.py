@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import select
 import time
@@ -15,6 +16,11 @@ from psycopg.types.numeric import Int8BinaryDumper
 
 from clew.backends.postgres.arrays import register
 from clew.backends.postgres.rows import Row
+from clew.backends.postgres.statements import Guarded
+
+# A connection that is lost is ours to deal with. Who has set up logging sees what the driver says about it;
+# who has not must not find it on the screen.
+logging.getLogger("psycopg").addHandler(logging.NullHandler())
 
 Statement = tuple[str, Sequence[Any]]
 
@@ -24,6 +30,14 @@ GRACE: Final = 0.2
 
 class DeadlineError(psycopg.OperationalError):
     """The server did not answer in time, nor when it was asked to stop."""
+
+
+class StaleRowError(psycopg.Error):
+    """A guarded statement found something else than was remembered, and did nothing."""
+
+    def __init__(self, sql: str) -> None:
+        super().__init__("somebody else changed a row")
+        self.sql = sql
 
 
 class Line(psycopg.Connection[Row]):
@@ -73,22 +87,25 @@ class Line(psycopg.Connection[Row]):
             pass  # then the deadline ends it
 
     def run(self, statements: Sequence[Statement]) -> None:
-        """Send statements in one go. Outside of a transaction they are one: all of them or none."""
+        """Send statements in one go. Outside of a transaction they are one: all of them or none.
+
+        StaleRowError if a guarded one did nothing. The others were carried out.
+        """
         if len(statements) == 1:
-            self._execute(*statements[0])
+            cursors = [self._execute(*statements[0])]
         else:
             with self.pipeline():
-                for statement in statements:
-                    self._execute(*statement)
+                cursors = [self._execute(*statement) for statement in statements]
+        _judge(statements, cursors)
 
     def ask(self, sql: str, given: Sequence[Any], *, after: Sequence[Statement] = ()) -> list[Row]:
         """The rows of a question, sent in one go with what has to happen before it."""
         if not after:
             return self._execute(sql, given).fetchall()
         with self.pipeline():
-            for statement in after:
-                self._execute(*statement)
+            cursors = [self._execute(*statement) for statement in after]
             cursor = self._execute(sql, given)
+        _judge(after, cursors)
         return cursor.fetchall()
 
     def _execute(self, sql: str, given: Sequence[Any]) -> psycopg.Cursor[Row]:
@@ -115,6 +132,14 @@ class Line(psycopg.Connection[Row]):
             os.dup2(nothing, self.pgconn.socket)
             os.close(nothing)
             self.pgconn.finish()
+
+
+def _judge(statements: Sequence[Statement], cursors: Sequence[psycopg.Cursor[Row]]) -> None:
+    for (sql, _), cursor in zip(statements, cursors, strict=True):
+        if isinstance(sql, Guarded):
+            ((verdict,),) = cursor.fetchall()
+            if not verdict:
+                raise StaleRowError(sql)
 
 
 def open_line(conninfo: str, timeout: float, *, prepares: bool) -> Line:

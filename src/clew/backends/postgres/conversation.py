@@ -15,7 +15,7 @@ from clew.backends.postgres.gathering import Gathering, Held
 from clew.backends.postgres.numbers import home_of
 from clew.backends.postgres.reader import PostgresReader
 from clew.backends.postgres.rows import Row, session_from
-from clew.backends.postgres.statements import LOCK_SESSION, LOCK_SHARED, LOCK_TREE
+from clew.backends.postgres.statements import FITS, LOCK_SESSION, LOCK_SHARED, LOCK_TREE
 from clew.backends.postgres.strays import NOTE_STRAY, stray_key
 from clew.core.rows import BranchRow, SessionRow
 
@@ -40,6 +40,8 @@ class Conversation(PostgresReader):
         self._failure: BaseException | None = None
         self.is_implicit = False
         """It was sent in one go: the server commits it after its last answer, not before."""
+        self.is_ending = False
+        """The server may have been told to commit."""
         self.line: Line | None = None
         """The connection, once the server knows of this transaction."""
         self.doubtful = False
@@ -50,11 +52,10 @@ class Conversation(PostgresReader):
     def ask(self, template: str, *given: Any) -> list[Row]:
         try:
             if self.line is None:
-                self.line = self._backend.writing_line()
-                before = [("BEGIN", ()), *self._statements()]
+                line, before = self._begin()
             else:
-                before = self._statements()
-            answer = self.line.ask(self._backend.schema[template], given, after=before)
+                line, before = self.line, self._waiting.take()
+            answer = line.ask(self._backend.schema[template], given, after=before)
         except BaseException as exc:
             # Whoever asked may live with it, but what others wrote before is gone: nothing may be committed.
             self._failure = exc
@@ -62,20 +63,38 @@ class Conversation(PostgresReader):
         self.is_certain = True
         return answer
 
-    def _statements(self) -> list[Statement]:
-        """All that was gathered, the confirmation of remembered rows first."""
-        return [*self._waiting.guards(), *self._waiting.take()]
+    def _begin(self) -> tuple[Line, list[Statement]]:
+        """Let the server know of this transaction; what is to be sent with the first question. Nothing is
+        written before the rows that were relied upon are confirmed: it could only fail."""
+        guards, writes = self._waiting.guards(), self._waiting.take()
+        self.line = self._backend.writing_line()
+        opening = self._opening(guards)
+        if not guards or not writes:
+            return self.line, [*opening, *writes]
+        self.line.run(opening)
+        return self.line, writes
+
+    def _opening(self, guards: list[Statement]) -> list[Statement]:
+        return [("BEGIN", ()), (self._backend.schema[FITS], ()), *guards]
+
+    def _confirm(self) -> None:
+        """Have every row that was relied upon confirmed and locked."""
+        if self.line is None and self._waiting.relies:
+            try:
+                self.line = self._backend.writing_line()
+                self.line.run(self._opening(self._waiting.guards()))
+            except BaseException as exc:
+                self._failure = exc
+                raise
 
     def commit(self) -> None:
         """Make it durable. Called once, at the end."""
         if self._failure is not None:
             raise self._failure
-        statements = self._statements() if self.writes or self.line is not None else []
         if self.line is not None:
-            self.line.run([*statements, ("COMMIT", ())])
-        elif statements:
-            self.is_implicit = True
-            self._backend.writing_line().run(statements)
+            self._end(self.line, self._waiting.take())
+        elif self.writes:
+            self._send()
         for sid, held in self._waiting.rows():
             if held.row is None:
                 self._memory.forget([sid])
@@ -83,6 +102,22 @@ class Conversation(PostgresReader):
                 self._memory.note(held.row, held.version)
         for branch in self._branches.values():
             self._memory.note_branch(branch)
+
+    def _send(self) -> None:
+        """All of it is sent only now: as one statement if it is one, which is one round trip, else in two."""
+        alone, guards, statements = self._waiting.take_alone()
+        line = self._backend.writing_line()
+        if alone is not None:
+            self.is_implicit = self.is_ending = True
+            line.run([alone])
+        elif statements:
+            self.line = line
+            line.run(self._opening(guards))
+            self._end(line, statements)
+
+    def _end(self, line: Line, statements: list[Statement]) -> None:
+        self.is_ending = True
+        line.run([*statements, ("COMMIT", ())])
 
     def forget(self) -> None:
         """It did not happen, or nobody knows: what was relied upon may be wrong."""

@@ -8,7 +8,7 @@ import psycopg
 from psycopg import errors
 
 from clew.backends.postgres.address import Address
-from clew.backends.postgres.connection import DeadlineError
+from clew.backends.postgres.connection import DeadlineError, StaleRowError
 from clew.errors import (
     BackendError,
     BackendUnavailableError,
@@ -20,7 +20,7 @@ from clew.errors import (
 )
 
 CHANGED: Final = (
-    errors.DivisionByZero,  # a guard: the row is not as it was remembered
+    StaleRowError,
     errors.UniqueViolation,
     errors.DeadlockDetected,
     errors.SerializationFailure,

@@ -34,10 +34,12 @@ from clew.backends.postgres.statements import (
     GUARD,
     LOCK,
     LOCK_SHARED,
+    PUT_GUARDED,
     PUT_RECORD,
     SET_DETAILS,
     SET_HEAD,
     SET_SESSION,
+    Guarded,
     Schema,
 )
 from clew.core.listing import facets_of
@@ -45,8 +47,8 @@ from clew.core.rows import Details, EntryRow, SessionRow
 
 UNCHANGED, HEAD, ROW, NEW = range(4)
 
-CROWD: Final = 4
-"""From so many appends on, one statement for all takes less time than one for each."""
+CROWD: Final = 2
+"""From so many appends on there is one statement for all: what is one statement is one round trip."""
 
 RecordName = tuple[int, str, str]
 
@@ -113,14 +115,30 @@ class Gathering:
     def add(self, template: str, *given: object) -> None:
         self._sent.append((self._schema[template], given))
 
+    @property
+    def relies(self) -> bool:
+        """Whether rows were remembered that the database has not confirmed."""
+        return any(not held.is_locked for held in self.held.values())
+
     def guards(self) -> list[Statement]:
-        """Confirm the rows that were remembered and are not confirmed by being written."""
-        waiting = sorted(
-            (sid, held) for sid, held in self.held.items() if not held.is_locked and held.change == UNCHANGED
-        )
+        """Confirm and lock the rows that were remembered."""
+        waiting = sorted((sid, held) for sid, held in self.held.items() if not held.is_locked)
         for _, held in waiting:
             held.is_locked = True
         return [(self._schema[GUARD], (home_of(sid), sid, held.version)) for sid, held in waiting]
+
+    def take_alone(self) -> tuple[Statement | None, list[Statement], list[Statement]]:
+        """The one guarded statement that does it all, if there is one; else guards, and then all the rest."""
+        unchanged = any(not held.is_locked and not held.change for held in self.held.values())
+        guards, statements = self.guards(), self.take()
+        if len(statements) != 1:
+            return None, guards, statements
+        ((sql, given),) = statements
+        if isinstance(sql, Guarded) and not unchanged:
+            return statements[0], [], []
+        if sql == self._schema[PUT_RECORD] and len(guards) == 1 and guards[0][1][:2] == given[:2]:
+            return (self._schema[PUT_GUARDED], (*guards[0][1], *given[2:])), [], []
+        return None, guards, statements
 
     def take(self) -> list[Statement]:
         """Everything that is to be sent, in order; nothing is in waiting afterwards."""
@@ -137,7 +155,7 @@ class Gathering:
             if held.name is not None:
                 self.add(DROP_NAME, encode(held.name), sid)
         crowd = [] if self._is_sharded else [(sid, held) for sid, held in changed if self._appends(held)]
-        if len(crowd) >= CROWD:
+        if sum(len(self._entries_of(held)) for _, held in crowd) >= CROWD:
             self._write_crowd(crowd)
         for sid, held in changed:
             if held.change:
@@ -175,7 +193,10 @@ class Gathering:
 
     def _appends(self, held: Held) -> bool:
         """Whether nothing but an append happened to it."""
-        return held.change == HEAD and held.row is not None and bool(self.entries.get(held.row.head.branch))
+        return held.change == HEAD and bool(self._entries_of(held))
+
+    def _entries_of(self, held: Held) -> Sequence[EntryRow]:
+        return () if held.row is None else self.entries.get(held.row.head.branch, ())
 
     def _write_crowd(self, crowd: Sequence[tuple[int, Held]]) -> None:
         """The appends to many sessions, in one statement."""

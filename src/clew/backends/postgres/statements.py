@@ -27,16 +27,29 @@ BUCKET: Final = 26
 """Sessions are indexed by the time of their last activity without its last bits: see the schema."""
 
 
+VERSION: Final = 3
+"""Of the tables that these statements are for."""
+
+
+class Guarded(str):
+    """A statement that answers 1, or 0: then it has done nothing, because what was remembered is not so."""
+
+    __slots__ = ()
+
+
 class Schema(dict[str, str]):
     """Statements with the name of a schema filled in: `schema[GET_SESSION]`."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, *, is_sharded: bool = False) -> None:
         super().__init__()
         self.name = name
         self.quoted = '"' + name.replace('"', '""') + '"'
+        # A statement about one shard can not look at the table of versions.
+        self._fits = "true" if is_sharded else f"(SELECT version FROM {self.quoted}.meta) = {VERSION}"
 
     def __missing__(self, template: str) -> str:
-        filled = self[template] = template.replace("{s}", self.quoted)
+        filled = template.replace("{s}", self.quoted).replace("{fits}", self._fits)
+        self[template] = filled = Guarded(filled) if isinstance(template, Guarded) else filled
         return filled
 
 
@@ -121,20 +134,20 @@ BRANCH_TOTALS: Final = """
          AND parent.position = branches.fork AND branches.parent > 0
 """
 
-# A row that is not as it was remembered: the division fails, and with it the whole transaction.
-GUARD: Final = (
-    "SELECT 1 / count(*) FROM (SELECT 1 FROM {s}.sessions WHERE home = $1 AND sid = $2 AND version = $3"
-    " FOR UPDATE) AS held"
-)
+# What is guarded does nothing if a row is not as it was remembered, or if a newer Clew has migrated the
+# tables. An error would say so too, but each would be in the log of the server.
+FITS: Final = Guarded(f"SELECT count(*) FROM {{s}}.meta WHERE version = {VERSION}")
+_OF: Final = "WHERE home = $1 AND sid = $2 AND version = $3 AND {fits}"
+_HELD: Final = f"SELECT 1 FROM {{s}}.sessions {_OF} FOR UPDATE"
+GUARD: Final = Guarded(f"SELECT count(*) FROM ({_HELD}) AS held")
 ADD_SESSION: Final = (
     f"INSERT INTO {{s}}.sessions (home, version, made, {SESSION})"
     f" VALUES ({marks('home, version, made, ' + SESSION)})"
 )
 _WITHOUT_SID: Final = SESSION.removeprefix("sid, ")
-_OF: Final = "WHERE home = $1 AND sid = $2 AND version = $3"
-SET_SESSION: Final = (
+SET_SESSION: Final = Guarded(
     f"WITH done AS (UPDATE {{s}}.sessions SET (version, {_WITHOUT_SID})"
-    f" = ({marks('version, ' + _WITHOUT_SID, 4)}) {_OF} RETURNING 1) SELECT 1 / count(*) FROM done"
+    f" = ({marks('version, ' + _WITHOUT_SID, 4)}) {_OF} RETURNING 1) SELECT count(*) FROM done"
 )
 _HEAD: Final = (
     "version, branch, position, digest, messages, turns, size, cut, summary, asked, updated, title, preview"
@@ -142,13 +155,11 @@ _HEAD: Final = (
 _SET_HEAD: Final = (
     f"WITH done AS (UPDATE {{s}}.sessions SET ({_HEAD}, grows) = ({marks(_HEAD, 4)}, true) {_OF} RETURNING 1)"
 )
-SET_HEAD: Final = f"{_SET_HEAD} SELECT 1 / count(*) FROM done"
-_HEAD_END: Final = 4 + len(_HEAD.split(","))
-_ENTRY_MARKS: Final = [f"${number}" for number in range(_HEAD_END, _HEAD_END + len(ENTRY.split(",")))]
-# The append of one message, in one statement. The division is the guard, as above.
-APPEND: Final = (
-    f"{_SET_HEAD} INSERT INTO {{s}}.entries ({ENTRY}) SELECT {', '.join(_ENTRY_MARKS[:2])},"
-    f" {_ENTRY_MARKS[2]}::bigint / (SELECT count(*) FROM done), {', '.join(_ENTRY_MARKS[3:])}"
+SET_HEAD: Final = Guarded(f"{_SET_HEAD} SELECT count(*) FROM done")
+# The append of one message, in one statement.
+APPEND: Final = Guarded(
+    f"{_SET_HEAD}, added AS (INSERT INTO {{s}}.entries ({ENTRY})"
+    f" SELECT {marks(ENTRY, 4 + len(_HEAD.split(',')))} FROM done RETURNING 1) SELECT count(*) FROM added"
 )
 
 
@@ -161,15 +172,21 @@ def _unnest(columns: str, first: int, texts: tuple[str, ...]) -> str:
 
 
 _KNOWN: Final = f"home, sid, known, {_HEAD}"
-# The same for many sessions. What the planner expects of an array is little: it looks rows up one by one.
-APPENDS: Final = (
-    f"WITH done AS (UPDATE {{s}}.sessions SET"
+_GIVEN: Final = _unnest(_KNOWN, 2, ("digest", "title", "preview"))
+_MATCH: Final = (
+    "WHERE sessions.home = given.home AND sessions.sid = given.sid AND sessions.version = given.known"
+)
+_ALL_HELD: Final = "(SELECT count(*) FROM held) = $1"
+# Appends to many sessions, or of many messages. All rows are locked before the first is changed. What the
+# planner expects of an array is little: it looks rows up one by one.
+APPENDS: Final = Guarded(
+    f"WITH held AS (SELECT 1 FROM {{s}}.sessions, {_GIVEN} {_MATCH} AND {{fits}} FOR UPDATE OF sessions),"
+    f" done AS (UPDATE {{s}}.sessions SET"
     f" {', '.join(f'{name} = given.{name}' for name in _HEAD.split(', '))}, grows = true"
-    f" FROM {_unnest(_KNOWN, 2, ('digest', 'title', 'preview'))}"
-    " WHERE sessions.home = given.home AND sessions.sid = given.sid AND sessions.version = given.known"
-    f" RETURNING 1) INSERT INTO {{s}}.entries ({ENTRY}) SELECT"
-    f" {ENTRY.replace('position', 'position / ((SELECT count(*) FROM done) = $1)::int')}"
-    f" FROM {_unnest(ENTRY, 2 + len(_KNOWN.split(',')), ('digest', 'body'))}"
+    f" FROM {_GIVEN} {_MATCH} AND {_ALL_HELD} RETURNING 1),"
+    f" added AS (INSERT INTO {{s}}.entries ({ENTRY}) SELECT {ENTRY}"
+    f" FROM {_unnest(ENTRY, 2 + len(_KNOWN.split(',')), ('digest', 'body'))} WHERE {_ALL_HELD} RETURNING 1)"
+    " SELECT ((SELECT count(*) FROM done) = $1)::int"
 )
 ADD_NAME: Final = "INSERT INTO {s}.names (id, sid) VALUES ($1, $2)"
 DROP_NAME: Final = "DELETE FROM {s}.names WHERE id = $1 AND sid = $2"
@@ -203,6 +220,13 @@ ERASE_ENTRY: Final = (
 PUT_RECORD: Final = (
     "INSERT INTO {s}.records (home, sid, kind, name, value) VALUES ($1, $2, $3, $4, $5)"
     " ON CONFLICT (home, sid, kind, name) DO UPDATE SET value = excluded.value"
+)
+# A record of a session, and the guard of its row.
+PUT_GUARDED: Final = Guarded(
+    f"WITH held AS ({_HELD}), done AS (INSERT INTO {{s}}.records (home, sid, kind, name, value)"
+    " SELECT $1, $2, $4, $5, $6 FROM held"
+    " ON CONFLICT (home, sid, kind, name) DO UPDATE SET value = excluded.value RETURNING 1)"
+    " SELECT count(*) FROM done"
 )
 DROP_RECORD: Final = (
     f"WITH done AS (DELETE FROM {{s}}.records WHERE {_RECORD} AND name = $4 RETURNING 1)"

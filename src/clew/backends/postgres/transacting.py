@@ -10,7 +10,9 @@ import psycopg
 
 from clew.backends.contract import Stale
 from clew.backends.postgres.borrowed import BorrowedReader
+from clew.backends.postgres.connection import StaleRowError
 from clew.backends.postgres.failures import CHANGED, FORGOTTEN, REFUSED, is_lost, translate
+from clew.backends.postgres.statements import FITS
 from clew.backends.postgres.transaction import PostgresTransaction
 from clew.errors import CorruptError, OutcomeUnknownError, ReadOnlyError, StoreBusyError
 
@@ -56,7 +58,7 @@ class Writing:
                 except psycopg.Error as error:
                     exc = error
                     was_refused = transaction.is_implicit and isinstance(error, REFUSED)
-                    if is_lost(error) and not was_refused:
+                    if transaction.is_ending and is_lost(error) and not was_refused:
                         raise OutcomeUnknownError(
                             f"the connection to {self._backend.location} was lost while committing"
                         ) from error
@@ -73,6 +75,8 @@ class Writing:
     def _reraise(self, exc: BaseException | None) -> None:
         """What went wrong, in our words."""
         backend = self._backend
+        if isinstance(exc, StaleRowError) and exc.sql == backend.schema[FITS]:
+            backend.refuse_newer()
         if isinstance(exc, CHANGED):
             backend.numbers.change_lane()
             raise Stale from exc

@@ -115,7 +115,8 @@ class PostgresTransaction(TextWriter):
 
     def _push(self) -> None:
         """Put what was gathered into its order, before a statement that depends on it."""
-        for sql, given in self._statements():
+        self._confirm()
+        for sql, given in self._waiting.take():
             self._waiting.add(sql, *given)
 
     # -- branches and entries
