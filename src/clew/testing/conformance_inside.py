@@ -128,6 +128,7 @@ WRITES: Final[dict[str, Call]] = {
     "Session.set_summary": _of_session(lambda s: s.set_summary("x")),
     "Session.set_var": _of_session(lambda s: s.set_var("n", 1)),
     "Session.start": _of_session(lambda s: s.start()),
+    "Session.touch": _of_session(lambda s: s.touch()),
     "Session.truncate": _of_session(lambda s: s.truncate(1)),
     "Session.turn": _of_session(_turn),
     "Session.undo": _of_session(_undone),
