@@ -88,7 +88,9 @@ class SessionFiles(Handle):
             kept = [c for c in work.checkpoints.list_checkpoints(reader, row) if c.snapshot is not None]
             lies_there = work.checkpoints.on_path(reader, row.head)
             there = [checkpoint for checkpoint in kept if lies_there(checkpoint.head)]
-        return keeper_of(self._engine).history(path, sorted(there, key=lambda c: (c.position, c.created_at)))
+        return keeper_of(self._engine).history(
+            path, sorted(there, key=lambda c: (c.position, c.snapshot or ""))
+        )
 
     def _set_with_files(
         self,
@@ -171,6 +173,6 @@ def snapshot_at(reader: Reader, row: SessionRow, to: Point) -> str:
         raise SnapshotNotFoundError(
             None, f"session {row.id!r} has no checkpoint with files at or before {to!r}"
         )
-    newest = max(found, key=lambda checkpoint: (checkpoint.position, checkpoint.created_at))
+    newest = max(found, key=lambda checkpoint: (checkpoint.position, checkpoint.snapshot or ""))
     assert newest.snapshot is not None
     return newest.snapshot

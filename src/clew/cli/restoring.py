@@ -129,9 +129,8 @@ def _kept_at(store: clew.Store, text: str, whole: bool) -> str:
         missing = f"checkpoint {point!r} of session {session.id!r} has no files"
     else:
         before = session.head.position if not isinstance(point, int) else point
-        kept = next(
-            (c.snapshot for c in session.checkpoints()[::-1] if c.snapshot and c.position <= before), None
-        )
+        found = [(c.position, c.snapshot) for c in session.checkpoints() if c.snapshot]
+        kept = max((one for one in found if one[0] <= before), default=(0, None))[1]
     if kept is None:
         raise SnapshotNotFoundError(None, missing)
     return kept

@@ -15,8 +15,6 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias, get_args
 
-from uuid_utils import uuid7
-
 from clew.backends.contract import Transaction
 from clew.core.restoring import Plan, Selection, Step, reverse
 from clew.errors import ClewError, InvalidError, RestoreConflictError, RestoreFailedError
@@ -28,6 +26,7 @@ from clew.files.presence import check_all_is_there
 from clew.files.reporting import ReportMaker, Teller
 from clew.files.rooted import Root
 from clew.model.files import KeptReason, OnConflict, OnProgress, RestoreReport
+from clew.work.snapshots import next_id
 
 if TYPE_CHECKING:
     from clew.files.objects import ObjectReader
@@ -82,6 +81,8 @@ def restore(
     place = os.fsencode(root)
     with engine.read() as store:
         journal.check_free(store, place)
+        now = engine.here.now()
+        id = next_id(store, now)
     if not dry_run:
         open_root(root, make=True).close()
     overwrite = on_conflict == "overwrite"
@@ -107,7 +108,7 @@ def restore(
         return report(None).of(())
     check_all_is_there(reader, draft.plan.steps)
     record = Restore(
-        id=uuid7().hex,
+        id=id,
         root=place,
         snapshot=snapshot_id,
         last_id=last_id,
@@ -115,7 +116,7 @@ def restore(
         new_modes=None if modes is None else dict(modes),
         move=move,
         known=known,
-        created=engine.here.now(),
+        created=now,
         token=secrets.token_hex(8),
         holder=engine.here.me,
         **draft.essence(),

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TypeVar
 
 import msgspec
-from uuid_utils import uuid7
 
 from clew.backends.contract import Transaction
 from clew.engine import Engine
@@ -22,7 +21,7 @@ from clew.files.statcache import StatCache, cache_directory
 from clew.files.watcher import Lens, Watch
 from clew.model import utc
 from clew.model.files import OnProgress, Snapshot, SnapshotKind
-from clew.work.snapshots import Shelf, shelf_of
+from clew.work.snapshots import Shelf, next_id, shelf_of
 
 T = TypeVar("T")
 
@@ -127,12 +126,15 @@ class Taker:
         broken = [one.path for one in found.skipped if one.reason == "read error"]
         if broken and kind != "safety":
             raise SnapshotFailedError(place, broken)
+        now = self._engine.now()
+        with self._engine.read() as reader:
+            id = next_id(reader, now)
         snapshot = Snapshot(
-            id=uuid7().hex,
+            id=id,
             kind=kind,
             root=place,
             tree=found.tree.hex(),
-            created_at=utc(self._engine.now()),
+            created_at=utc(now),
             files=found.files,
             links=found.links,
             directories=found.directories,

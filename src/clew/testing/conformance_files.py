@@ -10,9 +10,10 @@ from clew.errors import RestoreConflictError, RootRefusedError
 from clew.model.files import RestoreReport
 from clew.session import Session
 from clew.store import Store
-from clew.testing.conformance_base import Conformance, say
+from clew.testing.conformance_base import Conformance, Ticking, say
 
 THEN = {"edited": "one", "deleted": "still here", "folder/same": "same"}
+HOUR = 3_600_000_000
 NOW = {"edited": "two", "folder/same": "same", "created": "new", "more/created": "new too"}
 
 
@@ -127,6 +128,65 @@ class FileConformance(Conformance):
                 work()
 
         assert (read(root), worked.info.messages, len(worked.checkpoints())) == (NOW, 2, 1)
+
+    # -- which came later
+
+    def test_f25_a_snapshot_is_the_last_one_though_the_clock_went_back(
+        self, s: Session, root: Path, clock: Ticking
+    ) -> None:
+        """So what it holds is nobody else's work: it is no conflict."""
+        s.checkpoint("start", files=root)
+        (root / "edited").write_text("two")
+        clock.now -= HOUR
+        s.checkpoint("end", files=root)
+
+        assert s.restore_files("start", dry_run=True, on_conflict="refuse").restored == ("edited",)
+        clock.now -= HOUR
+        s.rewind("start", files=True, on_conflict="refuse")
+        assert read(root) == THEN
+
+    def test_f25_a_restore_is_later_than_a_snapshot_though_the_clock_went_back(
+        self, store: Store, root: Path, clock: Ticking
+    ) -> None:
+        """What it wrote is known, and what was changed before is not taken for what stands there now."""
+        first = store.snapshot(root)
+        (root / "edited").write_text("two")
+        second = store.snapshot(root)
+        clock.now -= HOUR
+        store.restore(first, on_conflict="refuse")
+        clock.now -= HOUR
+        store.restore(second, on_conflict="refuse")
+        assert (root / "edited").read_text() == "two"
+        (root / "edited").write_text("of somebody")
+
+        with pytest.raises(RestoreConflictError):
+            store.restore(first, on_conflict="refuse")
+
+    def test_f25_of_two_checkpoints_of_one_place_the_one_that_was_set_last_has_its_files(
+        self, s: Session, root: Path, clock: Ticking
+    ) -> None:
+        """Also when the clock went back; newest first is newest first."""
+        say(s, "first")
+        s.checkpoint("one", files=root)
+        (root / "edited").write_text("two")
+        clock.now -= HOUR
+        s.checkpoint("two", files=root)
+        (root / "edited").write_text("three")
+        s.restore_files(s.head)
+
+        assert (root / "edited").read_text() == "two"
+        assert [version.checkpoint for version in s.file_history("edited")] == ["one", "two"]
+
+    def test_f25_snapshots_are_listed_as_they_were_taken(
+        self, store: Store, root: Path, clock: Ticking
+    ) -> None:
+        """The newest first, by whatever clock."""
+        taken = []
+        for step in (0, -HOUR, HOUR, -2 * HOUR, 0):
+            clock.now += step
+            taken.append(store.snapshot(root).id)
+
+        assert [one.id for one in store.snapshots()] == taken[::-1]
 
     # -- what no snapshot holds
 

@@ -20,8 +20,9 @@ from collections.abc import Iterator
 from typing import Final
 
 import msgspec
+from uuid_utils import uuid7
 
-from clew.backends.contract import STORE_WIDE, Reader, Transaction
+from clew.backends.contract import STORE_WIDE, Reader, RecordKind, Transaction
 from clew.core.lease import Lease
 from clew.errors import ConflictError, CorruptError, SnapshotNotFoundError
 from clew.here import Here
@@ -34,6 +35,8 @@ MOST_BYTES: Final = 2**63 - 1
 PAGE: Final = 100
 NO_ROOT: Final = b""
 """Of a snapshot that was taken of no directory of this machine."""
+_LATEST: Final = 2**48 - 1
+"""The last time, in milliseconds, that fits into an id."""
 _FIRST: Final = "0"
 """Before the first id; the shelf is kept under the name before it."""
 
@@ -79,6 +82,29 @@ _decode_shelf = msgspec.msgpack.Decoder(Shelf).decode
 
 
 # -- records
+
+
+def next_id(reader: Reader, now: int) -> str:
+    """An id for a snapshot, or for a restore, that sorts behind all that are there: which of two came later
+    is told by ids, and a clock may be set back. So the time in it is `now`, or just after the newest."""
+    newest = max((_milliseconds(name) for name in _newest_names(reader)), default=0)
+    since_1970 = min(max(now // 1000, newest + 1), _LATEST)
+    return uuid7(since_1970 // 1000, since_1970 % 1000 * 1_000_000).hex
+
+
+def _newest_names(reader: Reader) -> Iterator[str]:
+    kinds: tuple[RecordKind, ...] = ("snapshot", "restore")
+    for kind in kinds:
+        for name, _ in reader.scan_records(STORE_WIDE, kind, _FIRST, None, reverse=True, limit=1):
+            yield name
+
+
+def _milliseconds(id: str) -> int:
+    """The time in an id; 0: it has none."""
+    try:
+        return int(id[:12], 16)
+    except ValueError:
+        return 0
 
 
 def put(tx: Transaction, snapshot: Snapshot, seen: Shelf, *, sessions: int = 0) -> None:
