@@ -156,3 +156,44 @@ def test_tasks_do_it_too(tmp_path: Path) -> None:
             assert repaired.ok
 
     asyncio.run(main())
+
+
+def test_a_backup_while_others_write_purge_and_collect_is_whole(store: clew.Store, tmp_path: Path) -> None:
+    """P19: nothing in it is called damaged, or missing; whoever purges is done, or told to purge again."""
+    for number in range(12):
+        store.session(f"kept-{number}").append(*(say(n) for n in range(30)))
+    stop = threading.Event()
+    wrong: list[BaseException] = []
+
+    def disturb() -> None:
+        number = 0
+        try:
+            while not stop.is_set():
+                number += 1
+                session = store.session(f"gone-{number}")
+                session.append(say(number))
+                work = tmp_path / "work"
+                work.mkdir(exist_ok=True)
+                (work / "file").write_text(f"{number}" * 500)
+                session.checkpoint("files", files=work)
+                store.get("kept-0").append(say(number))
+                try:
+                    store.delete(session.id, purge=True)
+                    store.gc()
+                except (clew.StoreBusyError, clew.LeaseHeldError):
+                    continue
+        except BaseException as exc:  # noqa: BLE001 (told below)
+            wrong.append(exc)
+
+    thread = threading.Thread(target=disturb)
+    thread.start()
+    try:
+        for number in range(4):
+            report = store.backup(tmp_path / f"backup-{number}.db")
+            with clew.open(report.path) as backup:
+                assert backup.verify(full=True).problems == ()
+                assert [len(backup.get(f"kept-{n}").messages()) for n in range(1, 12)] == [30] * 11
+    finally:
+        stop.set()
+        thread.join()
+    assert wrong == []

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -17,7 +18,7 @@ from clew.backends.jsonl.index_errors import BROKEN, MEANINGLESS, NONSENSE
 from clew.backends.jsonl.index_file import make_index, open_index, set_index_aside
 from clew.backends.jsonl.journal import Journal
 from clew.backends.jsonl.layout import Layout
-from clew.backends.jsonl.lock import StoreLock
+from clew.backends.jsonl.lock import StillLock, StoreLock
 from clew.backends.jsonl.reader import JsonlReader, NoCare
 from clew.backends.jsonl.reading_only import open_for_reading_only
 from clew.backends.jsonl.statements import INDEX_VERSION, LAST_NUMBER
@@ -29,10 +30,13 @@ from clew.errors import (
     ClewError,
     DiskFullError,
     ReadOnlyError,
+    StoreBusyError,
     StoreNotFoundError,
 )
 
 T = TypeVar("T")
+PAUSE: Final = 0.01
+LEFT: Final = "what was purged is gone, but traces of it may be left in the files; purge again"
 UNREAD: Final = (apsw.SQLITE_IOERR_READ, apsw.SQLITE_IOERR_CORRUPTFS)
 """What SQLite says when the disk does not give a page."""
 
@@ -50,6 +54,7 @@ class JsonlBackend(SqliteBackend):
     ) -> None:
         self.layout = Layout(Path(os.path.realpath(path)))
         self.store_lock = StoreLock(self.layout.lock)
+        self.still_lock = StillLock(self.layout.still)
         self.journal = Journal(self.layout, durable=durability == "full")
         self._last_named = 0
         """Logs up to this number have durable names."""
@@ -67,6 +72,7 @@ class JsonlBackend(SqliteBackend):
     def _forget(self) -> None:
         super()._forget()
         self.store_lock.close()
+        self.still_lock.close()
 
     # -- opening
 
@@ -195,9 +201,9 @@ class JsonlBackend(SqliteBackend):
 
     @contextmanager
     def read_still(self) -> Iterator[JsonlReader]:  # type: ignore[override]
-        """All of it as it is at one moment: the index in one transaction, and logs only grow. If a scrub
-        writes them anew meanwhile, entries are not found any more, and that is an error."""
-        with self.read() as reader:
+        """All of it as it is at one moment: the index in one transaction, and logs only grow. Who would write
+        them anew, or remove a pack, waits."""
+        with self.still_lock.shared(self._timeout, self.undisturbed), self.read() as reader:
             connection = reader.connection
             connection.execute("BEGIN")
             try:
@@ -241,13 +247,25 @@ class JsonlBackend(SqliteBackend):
     # -- the rest
 
     def scrub(self) -> None:
+        deadline = time.monotonic() + self._timeout
+        while not self._scrub(may_wait=time.monotonic() < deadline):
+            time.sleep(PAUSE)  # without the lock: others write while somebody makes a backup
+
+    def _scrub(self, *, may_wait: bool) -> bool:
+        """False: somebody reads all of the store as it is."""
         from clew.backends.jsonl.rewriting import rewrite_dirty_logs
 
-        with self._lock, speaking(self.location):
+        with self._lock, ExitStack() as alone, speaking(self.location):
             self._need_writer()
             self.store_lock.acquire(self._timeout)
             try:
                 writer = self.refresh()
+                try:
+                    alone.enter_context(self.still_lock.alone(0, LEFT))
+                except StoreBusyError:
+                    if may_wait:
+                        return False
+                    raise
                 self.store_lock.mark()  # until the index knows where everything lies now
                 failed = rewrite_dirty_logs(writer, self.layout, self.journal)
                 self.store_lock.clear()
@@ -256,9 +274,8 @@ class JsonlBackend(SqliteBackend):
             finally:
                 self.store_lock.release()
         if failed:
-            raise BackendUnavailableError(
-                f"what was purged is gone, but traces of it may be left; purge again: {'; '.join(failed)}"
-            )
+            raise BackendUnavailableError(f"{LEFT}: {'; '.join(failed)}")
+        return True
 
     def bytes_on_disk(self) -> int:
         total = 0

@@ -36,6 +36,7 @@ class Layout:
         self.packs = root / "packs"
         self.quarantine = root / "quarantine"
         self.lock = root / "locks" / "store.lock"
+        self.still = root / "locks" / "still.lock"
         self.journal = root / "journal.jsonl"
         self.index = root / "index.db"
         self._known: tuple[int, int] | None = None

@@ -1,13 +1,17 @@
-"""The lock of a store: one writer at a time, in whatever process; and a mark that a writer was at work.
+"""The locks of a store: one writer at a time, in whatever process, and a mark that a writer was at work;
+and none who writes logs anew while somebody reads all of them.
 
-The file is never removed: two processes that lock two files of one name exclude nobody. Where the
+The files are never removed: two processes that lock two files of one name exclude nobody. Where the
 system has no such locks, nothing is written.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -38,24 +42,8 @@ class StoreLock:
             raise BackendUnavailableError(f"this system can not lock files: {self._path}")
         if self._handle is None:
             self._handle = disk.open_for_patching(self._path)
-        deadline = time.monotonic() + timeout
-        pause = 0.0002
-        while True:
-            try:
-                fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                self.is_held = True
-                return
-            except BlockingIOError as exc:
-                left = deadline - time.monotonic()
-                if left <= 0:
-                    raise StoreBusyError(
-                        f"others held {self._path} for {timeout:g} s: nothing was written; try again"
-                    ) from exc
-                jitter = os.urandom(1)[0] / 255
-                time.sleep(min(left, pause / 2 * (1 + jitter)))
-                pause = min(pause * 1.5, _LONGEST_PAUSE)
-            except OSError as exc:
-                raise BackendUnavailableError(f"can not lock {self._path}: {exc}") from exc
+        _lock(self._handle, fcntl.LOCK_EX, self._path, timeout, "nothing was written; try again")
+        self.is_held = True
 
     def release(self) -> None:
         if self.is_held and self._handle is not None:
@@ -80,3 +68,77 @@ class StoreLock:
         handle, self._handle, self.is_held = self._handle, None, False
         if handle is not None:
             disk.close(handle)
+
+
+class StillLock:
+    """Whoever reads all logs as they are at one moment shares it; whoever writes them anew, or removes what
+    they name, has it alone."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._handles: set[int] = set()
+
+    @contextmanager
+    def shared(self, timeout: float, begin: Callable[[Callable[[], None]], None]) -> Iterator[None]:
+        """`begin` takes it while nobody is about to have it alone. On a disk that is only read there is none."""
+        taken: list[int] = []
+
+        def take() -> None:
+            try:
+                handle = disk.open_for_patching(self._path)
+            except OSError as exc:
+                if exc.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
+                    return
+                raise
+            taken.append(handle)
+            self._handles.add(handle)
+            _lock(handle, fcntl.LOCK_SH, self._path, timeout, "nothing was read; try again")
+
+        try:
+            begin(take)
+            yield
+        finally:
+            for handle in taken:
+                self._release(handle)
+
+    @contextmanager
+    def alone(self, timeout: float, otherwise: str) -> Iterator[None]:
+        """StoreBusyError, which says `otherwise`, when others read for the whole time."""
+        handle = disk.open_for_patching(self._path)
+        self._handles.add(handle)
+        try:
+            _lock(handle, fcntl.LOCK_EX, self._path, timeout, otherwise)
+            yield
+        finally:
+            self._release(handle)
+
+    def _release(self, handle: int) -> None:
+        if handle in self._handles:
+            self._handles.discard(handle)
+            disk.close(handle)
+
+    def close(self) -> None:
+        """In a forked child: what it inherits is held as long as this is open."""
+        while self._handles:
+            disk.close(self._handles.pop())
+
+
+def _lock(handle: int, how: int, path: Path, timeout: float, otherwise: str) -> None:
+    """Wait for a lock; StoreBusyError when others held it for the whole time."""
+    if fcntl is None:
+        raise BackendUnavailableError(f"this system can not lock files: {path}")
+    deadline = time.monotonic() + timeout
+    pause = 0.0002
+    while True:
+        try:
+            fcntl.flock(handle, how | fcntl.LOCK_NB)
+            return
+        except BlockingIOError as exc:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise StoreBusyError(f"others held {path} for {timeout:g} s: {otherwise}") from exc
+            jitter = os.urandom(1)[0] / 255
+            time.sleep(min(left, pause / 2 * (1 + jitter)))
+            pause = min(pause * 1.5, _LONGEST_PAUSE)
+        except OSError as exc:
+            raise BackendUnavailableError(f"can not lock {path}: {exc}") from exc

@@ -16,7 +16,7 @@ from clew.backends.jsonl.recognizing import UnreadableLogError
 from clew.backends.jsonl.writer import JsonlTransaction
 from clew.backends.sqlite.backend import _reraise
 from clew.backends.sqlite.connection import patiently, refuse_newer
-from clew.errors import BackendUnavailableError, OutcomeUnknownError
+from clew.errors import BackendUnavailableError, ClewError, OutcomeUnknownError
 
 if TYPE_CHECKING:
     from clew.backends.jsonl.backend import JsonlBackend
@@ -107,7 +107,13 @@ class Writing:
             if written:
                 backend.store_lock.clear()
                 backend.journal.empty_if_long()
-            remove_packs(backend.layout, tx.old_packs)
+            self._remove_packs(tx.old_packs)
+
+    def _remove_packs(self, files: list[str]) -> None:
+        """Not while somebody reads all of the store: then the next scrub removes them."""
+        if files:
+            with suppress(ClewError), self._backend.still_lock.alone(0, "the files stay"):
+                remove_packs(self._backend.layout, files)
 
     def _leave(self) -> None:
         """Undo what is not committed, and let others in. Looks at what is, not at what was begun."""
