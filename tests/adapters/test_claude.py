@@ -208,18 +208,20 @@ def test_a_deleted_session_takes_its_agents_along_and_can_be_brought_back(
 ) -> None:
     write(adapter, *turn(1))
     write(adapter, *turn(1), key=AGENT)
-    write(adapter, *turn(2), key={**AGENT, "subpath": "subagents/agent-a2"})
-    run(adapter.delete({**AGENT, "subpath": "subagents/agent-a2"}))
-    write(adapter, *turn(3), key={**AGENT, "subpath": "subagents/agent-a2"})
+    second: Any = {**AGENT, "subpath": "subagents/agent-a2"}
+    nobody: Any = {**KEY, "session_id": "nobody"}
+    write(adapter, *turn(2), key=second)
+    run(adapter.delete(second))
+    write(adapter, *turn(3), key=second)
     run(adapter.delete(KEY))
 
     assert (run(adapter.load(KEY)), run(adapter.load(AGENT))) == (None, None)
     assert adapter.restore_deleted(KEY).messages() == turn(1)
     assert loaded(adapter) == loaded(adapter, AGENT) == turn(1)
     assert run(adapter.list_subkeys(KEY)) == ["subagents/agent-a1", "subagents/agent-a2"]
-    assert loaded(adapter, {**AGENT, "subpath": "subagents/agent-a2"}) == turn(3)  # the one deleted last
+    assert loaded(adapter, second) == turn(3)  # the one deleted last
     with pytest.raises(clew.NotFoundError):
-        adapter.restore_deleted({**KEY, "session_id": "nobody"})
+        adapter.restore_deleted(nobody)
 
 
 def test_what_is_written_after_a_delete_is_all_there_is(adapter: ClewSessionStore) -> None:
@@ -278,9 +280,10 @@ def test_a_batch_that_comes_again_in_a_fork_is_stored_once(adapter: ClewSessionS
     write(adapter, *turn(1), *turn(2))
     adapter.session(KEY).fork(f"{PROJECT}/other").fork(f"{PROJECT}/third", at=1)
     key: Any = {"project_key": PROJECT, "session_id": "third"}
+    other: Any = {**key, "session_id": "other"}
     if base == "deleted":
         run(adapter.delete(KEY))
-        run(adapter.delete({**key, "session_id": "other"}))
+        run(adapter.delete(other))
     assert adapter.entry(key, "a1") is not None
     assert adapter.entry(key, "a2") is None
 

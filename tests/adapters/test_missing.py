@@ -64,9 +64,9 @@ def test_the_extra_of_a_framework_that_is_missing_is_named() -> None:
 
 def test_a_framework_that_is_too_old_is_told_by_both_versions(tmp_path: Path) -> None:
     for module, extra in FRAMEWORKS.values():
-        package = tmp_path.joinpath(*module.split("."))
-        package.mkdir(parents=True)
-        (package / "__init__.py").touch()
+        folder = tmp_path.joinpath(*module.split("."))
+        folder.mkdir(parents=True)
+        (folder / "__init__.py").touch()
         about = tmp_path / f"{NEEDED[extra][0].replace('-', '_')}-0.0.7.dist-info"
         about.mkdir()
         (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {NEEDED[extra][0]}\nVersion: 0.0.7\n")
