@@ -109,10 +109,14 @@ def test_an_input_that_leaves_its_cache_out_is_made_whole(
     monkeypatch: pytest.MonkeyPatch, told: dict[str, int], cached: tuple[int, int]
 ) -> None:
     """Clients of Anthropic and Bedrock tell the prompt without it."""
+
+    async def story(store: clew.Store) -> None:
+        agent = agent_on(ClewHistoryProvider(store))
+        await agent.run("count heron", session=AgentSession(session_id="talk"))
+
     monkeypatch.setattr(Scripted, "used", told)
     with clew.open("memory:") as store:
-        agent = agent_on(ClewHistoryProvider(store))
-        asyncio.run(agent.run("count heron", session=AgentSession(session_id="talk")))
+        asyncio.run(story(store))
         totals = store.usage()
     assert totals.input_tokens == 2 * 90
     assert (totals.cache_read_tokens, totals.cache_write_tokens) == tuple(2 * count for count in cached)

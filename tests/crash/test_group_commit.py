@@ -150,7 +150,8 @@ def test_who_waits_at_the_limit_hears_that_the_store_was_closed(
 
     def append_late() -> None:
         try:
-            outcomes.append(session.append_nowait(message("late")))
+            session.append_nowait(message("late"))
+            outcomes.append(None)
         except clew.ClewError as error:
             outcomes.append(error)
 
@@ -214,7 +215,7 @@ def test_a_failure_is_told_once_whoever_flushes_meanwhile(store: clew.Store) -> 
     flushing = threading.Thread(target=flush)
 
     class Noted(list[BaseException]):
-        def __iadd__(self, others: Any) -> Any:
+        def __iadd__(self, others: Any) -> Any:  # type: ignore[misc]
             self.extend(others)
             flushing.start()
             flushing.join(0.2)  # it ends here, or waits until this is done

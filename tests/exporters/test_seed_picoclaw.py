@@ -132,7 +132,7 @@ def test_an_id_that_is_no_file_name_is_refused(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-OTHERS = [
+OTHERS: list[dict[str, Any]] = [
     {"role": "assistant", "content": "", "tool_calls": [{"function": {"name": "f", "arguments": {"a": 1}}}]},
     {"role": "assistant", "content": "", "tool_calls": [{"function": {"name": "f", "arguments": {}}}]},
     {

@@ -105,7 +105,8 @@ def test_p14_a_directory_is_as_in_the_snapshot_but_for_what_is_ignored(
 
 def check_restored(after: State, known: State, report: RestoreReport) -> None:
     """All that the snapshot names, and nothing else, but for what had to stay: that is told."""
-    told = {os.fsencode(one.path) for one in (*report.failed, *report.kept)}
+    paths = [*(one.path for one in report.failed), *(one.path for one in report.kept)]
+    told = {os.fsencode(path) for path in paths}
     now, then = kept(after), kept(known)
     for path in then.keys() | now.keys():
         is_told = any(path == other or path.startswith(other + b"/") for other in told)

@@ -325,7 +325,7 @@ def test_a_fork_counts_its_own_calls_whether_its_base_comes_before_or_after(
     log.user("u1").model("a1", "m").model("a2", "later")
     other = "99999999-1111-4222-8333-444455556666"
     fork = Log(log.path.with_name(f"{other}.jsonl"), sessionId=other)
-    copied = {"forkedFrom": {"sessionId": SESSION, "messageUuid": "a1"}}
+    copied: dict[str, Any] = {"forkedFrom": {"sessionId": SESSION, "messageUuid": "a1"}}
     fork.user("f1", **copied).model("f2", "m", **copied).model("f3", "own")
     files = [log.path, fork.path]
     for path in files if order == "base first" else files[::-1]:

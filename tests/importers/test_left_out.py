@@ -200,10 +200,10 @@ def test_files_and_directories_that_may_not_be_read_are_named() -> None:
             place.chmod(0o644)
         secret = directory / "secret.jsonl"
         secret.write_text(SAMPLES["a.jsonl"][1])
-        for place, mode in {"shut": 0o000, "listed": 0o744, "home/.codex/sessions": 0o000}.items():
-            (directory / place).chmod(mode)
-        for place in ("open", "home", "home/.codex"):
-            (directory / place).chmod(0o755)
+        for below, mode in {"shut": 0o000, "listed": 0o744, "home/.codex/sessions": 0o000}.items():
+            (directory / below).chmod(mode)
+        for below in ("open", "home", "home/.codex"):
+            (directory / below).chmod(0o755)
         secret.chmod(0o600)
 
         told, places = call(told_to_a_stranger, str(directory))

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from contextlib import closing
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -118,7 +119,12 @@ def of_llm(folder: Path) -> Path:
     log = llm.Log(folder / "logs.db")
     with closing(log.db):
         log.db.executescript(llm.OLD)
-        used = {"input_tokens": FRESH, "output_tokens": OUT, "token_details": json.dumps(details)}
+        tokens = {"input_tokens": FRESH, "output_tokens": OUT}
+        used: dict[str, Any] = {**tokens, "token_details": json.dumps(details)}
+            "input_tokens": FRESH,
+            "output_tokens": OUT,
+            "token_details": json.dumps(details),
+        }
         log.respond("r1", "hi", "yes", **used)
     return log.path
 

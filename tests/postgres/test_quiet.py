@@ -46,7 +46,7 @@ ACTS: dict[str, Callable[[Store, int], object]] = {
     "rewind": lambda store, n: store.get("s").rewind(0),
     "fork": lambda store, n: store.get("s").fork(),
     "two sessions": lambda store, n: store.transact(
-        lambda tx: (say(tx.get("s"), f"{n}"), say(tx.get("t"), f"{n}"))
+        lambda tx: [tx.get(id).append(user(f"{n}")) for id in ("s", "t")]
     ),
     "update": lambda store, n: store.get("s").update(title=f"{n}"),
     "session": lambda store, n: say(store.session(f"new {n // 2}"), "x"),
@@ -174,7 +174,7 @@ def test_p21_a_process_that_is_open_stops_writing_when_a_newer_clew_migrates_the
             lambda: s.set_var("v", 1),
             lambda: s.append(user("never"), key="k"),
             lambda: store.create("never"),
-            lambda: store.transact(lambda tx: [say(tx.get(id), "never") for id in ("s", "other")]),
+            lambda: store.transact(lambda tx: [tx.get(id).append(user("never")) for id in ("s", "other")]),
             lambda: store.delete("s"),
         ):
             with pytest.raises(clew.SchemaTooNewError, match="99"):
