@@ -121,10 +121,6 @@ def of_llm(folder: Path) -> Path:
         log.db.executescript(llm.OLD)
         tokens = {"input_tokens": FRESH, "output_tokens": OUT}
         used: dict[str, Any] = {**tokens, "token_details": json.dumps(details)}
-            "input_tokens": FRESH,
-            "output_tokens": OUT,
-            "token_details": json.dumps(details),
-        }
         log.respond("r1", "hi", "yes", **used)
     return log.path
 
