@@ -185,6 +185,7 @@ STORE = [
     "maintain",
     "pending_restores",
     "read",
+    "read_file",
     "removals",
     "repair",
     "restore",

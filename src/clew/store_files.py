@@ -86,6 +86,17 @@ class StoreFiles:
         """SnapshotNotFoundError if there is none."""
         return self._files.get(id)
 
+    def read_file(self, snap: Snapshot | str, path: str) -> bytes:
+        """What a file held in a snapshot, byte for byte; of a symlink, where it leads.
+
+        Args:
+            snap: A snapshot, or its id.
+            path: Below the root of the snapshot.
+
+        NotFoundError if the snapshot holds no such file. The whole content is in memory at once.
+        """
+        return self._files.read_file(snap, path)
+
     def delete_snapshot(self, id: str) -> bool:
         """Forget a snapshot; False if there was none. `gc()` then frees its content."""
         return self._files.delete(id)

@@ -1,4 +1,4 @@
-"""snapshot, files, diff, restore, gc."""
+"""snapshot, files, cat, diff, restore, gc."""
 
 from __future__ import annotations
 
@@ -137,3 +137,19 @@ def test_files_that_came_with_an_import_are_restored_where_it_is_said(cli: Clew)
     assert "name a directory" in cli("diff", place, code=2).err
     cli("restore", place, "--to", "out", "--yes")
     assert "as it was" == (cli.home / "out" / "src" / "a").read_text()
+
+
+def test_a_file_of_a_checkpoint_is_printed_byte_for_byte(cli: Clew, work: Path) -> None:
+    with clew.open(cli.store) as store:
+        s = store.session("s")
+        s.append({"role": "user", "content": "x"})
+        (work / "odd").write_bytes(b"\x1b[31m\xff\n")
+        s.checkpoint("a:b", files=work)
+    (work / "a.txt").write_text("uno\n")
+    assert "one\n" == cli("cat", "s@a:b", "a.txt").out
+    assert {"text": "one\n", "size": 4} == {
+        key: cli("cat", "s@a:b", "a.txt", "--json").records[0][key] for key in ("text", "size")
+    }
+    assert cli("cat", "s@a:b", "odd", "--json").records[0]["text"] is None
+    assert "\x1b[31m" not in cli.on_terminal("cat", "s@a:b", "odd").out
+    assert "no file 'none'" in cli("cat", "s@a:b", "none", code=1).err

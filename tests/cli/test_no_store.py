@@ -63,6 +63,7 @@ ARGUMENTS = {
     "show": ["x"], "log": ["x"], "search": ["x"], "tail": ["x"], "export": ["x"],
     "copy": ["gone.db", "to.db"], "backup": ["b.db"],
     "checkpoint": ["x", "y"], "rewind": ["x", "1"], "undo": ["x"], "redo": ["x"],
+    "cat": ["x", "y"],
     "fork": ["x"], "diff": ["x"], "restore": ["x"], "title": ["x"], "tag": ["x"], "close": ["x"],
     "reopen": ["x"], "rm": ["x"], "trash": ["ls"], "repair": ["--to", "to.db"],
 }  # fmt: skip

@@ -60,6 +60,9 @@ class AsyncStoreFiles:
     async def get_snapshot(self, id: str) -> Snapshot:
         return await self._bridge.call(self._store.get_snapshot, id)
 
+    async def read_file(self, snap: Snapshot | str, path: str) -> bytes:
+        return await self._bridge.call(self._store.read_file, snap, path)
+
     async def delete_snapshot(self, id: str) -> bool:
         return await self._bridge.call(self._store.delete_snapshot, id)
 

@@ -52,6 +52,7 @@ SECTIONS: Final[dict[str, dict[str, Place]]] = {
     "Files": {
         "snapshot": Place("files", "Keep the content of a directory."),
         "files": Place("files", "List snapshots, or how one file changed in a session."),
+        "cat": Place("files", "Print a file as it is in a snapshot or a checkpoint."),
         "diff": Place("files", "What differs between a snapshot and another, or a directory."),
         "restore": Place(
             "restoring", "Make a directory what it was; --dry-run only says what would be done."

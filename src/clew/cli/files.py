@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -125,6 +126,38 @@ def _file_history(out: Output, session: clew.Session, path: str) -> None:
     )
     rows = [(v.checkpoint, v.position, ago(v.at), v.verb, size(v.size or 0)) for v in found]
     out.rows(columns, rows)
+
+
+@command(
+    "cat",
+    "clew cat login@plan src/auth.py       the file as it was at the checkpoint plan",
+    "clew cat 01a1e02d logo.png > logo.png exact bytes, into a file",
+)
+@click.argument("what", metavar="SNAPSHOT | ID@PLACE")
+@click.argument("path")
+@click.pass_obj
+def cat_command(settings: Settings, what: str, path: str) -> None:
+    """Print a file as it is in a snapshot or a checkpoint; nothing on the disk is touched.
+
+    Piped: its exact bytes. With --json: its text is null if it is no UTF-8.
+    """
+    out = Output(settings)
+    with opened(settings) as store:
+        snapshot = snapshot_of(store, what)
+        content = store.read_file(snapshot, path)
+    if out.json:
+        out.record({"snapshot": snapshot, "path": path, "size": len(content), "text": _text(content)})
+    elif out.is_terminal:
+        out.texts(clean(line) for line in content.decode(errors="replace").splitlines())
+    else:
+        sys.stdout.buffer.write(content)
+
+
+def _text(content: bytes) -> str | None:
+    try:
+        return content.decode()
+    except UnicodeDecodeError:
+        return None
 
 
 @command(

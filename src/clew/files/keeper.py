@@ -9,8 +9,10 @@ from typing import Final, TypeVar
 import msgspec
 
 from clew.backends.contract import Reader, Transaction
+from clew.core.objects import FOLDER
+from clew.core.restoring import find_entry
 from clew.engine import Engine
-from clew.errors import InvalidError
+from clew.errors import InvalidError, NotFoundError
 from clew.files import journal
 from clew.files import restore as restoring
 from clew.files.diff import diff
@@ -18,7 +20,7 @@ from clew.files.gc import gc
 from clew.files.history import history
 from clew.files.keeping import keep
 from clew.files.objects import ObjectReader
-from clew.files.planning import planned
+from clew.files.planning import clean_paths, directories_of, planned
 from clew.files.roots import check_named, check_root
 from clew.files.safety import Safety
 from clew.files.sparing import Sparing
@@ -111,6 +113,16 @@ class Keeper:
         place = None if root is None else os.path.realpath(root)
         with self._engine.read() as reader:
             return records.list_all(reader, place, limit)
+
+    def read_file(self, snap: Snapshot | str, path: str) -> bytes:
+        snapshot = self._known(snap)
+        (name,) = clean_paths([path])
+        entry = find_entry(bytes.fromhex(snapshot.tree), name, directories_of(self._objects))
+        if entry is None:
+            raise NotFoundError(f"snapshot {snapshot.id} holds no file {path!r}")
+        if entry.kind == FOLDER:
+            raise NotFoundError(f"{path!r} is a directory in snapshot {snapshot.id}: name a file in it")
+        return b"".join(self._objects.pieces(entry))
 
     def delete(self, id: str) -> bool:
         return self._engine.run(lambda tx: records.delete(tx, id))

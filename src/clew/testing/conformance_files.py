@@ -6,7 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from clew.errors import RestoreConflictError, RootRefusedError
+from clew.errors import (
+    InvalidError,
+    NotFoundError,
+    RestoreConflictError,
+    RootRefusedError,
+    SnapshotNotFoundError,
+)
 from clew.model.files import RestoreReport
 from clew.session import Session
 from clew.store import Store
@@ -85,6 +91,26 @@ class FileConformance(Conformance):
         """Files, and directories with what came in them."""
         worked.restore_files("start", paths=["edited", "more"])
         assert read(root) == {"edited": "one", "folder/same": "same", "created": "new"}
+
+    def test_one_file_is_read_out_of_a_snapshot(self, store: Store, root: Path) -> None:
+        """Its exact bytes, without a restore; of a link where it leads."""
+        large = b"\0\xff" * 3_000_000
+        (root / "folder/large\udcff").write_bytes(large)
+        (root / "link").symlink_to("edited")
+        snapshot = store.snapshot(root)
+        write(root, {"edited": "two"})
+
+        assert store.read_file(snapshot, "edited") == store.read_file(snapshot.id, "./edited") == b"one"
+        assert store.read_file(snapshot, "folder/large\udcff") == large
+        assert store.read_file(snapshot, "link") == b"edited"
+        for missing in ("none", "folder", "folder/none", "edited/none", ""):
+            with pytest.raises(NotFoundError):
+                store.read_file(snapshot, missing)
+        for bad in ("/edited", "../edited", "a\0b"):
+            with pytest.raises(InvalidError):
+                store.read_file(snapshot, bad)
+        with pytest.raises(SnapshotNotFoundError):
+            store.read_file("none", "edited")
 
     # -- other choices
 
