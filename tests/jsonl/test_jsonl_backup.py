@@ -9,6 +9,7 @@ import pytest
 
 import clew
 from clew.backends.jsonl import JsonlBackend
+from clew.core.objects import object_name
 from clew.errors import StoreBusyError
 from clew.model.care import CopyProgress
 
@@ -98,3 +99,21 @@ def test_a_backup_that_ends_badly_lets_others_purge(place: Path, fast_path: Path
         other.delete("second", purge=True)
 
         assert {info.id for info in store.list()} == {"first"}
+
+
+def test_a_pack_that_is_collected_stays_for_who_reads_an_older_moment(fast_path: Path) -> None:
+    backend = JsonlBackend(fast_path / "store")
+    try:
+        blob = b"content of a file"
+        name = object_name(blob)
+        with backend.write() as tx:
+            pack = tx.add_pack(0, blob, len(blob), [(name, 0, len(blob))])
+        with backend.read_still() as reader:
+            with backend.write() as tx:
+                tx.drop_pack(pack)
+            assert reader.get_pack(pack) == blob
+        backend.scrub()
+
+        assert list((fast_path / "store" / "packs").iterdir()) == []
+    finally:
+        backend.close()
