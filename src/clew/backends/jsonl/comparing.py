@@ -6,7 +6,7 @@ The logs are read as far as the index says that it has read them, so others may 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -18,8 +18,9 @@ from clew.backends.jsonl.layout import STORE_LOG, Layout
 from clew.backends.jsonl.log_row import LogRow
 from clew.backends.jsonl.reading_logs import read_log
 from clew.backends.jsonl.recognizing import UnreadableLogError, is_same, reading
-from clew.backends.jsonl.statements import ADD_PLAIN_LOG, ALL_LOGS, LOOSEN, SCHEMA
+from clew.backends.jsonl.statements import ADD_PLAIN_LOG, ALL_DAMAGE, ALL_LOGS, LOOSEN, SCHEMA
 from clew.backends.sqlite.connection import open_writer
+from clew.backends.sqlite.integrity import watching_time
 from clew.backends.sqlite.statements import SESSION
 
 # When a session is due is in no log.
@@ -43,14 +44,15 @@ class WrittenAnewError(Exception):
 
 
 class Compared(NamedTuple):
-    unread: list[str]
-    """What is wrong with the logs that can not be read: if there are any, nothing was compared."""
+    damaged: list[tuple[str, int, str]]
+    """(log, line, reason) of what can not be read of the logs, line 0: all of it. The index may know what was
+    there; so if there is any, nothing was compared."""
     differing: list[str]
     """Of each table the first row in which the index differs."""
 
 
-def compare(connection: apsw.Connection, layout: Layout) -> Compared:
-    """Hold the index against the logs. It must not have damage of its own.
+def compare(connection: apsw.Connection, layout: Layout, go_on: Callable[[], None]) -> Compared:
+    """Hold the index against the logs. `go_on` is called often, and raises when time is over.
 
     Raises:
         WrittenAnewError: it can not be told now.
@@ -59,9 +61,10 @@ def compare(connection: apsw.Connection, layout: Layout) -> Compared:
     with tempfile.TemporaryDirectory(prefix="clew-") as aside:
         made = open_writer(Path(aside, "index.db"), "process", 0)
         try:
-            made.execute(SCHEMA)
-            unread = list(_read_all(made, layout, rows))
-            return Compared(unread, [] if unread else list(_differing(connection, made)))
+            with watching_time(made, go_on):
+                made.execute(SCHEMA)
+                damaged = [*_read_all(made, layout, rows), *made.execute(ALL_DAMAGE)]
+                return Compared(damaged, [] if damaged else list(_differing(connection, made)))
         finally:
             made.close(True)
 
@@ -74,8 +77,8 @@ def _differing(connection: apsw.Connection, made: apsw.Connection) -> Iterator[s
             yield f"the index does not say what the logs say: {table}, the row of {found}"
 
 
-def _read_all(made: apsw.Connection, layout: Layout, rows: list[LogRow]) -> Iterator[str]:
-    """Fill an index; what is wrong with the logs that can not be read."""
+def _read_all(made: apsw.Connection, layout: Layout, rows: list[LogRow]) -> Iterator[tuple[str, int, str]]:
+    """Fill an index; which logs can not be read, and why."""
     made.execute("BEGIN")
     made.execute(LOOSEN)
     for row in sorted(rows, key=lambda row: (row.name != STORE_LOG, row.name)):
@@ -84,7 +87,7 @@ def _read_all(made: apsw.Connection, layout: Layout, rows: list[LogRow]) -> Iter
             try:
                 _read(made, layout, row)
             except UnreadableLogError as exc:
-                yield f"{exc} ({layout.path(row.name)})"
+                yield row.name, 0, str(exc.reason)
     made.execute("COMMIT")
 
 
@@ -97,7 +100,8 @@ def _read(made: apsw.Connection, layout: Layout, row: LogRow) -> None:
         try:
             if not is_same(handle, row):
                 raise WrittenAnewError
-            plain = LogRow(row.log, row.name, 0, 0, 0, 0, 0, b"", 0, 0, 0)
+            # All of it was whole when the index read it: what is not now is damaged, not torn.
+            plain = LogRow(row.log, row.name, 0, 0, 0, 0, 0, b"", 0, 0, row.applied)
             read_log(made, handle, plain, limit=row.applied)
         finally:
             disk.close(handle)

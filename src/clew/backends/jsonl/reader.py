@@ -128,39 +128,45 @@ class JsonlReader(SqliteReader):
             disk.close(handle)
 
     def problems(self, *, full: bool, go_on: Callable[[], None]) -> list[str]:
-        """What is known to be damaged in the logs, by file and line; for `store.verify()`. `full`: if that is
-        nothing, whether the index says what they say. One that does not is made anew."""
-        known = [
-            f"line {line} of {self._layout.path(name)} is damaged: {reason}"
-            if line
-            else f"{self._layout.path(name)} can not be read: {reason}"
-            for name, line, reason in self._execute(ALL_DAMAGE, ())
-        ]
-        if known or not full:
+        """What is known to be damaged in the logs, by file and line. `full`: read the index and the logs from
+        end to end, too, and whether the one says what the others say. An index that does not is made anew."""
+        known = [_damaged(self._layout, *row) for row in self._execute(ALL_DAMAGE, ())]
+        if not full:
             return known
+        from clew.backends.sqlite.integrity import check
+
+        broken = check(self.connection, go_on, f"the index {self._layout.index} is made anew, for it")
+        if broken:
+            self._care.suspect(apsw.CorruptError(broken[0]))
+            return [*known, *broken]
+        return list(dict.fromkeys([*known, *self._compared(go_on)]))
+
+    def _compared(self, go_on: Callable[[], None]) -> list[str]:
         from clew.backends.jsonl.comparing import WrittenAnewError
 
+        look = partial(self._differences, go_on)
         for _ in range(TRIES):
             try:
-                return self._differences()
+                return look()
             except WrittenAnewError:
                 pass
         try:
-            return self._care.undisturbed(self._differences)
+            return self._care.undisturbed(look)
         except WrittenAnewError:
             return ["the index knows a log that is not there, or is another one"]
 
-    def _differences(self) -> list[str]:
+    def _differences(self, go_on: Callable[[], None]) -> list[str]:
         from clew.backends.jsonl.comparing import compare
 
         self._execute("BEGIN", ())  # one moment of the index, however long it takes
         try:
-            unread, differing = compare(self.connection, self._layout)
+            damaged, differing = compare(self.connection, self._layout, go_on)
         finally:
-            self._execute("ROLLBACK", ())
+            if self.connection.in_transaction:
+                self._execute("ROLLBACK", ())
         if differing:
             self._care.suspect(apsw.CorruptError(differing[0]))
-        return [*unread, *differing]
+        return [*(_damaged(self._layout, *row) for row in damaged), *differing]
 
     def get_pack(self, pack: int) -> bytes:
         row = self._one(PACK_FILE, pack)
@@ -174,3 +180,8 @@ class JsonlReader(SqliteReader):
             PackInfo(pack, size, pack_place(content)[1], objects)
             for pack, size, content, objects in self._execute(LIST_PACKS, (after, limit))
         ]
+
+
+def _damaged(layout: Layout, name: str, line: int, reason: str) -> str:
+    where = layout.path(name)
+    return f"line {line} of {where} is damaged: {reason}" if line else f"{where} can not be read: {reason}"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Final
 
 import apsw
@@ -17,10 +18,9 @@ ROOTS: Final = "SELECT rootpage, type || ' ' || name FROM sqlite_schema WHERE ro
 _TREE: Final = re.compile(r"\bTree (\d+)\b")
 
 
-def check(connection: apsw.Connection, go_on: Callable[[], None]) -> list[str]:
-    """What is wrong, one sentence each. It is the file of one moment; others write meanwhile."""
-    lines: list[str] = []
-    names: dict[int, str] = {}
+@contextmanager
+def watching_time(connection: apsw.Connection, go_on: Callable[[], None]) -> Iterator[None]:
+    """While statements run, `go_on` is called from time to time; what it raises ends them."""
 
     def look() -> bool:
         go_on()
@@ -28,15 +28,26 @@ def check(connection: apsw.Connection, go_on: Callable[[], None]) -> list[str]:
 
     connection.set_progress_handler(look, STEPS)
     try:
-        names = dict(connection.execute(ROOTS))
-        for (text,) in connection.execute(CHECK):
-            lines += str(text).splitlines()
-    except apsw.CorruptError as error:
-        lines.append(str(error))
+        yield
     finally:
         connection.set_progress_handler(None)
+
+
+def check(
+    connection: apsw.Connection, go_on: Callable[[], None], what: str = "the database file"
+) -> list[str]:
+    """What is wrong, one sentence each. It is the file of one moment; others write meanwhile."""
+    lines: list[str] = []
+    names: dict[int, str] = {}
+    try:
+        with watching_time(connection, go_on):
+            names = dict(connection.execute(ROOTS))
+            for (text,) in connection.execute(CHECK):
+                lines += str(text).splitlines()
+    except apsw.CorruptError as error:
+        lines.append(str(error))
 
     def named(match: re.Match[str]) -> str:
         return names.get(int(match[1]), match[0])
 
-    return [f"the database file is damaged: {_TREE.sub(named, line)}" for line in lines if line != "ok"]
+    return [f"{what} is damaged: {_TREE.sub(named, line)}" for line in lines if line != "ok"]
