@@ -70,14 +70,13 @@ def swap_for_link(directory: Path, elsewhere: Path) -> None:
 
 
 def swap_back(directory: Path) -> None:
-    """A restore may have put a directory in the place of the link by now."""
+    """A restore may have put a directory in the place of the link by now, or removed what is aside."""
     aside = directory.with_name(directory.name + ".aside")
+    if directory.is_symlink():
+        os.unlink(directory)  # in any case: whoever writes below it would write elsewhere
     if not aside.exists():
         return
-    if directory.is_symlink():
-        os.unlink(directory)
-    else:
-        shutil.rmtree(directory, ignore_errors=True)
+    shutil.rmtree(directory, ignore_errors=True)
     os.rename(aside, directory)
 
 
