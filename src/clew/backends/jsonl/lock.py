@@ -80,7 +80,7 @@ class StillLock:
 
     @contextmanager
     def shared(self, timeout: float, begin: Callable[[Callable[[], None]], None]) -> Iterator[None]:
-        """`begin` takes it while nobody is about to have it alone. On a disk that is only read there is none."""
+        """`begin` takes it while nobody is about to have it alone. A disk that is only read has none."""
         taken: list[int] = []
 
         def take() -> None:
