@@ -159,8 +159,10 @@ def standing_of(session: clew.Session) -> Standing:
 def _said(entry: clew.Entry) -> str:
     """What tells an entry from all others of its session."""
     said: Any = entry.message
-    if entry.kind != "message":
+    if entry.kind == "compaction":
         return f"({entry.kind} {said['messages'][0]['content']})"
+    if entry.kind != "message":
+        return f"({entry.kind})"
     return str(said["content"])
 
 
