@@ -211,3 +211,33 @@ def test_a_scrub_removes_no_pack_that_the_logs_name(fast_path: Path) -> None:
         assert snapshot is not None
         store.restore(snapshot, fast_path / "back")
     assert (fast_path / "back" / "a.txt").read_text() == "content"
+
+
+def test_a_scrub_does_not_give_up_what_the_index_knows_of_a_damaged_line(fast_path: Path) -> None:
+    """P6, P11: the log stays as it is, the error names the line, and a repair saves what it said."""
+    place = fast_path / "store"
+    log = place / "sessions" / "s.jsonl"
+    backend = JsonlBackend(place)
+    with clew.Store(backend) as store:
+        session = store.session("s")
+        session.append(user("one"))
+        session.set_var("v", "truth")
+        session.set_var("gone", 1)
+        with backend.write() as tx:
+            row = tx.find_session("s")
+            assert row is not None
+            tx.drop_record(row.sid, "var", "gone")
+        damaged = log.read_bytes().replace(b'"truth"', b'"trvth"')
+        with log.open("r+b") as file:
+            file.write(damaged)
+
+        with pytest.raises(clew.BackendUnavailableError, match=r"line \d+ of .*s\.jsonl is damaged"):
+            backend.scrub()
+
+        assert log.read_bytes() == damaged
+        assert session.get_var("v") == "truth"
+        store.repair(to=f"jsonl:///{fast_path / 'repaired'}")
+        store.delete("s", purge=True)
+        assert not log.exists()
+    with clew.open(f"jsonl:///{fast_path / 'repaired'}") as store:
+        assert store.get("s").get_var("v") == "truth"

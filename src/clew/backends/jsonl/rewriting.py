@@ -20,6 +20,7 @@ from clew.backends.jsonl.log_row import LogRow
 from clew.backends.jsonl.recognizing import UnreadableLogError, new_mark, reading
 from clew.backends.jsonl.statements import (
     CLEAN_LOG,
+    DAMAGE_OF_LOG,
     DIRTY_LOGS,
     DROP_LOG,
     DUE_OF,
@@ -49,12 +50,17 @@ def rewrite_dirty_logs(connection: apsw.Connection, layout: Layout, journal: Jou
     for row in sorted(dirty, key=lambda row: row.name != STORE_LOG):
         try:
             _rewrite(connection, layout, row)
-        except (UnreadableLogError, CorruptEntryError) as exc:
+        except (UnreadableLogError, CorruptEntryError, NewDamageError) as exc:
             if row.name == STORE_LOG:  # it is changed before any other: by that others are known to be new
                 raise
             failed.append(str(exc))
     _remove_strays(layout)
     return failed
+
+
+class NewDamageError(Exception):
+    """A line of a log was damaged since the index read it. What it said is nowhere else than there: the log
+    is left as it is, until it is repaired."""
 
 
 def _rewrite(connection: apsw.Connection, layout: Layout, row: LogRow) -> None:
@@ -67,9 +73,14 @@ def _rewrite(connection: apsw.Connection, layout: Layout, row: LogRow) -> None:
         due = connection.execute(DUE_OF, (row.sid,)).fetchone()  # that is in no log
         # An index may be older than its log, or damaged. What is written now takes the place of the truth:
         # so it comes from there.
+        known = set(connection.execute(DAMAGE_OF_LOG, (row.log,)))
         row = read_anew(connection, layout, row)
         settle(connection)
-        count = _write_anew(connection, layout, row, beside)
+        is_alive = row.name == STORE_LOG or connection.execute(GET_SESSION, (row.sid,)).fetchone() is not None
+        for line, reason in connection.execute(DAMAGE_OF_LOG, (row.log,)).fetchall() if is_alive else ():
+            if (line, reason) not in known:
+                raise NewDamageError(f"line {line} of {path} is damaged: {reason}; repair the store")
+        count = _write_anew(connection, layout, row, beside, is_alive=is_alive)
         forget(connection, row)
         if count:
             disk.replace(beside, path)
@@ -92,11 +103,12 @@ def _rewrite(connection: apsw.Connection, layout: Layout, row: LogRow) -> None:
         raise
 
 
-def _write_anew(connection: apsw.Connection, layout: Layout, row: LogRow, beside: Path) -> int:
+def _write_anew(
+    connection: apsw.Connection, layout: Layout, row: LogRow, beside: Path, *, is_alive: bool
+) -> int:
     """Write what the index says of a log into a file beside it; how many lines that are."""
     content = lines_of_store if row.name == STORE_LOG else lines_of_session
     # A session that is gone takes what can not be read of it with it: nobody knows what it was.
-    is_alive = row.name == STORE_LOG or connection.execute(GET_SESSION, (row.sid,)).fetchone() is not None
     foreign = _foreign_lines(layout, row.name) if is_alive else iter(())
     return _write_lines(beside, content(connection, layout, row), foreign)
 
