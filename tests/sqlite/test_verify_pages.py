@@ -171,3 +171,32 @@ def test_the_look_at_the_file_ends_when_time_is_over(sound: Sound, place: Path, 
         with pytest.raises(Over):
             list(reader.problems(full=True, go_on=go_on))
         assert list(reader.problems(full=True, go_on=lambda: None)) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ("UPDATE events SET key = key + (1 << 50) WHERE key IN (SELECT max(key) FROM events)", "1 events"),
+        ("UPDATE usage SET key = key + (1 << 50) WHERE key IN (SELECT max(key) FROM usage)", "1 model calls"),
+        ("UPDATE records SET kind = 'vaz' WHERE kind = 'var' AND sid = 2", "records of the kind 'vaz'"),
+        ("UPDATE records SET sid = 999 WHERE kind = 'var' AND sid = 2", "1 records belong to no session"),
+        ("UPDATE facets SET value = 't9' WHERE name = '' AND sid = 2", "'s1' is not listed by its tags"),
+        ("UPDATE usage SET input = 999 WHERE key = (2 << 32) + 7", "call 7: its sums are wrong: input"),
+        ("UPDATE usage SET all_cost = 1 WHERE key = (2 << 32) + 7", "call 7: its sums are wrong: cost"),
+        ("DELETE FROM usage WHERE key = (2 << 32) + 7", "model call 7: it is missing"),
+        ("DELETE FROM events WHERE key BETWEEN (2 << 32) + 7 AND (2 << 32) + 9", "events 7 to 9, of each"),
+        ("UPDATE events SET time = -5 WHERE key = (2 << 32) + 7", "event 7: it can not be read: its"),
+    ],
+)  # fmt: skip
+def test_what_nobody_would_find_is_told(sound: Sound, place: Path, change: str, said: str) -> None:
+    """One problem for one row, though SQLite finds nothing wrong with the file."""
+    place.write_bytes(sound[0])
+    connection = apsw.Connection(str(place))
+    connection.execute(change)
+    connection.close()
+
+    problems = judged(place, place.read_bytes())
+
+    assert problems is not None
+    assert len(problems) == 1
+    assert said in problems[0]

@@ -12,6 +12,7 @@ from functools import partial
 from typing import Final, Literal
 
 from clew.backends.contract import STORE_WIDE, Reader
+from clew.core.listing import TAG, facets_of
 from clew.core.rows import EMPTY, BranchRow, SessionQuery, SessionRow
 from clew.model.files import VerifyProblem
 from clew.work.checking_branch import OF_TIP, BranchCheck, Read
@@ -21,6 +22,7 @@ from clew.work.findings import MOST, EnoughError, Findings
 from clew.work.source import rows_by_number
 
 PAGE: Final = 200
+NEAR: Final = 10
 
 
 def check_conversations(read: Read, findings: Findings, *, full: bool) -> None:
@@ -119,6 +121,7 @@ class _TreeCheck:
                 self._note("session", f"session {row.id!r} can not be read: {error}", row.id)
             if full:
                 self._check_streams(row)
+                self._check_listed(row)
 
     def _check_branch(self, check: BranchCheck, *, full: bool) -> None:
         count = check.structure()
@@ -163,6 +166,16 @@ class _TreeCheck:
         for wrong in (*check.events(), *check.calls()):
             self._note("record", f"session {row.id!r}: {wrong}", row.id)
 
+    def _check_listed(self, row: SessionRow) -> None:
+        """By its tags and metadata it is listed: these are looked up in an index."""
+        try:
+            with self._read() as reader:
+                if not _is_listed(reader, row) and reader.get_session(row.sid) == row:
+                    text = f"session {row.id!r} is not listed by its tags and metadata"
+                    self._note("session", text, row.id)
+        except UNREADABLE:
+            pass  # of this session it was told before, of another one it will be
+
     def _check_names(self, reader: Reader, row: SessionRow, branches: dict[int, BranchRow]) -> None:
         """By their names they are found: these are looked up in an index."""
         if row.deleted is None:
@@ -204,6 +217,26 @@ class _TreeCheck:
         if moves < row.moves:
             lost = f"{row.moves - moves} of the {row.moves} moves of session {row.id!r} are missing"
             self._note("record", lost, row.id)
+
+
+def _is_listed(reader: Reader, row: SessionRow) -> bool:
+    """Whether lists by its tags and metadata have it, some of these at a time."""
+    facets = facets_of(reader.get_details(row.sid)) if row.deleted is None else []
+    return all(_is_listed_by(reader, row, facets[at : at + NEAR]) for at in range(0, len(facets), NEAR))
+
+
+def _is_listed_by(reader: Reader, row: SessionRow, facets: list[tuple[str, str]]) -> bool:
+    """Look where it should be: others of the same time may come before it."""
+    tags = tuple(value for name, value in facets if name == TAG)
+    where = tuple((name, value) for name, value in facets if name != TAG)
+    after = (row.updated, row.id[:-1])
+    while True:
+        found = reader.list_sessions(SessionQuery(limit=NEAR, tags=tags, where=where, after=after))
+        if any(one.row.sid == row.sid for one in found):
+            return True
+        if len(found) < NEAR or found[-1].row.updated < row.updated:
+            return False
+        after = found[-1].row.updated, found[-1].row.id
 
 
 def _check_store_wide(read: Read, findings: Findings) -> None:

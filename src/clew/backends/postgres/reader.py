@@ -37,17 +37,20 @@ from clew.backends.postgres.statements import (
     LAST_POSITION,
     MESSAGES,
     MESSAGES_BACKWARDS,
+    RECORD_KINDS,
     SCAN_BACKWARDS,
     SCAN_RANGE,
     SCAN_RANGE_BACKWARDS,
     SCAN_RECORDS,
     STATUS_TOTALS,
+    STRAYS,
     TOTALS,
     TREE_BRANCHES,
     TREE_SESSIONS,
     VOLUME,
     listing,
 )
+from clew.backends.problems import stray, unknown_kinds
 from clew.core.codec import decode_json
 from clew.core.frame import checksum
 from clew.core.rows import (
@@ -268,7 +271,15 @@ class PostgresReader(TextReader):
         return count, size
 
     def problems(self, *, full: bool, go_on: Callable[[], None]) -> Iterable[str]:
-        return ()
+        """Pages and indices are the server's, which has checksums for them."""
+        for what, owner, template in STRAYS if full else ():
+            go_on()
+            ((count,),) = self.ask(template)
+            if count:
+                yield stray(count, what, owner)
+        if full:
+            go_on()
+            yield from unknown_kinds(kind for (kind,) in self.ask(RECORD_KINDS))
 
     def totals(self, since: int) -> Totals:
         statuses = self.ask(STATUS_TOTALS, since)

@@ -282,3 +282,26 @@ def listing(query: SessionQuery) -> tuple[str, list[Any]]:
     where = " AND ".join(pieces)
     order = "deleted DESC, id" if query.deleted else "bucket DESC, updated DESC, id"
     return f"SELECT {_LISTED} FROM {{s}}.sessions WHERE {where} ORDER BY {order} LIMIT {limit}", given
+
+
+def _count_without(table: str, owner: str, *columns: str, unless: str = "") -> str:
+    """How many rows have no owner in another table, found by these columns."""
+    same = " AND ".join(f"owner.{column} = own.{column}" for column in columns)
+    return (
+        f"SELECT count(*) FROM {{s}}.{table} AS own WHERE {unless}"
+        f"NOT EXISTS (SELECT 1 FROM {{s}}.{owner} AS owner WHERE {same})"
+    )
+
+
+STRAYS: Final = (
+    ("events", "session", _count_without("events", "sessions", "home", "sid")),
+    ("model calls", "session", _count_without("usage", "sessions", "home", "sid")),
+    ("details", "session", _count_without("details", "sessions", "home", "sid")),
+    ("tags or metadata", "session", _count_without("facets", "sessions", "home", "sid")),
+    ("records", "session", _count_without("records", "sessions", "home", "sid", unless="sid <> 0 AND ")),
+    ("ids", "session", _count_without("names", "sessions", "sid")),
+    ("entries", "branch", _count_without("entries", "branches", "home", "branch")),
+    ("texts to search", "entry", _count_without("texts", "entries", "home", "branch", "position")),
+)
+"""(what, whose, how many have no owner)"""
+RECORD_KINDS: Final = "SELECT DISTINCT kind FROM {s}.records"

@@ -9,12 +9,23 @@ from typing import Final
 
 import apsw
 
+from clew.backends.problems import stray, unknown_kinds
+
 MOST: Final = 100
 """Findings that SQLite lists: a file with more of them needs no longer list."""
 STEPS: Final = 10_000
 """Instructions of SQLite between two looks at the clock."""
 CHECK: Final = f"PRAGMA integrity_check({MOST})"
 ROOTS: Final = "SELECT rootpage, type || ' ' || name FROM sqlite_schema WHERE rootpage > 0"
+STRAYS: Final = (
+    ("events", "session", "events WHERE key >> 32 NOT IN (SELECT sid FROM sessions)"),
+    ("model calls", "session", "usage WHERE key >> 32 NOT IN (SELECT sid FROM sessions)"),
+    ("details", "session", "details WHERE sid NOT IN (SELECT sid FROM sessions)"),
+    ("tags or metadata", "session", "facets WHERE sid NOT IN (SELECT sid FROM sessions)"),
+    ("records", "session", "records WHERE sid <> 0 AND sid NOT IN (SELECT sid FROM sessions)"),
+    ("entries", "branch", "entries WHERE key >> 32 NOT IN (SELECT branch FROM branches)"),
+)
+KINDS: Final = "SELECT DISTINCT kind FROM records"
 _TREE: Final = re.compile(r"\bTree (\d+)\b")
 
 
@@ -51,3 +62,18 @@ def check(
         return names.get(int(match[1]), match[0])
 
     return [f"{what} is damaged: {_TREE.sub(named, line)}" for line in lines if line != "ok"]
+
+
+def strays(connection: apsw.Connection, go_on: Callable[[], None]) -> list[str]:
+    """Rows that nothing leads to, because what they are found by is damaged."""
+    found = []
+    try:
+        with watching_time(connection, go_on):
+            for what, owner, where in STRAYS:
+                count = connection.execute(f"SELECT count(*) FROM {where}").get  # noqa: S608 - of this file
+                if count:
+                    found.append(stray(count, what, owner))
+            found += unknown_kinds(kind for (kind,) in connection.execute(KINDS))
+    except (apsw.CorruptError, UnicodeDecodeError) as error:
+        found.append(f"not all of the database file can be read: {error}")
+    return found

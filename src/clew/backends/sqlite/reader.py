@@ -270,9 +270,9 @@ class SqliteReader(TextReader):
         return count, size
 
     def problems(self, *, full: bool, go_on: Callable[[], None]) -> Iterable[str]:
-        from clew.backends.sqlite.integrity import check
+        from clew.backends.sqlite.integrity import check, strays
 
-        return check(self.connection, go_on) if full else []
+        return [*check(self.connection, go_on), *strays(self.connection, go_on)] if full else []
 
     def totals(self, since: int) -> Totals:
         statuses = list(self._execute(STATUS_TOTALS, (since,)))

@@ -1,0 +1,19 @@
+"""What backends say of rows that are there and that nobody finds, the same words for all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import get_args
+
+from clew.backends.contract import RecordKind
+
+
+def stray(count: int, what: str, owner: str) -> str:
+    """Of rows whose owner does not exist."""
+    return f"{count} {what} belong to no {owner}: nobody finds them"
+
+
+def unknown_kinds(kinds: Iterable[str]) -> list[str]:
+    """Of records, by the kinds that are stored."""
+    strange = sorted(set(kinds) - set(get_args(RecordKind)))
+    return [f"records of the kind {kind!r} are not known here: nobody finds them" for kind in strange]
