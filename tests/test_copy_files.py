@@ -49,7 +49,7 @@ def lacking(store: clew.Store) -> list[str]:
 
 def stale_once(monkeypatch: pytest.MonkeyPatch, change: Any) -> None:
     """The first tree that a copy reads changes right after it was read."""
-    real, changed = Source.image, []
+    real, changed = Source.image, list[int]()
 
     def image(self: Source, tree: int) -> TreeImage:
         found = real(self, tree)

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 import threading
 from collections.abc import Iterator
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -372,15 +370,6 @@ def test_odd_lines_are_kept_as_they_are(odd: Line) -> None:
         write(adapter, odd)
 
         assert loaded(adapter) == [odd, odd]
-
-
-def test_without_the_sdk_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "claude_agent_sdk", None)
-    for name in [name for name in sys.modules if name.startswith("clew.adapters.claude")]:
-        monkeypatch.delitem(sys.modules, name)
-
-    with pytest.raises(ImportError, match=r"pip install 'clew\[claude\]'"):
-        import_module("clew.adapters.claude")
 
 
 def test_a_failure_behind_the_lines_takes_them_back(

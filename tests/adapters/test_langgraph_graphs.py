@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import operator
-import sys
 import threading
 from collections.abc import Iterator
-from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -291,12 +289,3 @@ def test_a_saver_writes_under_the_lease_of_a_run(store: clew.Store, saver: ClewS
 def test_the_example_tells_its_story(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     langgraph_agent.main(tmp_path)
     assert capsys.readouterr().out.splitlines() == langgraph_agent.STORY
-
-
-def test_without_langgraph_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "langgraph.checkpoint.base", None)
-    for name in [name for name in sys.modules if name.startswith("clew.adapters.langgraph")]:
-        monkeypatch.delitem(sys.modules, name)
-
-    with pytest.raises(ImportError, match=r"pip install 'clew\[langgraph\]'"):
-        import_module("clew.adapters.langgraph")

@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 import tomllib
+from importlib.metadata import version
 from pathlib import Path
 
 from clew.adapters.common import NEEDED
@@ -78,6 +79,17 @@ def test_a_framework_that_is_too_old_is_told_by_both_versions(tmp_path: Path) ->
         assert f"needs {package} {needed} or newer, and 0.0.7 is installed (" in said[adapter]
         assert said[adapter].endswith(f"): pip install --upgrade 'clew[{extra}]'")
         assert str(tmp_path) not in said[adapter]
+
+
+def test_a_framework_that_is_broken_is_not_called_old() -> None:
+    said = told(ABSENT, "")  # it is installed, and its modules are not there
+
+    for adapter, (_, extra) in FRAMEWORKS.items():
+        package = NEEDED[extra][0]
+        assert said[adapter].startswith(
+            f"{package} {version(package)} is installed, but cannot be imported ("
+        )
+        assert said[adapter].endswith(f"): pip install --force-reinstall {package}")
 
 
 def test_what_is_needed_is_what_the_package_asks_for() -> None:

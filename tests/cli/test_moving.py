@@ -116,5 +116,5 @@ def test_a_closed_session_can_be_reopened(story: Clew) -> None:
 def test_what_a_lease_forbids_is_said_in_one_line(story: Clew) -> None:
     with clew.open(story.store) as store, store.get("login-bug").run(owner="somebody"):
         done = story("rewind", "login-bug", "plan", code=1)
-    assert "somebody holds the lease of 'login-bug'" in done.err
+    assert "somebody holds the lease of session 'login-bug'" in done.err
     assert "fork the session" in done.err

@@ -23,7 +23,7 @@ from clew.here import Here
 from clew.run import Run
 from clew.testing.faults import Child, ProcessFailed
 from clew.testing.history import History, Kind, Operation, Outcome
-from clew.work import append, moves, resuming, runs
+from clew.work import append, moves, places, resuming, runs
 from clew.work.access import lease_of, live, refuse_if_held
 from clew.work.checkpoints import list_checkpoints
 
@@ -170,7 +170,13 @@ def _bugs() -> dict[str, list[tuple[Any, str, Any]]]:
         "nobody is ever gone": [(Here, "is_gone", lambda self, holder: False)],
         "numbers of any namespace are believed": [(here, "_namespace", lambda *kind: "everywhere")],
         "leases are told by the wall clock": [(here, "machine_clock", here.wall_clock)],
-        "a rewind does not last": [(moves, "rewind", lambda tx, access, to, now: None)],
+        "a rewind does not last": [
+            (
+                moves,
+                "rewind",
+                lambda tx, access, to, now: places.head_of(tx, live(tx, access.sid, access.id).head),
+            )
+        ],
         "resumes from the oldest checkpoint": [
             (resuming, "_newest", lambda reader, row: next(iter(list_checkpoints(reader, row)), None))
         ],

@@ -86,8 +86,8 @@ def test_a_damaged_page_of_the_index_is_named_or_mended_at_once(place: Path) -> 
             other.unlink()
         noise = random.Random(page).randbytes(PAGE)
         index.write_bytes(file[: (page - 1) * PAGE] + noise + file[page * PAGE :])
-        for other, content in beside.items():
-            (place / other).write_bytes(content)
+        for kept, content in beside.items():
+            (place / kept).write_bytes(content)
         with clew.open(f"jsonl:///{place}") as store:
             if store.verify(full=True).ok and not any(place.glob("index.db.corrupt-*")):
                 silent.append((name, page))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Final
@@ -105,8 +106,8 @@ def _is_own(session: clew.Session, framework: str) -> bool:
 
 
 def missing(extra: str, error: ImportError) -> ImportError:
-    """What to raise when something of an adapter's framework can not be imported: it is not there, or too
-    old."""
+    """What to raise when something of an adapter's framework cannot be imported: it is not there, too old,
+    or broken."""
     package, needed = NEEDED[extra]
     try:
         installed = version(package)
@@ -114,8 +115,18 @@ def missing(extra: str, error: ImportError) -> ImportError:
         told = f"this adapter needs {error.name or package}: pip install 'clew[{extra}]'"
     else:
         reason = str(error).partition(" (")[0]  # without the path of a file
-        told = (
-            f"this adapter needs {package} {needed} or newer, and {installed} is installed ({reason}): "
-            f"pip install --upgrade 'clew[{extra}]'"
-        )
+        if _numbers(installed) < _numbers(needed):
+            told = (
+                f"this adapter needs {package} {needed} or newer, and {installed} is installed ({reason}): "
+                f"pip install --upgrade 'clew[{extra}]'"
+            )
+        else:
+            told = (
+                f"{package} {installed} is installed, but cannot be imported ({reason}): "
+                f"pip install --force-reinstall {package}"
+            )
     return ImportError(told, name=error.name)
+
+
+def _numbers(version: str) -> list[int]:
+    return [int(number) for number in re.findall(r"\d+", version)[:3]]
