@@ -147,6 +147,7 @@ REFUSED: Final[dict[str, Call]] = {
     "Store.flush": lambda store, _: store.flush(),
     "Store.gc": lambda store, _: store.gc(),
     "Store.get_snapshot": lambda store, _: store.get_snapshot("x"),
+    "Store.read_file": lambda store, _: store.read_file("x", "a"),
     "Store.import_path": lambda store, path: store.import_path(path),
     "Store.load": lambda store, _: store.load(_SOURCE),
     "Store.maintain": lambda store, _: store.maintain(),
