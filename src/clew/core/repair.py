@@ -15,7 +15,7 @@ import msgspec
 from clew.core.cut import is_reasoning_only
 from clew.core.dialects import Edit, Placement, role_of, snippet
 from clew.core.pairing import Found, Pairing, pair
-from clew.core.saying import is_misplaced, is_notice, sayable
+from clew.core.saying import is_misplaced, is_notice, is_plain, sayable
 from clew.model import Json
 
 OpenTail: TypeAlias = Literal["close", "keep"]
@@ -206,6 +206,8 @@ class _Repair:
 
 def _without_silence(written: Repaired) -> Repaired:
     """Leave out what no provider takes: messages that say nothing, and notices for people."""
+    if all(map(is_plain, written.messages)):
+        return written
     found: list[dict[str, Json] | None] = []
     is_inside = False
     for message in written.messages:

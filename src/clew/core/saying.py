@@ -41,9 +41,15 @@ def is_misplaced(message: Message) -> bool:
     return message.get("role") == "system" and "content" not in message and "parts" in message
 
 
+def is_plain(message: Message) -> bool:
+    """Whether it is a text for a provider, as nearly all are: then nothing else need be asked."""
+    content = message.get("content")
+    return type(content) is str and bool(content) and not content.isspace() and NOTICE not in message
+
+
 def is_said(message: dict[str, Json]) -> bool:
     """Whether a provider gets anything of it."""
-    return not is_notice(message) and sayable(message) is not None
+    return is_plain(message) or (not is_notice(message) and sayable(message) is not None)
 
 
 def sayable(message: dict[str, Json]) -> dict[str, Json] | None:
@@ -67,7 +73,7 @@ def _field(message: Message) -> str | None:
     or the message is of a shape of its own."""
     content = message.get("content")
     if type(content) is str and not is_blank(content):
-        return None  # nearly all are
+        return None
     if not isinstance(message.get("role"), str) or message.get("type", "message") != "message":
         return None
     field = "parts" if "content" not in message and isinstance(message.get("parts"), list) else "content"

@@ -112,7 +112,8 @@ class ContextBuilder:
         """Take the next older message. False: it does not fit any more; stop reading."""
         if self._refused is not None:
             return False
-        count, tokens = _count([message]), self._weigh([message])
+        count = is_said(message)
+        tokens = self._weigh([message]) if count else 0
         if not self._budget.admits(self._messages + count, self._tokens + tokens):
             self._refused = message
             return False

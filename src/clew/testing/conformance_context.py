@@ -120,14 +120,15 @@ class ContextConformance(Conformance):
             {"role": "assistant", "content": [blank, {"type": "text", "text": "b"}]},
             {"role": "assistant", "content": None},
             {"role": "system", "content": "speak French"},
+            {"role": "user", "content": "oui", "notice": True},
         )
         context = s.context()
 
-        assert texts(context) == ["a", [{"type": "text", "text": "b"}], "speak French"]
+        assert texts(context) == ["a", [{"type": "text", "text": "b"}], "speak French", "oui"]
         assert context.report.left_out == 6
         assert context.report.over_budget == 0
         assert len(context.report.repairs) == 7
-        assert len(s.messages()) == 9
+        assert len(s.messages()) == 10
 
     @pytest.mark.parametrize("budget", [1, 2, 3])
     def test_what_says_nothing_takes_no_room(self, s: Session, budget: int) -> None:
