@@ -11,8 +11,10 @@ import psycopg
 import pytest
 
 import clew
+from clew.backends.postgres import migrate
+from clew.backends.postgres.connection import open_line
 from clew.backends.postgres.migrate import MIGRATIONS
-from clew.backends.postgres.statements import VERSION
+from clew.backends.postgres.statements import VERSION, Schema
 from clew.store import Store
 from clew.testing.conformance_base import said, say, user
 from tests.postgres.watching import traffic
@@ -182,3 +184,37 @@ def test_p21_a_process_that_is_open_stops_writing_when_a_newer_clew_migrates_the
 
         assert (said(s), said(other)) == (["before"], ["before"])
         assert sorted(info.id for info in store.list()) == ["other", "s"]
+
+
+def test_p21_a_migration_waits_for_the_transactions_that_are_under_way(
+    postgres_place: str, postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """P2: else a transaction that began before it would be committed by halves."""
+    schema = Schema(postgres_place.rpartition("=")[2])
+    with clew.open(postgres_place) as store:
+        say(store.session("s"), "before")
+        monkeypatch.setattr(migrate, "MIGRATIONS", (*MIGRATIONS, MIGRATIONS[-1]))
+        monkeypatch.setattr(migrate, "_filled", lambda *_: "SELECT 1")
+
+        def bring_up_to_date() -> None:
+            line = open_line(postgres_url, 30, prepares=True)
+            try:
+                line.execute("SET lock_timeout = '300ms'")
+                migrate.ensure_schema(line, schema, "here", partitions=0, read_only=False)
+            finally:
+                line.close()
+
+        def work(tx: Store) -> None:
+            s = tx.get("s")
+            s.set_var("v", 1)
+            assert [change.status for change in s.status_changes()] == []  # asked of the server
+            with pytest.raises(psycopg.errors.LockNotAvailable):
+                bring_up_to_date()
+            say(s, "during")
+
+        store.transact(work)
+        assert (said(store.get("s")), store.get("s").get_var("v")) == (["before", "during"], 1)
+        bring_up_to_date()
+        monkeypatch.undo()
+        with pytest.raises(clew.SchemaTooNewError):
+            say(store.get("s"), "after")

@@ -72,6 +72,10 @@ def _migrate(line: Line, schema: Schema, location: str, partitions: int) -> None
     with line.taking_its_time(PATIENCE), line.transaction():
         line.run([(LOCK, (lock_key("migrate", schema.name),))])
         version = _version(line, schema, location)  # another process may have been faster
+        if version > 0:
+            # Every transaction looks at the version first. So this waits for those that are under way, and
+            # whoever comes later sees the new one: nobody writes by halves to tables that change.
+            line.run([(schema["LOCK TABLE {s}.meta IN ACCESS EXCLUSIVE MODE"], ())])
         if version == 0:
             ((exists,),) = line.ask(_SCHEMA_EXISTS, (schema.name,))
             if not exists:  # even with IF NOT EXISTS one would need the right to create it
