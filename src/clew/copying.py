@@ -58,6 +58,11 @@ def copy(
         raise InvalidError(f"on_conflict is one of {', '.join(CHOICES)}; not {on_conflict!r}")
     with ExitStack() as opened:
         source = open_place(src, opened, read_only=True)
+        keep_still = getattr(source._engine.backend, "keep_still", None)
+        if keep_still is not None and source is not src:
+            # What is opened for reading only does not follow others who write its files anew: so they wait.
+            opened.enter_context(keep_still())
+            source = open_place(src, opened, read_only=True)
         target = open_place(dst, opened)
         check_apart(source._engine, target._engine)
         return Copying(source._engine, target._engine, on_conflict, on_progress).run(sessions)

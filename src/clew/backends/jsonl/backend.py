@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -91,9 +91,23 @@ class JsonlBackend(SqliteBackend):
             with speaking(self.location):
                 if not (self.layout.root.is_dir() and self.layout.check()):
                     raise StoreNotFoundError(self.location)
-                connection, self._reads_from = open_for_reading_only(self.layout, self._timeout)
+                with self._while_nobody_writes():
+                    connection, self._reads_from = open_for_reading_only(self.layout, self._timeout)
                 self._readers.append(connection)
         self._opened = True
+
+    @contextmanager
+    def _while_nobody_writes(self) -> Iterator[None]:
+        """So that all logs are read as of one moment. A store that cannot be locked is read as it is."""
+        try:
+            if self.layout.lock.exists():
+                self.store_lock.acquire(self._timeout)
+        except (OSError, StoreBusyError):
+            pass
+        try:
+            yield
+        finally:
+            self.store_lock.release()
 
     def _open_for_writing(self) -> None:
         with speaking(self.location):
@@ -212,6 +226,10 @@ class JsonlBackend(SqliteBackend):
             finally:
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
+
+    def keep_still(self) -> AbstractContextManager[None]:
+        """Meanwhile nobody writes logs anew, or removes packs."""
+        return self.still_lock.shared(self._timeout, self.undisturbed)
 
     def needs_settling(self) -> bool:
         """Whether a reader would miss something: nearly never."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Final
 
 import apsw
 
@@ -11,9 +12,21 @@ from clew.backends.jsonl.layout import Layout
 from clew.backends.jsonl.statements import INDEX_VERSION, SCHEMA, VERSION
 from clew.backends.sqlite.connection import open_reader, open_writer
 
+TRIES: Final = 20
+"""How often it begins again because others purge."""
+
 
 def open_for_reading_only(layout: Layout, timeout: float) -> tuple[apsw.Connection, Path]:
     """A connection to an index that has all that the logs have, and the path of that index."""
+    for _ in range(TRIES - 1):
+        try:
+            return _open(layout, timeout)
+        except FileNotFoundError:
+            pass  # a log was removed while the logs were read
+    return _open(layout, timeout)
+
+
+def _open(layout: Layout, timeout: float) -> tuple[apsw.Connection, Path]:
     if layout.index.exists():
         try:
             connection = open_reader(layout.index, timeout)
