@@ -98,11 +98,12 @@ class JsonlBackend(SqliteBackend):
 
     @contextmanager
     def _while_nobody_writes(self) -> Iterator[None]:
-        """So that all logs are read as of one moment. A store that cannot be locked is read as it is."""
+        """So that all logs are read as of one moment. A store that cannot be locked is read as it is: where
+        there are no locks nothing is written either."""
         try:
             if self.layout.lock.exists():
                 self.store_lock.acquire(self._timeout)
-        except (OSError, StoreBusyError):
+        except (OSError, StoreBusyError, BackendUnavailableError):
             pass
         try:
             yield

@@ -11,7 +11,7 @@ import errno
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -92,7 +92,8 @@ class StillLock:
                 raise
             taken.append(handle)
             self._handles.add(handle)
-            _lock(handle, fcntl.LOCK_SH, self._path, timeout, "nothing was read; try again")
+            with suppress(BackendUnavailableError):  # no locks there: then nothing is written either
+                _lock(handle, fcntl.LOCK_SH, self._path, timeout, "nothing was read; try again")
 
         try:
             begin(take)

@@ -22,7 +22,7 @@ def open_for_reading_only(layout: Layout, timeout: float) -> tuple[apsw.Connecti
         try:
             return _open(layout, timeout)
         except FileNotFoundError:
-            pass  # a log was removed while the logs were read
+            pass  # the store's lock could not be had, and a log was removed while the logs were read
     return _open(layout, timeout)
 
 
