@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import os
-from contextlib import redirect_stdout
+import warnings
+from collections.abc import Iterator
+from contextlib import redirect_stdout, suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +15,16 @@ import pytest
 
 import clew
 from tests.docs.pages import Block, blocks, matches, name, pages_that_run
+
+
+@pytest.fixture(autouse=True)
+def no_event_loop_is_left() -> Iterator[None]:
+    """A framework whose calls do not await may leave a loop open, which another test would be blamed for."""
+    yield
+    with warnings.catch_warnings(), suppress(RuntimeError):
+        warnings.simplefilter("ignore", DeprecationWarning)
+        asyncio.get_event_loop().close()
+    asyncio.set_event_loop(None)
 
 
 @pytest.mark.parametrize("page", pages_that_run(), ids=name)
