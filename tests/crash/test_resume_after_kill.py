@@ -25,6 +25,10 @@ ATTEMPTS = 80
 LONGEST = usually(0.0005, thorough=0.004)
 """Seconds that a worker has after its last line; where a sync costs nothing it does as much in less."""
 
+LINES_A_STEP = 5
+"""What a worker tells of one iteration: two appends, each asked and ended, and a checkpoint. It gets no
+further than that before it is killed."""
+
 
 def asks(number: int, who: str) -> dict[str, Any]:
     function = {"name": "count", "arguments": "{}"}
@@ -39,9 +43,11 @@ def answers(number: int, who: str) -> dict[str, Any]:
 # The worker
 
 
-def work(tell: Tell, listen: Listen, path: str, name: str, halt_at: int, planted: str) -> None:
-    """Do what is left of the iterations. `halt_at`: wait there, between the call and its result."""
+def work(tell: Tell, listen: Listen, path: str, name: str, halt_at: int, planted: str, most: int) -> None:
+    """Do what is left of the iterations, and wait after `most` lines for the kill. `halt_at`: wait there,
+    between the call and its result."""
     plant(planted)
+    tell = on_a_leash(tell, listen, most)
     session = clew.open(path).get("job")
     diary = Diary(tell)
     with session.run(task="count", lease=600, owner=name, wait=0) as run:
@@ -56,6 +62,20 @@ def work(tell: Tell, listen: Listen, path: str, name: str, halt_at: int, planted
             run.checkpoint(iteration=number, state={"total": total})
             tell(["checkpoint", number])
         run.complete({"total": total})
+
+
+def on_a_leash(tell: Tell, listen: Listen, most: int) -> Tell:
+    """A worker that is faster than the one who kills does not get away."""
+    told = 0
+
+    def tell_or_wait(line: Any) -> None:
+        nonlocal told
+        tell(line)
+        told += 1
+        if told == most:
+            listen()
+
+    return tell_or_wait
 
 
 def go_back(run: Run, tell: Tell) -> tuple[int, int]:
@@ -97,7 +117,7 @@ class Foreman:
         """Let a worker tell so many lines, and kill it a moment later; whether it was done by then."""
         self.sent += 1
         name = f"worker-{self.sent}"
-        worker = Worker(work, self.path, name, halt_at, self.planted)
+        worker = Worker(work, self.path, name, halt_at, self.planted, lines + LINES_A_STEP)
         heard: list[Any] = []
         while len(heard) < lines and (told := worker.hear()) is not None and told != ["halted"]:
             heard.append(told)
