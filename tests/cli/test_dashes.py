@@ -98,5 +98,5 @@ def test_an_id_is_typed_so_that_a_shell_hands_it_over(id: str) -> None:
 
 
 def test_an_id_with_a_dash_is_completed_behind_two_dashes(dashed: Clew) -> None:
-    env = {"_CLEW_COMPLETE": "bash_complete", "COMP_WORDS": "clew show -- -bi", "COMP_CWORD": "3"}
-    assert dashed(env=env).out.split(",")[-1].strip() == DASHED
+    env = {"_CLEW_COMPLETE": "bash", "COMP_LINE": "clew show -- -bi", "COMP_PART": "-bi"}
+    assert dashed(env=env).lines == [f"word\t{DASHED}"]

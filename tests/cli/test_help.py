@@ -106,25 +106,20 @@ def test_completion_scripts_are_those_of_the_shell(cli: Clew, shell: str) -> Non
 
 
 def test_names_are_completed(cli: Clew) -> None:
-    env = {"_CLEW_COMPLETE": "bash_complete", "COMP_WORDS": "clew che", "COMP_CWORD": "1"}
-    assert ["plain,checkpoint"] == cli(env=env).lines
+    env = {"_CLEW_COMPLETE": "bash", "COMP_LINE": "clew che", "COMP_PART": "che"}
+    assert ["word\tcheckpoint"] == cli(env=env).lines
 
 
 def test_ids_are_completed_with_their_titles(story: Clew) -> None:
-    env = {
-        "_CLEW_COMPLETE": "fish_complete",
-        "COMP_WORDS": "clew show login-bug#",
-        "COMP_CWORD": "login-bug#",
-    }
-    done = story(env=env)
-    assert "plain" in done.out
+    done = story(env={"_CLEW_COMPLETE": "fish", "COMP_LINE": "clew show login-bug#"})
+    assert "word\tlogin-bug#fork-1\tThe login page" in done.out
     assert "login-bug#fork-1" in done.out
     assert "login-bug\t" not in done.out
 
 
 def test_completion_without_a_store_offers_nothing(cli: Clew) -> None:
-    env = {"_CLEW_COMPLETE": "bash_complete", "COMP_WORDS": "clew show x", "COMP_CWORD": "2"}
-    assert "" == cli(env=env).out.strip()
+    env = {"_CLEW_COMPLETE": "bash", "COMP_LINE": "clew show x", "COMP_PART": "x"}
+    assert "" == cli(env=env, code=1).out.strip()
     assert not cli.store.exists()
 
 

@@ -154,7 +154,9 @@ def run(args: Sequence[str] | None = None) -> int:
     make_printable()
     try:
         if COMPLETION in os.environ:
-            cli.main(prog_name="clew", complete_var=COMPLETION)
+            from clew.cli.shells import answer
+
+            return answer(cli, os.environ[COMPLETION], os.environ)
         given = sys.argv[1:] if args is None else list(args)
         # Not `cli.main`: it has its own ideas of Ctrl-C and closed pipes.
         with cli.make_context("clew", given or ["--help"], obj=Settings()) as ctx:

@@ -11,6 +11,8 @@ import click
 import clew
 from clew.cli.output import Output
 from clew.cli.settings import Settings, command
+from clew.cli.shells import SCRIPTS
+from clew.cli.typed_line import Shell
 
 PARTS: Final = ("apsw", "msgspec", "blake3", "click", "rich", "psycopg", "obstore", "genai-prices")
 
@@ -50,13 +52,12 @@ def versions() -> dict[str, str]:
     "clew completion zsh >> ~/.zshrc",
     "clew completion fish > ~/.config/fish/completions/clew.fish",
 )
-@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
-def completion_command(shell: str) -> None:
-    """Print the completion script for a shell: commands, options and their values."""
-    from click.shell_completion import get_completion_class
+@click.argument("shell", type=click.Choice(list(SCRIPTS)))
+def completion_command(shell: Shell) -> None:
+    """Print the completion script for a shell: commands, options, their values, ids of sessions.
 
-    from clew.cli import COMPLETION, cli
-
-    kind = get_completion_class(shell)
-    assert kind is not None
-    click.echo(kind(cli, {}, "clew", COMPLETION).source())
+    An id gets into the line as text, quoted as the shell needs it; one that cannot be quoted is
+    not proposed. Scripts that older versions printed do not quote, so they get no answer any
+    more: print them anew.
+    """
+    click.echo(SCRIPTS[shell], nl=False)

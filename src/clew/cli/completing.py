@@ -11,20 +11,15 @@ ENOUGH: Final = 200
 
 
 def complete_session(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[Any]:
-    """Ids that begin with what was typed, with their titles."""
+    """Ids that begin with what was typed, with their titles. The store is only read."""
     from click.shell_completion import CompletionItem
 
-    from clew.cli.safe import one_line
+    import clew
     from clew.cli.settings import Settings
-    from clew.cli.store import opened
-    from clew.errors import ClewError
+    from clew.cli.store import must_exist
 
-    try:
-        with opened(ctx.find_object(Settings) or Settings()) as store:
-            found = [info for info in store.list(limit=ENOUGH) if info.id.startswith(incomplete)]
-    except (ClewError, OSError):
-        return []
-    # An id that a terminal could not show, or a shell would take apart, can not be completed.
-    return [
-        CompletionItem(info.id, help=one_line(info.title or "")) for info in found if info.id.isprintable()
-    ]
+    address = (ctx.find_object(Settings) or Settings()).store
+    must_exist(address)
+    with clew.open(address, read_only=True) as store:
+        found = [info for info in store.list(limit=ENOUGH) if info.id.startswith(incomplete)]
+    return [CompletionItem(info.id, help=info.title or "") for info in found]

@@ -1,0 +1,161 @@
+"""What bash, zsh and fish run at Tab, and what they are told.
+
+The answer has a line for each proposal: `word`, a tab, the word, and for zsh and fish a tab and what it is;
+or `file` or `dir`, and the shell looks for itself. Ids and titles come from anywhere. zsh and fish quote what
+they put into the line; bash does not, so it gets words that are quoted already. Whatever goes wrong, and
+however long it takes, nothing is proposed and nothing is said: somebody is typing.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from threading import Timer
+from typing import TYPE_CHECKING, Final
+
+from clew.cli.typed_line import Line, Shell, read_line, rest_of
+
+if TYPE_CHECKING:
+    import click
+    from click.shell_completion import CompletionItem
+
+PATIENCE: Final = 2.0
+"""Seconds after which nobody waits for a proposal any more: the store may be on a server."""
+ENOUGH: Final = 200
+HELP_WIDTH: Final = 60
+
+# COMP_LINE is what was typed, COMP_PART what bash replaces by a proposal: it begins anew at each colon.
+_BASH: Final = """\
+_clew_completion() {
+    local kind value
+    COMPREPLY=()
+    while IFS=$'\\t' read -r kind value; do
+        case $kind in
+            dir) compopt -o dirnames ;;
+            file) compopt -o default ;;
+            word) COMPREPLY+=("$value") ;;
+        esac
+    done < <(COMP_LINE="${COMP_LINE:0:COMP_POINT}" COMP_PART="$2" _CLEW_COMPLETE=bash "$1" 2>/dev/null)
+}
+
+complete -o nosort -F _clew_completion clew
+"""
+
+_ZSH: Final = """\
+#compdef clew
+
+_clew_completion() {
+    local -a answer parts plain values shown
+    local line
+    answer=("${(@f)$(COMP_LINE="${(j: :)words[1,CURRENT]}" _CLEW_COMPLETE=zsh "${words[1]}" 2>/dev/null)}")
+    for line in "${answer[@]}"; do
+        parts=("${(@ps:\\t:)line}")
+        case "${parts[1]}" in
+            dir) _path_files -/ ;;
+            file) _path_files -f ;;
+            word)
+                if [[ -n "${parts[3]}" ]]; then
+                    values+=("${parts[2]}")
+                    shown+=("${parts[2]}  -- ${parts[3]}")
+                else
+                    plain+=("${parts[2]}")
+                fi ;;
+        esac
+    done
+    (( $#values )) && compadd -U -V described -l -d shown -a values
+    (( $#plain )) && compadd -U -V plain -a plain
+}
+
+if [[ $zsh_eval_context[-1] == loadautofunc ]]; then
+    _clew_completion "$@"
+else
+    compdef _clew_completion clew
+fi
+"""
+
+_FISH: Final = """\
+function _clew_completion
+    set -l typed (commandline -cp | string collect --allow-empty)
+    for line in (env COMP_LINE="$typed" _CLEW_COMPLETE=fish clew 2>/dev/null)
+        set -l parts (string split --max 1 \\t -- $line)
+        switch "$parts[1]"
+            case dir
+                __fish_complete_directories (commandline -ct)
+            case file
+                __fish_complete_path (commandline -ct)
+            case word
+                printf '%s\\n' $parts[2]
+        end
+    end
+end
+
+complete --no-files --command clew --arguments "(_clew_completion)"
+"""
+
+SCRIPTS: Final[Mapping[Shell, str]] = {"bash": _BASH, "zsh": _ZSH, "fish": _FISH}
+
+
+def answer(cli: click.Command, shell: str, environment: Mapping[str, str]) -> int:
+    """Print the proposals for what was typed; the exit code. What the scripts of older versions ask is not
+    answered: they would put it into the line unquoted."""
+    late = Timer(PATIENCE, os._exit, (1,))
+    late.daemon = True
+    late.start()
+    try:
+        text = "".join(f"{line}\n" for line in _proposals(cli, shell, environment))
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except Exception:  # noqa: BLE001  # whatever it is, it must not get into the line
+        return 1
+    finally:
+        late.cancel()
+    return 0
+
+
+def _proposals(cli: click.Command, asking: str, environment: Mapping[str, str]) -> Iterator[str]:
+    shell: Shell | None = next((one for one in SCRIPTS if one == asking), None)
+    line = read_line(environment["COMP_LINE"], shell) if shell else None
+    if shell is None or line is None or not line.words:
+        return
+    found = _found(cli, line)
+    if shell == "bash":
+        yield from _for_bash(found, line, environment["COMP_PART"])
+    else:
+        yield from _for_others(found, line, shell)
+
+
+def _found(cli: click.Command, line: Line) -> Iterator[CompletionItem]:
+    from itertools import islice
+
+    from click.shell_completion import ShellComplete
+
+    words = list(line.words[1:])
+    found = ShellComplete(cli, {}, "clew", "").get_completions(words, line.last)
+    # Where options may stand, a word that begins like one would be taken for one.
+    is_safe = "--" in words or line.last.startswith("-")
+    return islice((one for one in found if is_safe or not str(one.value).startswith("-")), ENOUGH)
+
+
+def _for_bash(found: Iterator[CompletionItem], line: Line, part: str) -> Iterator[str]:
+    if not line.raw.endswith(part):
+        return
+    for item in found:
+        rest = rest_of(line, str(item.value)) if item.type == "plain" else None
+        if item.type in ("dir", "file"):
+            yield item.type
+        elif rest is not None:
+            yield f"word\t{part}{rest}"
+
+
+def _for_others(found: Iterator[CompletionItem], line: Line, shell: Shell) -> Iterator[str]:
+    from clew.cli.safe import one_line
+
+    for item in found:
+        is_home = (
+            shell == "fish" and not line.raw and str(item.value).startswith("~")
+        )  # it is not quoted there
+        if item.type in ("dir", "file"):
+            yield item.type
+        elif str(item.value).isprintable() and not is_home:
+            yield f"word\t{item.value}\t{one_line(item.help or '')[:HELP_WIDTH]}".rstrip("\t")
