@@ -65,6 +65,10 @@ class JsonlBackend(SqliteBackend):
         """The index lacks what a log has: catch up before anything else."""
         super().__init__(self.layout.index, durability=durability, timeout=timeout, read_only=read_only)
 
+    def _followed(self, path: str | os.PathLike[str]) -> Path:
+        """Nobody names the index: a link in its place is followed by no one."""
+        return Path(path)
+
     @property
     def location(self) -> str:
         return str(self.layout.root)

@@ -15,6 +15,7 @@ import apsw
 import msgspec
 
 from clew.backends.contract import Capabilities
+from clew.backends.private import resolve
 from clew.backends.sqlite.connection import (
     Level,
     create_private,
@@ -57,7 +58,7 @@ class SqliteBackend:
     ) -> None:
         if durability not in ("full", "process"):
             raise InvalidUrlError(f"durability is 'full' or 'process', not {durability!r}")
-        self.path = Path(os.path.realpath(path))
+        self.path = self._followed(path)
         self.capabilities = Capabilities(durability=durability, shared=True)
         self._level = durability
         self._timeout = timeout
@@ -67,6 +68,10 @@ class SqliteBackend:
         self._forget()
         with self._lock:
             self._open()
+
+    def _followed(self, path: str | os.PathLike[str]) -> Path:
+        """The user may name a link that leads to the file."""
+        return resolve(path)
 
     def _forget(self) -> None:
         """Be as before opening."""

@@ -10,6 +10,8 @@ from typing import Final, Literal, TypeVar
 
 import apsw
 
+from clew.backends.private import create_file, make_directories, sync_directory
+from clew.backends.sqlite.guarding import refuse_planted
 from clew.backends.sqlite.statements_objects import OBJECT, PACK
 from clew.backends.sqlite.statements_search import STAND_IN
 from clew.backends.sqlite.statements_streams import EVENT, USAGE
@@ -45,6 +47,9 @@ STAND_INS: Final = {
     4: STAND_IN,
 }
 
+WRITING: Final = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE | apsw.SQLITE_OPEN_NOFOLLOW
+READING: Final = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_NOFOLLOW
+
 NOT_WRITTEN: Final = "nothing was written; try again"
 
 Level = Literal["full", "process"]
@@ -72,33 +77,18 @@ def patiently(attempt: Callable[[], T], location: str, timeout: float, *, otherw
 
 def create_private(path: Path) -> None:
     """Make the file 0600 and its directories 0700, whatever the umask, and durable by name."""
-    missing = [parent for parent in (path.parent, *path.parent.parents) if not parent.exists()]
-    for directory in reversed(missing):
-        try:
-            directory.mkdir(mode=0o700)
-            directory.chmod(0o700)
-        except FileExistsError:  # another process was faster
-            pass
+    refuse_planted(path, writing=True)
+    missing = make_directories(path.parent)
     try:
-        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        handle = create_file(path)
     except FileExistsError:
         return
     try:
-        if hasattr(os, "fchmod"):
-            os.fchmod(handle, 0o600)
         os.fsync(handle)
     finally:
         os.close(handle)
     for directory in {path.parent, *(made.parent for made in missing)}:
-        _fsync_directory(directory)
-
-
-def _fsync_directory(directory: Path) -> None:
-    handle = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+        sync_directory(directory)
 
 
 def _settle(connection: apsw.Connection) -> None:
@@ -114,11 +104,13 @@ def _settle(connection: apsw.Connection) -> None:
 
 def open_writer(path: Path, level: Level, timeout: float) -> apsw.Connection:
     """A connection that may write, on a database of the newest schema."""
-    connection = apsw.Connection(str(path))
+    refuse_planted(path, writing=True)
+    connection = apsw.Connection(_plain(path), flags=WRITING)
     try:
         # What is refused stays as it is: its log is for the program that wrote it to fold.
         connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, _has_log(path))
         version = patiently(lambda: _check_version(connection, path), str(path), timeout)
+        refuse_planted(path, writing=True)  # SQLite has opened what it found by now
         connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0)
         _settle(connection)
         if version == 0:
@@ -127,6 +119,7 @@ def open_writer(path: Path, level: Level, timeout: float) -> apsw.Connection:
             lambda: connection.execute("PRAGMA journal_mode = WAL").fetchone(), str(path), timeout
         )
         connection.execute(f"PRAGMA synchronous = {SYNCHRONOUS[level]}")
+        refuse_planted(path, writing=True)
         connection.wal_autocheckpoint(CHECKPOINT_PAGES)
         found = connection.execute("PRAGMA synchronous").fetchone()
         if mode != ("wal",) or found != (SYNCHRONOUS[level],):
@@ -144,7 +137,8 @@ def open_writer(path: Path, level: Level, timeout: float) -> apsw.Connection:
 
 def open_reader(path: Path, timeout: float, *, immutable: bool = False) -> apsw.Connection:
     """One more connection to a database that a writer has opened; it can not write."""
-    name, flags = str(path), apsw.SQLITE_OPEN_READONLY
+    refuse_planted(path)
+    name, flags = _plain(path), READING
     if immutable:
         from urllib.parse import quote  # seldom needed, and takes as long to import as opening takes
 
@@ -162,6 +156,11 @@ def _stand_in(connection: apsw.Connection, found: int) -> None:
         if 0 < found < version:
             for statement in statements:
                 connection.execute(statement)
+
+
+def _plain(path: Path) -> str:
+    """A path for SQLite, which refuses links on the way, too: they were followed when the store was named."""
+    return os.path.join(os.path.realpath(path.parent), path.name)
 
 
 def _has_log(path: Path) -> bool:
