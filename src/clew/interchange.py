@@ -21,7 +21,8 @@ from clew.core.rows import BranchRow, Details, ForkOrigin, SessionRow, UsageRow
 from clew.errors import InvalidError, StoreBusyError
 from clew.work.checking_records import points_of
 from clew.work.history import note_name, removed_name
-from clew.work.image import BranchImage, SessionImage, read_image
+from clew.work.image import BranchImage, SessionImage, read_session
+from clew.work.lineage import check_branches
 from clew.work.source import Source
 from clew.work.transfer import Landing, prepare, transfer
 
@@ -38,7 +39,7 @@ class Excerpt(msgspec.Struct, frozen=True):
 
     session: SessionImage
     branches: tuple[BranchImage, ...]
-    """Parents first."""
+    """Each behind the one that it continues, else oldest first."""
     beside: tuple[tuple[RecordKind, str, bytes], ...]
     """What the store keeps of it."""
 
@@ -70,18 +71,15 @@ def _excerpt(engine: Engine, sid: int) -> Excerpt:
 
 def _read(reader: Reader, row: SessionRow) -> Excerpt:
     branches = tuple(_needed(reader, row))
-    (image,) = read_image(reader, row.tree, {row.sid}).sessions
-    head = next((branch.uid for branch in branches if branch.number == row.head.branch), "")
-    return Excerpt(
-        msgspec.structs.replace(image, head=head),
-        branches,
-        tuple(_beside(reader, row, image, branches)),
-    )
+    image = read_session(reader, row, {branch.number: branch.uid for branch in branches})
+    return Excerpt(image, branches, tuple(_beside(reader, row, image, branches)))
 
 
 def _needed(reader: Reader, row: SessionRow) -> Iterator[BranchImage]:
-    """Its own branches whole, and those of others as far as it continues them or may come back to them."""
-    rows = {branch.branch: branch for branch in reader.tree_branches(row.tree)}
+    """Its own branches whole, and those of others as far as it continues them or may come back to them.
+    CorruptError: one of them leads to no beginning."""
+    stored = reader.tree_branches(row.tree)
+    rows = {branch.branch: branch for branch in stored}
     ends: dict[int, int] = {
         number: reader.last_position(number) for number, branch in rows.items() if branch.owner == row.sid
     }
@@ -92,19 +90,16 @@ def _needed(reader: Reader, row: SessionRow) -> Iterator[BranchImage]:
     for number, position in ((row.head.branch, row.head.position), *places):
         if number in rows and rows[number].owner != row.sid:
             ends[number] = max(ends.get(number, -1), position)
-    waiting = list(ends)
-    while waiting:
-        branch = rows[waiting.pop()]
-        if branch.parent in rows:
-            is_mine = rows[branch.parent].owner == row.sid
-            if not is_mine:
-                ends[branch.parent] = max(ends.get(branch.parent, -1), branch.fork)
-            waiting.append(branch.parent)
-    for number in sorted(ends):
-        branch = rows[number]
-        parent = rows[branch.parent].uid if branch.parent in rows else ""
-        owner = row.sid if branch.owner == row.sid else 0
-        yield BranchImage(number, branch.uid, owner, parent, branch.fork, ends[number], b"", 0)
+    ordered = check_branches(reader, stored, ends)
+    for branch in reversed(ordered):
+        if branch.branch in ends and branch.parent and rows[branch.parent].owner != row.sid:
+            ends[branch.parent] = max(ends.get(branch.parent, -1), branch.fork)
+    for branch in ordered:
+        if branch.branch in ends:
+            parent = rows[branch.parent].uid if branch.parent else ""
+            owner = row.sid if branch.owner == row.sid else 0
+            last = ends[branch.branch]
+            yield BranchImage(branch.branch, branch.uid, owner, parent, branch.fork, last, b"", 0)
 
 
 def _beside(

@@ -72,15 +72,24 @@ def chain(
     return rows, Tip(branch, position, digest, messages, turns, size, cut, summary, asked)
 
 
+class MisplacedError(CorruptError):
+    """A branch cannot continue what its row says that it does."""
+
+    def __init__(self, row: BranchRow) -> None:
+        super().__init__(f"branch {row.uid} does not begin behind the place where its parent does")
+        self.row = row
+
+
 def path(branch: int, position: int, get_branch: Callable[[int], BranchRow]) -> list[Segment]:
-    """The segments from the root to (branch, position), root first."""
+    """The segments from the root to (branch, position), root first. MisplacedError: damaged rows lead
+    elsewhere, or round and round."""
     segments: list[Segment] = []
-    above: int | None = None
+    child: BranchRow | None = None
     while branch and position >= 0:
         row = get_branch(branch)
-        if above is not None and row.fork >= above:  # else damaged rows could lead round and round
-            raise CorruptError(f"branch {row.uid} begins behind the place where it is left")
-        above = row.fork
+        if child is not None and (row.fork >= child.fork or row.tree != child.tree):
+            raise MisplacedError(child)
+        child = row
         if position > row.fork:
             segments.append(Segment(branch, row.fork + 1, position))
             position = row.fork

@@ -193,8 +193,9 @@ def _path_only(session: Session, info: SessionInfo) -> Outline:
         branch = known[place.branch]
         fork = -1 if branch.parent is None else branch.parent.position
         parent = None if branch.parent is None else branch.parent.branch
-        shapes.insert(0, BranchShape(uid=branch.id, parent=parent, fork=fork, last=place.position))
+        shapes.append(BranchShape(uid=branch.id, parent=parent, fork=fork, last=place.position))
         place = branch.parent
+    shapes.reverse()
     return outline(shapes, (info.head.branch, info.head.position))
 
 

@@ -33,6 +33,7 @@ from clew.testing.conformance_marks import MarkConformance
 from clew.testing.conformance_objects import ObjectConformance
 from clew.testing.conformance_outcomes import OutcomeConformance
 from clew.testing.conformance_points import PointConformance
+from clew.testing.conformance_porting import PortingConformance
 from clew.testing.conformance_progress import ProgressConformance
 from clew.testing.conformance_reading import ReadingConformance
 from clew.testing.conformance_records import RecordConformance
@@ -82,6 +83,7 @@ class BackendConformance(
     FileConformance,
     BesideConformance,
     DocumentConformance,
+    PortingConformance,
     TogetherConformance,
     InsideConformance,
     DeletionConformance,

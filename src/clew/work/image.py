@@ -8,7 +8,7 @@ An image holds no entries, events or calls, only where they end: those are read 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -16,9 +16,10 @@ from blake3 import blake3
 
 from clew.backends.contract import STORE_WIDE, Reader, RecordKind
 from clew.core.hashing import ROOT
-from clew.core.rows import INTERRUPTED, REMOVED, RUNNING, Details, ForkOrigin, SessionRow
+from clew.core.rows import INTERRUPTED, REMOVED, RUNNING, BranchRow, Details, ForkOrigin, SessionRow
 from clew.work.checking_records import scan
 from clew.work.history import note_name, removed_name
+from clew.work.lineage import check_branches
 from clew.work.status import Change
 
 KINDS: Final[tuple[RecordKind, ...]] = (
@@ -67,7 +68,7 @@ class TreeImage(msgspec.Struct, frozen=True):
     sessions: tuple[SessionImage, ...]
     """Oldest first, those in the trash too."""
     branches: tuple[BranchImage, ...]
-    """Oldest first: every parent before its children."""
+    """Each behind the one that it continues, else oldest first."""
     notes: dict[str, bytes]
     labels: dict[str, bytes]
     removed: bool
@@ -75,15 +76,19 @@ class TreeImage(msgspec.Struct, frozen=True):
 
 
 def read_image(reader: Reader, tree: int, wanted: Collection[int] | None = None) -> TreeImage:
-    """`wanted`: only these sessions, and the branches that they or nobody owns."""
+    """`wanted`: only these sessions, and the branches that they or nobody owns. CorruptError: one of these
+    branches leads to no beginning."""
     rows = [row for row in reader.tree_sessions(tree) if wanted is None or row.sid in wanted]
+    stored = reader.tree_branches(tree)
     removed = reader.get_record(STORE_WIDE, "retention", removed_name(tree)) is not None
-    branches = tuple(_read_branches(reader, tree, wanted, removed=removed))
+    mine = {branch.branch for branch in stored if wanted is None or branch.owner in (0, *wanted)}
+    ordered = check_branches(reader, stored, mine)
+    branches = tuple(_read_branches(reader, ordered, mine, removed=removed))
     uids = {branch.number: branch.uid for branch in branches}
     notes = {name: value for branch in branches for name, value in _notes_of(reader, branch)}
     return TreeImage(
         tree,
-        tuple(_read_session(reader, row, uids) for row in rows),
+        tuple(read_session(reader, row, uids) for row in rows),
         branches,
         notes,
         _labels_of(reader, tree, notes),
@@ -92,12 +97,12 @@ def read_image(reader: Reader, tree: int, wanted: Collection[int] | None = None)
 
 
 def _read_branches(
-    reader: Reader, tree: int, wanted: Collection[int] | None, *, removed: bool
+    reader: Reader, ordered: Sequence[BranchRow], wanted: Collection[int], *, removed: bool
 ) -> Iterator[BranchImage]:
     uids: dict[int, str] = {0: ""}
-    for branch in reader.tree_branches(tree):
+    for branch in ordered:
         uids[branch.branch] = branch.uid
-        if wanted is not None and branch.owner and branch.owner not in wanted:
+        if branch.branch not in wanted:
             continue
         last = reader.last_position(branch.branch)
         tip = reader.get_tip(branch.branch, last)
@@ -108,7 +113,8 @@ def _read_branches(
         )
 
 
-def _read_session(reader: Reader, row: SessionRow, uids: dict[int, str]) -> SessionImage:
+def read_session(reader: Reader, row: SessionRow, uids: Mapping[int, str]) -> SessionImage:
+    """`uids`: the names of branches by their numbers, that of the head among them."""
     details = reader.get_details(row.sid)
     mine = str(row.sid).encode()
     records: Records = {(kind, name): value for kind in KINDS for name, value in scan(reader, row.sid, kind)}

@@ -8,9 +8,10 @@ from typing import TypeAlias
 from clew.backends.contract import STORE_WIDE, Reader
 from clew.core.ids import MAX_POSITION, is_id, parse_entry_id
 from clew.core.rows import EMPTY, NOWHERE, SessionRow, Tip
-from clew.core.tree import Segment, locate, path
+from clew.core.tree import MisplacedError, Segment, locate, path
 from clew.errors import CheckpointNotFoundError, CorruptError, EntryNotFoundError
 from clew.model import Checkpoint, Entry, Head
+from clew.work.lineage import misplaced_error
 
 Point: TypeAlias = Checkpoint | Entry | Head | str | int
 """A place on a path: a checkpoint or its name, an entry or its id, a head, or a position."""
@@ -43,10 +44,17 @@ def head_of(reader: Reader, tip: Tip) -> Head:
 
 
 def path_of(reader: Reader, tip: Tip) -> list[Segment]:
+    """The path to a place, root first. CorruptError names a branch that is missing or misplaced."""
+    return path_to(reader, tip.branch, tip.position)
+
+
+def path_to(reader: Reader, branch: int, position: int) -> list[Segment]:
     try:
-        return path(tip.branch, tip.position, reader.get_branch)
+        return path(branch, position, reader.get_branch)
     except KeyError as exc:
         raise CorruptError(f"branch {exc.args[0]} is missing") from exc
+    except MisplacedError as exc:
+        raise misplaced_error(reader, exc.row) from exc
 
 
 def tip_at(reader: Reader, branch: int, position: int) -> Tip:

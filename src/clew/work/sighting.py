@@ -8,8 +8,10 @@ from typing import NamedTuple
 from clew.backends.contract import Reader
 from clew.core.rows import SessionRow
 from clew.core.texts import TextPlace
-from clew.core.tree import Segment, path
+from clew.core.tree import Segment
+from clew.errors import CorruptError
 from clew.model import Head
+from clew.work.places import path_of
 
 
 class Sight(NamedTuple):
@@ -62,8 +64,8 @@ class Sightings:
     def _is_on_path(self, row: SessionRow, place: TextPlace) -> bool:
         if row.sid not in self._paths:
             try:
-                self._paths[row.sid] = path(row.head.branch, row.head.position, self._reader.get_branch)
-            except KeyError:
+                self._paths[row.sid] = path_of(self._reader, row.head)
+            except CorruptError:  # a damaged session shows nothing; the others are found
                 self._paths[row.sid] = []
         return any(
             part.branch == place.branch and part.first <= place.position <= part.last

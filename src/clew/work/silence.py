@@ -10,8 +10,9 @@ from clew.backends.contract import Reader
 from clew.core.codec import decode_json
 from clew.core.retention import may_be_speech
 from clew.core.rows import MESSAGE, NOT_HUMAN, REMOVED, SessionRow
-from clew.core.tree import Segment, path
+from clew.core.tree import Segment
 from clew.errors import CorruptError
+from clew.work.places import path_to
 
 CHUNK: Final = 256
 """Entries in memory at once, however long the session is."""
@@ -46,7 +47,7 @@ def _reach(reader: Reader, row: SessionRow) -> Iterator[Segment]:
     ends += [(branch, reader.last_position(branch)) for branch in own]
     longest: dict[int, Segment] = {}
     for end in ends:
-        for part in path(*end, reader.get_branch):
+        for part in path_to(reader, *end):
             known = longest.get(part.branch)
             if known is None or part.last > known.last:
                 longest[part.branch] = part

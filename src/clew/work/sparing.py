@@ -9,11 +9,12 @@ from clew.backends.contract import Reader
 from clew.core.dialects import results_of, role_of
 from clew.core.erasure import View, removable, whole_from
 from clew.core.rows import MESSAGE, NOT_DUE, NOWHERE, BranchRow, SessionRow, Tip
-from clew.core.tree import Segment, locate, path
+from clew.core.tree import Segment, locate
 from clew.errors import CorruptEntryError
 from clew.model import Json, Retention
 from clew.work.history import read_messages
-from clew.work.places import path_of, tip_at
+from clew.work.lineage import check_branches
+from clew.work.places import path_of, path_to, tip_at
 
 CHUNK: Final = 256
 SYSTEM_MESSAGES: Final = 8
@@ -49,17 +50,17 @@ def aged(reader: Reader, tree: int, live: Sequence[SessionRow], cutoff: int) -> 
     Only what nothing younger precedes: with a clock that went back some entries are out of order, and
     those are kept for a while longer.
     """
-    branches = {branch.branch: branch for branch in reader.tree_branches(tree)}
+    branches = check_branches(reader, reader.tree_branches(tree))
     old: dict[int, int] = {}
     oldest = NOT_DUE
-    for branch in sorted(branches.values(), key=lambda branch: branch.branch):
+    for branch in branches:
         old[branch.branch], youngest = _old_part(reader, branch, old, cutoff)
         oldest = min(oldest, youngest)
     ends = {(row.head.branch, row.head.position) for row in live if row.head.branch}
-    ends |= {(branch, reader.last_position(branch)) for branch in branches}
+    ends |= {(branch.branch, reader.last_position(branch.branch)) for branch in branches}
     views = []
     for end in sorted(ends):
-        segments = path(*end, reader.get_branch)
+        segments = path_to(reader, *end)
         start = next((old[part.branch] + 1 for part in segments if old[part.branch] < part.last), end[1] + 1)
         if start <= end[1]:
             start = _whole_from(reader, segments, start, end[1])
