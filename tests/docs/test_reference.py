@@ -17,7 +17,8 @@ import clew
 from clew.backends.contract import RecordKind
 from clew.backends.registry import SCHEMES
 from clew.backends.sqlite import SqliteBackend
-from clew.backends.sqlite.connection import APPLICATION_ID, MIGRATIONS
+from clew.backends.sqlite.connection import APPLICATION_ID
+from clew.backends.sqlite.schema import MIGRATIONS
 from tests.docs.pages import DOCS, prose
 from tests.docs.signatures import CLASSES, members, property_type, signature
 

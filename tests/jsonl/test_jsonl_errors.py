@@ -118,7 +118,7 @@ def test_an_index_that_says_nonsense_is_made_anew(fast_path: Path, harm: str) ->
         assert store.verify(full=True).ok
 
 
-@pytest.mark.parametrize("harm", ["DROP TABLE entries", "UPDATE details SET value = x'7b'"])
+@pytest.mark.parametrize("harm", ["UPDATE details SET value = x'7b'"])
 def test_an_index_whose_rows_make_no_sense_is_an_error_of_ours_once_and_then_made_anew(
     fast_path: Path, harm: str
 ) -> None:

@@ -20,7 +20,7 @@ import apsw
 import msgspec
 
 import clew
-from clew.backends.sqlite import connection
+from clew.backends.sqlite import connection, schema
 from clew.testing.faults import Child, ProcessFailed
 from clew.testing.history import History, Operation, check, log_of
 from tests.crash.helper import chain_of, check_file, message, said, texts
@@ -262,7 +262,8 @@ def kill_migrations(directory: str, kind: str, syscall: str, every: int) -> dict
         look(str(path), _small_store)
         step = Path(directory, "colour.sql")
         step.write_text(STEP)
-        connection.MIGRATIONS = (*connection.MIGRATIONS, str(step))  # type: ignore[misc,assignment]
+        schema.MIGRATIONS = (*schema.MIGRATIONS, str(step))  # type: ignore[misc,assignment]
+        connection.MIGRATIONS = schema.MIGRATIONS  # type: ignore[attr-defined]
     elif kind == "schema 1":
         store_of_schema_1(path)
     else:

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import apsw
 
-from clew.backends.sqlite.connection import APPLICATION_ID, MIGRATIONS
+from clew.backends.sqlite.connection import APPLICATION_ID
+from clew.backends.sqlite.schema import MIGRATIONS
 
 TEXTS = {"a": ["one", "two", "x" * 20_000], "f": ["one", "two", "x" * 20_000, "forked"]}
 """What the sessions of it say that are not in the trash."""

@@ -13,7 +13,7 @@ import pytest
 
 import clew
 from clew.backends.sqlite import SqliteBackend
-from clew.backends.sqlite.connection import MIGRATIONS
+from clew.backends.sqlite.schema import MIGRATIONS
 from clew.core.rows import MESSAGE, PENDING, EventRow, SessionQuery, SessionRow
 from clew.files.objects import ObjectReader, ObjectWriter
 from clew.testing.faults import call

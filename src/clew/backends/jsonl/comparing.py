@@ -5,6 +5,7 @@ The logs are read as far as the index says that it has read them, so others may 
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Callable, Iterator
 from itertools import zip_longest
@@ -59,7 +60,7 @@ def compare(connection: apsw.Connection, layout: Layout, go_on: Callable[[], Non
     """
     rows = [LogRow(*row) for row in connection.execute(ALL_LOGS)]
     with tempfile.TemporaryDirectory(prefix="clew-") as aside:
-        made = open_writer(Path(aside, "index.db"), "process", 0)
+        made = open_writer(Path(os.path.realpath(aside), "index.db"), "process", 0)
         try:
             with watching_time(made, go_on):
                 made.execute(SCHEMA)

@@ -8,12 +8,12 @@ from typing import Final
 import apsw
 import msgspec
 
-from clew.errors import InvalidUrlError, SchemaTooNewError
+from clew.errors import CorruptError, InvalidUrlError, SchemaTooNewError
 
 _WRONG: Final = (
     apsw.CorruptError, apsw.NotADBError, apsw.SQLError, apsw.ConstraintError, apsw.MismatchError,
 )  # fmt: skip
-BROKEN: Final = (*_WRONG, InvalidUrlError, SchemaTooNewError)
+BROKEN: Final = (*_WRONG, CorruptError, InvalidUrlError, SchemaTooNewError)
 """When it is opened."""
 NONSENSE: Final = (
     *_WRONG, msgspec.MsgspecError, ValueError, TypeError, LookupError, ArithmeticError, StopIteration,

@@ -16,7 +16,7 @@ import apsw
 from clew.backends.jsonl import disk
 from clew.backends.jsonl.catching_up import catch_up
 from clew.backends.jsonl.layout import Layout
-from clew.backends.jsonl.statements import INDEX_VERSION, SCHEMA, TABLES, TABLES_THERE, VERSION
+from clew.backends.jsonl.statements import INDEX, INDEX_VERSION, SCHEMA, TABLES, TABLES_THERE, VERSION
 from clew.backends.sqlite.connection import create_private, open_writer, patiently
 
 BESIDE: Final = ("-wal", "-shm")
@@ -26,7 +26,7 @@ BESIDE: Final = ("-wal", "-shm")
 def open_index(layout: Layout, timeout: float) -> apsw.Connection:
     """A connection that may write. Raises one of `index_errors.BROKEN` for one that can not be used."""
     # "process": it is only a cache, but must be whole after a power cut, if older.
-    writer = open_writer(layout.index, "process", timeout)
+    writer = open_writer(layout.index, "process", timeout, INDEX)
     try:
         patiently(lambda: writer.execute("BEGIN IMMEDIATE"), str(layout.root), timeout)
         if writer.execute(TABLES_THERE).get != TABLES:

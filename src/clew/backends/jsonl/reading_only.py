@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Final
 
@@ -9,8 +10,10 @@ import apsw
 
 from clew.backends.jsonl.catching_up import catch_up, is_behind
 from clew.backends.jsonl.layout import Layout
-from clew.backends.jsonl.statements import INDEX_VERSION, SCHEMA, VERSION
+from clew.backends.jsonl.statements import INDEX, INDEX_VERSION, SCHEMA, VERSION
 from clew.backends.sqlite.connection import open_reader, open_writer
+from clew.backends.sqlite.schema import MIGRATIONS, check_writable
+from clew.errors import CorruptError, InvalidUrlError
 
 TRIES: Final = 20
 """How often it begins again because others purge."""
@@ -30,10 +33,11 @@ def _open(layout: Layout, timeout: float) -> tuple[apsw.Connection, Path]:
     if layout.index.exists():
         try:
             connection = open_reader(layout.index, timeout)
+            check_writable(connection, len(MIGRATIONS), str(layout.index), INDEX)
             if connection.execute(INDEX_VERSION).get == VERSION and not is_behind(connection, layout):
                 return connection, layout.index
             connection.close()
-        except apsw.Error:
+        except (apsw.Error, CorruptError, InvalidUrlError):
             pass  # a cache: another one will do
     return _elsewhere(layout, timeout)
 
@@ -42,7 +46,7 @@ def _elsewhere(layout: Layout, timeout: float) -> tuple[apsw.Connection, Path]:
     import shutil
     import tempfile
 
-    aside = Path(tempfile.mkdtemp(prefix="clew-")) / "index.db"
+    aside = Path(os.path.realpath(tempfile.mkdtemp(prefix="clew-"))) / "index.db"
     try:
         writer = open_writer(aside, "process", timeout)
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from clew.backends.sqlite.schema import Known
 from clew.backends.sqlite.statements import SESSION, _marks
 
 VERSION: Final = 3
@@ -32,6 +33,7 @@ CREATE TABLE IF NOT EXISTS damage (
   log INTEGER NOT NULL, line INTEGER NOT NULL, reason TEXT NOT NULL, PRIMARY KEY (log, line)
 ) STRICT, WITHOUT ROWID;
 """
+INDEX: Final = Known({4: "e9f454eb941382882deb84a47fffbdf3"}, SCHEMA)
 TABLES: Final = 4
 TABLES_THERE: Final = (
     "SELECT count(*) FROM sqlite_master WHERE type = 'table'"

@@ -27,6 +27,7 @@ from clew.backends.sqlite.connection import (
 )
 from clew.backends.sqlite.failures import translate, translating
 from clew.backends.sqlite.reader import SqliteReader
+from clew.backends.sqlite.schema import ForeignSchemaError
 from clew.backends.sqlite.statements_search import MERGE
 from clew.backends.sqlite.writer import SqliteTransaction
 from clew.core.rows import BranchRow
@@ -63,6 +64,7 @@ class SqliteBackend:
         self._level = durability
         self._timeout = timeout
         self._read_only = read_only
+        self._why_read_only = "it is open for reading only"
         self._held: list[threading.RLock | threading.Lock] = []
         self._broken = False
         self._forget()
@@ -104,6 +106,8 @@ class SqliteBackend:
         try:
             create_private(self.path)
             self._writer = open_writer(self.path, self._level, self._timeout)
+        except ForeignSchemaError as exc:
+            self._read_only, self._why_read_only = True, str(exc)
         except (apsw.ReadOnlyError, apsw.CantOpenError, apsw.FullError, apsw.IOError, OSError) as exc:
             if isinstance(exc, apsw.Error):
                 unwritable = isinstance(translate(exc, self.location), UNWRITABLE)
@@ -176,7 +180,7 @@ class SqliteBackend:
             raise StoreClosedError(self.location)
         self._need_open()
         if self._writer is None:
-            raise ReadOnlyError(f"the store {self.location} is open for reading only")
+            raise ReadOnlyError(f"nothing can be written to {self.location}: {self._why_read_only}")
         return self._writer
 
     def _need_open(self) -> None:

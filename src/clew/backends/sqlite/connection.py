@@ -12,10 +12,25 @@ import apsw
 
 from clew.backends.private import create_file, make_directories, sync_directory
 from clew.backends.sqlite.guarding import refuse_planted
+from clew.backends.sqlite.schema import (
+    MIGRATIONS,
+    STORE,
+    Known,
+    check_readable,
+    check_writable,
+    defend,
+    migration,
+)
 from clew.backends.sqlite.statements_objects import OBJECT, PACK
 from clew.backends.sqlite.statements_search import STAND_IN
 from clew.backends.sqlite.statements_streams import EVENT, USAGE
-from clew.errors import BackendUnavailableError, InvalidUrlError, SchemaTooNewError, StoreBusyError
+from clew.errors import (
+    BackendUnavailableError,
+    CorruptError,
+    InvalidUrlError,
+    SchemaTooNewError,
+    StoreBusyError,
+)
 
 T = TypeVar("T")
 
@@ -23,12 +38,6 @@ APPLICATION_ID: Final = 0x436C6577  # "Clew"
 PAGE_SIZE: Final = 4096
 CHECKPOINT_PAGES: Final = 1000
 CACHE_KIB: Final = 8192
-MIGRATIONS: Final = (
-    "0001_sessions_branches_entries.sql",
-    "0002_runs_events_usage.sql",
-    "0003_objects.sql",
-    "0004_search.sql",
-)
 SYNCHRONOUS: Final = {"full": 2, "process": 1}
 
 # What a store of an older schema lacks, for those who can not migrate it, by the schema that has it:
@@ -47,6 +56,7 @@ STAND_INS: Final = {
     4: STAND_IN,
 }
 
+# Links on the way are refused, too: they were followed when the store was named.
 WRITING: Final = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE | apsw.SQLITE_OPEN_NOFOLLOW
 READING: Final = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_NOFOLLOW
 
@@ -93,7 +103,6 @@ def create_private(path: Path) -> None:
 
 def _settle(connection: apsw.Connection) -> None:
     """Settings that every connection needs."""
-    connection.execute("PRAGMA trusted_schema = OFF")
     connection.execute("PRAGMA cell_size_check = ON")
     connection.execute("PRAGMA temp_store = MEMORY")
     connection.execute("PRAGMA fullfsync = ON")  # macOS: fsync alone leaves data in the drive's cache
@@ -102,15 +111,18 @@ def _settle(connection: apsw.Connection) -> None:
     connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
 
 
-def open_writer(path: Path, level: Level, timeout: float) -> apsw.Connection:
-    """A connection that may write, on a database of the newest schema."""
+def open_writer(path: Path, level: Level, timeout: float, known: Known = STORE) -> apsw.Connection:
+    """A connection that may write, on a database of the newest schema.
+
+    Raises ForeignSchemaError, before anything is written, for one whose schema is not ours.
+    """
     refuse_planted(path, writing=True)
-    connection = apsw.Connection(_plain(path), flags=WRITING)
+    connection = apsw.Connection(str(path), flags=WRITING)
     try:
+        defend(connection)
         # What is refused stays as it is: its log is for the program that wrote it to fold.
         connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, _has_log(path))
-        version = patiently(lambda: _check_version(connection, path), str(path), timeout)
-        refuse_planted(path, writing=True)  # SQLite has opened what it found by now
+        version = patiently(lambda: _check_version(connection, path, known), str(path), timeout)
         connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0)
         _settle(connection)
         if version == 0:
@@ -119,7 +131,7 @@ def open_writer(path: Path, level: Level, timeout: float) -> apsw.Connection:
             lambda: connection.execute("PRAGMA journal_mode = WAL").fetchone(), str(path), timeout
         )
         connection.execute(f"PRAGMA synchronous = {SYNCHRONOUS[level]}")
-        refuse_planted(path, writing=True)
+        refuse_planted(path, writing=True)  # SQLite has opened all that it found by now
         connection.wal_autocheckpoint(CHECKPOINT_PAGES)
         found = connection.execute("PRAGMA synchronous").fetchone()
         if mode != ("wal",) or found != (SYNCHRONOUS[level],):
@@ -128,7 +140,7 @@ def open_writer(path: Path, level: Level, timeout: float) -> apsw.Connection:
                 " is it on a network file system?"
             )
         if version < len(MIGRATIONS):
-            patiently(lambda: _migrate(connection, path), str(path), timeout)
+            patiently(lambda: _migrate(connection, path, known), str(path), timeout)
     except BaseException:
         connection.close(True)
         raise
@@ -138,12 +150,13 @@ def open_writer(path: Path, level: Level, timeout: float) -> apsw.Connection:
 def open_reader(path: Path, timeout: float, *, immutable: bool = False) -> apsw.Connection:
     """One more connection to a database that a writer has opened; it can not write."""
     refuse_planted(path)
-    name, flags = _plain(path), READING
+    name, flags = str(path), READING
     if immutable:
         from urllib.parse import quote  # seldom needed, and takes as long to import as opening takes
 
         name, flags = f"file:{quote(name)}?immutable=1", flags | apsw.SQLITE_OPEN_URI
     connection = apsw.Connection(name, flags=flags)
+    defend(connection)
     connection.set_busy_timeout(int(timeout * 1000))
     _settle(connection)
     _stand_in(connection, _pragma(connection, "user_version"))
@@ -156,11 +169,6 @@ def _stand_in(connection: apsw.Connection, found: int) -> None:
         if 0 < found < version:
             for statement in statements:
                 connection.execute(statement)
-
-
-def _plain(path: Path) -> str:
-    """A path for SQLite, which refuses links on the way, too: they were followed when the store was named."""
-    return os.path.join(os.path.realpath(path.parent), path.name)
 
 
 def _has_log(path: Path) -> bool:
@@ -184,7 +192,7 @@ def open_read_only(path: Path, timeout: float) -> tuple[apsw.Connection, Path, b
     import shutil
     import tempfile
 
-    aside = Path(tempfile.mkdtemp(prefix="clew-")) / path.name
+    aside = Path(os.path.realpath(tempfile.mkdtemp(prefix="clew-"))) / path.name
     try:
         for name in (path.name, path.name + "-wal"):
             shutil.copyfile(path.with_name(name), aside.with_name(name))
@@ -198,13 +206,15 @@ def open_read_only(path: Path, timeout: float) -> tuple[apsw.Connection, Path, b
 def _checked(path: Path, given: Path, timeout: float, *, immutable: bool = False) -> apsw.Connection:
     try:
         connection = open_reader(path, timeout, immutable=immutable)
-        _check_version(connection, given)
+        _check_version(connection, given, writing=False)
     except apsw.NotADBError as exc:
         raise InvalidUrlError(f"{given} is not a Clew store: it is no SQLite database") from exc
     return connection
 
 
-def _check_version(connection: apsw.Connection, path: Path) -> int:
+def _check_version(
+    connection: apsw.Connection, path: Path, known: Known = STORE, *, writing: bool = True
+) -> int:
     """The schema version; 0 for a new file. Refuses what is not ours, without a write."""
     begun = connection.in_transaction
     try:
@@ -213,6 +223,9 @@ def _check_version(connection: apsw.Connection, path: Path) -> int:
         version = _pragma(connection, "user_version")
         owner = _pragma(connection, "application_id")
         tables = connection.execute("SELECT count(*) FROM sqlite_schema").get
+        if owner == APPLICATION_ID and 0 < version <= len(MIGRATIONS):
+            check = check_writable if writing else check_readable
+            check(connection, version, str(path), known)
     except apsw.NotADBError as exc:
         raise InvalidUrlError(f"{path} is not a Clew store: it is no SQLite database") from exc
     finally:
@@ -226,6 +239,8 @@ def _check_version(connection: apsw.Connection, path: Path) -> int:
         return 0
     if version > len(MIGRATIONS):
         raise SchemaTooNewError(str(path), version, len(MIGRATIONS))
+    if version < 1:
+        raise CorruptError(f"{path}: the version of its schema is lost, it says {version}")
     return version
 
 
@@ -241,15 +256,13 @@ def _pragma(connection: apsw.Connection, name: Literal["user_version", "applicat
     return int(connection.execute(f"PRAGMA {name}").get)
 
 
-def _migrate(connection: apsw.Connection, path: Path) -> None:
+def _migrate(connection: apsw.Connection, path: Path, known: Known) -> None:
     """All missing steps in one transaction: a crash leaves the old schema or the new one."""
-    from importlib import resources  # only a new or an old store needs it
-
     connection.execute("BEGIN IMMEDIATE")
     try:
-        version = _check_version(connection, path)  # another process may have been faster
+        version = _check_version(connection, path, known)  # another process may have been faster
         for name in MIGRATIONS[version:]:
-            connection.execute(resources.files(__package__).joinpath("migrations", name).read_text("utf-8"))
+            connection.execute(migration(name))
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         connection.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")
         connection.execute("COMMIT")

@@ -24,19 +24,19 @@ _REMOVE: Final = "if no program uses the store, remove it"
 
 def refuse_planted(path: Path, *, writing: bool = False) -> None:
     """Raises InvalidUrlError if the database, or a file beside it, is not what it has to be."""
-    own = _look(path)
+    name = str(path)
+    own = _look(name)
     if own is not None:
         _check_database(path, own, writing=writing)
     for end in BESIDE:
-        place = Path(f"{path}{end}")
-        found = _look(place)
+        found = _look(name + end)
         if found is not None:
-            _check_beside(place, found, own)
+            _check_beside(name + end, found, own)
             if end == "-journal" and found.st_size:
-                _refuse_naming(place)
+                _refuse_naming(name + end)
 
 
-def _look(path: Path) -> os.stat_result | None:
+def _look(path: str) -> os.stat_result | None:
     try:
         return os.lstat(path)
     except (FileNotFoundError, NotADirectoryError):
@@ -53,7 +53,7 @@ def _check_database(path: Path, found: os.stat_result, *, writing: bool) -> None
         )
 
 
-def _check_beside(place: Path, found: os.stat_result, own: os.stat_result | None) -> None:
+def _check_beside(place: str, found: os.stat_result, own: os.stat_result | None) -> None:
     if not stat.S_ISREG(found.st_mode):
         raise InvalidUrlError(
             f"{place} is {kind_of(found.st_mode)}, where SQLite keeps a file of its own; {_REMOVE}"
@@ -76,7 +76,7 @@ def _is_of_another(found: os.stat_result) -> bool:
     return os.name == "posix" and found.st_uid not in (os.geteuid(), 0)
 
 
-def _refuse_naming(journal: Path) -> None:
+def _refuse_naming(journal: str) -> None:
     """A journal may end with the name of another file, of a transaction over several databases. SQLite
     removes that file when it is done. A store is one database, and its journals name none."""
     try:

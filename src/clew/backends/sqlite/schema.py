@@ -1,0 +1,148 @@
+"""Whether a database has the schema that Clew gave it, and nothing that its author added.
+
+A schema is a program: a view in the place of a table never ends, a trigger or an index on an expression
+runs whenever something is written. So a store is only written if its schema is Clew's to the letter, and
+only read if what is read are tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+import apsw
+import msgspec
+from blake3 import blake3
+
+from clew.errors import CorruptError
+
+MIGRATIONS: Final = (
+    "0001_sessions_branches_entries.sql",
+    "0002_runs_events_usage.sql",
+    "0003_objects.sql",
+    "0004_search.sql",
+)
+STEPS: Final = 500_000
+"""Instructions of SQLite after which Python may look whether somebody pressed Ctrl-C: some milliseconds."""
+LONGEST_SQL: Final = 1_000_000
+ALL: Final = "SELECT type, name, tbl_name, sql FROM sqlite_schema ORDER BY name"
+FOUND_TABLES: Final = "SELECT name, type FROM pragma_table_list WHERE schema = 'main'"
+COMPUTED: Final = (
+    "SELECT list.name FROM pragma_table_list AS list JOIN pragma_table_xinfo(list.name) AS field"
+    " WHERE list.schema = 'main' AND list.type IN ('table', 'shadow') AND field.hidden > 1"
+)
+WORDS: Final = "search_words"
+TABLES: Final = ("table", "shadow")
+# What Litestream and ANALYZE put into a database.
+GUESTS: Final = frozenset(
+    {
+        "CREATE TABLE _litestream_seq (id INTEGER PRIMARY KEY, seq INTEGER)",
+        "CREATE TABLE _litestream_lock (id INTEGER)",
+        "CREATE TABLE sqlite_stat1(tbl,idx,stat)",
+        "CREATE TABLE sqlite_stat4(tbl,idx,neq,nlt,ndlt,sample)",
+    }
+)
+
+Rows = list[tuple[str, str, str, str | None]]
+
+
+class Known(NamedTuple):
+    """The schemas of one kind of database."""
+
+    fingerprints: Mapping[int, str]
+    """By version: of the rows of its sqlite_schema."""
+    beside: str = ""
+    """Statements that make what it has beside the tables of a store."""
+
+
+STORE: Final = Known(
+    {
+        1: "dc31ed0687d7fdcfb579bd78afb9efa8",
+        2: "0411bf4334a880bc832f452b9fdaa8bb",
+        3: "7a104253e700f8b58042613c14b68595",
+        4: "d7a50e06fe65f3a9e283554fef26d796",
+    }
+)
+
+
+class ForeignSchemaError(CorruptError):
+    """Not to be written."""
+
+
+def defend(connection: apsw.Connection) -> None:
+    """Before anything is read: nothing in the database is run but what our statements ask for, and Ctrl-C
+    ends a statement that takes long."""
+    connection.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
+    connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
+    connection.config(apsw.SQLITE_DBCONFIG_ENABLE_VIEW, 0)
+    connection.config(apsw.SQLITE_DBCONFIG_ENABLE_TRIGGER, 0)
+    connection.limit(apsw.SQLITE_LIMIT_SQL_LENGTH, LONGEST_SQL)
+    connection.set_progress_handler(_go_on, STEPS, id=defend)
+
+
+def _go_on() -> bool:
+    """Python handles signals when this returns."""
+    return False
+
+
+def check_writable(connection: apsw.Connection, version: int, location: str, known: Known = STORE) -> None:
+    """Raises ForeignSchemaError, naming what differs."""
+    rows = _rows(connection, location)
+    if fingerprint(rows) == known.fingerprints.get(version):
+        return
+    expected = {row[1]: row for row in expected_rows(version, known)}
+    for row in rows:
+        if expected.pop(row[1], None) != row and row[3] not in GUESTS:
+            raise ForeignSchemaError(f"{location}: {row[1]!r} in it is not as Clew makes it; it is only read")
+    for name in expected:
+        raise ForeignSchemaError(f"{location}: {name!r} is missing in it; it is only read")
+
+
+def check_readable(connection: apsw.Connection, version: int, location: str, known: Known = STORE) -> None:
+    """Raises CorruptError unless what Clew reads are tables, and none computes its columns. The names and
+    types in sqlite_schema may lie: what SQLite took them for counts."""
+    rows = _rows(connection, location)
+    if fingerprint(rows) == known.fingerprints.get(version):
+        return
+    kinds = {name.lower(): kind for name, kind in connection.execute(FOUND_TABLES)}
+    computed = {name.lower() for (name,) in connection.execute(COMPUTED)}
+    wrong = {name for name, kind in kinds.items() if kind == "virtual"}
+    for kind, name, _, sql in expected_rows(version, known):
+        if name == WORDS and any(row[3] == sql for row in rows):
+            wrong.discard(WORDS)
+        elif kind == "table" and (kinds.get(name, "table") not in TABLES or name in computed):
+            wrong.add(name)
+    for name in wrong:
+        raise CorruptError(
+            f"{location}: {name!r} in it is not a table as Clew makes it, and reading it may run what"
+            " somebody else wrote; nothing of it is read"
+        )
+
+
+def _rows(connection: apsw.Connection, location: str) -> Rows:
+    try:
+        return list(connection.execute(ALL))
+    except UnicodeDecodeError as exc:
+        raise CorruptError(f"{location}: its schema is damaged: {exc}") from exc
+
+
+def fingerprint(rows: Rows) -> str:
+    return blake3(msgspec.json.encode(rows)).hexdigest(16)
+
+
+def expected_rows(version: int, known: Known = STORE) -> Rows:
+    """What Clew makes."""
+    connection = apsw.Connection(":memory:")
+    try:
+        for name in MIGRATIONS[:version]:
+            connection.execute(migration(name))
+        connection.execute(known.beside)
+        return list(connection.execute(ALL))
+    finally:
+        connection.close()
+
+
+def migration(name: str) -> str:
+    from importlib import resources  # only a new or an old store needs it
+
+    return resources.files(__package__).joinpath("migrations", name).read_text("utf-8")
