@@ -3,15 +3,9 @@
 from __future__ import annotations
 
 import os
-import pwd
-import shutil
-import subprocess
-import tempfile
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import psycopg
 import pytest
@@ -19,9 +13,7 @@ import pytest
 import clew
 from clew.backends.postgres import PostgresBackend
 from clew.testing.conformance_base import said, say, user
-from tests.postgres_server import free_port
-
-PROGRAM = shutil.which("pgbouncer") or "/usr/sbin/pgbouncer"
+from tests.postgres.pooler import PROGRAM, pooler
 
 pytestmark = pytest.mark.skipif(
     not Path(PROGRAM).exists() and not os.environ.get("CI"), reason="NOT TESTED: no pgbouncer here"
@@ -31,49 +23,8 @@ pytestmark = pytest.mark.skipif(
 @pytest.fixture
 def pooled(emptied_postgres: str) -> Iterator[str]:
     """The address of the same store through a pgbouncer that has three sessions for everybody."""
-    home = Path(tempfile.mkdtemp(prefix="clew-pgbouncer-"))
-    port = free_port()
-    server = urlsplit(emptied_postgres)
-    (home / "users").write_text('"clew" ""\n')
-    (home / "ini").write_text(
-        f"""[databases]
-postgres = host={server.hostname} port={server.port} dbname=postgres user=clew
-[pgbouncer]
-listen_addr = 127.0.0.1
-listen_port = {port}
-unix_socket_dir =
-auth_type = trust
-auth_file = {home}/users
-pool_mode = transaction
-default_pool_size = 3
-server_round_robin = 1
-"""
-    )
-    who: dict[str, int] = {}
-    if os.geteuid() == 0:
-        entry = pwd.getpwnam("nobody")
-        who = {"user": entry.pw_uid, "group": entry.pw_gid}
-        for path in (home, home / "users", home / "ini"):
-            os.chown(path, entry.pw_uid, entry.pw_gid)
-    process = subprocess.Popen(
-        [PROGRAM, "-q", str(home / "ini")], stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL, **who
-    )  # type: ignore[call-overload]
-    url = emptied_postgres.replace(f":{server.port}/", f":{port}/")
-    try:
-        deadline = time.monotonic() + 10
-        while True:
-            try:
-                psycopg.connect(url.partition("?")[0], connect_timeout=2).close()
-                break
-            except psycopg.OperationalError:
-                assert process.poll() is None, "pgbouncer did not start"
-                assert time.monotonic() < deadline
-                time.sleep(0.02)
+    with pooler(emptied_postgres) as url:
         yield url
-    finally:
-        process.terminate()
-        process.wait(10)
-        shutil.rmtree(home)
 
 
 def use_much(url: str, **options: object) -> None:

@@ -38,7 +38,7 @@ from clew.errors import (
 POOL: Final = 16
 SCRUBBING: Final = 24 * 3600.0
 SCHEMA: Final = "clew"
-_SETTINGS: Final = "SELECT current_setting('fsync'), current_setting('synchronous_commit'), pg_backend_pid()"
+_SETTINGS: Final = "SELECT current_setting('fsync'), current_setting('synchronous_commit')"
 _VERSION: Final = "SELECT version FROM {s}.meta"
 _STORE: Final = "SELECT store FROM {s}.meta"
 _SIZE: Final = (
@@ -70,7 +70,7 @@ class PostgresBackend:
         self._size: int = _first(pool, found.get("pool"), POOL)
         self._partitions: int = _first(partitions, found.get("partitions"), 0)
         self._pooler: bool = _first(pgbouncer, found.get("pgbouncer"), False)
-        self.prepares = False
+        self.prepares = not self._pooler
         """Statements may be prepared: no pooler gives the server's sessions to others in between."""
         self._scrub: str = _first(scrub, found.get("scrub"), "vacuum")
         self._read_only: bool = _first(read_only, found.get("read_only"), False)
@@ -113,9 +113,8 @@ class PostgresBackend:
             ensure_schema(
                 line, self.schema, self.location, partitions=self._partitions, read_only=self._read_only
             )
-            ((fsync, commits, process),) = line.ask(_SETTINGS, ())
-            # A pooler tells its clients a number of its own.
-            self.prepares = line.prepares = not self._pooler and process == line.info.backend_pid
+            ((fsync, commits),) = line.ask(_SETTINGS, ())
+            self.prepares = line.prepares
             if self._blobs_at is not None:
                 ((store,),) = line.ask(self.schema[_STORE], ())
                 self.blobs = Blobs(self._blobs_at, store, self._timeout)

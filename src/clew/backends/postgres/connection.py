@@ -1,4 +1,9 @@
-"""A connection to the server that keeps deadlines, and leaves no state in the session."""
+"""A connection to the server that keeps deadlines, and calls nobody's functions but the server's own.
+
+Where functions, operators and types are looked for is the owner's of a database to set, and with it whose
+code runs under our rights. So we set it: once, or for each transaction where a pooler gives the sessions of
+the server to others in between, for whom no state may be left in them.
+"""
 
 from __future__ import annotations
 
@@ -24,6 +29,16 @@ logging.getLogger("psycopg").addHandler(logging.NullHandler())
 
 Statement = tuple[str, Sequence[Any]]
 
+PATH: Final = "pg_catalog, pg_temp"
+"""Where names are looked for that have no schema before them. All of ours have one. What is temporary would
+come first if it were not named."""
+_KEEP_PATH: Final = (
+    "SELECT CASE WHEN pg_catalog.pg_backend_pid() OPERATOR(pg_catalog.=) $1"
+    f" THEN pg_catalog.set_config('search_path', '{PATH}', false) END"
+)
+"""For the session, if it is ours alone: a pooler tells its clients another number than the server has."""
+_LEND_PATH: Final = f"SELECT pg_catalog.set_config('search_path', '{PATH}', true)"
+_LEND_PATH_WITHIN: Final = f"SET LOCAL search_path = {PATH}"
 GRACE: Final = 0.2
 """The part of a deadline that is kept for asking the server to stop."""
 
@@ -44,7 +59,8 @@ class Line(psycopg.Connection[Row]):
     """One connection, in autocommit: transactions are begun and ended by statements of ours."""
 
     patience = 10.0
-    prepares = True
+    prepares = False
+    """The session of the server is ours alone: statements can be prepared, and the path is set."""
 
     def wait(self, gen: Any, *args: Any, **options: Any) -> Any:
         """As the driver waits, but not for ever."""
@@ -91,22 +107,37 @@ class Line(psycopg.Connection[Row]):
 
         StaleRowError if a guarded one did nothing. The others were carried out.
         """
-        if len(statements) == 1:
-            cursors = [self._execute(*statements[0])]
-        else:
-            with self.pipeline():
-                cursors = [self._execute(*statement) for statement in statements]
-        _judge(statements, cursors)
+        _judge(statements, self._send(statements))
 
     def ask(self, sql: str, given: Sequence[Any], *, after: Sequence[Statement] = ()) -> list[Row]:
         """The rows of a question, sent in one go with what has to happen before it."""
-        if not after:
+        if not after and self.prepares:
             return self._execute(sql, given).fetchall()
-        with self.pipeline():
-            cursors = [self._execute(*statement) for statement in after]
-            cursor = self._execute(sql, given)
-        _judge(after, cursors)
+        *before, cursor = self._send([*after, (sql, given)])
+        _judge(after, before)
         return cursor.fetchall()
+
+    @contextmanager
+    def transacting(self) -> Iterator[None]:
+        """All of the block or nothing."""
+        with self.transaction():
+            if not self.prepares:
+                self.execute(_LEND_PATH_WITHIN.encode())
+            yield
+
+    def _send(self, statements: Sequence[Statement]) -> list[psycopg.Cursor[Row]]:
+        lent = None
+        if not self.prepares and self.is_idle and not statements[0][0].startswith("VACUUM"):
+            lent = int(statements[0][0].startswith("BEGIN"))
+            path = _LEND_PATH_WITHIN if lent else _LEND_PATH
+            statements = [*statements[:lent], (path, ()), *statements[lent:]]
+        if len(statements) == 1:
+            return [self._execute(*statements[0])]
+        with self.pipeline():
+            cursors = [self._execute(*statement) for statement in statements]
+        if lent is not None:
+            del cursors[lent]
+        return cursors
 
     def _execute(self, sql: str, given: Sequence[Any]) -> psycopg.Cursor[Row]:
         cursor = self.cursor(binary=True)
@@ -143,19 +174,25 @@ def _judge(statements: Sequence[Statement], cursors: Sequence[psycopg.Cursor[Row
 
 
 def open_line(conninfo: str, timeout: float, *, prepares: bool) -> Line:
-    """Connect. `timeout` is for connecting, and then for each answer."""
+    """Connect. `timeout` is for connecting, and then for each answer. `prepares`: if no pooler is noticed."""
     line = Line.connect(
         conninfo,
         autocommit=True,
         cursor_factory=psycopg.RawCursor,
         **_defaults(conninfo, timeout),
     )
-    line.patience = timeout
-    line.prepares = prepares
-    # One type for all numbers: else each statement is prepared anew for every size of number.
-    line.adapters.register_dumper(int, Int8BinaryDumper)
-    register(line)
-    return line
+    try:
+        line.patience = timeout
+        # One type for all numbers: else each statement is prepared anew for every size of number.
+        line.adapters.register_dumper(int, Int8BinaryDumper)
+        register(line)
+        if prepares:
+            ((path,),) = line.execute(_KEEP_PATH, (line.info.backend_pid,)).fetchall()
+            line.prepares = path is not None
+        return line
+    except BaseException:
+        line.close()
+        raise
 
 
 def _defaults(conninfo: str, timeout: float) -> dict[str, Any]:

@@ -75,7 +75,7 @@ class Bell:
             with line.pipeline():
                 line.execute("BEGIN")
                 line.execute(_ASYNC)
-                line.execute("SELECT pg_notify($1, '')", (self._channel,))
+                line.execute("SELECT pg_catalog.pg_notify($1, '')", (self._channel,))
                 line.execute("COMMIT")
         finally:
             self._pool.give(line)

@@ -6,6 +6,7 @@ from importlib import resources
 from typing import Final
 
 from clew.backends.postgres.connection import Line, Statement
+from clew.backends.postgres.planted import refuse_planted
 from clew.backends.postgres.rows import lock_key
 from clew.backends.postgres.statements import LOCK, Schema
 from clew.errors import InvalidUrlError, ReadOnlyError, SchemaTooNewError, StoreNotFoundError
@@ -38,6 +39,7 @@ _MAY_CREATE: Final = (
 
 def ensure_schema(line: Line, schema: Schema, location: str, *, partitions: int, read_only: bool) -> None:
     """Have the tables of this version, whoever else is making them at the same moment."""
+    refuse_planted(line, schema, ["meta", *TABLES], location)
     found = _version(line, schema, location)
     if found == len(MIGRATIONS):
         return
@@ -69,7 +71,7 @@ def _migrate(line: Line, schema: Schema, location: str, partitions: int) -> None
     """All missing steps in one transaction, one process after the other: whoever dies leaves nothing."""
     if not 0 <= partitions <= 1024:
         raise InvalidUrlError(f"partitions is a number from 0 to 1024, not {partitions}")
-    with line.taking_its_time(PATIENCE), line.transaction():
+    with line.taking_its_time(PATIENCE), line.transacting():
         line.run([(LOCK, (lock_key("migrate", schema.name),))])
         version = _version(line, schema, location)  # another process may have been faster
         if version > 0:

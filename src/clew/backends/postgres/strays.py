@@ -49,7 +49,7 @@ def sweep_strays(line: Line, schema: Schema, blobs: Blobs) -> int:
 
 
 def _settle(line: Line, schema: Schema, blobs: Blobs, blob: bytes) -> bool:
-    with line.transaction():
+    with line.transacting():
         for key in (still_key(schema), stray_key(schema, blob)):
             ((is_free,),) = line.ask(_TRY_LOCK, (key,))
             if not is_free:
