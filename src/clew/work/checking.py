@@ -7,11 +7,12 @@ and the rows of one tree of sessions.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Final, Literal
 
 from clew.backends.contract import STORE_WIDE, Reader
+from clew.core.lineage import in_order, misplaced
 from clew.core.listing import TAG, facets_of
 from clew.core.rows import EMPTY, BranchRow, SessionQuery, SessionRow
 from clew.model.files import VerifyProblem
@@ -103,20 +104,28 @@ class _TreeCheck:
             self._note("session", f"the forks of session {id!r} and its base can not be listed: {wrong}", id)
         try:
             with self._read() as reader:
-                branches = reader.tree_branches(self._row.tree)
+                branches = in_order(reader.tree_branches(self._row.tree))
         except UNREADABLE as error:
             self._note("branch", f"the branches of session {self._row.id!r}: {error}", self._row.id)
             return
         oldest = sessions[0].id if sessions else None
+        names = {row.sid: row.id for row in sessions}
+        by_number = {branch.branch: branch for branch in branches}
+        owned: dict[int, list[BranchRow]] = {}
         for branch in branches:
+            owned.setdefault(branch.owner, []).append(branch)
             note = partial(self._note_entry, oldest, branch)
+            lost = misplaced(branch, by_number.get(branch.parent))
+            if lost is not None:
+                self._note_entry(names.get(branch.owner, oldest), branch, None, lost)
             try:
-                self._check_branch(BranchCheck(self._read, branch, note), full=full)
+                check = BranchCheck(self._read, branch, note, continues=lost is None)
+                self._check_branch(check, full=full)
             except UNREADABLE as error:
                 note(None, f"it can not be read: {error}")
         for row in sessions:
             try:
-                self._check_session(row, {branch.branch: branch for branch in branches})
+                self._check_session(row, by_number, owned.get(row.sid, ()))
             except UNREADABLE as error:
                 self._note("session", f"session {row.id!r} can not be read: {error}", row.id)
             if full:
@@ -154,10 +163,12 @@ class _TreeCheck:
 
     # -- a session
 
-    def _check_session(self, row: SessionRow, branches: dict[int, BranchRow]) -> None:
+    def _check_session(
+        self, row: SessionRow, branches: dict[int, BranchRow], own: Iterable[BranchRow]
+    ) -> None:
         with self._read() as reader:
             self._check_head(reader, row, branches)
-            self._check_names(reader, row, branches)
+            self._check_names(reader, row, own)
             self._check_records(reader, row)
             reader.get_details(row.sid)
 
@@ -176,14 +187,14 @@ class _TreeCheck:
         except UNREADABLE:
             pass  # of this session it was told before, of another one it will be
 
-    def _check_names(self, reader: Reader, row: SessionRow, branches: dict[int, BranchRow]) -> None:
+    def _check_names(self, reader: Reader, row: SessionRow, own: Iterable[BranchRow]) -> None:
         """By their names they are found: these are looked up in an index."""
         if row.deleted is None:
             found = reader.find_session(row.id)
             if found is None or found.sid != row.sid:
                 self._note("session", f"session {row.id!r} can not be found by its id", row.id)
-        for branch in branches.values():
-            if branch.owner == row.sid and reader.find_branch(branch.uid) != branch:
+        for branch in own:
+            if reader.find_branch(branch.uid) != branch:
                 text = f"branch {branch.uid} of session {row.id!r} can not be found by its name"
                 self._note("branch", text, row.id, branch.uid)
 

@@ -45,7 +45,9 @@ Read: TypeAlias = Callable[[], AbstractContextManager[Reader]]
 
 
 class BranchCheck:
-    def __init__(self, read: Read, branch: BranchRow, note: Note) -> None:
+    def __init__(self, read: Read, branch: BranchRow, note: Note, *, continues: bool = True) -> None:
+        """`continues`: False: its parent is known to be wrong; its entries are looked at all the same."""
+        self._continues = continues
         self._read = read
         self._branch = branch
         self._note = note
@@ -56,7 +58,7 @@ class BranchCheck:
         branch = self._branch
         with self._read() as reader:
             last = reader.last_position(branch.branch)
-            if branch.parent and _tip(reader, branch) is None:
+            if self._continues and branch.parent and _tip(reader, branch) is None:
                 self._note(None, f"it continues entry {branch.fork} of a branch that does not hold it")
         if last <= branch.fork:
             self._note(None, "it is empty")
@@ -113,7 +115,7 @@ class BranchCheck:
         branch = self._branch
         if position > branch.fork + 1:
             return reader.get_tip(branch.branch, position - 1)
-        return _tip(reader, branch)
+        return _tip(reader, branch) if self._continues else None
 
     def _check(self, row: EntryRow, stored: Tip | None, rebuilt: Tip | None) -> Tip:
         """The place that an entry should have; of one that can not be judged, that it has."""
