@@ -6,7 +6,10 @@ examples are the same on every run, so that a red build is red for its own chang
 
 from __future__ import annotations
 
+import atexit
 import os
+import shutil
+import tempfile
 
 from hypothesis import settings
 
@@ -14,6 +17,10 @@ from tests.thoroughness import keep_compiled_code, use_memory_for_temporary_file
 
 keep_compiled_code()
 use_memory_for_temporary_files()
+
+# The key of the user who runs the tests is none of theirs.
+os.environ["CLEW_STATE_DIR"] = tempfile.mkdtemp(prefix="clew-state-")
+atexit.register(shutil.rmtree, os.environ["CLEW_STATE_DIR"], ignore_errors=True)
 
 # No deadline per example: a shared machine pauses when it likes, and pytest-timeout stops a hang.
 settings.register_profile("clew", deadline=None, print_blob=True, derandomize="CI" in os.environ)

@@ -85,6 +85,7 @@ NAMES = [
     "RestoreReport",
     "Resumption",
     "Retention",
+    "RootNotNamedError",
     "RootRefusedError",
     "Run",
     "RunInfo",

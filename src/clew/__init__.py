@@ -39,6 +39,7 @@ from clew.errors import QuotaExceededError as QuotaExceededError
 from clew.errors import ReadOnlyError as ReadOnlyError
 from clew.errors import RestoreConflictError as RestoreConflictError
 from clew.errors import RestoreFailedError as RestoreFailedError
+from clew.errors import RootNotNamedError as RootNotNamedError
 from clew.errors import RootRefusedError as RootRefusedError
 from clew.errors import SchemaTooNewError as SchemaTooNewError
 from clew.errors import SessionDeletedError as SessionDeletedError

@@ -8,7 +8,7 @@
     │                             InvalidTransitionError  OpenCallsError  LeaseHeldError  LeaseLostError
     │                             RestoreConflictError  SessionTakenError
     ├── InvalidError              (ValueError)  InvalidEntryError  InvalidQueryError  InvalidUrlError
-    │                             RootRefusedError
+    │                             RootRefusedError  RootNotNamedError
     ├── NothingToUndoError
     ├── CorruptError              CorruptEntryError  UnreadableEntryError
     ├── VersionError              SchemaTooNewError
@@ -312,6 +312,13 @@ class RootRefusedError(InvalidError):
         super().__init__(f"{root!r} is refused: {reason}")
         self.root = root
         self.reason = reason
+
+
+class RootNotNamedError(RootRefusedError):
+    """A store names a directory in which this user did not work with it on this machine. A store may come
+    from anybody, so it is neither written nor read there: name the directory in the call."""
+
+    code = "root_not_named"
 
 
 class NothingToUndoError(ClewError):

@@ -80,8 +80,8 @@ class Points(SessionFiles):
         Args:
             to: Where to.
             files: True: also make the directory of the checkpoint (or of the last one with files before
-                that point) what it was; or the directory to restore its files in. Head and files move
-                together, and `undo()` brings both back.
+                that point) what it was, if this user took it there, on this machine; or the directory to
+                restore its files in. Head and files move together, and `undo()` brings both back.
             on_conflict: What to do with files that changed since the last snapshot, as for
                 `store.restore`.
 
@@ -92,16 +92,22 @@ class Points(SessionFiles):
             return moved_to(self._write(work.moves.rewind, to, self._engine.now()))
         return self._rewind_with_files(to, files, on_conflict)
 
-    def undo(self) -> Moved:
+    def undo(self, *, root: str | os.PathLike[str] | None = None, dry_run: bool = False) -> Moved:
         """Take back the last operation that was not an append: rewind, clear, replace, truncate,
         compact or set_summary; files that a rewind restored come back too. Survives restarts;
-        NothingToUndoError at the end."""
-        with_files = self._step_with_files("undo")
+        NothingToUndoError at the end.
+
+        Args:
+            root: The directory of these files. It has to be named if somebody else restored them, or this
+                user on another machine; else that is refused (RootNotNamedError).
+            dry_run: Only say where it would go, and what would be done to the files.
+        """
+        with_files = self._step_with_files("undo", root, dry_run=dry_run)
         return with_files or moved_to(self._write(work.moves.undo, self._engine.now()))
 
-    def redo(self) -> Moved:
-        """Take back the last undo."""
-        with_files = self._step_with_files("redo")
+    def redo(self, *, root: str | os.PathLike[str] | None = None, dry_run: bool = False) -> Moved:
+        """Take back the last undo. `root` and `dry_run` as for `undo`."""
+        with_files = self._step_with_files("redo", root, dry_run=dry_run)
         return with_files or moved_to(self._write(work.moves.redo, self._engine.now()))
 
     def fork(self, id: str | None = None, *, at: Point | None = None) -> Session:

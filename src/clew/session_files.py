@@ -12,7 +12,7 @@ import msgspec
 import clew.work as work
 from clew.backends.contract import Reader, Transaction
 from clew.core.rows import SessionRow
-from clew.errors import RestoreFailedError, SnapshotNotFoundError
+from clew.errors import CorruptError, RestoreFailedError, SnapshotNotFoundError
 from clew.handle import Handle
 from clew.model import Checkpoint, Head, Moved
 from clew.work.access import Access, admit
@@ -38,7 +38,18 @@ class HeadMove(msgspec.Struct, frozen=True):
 
 
 encode_move = msgspec.json.Encoder().encode
-decode_move = msgspec.json.Decoder(HeadMove).decode
+_decode_move = msgspec.json.Decoder(HeadMove).decode
+
+
+def decode_move(value: bytes) -> HeadMove:
+    """CorruptError for what `encode_move` never makes."""
+    try:
+        move = _decode_move(value)
+    except (msgspec.MsgspecError, ValueError) as exc:
+        raise CorruptError(f"how the head moves with the files is damaged: {exc}") from exc
+    if move.kind == "rewind" and move.to is None:
+        raise CorruptError("how the head moves with the files is damaged: it does not say where to")
+    return move
 
 
 def keeper_of(engine: Engine) -> Keeper:
@@ -104,9 +115,9 @@ class SessionFiles(Handle):
 
         access = self._access
 
-        def put(tx: Transaction, snapshot: Snapshot, shelf: Shelf) -> Checkpoint:
+        def put(tx: Transaction, snapshot: Snapshot, shelf: Shelf, signature: bytes) -> Checkpoint:
             row = admit(tx, access)
-            work.snapshots.put(tx, snapshot, shelf, sessions=row.tree)
+            work.snapshots.put(tx, snapshot, shelf, sessions=row.tree, signature=signature)
             return setting(tx, access, snapshot=snapshot.id)
 
         return keeper_of(self._engine).snapshot(root, "checkpoint", rules_of(include, exclude, None), put)
@@ -121,15 +132,21 @@ class SessionFiles(Handle):
         restore = partial(keeper.restore, snapshot, root, None, on_conflict)
         return self._restore_and_move(restore, HeadMove(self._sid, self.id, "rewind", head))
 
-    def _step_with_files(self, what: Literal["undo", "redo"]) -> Moved | None:
+    def _step_with_files(
+        self, what: Literal["undo", "redo"], root: str | os.PathLike[str] | None, *, dry_run: bool
+    ) -> Moved | None:
         """Undo or redo a move that changed files, which takes back exactly these; None: it did not."""
         with self._look() as (reader, row):
             files = work.moves.files_of(reader, row, what)
+            there = work.moves.next_head(reader, row, what) if dry_run else None
         keeper = keeper_of(self._engine) if files is not None else None
         record = keeper.restore_of(files) if keeper is not None and files is not None else None
         if keeper is None or record is None:
-            return None
-        return self._restore_and_move(partial(keeper.take_back, record), HeadMove(self._sid, self.id, what))
+            return None if there is None else moved_to(there)
+        if there is not None:
+            return moved_to(there, keeper.take_back(record, root, dry_run=True))
+        back = partial(keeper.take_back, record, root)
+        return self._restore_and_move(back, HeadMove(self._sid, self.id, what))
 
     def _restore_and_move(self, restore: Callable[..., RestoreReport], move: HeadMove) -> Moved:
         access, now = self._access, self._engine.now()

@@ -117,7 +117,7 @@ class StoreFiles:
 
         Args:
             snap: A snapshot, or its id.
-            root: Where; default: where it was taken.
+            root: Where; default: where it was taken, if that was by this user on this machine.
             paths: Only these files, and what is below these directories.
             dry_run: Only say what would be done.
             on_conflict: What to do with files that changed, or came, since the last snapshot:
@@ -134,17 +134,31 @@ class StoreFiles:
             snap, root, paths, on_conflict, dry_run=dry_run, force=force, on_progress=on_progress
         )
 
-    def undo_restore(self, restore: RestoreReport | str) -> RestoreReport:
-        """Bring back every byte that a restore replaced or removed, be it finished or cut off."""
-        return self._files.undo(restore if isinstance(restore, str) else _id_of(restore))
+    def undo_restore(
+        self,
+        restore: RestoreReport | str,
+        root: str | os.PathLike[str] | None = None,
+        *,
+        dry_run: bool = False,
+    ) -> RestoreReport:
+        """Bring back every byte that a restore replaced or removed, be it finished or cut off.
+
+        `root` is its directory. It has to be named if somebody else began the restore, or this user on
+        another machine; else that is refused (RootNotNamedError). `dry_run` only says what would be done.
+        """
+        id = restore if isinstance(restore, str) else _id_of(restore)
+        return self._files.undo(id, root, dry_run=dry_run)
 
     def pending_restores(self) -> list[PendingRestore]:
         """Restores that were cut off half-way, oldest first."""
         return self._files.pending()
 
-    def finish_restore(self, id: str) -> RestoreReport:
-        """Go on with a restore that was cut off; a head that was to move with it moves too."""
-        return self._files.finish(id, self._ending)
+    def finish_restore(
+        self, id: str, root: str | os.PathLike[str] | None = None, *, dry_run: bool = False
+    ) -> RestoreReport:
+        """Go on with a restore that was cut off; a head that was to move with it moves too. `root` and
+        `dry_run` as for `undo_restore`."""
+        return self._files.finish(id, root, self._ending, dry_run=dry_run)
 
     def _ending(self, move: bytes) -> Ending:
         from clew.session_files import carry_out, decode_move
@@ -156,12 +170,13 @@ class StoreFiles:
     def diff(
         self,
         a: Snapshot | str,
-        b: Snapshot | str | os.PathLike[str],
+        b: Snapshot | str | os.PathLike[str] | None = None,
         *,
         text: bool = False,
         renames: bool = True,
     ) -> list[FileDiff]:
-        """What differs from `a` to `b`: another snapshot (or its id), or a directory as it is now.
+        """What differs from `a` to `b`: another snapshot (or its id), or a directory as it is now; default:
+        the one where `a` was taken, if that was by this user on this machine.
 
         `text` adds unified diffs of text files; `renames` pairs files that were moved.
         """

@@ -41,7 +41,9 @@ class Clew:
         self.home = home
         self.store = home / "agents.db"
         kept = {
-            name: os.environ[name] for name in ("PATH", "VIRTUAL_ENV", "PYTHONPATH") if name in os.environ
+            name: os.environ[name]
+            for name in ("PATH", "VIRTUAL_ENV", "PYTHONPATH", "CLEW_STATE_DIR")
+            if name in os.environ
         }
         self.env = {**kept, "HOME": str(home), "CLEW_STORE": str(self.store), "TZ": "UTC", "LANG": "C.UTF-8"}
 

@@ -62,7 +62,9 @@ def test_a_restore_asks_and_can_be_undone(cli: Clew, work: Path) -> None:
 
     restored = cli("restore", id, "--yes", "--json").records[0]
     assert "one\n" == (work / "a.txt").read_text()
-    cli("restore", "--undo", restored["id"])
+    assert "add --yes" in cli("restore", "--undo", restored["id"], code=1).err
+    assert "one\n" == (work / "a.txt").read_text()
+    cli("restore", "--undo", restored["id"], "--yes")
     assert "uno\n" == (work / "a.txt").read_text()
 
 

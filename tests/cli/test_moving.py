@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
+
 import clew
 from tests.cli.processes import Clew
 
@@ -65,7 +69,9 @@ def test_rewind_with_files_asks_and_brings_them_back(story: Clew) -> None:
 
     story("rewind", "login-bug", "with-files", "--files", "--yes")
     assert "old\n" == (work / "auth.py").read_text()
-    story("undo", "login-bug")
+    assert "add --yes" in story("undo", "login-bug", code=1).err
+    assert "old\n" == (work / "auth.py").read_text()
+    story("undo", "login-bug", "--yes")
     assert "new\n" == (work / "auth.py").read_text()
 
 
@@ -82,7 +88,7 @@ def test_rewind_and_undo_say_what_became_of_the_files(story: Clew) -> None:
     dry = story("rewind", "login-bug", "with-files", "--files", "--dry-run")
     planned = story("rewind", "login-bug", "with-files", "--files", "--dry-run", "--json").records[0]
     done = story("rewind", "login-bug", "with-files", "--files", "--yes")
-    undone = story("undo", "login-bug", "--json").records[0]
+    undone = story("undo", "login-bug", "--yes", "--json").records[0]
 
     counted = "1 restored, 1 deleted, 2 kept (2 ignored)"
     assert f"{work}: would be: {counted}" in dry.lines
@@ -92,6 +98,81 @@ def test_rewind_and_undo_say_what_became_of_the_files(story: Clew) -> None:
     assert [change["path"] for change in undone["files"]["changes"]] == ["auth.py", "more.py"]
     assert [kept["path"] for kept in undone["files"]["kept"]] == []
     assert story("rewind", "login-bug", "plan", "--json").records[0]["files"] is None
+
+
+def rewound(story: Clew) -> Path:
+    """A directory whose files went back with the session."""
+    work = story.home / "work"
+    work.mkdir()
+    (work / "auth.py").write_text("old\n")
+    (work / "gone.py").write_text("old\n")
+    (work / "run.sh").write_text("old\n")
+    story("checkpoint", "login-bug", "with-files", "--files", "work")
+    (work / "auth.py").write_text("new\n")
+    (work / "gone.py").unlink()
+    (work / "more.py").write_text("since\n")
+    (work / "run.sh").chmod(0o755)
+    story("rewind", "login-bug", "with-files", "--files", "--yes")
+    return work
+
+
+def test_undo_and_redo_show_the_directory_and_the_plan_and_ask(story: Clew) -> None:
+    work = rewound(story)
+    plan = ["  M  auth.py", "  D  gone.py", "  A  more.py", "  m  run.sh"]
+    for verb, (first, then) in {"undo": ("old\n", "new\n"), "redo": ("new\n", "old\n")}.items():
+        refused = story(verb, "login-bug", code=1)
+        if verb == "undo":
+            assert [line.split("  changed")[0] for line in refused.err.splitlines()[1:5]] == plan
+        assert "1 created, 1 overwritten, 1 removed, 1 with another mode" in refused.err
+        assert f"Change 4 paths in {work}?" in refused.err
+        assert "add --yes" in refused.err
+        assert (work / "auth.py").read_text() == first
+
+        story.on_terminal(verb, "login-bug", typed="n\n")
+        assert (work / "auth.py").read_text() == first
+        story.on_terminal(verb, "login-bug", typed="y\n")
+        assert (work / "auth.py").read_text() == then
+
+
+def test_a_dry_undo_only_says_what_it_would_do(story: Clew) -> None:
+    work = rewound(story)
+    dry = story("undo", "login-bug", "--dry-run")
+    assert "login-bug would go from entry 5 to entry 5" in dry.lines
+    assert f"{work}: would be: 3 restored, 1 deleted" in dry.lines
+    planned = story("undo", "login-bug", "--dry-run", "--json").records[0]
+    assert (planned["dry_run"], planned["files"]["root"]) == (True, str(work))
+    assert (work / "auth.py").read_text() == "old\n"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("undo", "login-bug"),
+        ("rewind", "login-bug", "with-files", "--files"),
+        ("restore", "login-bug@with-files"),
+        ("diff", "login-bug@with-files"),
+    ],
+)
+def test_s50_the_store_of_somebody_else_aims_no_command_at_a_directory(
+    story: Clew, command: tuple[str, ...]
+) -> None:
+    work = rewound(story)
+    stranger = {"CLEW_STATE_DIR": str(story.home / "stranger")}
+    yes = () if command[0] == "diff" else ("--yes",)
+
+    refused = story(*command, *yes, code=1, env=stranger)
+
+    assert f"{str(work)!r} is refused" in refused.err
+    assert "--root" in refused.err
+    assert (work / "auth.py").read_text() == "old\n"
+    if yes:
+        (work / "auth.py").write_text("mine\n")
+        story(*command, "--yes", "--root", "work", env=stranger)
+        assert (work / "auth.py").read_text() != "mine\n"
+
+
+def test_root_is_for_files_only(story: Clew) -> None:
+    assert "--root is for --files" in story("rewind", "login-bug", "plan", "--root", "work", code=2).err
 
 
 def test_a_title_is_shown_set_and_cleared(story: Clew) -> None:

@@ -275,7 +275,7 @@ def _journal(engine: Engine, safety: Snapshot, target: bytes, **fields: Any) -> 
         now=bytes.fromhex(safety.tree),
         paths=None,
         overwrite=False,
-        token="t",
+        token="0123456789abcdef",
         **fields,
     )
     engine.run(lambda tx: journal.begin(tx, record))
@@ -294,8 +294,8 @@ def test_the_trees_of_a_restore_stay_when_its_snapshots_are_deleted(engine: Engi
 def test_a_restore_that_is_over_is_forgotten_with_its_snapshot_after_thirty_days(engine: Engine) -> None:
     now = engine.now()
     old, young = take(engine, OLD, kind="safety", at=0), take(engine, NEW, kind="safety", at=0)
-    _journal(engine, old, b"", state="done", created=now - 31 * DAY)
-    kept = _journal(engine, young, b"", state="done", created=now - 29 * DAY)
+    _journal(engine, old, bytes(32), state="done", created=now - 31 * DAY)
+    kept = _journal(engine, young, bytes(32), state="done", created=now - 29 * DAY)
     assert gc(engine, dry_run=True).snapshots == 1
     assert gc(engine).snapshots == 1
     assert ids(engine) == {young.id}
@@ -308,7 +308,7 @@ def test_a_restore_is_not_forgotten_while_the_session_can_undo_it(store: clew.St
     session.append({"role": "user", "content": "hi"})
     safety = take(engine, OLD, kind="safety", at=0)
     move = b'{"sid": %d}' % _row(engine, "s").sid
-    _journal(engine, safety, b"", state="done", created=0, move=move)
+    _journal(engine, safety, bytes(32), state="done", created=0, move=move)
     engine.run(lambda tx: moves.rewind(tx, session._access, 0, 1, moves.FileMove(b"/work", safety.id, "")))
     assert gc(engine).snapshots == 0
     store.delete("s", purge=True)

@@ -98,6 +98,7 @@ def take_as_nobody(directory: str, warm_up: str) -> dict[str, Any]:
         *home.directory.glob("store/*"),
     ):
         os.chown(path, NOBODY, NOBODY)
+    os.environ["CLEW_STATE_DIR"] = str(home.directory / "state")
     os.seteuid(NOBODY)
     try:
         return take_and_restore(directory)

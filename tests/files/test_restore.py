@@ -622,12 +622,12 @@ def test_the_head_moves_in_the_transaction_that_closes_the_journal(shop: Worksho
         assert shop.state() == TARGET
         tx.put_record(STORE_WIDE, "var", "moved", b"1")
 
-    report = shop.restore(TARGET, BEFORE, move=b"where to", finishing=move)
+    report = shop.restore(TARGET, BEFORE, move=b'{"session": "s"}', finishing=move)
 
     with shop.engine.read() as reader:
         assert reader.get_record(STORE_WIDE, "var", "moved") == b"1"
         record = journal.get(reader, report.id or "")
-    assert (record.state, record.move) == ("done", b"where to")
+    assert (record.state, record.move) == ("done", b'{"session": "s"}')
 
 
 def test_a_head_that_can_not_move_leaves_the_restore_pending_and_both_ways_open(shop: Workshop) -> None:

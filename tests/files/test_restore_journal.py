@@ -16,10 +16,12 @@ import clew
 from clew.backends.contract import STORE_WIDE, Transaction
 from clew.core.lease import Holder
 from clew.engine import Engine
-from clew.errors import ConflictError, CorruptError, NotFoundError
+from clew.errors import ConflictError, CorruptError, NotFoundError, RestoreFailedError
 from clew.files import journal
+from clew.files.applying import Applier
 from clew.files.journal import Restore
 from clew.files.needs import SAFETY_AGE, drop_unneeded
+from clew.files.verify import verify
 from tests.files.restoring import Link, Program, Tree, Workshop, write
 
 BEFORE: Tree = {
@@ -381,5 +383,20 @@ def test_a_damaged_journal_is_named(tmp_path: Path) -> None:
     shop = Workshop(tmp_path / "root")
     shop.engine.run(lambda tx: tx.put_record(STORE_WIDE, "restore", "broken", b"\xc1"))
 
-    with pytest.raises(CorruptError, match="'broken'"):
-        pending(shop)
+    with pytest.raises(CorruptError, match="'broken'"), shop.engine.read() as reader:
+        journal.get(reader, "broken")
+    assert any("'broken'" in problem for problem in verify(shop.engine).problems)
+
+
+def test_p6_a_damaged_journal_hides_no_other_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shop = Workshop(tmp_path / "root")
+    shop.engine.run(lambda tx: tx.put_record(STORE_WIDE, "restore", "0", b"\xc1"))
+    write(shop.root, {b"a": b"1"})
+    monkeypatch.setattr(Applier, "run", _fail)
+    with pytest.raises(RestoreFailedError):
+        shop.restore({b"a": b"2"}, {b"a": b"1"})
+    assert len(pending(shop)) == 1
+
+
+def _fail(applier: Applier) -> None:
+    raise OSError(28, "No space left on device")

@@ -230,11 +230,11 @@ class AsyncSession(AsyncLifecycle, AsyncStreams, AsyncBeside):
     async def file_history(self, path: str) -> list[FileVersion]:
         return await self._call(self._session.file_history, path)
 
-    async def undo(self) -> Moved:
-        return await self._call(self._session.undo)
+    async def undo(self, *, root: str | os.PathLike[str] | None = None, dry_run: bool = False) -> Moved:
+        return await self._call(self._session.undo, root=root, dry_run=dry_run)
 
-    async def redo(self) -> Moved:
-        return await self._call(self._session.redo)
+    async def redo(self, *, root: str | os.PathLike[str] | None = None, dry_run: bool = False) -> Moved:
+        return await self._call(self._session.redo, root=root, dry_run=dry_run)
 
     async def fork(self, id: str | None = None, *, at: Point | None = None) -> AsyncSession:
         return AsyncSession(self._bridge, await self._call(self._session.fork, id, at=at))

@@ -88,19 +88,27 @@ class AsyncStoreFiles:
             on_progress=on_progress,
         )
 
-    async def undo_restore(self, restore: RestoreReport | str) -> RestoreReport:
-        return await self._bridge.call(self._store.undo_restore, restore)
+    async def undo_restore(
+        self,
+        restore: RestoreReport | str,
+        root: str | os.PathLike[str] | None = None,
+        *,
+        dry_run: bool = False,
+    ) -> RestoreReport:
+        return await self._bridge.call(self._store.undo_restore, restore, root, dry_run=dry_run)
 
     async def pending_restores(self) -> list[PendingRestore]:
         return await self._bridge.call(self._store.pending_restores)
 
-    async def finish_restore(self, id: str) -> RestoreReport:
-        return await self._bridge.call(self._store.finish_restore, id)
+    async def finish_restore(
+        self, id: str, root: str | os.PathLike[str] | None = None, *, dry_run: bool = False
+    ) -> RestoreReport:
+        return await self._bridge.call(self._store.finish_restore, id, root, dry_run=dry_run)
 
     async def diff(
         self,
         a: Snapshot | str,
-        b: Snapshot | str | os.PathLike[str],
+        b: Snapshot | str | os.PathLike[str] | None = None,
         *,
         text: bool = False,
         renames: bool = True,

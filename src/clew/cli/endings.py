@@ -47,6 +47,7 @@ _NEXT: Final[tuple[tuple[type[BaseException], str], ...]] = (
         "--on-conflict keep leaves these files as they are, overwrite replaces them",
     ),
     (errors.LeaseHeldError, "wait until it is done, or fork the session"),
+    (errors.RootNotNamedError, "--dry-run shows what would be done there"),
     (
         errors.RootRefusedError,
         "name a directory inside of it; clew snapshot and clew restore take it with --force",

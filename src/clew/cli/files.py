@@ -178,14 +178,13 @@ def diff_command(settings: Settings, a: str, b: str | None, stat: bool) -> None:
     out = Output(settings)
     with opened(settings) as store:
         first = snapshot_of(store, a)
-        other: str | Path
+        other: str | Path | None
         if b is None:
-            root = store.get_snapshot(first).root
-            if not root:
+            if not store.get_snapshot(first).root:
                 raise click.UsageError(
                     f"the files of {a} came with an import: name a directory to compare with"
                 )
-            other = Path(root)
+            other = None
         else:
             other = Path(b) if Path(b).is_dir() else snapshot_of(store, b)
         found = store.diff(first, other, text=not stat)

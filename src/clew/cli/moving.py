@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 import clew
-from clew.cli.asking import agreed, yes_option
+from clew.cli.asking import yes_option
 from clew.cli.output import Output
 from clew.cli.safe import one_line
 from clew.cli.settings import Settings, command, session_argument
@@ -99,12 +99,20 @@ def _list_checkpoints(out: Output, session: clew.Session) -> None:
 @session_argument("id")
 @click.argument("to")
 @click.option("--files", is_flag=True, help="Also restore the files that were kept there.")
+@click.option("--root", type=click.Path(), help="With --files: the directory to restore them in.")
 @click.option("--dry-run", is_flag=True, help="Only say what would be done.")
 @conflict_option
 @yes_option
 @click.pass_obj
 def rewind_command(
-    settings: Settings, id: str, to: str, files: bool, dry_run: bool, on_conflict: OnConflict, yes: bool
+    settings: Settings,
+    id: str,
+    to: str,
+    files: bool,
+    root: str | None,
+    dry_run: bool,
+    on_conflict: OnConflict,
+    yes: bool,
 ) -> None:
     """Go back to a place of a session: a checkpoint, a position or an entry. Nothing is removed.
 
@@ -112,67 +120,88 @@ def rewind_command(
     asked. The present state is kept first, and clew undo brings it back. The id must
     be whole then.
     """
-    from clew.cli.restoring import change_lines
+    from clew.cli.places import place_of
+    from clew.cli.restoring import ask_for
 
+    if root is not None and not files:
+        raise click.UsageError("--root is for --files: the conversation has no directory")
     out = Output(settings)
     with opened(settings) as store:
         session, point = session_of(store, id, whole=files), point_of(to)
         before = session.info
-        plan = session.restore_files(point, dry_run=True, on_conflict=on_conflict) if files else None
+        plan = session.restore_files(point, root, dry_run=True, on_conflict=on_conflict) if files else None
         if dry_run:
-            _say_dry(out, session, point, before, plan)
+            _say_dry(out, session, place_of(session, point), before, plan)
             return
-        if plan is not None and plan.changes:
-            agreed(f"Change {count(len(plan.changes), 'path')} in {plan.root}?", change_lines(plan), yes=yes)
-        moved = session.rewind(point, files=files, on_conflict=on_conflict)
+        if plan is not None:
+            ask_for(plan, yes=yes)
+        moved = session.rewind(point, files=root or files, on_conflict=on_conflict)
         _say_moved(out, session, before, moved)
 
 
 def _say_dry(
     out: Output,
     session: clew.Session,
-    point: str | int,
+    there: clew.Head,
     before: clew.SessionInfo,
     plan: clew.RestoreReport | None,
 ) -> None:
-    from clew.cli.places import place_of
     from clew.cli.restoring import change_lines, summary
 
-    there = place_of(session, point)
     if out.json:
         out.record({"id": session.id, "dry_run": True, "head": before.head, "to": there, "files": plan})
         return
     if plan is not None:
         out.texts(change_lines(plan))
         out.line(summary(plan))
-    out.line(f"{session.id} would go from entry {before.head.position} to entry {there.position}")
+    out.line(f"{session.id} would go from {place_words(before.head)} to {place_words(there)}")
 
 
-@command("undo", "clew undo login")
+root_option = click.option("--root", type=click.Path(), help="The directory of the files that come back.")
+dry_option = click.option("--dry-run", is_flag=True, help="Only say what would be done.")
+
+
+@command("undo", "clew undo login", "clew undo login --dry-run         what would be done")
 @session_argument("id")
+@root_option
+@dry_option
+@yes_option
 @click.pass_obj
-def undo_command(settings: Settings, id: str) -> None:
+def undo_command(settings: Settings, id: str, root: str | None, dry_run: bool, yes: bool) -> None:
     """Take back the last operation that was not an append; files that it restored come back too.
 
-    Takes a whole id or an alias.
+    What will be done to files is shown, and you are asked. A directory that somebody else's store
+    names is not touched unless --root names it. Takes a whole id or an alias.
     """
-    _move(settings, id, "undo")
+    _move(settings, id, "undo", root, dry_run=dry_run, yes=yes)
 
 
 @command("redo", "clew redo login")
 @session_argument("id")
+@root_option
+@dry_option
+@yes_option
 @click.pass_obj
-def redo_command(settings: Settings, id: str) -> None:
-    """Take back the last undo. Takes a whole id or an alias."""
-    _move(settings, id, "redo")
+def redo_command(settings: Settings, id: str, root: str | None, dry_run: bool, yes: bool) -> None:
+    """Take back the last undo, as clew undo takes back other operations. Takes a whole id or an alias."""
+    _move(settings, id, "redo", root, dry_run=dry_run, yes=yes)
 
 
-def _move(settings: Settings, id: str, verb: str) -> None:
+def _move(settings: Settings, id: str, verb: str, root: str | None, *, dry_run: bool, yes: bool) -> None:
+    from clew.cli.restoring import ask_for
+
+    out = Output(settings)
     with opened(settings) as store:
         session = session_of(store, id, whole=True)  # it may change files
         before = session.info
-        moved = session.undo() if verb == "undo" else session.redo()
-        _say_moved(Output(settings), session, before, moved)
+        move = session.undo if verb == "undo" else session.redo
+        plan = move(root=root, dry_run=True)
+        if dry_run:
+            _say_dry(out, session, clew.Head(plan.branch, plan.position), before, plan.files)
+            return
+        if plan.files is not None:
+            ask_for(plan.files, yes=yes)
+        _say_moved(out, session, before, move(root=root))
 
 
 def _say_moved(out: Output, session: clew.Session, before: clew.SessionInfo, moved: clew.Moved) -> None:

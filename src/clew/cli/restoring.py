@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -20,9 +21,15 @@ from clew.cli.wording import count, local
 from clew.errors import SessionNotFoundError, SnapshotNotFoundError
 
 if TYPE_CHECKING:
-    from clew.model.files import OnConflict, RestoreReport
+    from clew.model.files import FileVerb, OnConflict, RestoreReport
 
 _SIGNS = {"create": "A", "overwrite": "M", "delete": "D", "mode": "m"}
+_DONE: dict[FileVerb, str] = {
+    "create": "created",
+    "overwrite": "overwritten",
+    "delete": "removed",
+    "mode": "with another mode",
+}
 _USUAL = ("ignored", "repository", "nested repository", "store")
 """What stays in every restore is counted, not listed."""
 _WHY = {"changed": "it changed since the last snapshot", "unknown": "no snapshot knows it"}
@@ -38,7 +45,7 @@ _WHY = {"changed": "it changed since the last snapshot", "unknown": "no snapshot
 )
 @click.argument("what", required=False, metavar="SNAPSHOT | ID@PLACE")
 @click.argument("paths", nargs=-1)
-@click.option("--to", type=click.Path(), help="Restore there, not where it was taken.")
+@click.option("--to", "--root", "to", type=click.Path(), help="Restore there, not where it was taken.")
 @click.option("--dry-run", is_flag=True, help="Only say what would be done.")
 @click.option("--force", is_flag=True, help="Take a directory that would be refused.")
 @click.option("--undo", metavar="RESTORE", help="Take a restore back, finished or cut off.")
@@ -63,8 +70,9 @@ def restore_command(
     """Make a directory what it was at a snapshot or a checkpoint; the conversation stays where it is.
 
     What came since is deleted. The present state is kept first, so that a restore can be taken back.
-    What no snapshot holds, such as ignored files, stays. Takes whole ids; clew files
-    --json has those of snapshots.
+    What no snapshot holds, such as ignored files, stays. What will be done is shown, and you are
+    asked. A directory that somebody else's store names is not touched unless --to names it.
+    Takes whole ids; clew files --json has those of snapshots.
     Piped: verb (A, M, D, m), path and size, separated by tabs.
     """
     if sum(map(bool, (what, undo, finish, pending))) != 1:
@@ -74,16 +82,19 @@ def restore_command(
         if pending:
             return _list_pending(out, store)
         if undo or finish:
-            report = store.undo_restore(undo) if undo else store.finish_restore(str(finish))
-            return _print_report(out, report)
+            go_on = partial(store.undo_restore if undo else store.finish_restore, undo or str(finish), to)
+            plan = go_on(dry_run=True)
+            if dry_run:
+                return _print_report(out, plan)
+            ask_for(plan, yes=yes)
+            return _print_report(out, go_on())
         snapshot = snapshot_of(store, str(what), whole=True)
         plan = store.restore(
             snapshot, to, paths=paths or None, dry_run=True, on_conflict=on_conflict, force=force
         )
         if dry_run:
             return _print_report(out, plan)
-        if plan.changes:
-            agreed(f"Change {count(len(plan.changes), 'path')} in {plan.root}?", change_lines(plan), yes=yes)
+        ask_for(plan, yes=yes)
         from clew.cli.progress import on_files, progress
 
         with progress("restoring") as told:
@@ -134,6 +145,16 @@ def _kept_at(store: clew.Store, text: str, whole: bool) -> str:
     if kept is None:
         raise SnapshotNotFoundError(None, missing)
     return kept
+
+
+def ask_for(plan: RestoreReport, *, yes: bool) -> None:
+    """Show where a restore works and what it will do there, and ask, if it does anything."""
+    if not plan.changes:
+        return
+    verbs = Counter(change.verb for change in plan.changes)
+    counted = ", ".join(f"{verbs[verb]:,} {word}" for verb, word in _DONE.items() if verbs[verb])
+    lines = (counted, *change_lines(plan))
+    agreed(f"Change {count(len(plan.changes), 'path')} in {plan.root}?", lines, yes=yes)
 
 
 def change_lines(report: RestoreReport) -> Iterator[str]:

@@ -7,19 +7,23 @@ its restore is over, because `undo_restore` needs it; `gc` removes those that ar
 from __future__ import annotations
 
 import os
+import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from typing import Final, Literal, TypeAlias
 
 import msgspec
 
 from clew.backends.contract import STORE_WIDE, Reader, Transaction
+from clew.core.hashing import DIGEST_SIZE
 from clew.core.lease import Holder
 from clew.errors import ConflictError, CorruptError, NotFoundError
 from clew.here import Here
 from clew.work.snapshots import Shelf, rely
 
 RestoreState: TypeAlias = Literal["pending", "done", "rolled back"]
+IsInTheWay: TypeAlias = Callable[["Restore"], bool]
 
 
 class Restore(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -54,12 +58,23 @@ class Restore(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """In the names of temporary files."""
     holder: Holder | None = None
     """The process that works on it; None: it gave up."""
+    signature: bytes = b""
+    """By whoever began it in `root` (see clew.files.remembering)."""
 
 
+class MovedBy(msgspec.Struct, frozen=True):
+    """The part of `move` that says whose head moves with a restore."""
+
+    sid: int = 0
+    session: str | None = None
+
+
+_decode_move: Final = msgspec.json.Decoder(MovedBy).decode
 _encode: Final = msgspec.msgpack.Encoder().encode
 _decode: Final = msgspec.msgpack.Decoder(Restore).decode
 
 PAGE: Final = 50
+_TOKEN: Final = re.compile(r"[0-9a-f]{16}", re.ASCII)
 
 _lock: Final = threading.Lock()
 _active: Final[set[str]] = set()
@@ -68,8 +83,13 @@ _active: Final[set[str]] = set()
 
 def pending(reader: Reader) -> list[Restore]:
     """Restores that are not over, oldest first; those too that are just being carried out."""
-    records = (_read(name, value) for name, value in reader.scan_records(STORE_WIDE, "restore"))
-    return [record for record in records if record.state == "pending"]
+    found = reader.scan_records(STORE_WIDE, "restore")
+    return [record for record in _readable(found) if record.state == "pending"]
+
+
+def moved_by(record: Restore) -> MovedBy:
+    """The session whose head moves with a restore; sid 0: none."""
+    return _decode_move(record.move) if record.move else MovedBy()
 
 
 def newest_known(reader: Reader, root: bytes) -> Restore | None:
@@ -87,7 +107,7 @@ def _newest_first(reader: Reader) -> Iterator[Restore]:
     last: str | None = None
     while True:
         found = reader.scan_records(STORE_WIDE, "restore", "", last, reverse=True, limit=PAGE)
-        yield from (_read(name, value) for name, value in found if name != last)
+        yield from _readable((name, value) for name, value in found if name != last)
         if len(found) < PAGE:
             return
         last = found[-1][0]
@@ -100,24 +120,27 @@ def get(reader: Reader, id: str) -> Restore:
     return _read(id, value)
 
 
-def begin(tx: Transaction, record: Restore) -> None:
+def begin(tx: Transaction, record: Restore, is_in_the_way: IsInTheWay = lambda _: True) -> None:
     """Two restores at once in the same directory would take each other's work for the user's."""
-    check_free(tx, record.root)
+    check_free(tx, record.root, is_in_the_way)
     _put(tx, record)
 
 
-def check_free(reader: Reader, root: bytes) -> None:
+def check_free(reader: Reader, root: bytes, is_in_the_way: IsInTheWay = lambda _: True) -> None:
     for other in pending(reader):
-        if _overlap(other.root, root):
+        if _overlap(other.root, root) and is_in_the_way(other):
             raise ConflictError(
                 f"restore {other.id} of {os.fsdecode(other.root)} is not over: finish or undo it first"
             )
 
 
-def claim(tx: Transaction, id: str, here: Here) -> Restore:
-    """Take over a restore that was cut off. ConflictError: it is over, or another process still works
-    on it. Whether a thread of this one does is for `Working` to say, first."""
+def claim(
+    tx: Transaction, id: str, here: Here, check: Callable[[Restore], object] = lambda _: None
+) -> Restore:
+    """Take over a restore that was cut off, if `check` does not refuse it. ConflictError: it is over, or
+    another process still works on it. Whether a thread of this one does is for `Working` to say, first."""
     record = get(tx, id)
+    check(record)
     if record.state != "pending":
         raise ConflictError(f"restore {id} is {record.state}")
     holder = record.holder
@@ -168,11 +191,34 @@ def _put(tx: Transaction, record: Restore) -> None:
     tx.put_record(STORE_WIDE, "restore", record.id, _encode(record))
 
 
+def _readable(found: Iterable[tuple[str, bytes]]) -> Iterator[Restore]:
+    """Without those that are damaged: each costs only itself, and `verify` tells of it."""
+    for name, value in found:
+        with suppress(CorruptError):
+            yield _read(name, value)
+
+
 def _read(name: str, value: bytes) -> Restore:
     try:
-        return _decode(value)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as exc:
+        record = _decode(value)
+        _check(name, record)
+    except (msgspec.MsgspecError, ValueError) as exc:
         raise CorruptError(f"the record of restore {name!r} is damaged: {exc}") from exc
+    return record
+
+
+def _check(name: str, record: Restore) -> None:
+    """ValueError for what `begin` never writes. The token becomes part of names, and the root is opened."""
+    trees = (record.target, record.now, record.last, record.known)
+    if record.id != name:
+        raise ValueError(f"it says that it is {record.id!r}")
+    if not _TOKEN.fullmatch(record.token):
+        raise ValueError(f"{record.token!r} is no token")
+    if not record.root.startswith(b"/") or b"\0" in record.root:
+        raise ValueError(f"{record.root!r} is no directory")
+    if any(tree is not None and len(tree) != DIGEST_SIZE for tree in trees):
+        raise ValueError("it names what is no tree")
+    moved_by(record)
 
 
 def _overlap(one: bytes, other: bytes) -> bool:

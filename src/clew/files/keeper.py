@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from typing import Final, TypeVar
-
-import msgspec
+from pathlib import Path
+from typing import TypeVar
 
 from clew.backends.contract import Reader, Transaction
 from clew.core.objects import FOLDER
@@ -21,6 +20,7 @@ from clew.files.history import history
 from clew.files.keeping import keep
 from clew.files.objects import ObjectReader
 from clew.files.planning import clean_paths, directories_of, planned
+from clew.files.remembering import NAME_IT, OwnWork
 from clew.files.roots import check_named, check_root
 from clew.files.safety import Safety
 from clew.files.sparing import Sparing
@@ -47,8 +47,8 @@ from clew.work.snapshots import Shelf
 
 T = TypeVar("T")
 
-Put = Callable[[Transaction, Snapshot, Shelf], T]
-"""Keeps the record of a snapshot, and whatever goes with it, in one transaction."""
+Put = Callable[[Transaction, Snapshot, Shelf, bytes], T]
+"""Keeps the record of a snapshot with its signature, and whatever goes with it, in one transaction."""
 Ending = Callable[[Transaction, FileMove], object]
 """Called in the transaction that ends a restore."""
 
@@ -61,6 +61,7 @@ class Keeper:
         self._objects = ObjectReader(engine.read)
         self._watches: dict[str, Watch] = {}
         self._taker = Taker(engine, self._watches)
+        self._own = OwnWork(engine.here)
 
     def stop(self) -> None:
         for watch in self._watches.values():
@@ -97,7 +98,8 @@ class Keeper:
 
         def attempt(shelf: Shelf) -> T:
             taken = self._taker.take(place, kind, rules, shelf, on_progress=on_progress)
-            return taken.keep(lambda tx: put(tx, taken.snapshot, shelf))
+            signature = self._own.sign_snapshot(taken.snapshot)
+            return taken.keep(lambda tx: put(tx, taken.snapshot, shelf, signature))
 
         return keep(self._engine, attempt)
 
@@ -148,9 +150,7 @@ class Keeper:
     ) -> RestoreReport:
         """`sessions`: the tree of the session whose head moves with it."""
         snapshot = self._known(snap)
-        if root is None and not snapshot.root:
-            raise InvalidError(f"the files of {snapshot.id} came with an import: {NO_DIRECTORY}")
-        place = _place(snapshot.root if root is None else root, force=force)
+        place = _place(self._own_root(snapshot) if root is None else root, force=force)
         with self._engine.read() as reader:
             last, last_id = _stands_there(reader, place)
         target = bytes.fromhex(snapshot.tree)
@@ -159,7 +159,7 @@ class Keeper:
             snapshot.id,
             target,
             place,
-            Rules(snapshot.include, snapshot.exclude, snapshot.max_file_bytes),
+            self._rules(snapshot),
             last=last,
             last_id=last_id,
             known=target if paths is None and is_whole else None,
@@ -201,7 +201,7 @@ class Keeper:
 
         def attempt(shelf: Shelf) -> RestoreReport:
             parts = self._engine, self._taker, self._objects
-            safety = Safety(*parts, place, rules, shelf, sessions=sessions, force=force)
+            safety = Safety(*parts, place, rules, shelf, own=self._own, sessions=sessions, force=force)
 
             def finishing(tx: Transaction) -> None:
                 if ending is not None:
@@ -235,6 +235,7 @@ class Keeper:
                     finishing=finishing,
                     modes=modes,
                     known=known,
+                    own=self._own,
                 )
 
         return keep(self._engine, attempt)
@@ -244,41 +245,49 @@ class Keeper:
         with self._engine.read() as reader:
             return journal.find_by_safety(reader, move.safety)
 
-    def undo(self, id: str) -> RestoreReport:
+    def undo(self, id: str, root: str | os.PathLike[str] | None, *, dry_run: bool = False) -> RestoreReport:
         """Bring back the state before a restore: of one that was cut off, by going back; else by
         restoring what was kept before it."""
         with self._engine.read() as reader:
             record = journal.get(reader, id)
         if record.state == "pending":
-            return restoring.roll_back(self._engine, self._objects, id)
+            if dry_run:
+                self._own.check_restore(record, root)
+                return restoring.rest_of(self._objects, record, backwards=True)
+            return restoring.roll_back(self._engine, self._objects, id, own=self._own, root=root)
         if record.state != "done":
             raise InvalidError(f"restore {id} is {record.state}: there is nothing to undo")
-        return self.take_back(record)
+        return self.take_back(record, root, dry_run=dry_run)
 
     def take_back(
         self,
         record: journal.Restore,
+        root: str | os.PathLike[str] | None,
         *,
+        dry_run: bool = False,
         move: bytes = b"",
         ending: Ending | None = None,
         sessions: int = 0,
     ) -> RestoreReport:
-        """Restore what was kept before a restore that is over."""
+        """Restore what was kept before a restore that is over, where it was. `root`: who names it need not
+        have begun it."""
+        self._own.check_restore(record, root)
         before = self.get(record.safety)
         return self._restore(
             before.id,
             record.now,
             os.fsdecode(record.root),
-            Rules(before.include, before.exclude, before.max_file_bytes),
+            self._rules(before),
             last=record.target,
             last_id=record.snapshot,
             # Only what the restore touched: whatever else happened since is not its to take back.
             paths=[os.fsdecode(step.path) for step in planned(self._objects, record).steps],
             on_conflict="overwrite",
+            dry_run=dry_run,
             force=True,
             move=move,
             ending=ending,
-            modes=record.modes,
+            modes=self._own.modes(record, record.modes),
             sessions=sessions,
             known=record.last,
         )
@@ -293,27 +302,39 @@ class Keeper:
                 snapshot=one.snapshot,
                 safety=one.safety,
                 at=utc(one.created),
-                session=session_of(one.move),
+                session=journal.moved_by(one).session,
             )
             for one in found
         ]
 
-    def finish(self, id: str, ending: Callable[[bytes], Ending | None]) -> RestoreReport:
+    def finish(
+        self,
+        id: str,
+        root: str | os.PathLike[str] | None,
+        ending: Callable[[bytes], Ending | None],
+        *,
+        dry_run: bool = False,
+    ) -> RestoreReport:
         """Go on with a restore that was cut off; `ending` makes of its `move` what ends it."""
         with self._engine.read() as reader:
             record = journal.get(reader, id)
+        if dry_run:
+            self._own.check_restore(record, root)
+            return restoring.rest_of(self._objects, record)
         last_step = ending(record.move) if record.move else None
 
         def finishing(tx: Transaction) -> None:
             if last_step is not None:
                 last_step(tx, FileMove(record.root, record.safety, record.snapshot))
 
-        return restoring.finish(self._engine, self._objects, id, finishing=finishing)
+        return restoring.finish(
+            self._engine, self._objects, id, own=self._own, root=root, finishing=finishing
+        )
 
     # -- comparing, collecting
 
     def diff(
-        self, a: Snapshot | str, b: Snapshot | str | os.PathLike[str], *, text: bool, renames: bool
+        self, a: Snapshot | str, b: Snapshot | str | os.PathLike[str] | None, *, text: bool, renames: bool
     ) -> list[FileDiff]:
         first = self._known(a)
         return diff(
@@ -324,7 +345,9 @@ class Keeper:
             renames=renames,
         )
 
-    def _tree_of(self, first: Snapshot, other: Snapshot | str | os.PathLike[str]) -> bytes:
+    def _tree_of(self, first: Snapshot, other: Snapshot | str | os.PathLike[str] | None) -> bytes:
+        if other is None:
+            other = Path(self._own_root(first))
         if isinstance(other, Snapshot):
             return bytes.fromhex(other.tree)
         if isinstance(other, str):
@@ -332,15 +355,34 @@ class Keeper:
                 known = records.find(reader, other)
             if known is not None:
                 return bytes.fromhex(known.tree)
-        rules = Rules(first.include, first.exclude, first.max_file_bytes)
         place = check_root(other, force=True)
-        return bytes.fromhex(self._taker.look(place, rules).snapshot.tree)
+        return bytes.fromhex(self._taker.look(place, self._rules(first)).snapshot.tree)
 
     def gc(self, *, dry_run: bool, thorough: bool, on_progress: OnProgress | None) -> GcReport:
         return gc(self._engine, dry_run=dry_run, thorough=thorough, on_progress=on_progress)
 
     def verify(self, *, full: bool, time_limit: float | None, on_progress: OnProgress | None) -> VerifyReport:
         return verify(self._engine, full=full, time_limit=time_limit, on_progress=on_progress)
+
+    def _is_own(self, snapshot: Snapshot) -> bool:
+        with self._engine.read() as reader:
+            kept = records.find_kept(reader, snapshot.id)
+        if kept is None or (kept.root, kept.tree.hex()) != (os.fsencode(snapshot.root), snapshot.tree):
+            return False
+        return self._own.has_snapshot(snapshot.id, kept)
+
+    def _own_root(self, snapshot: Snapshot) -> str:
+        """Where a snapshot was taken, if that was by this user on this machine."""
+        if not snapshot.root:
+            raise InvalidError(f"the files of {snapshot.id} came with an import: {NAME_IT}")
+        if not self._is_own(snapshot):
+            raise self._own.refusal(f"snapshot {snapshot.id}", os.fsencode(snapshot.root))
+        return snapshot.root
+
+    def _rules(self, snapshot: Snapshot) -> Rules:
+        """By which a directory is looked at again. What is ignored is taken for nobody else's snapshot."""
+        include = snapshot.include if self._is_own(snapshot) else ()
+        return Rules(include, snapshot.exclude, snapshot.max_file_bytes)
 
     def _known(self, snap: Snapshot | str) -> Snapshot:
         if isinstance(snap, Snapshot):
@@ -350,17 +392,8 @@ class Keeper:
         return self.get(snap)
 
 
-NO_DIRECTORY: Final = "say to which directory (root=; of a rewind files=; clew restore --to)"
-
-
-def session_of(move: bytes) -> str | None:
-    """The session whose head moves with a restore."""
-    named: str | None = msgspec.json.decode(move).get("session") if move else None
-    return named
-
-
-def put_record(tx: Transaction, snapshot: Snapshot, shelf: Shelf) -> Snapshot:
-    records.put(tx, snapshot, shelf)
+def put_record(tx: Transaction, snapshot: Snapshot, shelf: Shelf, signature: bytes) -> Snapshot:
+    records.put(tx, snapshot, shelf, signature=signature)
     return snapshot
 
 

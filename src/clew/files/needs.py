@@ -81,7 +81,7 @@ class _Needs:
     def _is_old(self, record: journal.Restore | None) -> bool:
         if record is None or record.state == "pending":
             return False
-        sid = msgspec.json.decode(record.move, type=_Moved).sid if record.move else 0
+        sid = journal.moved_by(record).sid
         if sid and self._reader.get_session(sid) is None:
             return True  # it was purged, and its files go with it
         if self._now - record.created < SAFETY_AGE:
@@ -98,12 +98,6 @@ class _Needs:
                 names.update(named_by_checkpoint(value) for _, value in found)
                 names |= _named_by_moves(self._reader, row.sid)
         return self._by_sessions[tree]
-
-
-class _Moved(msgspec.Struct):
-    """The part of what a restore keeps for its session that matters here."""
-
-    sid: int = 0
 
 
 def _restore(reader: Reader, id: str) -> journal.Restore | None:

@@ -15,6 +15,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias, get_args
 
+import msgspec
+
 from clew.backends.contract import Transaction
 from clew.core.restoring import Plan, Selection, Step, reverse
 from clew.errors import ClewError, InvalidError, RestoreConflictError, RestoreFailedError
@@ -30,6 +32,7 @@ from clew.work.snapshots import next_id
 
 if TYPE_CHECKING:
     from clew.files.objects import ObjectReader
+    from clew.files.remembering import OwnWork
     from clew.work.sweep import Machinery
 
 Finishing: TypeAlias = Callable[[Transaction], object]
@@ -58,6 +61,7 @@ def restore(
     last_id: str | None = None,
     modes: Mapping[bytes, int] | None = None,
     known: bytes | None = None,
+    own: OwnWork | None = None,
 ) -> RestoreReport:
     """Make `root` (a real path) what the tree `target` says.
 
@@ -74,13 +78,15 @@ def restore(
         finishing: Called in the transaction that closes the journal.
         modes: Permissions of what is made, those of a restore that this one undoes.
         known: The tree that the next restore may take for what stands here by our own doing.
+        own: Signs the journal; without it nobody goes on with this restore but by naming its root.
     """
     if on_conflict not in get_args(OnConflict):
         raise InvalidError(f"on_conflict must be one of {get_args(OnConflict)}, not {on_conflict!r}")
     wanted = None if paths is None else clean_paths(paths)
     place = os.fsencode(root)
+    is_in_the_way: journal.IsInTheWay = own.is_in_the_way if own is not None else lambda _: True
     with engine.read() as store:
-        journal.check_free(store, place)
+        journal.check_free(store, place, is_in_the_way)
         now = engine.here.now()
         id = next_id(store, now)
     if not dry_run:
@@ -121,8 +127,10 @@ def restore(
         holder=engine.here.me,
         **draft.essence(),
     )
+    if own is not None:
+        record = msgspec.structs.replace(record, signature=own.sign_restore(record))
     with journal.Working(record.id):
-        _run_all(engine, lambda tx: journal.begin(tx, record), keeping)
+        _run_all(engine, lambda tx: journal.begin(tx, record, is_in_the_way), keeping)
         work = _Work(engine, reader, record, draft.plan.steps, report(record.id), on_progress)
         return work.carry_out("done", record.new_modes, finishing)
 
@@ -144,12 +152,15 @@ def finish(
     reader: ObjectReader,
     id: str,
     *,
+    own: OwnWork | None = None,
+    root: str | os.PathLike[str] | None = None,
     finishing: Finishing | None = None,
     on_progress: OnProgress | None = None,
 ) -> RestoreReport:
-    """Go on with a restore that was cut off, with the plan that it had."""
+    """Go on with a restore that was cut off, with the plan that it had. `own` refuses one that somebody else
+    began, unless `root` names its directory."""
     with journal.Working(id):
-        record = engine.run(lambda tx: journal.claim(tx, id, engine.here))
+        record = _claim(engine, id, own, root)
         plan = planned(reader, record)
         work = _Work(engine, reader, record, plan.steps, _report_of(record, plan), on_progress)
         return work.carry_out("done", record.new_modes, finishing, is_repeated=True)
@@ -160,16 +171,37 @@ def roll_back(
     reader: ObjectReader,
     id: str,
     *,
+    own: OwnWork | None = None,
+    root: str | os.PathLike[str] | None = None,
     finishing: Finishing | None = None,
     on_progress: OnProgress | None = None,
 ) -> RestoreReport:
-    """Take back what was done by a restore that was cut off."""
+    """Take back what was done by a restore that was cut off. `own` and `root` as for `finish`."""
     with journal.Working(id):
-        record = engine.run(lambda tx: journal.claim(tx, id, engine.here))
+        record = _claim(engine, id, own, root)
         plan = planned(reader, record)
         steps = reverse(plan.steps)
         work = _Work(engine, reader, record, steps, _report_of(record, plan), on_progress)
         return work.carry_out("rolled back", record.modes, finishing, is_repeated=True)
+
+
+def _claim(engine: Machinery, id: str, own: OwnWork | None, root: str | os.PathLike[str] | None) -> Restore:
+    if own is None:
+        return engine.run(lambda tx: journal.claim(tx, id, engine.here))
+    check = partial(own.check_restore, named=root)
+    record = engine.run(lambda tx: journal.claim(tx, id, engine.here, check))
+    return msgspec.structs.replace(
+        record,
+        modes=own.modes(record, record.modes),
+        new_modes=own.modes(record, record.new_modes),
+    )
+
+
+def rest_of(reader: ObjectReader, record: Restore, *, backwards: bool = False) -> RestoreReport:
+    """What `finish`, or `roll_back`, would do; also what of it is done already."""
+    plan = planned(reader, record)
+    steps = reverse(plan.steps) if backwards else plan.steps
+    return msgspec.structs.replace(_report_of(record, plan).of(steps), dry_run=True)
 
 
 def _report_of(record: Restore, plan: Plan) -> ReportMaker:

@@ -18,6 +18,7 @@ from clew.work.snapshots import CollectedError, Shelf
 if TYPE_CHECKING:
     from clew.engine import Engine
     from clew.files.objects import ObjectReader
+    from clew.files.remembering import OwnWork
     from clew.files.taking import Rules, Taken, Taker
     from clew.model.files import KeptReason
 
@@ -34,10 +35,11 @@ class Safety:
         rules: Rules,
         shelf: Shelf,
         *,
+        own: OwnWork,
         sessions: int,
         force: bool,
     ) -> None:
-        """`sessions`: the tree of the session whose head moves with the restore."""
+        """`own` signs it. `sessions`: the tree of the session whose head moves with the restore."""
         self.objects = Overlay(objects)
         """Reads what is stored, and what was taken."""
         self._engine = engine
@@ -45,6 +47,7 @@ class Safety:
         self._place = place
         self._rules = rules
         self._shelf = shelf
+        self._own = own
         self._sessions = sessions
         self._force = force
         self._taken: Taken | None = None
@@ -95,7 +98,9 @@ class Safety:
 
     def put(self, tx: Transaction) -> None:
         assert self._taken is not None
-        records.put(tx, self._taken.snapshot, self._shelf, sessions=self._sessions)
+        taken = self._taken.snapshot
+        signature = self._own.sign_snapshot(taken)
+        records.put(tx, taken, self._shelf, sessions=self._sessions, signature=signature)
         self._taken.add_packs(tx)
 
 

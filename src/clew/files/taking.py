@@ -18,6 +18,7 @@ from clew.files.objects import ObjectWriter
 from clew.files.packing import Pack
 from clew.files.scan import scan
 from clew.files.statcache import StatCache, cache_directory
+from clew.files.user_key import KeyRefusedError, key_path
 from clew.files.watcher import Lens, Watch
 from clew.model import utc
 from clew.model.files import OnProgress, Snapshot, SnapshotKind
@@ -182,22 +183,34 @@ class Taker:
         watch.end(lens)
 
     def _own_files(self, place: str) -> list[str]:
-        """The files of the store, or its whole directory, if they can be below this root."""
+        """The files of the store, or its whole directory, and the key of the user, if they can be below this
+        root."""
         backend = self._engine.backend
+        key = _key_below(place)
         layout = getattr(backend, "layout", None)
         if layout is not None:
             house = os.path.realpath(layout.root)
             if _is_below(place, house):
                 # What it keeps would be kept again, and again.
                 raise RootRefusedError(place, f"it is part of the store {house!r}; keep the store elsewhere")
-            return [house] if _is_below(house, place) else []
+            return [*key, house] if _is_below(house, place) else key
         path: Path | None = getattr(backend, "path", None)
         if path is None:
-            return []
+            return key
         directory = os.path.realpath(path.parent)
         if not _is_below(directory, place):
-            return []
-        return [os.path.join(directory, path.name + end) for end in ("", "-wal", "-shm", "-journal")]
+            return key
+        ends = ("", "-wal", "-shm", "-journal")
+        return [*key, *(os.path.join(directory, path.name + end) for end in ends)]
+
+
+def _key_below(place: str) -> list[str]:
+    """A store must not hold the key by which it is known to be ours."""
+    try:
+        key = os.path.realpath(key_path())
+    except KeyRefusedError:
+        return []
+    return [key] if _is_below(key, place) else []
 
 
 def _is_below(path: str, place: str) -> bool:

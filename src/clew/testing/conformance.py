@@ -37,6 +37,7 @@ from clew.testing.conformance_porting import PortingConformance
 from clew.testing.conformance_progress import ProgressConformance
 from clew.testing.conformance_reading import ReadingConformance
 from clew.testing.conformance_records import RecordConformance
+from clew.testing.conformance_remembered_roots import RememberedRootConformance
 from clew.testing.conformance_replacing import ReplaceConformance
 from clew.testing.conformance_resuming import ResumeConformance
 from clew.testing.conformance_retention import RetentionConformance
@@ -81,6 +82,7 @@ class BackendConformance(
     PointConformance,
     ForkConformance,
     FileConformance,
+    RememberedRootConformance,
     BesideConformance,
     DocumentConformance,
     PortingConformance,

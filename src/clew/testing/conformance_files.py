@@ -30,6 +30,7 @@ class FileConformance(Conformance):
     def root(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         """A directory with the files of THEN."""
         monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+        monkeypatch.setenv("CLEW_STATE_DIR", str(tmp_path / "state"))
         root = tmp_path / "work"
         write(root, THEN)
         return root

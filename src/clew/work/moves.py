@@ -160,6 +160,14 @@ def files_of(reader: Reader, row: SessionRow, what: Literal["undo", "redo"]) -> 
     return _get_move(reader, row.sid, number).files if number else None
 
 
+def next_head(reader: Reader, row: SessionRow, what: Literal["undo", "redo"]) -> Head:
+    """Where the next undo, or redo, goes."""
+    number = row.undo if what == "undo" else row.redo
+    if not number:
+        raise NothingToUndoError(row.id, what)
+    return _get_move(reader, row.sid, number).came_from
+
+
 def undo(tx: Transaction, access: Access, now: int, files: FileMove | None = None) -> Head:
     """Take back the last operation that was not an append."""
     row = admit(tx, access)

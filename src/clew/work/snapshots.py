@@ -65,6 +65,8 @@ class Kept(msgspec.Struct, frozen=True, array_like=True):
     include: tuple[bytes, ...] = ()
     exclude: tuple[bytes, ...] = ()
     max_file_bytes: int | None = None
+    signature: bytes = b""
+    """By whoever took it in `root` (see clew.files.remembering); what it is worth, only they can tell."""
 
 
 class Shelf(msgspec.Struct, frozen=True, array_like=True):
@@ -107,7 +109,9 @@ def _milliseconds(id: str) -> int:
         return 0
 
 
-def put(tx: Transaction, snapshot: Snapshot, seen: Shelf, *, sessions: int = 0) -> None:
+def put(
+    tx: Transaction, snapshot: Snapshot, seen: Shelf, *, sessions: int = 0, signature: bytes = b""
+) -> None:
     """Keep a snapshot, all of whose objects are durable, or become so with this transaction. Use
     `clew.files.keeping` to take one.
 
@@ -133,6 +137,7 @@ def put(tx: Transaction, snapshot: Snapshot, seen: Shelf, *, sessions: int = 0) 
         tuple(map(os.fsencode, snapshot.include)),
         tuple(map(os.fsencode, snapshot.exclude)),
         None if snapshot.max_file_bytes is None else min(snapshot.max_file_bytes, MOST_BYTES),
+        signature,
     )
     tx.put_record(STORE_WIDE, "snapshot", snapshot.id, _encode(kept))
 
@@ -153,7 +158,7 @@ def give_to_checkpoint(tx: Transaction, id: str, sessions: int) -> bool:
     kept = find_kept(tx, id)
     if kept is None or kept.kind != "snapshot":
         return kept is not None and kept.kind == "checkpoint" and kept.sessions == sessions
-    given = msgspec.structs.replace(kept, kind="checkpoint", root=NO_ROOT, sessions=sessions)
+    given = msgspec.structs.replace(kept, kind="checkpoint", root=NO_ROOT, sessions=sessions, signature=b"")
     tx.put_record(STORE_WIDE, "snapshot", id, _encode(given))
     shelf = shelf_of(tx)
     _set_shelf(tx, msgspec.structs.replace(shelf, taken=shelf.taken + 1))

@@ -14,13 +14,16 @@ import clew
 from clew.cli.endings import described
 from clew.cli.moving import place_words
 from clew.cli.reading import around
-from clew.cli.restoring import summary
+from clew.cli.restoring import change_lines, summary
 from clew.cli.safe import clean, one_line
 from clew.cli.ui.dialogs import ConfirmDialog, ForkDialog
 from clew.cli.ui.preview import fork_lines, rewind_lines
 from clew.cli.wording import count
 from clew.core.ids import parse_entry_id
 from clew.errors import ClewError
+
+SHOWN: Final = 10
+"""Paths that a question names."""
 
 
 class Under(NamedTuple):
@@ -133,6 +136,7 @@ class MovesScreen(Screen[None]):
             if under is None:
                 return
             session = under.session
+            plan = session.undo(dry_run=True).files
 
             def answered(yes: bool | None) -> None:
                 if yes:
@@ -144,7 +148,7 @@ class MovesScreen(Screen[None]):
                         self._changed()
 
             question = f"Take back the last rewind, compaction or replacement of {one_line(session.id)}?"
-            lines = [Text(question, "bold"), Text("Files that a rewind restored come back too.", "dim")]
+            lines = [Text(question, "bold"), *_file_lines(plan)]
             _ = self.app.push_screen(ConfirmDialog(lines), answered)
 
     # -- saying
@@ -163,6 +167,17 @@ class MovesScreen(Screen[None]):
 
 def _place(entry: str | None) -> clew.Head | None:
     return parse_entry_id(entry) if entry is not None else None
+
+
+def _file_lines(plan: clew.RestoreReport | None) -> Iterator[Text]:
+    if plan is None:
+        return
+    changes = [clean(line) for line in change_lines(plan)]
+    yield Text(clean(summary(plan)), "dim")
+    for line in changes[:SHOWN]:
+        yield Text(f"  {line}", "dim")
+    if len(changes) > SHOWN:
+        yield Text(f"  … and {len(changes) - SHOWN:,} more", "dim")
 
 
 def _stands(session: clew.Session) -> str:
