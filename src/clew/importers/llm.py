@@ -104,8 +104,8 @@ class _Log:
 def _origins_first(threads: dict[str, dict[str, Json]]) -> Iterator[tuple[str, dict[str, Json]]]:
     waiting = dict(threads)
     for name in threads:
-        line: list[str] = []
-        while name in waiting and name not in line:
-            line.append(name)
-            name = text(waiting[name].get("forked_from")) or ""
-        yield from ((each, waiting.pop(each)) for each in reversed(line))
+        line: list[tuple[str, dict[str, Json]]] = []
+        while name in waiting:
+            line.append((name, waiting.pop(name)))
+            name = text(line[-1][1].get("forked_from")) or ""
+        yield from reversed(line)

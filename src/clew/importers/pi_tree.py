@@ -28,6 +28,8 @@ _OF_MESSAGE: Final = frozenset({"message", "content", "summary", "parentId"})
 
 
 class _Node(NamedTuple):
+    number: int
+    """Counts the lines: what stands above has a lower one."""
     above: str | None
     """The id of its parent."""
     uid: str | None
@@ -76,8 +78,8 @@ class PiTree:
             if record.get("type") == "session":
                 continue
             key = f"#{len(self._order)}" if self._is_flat else text(record.get("id"))
+            above = self._above(line, key)
             self._order.append(key)
-            above = self._above(line)
             entry = None
             if key and kind(record.get("type")) in _SAID:
                 entry = self._entry(record, above)
@@ -87,21 +89,23 @@ class PiTree:
                 continue
             inherited = self._nodes[above].uid if above else None
             is_message = entry is not None and entry.kind == "message"
-            self._nodes[key] = _Node(above, entry.uid if entry else inherited, is_message)
+            self._nodes[key] = _Node(len(self._order), above, entry.uid if entry else inherited, is_message)
             self._last = key
             if entry and entry.uid not in self._uids:
                 self._uids.add(entry.uid)
                 self._beside = []
                 yield entry
 
-    def _above(self, line: Line) -> str | None:
+    def _above(self, line: Line, key: str | None) -> str | None:
         if self._is_flat:
             return self._last
         parent = text(line.record.get("parentId"))
-        if parent is None or parent in self._nodes:
+        reason = f"the entry before it, {parent!r}, is not in the file"
+        if parent is not None and parent == key:
+            reason = "it names itself as the entry before it"
+        elif parent is None or parent in self._nodes:
             return parent
         # Its line was lost. Behind the entry before it, the conversation stays whole.
-        reason = f"the entry before it, {parent!r}, is not in the file"
         self._on_problem(Problem(path=str(self._path), line=line.number, reason=reason))
         return self._last
 
@@ -158,9 +162,12 @@ class PiTree:
         if first is None and isinstance(number, int) and 0 < number < len(self._order):
             first = self._order[number]
         kept: str | None = None
-        at = above
+        at, below = (above if isinstance(first, str) else None), len(self._order) + 1
         while at is not None:
             node = self._nodes[at]
+            if node.number >= below:  # an id that came twice: lines could lead round and round
+                break
+            below = node.number
             kept = node.uid if node.is_message else kept
             if at == first:
                 return {**told, "from": kept} if kept else told

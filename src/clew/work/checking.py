@@ -221,7 +221,7 @@ class _TreeCheck:
         for kind in OF_SESSION:
             for name, value in scan(reader, row.sid, kind):
                 moves += kind == "move"
-                for wrong in of_session(reader, row, kind, value):
+                for wrong in of_session(reader, row, kind, name, value):
                     text = f"the {kind} {name!r} of session {row.id!r}: {wrong.text}"
                     self._note(wrong.kind, text, row.id, wrong.branch, wrong.position)
                 self._looked()

@@ -15,7 +15,7 @@ from clew.errors import CorruptError
 from clew.model import Head, Removal, Retention
 from clew.work.append import decode_uses
 from clew.work.checkpoints import Record as CheckpointRecord
-from clew.work.moves import Move
+from clew.work.moves import Move, is_before
 from clew.work.status import Change, RunRecord
 
 PAGE: Final = 500
@@ -45,10 +45,12 @@ class Wrong(NamedTuple):
     position: int | None = None
 
 
-def of_session(reader: Reader, row: SessionRow, kind: RecordKind, value: bytes) -> Iterator[Wrong]:
+def of_session(reader: Reader, row: SessionRow, kind: RecordKind, name: str, value: bytes) -> Iterator[Wrong]:
     """What is wrong with a record of a session."""
     try:
         heads, named = places_named(kind, value)
+        if kind == "move" and not is_before(_json(value, type=Move), int(name)):
+            yield Wrong("it leads to a move that came later")
     except UNREADABLE as error:
         yield Wrong(f"it can not be read: {error}")
         return

@@ -182,13 +182,23 @@ class Loading:
         try:
             item = item_of(entry, time)
         except InvalidError as error:
-            self._instead[entry.uid] = entry.parent
+            self._instead[entry.uid] = self._standing(entry.parent)
             self._on_refused(entry.uid, error)
             return None
-        if self._instead:
-            while item.parent in self._instead:
-                item = msgspec.structs.replace(item, parent=self._instead[item.parent])
+        if item.parent in self._instead:
+            item = msgspec.structs.replace(item, parent=self._standing(item.parent))
         return item
+
+    def _standing(self, name: str | None) -> str | None:
+        """An entry, or what stands before it if it was refused. Of entries that name each other as what is
+        before them: the last one that was taken."""
+        seen: set[str] = set()
+        while name in self._instead:
+            if name in seen:
+                return self._last
+            seen.add(name)
+            name = self._instead[name]
+        return name
 
     def _note_call(self, call: SourceUsage, uid: str) -> None:
         known = self._calls.get(call.id)
@@ -336,8 +346,7 @@ class Loading:
         return msgspec.structs.replace(state, settings={**state.settings, **signs})
 
     def _place(self, reader: Reader, name: str | None) -> Head | None:
-        while name in self._instead:
-            name = self._instead[name]
+        name = self._standing(name)
         place = None if name is None else self._memory.place(name)
         return None if place is None else Head(reader.get_branch(place[0]).uid, place[1])
 

@@ -56,11 +56,19 @@ class Move(msgspec.Struct, frozen=True, omit_defaults=True):
 _decode = msgspec.json.Decoder(Move).decode
 
 
-def _get_move(reader: Reader, sid: int, number: int) -> Move:
-    value = reader.get_record(sid, "move", f"{number:012d}")
+def _get_move(reader: Reader, row: SessionRow, number: int) -> Move:
+    value = reader.get_record(row.sid, "move", f"{number:012d}")
     if value is None:
-        raise CorruptError(f"move {number} of session {sid} is missing")
-    return _decode(value)
+        raise CorruptError(f"move {number} of session {row.id!r} is missing")
+    move = _decode(value)
+    if not is_before(move, number):
+        raise CorruptError(f"move {number} of session {row.id!r} leads to move {move.link}, which came later")
+    return move
+
+
+def is_before(move: Move, number: int) -> bool:
+    """Whether a move leads to an earlier one, or to none: else undo and redo could go round for ever."""
+    return 0 <= move.link < number
 
 
 def logged(
@@ -157,7 +165,7 @@ def clear(tx: Transaction, access: Access, now: int) -> Head:
 def files_of(reader: Reader, row: SessionRow, what: Literal["undo", "redo"]) -> FileMove | None:
     """The files that the next undo, or redo, brings back."""
     number = row.undo if what == "undo" else row.redo
-    return _get_move(reader, row.sid, number).files if number else None
+    return _get_move(reader, row, number).files if number else None
 
 
 def next_head(reader: Reader, row: SessionRow, what: Literal["undo", "redo"]) -> Head:
@@ -173,7 +181,7 @@ def undo(tx: Transaction, access: Access, now: int, files: FileMove | None = Non
     row = admit(tx, access)
     if not row.undo:
         raise NothingToUndoError(row.id, "undo")
-    undone = _get_move(tx, row.sid, row.undo)
+    undone = _get_move(tx, row, row.undo)
     tip = tip_at(tx, *resolve(tx, row, undone.came_from))
     return settle(
         tx, logged(tx, row, tip, "undo", now, link=row.redo, undo=undone.link, redo=-1, files=files)
@@ -184,7 +192,7 @@ def redo(tx: Transaction, access: Access, now: int, files: FileMove | None = Non
     row = admit(tx, access)
     if not row.redo:
         raise NothingToUndoError(row.id, "redo")
-    redone = _get_move(tx, row.sid, row.redo)
+    redone = _get_move(tx, row, row.redo)
     tip = tip_at(tx, *resolve(tx, row, redone.came_from))
     return settle(
         tx, logged(tx, row, tip, "redo", now, link=row.undo, undo=-1, redo=redone.link, files=files)

@@ -16,6 +16,7 @@ from clew.model.care import LostRecord
 from clew.work.checking_records import UNREADABLE, places_named
 from clew.work.history import note_name
 from clew.work.image import KINDS, BranchImage, Records
+from clew.work.moves import Move, is_before
 from clew.work.source import Read
 
 PAGE: Final = 200
@@ -50,6 +51,8 @@ class RecordSalvage:
                 try:
                     heads, _ = places_named(kind, value)
                     missing = next((head for head in heads if not _is_there(head, ends)), None)
+                    if kind == "move" and not is_before(_json(value, type=Move), int(name)):
+                        raise CorruptError("it leads to a move that came later")
                 except UNREADABLE as error:
                     self._tell(kind, name, f"it can not be read: {error}", row.id)
                     continue
