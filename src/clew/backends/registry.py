@@ -10,6 +10,7 @@ from typing import Any, Final, cast
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from clew.backends.contract import Backend
+from clew.backends.masking import masked, may_hold_password
 from clew.errors import InvalidUrlError
 
 SCHEMES: Final = {
@@ -76,28 +77,37 @@ def parse(url: str | os.PathLike[str] | None) -> tuple[str, str, dict[str, Any]]
     if url in ("memory:", "memory://", ":memory:"):
         return "memory", "", {}
     if url.startswith("memory:"):
-        raise InvalidUrlError(f"{url}: a memory store is just memory:, without path or options")
+        raise InvalidUrlError(f"{masked(url)}: a memory store is just memory:, without path or options")
     if "://" not in url:
         if (scheme := url.partition(":")[0]) in SCHEMES and ":" in url:
             raise InvalidUrlError(
-                f"{url}: an address begins with {scheme}://; for a file of this name, pass a Path"
+                f"{masked(url)}: an address begins with {scheme}://; for a file of this name, pass a Path"
+            )
+        if may_hold_password(url) and not Path(url).exists():
+            raise InvalidUrlError(
+                f"{masked(url)} is no path: the address of a server begins with postgresql://;"
+                " for a file of this name, pass a Path"
             )
         return _of_path(url)
     if url.startswith(("postgresql://", "postgres://")):
         return "postgresql", url, {}  # the backend knows which of its options are the driver's
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        parts = urlsplit(url.partition(":")[0] + ":")
     if parts.scheme not in SCHEMES:
         known = ", ".join(f"{scheme}:" for scheme in sorted(SCHEMES))
         raise InvalidUrlError(f"no backend for {parts.scheme}: addresses; there is {known} and plain paths")
     if parts.netloc:
         raise InvalidUrlError(
-            f"{url}: a {parts.scheme} address has three slashes before a path relative to the current "
-            f"directory, as {parts.scheme}:///{parts.netloc}{parts.path}, and four before an absolute one"
+            f"{masked(url)}: a {parts.scheme} address has three slashes before a path relative to the current"
+            f" directory, as {masked(f'{parts.scheme}:///{parts.netloc}{parts.path}')}, and four before an"
+            " absolute one"
         )
     # sqlite:///relative.db and sqlite:////absolute.db, as everybody writes them
     path = unquote(parts.path.removeprefix("/"))
     if not path:
-        raise InvalidUrlError(f"{url} names no file")
+        raise InvalidUrlError(f"{masked(url)} names no file")
     return parts.scheme, path, dict(_option(name, value, url) for name, value in parse_qsl(parts.query))
 
 
@@ -126,8 +136,9 @@ def _option(name: str, value: str, url: str) -> tuple[str, Any]:
                 return name, {"true": True, "1": True, "false": False, "0": False}[value]
             case _:
                 return name, value
-    except (ValueError, KeyError) as exc:
-        raise InvalidUrlError(f"{url}: {value!r} is no value for {name}") from exc
+    except (ValueError, KeyError):
+        pass  # its message repeats the value, which may be a password in the wrong place
+    raise InvalidUrlError(f"{masked(url)}: {masked(value)!r} is no value for {name}")
 
 
 def default_path() -> str:

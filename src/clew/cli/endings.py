@@ -127,10 +127,11 @@ def _usage(exc: click.ClickException) -> None:
 
 
 def _say(text: str) -> None:
+    from clew.backends.masking import masked_addresses
     from clew.cli.safe import one_line
 
     try:
-        click.echo(f"clew: {one_line(text)}", err=True)
+        click.echo(f"clew: {one_line(masked_addresses(text))}", err=True)
     except OSError:  # nobody listens
         pass
 

@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Final
-from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit, urlunsplit
+from urllib.parse import (
+    SplitResult,
+    parse_qsl,
+    quote,
+    quote_from_bytes,
+    unquote,
+    unquote_to_bytes,
+    urlencode,
+    urlsplit,
+    urlunsplit,
+)
 
 import msgspec
 
+from clew.backends.masking import MASK, is_secret, masked, masked_settings
 from clew.backends.postgres.blobs import check_blobs
 from clew.errors import InvalidUrlError
 
 DEFAULT_SCHEMA: Final = "clew"
-SECRET: Final = ("password", "sslpassword", "passfile", "sslkey")
 _OURS: Final = {
     "blobs": str,
     "partitions": int,
@@ -23,6 +34,12 @@ _OURS: Final = {
     "sharded": bool,
     "timeout": float,
 }
+_SHOWN: Final = (
+    "application_name", "connect_timeout", "dbname", "host", "hostaddr", "load_balance_hosts", "options",
+    "port", "sslmode", "sslrootcert", "target_session_attrs", "user",
+)  # fmt: skip
+"""Of the settings of the driver. Another may be a password with its name mistyped."""
+_NAME: Final = re.compile(r"\w+", re.ASCII)
 _TRUTH: Final = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
 
 
@@ -43,44 +60,68 @@ class Address(msgspec.Struct, frozen=True):
 
 def parse_address(url: str) -> Address:
     """Take an address apart. What is wrong with it is said without repeating what may be a password."""
-    try:
-        parts = urlsplit(url)
-        _check_ports(parts.netloc.rpartition("@")[2])
-    except ValueError:
+    parts = _parts(url)
+    if parts is None:
         raise InvalidUrlError(
             "the address of a PostgreSQL store is postgresql://user:password@host:port/database;"
             " a password with special characters has to be percent-encoded"
-        ) from None
+        )
     given = parse_qsl(parts.query, keep_blank_values=True)
     options = {name: _value(name, value) for name, value in given if name in _OURS}
     if "blobs" in options:
         check_blobs(options["blobs"])
     others = [(name, value) for name, value in given if name not in _OURS]
-    shown_query = [(name, value) for name, value in given if name not in SECRET]
-    secrets = [value for name, value in others if name in SECRET]
+    shown_query = [
+        (name, masked_settings(value) if name in (*_OURS, *_SHOWN) else MASK)
+        for name, value in given
+        if not is_secret(name)
+    ]
+    secrets = [value for name, value in others if name not in _SHOWN]
     user, at, hosts = parts.netloc.rpartition("@")
     name, colon, password = user.partition(":")
-    if colon:
-        secrets += [password, unquote(password)]
-    shown = urlunsplit(("postgresql", name + at + hosts, parts.path, urlencode(shown_query, safe="/:"), ""))
+    # The user's name, as far as it can be one: what follows may be a password with its colon mistyped.
+    known, _, more = re.sub(r"[:@]", "\0", unquote(name), count=1).partition("\0")
+    secrets += [password, unquote(password), more]
+    account = _encoded(name) + (f":{_encoded(password)}" if colon else "")
+    shown_name = quote(known) if more else name
+    shown = urlunsplit(
+        ("postgresql", shown_name + at + hosts, parts.path, urlencode(shown_query, safe="/:*"), "")
+    )
     if not parts.netloc:
         shown = shown.replace("postgresql:", "postgresql://", 1) if "//" not in shown else shown
-    conninfo = f"postgresql://{parts.netloc}{parts.path}"
+    conninfo = f"postgresql://{account}{at}{hosts}{parts.path}"
     if others:
         conninfo += "?" + urlencode(others, quote_via=quote)
     return Address(conninfo, shown, tuple(text for text in secrets if text), options)
 
 
-def _check_ports(hosts: str) -> None:
-    """There may be several hosts, as in a,b or a:5432,b:5433, of which the driver takes one that answers."""
-    for host in hosts.split(","):
-        port = host.rpartition("]")[2].partition(":")[2]
-        if port:
-            int(port)
+def _encoded(text: str) -> str:
+    """As the driver wants it, whoever forgot to encode what."""
+    return quote_from_bytes(unquote_to_bytes(text), safe="")
+
+
+def _parts(url: str) -> SplitResult | None:
+    """None: it can not be read. A password with one of /?#@ in it moves the borders of all that follows, so
+    what is behind them has to look like what belongs there."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return None
+    hosts = parts.netloc.rpartition("@")[2]
+    named = all(_NAME.fullmatch(name) for name, _ in parse_qsl(parts.query, keep_blank_values=True))
+    is_whole = named and not parts.fragment and "#" not in url and "@" not in parts.path and _are_hosts(hosts)
+    return parts if is_whole else None
+
+
+def _are_hosts(hosts: str) -> bool:
+    """There may be several, as in a,b or a:5432,b:5433, of which the driver takes one that answers."""
+    ports = (host.rpartition("]")[2].partition(":")[2] for host in hosts.split(","))
+    return all(not port or (port.isascii() and port.isdecimal()) for port in ports)
 
 
 def _value(name: str, value: str) -> Any:
     try:
         return _TRUTH[value.lower()] if _OURS[name] is bool else _OURS[name](value)
     except (KeyError, ValueError):
-        raise InvalidUrlError(f"{value!r} is no value for {name} of a PostgreSQL store") from None
+        pass  # its message repeats the value, which may be a password in the wrong place
+    raise InvalidUrlError(f"{masked(value)!r} is no value for {name} of a PostgreSQL store")

@@ -15,7 +15,7 @@ from clew.backends.postgres.address import Address, parse_address
 from clew.backends.postgres.blobs import Blobs, check_blobs
 from clew.backends.postgres.clock import ServerClock
 from clew.backends.postgres.connection import Line, open_line
-from clew.backends.postgres.failures import translate
+from clew.backends.postgres.failures import censored, translate
 from clew.backends.postgres.listening import Bell, Ear
 from clew.backends.postgres.memory import Memory
 from clew.backends.postgres.migrate import MIGRATIONS, TABLES, ensure_schema
@@ -139,13 +139,18 @@ class PostgresBackend:
     # -- connections
 
     def _connect(self) -> Line:
+        error: ClewError
         try:
             return open_line(self._address.conninfo, self._timeout, prepares=self.prepares)
         except psycopg.ProgrammingError:
             # The driver repeats what it can not read, and that may be a password.
-            raise InvalidUrlError(f"{self.location} has an option that the driver does not know") from None
+            error = InvalidUrlError(f"{self.location} has an option that the driver does not know")
         except psycopg.OperationalError as exc:
-            raise _unreachable(exc, self._address) from exc
+            error = _unreachable(exc, self._address)
+            exc._pgconn = None  # it knows the password, and shows it to whoever looks
+            if censored(exc, self._address) == str(exc).strip():
+                raise error from exc
+        raise error  # here, where nothing is its context
 
     def writing_line(self) -> Line:
         """The connection for writes: never shared with readers, so that no crowd of them holds up a lease."""

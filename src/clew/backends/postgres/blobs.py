@@ -37,7 +37,7 @@ def check_blobs(address: str) -> None:
         parts = urlsplit(address)
     except ValueError:
         parts = urlsplit("")
-    if not parts.scheme or "@" in parts.netloc or parts.query:
+    if not parts.scheme or "@" in (parts.netloc if parts.scheme == "file" else address) or parts.query:
         raise InvalidUrlError(
             "blobs is an address such as s3://bucket/prefix or file:///directory, without keys and options:"
             " those are in the environment (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_ENDPOINT_URL …)"
