@@ -80,7 +80,7 @@ def read(path: Path, on_problem: OnProblem, on_bytes: OnBytes) -> Iterator[Sourc
 def _database(path: Path, on_problem: OnProblem, on_bytes: OnBytes) -> Iterator[SourceSession]:
     on_bytes(path.stat().st_size)
     with sqlite_source.opened(path) as db:
-        found = frozenset(row[0] for row in db.execute("SELECT name FROM sqlite_schema WHERE type = 'table'"))
+        found = sqlite_source.tables_in(db)
         if found.issuperset(_OLD):
             yield from _old(db, path, on_problem)
         if _NEW in found:

@@ -1,19 +1,25 @@
-"""The SQLite file of another program, read without leaving a trace beside it.
+"""The SQLite file of another program, read without leaving a trace beside it, or running what is in it.
 
 A database whose last writes are still in its log (`-wal`) can only be read together with it, and SQLite
 then writes a file of its own beside them. So such a database is copied first, and the copy is read.
+
+Only tables are read. A view, a virtual table or a column that is computed is a program of whoever made the
+file, and may never end.
 """
 
 from __future__ import annotations
 
+import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
+from clew.backends.private import create_file
+from clew.errors import InvalidUrlError
 from clew.importers.contract import OnProblem, Problem
 from clew.model import Json
 
@@ -23,6 +29,11 @@ if TYPE_CHECKING:
 _MAGIC: Final = b"SQLite format 3\0"
 _LOGS: Final = ("-wal", "-journal")
 _TRIES: Final = 5
+_TABLES: Final = "SELECT name FROM pragma_table_list WHERE schema = 'main' AND type = 'table'"
+_COMPUTED: Final = (
+    "SELECT list.name FROM pragma_table_list AS list JOIN pragma_table_xinfo(list.name) AS field"
+    " WHERE list.schema = 'main' AND list.type = 'table' AND field.hidden > 1"
+)
 
 
 def is_sqlite(beginning: bytes) -> bool:
@@ -61,7 +72,13 @@ def _tables(path: Path) -> frozenset[str]:
 
 
 def tables_in(db: apsw.Connection) -> frozenset[str]:
-    return frozenset(row[0] for row in db.execute("SELECT name FROM sqlite_schema WHERE type = 'table'"))
+    """Those that can be read: they are tables, and hold what is in their rows."""
+    authorizer, db.authorizer = db.authorizer, None
+    try:
+        computed = {name for (name,) in db.execute(_COMPUTED)}
+        return frozenset(name for (name,) in db.execute(_TABLES) if name not in computed)
+    finally:
+        db.authorizer = authorizer
 
 
 @contextmanager
@@ -104,7 +121,7 @@ def _json(value: object) -> Json:
 
 
 def _logs(path: Path) -> list[Path]:
-    beside = [Path(f"{path}{suffix}") for suffix in _LOGS]
+    beside = [Path(f"{os.path.realpath(path)}{suffix}") for suffix in _LOGS]
     return [log for log in beside if log.is_file() and log.stat().st_size]
 
 
@@ -112,7 +129,7 @@ def _logs(path: Path) -> list[Path]:
 def _untouched(path: Path) -> Iterator[apsw.Connection]:
     import apsw
 
-    address = f"file:{quote(str(path.absolute()))}?mode=ro&immutable=1"
+    address = f"file:{quote(os.path.realpath(path))}?mode=ro&immutable=1"
     with _connected(address, apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI) as db:
         yield db
 
@@ -121,23 +138,54 @@ def _untouched(path: Path) -> Iterator[apsw.Connection]:
 def _connected(address: str, flags: int) -> Iterator[apsw.Connection]:
     import apsw
 
+    from clew.backends.sqlite.schema import defend
+
     db = apsw.Connection(address, flags=flags)
     try:
+        defend(db)
+        db.authorizer = _only_reading(tables_in(db))
         yield db
     finally:
         db.close()
 
 
+def _only_reading(tables: frozenset[str]) -> Callable[..., int]:
+    """An authorizer: SQLite asks it when it prepares a statement."""
+    import apsw
+
+    known = {name.lower() for name in tables}
+    harmless = (apsw.SQLITE_SELECT, apsw.SQLITE_FUNCTION, apsw.SQLITE_RECURSIVE)
+
+    def allow(action: int, what: str | None, *_: str | None) -> int:
+        is_read = action == apsw.SQLITE_READ and what is not None and what.lower() in known
+        return apsw.SQLITE_OK if is_read or action in harmless else apsw.SQLITE_DENY
+
+    return allow
+
+
+def _refuse_planted(path: Path) -> None:
+    """SQLite removes a file that a journal names, even beside a copy."""
+    from clew.backends.sqlite.guarding import refuse_planted
+
+    try:
+        refuse_planted(path)
+    except InvalidUrlError as exc:
+        raise PermissionError(str(exc)) from exc
+
+
 def _copied(path: Path, folder: Path) -> str:
     """A copy with its log, of one moment: taken again when the program wrote meanwhile."""
+    path = Path(os.path.realpath(path))
     copy = folder / "copy.db"
     for _ in range(_TRIES):
         before = _stamps(path)
+        _refuse_planted(path)
         for suffix in ("", *_LOGS):
             target = Path(f"{copy}{suffix}")
             target.unlink(missing_ok=True)
             if Path(f"{path}{suffix}").is_file():
-                shutil.copyfile(f"{path}{suffix}", target)
+                with open(f"{path}{suffix}", "rb") as source, open(create_file(target), "wb") as file:
+                    shutil.copyfileobj(source, file)
         if _stamps(path) == before:
             break
     return str(copy)
