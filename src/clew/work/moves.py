@@ -173,7 +173,7 @@ def next_head(reader: Reader, row: SessionRow, what: Literal["undo", "redo"]) ->
     number = row.undo if what == "undo" else row.redo
     if not number:
         raise NothingToUndoError(row.id, what)
-    return _get_move(reader, row.sid, number).came_from
+    return _get_move(reader, row, number).came_from
 
 
 def undo(tx: Transaction, access: Access, now: int, files: FileMove | None = None) -> Head:
