@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from clew.commit import Pending
 from clew.core.ids import check_id
-from clew.errors import ConflictError, CorruptEntryError, InvalidError, SessionNotFoundError
+from clew.errors import ConflictError, CorruptError, InvalidError, SessionNotFoundError
 from clew.model.care import CopyProgress, CopyReport, LostRecord, OnCopyConflict, OnCopyProgress
+from clew.work.checked_source import CheckedSource
 from clew.work.places import find
 from clew.work.source import ChangedError, Page, Source
 from clew.work.storewide import copy_store_wide
@@ -53,6 +54,10 @@ def copy(
     Messages, positions, hashes, times and ids are the same in the copy, byte for byte. Leases are not
     copied: a run that is under way is interrupted in the copy. Killed anywhere, it goes on when it is
     called again; called again after the end it writes what is new, or nothing.
+
+    Nothing of the source is believed: what could not have come through the door, or is not what its hashes
+    say, stays behind with the sessions that share its history. CorruptError names the first of it, when
+    all others are copied.
     """
     if on_conflict not in CHOICES:
         raise InvalidError(f"on_conflict is one of {', '.join(CHOICES)}; not {on_conflict!r}")
@@ -102,7 +107,7 @@ class Copying:
         self._target = target
         self._on_conflict = on_conflict
         self._on_progress = on_progress
-        self._reading = reading or Source(source.read, source.run)
+        self._reading = reading or CheckedSource(source.read, source.run)
         self._lost = lost
         self._files: BringFiles | None = None
         self._undisturbed: Callable[[], AbstractContextManager[object]] = nullcontext
@@ -112,6 +117,8 @@ class Copying:
         self._sessions = self._unchanged = self._entries = self._events = self._calls = self._bytes = 0
         self._skipped: list[str] = []
         self._renamed: dict[str, str] = {}
+        self._unsound: dict[int, CorruptError] = {}
+        """Trees that stay behind."""
 
     def run(self, sessions: Sequence[str] | None = None) -> CopyReport:
         from clew.files.transfer import FileTransfer
@@ -123,6 +130,12 @@ class Copying:
         files.copy_records(self._trees, self._sids, is_all=sessions is None)
         if sessions is None:
             copy_store_wide(self._source, self._target, self._lost)
+        for error in self._unsound.values():
+            more = len(self._unsound) - 1
+            raise CorruptError(
+                f"{error}{f' (and {more} more)' if more else ''}; its sessions stay behind, all others "
+                "are copied. `clew repair` makes a store of what is left of them"
+            ) from error
         return CopyReport(
             sessions=self._sessions,
             unchanged=self._unchanged,
@@ -160,6 +173,8 @@ class Copying:
                     self._begin_tree(tree, conflicts)
                 except ConflictError as error:
                     conflicts[tree] = error
+                except CorruptError as error:
+                    self._unsound[tree] = error
             self._write_waiting(conflicts)
             if not conflicts or len(self._trees) == before:
                 break
@@ -171,7 +186,7 @@ class Copying:
         """Small trees wait for others: a transaction has to wait for the disk, however little is in it."""
         try:
             ready = prepare(self._reading, self._target, tree, files=self._files)
-        except (ChangedError, CorruptEntryError):
+        except (ChangedError, CorruptError):
             self._copy_tree(tree)
             return
         if isinstance(ready, Landed):
@@ -193,6 +208,8 @@ class Copying:
                 self._end_tree(tree, waiting[tree], pending)
             except ConflictError as error:
                 conflicts[tree] = error
+            except CorruptError as error:
+                self._unsound[tree] = error
 
     def _end_tree(self, tree: int, ready: Landing, pending: Pending[None] | None) -> None:
         """`pending`: what was written with others; None: it is still to be written."""
@@ -203,7 +220,7 @@ class Copying:
                 pending.outcome()
                 landed = ready.landed(self._wrote)
             self._note(tree, landed)
-        except (ChangedError, CorruptEntryError):
+        except (ChangedError, CorruptError):
             self._copy_tree(tree)
 
     def _copy_tree(self, tree: int, *, rename: bool = False) -> None:

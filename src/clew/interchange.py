@@ -18,13 +18,17 @@ import msgspec
 from clew.backends.contract import STORE_WIDE, Reader, RecordKind
 from clew.core import lines
 from clew.core.rows import BranchRow, Details, ForkOrigin, SessionRow, UsageRow
-from clew.errors import InvalidError, StoreBusyError
+from clew.errors import CorruptEntryError, CorruptError, InvalidError, StoreBusyError
+from clew.work.checked_source import CheckedSource
 from clew.work.checking_records import points_of
 from clew.work.history import note_name, removed_name
-from clew.work.image import BranchImage, SessionImage, read_session
+from clew.work.image import BranchImage, SessionImage, TreeImage, read_session
+from clew.work.line_checks import Ids, check_line, where_of
 from clew.work.lineage import check_branches
-from clew.work.source import Source
-from clew.work.transfer import Landing, prepare, transfer
+from clew.work.plain_files import open_file
+from clew.work.source import ChangedError, Page, Source, UnsoundError, Where
+from clew.work.transfer import Landing, Target, prepare, transfer
+from clew.work.transfer_files import without_files
 
 if TYPE_CHECKING:
     from clew.engine import Engine
@@ -32,6 +36,8 @@ if TYPE_CHECKING:
 SELF: Final = 1
 """The number of the session, and of its tree, in its file."""
 TRIES: Final = 50
+LONGEST: Final = 128 * 1024 * 1024
+"""No line of a file has more bytes."""
 
 
 class Excerpt(msgspec.Struct, frozen=True):
@@ -168,6 +174,13 @@ def _call(call: UsageRow, local: dict[int, int]) -> UsageRow:
     return msgspec.structs.replace(call, branch=number, position=call.position if number else -1)
 
 
+class Damage(msgspec.Struct, frozen=True):
+    """A line whose bytes are not what was written: it costs what it said."""
+
+    line: int
+    reason: str
+
+
 class Imported(msgspec.Struct, frozen=True):
     """What became of a file, or would."""
 
@@ -175,6 +188,7 @@ class Imported(msgspec.Struct, frozen=True):
     """Of the session in the store."""
     state: Literal["new", "grown", "unchanged"]
     messages: int
+    damage: tuple[Damage, ...]
 
 
 def import_file(
@@ -187,15 +201,17 @@ def import_file(
     """Bring the session of a file into a store, which is opened when the file was found to hold one. The same
     file again changes nothing.
 
+    Nothing in the file is believed. InvalidError: a line says what no store writes, or its hash is not that
+    of its content and of what is before it; it is named, and nothing of the file is imported. A line whose
+    checksum is wrong was damaged: it costs what it said.
     ConflictError: the store has another session of that id, or of that history; with `rename` the former
     gets a new id.
     """
+    damage = tuple(_look_through(path))
     with _opened(path) as source:
-        found = list(source.rows())
-        if len(found) != 1:
-            raise InvalidError(f"{os.fspath(path)} holds no session that can be imported")
-        (row,) = found
+        row = _checked(path, source, damage)
         engine = open_engine()
+        source.target = engine
         ready = prepare(source, engine, row.tree, rename=rename)
         state: Literal["new", "grown", "unchanged"] = "unchanged"
         if isinstance(ready, Landing):
@@ -203,11 +219,115 @@ def import_file(
             if not dry_run:
                 transfer(source, engine, row.tree, rename=rename, on_page=lambda *_: None)
         ids = {} if ready is None else ready.ids
-    return Imported(ids.get(row.id, row.id), state, row.head.messages)
+    return Imported(ids.get(row.id, row.id), state, row.head.messages, damage)
+
+
+class FileSource(CheckedSource):
+    """The file of a session as a source. It holds no files of checkpoints."""
+
+    target: Target | None = None
+
+    def image(self, tree: int) -> TreeImage:
+        image = super().image(tree)
+        if self.target is None:
+            return image
+        with self.target.read() as reader:
+            return without_files(reader, image)
+
+
+def _look_through(path: str | os.PathLike[str]) -> Iterator[Damage]:
+    """Every line by itself. A checksum that is right says that nothing was damaged: so what is wrong in such
+    a line was written on purpose, and the file is refused."""
+    is_end, ids = True, Ids()
+    for number, raw in _numbered(path):
+        try:
+            is_end, line = _read_line(raw)
+            if line is not None:
+                check_line(line)
+                ids.check(line)
+        except lines.BadLineError as error:
+            if isinstance(error, lines.WrongLineError):
+                raise _refusal(path, number, str(error)) from error
+            is_end = True
+            yield Damage(number, str(error))
+        except InvalidError as error:
+            raise _refusal(path, number, str(error)) from error
+    if not is_end:
+        yield Damage(number, "the file ends inside of what was written at once")
+
+
+def _read_line(raw: bytes | None) -> tuple[bool, lines.AnyLine | None]:
+    if raw is None:
+        raise lines.BadLineError(f"it is longer than {LONGEST} bytes")
+    is_end, text = lines.open_line(raw)
+    return is_end, lines.decode(text)
+
+
+def _numbered(path: str | os.PathLike[str]) -> Iterator[tuple[int, bytes | None]]:
+    """Lines without what editors put around them, by number; None: it is too long to be one."""
+    with open_file(path) as file:
+        number = 0
+        while raw := file.readline(LONGEST + 2):
+            number += 1
+            if len(raw) > LONGEST and not raw.endswith(b"\n"):
+                while (raw := file.readline(1024 * 1024)) and not raw.endswith(b"\n"):
+                    pass
+                yield number, None
+                continue
+            line = raw.removesuffix(b"\n").removesuffix(b"\r")
+            yield number, line.removeprefix(lines.BOM) if number == 1 else line
+
+
+def _checked(path: str | os.PathLike[str], source: Source, damage: tuple[Damage, ...]) -> SessionRow:
+    """The session of a file, all of which was looked at."""
+    try:
+        found = list(source.rows())
+        if len(found) != 1:
+            said = f"; line {damage[0].line}: {damage[0].reason}" if damage else ""
+            raise InvalidError(f"{os.fspath(path)} holds no session that can be imported{said}")
+        image = source.image(found[0].tree)
+        for session in image.sessions:
+            _read_all(source.events(session, 0))
+            _read_all(source.calls(session, 0))
+        for branch in image.branches:
+            _read_all(source.entries(branch, branch.fork + 1))
+    except UnsoundError as error:
+        raise _refusal(path, _line_of(path, error.where), f"{error.what}: {error.reason}") from error
+    except (ChangedError, CorruptEntryError) as error:
+        said = f"line {damage[0].line}: {damage[0].reason}" if damage else str(error)
+        raise InvalidError(
+            f"{os.fspath(path)}: a part of its history is missing ({said}); nothing of it was imported"
+        ) from error
+    except CorruptError as error:
+        raise _refusal(path, None, str(error)) from error
+    return found[0]
+
+
+def _read_all(pages: Iterator[Page]) -> None:
+    for _ in pages:
+        pass
+
+
+def _line_of(path: str | os.PathLike[str], where: Where) -> int | None:
+    """The last line that tells of a thing; None: no line does."""
+    found = None
+    for number, raw in _numbered(path):
+        try:
+            line = _read_line(raw)[1]
+        except lines.BadLineError:
+            continue
+        if line is not None and where in where_of(line):
+            found = number
+    return found
+
+
+def _refusal(path: str | os.PathLike[str], line: int | None, reason: str) -> InvalidError:
+    place = os.fspath(path) if line is None else f"{os.fspath(path)}, line {line}"
+    return InvalidError(f"{place}: {reason}; nothing of it was imported")
 
 
 @contextmanager
-def _opened(path: str | os.PathLike[str]) -> Iterator[Source]:
+def _opened(path: str | os.PathLike[str]) -> Iterator[FileSource]:
     """A file as a store of its own, for as long as it is looked at."""
     import shutil
     import tempfile
@@ -221,6 +341,6 @@ def _opened(path: str | os.PathLike[str]) -> Iterator[Source]:
         layout.prepare()
         (layout.sessions / "session.jsonl").symlink_to(os.path.realpath(path))
         with closing(JsonlBackend(layout.root, read_only=True)) as backend:
-            yield Source(backend.read)
+            yield FileSource(backend.read)
     finally:
         shutil.rmtree(place)

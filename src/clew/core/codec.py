@@ -111,6 +111,19 @@ decode_json: Final[Callable[[bytes], Json]] = _decode
 """Decodes what `prepare` or `encode_json` made: a new value at every call."""
 
 
+def check_json(body: bytes, what: str = "value") -> Json:
+    """The value of a JSON text from elsewhere, after the same checks: `encode_json` could have made it."""
+    if len(body) > MAX_MESSAGE_BYTES:
+        raise too_large(what)
+    try:
+        value = _decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InvalidEntryError(f"not valid JSON: {error}", what) from error
+    if not _is_simple(body, value):
+        raise InvalidEntryError("it is nested too deeply, or a key occurs twice in an object", what)
+    return value
+
+
 def _is_plain(root: Any, levels: int = MAX_DEPTH) -> bool:
     """Whether all of `root` is surely JSON, surrogates aside. Level by level, so that depth is a
     counter and no path is kept; False only means that the exact walk has to judge."""
@@ -181,7 +194,7 @@ def _prepare_text(text: Text, strict: bool, root: str) -> Prepared:
     return _reread(body, strict, root, None)
 
 
-def _is_simple(body: bytes, value: dict[str, Json]) -> bool:
+def _is_simple(body: bytes, value: Json) -> bool:
     """Whether text that msgspec could read is surely good: not too deep, and no key twice in one
     object (msgspec keeps the last and says nothing)."""
     if body.count(b"{") + body.count(b"[") > MAX_DEPTH and not _is_plain(value):

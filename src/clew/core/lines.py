@@ -188,6 +188,10 @@ class BadLineError(ValueError):
     """A line whose bytes are not what was written."""
 
 
+class WrongLineError(BadLineError):
+    """A line whose bytes are what was written, and which says what no version writes."""
+
+
 def encode(line: AnyLine) -> bytes:
     """The text of a line from its kind on, without the frame that `finish` puts around it."""
     text = _encode(line)
@@ -236,12 +240,19 @@ def decode(text: bytes) -> AnyLine | None:
         line: AnyLine = _decode(b"{" + text)
         return line
     except msgspec.ValidationError as exc:
-        kind = _decode_kind(b"{" + text).get("kind")
-        if kind is not None and _decode_text(kind) in KINDS:
-            raise BadLineError(f"a {_decode_text(kind)} line that is none: {exc}") from exc
+        kind = _kind_of(text)
+        if kind in KINDS:
+            raise WrongLineError(f"a {kind} line that is none: {exc}") from exc
         return None
-    except (msgspec.DecodeError, UnicodeDecodeError) as exc:
-        raise BadLineError(f"it is no JSON: {exc}") from exc
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
+        raise WrongLineError(f"it is no JSON: {exc}") from exc
+
+
+def _kind_of(text: bytes) -> str:
+    try:
+        return _decode_text(_decode_kind(b"{" + text).get("kind", Raw(b'""')))
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as exc:
+        raise WrongLineError(f"it is no line: {exc}") from exc
 
 
 KINDS: Final = frozenset(kind.__struct_config__.tag for kind in AnyLine.__args__)

@@ -18,7 +18,7 @@ import msgspec
 
 from clew.backends.contract import STORE_WIDE, Reader, Transaction
 from clew.core.rows import ObjectPlace
-from clew.errors import CorruptError, NotFoundError, ObjectMissingError, ReadOnlyError
+from clew.errors import ConflictError, CorruptError, NotFoundError, ObjectMissingError, ReadOnlyError
 from clew.files import journal
 from clew.files.keeping import claimed
 from clew.files.needs import named_by_checkpoint, named_by_move
@@ -149,7 +149,12 @@ class FileTransfer:
         def copy() -> None:
             if not self._is_there(id, kept, trees):
                 shelf = self._bring_trees([kept.tree])
-                self._target.run(lambda tx: self._adopt(tx, {id: kept}, trees, shelf))
+                try:
+                    self._target.run(lambda tx: self._adopt(tx, {id: kept}, trees, shelf))
+                except CollectedError:
+                    raise
+                except ConflictError:
+                    pass  # what the target holds under this id stays as it is
 
         self._copy_if_there(copy, lambda reader: snapshots.find_kept(reader, id) == kept)
 

@@ -5,36 +5,24 @@ Some were compressed when they had grown cold; these are read as far as they are
 
 from __future__ import annotations
 
-import errno
 import io
-import os
-import stat
 import sys
 from pathlib import Path
 from types import ModuleType
 from typing import IO, Any, Final
 
+from clew.work.plain_files import open_file
+
+__all__ = ["content_of", "damage_of", "open_file", "opened"]
+
 _MAGIC: Final = b"\x28\xb5\x2f\xfd"
 _CHUNK: Final = 256 * 1024
-
-
-def open_file(path: Path, buffering: int = -1) -> IO[bytes]:
-    """A file, to be read. OSError: it can not be, or it is a pipe or a device, which could wait forever."""
-    raw = open(path, "rb", buffering=buffering, opener=_without_waiting)  # noqa: SIM115 (the opener)
-    if not stat.S_ISREG(os.fstat(raw.fileno()).st_mode):
-        raw.close()
-        raise OSError(errno.EINVAL, "it is not a file", str(path))
-    return raw
 
 
 def content_of(path: Path) -> bytes:
     """All of a file. OSError as `open_file`."""
     with open_file(path) as file:
         return file.read()
-
-
-def _without_waiting(path: str, flags: int) -> int:
-    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
 def opened(raw: IO[bytes], path: Path) -> IO[bytes]:

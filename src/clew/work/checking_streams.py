@@ -121,7 +121,7 @@ class _Sums:
         stored = {name: getattr(row, f"all_{name}") for name in (*_SUMMED, "cost", "unpriced", "estimated")}
         is_next = row.number == self._number + 1
         self._number = row.number
-        expected = [_after(base, row) for base in self._bases] if is_next else []
+        expected = [after(base, row) for base in self._bases] if is_next else []
         self._bases = [stored, *expected[-1:]]
         if not expected or stored in expected:
             self._bases = [stored]
@@ -130,7 +130,8 @@ class _Sums:
         return f"its sums are wrong: {', '.join(others) or 'they do not fit together'}"
 
 
-def _after(base: dict[str, int], row: UsageRow) -> dict[str, int]:
+def after(base: dict[str, int], row: UsageRow) -> dict[str, int]:
+    """The sums behind a call, by their names."""
     own = {name: getattr(row, name) for name in _SUMMED}
     own |= {
         "cost": row.cost or 0,

@@ -17,7 +17,7 @@ import msgspec
 from clew.backends.contract import STORE_WIDE, Reader
 from clew.core.rows import NOWHERE, SessionQuery, SessionRow
 from clew.errors import ConflictError
-from clew.work.image import SessionImage, TreeImage, fingerprint, read_image
+from clew.work.image import BranchImage, SessionImage, TreeImage, fingerprint, read_image
 from clew.work.places import find
 
 TRASH_PAGE: Final = 100
@@ -170,6 +170,10 @@ def _check_branches(
         owner = next((one for one in image.sessions if one.row.sid == branch.owner), image.sessions[0])
         if last > branch.last:
             raise _conflict(owner, "it has gone on there")
+        if last < branch.last and reader.get_branch(number).owner != sids.get(branch.owner):
+            raise _conflict(owner, f"branch {branch.uid} is another session's there")
+        if not _begins_alike(reader, number, branch):
+            raise _conflict(owner, f"branch {branch.uid} continues something else there")
         if there is not None and last == branch.last and there.digest != branch.digest:
             raise _conflict(owner, f"branch {branch.uid} has another history there")
     known, mine = {branch.uid for branch in image.branches}, set(sids.values())
@@ -177,6 +181,12 @@ def _check_branches(
         if extra.owner in mine and extra.uid not in known:
             session = next(one for one in image.sessions if sids.get(one.row.sid) == extra.owner)
             raise _conflict(session, "it has gone on there, or was purged in part")
+
+
+def _begins_alike(reader: Reader, number: int, branch: BranchImage) -> bool:
+    there = reader.get_branch(number)
+    parent = reader.get_branch(there.parent).uid if there.parent else ""
+    return (parent, there.fork) == (branch.parent, branch.fork)
 
 
 def _conflict(session: SessionImage, reason: str) -> ConflictError:

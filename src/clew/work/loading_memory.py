@@ -49,7 +49,7 @@ class State(msgspec.Struct, frozen=True):
     """The source was read to its end."""
 
 
-class _StateUse(msgspec.Struct, frozen=True, array_like=True):
+class StateUse(msgspec.Struct, frozen=True, array_like=True):
     """A `KeyUse` that names the empty beginning, and the state."""
 
     uid: str
@@ -60,7 +60,7 @@ class _StateUse(msgspec.Struct, frozen=True, array_like=True):
 
 
 _decode_runs = msgspec.json.Decoder(list[Run]).decode
-_decode_state = msgspec.json.Decoder(list[_StateUse]).decode
+_decode_state = msgspec.json.Decoder(list[StateUse]).decode
 
 
 def sign(value: object) -> str:
@@ -139,7 +139,7 @@ def keep_runs(tx: Transaction, sid: int, number: int, runs: Sequence[Run]) -> No
 
 
 def keep_state(tx: Transaction, sid: int, state: State) -> None:
-    tx.put_record(sid, "key", STATE, _encode([_StateUse("", 0, 0, "", state)]))
+    tx.put_record(sid, "key", STATE, _encode([StateUse("", 0, 0, "", state)]))
 
 
 def settled(state: State, wanted: Mapping[str, object], present: Mapping[str, object]) -> dict[str, object]:

@@ -143,10 +143,17 @@ def put(
 
 
 def adopt(tx: Transaction, id: str, kept: Kept, seen: Shelf) -> bool:
-    """Keep the record of a snapshot of another store; False: it is there. `seen` as for `put`."""
+    """Keep the record of a snapshot of another store; False: it is there. `seen` as for `put`.
+
+    ConflictError: there is another one of this id, or it is some other session's.
+    """
     value = _encode(kept)
-    if tx.get_record(STORE_WIDE, "snapshot", id) == value:
-        return False
+    before = find_kept(tx, id)
+    if before is not None:
+        if _encode(before) == value:
+            return False
+        if before.tree != kept.tree or before.sessions not in (0, kept.sessions):
+            raise ConflictError(f"the snapshot {id} can not be copied: there is another one of this id")
     rely(tx, seen, f"the snapshot {id} was copied")
     tx.put_record(STORE_WIDE, "snapshot", id, value)
     return True

@@ -13,8 +13,8 @@ from typing import Final, Protocol, TypeAlias
 import msgspec
 
 from clew.backends.contract import Reader, Transaction
-from clew.core.rows import REMOVED, EntryRow, EventRow, SessionQuery, SessionRow, UsageRow
-from clew.errors import ReadOnlyError, StoreBusyError
+from clew.core.rows import REMOVED, EntryRow, EventRow, SessionQuery, SessionRow, Tip, UsageRow
+from clew.errors import CorruptError, ReadOnlyError, StoreBusyError
 from clew.work.checking_records import UNREADABLE
 from clew.work.image import BranchImage, SessionImage, TreeImage, read_image
 
@@ -38,6 +38,20 @@ class GoneError(ChangedError):
     """What was there when the image of a tree was read was removed since."""
 
 
+Where: TypeAlias = tuple[str | int, ...]
+"""Which thing: its kind, and what it is known by among those of its kind."""
+
+
+class UnsoundError(CorruptError):
+    """What was read can not have been written by a store."""
+
+    def __init__(self, where: Where, what: str, reason: str) -> None:
+        super().__init__(f"{what}: {reason}")
+        self.where = where
+        self.what = what
+        self.reason = reason
+
+
 class Run(Protocol):
     def __call__(self, work: Callable[[Transaction], TreeImage], /) -> TreeImage: ...
 
@@ -48,6 +62,8 @@ class Page(msgspec.Struct, frozen=True):
     branch: BranchImage | None = None
     session: int = 0
     entries: tuple[EntryRow, ...] = ()
+    base: Tip | None = None
+    """The place before the first of the entries, if they were checked: whoever has it already compares."""
     events: tuple[EventRow, ...] = ()
     calls: tuple[UsageRow, ...] = ()
 

@@ -24,10 +24,11 @@ from clew.errors import ConflictError, CorruptEntryError
 from clew.here import Here
 from clew.work.fitting import Fit, Mark, alias_leads_to, check_names, encode_mark, fit, renamed
 from clew.work.history import removed_name
-from clew.work.image import KINDS, SessionImage, TreeImage, fingerprint, read_image
+from clew.work.image import KINDS, BranchImage, SessionImage, TreeImage, fingerprint, read_image
 from clew.work.notices import notice
+from clew.work.purge import purge
 from clew.work.snapshots import CollectedError
-from clew.work.source import ChangedError, GoneError, Page, Source
+from clew.work.source import ChangedError, GoneError, Page, Source, UnsoundError
 from clew.work.transfer_notes import put_notes
 
 AT_ONCE: Final = 2000
@@ -89,8 +90,10 @@ def transfer(
         try:
             ready = prepare(source, target, tree, rename=rename, files=files)
             return ready.run(on_page) if isinstance(ready, Landing) else ready
-        except (ChangedError, CorruptEntryError):  # what is being purged may look damaged
-            if attempt == TRIES - 1:
+        except (ChangedError, CorruptEntryError, UnsoundError) as error:
+            # What is being purged may look damaged. Of what never can have been written one more look is
+            # enough: a store may hold thousands of such.
+            if attempt == (1 if isinstance(error, UnsoundError) else TRIES - 1):
                 raise
         time.sleep(PAUSE * attempt)
     raise AssertionError("not reached")
@@ -199,6 +202,21 @@ class Landing:
         if self.is_small:
             self._target.run(self.write_all)
             return self.landed(on_page)
+        try:
+            return self._run_staged(on_page)
+        except UnsoundError:
+            if self.is_new:
+                self._target.run(self._throw_away)
+            raise
+
+    def _throw_away(self, tx: Transaction) -> None:
+        """What was staged of a tree that turned out to be unsound goes again: it could never be finished."""
+        for sid in self._sids.values():
+            row = tx.get_session(sid)
+            if row is not None:
+                purge(tx, row)
+
+    def _run_staged(self, on_page: OnPage) -> Landed:
         self._target.run(partial(self._write, pages=self._first, begins=True, ends=False))
         self._tell(self._first, on_page)
         pages = self._second
@@ -295,6 +313,8 @@ class Landing:
             last = tx.last_position(branch)
             if max(last, page.branch.fork) + 1 != page.entries[0].position:
                 raise ChangedError(f"branch {page.branch.uid} changed in the target meanwhile")
+            if page.base is not None:
+                self._check_base(tx, page.branch, page.base, branch if last > page.branch.fork else 0)
             tx.add_entries(branch, page.entries)
         if page.events:
             sid = self._sids[page.session]
@@ -304,6 +324,16 @@ class Landing:
             tx.add_events(sid, page.events)
         for call in page.calls:
             tx.add_usage(self._sids[page.session], self._call(call))
+
+    def _check_base(self, tx: Transaction, branch: BranchImage, base: Tip, number: int) -> None:
+        """What the source says it continues has to be what is in the target."""
+        parent = number or self._branches.get(branch.parent, 0)
+        there = tx.get_tip(parent, base.position) if parent else EMPTY
+        if there is None or msgspec.structs.replace(there, branch=base.branch) != base:
+            raise ConflictError(
+                f"session {self._image.sessions[0].row.id!r} can not be copied: branch {branch.uid} "
+                "has another history there; nothing of it was changed"
+            )
 
     def _call(self, call: UsageRow) -> UsageRow:
         """A call with the branch that its entry has here."""
@@ -341,7 +371,7 @@ class Landing:
     def _settle(self, tx: Transaction, session: SessionImage) -> None:
         sid = self._sids[session.row.sid]
         before = tx.get_details(sid)
-        tx.set_session(self._row(session, sid))
+        tx.set_session(self._row(tx, session, sid))
         notice(tx, sid, self._target.here.now())
         tx.set_details(sid, self._details(session))
         for alias in before.aliases:
@@ -359,12 +389,17 @@ class Landing:
         if tx.event_bounds(sid)[0] < oldest:
             tx.drop_events(sid, oldest - 1)
 
-    def _row(self, session: SessionImage, sid: int) -> SessionRow:
+    def _row(self, tx: Transaction, session: SessionImage, sid: int) -> SessionRow:
         head: Tip = session.row.head
         number = self._branches[session.head] if session.head else 0
-        return msgspec.structs.replace(
-            session.row, sid=sid, tree=self._tree, head=msgspec.structs.replace(head, branch=number)
-        )
+        head = msgspec.structs.replace(head, branch=number)
+        if (tx.get_tip(number, head.position) if number else EMPTY) != head:
+            raise UnsoundError(
+                ("session", session.row.sid),
+                f"session {session.row.id!r}",
+                "its head is not what its entries say",
+            )
+        return msgspec.structs.replace(session.row, sid=sid, tree=self._tree, head=head)
 
     def _details(self, session: SessionImage) -> Details:
         origin = session.details.origin
