@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from clew.engine import Engine
 from clew.errors import InvalidError
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
         Snapshot,
         VerifyReport,
     )
+
+
+MOST_READ: Final = 1024**3
 
 
 class StoreFiles:
@@ -86,16 +89,17 @@ class StoreFiles:
         """SnapshotNotFoundError if there is none."""
         return self._files.get(id)
 
-    def read_file(self, snap: Snapshot | str, path: str) -> bytes:
+    def read_file(self, snap: Snapshot | str, path: str, *, max_bytes: int = MOST_READ) -> bytes:
         """What a file held in a snapshot, byte for byte; of a symlink, where it leads.
 
         Args:
             snap: A snapshot, or its id.
             path: Below the root of the snapshot.
+            max_bytes: A longer file is refused (1 GiB).
 
         NotFoundError if the snapshot holds no such file. The whole content is in memory at once.
         """
-        return self._files.read_file(snap, path)
+        return self._files.read_file(snap, path, max_bytes=max_bytes)
 
     def delete_snapshot(self, id: str) -> bool:
         """Forget a snapshot; False if there was none. `gc()` then frees its content."""

@@ -7,11 +7,13 @@ import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import clew
 from clew.errors import ClewError, DiskFullError, QuotaExceededError, RestoreFailedError
+from clew.files import journal
 from clew.model.files import RestoreReport
 from tests.crash.helper import message, texts
 from tests.crash.root import mounted, needs_root
@@ -111,7 +113,9 @@ def check_whole(root: Path, old: int, new: int) -> int:
 
 @needs_root
 @pytest.mark.parametrize("way", ["finish", "undo"])
-def test_f06_a_disk_that_fills_up_in_a_restore_leaves_whole_files_and_both_ways_open(way: str) -> None:
+def test_f06_a_disk_that_fills_up_in_a_restore_leaves_whole_files_and_both_ways_open(
+    way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A typed error that says how far it came; finished or undone when there is room."""
     with small_disk("8m") as home, house() as elsewhere, elsewhere.open() as store:
         write_noise(home.root, 300_000)
@@ -119,8 +123,14 @@ def test_f06_a_disk_that_fills_up_in_a_restore_leaves_whole_files_and_both_ways_
         target = state(home.root)
         write_noise(home.root, 10_000)
         before = state(home.root)
-        ballast = fill_up(home.directory, 1_000_000)
+        ballasts: list[Path] = []
+        begin = journal.begin
 
+        def begin_and_fill_up(*args: Any) -> None:
+            begin(*args)
+            ballasts.append(fill_up(home.directory, 1_000_000))
+
+        monkeypatch.setattr(journal, "begin", begin_and_fill_up)
         with pytest.raises(RestoreFailedError) as failed:
             store.restore(snapshot)
 
@@ -133,7 +143,8 @@ def test_f06_a_disk_that_fills_up_in_a_restore_leaves_whole_files_and_both_ways_
             store.finish_restore(report.id)  # there is still no room
         check_whole(home.root, 10_000, 300_000)
 
-        ballast.unlink()
+        for ballast in ballasts:
+            ballast.unlink()
         settle = store.finish_restore if way == "finish" else store.undo_restore
         assert settle(report.id).failed == ()
         assert state(home.root) == (target if way == "finish" else before)

@@ -17,6 +17,7 @@ from clew.core.objects import object_name
 from clew.errors import (
     ConflictError,
     CorruptError,
+    DiskFullError,
     InvalidError,
     ObjectMissingError,
     RestoreConflictError,
@@ -587,17 +588,36 @@ def test_a_directory_that_must_not_be_written_to_is_reported_and_keeps_its_mode(
 
 
 @needs_root
+def test_s56_a_restore_for_which_there_is_no_room_changes_nothing() -> None:
+    with mounted(["-t", "tmpfs", "-o", "size=1m", "tmpfs"]) as disk:
+        shop = Workshop(disk / "root")
+        before = {b"a": b"1", b"z": b"1"}
+        write(shop.root, before)
+        (disk / "ballast").write_bytes(bytes(500_000))
+        target = {b"a": b"2", **{b"f%d" % n: b"%d" % n * 90_000 for n in range(8)}, b"z": b"2"}
+
+        with pytest.raises(DiskFullError, match="are free"):
+            shop.restore(target, before)
+
+        assert shop.state() == before
+        with shop.engine.read() as reader:
+            assert journal.pending(reader) == []
+
+
+@needs_root
 def test_f06_a_full_disk_stops_a_restore_that_finishes_when_there_is_room() -> None:
     with mounted(["-t", "tmpfs", "-o", "size=1m", "tmpfs"]) as disk:
         shop = Workshop(disk / "root")
         before = {b"a": b"1", b"z": b"1"}
         write(shop.root, before)
         ballast = disk / "ballast"
-        ballast.write_bytes(bytes(500_000))
         target = {b"a": b"2", **{b"f%d" % n: b"%d" % n * 90_000 for n in range(8)}, b"z": b"2"}
 
+        def fill(tx: Transaction) -> None:
+            ballast.write_bytes(bytes(500_000))  # somebody else does, when it was seen that there is room
+
         with pytest.raises(RestoreFailedError) as stopped:
-            shop.restore(target, before)
+            shop.restore(target, before, keeping=fill)
         assert "No space left on device" in str(stopped.value)
         report: Any = stopped.value.report
         assert 0 < len(report.changes) < 10

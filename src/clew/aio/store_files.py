@@ -17,6 +17,7 @@ from clew.model.files import (
     Snapshot,
     VerifyReport,
 )
+from clew.store_files import MOST_READ
 
 if TYPE_CHECKING:
     from clew.files.watcher import Watch
@@ -60,8 +61,8 @@ class AsyncStoreFiles:
     async def get_snapshot(self, id: str) -> Snapshot:
         return await self._bridge.call(self._store.get_snapshot, id)
 
-    async def read_file(self, snap: Snapshot | str, path: str) -> bytes:
-        return await self._bridge.call(self._store.read_file, snap, path)
+    async def read_file(self, snap: Snapshot | str, path: str, *, max_bytes: int = MOST_READ) -> bytes:
+        return await self._bridge.call(self._store.read_file, snap, path, max_bytes=max_bytes)
 
     async def delete_snapshot(self, id: str) -> bool:
         return await self._bridge.call(self._store.delete_snapshot, id)

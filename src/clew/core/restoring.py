@@ -20,6 +20,7 @@ from typing import Final, TypeAlias
 import msgspec
 
 from clew.core.objects import EXECUTABLE, FOLDER, Directory, TreeEntry, encode_directory, object_name
+from clew.core.tree_budget import TreeBudget
 from clew.model.files import FileKind, FileVerb
 
 GetDirectories: TypeAlias = Callable[[Collection[bytes]], Mapping[bytes, Directory]]
@@ -121,7 +122,8 @@ def make_plan(
     present: Present | None = None,
 ) -> Plan:
     """`overwrite`: conflicts too become what the target says. `clears`: what neither the target nor the
-    last snapshot names is a conflict; else it is not ours."""
+    last snapshot names is a conflict; else it is not ours. CorruptError: there are more paths than any
+    snapshot has."""
     planner = _Planner(
         directories, selection or Selection(None), present or Present(), overwrite=overwrite, clears=clears
     )
@@ -169,6 +171,7 @@ class _Planner:
         self._clears = clears
         self._removes_unknown = overwrite and clears
         self._nodes: list[_Node] = []
+        self._budget = TreeBudget()
 
     def plan(self, target: bytes, last: bytes | None, now: bytes) -> Plan:
         before = _folder(last) if last else None
@@ -221,6 +224,7 @@ class _Planner:
             return
         is_whole = self._nodes[parent].is_whole or path in self._selection.paths
         if is_whole or path in self._selection.above:
+            self._budget.spend(path)
             self._nodes.append(_Node(path, target, last, now, parent, is_whole))
 
     # -- what to do

@@ -8,6 +8,7 @@ from typing import TypeAlias
 import msgspec
 
 from clew.core.objects import FOLDER, LINK, TreeEntry
+from clew.core.tree_budget import TreeBudget
 from clew.model.files import DiffStatus
 
 ListDirectory: TypeAlias = Callable[[bytes], Sequence[TreeEntry]]
@@ -42,10 +43,11 @@ def differences(old: bytes | None, new: bytes | None, directory: ListDirectory) 
 
     In the order of a walk: names by their bytes, a directory before what is in it. A directory that is
     on both sides differs only by what is in it; one that is on one side only is told of if it is empty,
-    else what is in it is.
+    else what is in it is. CorruptError: there are more paths than any snapshot has.
     """
     if old == new:
         return
+    budget = TreeBudget()
     # The walk keeps the rest of each directory on the way down: memory is depth times width.
     below: list[tuple[bytes, Iterator[_Pair]]] = [(b"", _pairs(old, new, directory))]
     while below:
@@ -58,6 +60,7 @@ def differences(old: bytes | None, new: bytes | None, directory: ListDirectory) 
         entry = now or was
         assert entry is not None
         path = prefix + entry.name
+        budget.spend(path)
         old_folder, new_folder = _folder(was), _folder(now)
         inside = list(_pairs(old_folder, new_folder, directory)) if old_folder or new_folder else []
         is_folder_on_both = old_folder is not None and new_folder is not None

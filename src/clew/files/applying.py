@@ -19,7 +19,7 @@ from clew.core.restoring import Step
 from clew.files import durable
 from clew.files.leaves import CHANGED, Leaves, RefusedError, is_folder, is_leaf
 from clew.files.parcels import DAMAGE, LeafWriter, Threads
-from clew.files.rooted import Root, remove_file, status
+from clew.files.rooted import PERMISSIONS, Root, remove_file, status
 
 if TYPE_CHECKING:
     from clew.files.objects import ObjectReader
@@ -155,7 +155,7 @@ class Applier:
     def _set_folder_mode(self, step: Step) -> None:
         assert self._modes is not None
         with self._root.folder(step.path) as fd:
-            os.fchmod(fd, self._modes.get(step.path, 0o755))
+            os.fchmod(fd, self._modes.get(step.path, 0o755) & PERMISSIONS)
 
     def _make_durable(self) -> None:
         """What was done to the names in a directory."""

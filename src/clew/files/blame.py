@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping
 from typing import Final
 
@@ -12,6 +12,8 @@ from clew.errors import ClewError
 from clew.files.objects import ObjectReader
 
 MOST_PATHS: Final = 3
+LONGEST: Final = 64 * 1024
+"""Longer paths are not told: no program could open them."""
 
 
 def paths_to(wrong: Collection[bytes], trees: Mapping[str, bytes], objects: ObjectReader) -> dict[bytes, str]:
@@ -40,6 +42,7 @@ class _Leading:
         self._lists: dict[bytes, set[bytes]] = {}
         """Of each list of chunks those that are wrong."""
         self._folders: set[bytes] = set()
+        self._entered: Counter[bytes] = Counter()
         self.places: dict[bytes, list[tuple[str, bytes]]] = defaultdict(list)
         """Snapshots and paths, at most one more than are told."""
 
@@ -71,7 +74,11 @@ class _Leading:
         todo = [(tree, b"")]
         while todo:
             folder, path = todo.pop()
-            if folder not in self._folders:
+            # Each time it is entered, what is wrong below it gets one more path; more are not told.
+            if folder not in self._folders or self._entered[folder] > MOST_PATHS:
+                continue
+            self._entered[folder] += 1
+            if len(path) > LONGEST:
                 continue
             if folder in self._wrong:
                 self._note(folder, id, path or b".")

@@ -116,7 +116,9 @@ class Keeper:
         with self._engine.read() as reader:
             return records.list_all(reader, place, limit)
 
-    def read_file(self, snap: Snapshot | str, path: str) -> bytes:
+    def read_file(self, snap: Snapshot | str, path: str, *, max_bytes: int) -> bytes:
+        if type(max_bytes) is not int or max_bytes < 0:
+            raise InvalidError(f"max_bytes is a number from 0 on, not {max_bytes!r}")
         snapshot = self._known(snap)
         (name,) = clean_paths([path])
         entry = find_entry(bytes.fromhex(snapshot.tree), name, directories_of(self._objects))
@@ -124,6 +126,10 @@ class Keeper:
             raise NotFoundError(f"snapshot {snapshot.id} holds no file {path!r}")
         if entry.kind == FOLDER:
             raise NotFoundError(f"{path!r} is a directory in snapshot {snapshot.id}: name a file in it")
+        if entry.size > max_bytes:
+            raise InvalidError(
+                f"{path!r} has {entry.size:,} bytes, more than max_bytes={max_bytes:,}: restore it (paths=)"
+            )
         return b"".join(self._objects.pieces(entry))
 
     def delete(self, id: str) -> bool:

@@ -19,6 +19,7 @@ from clew.core.objects import CHUNKED, EXECUTABLE, FOLDER, LINK, Chunk, TreeEntr
 from clew.core.restoring import Step
 from clew.files.rooted import (
     NEW_FLAGS,
+    PERMISSIONS,
     Root,
     holds,
     is_executable,
@@ -169,11 +170,11 @@ class Leaves:
         """The permissions to set; None: as the umask says."""
         is_executed = bool(new.kind & EXECUTABLE)
         if self._modes is not None and path in self._modes:
-            return self._modes[path]
+            return self._modes[path] & PERMISSIONS
         if found is None or not stat.S_ISREG(found.st_mode):
             return None if self._modes is None else 0o755 if is_executed else 0o644
         if is_executed == is_executable(found):
-            return found.st_mode & 0o777
+            return found.st_mode & PERMISSIONS
         readable = found.st_mode & 0o666
         return readable | (readable & 0o444) >> 2 | 0o100 if is_executed else readable
 

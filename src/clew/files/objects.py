@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 from clew.backends.contract import Reader, Transaction
 from clew.core.objects import (
     CHUNKED,
+    Chunk,
     TreeEntry,
     decode_chunks,
     decode_directory,
@@ -215,6 +216,11 @@ class ObjectWriter:
             )
 
 
+def _check_size(entry: TreeEntry, size: int) -> None:
+    if size != entry.size:
+        raise CorruptError(f"{entry.name!r} has {size} bytes in the store; its directory says {entry.size}")
+
+
 class ObjectReader:
     """Reads objects, and lets none pass whose content is not what its name says. Safe from any thread."""
 
@@ -256,25 +262,27 @@ class ObjectReader:
             raise CorruptError(f"the object {name.hex()} is no directory of a snapshot: {exc}") from exc
 
     def pieces(self, entry: TreeEntry) -> Iterator[bytes]:
-        """The content of a file or a link, chunk by chunk. Raises at the latest at the end if it is not
-        as long as its directory says."""
-        size = 0
-        for piece in self._chunks(entry.digest) if entry.kind & CHUNKED else [self.get(entry.digest)]:
-            size += len(piece)
-            yield piece
-        if size != entry.size:
-            raise CorruptError(
-                f"{entry.name!r} has {size} bytes in the store; its directory says {entry.size}"
-            )
+        """The content of a file or a link, chunk by chunk: never more than its directory says. CorruptError
+        before the first one if it is not as long as that."""
+        if not entry.kind & CHUNKED:
+            content = self.get(entry.digest)
+            _check_size(entry, len(content))
+            yield content
+            return
+        chunks = self._chunks(entry.digest)
+        _check_size(entry, sum(chunk.size for chunk in chunks))
+        for chunk in chunks:
+            content = self.get(chunk.digest)
+            if len(content) != chunk.size:
+                raise CorruptError(f"a chunk of {entry.name!r} has {len(content)} bytes, not {chunk.size}")
+            yield content
 
-    def _chunks(self, name: bytes) -> Iterator[bytes]:
+    def _chunks(self, name: bytes) -> list[Chunk]:
         content = self.get(name)
         try:
-            chunks = decode_chunks(content)
+            return decode_chunks(content)
         except ValueError as exc:
             raise CorruptError(f"the object {name.hex()} is no list of chunks: {exc}") from exc
-        for chunk in chunks:
-            yield self.get(chunk.digest)
 
     def _places(self, names: Sequence[bytes]) -> dict[bytes, ObjectPlace]:
         with self._read() as reader:

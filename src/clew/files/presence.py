@@ -1,13 +1,15 @@
-"""Before a restore changes anything: is all in the store that it needs, and all that an undo would need?"""
+"""Before a restore changes anything: is all in the store that it needs, and all that an undo would need? And
+is there room for what it writes?"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 from clew.core.objects import CHUNKED, FOLDER, TreeEntry, decode_chunks
 from clew.core.restoring import Step
-from clew.errors import CorruptError
+from clew.errors import CorruptError, DiskFullError
 
 if TYPE_CHECKING:
     from clew.files.objects import ObjectReader
@@ -26,6 +28,22 @@ def check_all_is_there(reader: ObjectReader, steps: Iterable[Step]) -> None:
     asked = list(names)
     for first in range(0, len(asked), ASKED_AT_ONCE):
         reader.check_there(asked[first : first + ASKED_AT_ONCE])
+
+
+def check_room(root: str, steps: Iterable[Step]) -> None:
+    """DiskFullError: what the directories of the snapshot say that files will take is more than is free, even
+    when all that goes is gone. So it is said before the first change, and a made-up size costs nothing."""
+    needed = sum(_size(step.new) - _size(step.old) for step in steps)
+    stat = os.statvfs(root)
+    free = stat.f_bavail * stat.f_frsize
+    if needed > free:
+        raise DiskFullError(
+            f"{free:,} bytes are free in {root}; the restore needs {needed:,} more than it frees"
+        )
+
+
+def _size(entry: TreeEntry | None) -> int:
+    return entry.size if entry is not None and entry.is_file else 0
 
 
 def _chunks(reader: ObjectReader, entry: TreeEntry) -> list[bytes]:

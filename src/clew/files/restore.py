@@ -24,7 +24,7 @@ from clew.files import journal
 from clew.files.applying import Applier, Outcome
 from clew.files.journal import Restore
 from clew.files.planning import Draft, Spare, clean_paths, open_root, planned
-from clew.files.presence import check_all_is_there
+from clew.files.presence import check_all_is_there, check_room
 from clew.files.reporting import ReportMaker, Teller
 from clew.files.rooted import Root
 from clew.model.files import KeptReason, OnConflict, OnProgress, RestoreReport
@@ -113,6 +113,7 @@ def restore(
         _run_all(engine, finishing, keeping)
         return report(None).of(())
     check_all_is_there(reader, draft.plan.steps)
+    check_room(root, draft.plan.steps)
     record = Restore(
         id=id,
         root=place,

@@ -14,7 +14,7 @@ import msgspec
 
 from clew.core.objects import EXECUTABLE, FOLDER
 from clew.core.restoring import Plan, Step
-from clew.files.rooted import Nearby, Root, status
+from clew.files.rooted import PERMISSIONS, Nearby, Root, status
 
 
 class Survey(msgspec.Struct, frozen=True):
@@ -49,7 +49,7 @@ def unusual_modes(root: Root, plan: Plan) -> dict[bytes, int]:
             found = None if step.old is None else _status(nearby, step.path)
             if step.old is None or found is None or stat.S_ISLNK(found.st_mode):
                 continue
-            mode = stat.S_IMODE(found.st_mode)
+            mode = found.st_mode & PERMISSIONS
             is_plain = step.old.is_file and not step.old.kind & EXECUTABLE
             if mode != (0o644 if is_plain else 0o755):
                 modes[step.path] = mode
