@@ -21,7 +21,7 @@ from clew.cli.output import Output
 from clew.cli.progress import on_files, progress
 from clew.cli.settings import Settings, command
 from clew.cli.store import opened
-from clew.cli.wording import ago, count, size
+from clew.cli.wording import ago, count, quoted, size
 from clew.errors import ClewError
 
 LITTLE: Final = 512 * 1024 * 1024
@@ -121,7 +121,7 @@ def _place(settings: Settings) -> Iterator[Finding]:
     if mode & 0o077:
         wanted = "700" if path.is_dir() else "600"
         text = f"others may read {path} (mode {mode:o})"
-        yield Finding("permissions", "warning", text, f"chmod {wanted} {path}")
+        yield Finding("permissions", "warning", text, f"chmod {wanted} {quoted(str(path))}")
     elif not os.access(path, os.W_OK) or not os.access(path.parent, os.W_OK):
         yield Finding(
             "permissions", "warning", f"{path} can only be read", "clew copy it to where you may write"
@@ -147,7 +147,7 @@ def _leases(store: clew.Store) -> Iterator[Finding]:
 def _restores(store: clew.Store) -> Iterator[Finding]:
     pending = store.pending_restores()
     for one in pending:
-        step = f"clew restore --finish {one.id}, or clew restore --undo {one.id}"
+        step = f"clew restore --finish {quoted(one.id)}, or clew restore --undo {quoted(one.id)}"
         yield Finding("restores", "problem", f"the restore of {one.root} was cut off {ago(one.at)}", step)
     if not pending:
         yield Finding("restores", "ok", "none was cut off")

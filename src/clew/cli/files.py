@@ -148,7 +148,8 @@ def cat_command(settings: Settings, what: str, path: str) -> None:
     if out.json:
         out.record({"snapshot": snapshot, "path": path, "size": len(content), "text": _text(content)})
     elif out.is_terminal:
-        out.texts(clean(line) for line in content.decode(errors="replace").splitlines())
+        text = content.decode(errors="replace").replace("\r\n", "\n").removesuffix("\n")
+        out.texts(clean(line) for line in text.split("\n"))
     else:
         sys.stdout.buffer.write(content)
 

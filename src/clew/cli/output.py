@@ -47,9 +47,10 @@ class Output:
     # -- for people
 
     def line(self, text: str = "") -> None:
-        """What was done, in a sentence. In JSON there is no room for it."""
+        """What was done, in a sentence. In JSON there is no room for it. It is one line, whatever the names
+        in it are: nobody's text may look like ours."""
         if not self.json:
-            _write(clean(text) + "\n")
+            _write(clean(text).replace("\n", "␊") + "\n")
 
     def rows(self, columns: Sequence[Column], rows: Iterable[Sequence[object]]) -> None:
         """A listing: a table on a terminal, else tab-separated without a heading."""
@@ -117,7 +118,8 @@ def terminal(file: IO[str] | None = None) -> Console:
 
 
 def print_line(console: Console, line: Text | str) -> None:
-    """Cut to the terminal if the line says so; else what is too long goes on below its beginning."""
+    """Cut to the terminal if the line says so; else what is too long goes on below its beginning, or behind
+    it where a line of ours could begin: a name that is long enough must not end in one."""
     from rich.cells import cell_len
     from rich.text import Text
 
@@ -126,9 +128,13 @@ def print_line(console: Console, line: Text | str) -> None:
         console.print(text, no_wrap=True, overflow=text.overflow or "fold", crop=bool(text.no_wrap))
         return
     indent = min(len(text.plain) - len(text.plain.lstrip(" ")), console.width // 2)
-    for part in text[indent:].wrap(console, console.width - indent, overflow="fold"):
+    behind = 2 if isinstance(line, Text) and not indent else 0
+    for number, part in enumerate(
+        text[indent:].wrap(console, console.width - indent - behind, overflow="fold")
+    ):
         part.rstrip()
-        console.print(Text(" " * indent).append_text(part), no_wrap=True, overflow="fold", crop=False)
+        before = Text(" " * (indent + behind if number else indent))
+        console.print(before.append_text(part), no_wrap=True, overflow="fold", crop=False)
 
 
 def errors() -> Console:
@@ -144,7 +150,10 @@ def _pager() -> list[str] | None:
     if os.environ.get("TERM") == "dumb":
         return None
     chosen = os.environ.get("CLEW_PAGER", os.environ.get("PAGER", "less"))
-    words = shlex.split(chosen)
+    try:
+        words = shlex.split(chosen)
+    except ValueError:  # a quotation in it is not closed
+        return None
     return words if words and words != ["cat"] and shutil.which(words[0]) else None
 
 

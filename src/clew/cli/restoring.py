@@ -17,7 +17,7 @@ from clew.cli.output import Output
 from clew.cli.safe import one_line
 from clew.cli.settings import Settings, command
 from clew.cli.store import SHOWN, opened, spot_of
-from clew.cli.wording import count, local
+from clew.cli.wording import count, local, quoted
 from clew.errors import SessionNotFoundError, SnapshotNotFoundError
 
 if TYPE_CHECKING:
@@ -178,8 +178,8 @@ def _print_report(out: Output, report: RestoreReport) -> int:
         out.texts(change_lines(report))
     for failure in report.failed:
         click.echo(f"clew: {one_line(failure.path)}: {one_line(failure.reason)}", err=True)
-    back = f"; clew restore --undo {report.id} takes it back" if report.id else ""
-    click.echo(summary(report) + back, err=True)
+    back = f"; clew restore --undo {quoted(report.id)} takes it back" if report.id else ""
+    click.echo(one_line(summary(report) + back), err=True)
     return PARTLY if report.failed else 0
 
 
@@ -201,7 +201,7 @@ def _list_pending(out: Output, store: clew.Store) -> int:
             out.record(one)
         elif out.is_terminal:
             out.line(f"{one.id}  {one.root}  cut off {local(one.at)}")
-            out.line(f"  clew restore --finish {one.id}  or  clew restore --undo {one.id}")
+            out.line(f"  clew restore --finish {quoted(one.id)}  or  clew restore --undo {quoted(one.id)}")
         else:
             out.row(one.id, one.root, one.snapshot, one.at.isoformat(), one.session)
     return 0

@@ -98,7 +98,8 @@ class _Tail:
             from clew.cli.reading import transcript
 
             if self._spoke_last not in (None, id):
-                self._out.line(f"\n── {id}")
+                self._out.line()
+                self._out.line(f"── {id}")
             self._spoke_last = id
             for line in transcript([entry], None, set(), full=False):
                 if self._out.is_terminal:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-import shlex
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Final
 
 import click
 
-_PLAIN: Final = re.compile(r"[\w@%+=:,./-][\w@%+=:,./#-]*")
-"""What no shell changes."""
+_PLAIN: Final = re.compile(r"[\w@+:,./-][\w@%+=:,./#-]*")
+"""What no shell changes: zsh and fish take = and % at the beginning for something else."""
+_SPECIAL: Final = re.compile(r"[!-/:-@\[-`{-~]")
 _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB")
 _SPANS: Final = {"m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 
@@ -29,8 +29,20 @@ def size(count: int) -> str:
 def typed(id: str) -> str:
     """An id as it is to be typed in a command: quoted if a shell would take it apart, and behind `--` if it
     would be taken for an option."""
-    plain = id if _PLAIN.fullmatch(id) else shlex.quote(id)
-    return f"-- {plain}" if id.startswith("-") else plain
+    return f"-- {quoted(id)}" if id.startswith("-") else quoted(id)
+
+
+def quoted(text: str) -> str:
+    """A text as a word of a command, the same for bash, zsh, fish and others: within single quotes fish
+    takes a backslash for one, so what holds quotes or backslashes has a backslash before each of them."""
+    if _PLAIN.fullmatch(text):
+        return text
+    if text and not {"'", "\\"} & set(text):
+        return f"'{text}'"
+    parts = re.split(r"(\s+)", text)
+    return (
+        "".join(f"'{part}'" if part.isspace() else _SPECIAL.sub(r"\\\g<0>", part) for part in parts) or "''"
+    )
 
 
 def count(number: int, noun: str) -> str:
