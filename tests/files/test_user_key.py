@@ -100,7 +100,7 @@ def test_of_many_who_make_the_key_at_once_all_get_the_same(path: Path) -> None:
     assert signatures == {UserKey().sign("root").hex()}
 
 
-@pytest.mark.parametrize("backend", ["sqlite:///{}/store.db", "jsonl://{}/store"])
+@pytest.mark.parametrize("backend", ["sqlite:///{}/store.db", "jsonl:///{}/store"])
 def test_no_snapshot_holds_the_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, backend: str) -> None:
     root = tmp_path / "work"
     monkeypatch.setenv("CLEW_STATE_DIR", str(root / "state"))
