@@ -74,7 +74,7 @@ def _synchronous(level: int) -> Callable[[], None]:
 def _without_directory_sync() -> None:
     from clew.backends.sqlite import connection
 
-    mock.patch.object(connection, "_fsync_directory").start()
+    mock.patch.object(connection, "sync_directory").start()
 
 
 # -- in JSONL
