@@ -99,14 +99,14 @@ class _Reader:
             case "rename" | "renameat" | "renameat2" | "link" | "linkat":
                 yield from self._two_names(call, given)
             case "unlink" | "unlinkat":
-                if path := self._below(_text(given[-1] if call == "unlink" else given[1])):
+                if path := self._below(given[0]) if call == "unlink" else self._at(*given[:2]):
                     yield FileEvent("remove", path)
             case "mkdir" | "mkdirat":
-                if path := self._below(_text(given[0] if call == "mkdir" else given[1])):
+                if path := self._below(given[0]) if call == "mkdir" else self._at(*given[:2]):
                     yield FileEvent("mkdir", path)
 
     def _opened(self, given: list[str], answer: str) -> Iterator[FileEvent]:
-        path = self._below(_text(given[1]))
+        path = self._at(given[0], given[1])
         if path is None:
             self._open.pop(answer, None)
             return
@@ -129,8 +129,10 @@ class _Reader:
             file.offset += count
 
     def _two_names(self, call: str, given: list[str]) -> Iterator[FileEvent]:
-        names = [given[0], given[1]] if call in ("rename", "link") else [given[1], given[3]]
-        first, second = (self._below(_text(name)) for name in names)
+        if call in ("rename", "link"):
+            first, second = self._below(given[0]), self._below(given[1])
+        else:
+            first, second = self._at(given[0], given[1]), self._at(given[2], given[3])
         if first and second:
             yield FileEvent("link" if "link" in call else "rename", first, target=second)
             if "link" not in call:
@@ -141,9 +143,16 @@ class _Reader:
         file = self._open.get(descriptor)
         return file.path if file is not None else None
 
-    def _below(self, path: str) -> str | None:
+    def _at(self, descriptor: str, quoted: str) -> str | None:
+        """A path that may be one from an open directory on."""
+        above = self._path(descriptor)
+        if above is None or _text(quoted).startswith("/"):
+            return self._below(quoted)
+        return os.path.normpath(os.path.join(above, _text(quoted)))
+
+    def _below(self, quoted: str) -> str | None:
         """A path relative to the place; None: it is elsewhere. The place itself is "."."""
-        path = os.path.normpath(path)
+        path = os.path.normpath(_text(quoted))
         if f"{path}/" == self._place:
             return "."
         return path.removeprefix(self._place) if path.startswith(self._place) else None

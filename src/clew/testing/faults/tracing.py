@@ -18,7 +18,7 @@ Tell = Callable[[Any], None]
 
 WRITING: Final = (
     "write", "pwrite64", "fsync", "fdatasync", "rename", "renameat", "renameat2", "unlink", "unlinkat",
-    "ftruncate", "openat", "mkdir", "linkat",
+    "ftruncate", "openat", "mkdir", "mkdirat", "linkat",
 )  # fmt: skip
 """The calls by which a program changes files."""
 READING: Final = ("read", "pread64")
