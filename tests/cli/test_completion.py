@@ -92,7 +92,7 @@ def test_s54_nothing_of_a_store_reaches_the_terminal_unseen(shell: Typist) -> No
 
 
 @pytest.mark.parametrize("name", SHELLS)
-@pytest.mark.parametrize("id", ["~root", "#11", "-rf", "$(touch pwned)"])
+@pytest.mark.parametrize("id", ["~root", "=ls", "%self", "-rf", "$(touch pwned)"])
 def test_s54_an_id_that_a_shell_takes_for_something_else_is_completed_from_nothing(
     tmp_path: Path, name: str, id: str
 ) -> None:
@@ -128,6 +128,13 @@ def test_no_more_than_a_page_of_ids_is_proposed(cli: Clew) -> None:
     answer = asked(cli, "clew show id")
     assert len(answer) == 200
     assert max(map(len, answer)) < 100
+
+
+def test_the_store_that_was_typed_is_the_one_that_is_asked(cli: Clew, tmp_path: Path) -> None:
+    with clew.open(tmp_path / "it's here.db") as store:
+        store.create("there")
+    for line in (r"clew --store it\'s\ here.db show ", 'clew show -s "it\'s here.db" t'):
+        assert asked(cli, line) == ["word\tthere"]
 
 
 def test_completion_is_silent_about_everything_that_goes_wrong(cli: Clew) -> None:

@@ -8,6 +8,7 @@ import re
 import pytest
 
 import clew
+from clew.cli.endings import show_mistake
 from clew.cli.safe import clean, flat, one_line
 from clew.core.acting import escape_json
 from tests.cli.processes import Clew
@@ -87,6 +88,18 @@ def test_an_error_shows_a_hostile_id_in_one_line(hostile: Clew) -> None:
     printed = hostile("show", f"nobody{NAME}\n\x07", code=1)
     assert 1 == len(printed.err.splitlines())
     assert UNSAFE.search(printed.err.rstrip("\n")) is None
+
+
+def test_s17_a_mistake_of_ours_is_told_without_what_acts(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Python would print the message of an error as it is."""
+    error = ValueError(f"no {ATTACKS} in postgresql://u:hunter2@host/db")
+    show_mistake(ValueError, error, error.__traceback__)
+    told = capsys.readouterr().err
+    assert "ValueError: no ␛[2J" in told
+    assert UNSAFE.search(told) is None
+    assert "hunter2" not in told
 
 
 def test_json_loses_nothing_by_being_safe(hostile: Clew) -> None:

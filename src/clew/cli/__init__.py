@@ -144,6 +144,9 @@ def cli(ctx: click.Context) -> None:
 
 def main(args: Sequence[str] | None = None) -> None:
     """The `clew` command. Ends the process with its exit code: docs/reference/command-line.md."""
+    from clew.cli.endings import show_mistake
+
+    sys.excepthook = show_mistake
     sys.exit(run(args))
 
 

@@ -14,6 +14,7 @@ import io
 import os
 import re
 import sys
+from types import TracebackType
 from typing import Final
 
 import click
@@ -96,6 +97,16 @@ def described(exc: BaseException) -> str:
     hint = next((hint for kind, hint in _NEXT if isinstance(exc, kind)), None)
     said = re.split(r"; (?:store\.|pass )", str(exc), maxsplit=1)[0]
     return said if hint is None else f"{said}; {hint}"
+
+
+def show_mistake(kind: type[BaseException], exc: BaseException, trace: TracebackType | None) -> None:
+    """A mistake of ours, with all that helps to find it; what is in its message may come from anywhere."""
+    from traceback import format_exception
+
+    from clew.backends.masking import masked_addresses
+    from clew.cli.safe import clean
+
+    sys.stderr.write(clean(masked_addresses("".join(format_exception(kind, exc, trace)))))
 
 
 def make_printable() -> None:
