@@ -9,22 +9,25 @@
     ●  2  user       Only guard line 42.                   ◀ login-bug
 
 The path of the session runs straight down. What leaves it is drawn to the right, at once and whole, so
-there are never more lanes than forks within forks.
+there are never more lanes than forks within forks; those that are more than `MOST_LANES` deep share one.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 import clew
+from clew.cli.places import reached
 
 State = Literal["here", "elsewhere", "left"]
 
 GLYPHS: Mapping[State, str] = {"here": "●", "elsewhere": "○", "left": "·"}
 START = clew.Head("", -1)
 """Before the first entry: where an empty session stands, and where every history begins."""
+MOST_LANES: Final = 40
+"""No terminal is wide enough for more."""
 
 
 class Row(NamedTuple):
@@ -48,7 +51,7 @@ class Row(NamedTuple):
 def draw(tree: clew.Tree, *, fold: int = 8) -> list[Row]:
     """The rows of a tree. Of more than `fold` entries in a row that bear no name, the middle is left out."""
     drawing = _Drawing(tree)
-    drawing.walk(START, "")
+    drawing.walk()
     return list(_folded(drawing.rows, fold))
 
 
@@ -59,9 +62,8 @@ class _Drawing:
         self.lasts = {branch.id: branch.last for branch in tree.branches}
         for branch in tree.branches:
             self.children[branch.parent or START].append(clew.Head(branch.id, branch.first))
-        parents = {branch.id: branch.parent for branch in tree.branches}
-        self.here = _reached([tree.heads.get(tree.session, START)], parents)
-        self.alive = _reached(tree.heads.values(), parents)
+        self.here = reached([tree.heads.get(tree.session, START)], tree)
+        self.alive = reached(tree.heads.values(), tree)
         self.heads: defaultdict[clew.Head, list[str]] = defaultdict(list)
         for session, head in tree.heads.items():
             self.heads[head].append(session)
@@ -71,20 +73,25 @@ class _Drawing:
             if checkpoint.name not in names:  # forks have theirs of the same name at the same place
                 names.append(checkpoint.name)
 
-    def walk(self, start: clew.Head, prefix: str) -> None:
-        """Draw an entry and everything behind it."""
-        entry: clew.Head | None = start
-        while entry is not None:
+    def walk(self) -> None:
+        """Draw everything: an entry, what leaves the lane behind it, what goes on in it."""
+        waiting: list[tuple[clew.Head, str, str]] = [(START, "", "")]
+        while waiting:
+            entry, prefix, fork = waiting.pop()
+            if fork:
+                self.rows.append(Row(fork))
             after = self._after(entry)
             straight = self._straight_on(entry, after)
             if entry != START or len(after) != 1 or straight is None or self._is_named(entry):
                 self._put(entry, prefix)
+            if straight is not None:
+                waiting.append((straight, prefix, ""))
             aside = [other for other in after if other != straight]
-            for other in aside:
+            is_full = len(prefix) >= 2 * (MOST_LANES - 1)
+            for other in reversed(aside):
                 is_end = straight is None and other == aside[-1]
-                self.rows.append(Row(prefix + ("╰─╮" if is_end else "├─╮")))
-                self.walk(other, prefix + ("  " if is_end else "│ "))
-            entry = straight
+                lane = "" if is_full else "  " if is_end else "│ "
+                waiting.append((other, prefix + lane, prefix + ("╰─╮" if is_end else "├─╮")))
 
     def _after(self, entry: clew.Head) -> list[clew.Head]:
         going_on = []
@@ -112,17 +119,6 @@ class _Drawing:
         glyph = "◌" if entry == START else GLYPHS[state]
         heads, names = tuple(self.heads.get(entry, ())), tuple(self.checkpoints.get(entry, ()))
         self.rows.append(Row(prefix + glyph, entry, state, heads, names))
-
-
-def _reached(heads: Iterable[clew.Head], parents: Mapping[str, clew.Head | None]) -> dict[str, int]:
-    """For each branch the last position that lies on the path to one of these heads."""
-    reached: dict[str, int] = {}
-    for head in heads:
-        place: clew.Head | None = head
-        while place is not None and place.branch in parents:
-            reached[place.branch] = max(place.position, reached.get(place.branch, -1))
-            place = parents[place.branch]
-    return reached
 
 
 def _folded(rows: list[Row], fold: int) -> Iterator[Row]:

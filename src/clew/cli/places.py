@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import clew
 from clew.core.ids import parse_entry_id
@@ -35,7 +35,7 @@ def path_to(tree: clew.Tree, head: clew.Head) -> list[tuple[str, int, int]]:
     branches = {branch.id: branch for branch in tree.branches}
     found = []
     place: clew.Head | None = head
-    while place is not None and place.branch in branches:
+    while place is not None and place.branch in branches:  # a tree has no rings: `tree()` leaves them out
         branch = branches[place.branch]
         found.append((branch.id, branch.first, place.position))
         place = branch.parent
@@ -50,13 +50,18 @@ def is_on_path(tree: clew.Tree, place: clew.Head) -> bool:
     )
 
 
-def left_behind(tree: clew.Tree) -> list[clew.Branch]:
-    """The branches that are on no session's path, or only with their beginning."""
-    reached: dict[str, int] = {}
-    for head in tree.heads.values():
-        for branch, _, last in path_to(tree, head):
-            reached[branch] = max(last, reached.get(branch, -1))
-    return [branch for branch in tree.branches if branch.last > reached.get(branch.id, -1)]
+def reached(heads: Iterable[clew.Head], tree: clew.Tree) -> dict[str, int]:
+    """For each branch the last position that lies on the path to one of these heads. Each branch is looked at
+    as often as it is left in another place, not once for every head."""
+    parents = {branch.id: branch.parent for branch in tree.branches}
+    found: dict[str, int] = {}
+    for head in heads:
+        place: clew.Head | None = head
+        while place is not None and place.branch in parents and found.get(place.branch, -1) < place.position:
+            is_new = place.branch not in found
+            found[place.branch] = place.position
+            place = parents[place.branch] if is_new else None
+    return found
 
 
 def path_ids(tree: clew.Tree, place: clew.Head) -> Iterator[str]:

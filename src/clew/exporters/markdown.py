@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 from clew.exporters.blocks import Block
@@ -43,12 +43,14 @@ def pieces(
         redact: Without secrets. A `Redactor` of yours can report what it replaced.
     """
     transcript = Transcript(store, id, whole=whole, redactor=redactor_of(redact))
+    numbers = {branch.uid: number for number, branch in enumerate(transcript.outline.branches, 1)}
+    current = frozenset(transcript.outline.current.segments)
     yield _text(_head(transcript))
     hidden = _hidden(tools=tools, thinking=thinking)
     segment = -1
     for turn in transcript.turns():
         if turn.segment != segment and whole:
-            yield _text(_segment_head(transcript, turn.segment))
+            yield _text(_segment_head(transcript, turn.segment, numbers, current))
         segment = turn.segment
         blocks = [block for block in turn.blocks if block.kind not in hidden]
         if blocks:
@@ -80,17 +82,19 @@ def _head(transcript: Transcript) -> Iterator[str]:
     yield f"- Messages: {info.messages}"
 
 
-def _segment_head(transcript: Transcript, number: int) -> Iterator[str]:
-    """Which branch goes on here, and where it comes from. Headings of entries are one level below."""
+def _segment_head(
+    transcript: Transcript, number: int, numbers: Mapping[str, int], current: Collection[int]
+) -> Iterator[str]:
+    """Which branch goes on here, and where it comes from. Headings of entries are one level below.
+    `numbers`: of the branches, by uid; `current`: the segments of the path."""
     outline = transcript.outline
     segment = outline.segments[number]
     branch = outline.branches[segment.branch]
-    current = " (current)" if number in outline.current.segments else ""
-    yield f"## Branch {segment.branch + 1}, from {segment.first} to {segment.last}{current}"
+    mark = " (current)" if number in current else ""
+    yield f"## Branch {segment.branch + 1}, from {segment.first} to {segment.last}{mark}"
     if segment.first == branch.fork + 1 and branch.parent is not None:
-        parent = next(at for at, one in enumerate(outline.branches) if one.uid == branch.parent)
         yield ""
-        yield f"Continues branch {parent + 1} after {branch.fork}."
+        yield f"Continues branch {numbers[branch.parent]} after {branch.fork}."
 
 
 def _turn(turn: Turn, blocks: list[Block]) -> Iterator[str]:

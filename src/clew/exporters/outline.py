@@ -65,10 +65,10 @@ def outline(branches: Sequence[BranchShape], head: tuple[str, int]) -> Outline:
         at, position = leaf
         while at >= 0:
             own = [number for number in by_branch.get(at, []) if segments[number].last <= position]
-            found[:0] = own
+            found += reversed(own)
             branch = branches[at]
             at, position = index.get(branch.parent or "", -1), min(position, branch.fork)
-        return Path(leaf, tuple(found), leaf == standing)
+        return Path(leaf, tuple(reversed(found)), leaf == standing)
 
     leaves = [leaf for leaf in _leaves(branches, index) if leaf != standing]
     return Outline(tuple(branches), tuple(segments), tuple(map(path, [standing, *leaves])))

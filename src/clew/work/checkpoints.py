@@ -90,8 +90,11 @@ def on_path(reader: Reader, tip: Tip) -> Callable[[Head], bool]:
 
 def copy_checkpoints(tx: Transaction, base: int, fork: int, tip: Tip) -> None:
     """Give a fork the checkpoints of its base that lie on the path to where it begins."""
+    found = tx.scan_records(base, "checkpoint")
+    if not found:
+        return
     lies_there = on_path(tx, tip)
-    for name, value in tx.scan_records(base, "checkpoint"):
+    for name, value in found:
         try:
             record = _decode(value)
         except msgspec.MsgspecError:

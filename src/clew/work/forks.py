@@ -14,6 +14,12 @@ from clew.work.places import Point, find, head_of, resolve, tip_at
 from clew.work.sessions import check_free
 
 
+def _keeps_title(base: SessionRow, at: Point | None) -> bool:
+    """Whether the title of a fork is that of its base, which need not be looked up on its path: it was given,
+    or the base has never left the path that it is taken from."""
+    return base.titled or base.title is None or (at is None and not base.moves)
+
+
 def fork(tx: Transaction, access: Access, new_id: str | None, at: Point | None, now: int) -> SessionRow:
     base = admit_beside(tx, access)
     tip = base.head if at is None else tip_at(tx, *resolve(tx, base, at))
@@ -34,7 +40,7 @@ def fork(tx: Transaction, access: Access, new_id: str | None, at: Point | None, 
         updated=now,
         head=tip,
         grows=False,
-        title=base.title if base.titled or base.title is None else title_at(tx, tip),
+        title=base.title if _keeps_title(base, at) else title_at(tx, tip),
         preview=base.preview if at is None else preview_at(tx, tip),
         moves=0,
         undo=0,

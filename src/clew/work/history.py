@@ -209,6 +209,21 @@ def pages(
             yield found
 
 
+def branch_pages(
+    read: Callable[[], AbstractContextManager[Reader]], uid: str, first: int, last: int
+) -> Iterator[list[Entry]]:
+    """The entries of one branch between two positions, in lists, whether a path leads to them or not. Damaged
+    ones are left out, and so is what was purged meanwhile."""
+    for low, top in _windows(first, last, newest_first=False):
+        with read() as reader:
+            branch = reader.find_branch(uid)
+            if branch is None:
+                return
+            segment = Segment(branch.branch, low, top)
+            found = read_path(reader, [segment], low, top, on_damage=lambda _: None)
+        yield found
+
+
 def _skip(reader: Reader, sid: int, id: str, damage: CorruptEntryError) -> None:
     """Leave out a damaged entry; but what was purged must not look like a shorter history."""
     if reader.get_session(sid) is None:
