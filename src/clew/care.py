@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-import clew.work as work
 from clew.engine import Engine
 from clew.errors import StoreBusyError
+from clew.upkeep import scrub_traces
 
 if TYPE_CHECKING:
     from clew.model.care import BackupReport, OnCopyProgress, RepairReport
@@ -66,13 +66,10 @@ class Care:
         engine = self._engine
         engine.check_outside("vacuum")
         before = engine.backend.bytes_on_disk()
-        with engine.read() as reader:
-            purge = work.purge.unscrubbed(reader)
         try:
-            engine.backend.scrub()
+            if not scrub_traces(engine):
+                engine.backend.scrub()
         except StoreBusyError as exc:
             message = f"others use {engine.backend.location}: not all space was given back; try again"
             raise StoreBusyError(message) from exc
-        if purge is not None:
-            engine.run(lambda tx: work.purge.scrubbed(tx, purge))
         return max(0, before - engine.backend.bytes_on_disk())

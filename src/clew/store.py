@@ -32,7 +32,7 @@ from clew.porting import Porting
 from clew.searching import Searching
 from clew.session import Session, settings
 from clew.store_files import StoreFiles
-from clew.upkeep import Upkeep, scrub_traces
+from clew.upkeep import Upkeep, purge_and_scrub
 from clew.work import places, sessions
 from clew.work.access import Access, is_held
 from clew.workspace import normalised
@@ -263,7 +263,8 @@ class Store(Upkeep, Care, StoreFiles, Porting, Searching):
         somebody works on it, unless `force` is set: then the worker loses its lease.
 
         With `purge` it is removed for good, from the trash too: when this returns, no byte of what
-        only this session reached is left in the store. Forks keep all that they share with it.
+        only this session reached is left in the store, neither of messages nor of files. Forks keep all
+        that they share with it. ConflictError while files are half restored with it, unless `force` is set.
         `deleted` purges only what is in the trash, and leaves a session of the same id that is in use.
         A purge rewrites the store's file: it takes as long as copying it.
         """
@@ -278,9 +279,7 @@ class Store(Upkeep, Care, StoreFiles, Porting, Searching):
             purging = (
                 work.purge.purge_deleted if deleted else partial(work.purge.purge_id, here=here, force=force)
             )
-            was_there = self._engine.run(lambda tx: purging(tx, id))
-            scrub_traces(self._engine)
-            return was_there
+            return purge_and_scrub(self._engine, lambda tx: purging(tx, id), force=force)
         now = self._engine.now()
         return self._engine.run(lambda tx: sessions.delete(tx, id, now, here, force=force))
 
@@ -299,9 +298,8 @@ class Store(Upkeep, Care, StoreFiles, Porting, Searching):
         now, here = self._engine.now(), self._engine.here
         if purge:
             self._engine.check_outside("purge")
-            count = self._engine.run(lambda tx: work.purge.purge_everything(tx, here, force=force))
-            scrub_traces(self._engine)
-            return count
+            everything = partial(work.purge.purge_everything, here=here, force=force)
+            return purge_and_scrub(self._engine, everything, force=force)
         return self._engine.run(lambda tx: sessions.delete_all(tx, now, here, force=force))
 
     def stats(self) -> Stats:

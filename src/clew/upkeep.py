@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import clew.work as work
+from clew.backends.contract import Transaction
 from clew.core.lease import Lease
 from clew.engine import Engine
 from clew.errors import ClewError, InvalidError, InvalidQueryError
@@ -14,6 +16,8 @@ from clew.model import Removal, Retention, SweepReport, utc
 if TYPE_CHECKING:
     from clew.maintenance import Maintenance
     from clew.work.sweep import Sweep
+
+T = TypeVar("T")
 
 MOST_REMOVALS = 2**31
 
@@ -94,13 +98,43 @@ class Upkeep:
             one.stop()
 
 
-def scrub_traces(engine: Engine) -> None:
-    """Leave no byte of what was purged or removed, be it by this process or by a killed one."""
+def scrub_traces(engine: Engine, *, drops_pending: bool = False) -> bool:
+    """Leave no byte of what was purged or removed, be it by this process or by a killed one; False: nothing
+    was. `drops_pending`: nor of restores that were cut off in sessions that are gone."""
     with engine.read() as reader:
         purge = work.purge.unscrubbed(reader)
-    if purge is not None:
-        engine.backend.scrub()
-        engine.run(lambda tx: work.purge.scrubbed(tx, purge))
+        has_files = work.purge.may_have_files(reader)
+    if purge is None:
+        return False
+    failure: ClewError | None = None
+    if has_files:
+        from clew.files.erasing import erase_files_of_purged  # only those who keep files pay for it
+
+        try:
+            erase_files_of_purged(engine, drops_pending=drops_pending)
+        except ClewError as exc:  # what else was purged goes all the same
+            exc.add_note("the session is removed; what only its files held may be in the store still")
+            failure = exc
+    engine.backend.scrub()
+    if failure is not None:
+        raise failure
+    engine.run(lambda tx: work.purge.scrubbed(tx, purge))
+    return True
+
+
+def purge_and_scrub(engine: Engine, purge: Callable[[Transaction], T], *, force: bool) -> T:
+    """Purge sessions, and leave no byte of what only they held."""
+
+    def checked(tx: Transaction) -> T:
+        if force or not work.purge.may_have_files(tx):
+            return purge(tx)
+        from clew.files.erasing import unless_cut_off
+
+        return unless_cut_off(tx, purge)
+
+    result = engine.run(checked)
+    scrub_traces(engine, drops_pending=force)
+    return result
 
 
 def _checked_once(rules: Retention) -> Retention:

@@ -261,7 +261,7 @@ def test_an_old_safety_snapshot_stays_while_a_move_of_a_session_names_it(
     engine.run(lambda tx: moves.rewind(tx, session._access, 0, 1, files))
     assert gc(engine).snapshots == 0
     store.delete("s", purge=True)
-    assert gc(engine).snapshots == 1
+    assert (ids(engine), gc(engine).objects) == (set(), 0)
 
 
 def _journal(engine: Engine, safety: Snapshot, target: bytes, **fields: Any) -> str:
@@ -312,7 +312,7 @@ def test_a_restore_is_not_forgotten_while_the_session_can_undo_it(store: clew.St
     engine.run(lambda tx: moves.rewind(tx, session._access, 0, 1, moves.FileMove(b"/work", safety.id, "")))
     assert gc(engine).snapshots == 0
     store.delete("s", purge=True)
-    assert gc(engine).snapshots == 1
+    assert (ids(engine), gc(engine).objects) == (set(), 0)
 
 
 def _row(engine: Engine, id: str) -> Any:
@@ -357,7 +357,7 @@ def test_a_checkpoint_in_the_trash_keeps_its_files(store: clew.Store, engine: En
     assert gc(engine).snapshots == 0
     assert store.restore_deleted("s").get_checkpoint("c").snapshot == snapshot.id
     store.delete("s", purge=True)
-    assert gc(engine).snapshots == 1
+    assert (ids(engine), gc(engine).objects) == (set(), 0)
 
 
 def test_a_fork_keeps_the_files_of_the_checkpoints_that_it_took_along(

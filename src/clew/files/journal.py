@@ -83,8 +83,12 @@ _active: Final[set[str]] = set()
 
 def pending(reader: Reader) -> list[Restore]:
     """Restores that are not over, oldest first; those too that are just being carried out."""
-    found = reader.scan_records(STORE_WIDE, "restore")
-    return [record for record in _readable(found) if record.state == "pending"]
+    return [record for record in readable(reader) if record.state == "pending"]
+
+
+def readable(reader: Reader) -> Iterator[Restore]:
+    """All restores but those whose record is damaged, oldest first."""
+    return _readable(reader.scan_records(STORE_WIDE, "restore"))
 
 
 def moved_by(record: Restore) -> MovedBy:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Final
 
 import msgspec
@@ -39,6 +39,48 @@ def drop_unneeded(tx: Transaction, ids: Iterable[str], now: int) -> int:
     return count
 
 
+class Left(msgspec.Struct, frozen=True):
+    """Records of files that belong to sessions which are gone."""
+
+    snapshots: tuple[str, ...]
+    restores: tuple[str, ...]
+    roots: set[bytes]
+
+    def __bool__(self) -> bool:
+        return bool(self.snapshots or self.restores)
+
+
+def left_by_purged(reader: Reader, *, drops_pending: bool) -> Left:
+    """What nobody can ask for any more, because the session is gone that could. Of a tree of which a fork
+    lives on, too: what no session of it names. `drops_pending`: restores that are not over count."""
+    gone = [
+        record
+        for record in journal.readable(reader)
+        if _is_session_gone(reader, record) and (drops_pending or record.state != "pending")
+    ]
+    restores = {record.id for record in gone}
+    needs = _Needs(reader, 0, without=restores)
+    found = [
+        (id, kept.root)
+        for id, value in snapshots.scan_kept(reader)
+        if (kept := _readable_kept(id, value)) is not None and needs.is_left(id, kept)
+    ]
+    roots = {root for _, root in found} | {record.root for record in gone}
+    return Left(tuple(id for id, _ in found), tuple(sorted(restores)), roots)
+
+
+def _is_session_gone(reader: Reader, record: journal.Restore) -> bool:
+    sid = journal.moved_by(record).sid
+    return bool(sid) and reader.get_session(sid) is None
+
+
+def _readable_kept(id: str, value: bytes) -> snapshots.Kept | None:
+    try:
+        return snapshots.decode_kept(id, value)
+    except CorruptError:
+        return None
+
+
 def trees_of_restores(reader: Reader) -> Iterator[tuple[str, bytes]]:
     """Trees that restores need to be finished or undone, with the ids of the restores: the snapshots that
     they are of may have been deleted."""
@@ -52,13 +94,16 @@ def trees_of_restores(reader: Reader) -> Iterator[tuple[str, bytes]]:
 class _Needs:
     """What names snapshots, read once."""
 
-    def __init__(self, reader: Reader, now: int) -> None:
+    def __init__(self, reader: Reader, now: int, *, without: Collection[str] = ()) -> None:
+        """`without`: restores that do not count."""
         self._reader = reader
         self._now = now
         self._by_sessions: dict[int, set[str | None]] = {}
         self._restores: list[bytes] = []
         self.old_restores: list[str] = []
         for id, value in reader.scan_records(STORE_WIDE, "restore"):
+            if id in without:
+                continue
             if self._is_old(_restore(reader, id)):
                 self.old_restores.append(id)
             else:
@@ -74,6 +119,12 @@ class _Needs:
             return True
         return bool(kept.sessions) and id in self._named_by(kept.sessions)
 
+    def is_left(self, id: str, kept: snapshots.Kept) -> bool:
+        """Whether it was of sessions, and none of them, nor a restore, names it."""
+        if not kept.sessions or kept.kind == "snapshot" or self.is_named_by_restore(id):
+            return False
+        return id not in self._named_by(kept.sessions)
+
     def is_named_by_restore(self, id: str) -> bool:
         # A record that is damaged counts: an id that stands nowhere in it is not named by it.
         return any(id.encode() in value for value in self._restores)
@@ -82,7 +133,7 @@ class _Needs:
         if record is None or record.state == "pending":
             return False
         sid = journal.moved_by(record).sid
-        if sid and self._reader.get_session(sid) is None:
+        if _is_session_gone(self._reader, record):
             return True  # it was purged, and its files go with it
         if self._now - record.created < SAFETY_AGE:
             return False

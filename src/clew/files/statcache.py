@@ -15,6 +15,7 @@ import os
 import struct
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Final
 
 import msgspec
@@ -107,8 +108,7 @@ class StatCache:
         """The cache of a root; it is empty if what is there has another key. `key` names what was removed
         from the store so far (`Shelf.collected`): objects that the store lost must never be believed in.
         Rules need not be in it: each folder knows those that it was seen under."""
-        name = blake3(os.fsencode(root)).digest(16).hex()
-        cache = cls(os.path.join(os.fspath(directory), f"{name}.stat"), root, key)
+        cache = cls(_path_of(directory, os.fsencode(root)), root, key)
         if not cache._recall():
             cache._load()
         return cache
@@ -230,6 +230,18 @@ def _is_alone(fd: int) -> bool:
     except (ImportError, OSError):
         return False
     return True
+
+
+def forget_root(location: str, root: bytes) -> None:
+    """Remove the cache of a root of a store: it holds names."""
+    directory = cache_directory(location)
+    if directory is not None:
+        with suppress(OSError):
+            os.unlink(_path_of(directory, root))
+
+
+def _path_of(directory: str | os.PathLike[str], root: bytes) -> str:
+    return os.path.join(os.fspath(directory), f"{blake3(root).digest(16).hex()}.stat")
 
 
 def cache_directory(location: str) -> str | None:

@@ -35,6 +35,7 @@ from clew.testing.conformance_outcomes import OutcomeConformance
 from clew.testing.conformance_points import PointConformance
 from clew.testing.conformance_porting import PortingConformance
 from clew.testing.conformance_progress import ProgressConformance
+from clew.testing.conformance_purged_files import PurgedFileConformance
 from clew.testing.conformance_reading import ReadingConformance
 from clew.testing.conformance_records import RecordConformance
 from clew.testing.conformance_remembered_roots import RememberedRootConformance
@@ -58,7 +59,7 @@ from clew.testing.conformance_watching import WatchConformance
 __all__ = ["BackendConformance", "DurableConformance"]
 
 
-class DurableConformance(DurableRunConformance):
+class DurableConformance(PurgedFileConformance, DurableRunConformance):
     """For backends whose `capabilities.durability` is not "memory". A subclass gives `reopen`."""
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import msgspec
 from uuid_utils import uuid7
 
@@ -14,6 +16,9 @@ from clew.work.history import note_name, removed_name
 from clew.work.notices import forget
 from clew.work.places import find, find_deleted
 from clew.work.sessions import refuse_if_any_held
+
+FILES: Final = "files"
+"""Under this name it is noted that content of files may be left, of which the records are gone."""
 
 
 def purge_id(tx: Transaction, id: str, here: Here, *, force: bool) -> bool:
@@ -35,6 +40,12 @@ def purge_id(tx: Transaction, id: str, here: Here, *, force: bool) -> bool:
 def unscrubbed(reader: Reader) -> bytes | None:
     """The name of the last purge of which traces may be left, be it by this process or by a killed one."""
     return reader.get_record(STORE_WIDE, "unscrubbed", "")
+
+
+def may_have_files(reader: Reader) -> bool:
+    """Whether there is anything of files in the store, or may be, because a purge of some was cut off."""
+    is_noted = reader.get_record(STORE_WIDE, "unscrubbed", FILES) is not None
+    return is_noted or any(reader.scan_records(STORE_WIDE, kind, limit=1) for kind in ("snapshot", "restore"))
 
 
 def scrubbed(tx: Transaction, purge: bytes) -> None:
