@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from clew.backends.contract import Reader, Transaction
+from clew.backends.private import resolve
 from clew.copying import Copying
 from clew.engine import Engine
 from clew.errors import BackendUnavailableError, ConflictError, InvalidError, ReadOnlyError
@@ -25,9 +26,9 @@ def backup(
     overwrite: bool,
     on_progress: OnCopyProgress | None,
 ) -> BackupReport:
-    final = Path(os.path.realpath(_plain(path)))
+    final = resolve(_plain(path))
     _check(engine, final, overwrite=overwrite)
-    made = final.with_name(f".{final.name}.{secrets.token_hex(4)}.part")
+    made = final.with_name(f".{final.name}.{secrets.token_hex(8)}.part")
     try:
         _write(engine, made, on_progress)
         sessions = _count(made)
@@ -50,16 +51,20 @@ def _plain(path: str | os.PathLike[str]) -> str:
 
 
 def _check(engine: Engine, final: Path, *, overwrite: bool) -> None:
+    from clew.backends.sqlite.guarding import refuse_planted
+
     if str(final) == engine.backend.location:
         raise InvalidError(f"{final} is the store itself")
     if final.is_dir():
         raise InvalidError(f"{final} is a directory: name a file")
     if final.exists() and not overwrite:
         raise ConflictError(f"{final} exists: choose another path, or pass overwrite=True")
-    log = final.with_name(final.name + "-wal")
-    if log.exists() and log.stat().st_size:
-        # It would be taken for the log of the new file.
-        raise ConflictError(f"{log} exists: a store at {final} is in use, or was not closed")
+    refuse_planted(final)
+    for end in ("-wal", "-journal"):
+        log = final.with_name(final.name + end)
+        if log.exists() and log.stat().st_size:
+            # It would be taken for the log of the new file.
+            raise ConflictError(f"{log} exists: a store at {final} is in use, or was not closed")
 
 
 def _write(engine: Engine, made: Path, on_progress: OnCopyProgress | None) -> None:

@@ -58,8 +58,8 @@ class Porting:
                 "json", "markdown", "html": for programs and people to read. "picoclaw", "ggcode",
                 "tingly", "ductwork": as these agents keep it.
             path: The file. It appears when it is whole and durable, readable by its owner only; one that
-                is there is replaced. "tingly" is an SQLite file and needs a path; "picoclaw" puts its
-                `.meta.json` beside it.
+                is there is replaced, and so is a link: what it leads to stays as it is. "tingly" is an
+                SQLite file and needs a path; "picoclaw" puts its `.meta.json` beside it.
             options: `redact` (without secrets: True, or a `clew.exporters.redact.Redactor` that reports);
                 `whole` (all branches, not only the path; not for jsonl, which always has all); `tools` and
                 `thinking` (False leaves them out; for markdown and html).
@@ -71,11 +71,12 @@ class Porting:
             if not hasattr(exporter, "pieces"):
                 raise InvalidError(f"an export to {format} is no text but a file: say where with path=")
             return b"".join(exporter.pieces(store, id, **options)).decode()
-        target = Path(os.path.realpath(path))
+        appearing = import_module(_APPEARING)
+        target = appearing.place_of(path)
         if hasattr(exporter, "write_file"):
             exporter.write_file(store, id, target, **options)
         else:
-            import_module(_APPEARING).write_whole(target, exporter.pieces(store, id, **options))
+            appearing.write_whole(target, exporter.pieces(store, id, **options))
         return str(target)
 
     def import_path(

@@ -120,6 +120,15 @@ def test_a_database_as_it_should_be_is_read(tmp_path: Path, kind: str) -> None:
     assert read(kind, make(tmp_path, kind)) == []
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_tables_that_are_only_in_the_log_are_found(tmp_path: Path, kind: str) -> None:
+    with closing(apsw.Connection(str(tmp_path / "a.db"))) as db:
+        db.execute("PRAGMA journal_mode = WAL")
+        db.execute(KINDS[kind].schema)
+
+        assert sqlite_source.tables(tmp_path / "a.db") == tables_of(KINDS[kind].schema).keys()
+
+
 @pytest.mark.parametrize(("kind", "table"), CASES)
 @pytest.mark.parametrize("instead", INSTEAD)
 def test_s34_what_stands_in_the_place_of_a_table_is_not_read(

@@ -12,7 +12,7 @@ from clew.errors import InvalidUrlError
 FILE: Final = 0o600
 DIRECTORY: Final = 0o700
 MOST_LINKS: Final = 40
-_NEW: Final = os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
+_NEW: Final = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
 _OTHERS_WRITE: Final = stat.S_IWOTH | stat.S_ISVTX
 _KINDS: Final = (
     (stat.S_ISLNK, "a link"),
@@ -36,9 +36,9 @@ def make_directories(path: Path) -> list[Path]:
     return missing
 
 
-def create_file(path: str | os.PathLike[str], *, flags: int = os.O_RDWR) -> int:
+def create_file(path: str | os.PathLike[str], *, dir_fd: int | None = None) -> int:
     """The descriptor of a new private file. Raises FileExistsError, and follows no link."""
-    handle = os.open(path, flags | _NEW, FILE)
+    handle = os.open(path, _NEW, FILE, dir_fd=dir_fd)
     if hasattr(os, "fchmod"):
         os.fchmod(handle, FILE)
     return handle

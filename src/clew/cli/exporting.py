@@ -11,6 +11,7 @@ import click
 from blake3 import blake3
 
 import clew
+from clew.backends.private import make_directories
 from clew.cli.output import Output
 from clew.cli.progress import progress
 from clew.cli.safe import clean, one_line
@@ -34,6 +35,10 @@ SUFFIXES: Final = {
 }
 NO_TEXT: Final = frozenset({"tingly"})
 BY_SUFFIX: Final = {".md": "markdown", ".html": "html", ".json": "json", ".jsonl": "jsonl"}
+RESERVED: Final = frozenset(
+    {"CON", "PRN", "AUX", "NUL", *(f"{port}{number}" for port in ("COM", "LPT") for number in range(10))}
+)
+"""Windows takes these for devices, whatever follows a dot."""
 LONGEST: Final = 120
 """Characters of a file's name that come from an id."""
 
@@ -91,11 +96,12 @@ def export_command(
             _say_redacted(redactor)
             return
         if many:
-            target.mkdir(parents=True, exist_ok=True)
+            make_directories(target)
+            named: set[str] = set()
         with progress("exporting") as told:
             for number, id in enumerate(found):
                 told(id, number, len(found))
-                path = target / _file_name(id, chosen) if many else target
+                path = target / _file_name(id, chosen, named) if many else target
                 written = store.export(id, chosen, path=path, **options)
                 _say(out, id, chosen, written)
     click.echo(f"{count(len(found), 'session')} exported", err=True)
@@ -125,13 +131,14 @@ def _format_of(target: Path | None) -> str:
     return BY_SUFFIX.get(target.suffix, "jsonl")
 
 
-def _file_name(id: str, format: str) -> str:
-    """Of an id, which may be any text, a name that is safe everywhere."""
+def _file_name(id: str, format: str, named: set[str]) -> str:
+    """Of an id, which may be any text, a name that is safe everywhere. `named`: those that others have."""
     name = quote(id, safe=" #=,;@")
-    if name.startswith("."):
-        name = "%2E" + name[1:]
-    if len(name) > LONGEST:
+    if name[:1] in (".", "-", "~", " ") or name.partition(".")[0].upper() in RESERVED:
+        name = f"%{ord(name[0]):02X}{name[1:]}"
+    if len(name) > LONGEST or name.casefold() in named:  # on some disks "A" is the same name as "a"
         name = f"{name[:LONGEST]}~{blake3(id.encode()).hexdigest()[:16]}"
+    named.add(name.casefold())
     return name + SUFFIXES.get(format, ".jsonl")
 
 

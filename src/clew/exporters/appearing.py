@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from clew.backends.private import create_file, kind_of, resolve
 from clew.errors import InvalidError
+
+
+def place_of(path: str | os.PathLike[str]) -> Path:
+    """The absolute path of a file to be written. Links on the way are followed; one in the place of the file
+    is not: it is replaced, not what it leads to."""
+    text = os.fspath(path)
+    if "\0" in text or os.path.basename(text) in ("", ".", ".."):
+        raise InvalidError(f"{text!r} names no file")
+    return resolve(os.path.dirname(text) or ".") / os.path.basename(text)
 
 
 @contextmanager
@@ -15,10 +26,9 @@ def appearing(target: Path) -> Iterator[Path]:
     """A place to write to; what is there at the end of the block becomes the file."""
     if not target.parent.is_dir():
         raise InvalidError(f"there is no directory {target.parent}; make it first")
-    if target.is_dir():
-        raise InvalidError(f"{target} is a directory; name a file in it")
-    beside = target.with_name(f"{target.name[:40]}.{os.getpid()}.{os.urandom(4).hex()}.new")
-    os.close(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    _refuse_odd(target)
+    beside = target.with_name(f"{target.name[:40]}.{os.urandom(8).hex()}.new")
+    os.close(create_file(beside))
     try:
         yield beside
         _sync(beside)
@@ -29,8 +39,35 @@ def appearing(target: Path) -> Iterator[Path]:
 
 
 def write_whole(target: Path, pieces: Iterable[bytes]) -> None:
+    if _is_stream(target):
+        with open(target, "ab") as file:
+            file.writelines(pieces)
+        return
     with appearing(target) as place, place.open("wb") as file:
         file.writelines(pieces)
+
+
+def _is_stream(target: Path) -> bool:
+    """/dev/stdout, a FIFO: to be written to as it is, as a shell's `>` does."""
+    folder = str(target.parent)
+    if folder == "/dev" or folder.startswith("/proc/"):
+        return True
+    try:
+        mode = os.lstat(target).st_mode
+    except FileNotFoundError:
+        return False
+    return stat.S_ISFIFO(mode) or stat.S_ISCHR(mode)
+
+
+def _refuse_odd(target: Path) -> None:
+    try:
+        mode = os.lstat(target).st_mode
+    except FileNotFoundError:
+        return
+    if stat.S_ISDIR(mode):
+        raise InvalidError(f"{target} is a directory; name a file in it")
+    if not (stat.S_ISREG(mode) or stat.S_ISLNK(mode)):
+        raise InvalidError(f"{target} is {kind_of(mode)}; name a file")
 
 
 def _sync(place: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from clew.errors import InvalidError
-from clew.exporters.appearing import appearing
+from clew.exporters.appearing import appearing, place_of
 from clew.exporters.redact import Redactor, redactor_of
 from clew.exporters.seed_go import go_json, go_time, parse_go_time
 from clew.exporters.seed_shapes import as_chat
@@ -71,7 +71,7 @@ def write(
         names[name] = id
     logs = {Path(directory, f"{name}.jsonl"): id for name, id in names.items()}
     for log, id in logs.items():
-        write_file(store, id, log, redact=redact)
+        write_file(store, id, place_of(log), redact=redact)
     return [str(log) for log in logs]
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from clew.core.dialects import role_of, text_of
 from clew.errors import InvalidError
-from clew.exporters.appearing import appearing
+from clew.exporters.appearing import appearing, place_of
 from clew.exporters.redact import Redactor, redactor_of
 from clew.exporters.seed_go import ZERO_TIME, go_json, go_time
 from clew.model import Entry, Json, SessionInfo
@@ -41,11 +41,11 @@ def write(
     """One file with these sessions; one that is there is replaced."""
     import apsw
 
-    target = Path(os.path.realpath(path))
+    target = place_of(path)
     _check_unused(target)
     redactor = redactor_of(redact)
     with appearing(target) as place:
-        db = apsw.Connection(str(place))
+        db = apsw.Connection(str(place), flags=apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_NOFOLLOW)
         try:
             db.execute(_SCHEMA)
             with db:
@@ -64,7 +64,7 @@ def write_file(store: Store, id: str, target: Path, *, redact: bool | Redactor =
 def _check_unused(target: Path) -> None:
     for end in ("-wal", "-journal"):
         log = target.with_name(target.name + end)
-        if log.exists():
+        if os.path.lexists(log):
             # It would be taken for the log of the new file.
             raise InvalidError(
                 f"{log} exists: {target.name} is in use, or was not closed; choose another path"

@@ -16,12 +16,14 @@ import struct
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
+from pathlib import Path
 from typing import Final
 
 import msgspec
 from blake3 import blake3
 from xxhash import xxh3_64_digest
 
+from clew.backends.private import create_file, make_directories
 from clew.core.hashing import DIGEST_SIZE
 from clew.files import recent
 from clew.files.rows import ROW_SIZE
@@ -147,7 +149,9 @@ class StatCache:
         part = _part(_Change(folders, [path for path in self._saved if path not in self.folders]))
         if not self._inode or self._length + len(part) > 2 * self._first:
             return False
-        fd = os.open(self._path or "", os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC)
+        fd = os.open(
+            self._path or "", os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        )
         with open(fd, "ab", buffering=0) as file:
             if not _is_alone(fd):
                 return False
@@ -279,9 +283,9 @@ def _own_content(path: str) -> tuple[bytes, int]:
 def _replace(path: str, *parts: bytes) -> int:
     """Write a file anew; its inode."""
     directory = os.path.dirname(path)
-    os.makedirs(directory, mode=0o700, exist_ok=True)
-    temporary = f"{path}.{os.getpid()}.{os.urandom(4).hex()}"
-    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    make_directories(Path(directory))
+    temporary = f"{path}.{os.urandom(8).hex()}"
+    fd = create_file(temporary)
     try:
         with open(fd, "wb") as file:
             file.writelines(parts)

@@ -29,7 +29,10 @@ if TYPE_CHECKING:
 _MAGIC: Final = b"SQLite format 3\0"
 _LOGS: Final = ("-wal", "-journal")
 _TRIES: Final = 5
-_TABLES: Final = "SELECT name FROM pragma_table_list WHERE schema = 'main' AND type = 'table'"
+_TABLES: Final = (
+    "SELECT name FROM pragma_table_list"
+    " WHERE schema = 'main' AND type = 'table' AND name NOT LIKE 'sqlite!_%' ESCAPE '!'"
+)
 _COMPUTED: Final = (
     "SELECT list.name FROM pragma_table_list AS list JOIN pragma_table_xinfo(list.name) AS field"
     " WHERE list.schema = 'main' AND list.type = 'table' AND field.hidden > 1"

@@ -7,20 +7,22 @@ objects can do: no conditional writes, no listings, no order between requests fo
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
-from pathlib import Path
 from typing import Any, ClassVar, Final
 from urllib.parse import unquote, urlsplit
 
 from blake3 import blake3
 
-from clew.errors import BackendUnavailableError, InvalidUrlError
+from clew.backends.postgres.local_objects import LocalObjects
+from clew.errors import BackendUnavailableError, CorruptError, InvalidUrlError
 
 LARGE: Final = 64 * 1024
 """Packs above so many bytes do not go into the database."""
 _HTTP: Final = "http://"
+_STORE: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 class ObjectGoneError(Exception):
@@ -50,11 +52,11 @@ class Blobs:
     _first_process: ClassVar[int | None] = None
 
     def __init__(self, address: str, store: str, timeout: float) -> None:
+        if not _STORE.fullmatch(store):  # it is read from the database, and becomes a part of paths
+            raise CorruptError(f"{store[:80]!r} is not the id of a store; the table meta was changed")
         self.address = address
         self._folder = store
         self._objects = _open(address, timeout)
-        parts = urlsplit(address)
-        self._local = Path(unquote(parts.path)) if parts.scheme == "file" else None
 
     def place(self, name: bytes) -> str:
         """Where an object lies: two levels of folders, for stores that are file systems."""
@@ -65,14 +67,13 @@ class Blobs:
         place = self.place(name)
         with self._speaking("write to"):
             self._objects.put(place, blob)
-            if self._local is not None:
-                _sync(self._local, self._local / place)
 
     def get(self, name: bytes) -> bytes:
         """Raises ObjectGoneError when it is not there."""
         try:
             with self._speaking("read from"):
-                return bytes(self._objects.get(self.place(name)).bytes())
+                found = self._objects.get(self.place(name))
+                return found if isinstance(found, bytes) else bytes(found.bytes())
         except FileNotFoundError as exc:
             raise ObjectGoneError(self.place(name)) from exc
 
@@ -114,10 +115,17 @@ class Blobs:
             )
 
 
+def _directory_of(address: str) -> str:
+    parts = urlsplit(address)
+    if parts.netloc not in ("", "localhost"):
+        raise InvalidUrlError(f"blobs={address}: a directory of this machine has three slashes, file:///…")
+    return unquote(parts.path)
+
+
 def _open(address: str, timeout: float) -> Any:
     try:
         from obstore.exceptions import BaseError
-        from obstore.store import LocalStore, from_url
+        from obstore.store import from_url
     except ModuleNotFoundError as exc:
         raise BackendUnavailableError(
             "packs in object storage need a driver that is not installed; pip install 'clew[s3]'"
@@ -125,7 +133,7 @@ def _open(address: str, timeout: float) -> Any:
     check_blobs(address)
     try:
         if address.startswith("file:"):
-            return LocalStore.from_url(address, mkdir=True)
+            return LocalObjects(_directory_of(address))
         endpoint = os.environ.get("AWS_ENDPOINT_URL") or os.environ.get("AWS_ENDPOINT") or ""
         patience = timedelta(seconds=timeout)
         return from_url(
@@ -137,15 +145,3 @@ def _open(address: str, timeout: float) -> Any:
     except (BaseError, OSError, ValueError) as exc:
         reason = str(exc).partition("\n")[0]
         raise InvalidUrlError(f"blobs={address} is no place for objects: {reason}") from exc
-
-
-def _sync(root: Path, file: Path) -> None:
-    """The driver leaves that to the system, which may lose it with the power."""
-    for path in (file, *file.parents):
-        handle = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
-        if path == root:
-            return

@@ -18,7 +18,6 @@ from clew.backends.contract import Capabilities
 from clew.backends.private import resolve
 from clew.backends.sqlite.connection import (
     Level,
-    create_private,
     open_read_only,
     open_reader,
     open_writer,
@@ -104,7 +103,6 @@ class SqliteBackend:
     def _open_for_writing(self) -> None:
         """Fall back to reading if the file is there and nothing can be written."""
         try:
-            create_private(self.path)
             self._writer = open_writer(self.path, self._level, self._timeout)
         except ForeignSchemaError as exc:
             self._read_only, self._why_read_only = True, str(exc)

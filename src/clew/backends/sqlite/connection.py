@@ -57,7 +57,7 @@ STAND_INS: Final = {
 }
 
 # Links on the way are refused, too: they were followed when the store was named.
-WRITING: Final = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE | apsw.SQLITE_OPEN_NOFOLLOW
+WRITING: Final = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_NOFOLLOW
 READING: Final = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_NOFOLLOW
 
 NOT_WRITTEN: Final = "nothing was written; try again"
@@ -112,11 +112,11 @@ def _settle(connection: apsw.Connection) -> None:
 
 
 def open_writer(path: Path, level: Level, timeout: float, known: Known = STORE) -> apsw.Connection:
-    """A connection that may write, on a database of the newest schema.
+    """A connection that may write, on a database of the newest schema; a new one, if there is none.
 
     Raises ForeignSchemaError, before anything is written, for one whose schema is not ours.
     """
-    refuse_planted(path, writing=True)
+    create_private(path)
     connection = apsw.Connection(str(path), flags=WRITING)
     try:
         defend(connection)
