@@ -267,7 +267,8 @@ def _numbered(path: str | os.PathLike[str]) -> Iterator[tuple[int, bytes | None]
     """Lines without what editors put around them, by number; None: it is too long to be one."""
     with open_file(path) as file:
         number = 0
-        while raw := file.readline(LONGEST + 2):
+        end = os.fstat(file.fileno()).st_size  # what is written meanwhile comes with the next import
+        while file.tell() < end and (raw := file.readline(LONGEST + 2)):
             number += 1
             if len(raw) > LONGEST and not raw.endswith(b"\n"):
                 while (raw := file.readline(1024 * 1024)) and not raw.endswith(b"\n"):

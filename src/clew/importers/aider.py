@@ -114,7 +114,7 @@ class _Lines:
 
 
 class _Chat:
-    def __init__(self, lines: _Lines, started: datetime) -> None:
+    def __init__(self, lines: _Lines, started: datetime | None) -> None:
         self._lines = lines
         self.started = started
         """The only time that is told."""
@@ -227,6 +227,9 @@ def _number(text: str | None) -> int:
         return 0
 
 
-def _local(started: str) -> datetime:
-    """The zone is not told: that of this machine is the best guess."""
-    return datetime.fromisoformat(started).astimezone(UTC)
+def _local(started: str) -> datetime | None:
+    """The zone is not told: that of this machine is the best guess. None: no calendar has that day."""
+    try:
+        return datetime.fromisoformat(started).astimezone(UTC)
+    except (ValueError, OverflowError):
+        return None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from pathlib import Path
 from typing import Final
@@ -24,6 +24,8 @@ NAME: Final = "codex"
 
 _TYPES: Final = frozenset({"session_meta", "turn_context", "response_item", "event_msg", "compacted"})
 _BURST: Final = timedelta(seconds=1)
+_LAST: Final = datetime(9999, 1, 1, tzinfo=UTC)
+"""There is a second after it."""
 """A fork writes all that it copies at once."""
 _DEEPEST: Final = 32
 _STEP: Final = 10**9
@@ -132,7 +134,7 @@ def _inherited_until(line: dict[str, Json], metas: list[dict[str, Json]]) -> dat
     is_fork = len(metas) > 1 or _payload(line).get("forked_from_id")
     if born is None or not is_fork or _payload(line).get("history_base"):
         return None
-    return born + _BURST
+    return min(born, _LAST) + _BURST
 
 
 # -- forks that name their base

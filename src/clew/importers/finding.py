@@ -22,6 +22,8 @@ from clew.model.porting import FoundPlace
 _TIME: Final = re.compile(rb'"(?:timestamp|startTime|created_at|ts)"\s*:\s*"(\d{4}-[^"]{6,40})"')
 _COPIED: Final = (b'"forkedFrom"', b'"forked_from_id"')
 _Age: TypeAlias = tuple[bytes, bool, float, str]
+DEEPEST: Final = 100
+"""Directories inside of each other that are looked into."""
 _NOT_ENTERED: Final = "it cannot be read: no permission to open what is in it"
 
 
@@ -116,15 +118,18 @@ class _Looking:
         beginning = self._beginning(path)
         return [] if beginning is None else self._jobs_of(path, beginning)
 
-    def below(self, path: Path) -> list[Job]:
+    def below(self, path: Path, level: int = 0) -> list[Job]:
         """A directory that a reader knows as a whole, or all the files in it."""
+        if level > DEEPEST:
+            self._tell(path, f"it lies more than {DEEPEST} directories deep")
+            return []
         whole = _recognised(path, b"")
         if whole is not None:
             return self.as_told(whole, self.files_in(reader_of(whole), path))
         groups: list[tuple[_Age, list[Job]]] = []
         for place in self._inside(path):
             if place.is_dir():
-                if not place.is_symlink() and (jobs := self.below(place)):
+                if not place.is_symlink() and (jobs := self.below(place, level + 1)):
                     groups.append((_age(jobs[0].path, self._beginning(jobs[0].path) or b""), jobs))
             elif place.is_file():
                 beginning = self._beginning(place)
@@ -149,15 +154,18 @@ class _Looking:
 
     def files_in(self, reader: Reader, place: Path) -> list[Path]:
         """What the reader finds at a path. Directories that it may not enter are told here."""
-        if place.is_dir():
-            for folder, _, _ in os.walk(place, onerror=self._refused):
-                if not os.access(folder, os.X_OK):
-                    self._tell(Path(folder), _NOT_ENTERED)
         try:
+            if place.is_dir():
+                for folder, _, _ in os.walk(place, onerror=self._refused):
+                    if not os.access(folder, os.X_OK):
+                        self._tell(Path(folder), _NOT_ENTERED)
             # Never raises. A pipe is no file: it has no end that one could wait for.
             return [file for file in reader.files(place) if os.path.isfile(file)]
         except OSError as exc:
             self._refused(exc)
+            return []
+        except RecursionError:
+            self._tell(place, "its directories lie too deep inside of each other")
             return []
 
     def _inside(self, path: Path) -> list[Path]:
@@ -207,7 +215,7 @@ def _is_of(format: str, path: Path, beginning: bytes) -> bool:
         return begins_log(beginning)
     try:
         return reader_of(format).recognises(path, beginning)
-    except (OSError, ValueError):
+    except Exception:  # noqa: BLE001 (as in `_recognised`)
         return False
 
 
@@ -223,7 +231,7 @@ def _recognised(path: Path, beginning: bytes) -> str | None:
         try:
             if (is_data or getattr(reader, "IS_TEXT", False)) and reader.recognises(path, beginning):
                 return format
-        except (OSError, ValueError):
+        except Exception:  # noqa: BLE001 (what a reader makes of one file must not cost the others)
             continue
     return None
 
@@ -247,5 +255,5 @@ def _size(path: Path) -> int:
         if path.is_dir():
             return sum(_size(Path(root, name)) for root, _, names in os.walk(path) for name in names)
         return path.stat().st_size
-    except OSError:
+    except (OSError, RecursionError):
         return 0

@@ -8,6 +8,7 @@ megabytes, files that were compressed when they had grown cold.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any, Final, TypeVar
@@ -53,7 +54,10 @@ def read_lines(path: Path, on_problem: OnProblem, on_bytes: OnBytes) -> Iterator
     """The objects of a file, one a line, in order; what is none is told to `on_problem`."""
     told = end = 0
     with open_file(path, _BUFFER) as raw:
-        for number, offset, line in _numbered(opened(raw, path), path, on_problem):
+        file = opened(raw, path)
+        # What is written while we read comes with the next import: so there is an end.
+        size = os.fstat(raw.fileno()).st_size if file is raw else None
+        for number, offset, line in _numbered(file, path, on_problem, size):
             end = offset + len(line)
             if end - told >= TOLD:
                 on_bytes(end - told)
@@ -119,9 +123,11 @@ def first_objects(beginning: bytes, most: int = 20) -> list[dict[str, Json]]:
     return found
 
 
-def _numbered(file: IO[bytes], path: Path, on_problem: OnProblem) -> Iterator[tuple[int, int, bytes]]:
+def _numbered(
+    file: IO[bytes], path: Path, on_problem: OnProblem, end: int | None
+) -> Iterator[tuple[int, int, bytes]]:
     number, offset = 0, 0
-    while True:
+    while end is None or offset < end:
         number += 1
         try:
             line = file.readline(LONGEST)

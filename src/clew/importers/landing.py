@@ -19,6 +19,7 @@ from clew.importers.finding import Found, Job, checked, look, reader_of, scan_pl
 from clew.importers.jsonlines import closed_after
 from clew.importers.kept_files import Bench, KeptFiles
 from clew.importers.leaving import ROLES
+from clew.importers.loose import kind
 from clew.model.porting import ImportedSession, ImportProgress, ImportReport, OnImportProgress
 
 __all__ = ["import_path", "scan_places"]
@@ -238,4 +239,4 @@ def _with_words(source: SourceSession) -> SourceSession | None:
 def _is_said(entry: SourceEntry) -> bool:
     if entry.kind != "message":
         return bool(entry.message.get("text") or entry.message.get("messages"))
-    return entry.message.get("role") in ROLES and any(entry.message.get(word) for word in _WORDS)
+    return kind(entry.message.get("role")) in ROLES and any(entry.message.get(word) for word in _WORDS)

@@ -8,6 +8,7 @@ from typing import Final
 
 from clew.importers import sqlite_source
 from clew.importers.jsonlines import first_objects
+from clew.importers.loose import kind
 from clew.importers.telling import first_keys, is_data
 from clew.model import Json
 
@@ -50,7 +51,7 @@ def _is_spoken(record: dict[str, Json]) -> bool:
     """Whether a line is a message, or holds one."""
     inner = record.get("message")
     said = inner if isinstance(inner, dict) else record
-    return said.get("role") in ROLES and any(word in said for word in _WORDS)
+    return kind(said.get("role")) in ROLES and any(word in said for word in _WORDS)
 
 
 def _is_conversation(beginning: bytes) -> bool:

@@ -138,8 +138,11 @@ def _iso(value: str) -> datetime | None:
         return moment
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
-    # Year 1 is how Go says that there is no time.
-    return moment.astimezone(UTC) if moment.year > 1 else None
+    # Year 1 is how Go says that there is no time; the last hours of 9999 may be none in UTC.
+    try:
+        return moment.astimezone(UTC) if moment.year > 1 else None
+    except OverflowError:
+        return None
 
 
 def _since_epoch(number: float) -> datetime | None:

@@ -45,8 +45,8 @@ _EXACT_TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{0,5}[1-9])
 def recognises(path: Path, beginning: bytes) -> bool:
     """By its first record: one of ggcode's names its session, or holds what its type says."""
     for record in first_objects(beginning, most=3):
-        kind = record.get("type")
-        if kind in _TYPES and ("session_id" in record or isinstance(record.get(str(kind)), dict)):
+        kind = loose.kind(record.get("type"))
+        if kind in _TYPES and ("session_id" in record or isinstance(record.get(kind), dict)):
             return path.suffix != ".tmp"
     return False
 

@@ -54,7 +54,7 @@ def recognises(path: Path, beginning: bytes) -> bool:
 
 
 def _is_message(record: dict[str, Json]) -> bool:
-    return record.get("role") in _ROLES and isinstance(record.get("content"), str)
+    return loose.kind(record.get("role")) in _ROLES and isinstance(record.get("content"), str)
 
 
 def _is_foreign(record: dict[str, Json]) -> bool:

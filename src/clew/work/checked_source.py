@@ -164,12 +164,14 @@ def _check_tree(image: TreeImage) -> None:
         raise UnsoundError(("session", image.tree), f"tree {image.tree}", "one session is in it twice")
     for session in image.sessions:
         _check_session(session, branches, by_uid)
-    for name, value in image.notes.items():
-        with judging(("record", 0, "annotation", name), f"annotation {name[:80]!r}"):
-            check_note(name, value)
     for label, value in image.labels.items():
         with judging(("record", 0, "label", label), f"label {label[:80]!r}"):
             check_label(value)
+    for name, value in image.notes.items():
+        with judging(("record", 0, "annotation", name), f"annotation {name[:80]!r}"):
+            bears = check_note(name, value)
+            if bears is not None and name.encode() not in image.labels.get(bears, b""):
+                raise InvalidError(f"the label {bears!r} does not lead to it")
 
 
 def _check_branch(branch: BranchImage, tree: int, known: Mapping[str, BranchImage]) -> None:
@@ -200,11 +202,14 @@ def _check_session(
         check_number(session.calls, 0, LARGEST, "the last call")
     with judging(("details", row.sid), what):
         check_details(session.details)
+    moves = set[int]()
     for (kind, name), value in session.records.items():
         with judging(("record", row.sid, kind, name), f"{kind} {name[:80]!r} of {what}"):
             check_record(kind, name, value)
-            if kind == "move" and number_of(name) > row.moves:
-                raise InvalidError(f"the session has made {row.moves} moves")
+            if kind == "move":
+                moves.add(number_of(name))
+                if number_of(name) > row.moves:
+                    raise InvalidError(f"the session has made {row.moves} moves")
             for head in places_named(kind, value)[0]:
                 branch = by_uid.get(head.branch)
                 if head.position != NOWHERE and (
@@ -213,10 +218,8 @@ def _check_session(
                     raise InvalidError(
                         f"it leads to entry {head.position} of branch {head.branch}, which does not exist"
                     )
-    for field in ("undo", "redo"):
-        number: int = getattr(row, field)
-        if number and ("move", f"{number:012d}") not in session.records:
-            raise UnsoundError(("session", row.sid), what, f"move {number} is missing")
+    if len(moves) != row.moves:
+        raise UnsoundError(("session", row.sid), what, f"it has {len(moves)} of its {row.moves} moves")
 
 
 def _check_head(session: SessionImage, branches: Mapping[int, BranchImage]) -> None:

@@ -41,8 +41,8 @@ def check_record(kind: str, name: str, value: bytes) -> None:
     check(name, value)
 
 
-def check_note(name: str, value: bytes) -> None:
-    """An annotation of an entry."""
+def check_note(name: str, value: bytes) -> str | None:
+    """An annotation of an entry; its label, if it has one."""
     uid, _, digits = name.rpartition(".")
     check_uid(uid, "the branch of an annotation")
     if not digits.isascii() or not digits.isdigit() or len(digits) != 10 or int(digits) > MAX_POSITION:
@@ -51,8 +51,7 @@ def check_note(name: str, value: bytes) -> None:
     fields = check_json(value, "annotation")
     if type(fields) is not dict:
         raise InvalidError("an annotation must be a JSON object")
-    if "label" in fields:
-        check_id(fields["label"], "label")
+    return check_id(fields["label"], "label") if "label" in fields else None
 
 
 def check_label(value: bytes) -> None:

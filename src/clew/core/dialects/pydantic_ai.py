@@ -94,7 +94,8 @@ def kind_of(part: Json) -> str:
 
 
 def is_media(item: Json) -> bool:
-    return isinstance(item, dict) and item.get("kind") in _MEDIA
+    kind = item.get("kind") if isinstance(item, dict) else None
+    return isinstance(kind, str) and kind in _MEDIA
 
 
 def spoken(content: Json) -> Iterator[str]:
