@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
 import psycopg
@@ -65,8 +66,8 @@ CREATE FUNCTION evil.on_change() RETURNS trigger LANGUAGE plpgsql AS
 """
 
 
-@pytest.fixture
-def trap(postgres_url: str) -> Iterator[Trap]:
+@contextmanager
+def database(postgres_url: str) -> Iterator[Trap]:
     role = f"mallory_{uuid.uuid4().hex[:8]}"
     base = postgres_url.partition("?")[0].rpartition("/")[0]
     with psycopg.connect(postgres_url, autocommit=True) as admin:
@@ -81,6 +82,19 @@ def trap(postgres_url: str) -> Iterator[Trap]:
         finally:
             admin.execute(f"DROP DATABASE {role} WITH (FORCE)".encode())
             admin.execute(f"DROP ROLE {role}".encode())
+
+
+@pytest.fixture
+def trap(postgres_url: str) -> Iterator[Trap]:
+    with database(postgres_url) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def shared_trap(postgres_url: str) -> Iterator[Trap]:
+    """For those that plant in a schema of their own."""
+    with database(postgres_url) as made:
+        yield made
 
 
 # The same functions, operators, types and tables as the server's own.
@@ -155,7 +169,7 @@ def test_s33_a_store_is_made_and_migrated_with_the_servers_own_types(trap: Trap)
 
 
 PLANTED = {
-    "view": (
+    "a view": (
         "ALTER TABLE clew.sessions RENAME TO real_sessions",
         "CREATE VIEW clew.sessions AS SELECT * FROM clew.real_sessions WHERE evil.note()",
     ),
@@ -169,17 +183,17 @@ PLANTED = {
         "ALTER TABLE clew.names ENABLE ROW LEVEL SECURITY",
         "CREATE POLICY p ON clew.names USING (evil.note())",
     ),
-    "default": ("ALTER TABLE clew.facets ADD COLUMN more boolean DEFAULT evil.note()",),
+    "a default": ("ALTER TABLE clew.facets ADD COLUMN more boolean DEFAULT evil.note()",),
     "generated column": (
         "ALTER TABLE clew.names ADD COLUMN more bigint GENERATED ALWAYS AS (evil.note(sid)) STORED",
     ),
-    "check": ("ALTER TABLE clew.names ADD CONSTRAINT c CHECK (evil.note()) NOT VALID",),
-    "type": (
+    "a check": ("ALTER TABLE clew.names ADD CONSTRAINT c CHECK (evil.note()) NOT VALID",),
+    "a type": (
         "CREATE DOMAIN evil.id AS bigint",
         "ALTER TABLE clew.names ALTER COLUMN sid TYPE evil.id",
         "ALTER DOMAIN evil.id ADD CONSTRAINT c CHECK (evil.note()) NOT VALID",
     ),
-    "index": ("CREATE INDEX i ON clew.names (evil.note(sid))",),
+    "an index": ("CREATE INDEX i ON clew.names (evil.note(sid))",),
     "index of some": ("CREATE INDEX i ON clew.names (sid) WHERE evil.note(sid) > 0",),
     "child": (
         "CREATE TABLE evil.names () INHERITS (clew.names)",
@@ -189,12 +203,17 @@ PLANTED = {
 
 
 @pytest.mark.parametrize("kind", PLANTED)
-def test_s57_what_an_owner_planted_among_the_tables_is_refused_before_it_runs(trap: Trap, kind: str) -> None:
-    trap.plant(*PLANTED[kind])
-    for address in (trap.victim, f"{trap.victim}?read_only=1", f"{trap.victim}?pgbouncer=1"):
+def test_s57_what_an_owner_planted_among_the_tables_is_refused_before_it_runs(
+    shared_trap: Trap, kind: str
+) -> None:
+    schema = kind.replace(" ", "_")
+    clew.open(f"{shared_trap.mallory}?schema={schema}").close()
+    shared_trap.plant(*(statement.replace("clew.", f"{schema}.") for statement in PLANTED[kind]))
+    address = f"{shared_trap.victim}?schema={schema}"
+    for one in (address, f"{address}&read_only=1", f"{address}&pgbouncer=1"):
         with pytest.raises(BackendError, match="is not of Clew, and would run code of the role 'mallory"):
-            clew.open(address)
-    assert trap.caught() == []
+            clew.open(one)
+    assert shared_trap.caught() == []
 
 
 def test_s57_the_error_names_the_thing_and_the_next_step(trap: Trap) -> None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import click
     from click.shell_completion import CompletionItem
 
-PATIENCE: Final = 2.0
+PATIENCE: Final = 5.0
 """Seconds after which nobody waits for a proposal any more: the store may be on a server."""
 ENOUGH: Final = 200
 HELP_WIDTH: Final = 60
@@ -32,14 +32,14 @@ _clew_completion() {
     COMPREPLY=()
     while IFS=$'\\t' read -r kind value; do
         case $kind in
-            dir) compopt -o dirnames ;;
-            file) compopt -o default ;;
+            dir) compopt -o dirnames 2>/dev/null ;;
+            file) compopt -o default 2>/dev/null ;;
             word) COMPREPLY+=("$value") ;;
         esac
     done < <(COMP_LINE="${COMP_LINE:0:COMP_POINT}" COMP_PART="$2" _CLEW_COMPLETE=bash "$1" 2>/dev/null)
 }
 
-complete -o nosort -F _clew_completion clew
+complete -o nosort -F _clew_completion clew 2>/dev/null || complete -F _clew_completion clew
 """
 
 _ZSH: Final = """\
