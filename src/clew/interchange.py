@@ -333,15 +333,11 @@ def _opened(path: str | os.PathLike[str]) -> Iterator[FileSource]:
     import shutil
     import tempfile
 
-    from clew.backends.jsonl import JsonlBackend
-    from clew.backends.jsonl.layout import Layout
+    from clew.backends.jsonl.one_log import OneLogBackend
 
     place = Path(tempfile.mkdtemp(prefix="clew-import-"))
     try:
-        layout = Layout(place / "store")
-        layout.prepare()
-        (layout.sessions / "session.jsonl").symlink_to(os.path.realpath(path))
-        with closing(JsonlBackend(layout.root, read_only=True)) as backend:
+        with closing(OneLogBackend(place / "store", path)) as backend:
             yield FileSource(backend.read)
     finally:
         shutil.rmtree(place)

@@ -11,6 +11,7 @@ import pytest
 
 import clew
 from clew.backends.jsonl import JsonlBackend, disk
+from clew.backends.jsonl.directory import Directory, File
 from clew.testing.conformance_chain import check_store
 
 OPENING = ("open_for_appending", "open_for_patching", "create")
@@ -35,10 +36,10 @@ class Recorder:
         monkeypatch.setattr(disk, "sync", self.sync)
         monkeypatch.setattr(disk, "sync_directory", self.sync_directory)
 
-    def _opening(self, real: Callable[[Path], int]) -> Callable[[Path], int]:
-        def call(path: Path) -> int:
-            handle = real(path)
-            self._paths[handle] = path
+    def _opening(self, real: Callable[[File], int]) -> Callable[[File], int]:
+        def call(file: File) -> int:
+            handle = real(file)
+            self._paths[handle] = file.path
             return handle
 
         return call
@@ -49,7 +50,8 @@ class Recorder:
             with open(f"/proc/self/fd/{handle}", "rb") as file:
                 self._content[os.fstat(handle).st_ino] = file.read()
 
-    def sync_directory(self, path: Path) -> None:
+    def sync_directory(self, directory: Directory) -> None:
+        path = directory.path
         for name in [name for name in self._names if name.parent == path]:
             del self._names[name]
         for file in path.iterdir():

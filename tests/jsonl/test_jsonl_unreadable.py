@@ -12,6 +12,7 @@ import pytest
 
 import clew
 from clew.backends.jsonl import JsonlBackend, disk
+from clew.backends.jsonl.directory import File
 from clew.errors import BackendUnavailableError, ClewError, UnreadableEntryError
 from clew.testing.conformance_chain import check_store
 
@@ -46,10 +47,10 @@ def unreadable(log: Path, code: int = errno.EIO, *, opening: bool = False) -> It
             raise OSError(code, os.strerror(code), None)
         return really_read(handle, count, offset)
 
-    def open_for_reading(path: Path) -> int:
-        if path == log:
-            raise OSError(code, os.strerror(code), str(path))
-        return really_open(path)
+    def open_for_reading(file: File) -> int:
+        if file.path == log:
+            raise OSError(code, os.strerror(code), str(file))
+        return really_open(file)
 
     if opening:
         patch.setattr(disk, "open_for_reading", open_for_reading)

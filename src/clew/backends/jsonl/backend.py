@@ -15,7 +15,7 @@ from clew.backends.jsonl import disk
 from clew.backends.jsonl.catching_up import catch_up
 from clew.backends.jsonl.committing import speaking
 from clew.backends.jsonl.index_errors import BROKEN, MEANINGLESS, NONSENSE
-from clew.backends.jsonl.index_file import make_index, open_index, set_index_aside
+from clew.backends.jsonl.index_file import is_sound, make_index, open_index, set_index_aside
 from clew.backends.jsonl.journal import Journal
 from clew.backends.jsonl.layout import Layout
 from clew.backends.jsonl.lock import StillLock, StoreLock
@@ -23,6 +23,7 @@ from clew.backends.jsonl.reader import JsonlReader, NoCare
 from clew.backends.jsonl.reading_only import open_for_reading_only
 from clew.backends.jsonl.statements import INDEX_VERSION, LAST_NUMBER
 from clew.backends.jsonl.transacting import Reading, Writing
+from clew.backends.private import resolve
 from clew.backends.sqlite.backend import SqliteBackend
 from clew.backends.sqlite.connection import Level
 from clew.errors import (
@@ -52,7 +53,7 @@ class JsonlBackend(SqliteBackend):
         timeout: float = 10.0,
         read_only: bool = False,
     ) -> None:
-        self.layout = Layout(Path(os.path.realpath(path)))
+        self.layout = self._layout_of(resolve(path))
         self.store_lock = StoreLock(self.layout.lock)
         self.still_lock = StillLock(self.layout.still)
         self.journal = Journal(self.layout, durable=durability == "full")
@@ -61,6 +62,8 @@ class JsonlBackend(SqliteBackend):
         self.index_inode = 0
         self.index_is_broken = False
         self._was_suspected = False
+        self._unwritable = ""
+        """Why the store is only read, though it was to be written."""
         self.is_behind = False
         """The index lacks what a log has: catch up before anything else."""
         super().__init__(self.layout.index, durability=durability, timeout=timeout, read_only=read_only)
@@ -68,6 +71,9 @@ class JsonlBackend(SqliteBackend):
     def _followed(self, path: str | os.PathLike[str]) -> Path:
         """Nobody names the index: a link in its place is followed by no one."""
         return Path(path)
+
+    def _layout_of(self, root: Path) -> Layout:
+        return Layout(root)
 
     @property
     def location(self) -> str:
@@ -78,15 +84,24 @@ class JsonlBackend(SqliteBackend):
         self.store_lock.close()
         self.still_lock.close()
 
+    def _need_writer(self) -> apsw.Connection:
+        try:
+            return super()._need_writer()
+        except ReadOnlyError as exc:
+            if self._unwritable:
+                raise ReadOnlyError(f"{exc}: {self._unwritable}") from exc
+            raise
+
     # -- opening
 
     def _open(self) -> None:
         if not self._read_only:
             try:
                 self._open_for_writing()
-            except (ReadOnlyError, DiskFullError):
-                if not self.layout.about.exists():
+            except (ReadOnlyError, DiskFullError) as exc:
+                if not disk.exists(self.layout.about):
                     raise
+                self._unwritable = str(exc)
                 writer, self._writer = self._writer, None
                 if writer is not None:
                     writer.close(True)
@@ -105,7 +120,7 @@ class JsonlBackend(SqliteBackend):
         """So that all logs are read as of one moment. A store that cannot be locked is read as it is: where
         there are no locks nothing is written either."""
         try:
-            if self.layout.lock.exists():
+            if disk.exists(self.layout.lock):
                 self.store_lock.acquire(self._timeout)
         except (OSError, StoreBusyError, BackendUnavailableError):
             pass
@@ -140,11 +155,12 @@ class JsonlBackend(SqliteBackend):
         """Use the index that is there now, or make a new one. Until that is done nobody reads, and whoever
         comes next tries again: what is open is damaged, or not the store's any more."""
         self.is_behind = True
+        self.layout.renew()
         self.journal.replay()
         self._use(self._sound_index())
 
     def _sound_index(self) -> apsw.Connection:
-        if not self.index_is_broken and self.layout.index.exists():
+        if not self.index_is_broken and self.layout.index.exists() and is_sound(self.layout):
             try:
                 return open_index(self.layout, self._timeout)
             except BROKEN:
@@ -163,7 +179,7 @@ class JsonlBackend(SqliteBackend):
             self._outdated.update(self._borrowed)
             self._close_readers()
             self._branches.clear()
-            self.index_inode = self.layout.index.stat().st_ino
+            self.index_inode = self.layout.index_inode()
             self.index_is_broken = False
         if old is not None:
             old.close(True)
@@ -187,13 +203,16 @@ class JsonlBackend(SqliteBackend):
         assert self._writer is not None
         if self._level == "full":
             disk.sync_directory(self.layout.sessions)
-            disk.sync_directory(self.layout.root)
+            disk.sync_directory(self.layout.top)
         self._last_named = self._writer.execute(LAST_NUMBER, ("logs",)).get or 0
 
     def refresh(self) -> apsw.Connection:
         """The writing connection to an index that has all that the logs have. Needs the store's lock."""
         self._need_writer()
         self.layout.recheck()
+        if self.layout.sessions.has_moved():
+            self.layout.renew()
+            self.is_behind = True
         is_gone = self.index_is_gone()
         if is_gone or self.is_behind or self.store_lock.is_marked:
             self._catch_up(renew=is_gone)
@@ -206,7 +225,7 @@ class JsonlBackend(SqliteBackend):
     def _is_our_index(self) -> bool:
         """Whether the index that this process has open is the one that is there."""
         try:
-            return self.layout.index.stat().st_ino == self.index_inode
+            return self.layout.index_inode() == self.index_inode
         except OSError:
             return False
 
@@ -305,7 +324,7 @@ class JsonlBackend(SqliteBackend):
         for directory, _, files in os.walk(self.layout.root):
             for file in files:
                 try:
-                    total += os.stat(os.path.join(directory, file)).st_size
+                    total += os.lstat(os.path.join(directory, file)).st_size
                 except FileNotFoundError:
                     pass
         return total
@@ -324,6 +343,7 @@ class JsonlBackend(SqliteBackend):
                         connection.close(True)
             finally:
                 self.store_lock.close()
+                self.layout.renew()
 
     def _fold_journal(self) -> None:
         """So that nothing but the logs is needed; if it can not be done now, the next to open does it."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable
 
 import apsw
 
+from clew.backends.jsonl import disk
 from clew.backends.jsonl.catching_up import catch_up_log
 from clew.backends.jsonl.layout import SESSIONS, STORE_LOG, Layout
 from clew.backends.jsonl.log_row import TAIL, LogRow
@@ -112,13 +114,16 @@ class Book:
 
     def new_session(self, sid: int, id: str) -> Sheet:
         """A log for a session. An id may have been used before: then the name says which one it is."""
-        name = f"{SESSIONS}/{encoded(id)}.jsonl"
         self._refuse_twin(id)
-        taken = self._connection.execute(LOG_BY_NAME, (name,)).fetchone()
-        if taken is not None or self._layout.path(name).exists():
-            name = f"{SESSIONS}/{encoded(id)}~{sid}.jsonl"
+        ends = itertools.chain(("", f"~{sid}"), (f"~{sid}~{number}" for number in itertools.count(2)))
+        names = (f"{SESSIONS}/{encoded(id)}{end}.jsonl" for end in ends)
+        name = next(name for name in names if not self._is_taken(name))
         sheet = self._of_session[sid] = self._new(name, sid, id)
         return sheet
+
+    def _is_taken(self, name: str) -> bool:
+        taken = self._connection.execute(LOG_BY_NAME, (name,)).fetchone()
+        return taken is not None or disk.exists(self._layout.file(name))
 
     def _refuse_twin(self, id: str) -> None:
         """A log that nobody could read yet may hold this very session."""
@@ -145,7 +150,7 @@ class Book:
             row = next((LogRow(*row) for row in self._connection.execute(LOG_BY_NUMBER, (log,))), None)
             if row is None:
                 raise apsw.CorruptError(f"the index names a log {log} that it does not know")
-            if self._layout.path(row.name).stat().st_size != row.applied:
+            if disk.length(self._layout.file(row.name)) != row.applied:
                 row = catch_up_log(self._connection, self._layout, row.name, repair=True)
             sheet = self._sheets[log] = Sheet(row, is_new=False)
         return sheet
@@ -154,7 +159,8 @@ class Book:
         """Write into the index which files the new logs are, once they are there."""
         for sheet, _ in sheets:
             if sheet.is_new:
-                self._connection.execute(SET_INODE, (self._layout.path(sheet.name).stat().st_ino, sheet.log))
+                found = disk.status(self._layout.file(sheet.name))
+                self._connection.execute(SET_INODE, (found.st_ino if found else 0, sheet.log))
 
     def note(self, sheets: Iterable[tuple[Sheet, bytes]], *, durable: bool) -> None:
         """Write into the index how long the logs are going to be."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import apsw
 
 from clew.backends.jsonl import disk
+from clew.backends.jsonl.directory import NotOursError
 from clew.backends.jsonl.layout import STORE_LOG, Layout
 from clew.backends.jsonl.log_row import LogRow
 from clew.backends.jsonl.mending import mend_heads
@@ -139,11 +140,11 @@ def _give_way(
     """Logs that can not be read may hold numbers that nobody knows of: leave these free, so that all can be
     used when they are read again. A log holds one session, and no more branches than lines that name one."""
     for row in [_log_row(connection, name) for name in failed]:
-        path = layout.path(row.name)
+        file = layout.file(row.name)
         if row.name == STORE_LOG and repair:
-            raise ReadOnlyError(f"{path} can not be read: without it nothing can be written")
+            raise ReadOnlyError(f"{file} can not be read: without it nothing can be written")
         if row.log not in before:
-            branches = path.lstat().st_size // SHORTEST_BRANCH + 1
+            branches = disk.length(file) // SHORTEST_BRANCH + 1
             for table, count in (("sessions", 1), ("branches", branches)):
                 connection.execute(START_NUMBER, (table,))
                 connection.execute(SKIP_NUMBERS, (table, count))
@@ -158,7 +159,7 @@ def forget_if_changed(connection: apsw.Connection, layout: Layout, row: LogRow) 
     if not row.applied:
         return row
     with reading(row.name):
-        handle = disk.open_for_reading(layout.path(row.name))
+        handle = disk.open_for_reading(layout.file(row.name))
         try:
             if is_same(handle, row):
                 return row
@@ -191,6 +192,7 @@ def catch_up_log(connection: apsw.Connection, layout: Layout, name: str, *, repa
     with reading(name):
         found, size, is_ours = _read_on(connection, layout, row)
     connection.execute(DROP_UNREADABLE, (row.log,))
+    repair = repair and _may_write(layout, name)
     if repair and is_ours and found.applied < size:
         set_tail_aside(layout, name, found.applied)
     elif repair and found.applied > row.applied:
@@ -202,9 +204,18 @@ def catch_up_log(connection: apsw.Connection, layout: Layout, name: str, *, repa
     return found
 
 
+def _may_write(layout: Layout, name: str) -> bool:
+    """Else it is read as it is, and whoever appends to it is told why he can not."""
+    try:
+        disk.check(layout.file(name), writes=True)
+    except NotOursError:
+        return False
+    return True
+
+
 def _read_on(connection: apsw.Connection, layout: Layout, row: LogRow) -> tuple[LogRow, int, bool]:
     """The row as it is then, how long the log is, and whether it is one that can be used."""
-    handle = disk.open_for_reading(layout.path(row.name))
+    handle = disk.open_for_reading(layout.file(row.name))
     try:
         size = disk.size(handle)
         is_ours = row.applied > 0 or _is_ours(handle)
@@ -214,7 +225,7 @@ def _read_on(connection: apsw.Connection, layout: Layout, row: LogRow) -> tuple[
             connection.execute("ROLLBACK TO batch")
             connection.execute("RELEASE batch")
             loser = _log_row(connection, exc.other)
-            if layout.path(exc.other).stat().st_size < size:  # the longer one is the newer one
+            if disk.length(layout.file(exc.other)) < size:  # the longer one is the newer one
                 _forgotten(connection, loser, 0)
                 found = read_log(connection, handle, row)
             else:
@@ -252,7 +263,7 @@ def _log_row(connection: apsw.Connection, name: str) -> LogRow:
 
 def _end_line(layout: Layout, name: str, end: int) -> None:
     """Put a line end where the last line has none, or another byte in its place."""
-    handle = disk.open_for_patching(layout.path(name))
+    handle = disk.open_for_patching(layout.file(name))
     try:
         if disk.read_at(handle, 1, end - 1) != b"\n":
             disk.write_at(handle, b"\n", end - 1)

@@ -10,11 +10,19 @@ import apsw
 
 from clew.backends.jsonl import disk
 from clew.backends.jsonl.book import Sheet
+from clew.backends.jsonl.directory import NotOursError, StrangeFileError
 from clew.backends.jsonl.journal import Journal, NotUndoneError
 from clew.backends.jsonl.layout import Layout
 from clew.backends.jsonl.recognizing import UnreadableLogError
 from clew.backends.sqlite.failures import translate
-from clew.errors import BackendUnavailableError, ClewError, DiskFullError, OutcomeUnknownError, ReadOnlyError
+from clew.errors import (
+    BackendUnavailableError,
+    ClewError,
+    CorruptError,
+    DiskFullError,
+    OutcomeUnknownError,
+    ReadOnlyError,
+)
 
 Written = Sequence[tuple[Sheet, bytes]]
 
@@ -45,10 +53,10 @@ def write_out(layout: Layout, journal: Journal, written: Written, *, durable: bo
 
 
 def _append(layout: Layout, sheet: Sheet, data: bytes, *, sync: bool, durable: bool) -> None:
-    path = layout.path(sheet.name)
+    file = layout.file(sheet.name)
     is_written = False
     try:
-        handle = disk.open_for_appending(path)
+        handle = disk.open_for_appending(file)
         try:
             disk.write(handle, data)
             is_written = True
@@ -56,12 +64,14 @@ def _append(layout: Layout, sheet: Sheet, data: bytes, *, sync: bool, durable: b
                 disk.sync(handle)
         finally:
             disk.close(handle)
+    except (StrangeFileError, NotOursError) as exc:  # it was not opened
+        raise as_ours(exc, str(file)) from exc
     except OSError as exc:
-        error: ClewError = as_ours(exc, str(path))
+        error: ClewError = as_ours(exc, str(file))
         if is_written:
             # The bytes may or may not be on the disk, and no later sync can tell. Take them away: what is
             # written next goes to pages of its own.
-            error = OutcomeUnknownError(f"could not sync {path}: {exc}")
+            error = OutcomeUnknownError(f"could not sync {file}: {exc}")
         try:
             _cut(layout, sheet, durable=durable)
         except OSError as failed:
@@ -71,13 +81,13 @@ def _append(layout: Layout, sheet: Sheet, data: bytes, *, sync: bool, durable: b
 
 def _cut(layout: Layout, sheet: Sheet, *, durable: bool) -> None:
     """Take a log back to where it was, for good: what was refused must not come back with the next crash."""
-    path = layout.path(sheet.name)
+    file = layout.file(sheet.name)
     if sheet.is_new:
-        disk.remove(path)
+        disk.remove(file)
         if durable:
-            disk.sync_directory(path.parent)
+            disk.sync_directory(file.directory)
         return
-    handle = disk.open_for_patching(path)
+    handle = disk.open_for_patching(file)
     try:
         disk.truncate(handle, sheet.start)
         if durable:
@@ -102,6 +112,8 @@ class speaking:
         if isinstance(exc, apsw.Error):
             raise translate(exc, self._location) from exc
         if isinstance(exc, UnreadableLogError):
+            if isinstance(exc.reason, StrangeFileError):
+                raise as_ours(exc.reason, self._location) from exc.reason
             raise BackendUnavailableError(f"{exc} ({self._location})") from exc.reason
         if isinstance(exc, OSError):
             raise as_ours(exc, self._location) from exc
@@ -109,6 +121,10 @@ class speaking:
 
 def as_ours(exc: OSError, path: str) -> ClewError:
     """The error of ours that says what one of the system means to a user."""
+    if isinstance(exc, StrangeFileError):
+        return CorruptError(str(exc))
+    if isinstance(exc, NotOursError):
+        return ReadOnlyError(str(exc))
     if exc.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
         return DiskFullError(f"no space left to write {path}: {exc}")
     if exc.errno in (errno.EROFS, errno.EACCES, errno.EPERM):

@@ -95,7 +95,7 @@ def _read_all(made: apsw.Connection, layout: Layout, rows: list[LogRow]) -> Iter
 def _read(made: apsw.Connection, layout: Layout, row: LogRow) -> None:
     with reading(row.name):
         try:
-            handle = disk.open_for_reading(layout.path(row.name))
+            handle = disk.open_for_reading(layout.file(row.name))
         except FileNotFoundError as exc:
             raise WrittenAnewError from exc
         try:

@@ -3,45 +3,117 @@
 from __future__ import annotations
 
 import os
+import stat
 from pathlib import Path
 from typing import Final
 
-PRIVATE_FILE: Final = 0o600
-PRIVATE_DIRECTORY: Final = 0o700
-_BINARY: Final = getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
+from clew.backends.jsonl.directory import NO_LINK, Directory, File
+from clew.backends.private import DIRECTORY, FILE, make_directories
+
+# A pipe in the place of a file must not make anybody wait.
+_PLAIN: Final = (
+    getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0) | NO_LINK
+)
 
 
-def make_directory(path: Path) -> bool:
-    """Make a private directory, with those above it; False: it was there."""
-    missing = [place for place in (path, *path.parents) if not place.exists()]
-    for place in reversed(missing):
-        try:
-            os.mkdir(place, PRIVATE_DIRECTORY)
-            os.chmod(place, PRIVATE_DIRECTORY)
-        except FileExistsError:  # another process was faster
-            pass
-    for place in {made.parent for made in missing}:
-        sync_directory(place)
-    return bool(missing)
+def make_root(path: Path) -> None:
+    """Make a private directory, with those above it, if it is not there."""
+    for place in {made.parent for made in make_directories(path)}:
+        sync_directory(Directory(place, held=False))
 
 
-def open_for_reading(path: Path) -> int:
-    return os.open(path, os.O_RDONLY | _BINARY)
+def make_directory(directory: Directory, within: Directory) -> None:
+    """Make a private directory inside another one, if it is not there."""
+    at = within.opened()
+    file = within.file(directory.path.name)
+    try:
+        os.mkdir(file.where(at), DIRECTORY, dir_fd=at.fd)
+    except FileExistsError:
+        return
+    made = directory.opened()
+    os.chmod(directory.path if made.fd is None else made.fd, DIRECTORY)
+    sync_directory(within)
 
 
-def open_for_appending(path: Path) -> int:
+def open_for_reading(file: File) -> int:
+    return _open(file, os.O_RDONLY, writes=False)
+
+
+def open_for_appending(file: File) -> int:
     """Open a file to write at its end; it is made if it is not there."""
-    return os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | _BINARY, PRIVATE_FILE)
+    return _open(file, os.O_RDWR | os.O_APPEND | os.O_CREAT, writes=True)
 
 
-def open_for_patching(path: Path) -> int:
+def open_for_patching(file: File) -> int:
     """Open a file to write anywhere in it; it is made if it is not there."""
-    return os.open(path, os.O_RDWR | os.O_CREAT | _BINARY, PRIVATE_FILE)
+    return _open(file, os.O_RDWR | os.O_CREAT, writes=True)
 
 
-def create(path: Path) -> int:
+def create(file: File) -> int:
     """Make a file that is not there yet."""
-    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | _BINARY, PRIVATE_FILE)
+    return _open(file, os.O_RDWR | os.O_CREAT | os.O_EXCL, writes=True)
+
+
+def _open(file: File, flags: int, *, writes: bool) -> int:
+    at = file.directory.opened()
+    if not NO_LINK:  # pragma: no cover - Windows
+        check(file, writes=False)
+    try:
+        handle = os.open(file.where(at), flags | _PLAIN, FILE, dir_fd=at.fd)
+    except OSError as exc:
+        exc.filename = str(file)
+        if not isinstance(exc, FileNotFoundError | FileExistsError):
+            check(file, writes=False)
+        raise
+    if not flags & os.O_EXCL:
+        try:
+            file.check(os.fstat(handle), writes=writes)
+        except BaseException:
+            os.close(handle)
+            raise
+    return handle
+
+
+def check(file: File, *, writes: bool) -> None:
+    """Refuse what is there if it is no plain file, or must not be written; nothing is there: that will do."""
+    found = status(file)
+    if found is not None:
+        file.check(found, writes=writes)
+
+
+def status(file: File) -> os.stat_result | None:
+    """Of what is there, be it a link; None: nothing."""
+    at = file.directory.opened()
+    try:
+        return os.stat(file.where(at), dir_fd=at.fd, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+
+
+def exists(file: File) -> bool:
+    """Whether anything is there."""
+    try:
+        return status(file) is not None
+    except (FileNotFoundError, NotADirectoryError):  # nor is its directory
+        return False
+
+
+def length(file: File) -> int:
+    at = file.directory.opened()
+    return os.stat(file.where(at), dir_fd=at.fd, follow_symlinks=False).st_size
+
+
+def names(directory: Directory) -> list[str]:
+    """All that is there, in order."""
+    at = directory.opened()
+    if at.fd is None:
+        return sorted(os.listdir(directory.path))
+    # A descriptor of its own: where a listing has come to belongs to it.
+    own = os.open(".", os.O_RDONLY | getattr(os, "O_CLOEXEC", 0), dir_fd=at.fd)
+    try:
+        return sorted(os.listdir(own))
+    finally:
+        os.close(own)
 
 
 def close(handle: int) -> None:
@@ -93,42 +165,46 @@ def sync(handle: int) -> None:
     getattr(os, "fdatasync", os.fsync)(handle)
 
 
-def sync_directory(path: Path) -> None:
+def sync_directory(directory: Directory) -> None:
     """Until this returns, a new name in the directory may be lost with the power."""
-    handle = os.open(path, os.O_RDONLY)
+    at = directory.opened()
+    if at.fd is not None:
+        os.fsync(at.fd)
+
+
+def replace(source: File, target: File) -> None:
+    one, other = source.directory.opened(), target.directory.opened()
+    os.replace(source.where(one), target.where(other), src_dir_fd=one.fd, dst_dir_fd=other.fd)
+
+
+def remove(file: File) -> None:
+    """Remove a file, or a link, if it is there; a directory is let be."""
+    at = file.directory.opened()
     try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-def replace(source: Path, target: Path) -> None:
-    os.replace(source, target)
-
-
-def remove(path: Path) -> None:
-    """Remove a file, if it is there."""
-    try:
-        os.unlink(path)
-    except FileNotFoundError:
+        os.unlink(file.where(at), dir_fd=at.fd)
+    except (FileNotFoundError, IsADirectoryError):
         pass
+    except PermissionError:  # what macOS says of a directory
+        found = status(file)
+        if found is None or not stat.S_ISDIR(found.st_mode):
+            raise
 
 
-def write_whole(path: Path, data: bytes, *, durable: bool = True) -> None:
+def write_whole(file: File, data: bytes, *, durable: bool = True) -> None:
     """A file of this content is there as a whole, or not at all."""
-    # A name of its own: two threads may open a new store at once.
-    beside = path.with_name(f"{path.name}.{os.getpid()}-{os.urandom(4).hex()}.new")
-    remove(beside)
+    # A name that nobody can know before: two threads may open a new store at once, and others wait for it.
+    beside = file.beside(f"{file.name}.{os.urandom(8).hex()}.new")
     handle = create(beside)
     try:
-        write(handle, data)
-        if durable:
-            sync(handle)
+        try:
+            write(handle, data)
+            if durable:
+                sync(handle)
+        finally:
+            close(handle)
+        replace(beside, file)
     except BaseException:
         remove(beside)
         raise
-    finally:
-        close(handle)
-    replace(beside, path)
     if durable:
-        sync_directory(path.parent)
+        sync_directory(file.directory)

@@ -7,20 +7,41 @@ all that the logs had at some moment; and whoever fails to make one has changed 
 from __future__ import annotations
 
 import os
+import re
+import stat
 import time
-from pathlib import Path
 from typing import Final
 
 import apsw
 
 from clew.backends.jsonl import disk
 from clew.backends.jsonl.catching_up import catch_up
-from clew.backends.jsonl.layout import Layout
+from clew.backends.jsonl.directory import File, NotOursError, StrangeFileError
+from clew.backends.jsonl.layout import INDEX_FILE, Layout
+from clew.backends.jsonl.quarantine import tell
 from clew.backends.jsonl.statements import INDEX, INDEX_VERSION, SCHEMA, TABLES, TABLES_THERE, VERSION
-from clew.backends.sqlite.connection import create_private, open_writer, patiently
+from clew.backends.sqlite.connection import open_writer, patiently
+from clew.backends.sqlite.guarding import BESIDE
 
-BESIDE: Final = ("-wal", "-shm")
-"""How the names of the files end that SQLite keeps beside a database."""
+_EFFECTIVE: Final = os.access in os.supports_effective_ids
+_LEFT: Final = re.compile(r"index\.db\.[0-9a-f]+\.new(-wal|-shm|-journal)?")
+
+
+def files_of(layout: Layout) -> list[File]:
+    """The files of the index, whether they are there or not."""
+    return [layout.top.file(f"{INDEX_FILE}{end}") for end in ("", *BESIDE)]
+
+
+def is_sound(layout: Layout) -> bool:
+    """Whether SQLite may open what is there: it would follow links, wait for pipes, and write into files
+    that have other names elsewhere."""
+    try:
+        for file in files_of(layout):
+            disk.check(file, writes=True)
+    except (StrangeFileError, NotOursError) as exc:
+        tell("the index is not used: %s", exc)
+        return False
+    return not layout.index.exists() or os.access(layout.index, os.R_OK, effective_ids=_EFFECTIVE)
 
 
 def open_index(layout: Layout, timeout: float) -> apsw.Connection:
@@ -43,12 +64,13 @@ def open_index(layout: Layout, timeout: float) -> apsw.Connection:
 def make_index(layout: Layout, timeout: float) -> None:
     """Make an index of the logs, and put it in the place of what is there, which is set aside. Needs the
     store's lock, and that the journal is done."""
-    for file in layout.root.glob("index.db.*.new*"):  # of those who did not come to their end
-        disk.remove(file)
-    made = layout.index.with_name(f"{layout.index.name}.{os.urandom(4).hex()}.new")
+    for name in disk.names(layout.top):  # of those who did not come to their end
+        if _LEFT.fullmatch(name):
+            disk.remove(layout.top.file(name))
+    made = layout.top.file(f"{INDEX_FILE}.{os.urandom(8).hex()}.new")
     try:
-        create_private(made)
-        writer = open_writer(made, "process", timeout)
+        disk.close(disk.create(made))
+        writer = open_writer(made.path, "process", timeout)
         try:
             writer.execute(SCHEMA)
             catch_up(writer, layout, repair=True)
@@ -56,22 +78,25 @@ def make_index(layout: Layout, timeout: float) -> None:
         finally:
             writer.close()
         set_index_aside(layout)
-        disk.replace(made, layout.index)
-        disk.sync_directory(layout.root)
+        disk.replace(made, layout.top.file(INDEX_FILE))
+        disk.sync_directory(layout.top)
     except BaseException:
         for end in ("", *BESIDE):
-            disk.remove(Path(f"{made}{end}"))
+            disk.remove(made.beside(f"{made.name}{end}"))
         raise
 
 
 def set_index_aside(layout: Layout) -> None:
     """Rename what is there. A log of SQLite that is left without its database must go: it would be taken for
     that of the next one."""
-    stamp = time.time_ns() // 1_000_000
-    is_there = layout.index.exists()
-    for end in ("", *BESIDE):
-        file = Path(f"{layout.index}{end}")
-        if is_there and file.exists():
-            disk.replace(file, Path(f"{layout.index}.corrupt-{stamp}{end}"))
+    stamp = f"{time.time_ns() // 1_000_000}-{os.urandom(8).hex()}"
+    is_there = disk.exists(layout.top.file(INDEX_FILE))
+    for file in files_of(layout):
+        found = disk.status(file)
+        if found is None:
+            continue
+        if is_there or not stat.S_ISREG(found.st_mode):
+            end = file.name.removeprefix(INDEX_FILE)
+            disk.replace(file, layout.top.file(f"{INDEX_FILE}.corrupt-{stamp}{end}"))
         else:
             disk.remove(file)

@@ -17,12 +17,18 @@ import msgspec
 from xxhash import xxh3_64_hexdigest
 
 from clew.backends.jsonl import disk
-from clew.backends.jsonl.layout import Layout
-from clew.backends.jsonl.quarantine import copy_aside
+from clew.backends.jsonl.directory import StrangeFileError
+from clew.backends.jsonl.layout import STORE_LOG, Layout
+from clew.backends.jsonl.names import is_ours
+from clew.backends.jsonl.quarantine import copy_aside, tell
 from clew.core import lines
-from clew.errors import OutcomeUnknownError
+from clew.errors import CorruptError, OutcomeUnknownError
 
 LONGEST: Final = 4 * 1024 * 1024
+LONGEST_HEAD: Final = 64 * 1024 * 1024
+"""Of an intent the line that names its parts: those of hundreds of thousands of logs."""
+FARTHEST: Final = 1 << 30
+"""No log lost so much of its end that a part begins as far behind it: whoever reads it reads the NULs."""
 SECTOR: Final = 512
 """What a disk writes as a whole."""
 
@@ -60,7 +66,7 @@ class Journal:
         """
         named = tuple((name, at, len(data), xxh3_64_hexdigest(data)) for name, at, data in parts)
         head = lines.finish(msgspec.json.encode(Intent(named, self._durable))[1:], is_last=True)
-        is_new = not self._layout.journal.exists()
+        is_new = not disk.exists(self._layout.journal)
         handle = disk.open_for_appending(self._layout.journal)
         try:
             before = disk.size(handle)
@@ -82,7 +88,7 @@ class Journal:
         if self._durable:
             disk.sync(handle)
             if is_new:
-                disk.sync_directory(self._layout.root)
+                disk.sync_directory(self._layout.top)
 
     def _undo(self, handle: int, before: int) -> None:
         """It must be gone for sure: an intent that comes back would overwrite what is written next."""
@@ -107,17 +113,65 @@ class Journal:
 
     def replay(self) -> None:
         """Do again what the logs may lack, then empty the journal, whatever it looks like."""
-        if not self._layout.journal.exists():
+        if not disk.exists(self._layout.journal):
             return
+        strange = self._strange_logs()
         for intent, pieces in self._intents():
             for (name, at, _, _), data in zip(intent.parts, pieces, strict=True):
-                self._patch(name, at, data)
+                if name in strange:
+                    copy_aside(self._layout, name, at, data)
+                else:
+                    self._patch(name, at, data)
         self.empty()
         self._shorten(0, sync=self._durable)
 
+    def _strange_logs(self) -> set[str]:
+        """Those of the logs that it speaks of which are no files: they cost what they stand for.
+
+        Looks at all of it before anything is written.
+
+        Raises:
+            CorruptError: it speaks of what is no log of this store.
+        """
+        strange: set[str] = set()
+        ends: dict[str, int] = {}
+        for intent, _ in self._intents():
+            for name, at, length, _ in intent.parts:
+                if name not in ends:
+                    try:
+                        ends[name] = self._end_of(name)
+                    except StrangeFileError as exc:
+                        strange.add(name)
+                        ends[name] = 0
+                        tell("%s: what the journal has for it is set aside", exc)
+                if not 0 <= at <= ends[name] + FARTHEST:
+                    raise self._refused(f"writes at {at} in {name}, which ends at {ends[name]}")
+                ends[name] = max(ends[name], at + length)
+        return strange
+
+    def _end_of(self, name: str) -> int:
+        """Where a log ends that is there, or that may be made."""
+        try:
+            file = self._layout.file(name)
+        except CorruptError as exc:
+            raise self._refused(f"names a log {name!r}") from exc
+        found = disk.status(file)
+        if found is None:
+            if name != STORE_LOG and not is_ours(file.name):
+                raise self._refused(f"names a log {name!r}")
+            return 0
+        file.check(found, writes=True)
+        return found.st_size
+
+    def _refused(self, what: str) -> CorruptError:
+        return CorruptError(
+            f"{self._layout.journal} {what}: Clew never writes that, and nothing was done."
+            " If you trust the store, move that file away; else open it with read_only=True"
+        )
+
     def _patch(self, name: str, at: int, data: bytes) -> None:
         """Let a log have its part, all of it: of a torn one any piece may be there."""
-        handle = disk.open_for_patching(self._layout.path(name))
+        handle = disk.open_for_patching(self._layout.file(name))
         try:
             found = disk.read_at(handle, len(data), at)
             if found != data:
@@ -128,17 +182,15 @@ class Journal:
             disk.close(handle)
 
     def empty_if_long(self) -> None:
-        try:
-            is_long = self._layout.journal.stat().st_size > LONGEST
-        except FileNotFoundError:
-            return
-        if is_long:
+        found = disk.status(self._layout.journal)
+        if found is not None and found.st_size > LONGEST:
             self.empty()
 
     def empty(self, *, for_good: bool = False) -> None:
         """Sync the logs that it speaks of, and forget it. `for_good`: these are going to be changed where
         it speaks of them, so that it must not come back after a power cut."""
-        if not self._layout.journal.exists() or not self._layout.journal.stat().st_size:
+        found = disk.status(self._layout.journal)
+        if found is None or not found.st_size:
             return
         intents = [intent for intent, _ in self._intents()]
         is_durable = any(intent.durable for intent in intents)
@@ -146,13 +198,13 @@ class Journal:
             for name in sorted({part[0] for intent in intents for part in intent.parts}):
                 self._sync_log(name)
             disk.sync_directory(self._layout.sessions)
-            disk.sync_directory(self._layout.root)
+            disk.sync_directory(self._layout.top)
         self._shorten(0, sync=is_durable or for_good)
 
     def _sync_log(self, name: str) -> None:
         try:
-            handle = disk.open_for_patching(self._layout.path(name))
-        except FileNotFoundError:
+            handle = disk.open_for_patching(self._layout.file(name))
+        except (FileNotFoundError, StrangeFileError):
             return
         try:
             disk.sync(handle)
@@ -167,7 +219,7 @@ class Journal:
         except FileNotFoundError:
             return
         try:
-            at = 0
+            at, size = 0, disk.size(handle)
             while True:
                 found = _intent_at(handle, at)
                 if found is None:
@@ -175,6 +227,8 @@ class Journal:
                 intent, at = found
                 pieces: list[bytes] = []
                 for _, _, length, recorded in intent.parts:
+                    if not 0 <= length <= size - at:
+                        return
                     data = disk.read_at(handle, length, at)
                     at += length
                     if len(data) != length or xxh3_64_hexdigest(data) != recorded:
@@ -199,13 +253,16 @@ def _is_torn(found: bytes, data: bytes, offset: int) -> bool:
 
 def _intent_at(handle: int, at: int) -> tuple[Intent, int] | None:
     """The intent that begins there, and where its parts begin."""
-    text = b""
-    while b"\n" not in text:
-        more = disk.read_at(handle, 64 * 1024, at + len(text))
-        if not more:
+    text = bytearray()
+    end = -1
+    while end < 0:
+        begin = len(text)
+        more = disk.read_at(handle, 64 * 1024, at + begin)
+        if not more or begin > LONGEST_HEAD:
             return None
         text += more
-    line = text[: text.index(b"\n")]
+        end = text.find(b"\n", begin)
+    line = bytes(text[:end])
     try:
         _, rest = lines.open_line(line)
         return _decode(b"{" + rest), at + len(line) + 1

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import os
+import stat
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
 from clew.backends.jsonl import disk
+from clew.backends.jsonl.directory import Directory, File, NotOursError, StrangeFileError
+from clew.backends.jsonl.names import is_log
 from clew.core.lines import FORMAT
-from clew.errors import CorruptError, InvalidUrlError, SchemaTooNewError
+from clew.errors import CorruptError, InvalidUrlError, ReadOnlyError, SchemaTooNewError
 
 STORE_LOG: Final = "store.jsonl"
 SESSIONS: Final = "sessions"
 ABOUT: Final = "clew.json"
+INDEX_FILE: Final = "index.db"
 _OURS: Final = frozenset({
     ABOUT, STORE_LOG, SESSIONS, "packs", "locks", "quarantine", "journal.jsonl",
 })  # fmt: skip
+_LONGEST_ABOUT: Final = 64 * 1024
 
 
 class About(msgspec.Struct, frozen=True):
@@ -27,52 +33,115 @@ class About(msgspec.Struct, frozen=True):
 
 
 class Layout:
-    """The paths of a store."""
+    """The directories and files of a store."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self.about = root / ABOUT
-        self.sessions = root / SESSIONS
-        self.packs = root / "packs"
-        self.quarantine = root / "quarantine"
-        self.lock = root / "locks" / "store.lock"
-        self.still = root / "locks" / "still.lock"
-        self.journal = root / "journal.jsonl"
-        self.index = root / "index.db"
+        self.index = root / INDEX_FILE
+        """For SQLite, which opens files by their paths."""
+        self.top = Directory(root, held=True)
+        self.sessions = Directory(root / SESSIONS, self.top, held=True)
+        self.packs = Directory(root / "packs", self.top, held=False)
+        self.quarantine = Directory(root / "quarantine", self.top, held=False)
+        self.locks = Directory(root / "locks", self.top, held=False)
+        self.about = self.top.file(ABOUT)
+        self.journal = self.top.file("journal.jsonl")
+        self.lock = self.locks.file("store.lock")
+        self.still = self.locks.file("still.lock")
+        self._store_log = self.top.file(STORE_LOG)
         self._known: tuple[int, int] | None = None
 
+    @property
+    def _inner(self) -> tuple[Directory, ...]:
+        return self.sessions, self.packs, self.quarantine, self.locks
+
+    def file(self, log: str) -> File:
+        """The file of a log, by its name in the index or the journal: always with a slash.
+
+        Raises:
+            CorruptError: no log has such a name.
+        """
+        if log == STORE_LOG:
+            return self._store_log
+        folder, _, name = log.partition("/")
+        if folder != SESSIONS or not is_log(name):
+            raise CorruptError(f"{self.root} names a log {log!r}, and no log has such a name")
+        return File(self.sessions, name)
+
     def path(self, log: str) -> Path:
-        """The file of a log, by its name in the index: always with slashes."""
+        """The file of a log, for people."""
         return Path(f"{self.root}/{log}")
 
     def log_names(self) -> list[str]:
         """The logs that are there, the store's own first."""
-        names = [STORE_LOG] if (self.root / STORE_LOG).exists() else []
-        if self.sessions.is_dir():
-            names += sorted(
-                f"{SESSIONS}/{file.name}" for file in self.sessions.iterdir() if file.name.endswith(".jsonl")
-            )
-        return names
+        names = [STORE_LOG] if disk.exists(self._store_log) else []
+        try:
+            return names + [f"{SESSIONS}/{name}" for name in disk.names(self.sessions) if is_log(name)]
+        except FileNotFoundError:
+            return names
+
+    def strangers(self) -> list[str]:
+        """What lies among the files of the store, or in the place of one, and is not used."""
+        found = []
+        for directory in (self.top, *self._inner):
+            try:
+                found += [said for name in disk.names(directory) if (said := self._strange(directory, name))]
+            except FileNotFoundError:
+                pass
+            except OSError as exc:
+                found.append(str(exc))
+        return found
+
+    def _strange(self, directory: Directory, name: str) -> str:
+        """What is wrong with something that is there; nothing: an empty text."""
+        file = File(directory, name)
+        if directory is self.sessions and name.endswith(".jsonl"):
+            # Of the others it is known when they are read.
+            return "" if is_log(name) else f"{str(file)!r} is not read, for no log has such a name: rename it"
+        if directory is self.top and name in (STORE_LOG, *(inner.path.name for inner in self._inner)):
+            return ""
+        found = disk.status(file)
+        if found is None or stat.S_ISREG(found.st_mode):
+            return ""
+        return str(StrangeFileError(file, found.st_mode, "a file"))
 
     def prepare(self) -> None:
-        """Make what is missing. Refuses a directory that holds something else."""
-        if not self.check():
-            disk.make_directory(self.root)
-            for directory in (self.sessions, self.packs, self.quarantine, self.lock.parent):
-                disk.make_directory(directory)
+        """Make what is missing. Refuses a directory that holds something else, before anything is written."""
+        is_there = self.check()
+        if not is_there:
+            disk.make_root(self.root)
+        self._refuse_strange()
+        for directory in self._inner:
+            if not disk.exists(self.top.file(directory.path.name)):
+                disk.make_directory(directory, self.top)
+        if not is_there:
             about = About("jsonl", FORMAT)
             disk.write_whole(self.about, msgspec.json.encode(about) + b"\n")
-        for directory in (self.sessions, self.packs, self.quarantine, self.lock.parent):
-            if not directory.is_dir():
-                disk.make_directory(directory)
+
+    def _refuse_strange(self) -> None:
+        """What is written in place must be a file, and the store's alone; what files lie in, a directory.
+
+        Raises:
+            ReadOnlyError: else. What can be read is read.
+        """
+        try:
+            for directory in self._inner:
+                directory.check()
+            for file in (self._store_log, self.journal, self.lock, self.still):
+                if disk.exists(file):
+                    disk.check(file, writes=True)
+        except (StrangeFileError, NotOursError) as exc:
+            raise ReadOnlyError(str(exc)) from exc
 
     def check(self) -> bool:
         """Whether there is a store; raises if there is one that can not be used, or something else."""
         try:
-            found = msgspec.json.decode(self.about.read_bytes(), type=About)
-        except (FileNotFoundError, NotADirectoryError):
+            found = msgspec.json.decode(self._read_about(), type=About)
+        except FileNotFoundError:
             self._refuse_others()
             return False
+        except NotADirectoryError as exc:
+            raise InvalidUrlError(f"{self.root} is a file; a JSONL store is a directory") from exc
         except (msgspec.DecodeError, UnicodeDecodeError) as exc:
             raise CorruptError(
                 f"{self.about} can not be read ({exc}); the logs do not need it: remove it"
@@ -81,24 +150,38 @@ class Layout:
             raise SchemaTooNewError(str(self.root), found.format, FORMAT)
         return True
 
+    def _read_about(self) -> bytes:
+        handle = disk.open_for_reading(self.about)
+        try:
+            return disk.read_at(handle, _LONGEST_ABOUT, 0)
+        finally:
+            disk.close(handle)
+
     def recheck(self) -> None:
         """At the beginning of every transaction that writes: a newer Clew may have changed the format since
         this process has opened the store. Looks at the file only if it is another one."""
         try:
-            found = self.about.stat()
+            found = disk.status(self.about)
         except OSError:
             return  # the logs do not need it
-        if (found.st_ino, found.st_mtime_ns) != self._known:
+        if found is not None and (found.st_ino, found.st_mtime_ns) != self._known:
             self.check()
             self._known = (found.st_ino, found.st_mtime_ns)
 
+    def renew(self) -> None:
+        """Let go of the directories: those that are there will be opened when they are needed."""
+        self.top.let_go()
+        self.sessions.let_go()
+
+    def index_inode(self) -> int:
+        """Of the index that is there: a link is none. OSError: there is none."""
+        return os.lstat(self.index).st_ino
+
     def _refuse_others(self) -> None:
         try:
-            names = sorted(file.name for file in self.root.iterdir())
+            names = disk.names(self.top)
         except FileNotFoundError:
             return
-        except NotADirectoryError as exc:
-            raise InvalidUrlError(f"{self.root} is a file; a JSONL store is a directory") from exc
         for name in names:
-            if name not in _OURS and not name.endswith(".new") and not name.startswith("index.db"):
+            if name not in _OURS and not name.endswith(".new") and not name.startswith(INDEX_FILE):
                 raise InvalidUrlError(f"{self.root} is not a Clew store: it holds {name}")

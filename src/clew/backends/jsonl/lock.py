@@ -12,10 +12,10 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from typing import Final
 
 from clew.backends.jsonl import disk
+from clew.backends.jsonl.directory import File
 from clew.errors import BackendUnavailableError, StoreBusyError
 
 try:
@@ -31,18 +31,18 @@ _LONGEST_PAUSE: Final = 0.01
 class StoreLock:
     """`flock` on a file of its own. Threads of one process are kept apart by the backend."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, file: File) -> None:
+        self._file = file
         self._handle: int | None = None
         self.is_held = False
 
     def acquire(self, timeout: float) -> None:
         """Wait for it; StoreBusyError when others held it for the whole time."""
         if fcntl is None:
-            raise BackendUnavailableError(f"this system can not lock files: {self._path}")
+            raise BackendUnavailableError(f"this system can not lock files: {self._file}")
         if self._handle is None:
-            self._handle = disk.open_for_patching(self._path)
-        _lock(self._handle, fcntl.LOCK_EX, self._path, timeout, "nothing was written; try again")
+            self._handle = disk.open_for_patching(self._file)
+        _lock(self._handle, fcntl.LOCK_EX, self._file, timeout, "nothing was written; try again")
         self.is_held = True
 
     def release(self) -> None:
@@ -74,8 +74,8 @@ class StillLock:
     """Whoever reads all logs as they are at one moment shares it; whoever writes them anew, or removes what
     they name, has it alone."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, file: File) -> None:
+        self._file = file
         self._handles: set[int] = set()
 
     @contextmanager
@@ -85,7 +85,7 @@ class StillLock:
 
         def take() -> None:
             try:
-                handle = disk.open_for_patching(self._path)
+                handle = disk.open_for_patching(self._file)
             except OSError as exc:
                 if exc.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
                     return
@@ -93,7 +93,7 @@ class StillLock:
             taken.append(handle)
             self._handles.add(handle)
             with suppress(BackendUnavailableError):  # no locks there: then nothing is written either
-                _lock(handle, fcntl.LOCK_SH, self._path, timeout, "nothing was read; try again")
+                _lock(handle, fcntl.LOCK_SH, self._file, timeout, "nothing was read; try again")
 
         try:
             begin(take)
@@ -105,10 +105,10 @@ class StillLock:
     @contextmanager
     def alone(self, timeout: float, otherwise: str) -> Iterator[None]:
         """StoreBusyError, which says `otherwise`, when others read for the whole time."""
-        handle = disk.open_for_patching(self._path)
+        handle = disk.open_for_patching(self._file)
         self._handles.add(handle)
         try:
-            _lock(handle, fcntl.LOCK_EX, self._path, timeout, otherwise)
+            _lock(handle, fcntl.LOCK_EX, self._file, timeout, otherwise)
             yield
         finally:
             self._release(handle)
@@ -124,10 +124,10 @@ class StillLock:
             disk.close(self._handles.pop())
 
 
-def _lock(handle: int, how: int, path: Path, timeout: float, otherwise: str) -> None:
+def _lock(handle: int, how: int, file: File, timeout: float, otherwise: str) -> None:
     """Wait for a lock; StoreBusyError when others held it for the whole time."""
     if fcntl is None:
-        raise BackendUnavailableError(f"this system can not lock files: {path}")
+        raise BackendUnavailableError(f"this system can not lock files: {file}")
     deadline = time.monotonic() + timeout
     pause = 0.0002
     while True:
@@ -137,9 +137,9 @@ def _lock(handle: int, how: int, path: Path, timeout: float, otherwise: str) -> 
         except BlockingIOError as exc:
             left = deadline - time.monotonic()
             if left <= 0:
-                raise StoreBusyError(f"others held {path} for {timeout:g} s: {otherwise}") from exc
+                raise StoreBusyError(f"others held {file} for {timeout:g} s: {otherwise}") from exc
             jitter = os.urandom(1)[0] / 255
             time.sleep(min(left, pause / 2 * (1 + jitter)))
             pause = min(pause * 1.5, _LONGEST_PAUSE)
         except OSError as exc:
-            raise BackendUnavailableError(f"can not lock {path}: {exc}") from exc
+            raise BackendUnavailableError(f"can not lock {file}: {exc}") from exc

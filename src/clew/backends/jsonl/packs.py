@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from typing import Final
 
 import msgspec
 
 from clew.backends.jsonl import disk
+from clew.backends.jsonl.directory import File
 from clew.backends.jsonl.layout import Layout
+from clew.backends.jsonl.names import pack_file
 from clew.core import lines
 from clew.core.frame import checksum, unpack
 from clew.errors import CorruptError
+
+LARGEST: Final = 1 << 30
+"""No pack is larger: SQLite stores could not hold it."""
+LONGEST_HEAD: Final = 1 << 26
+"""Nor is the line that says what is in it."""
 
 
 class PackHead(msgspec.Struct, frozen=True, tag_field="kind", tag="pack-file"):
@@ -37,27 +45,38 @@ def write_pack(
     recorded = pack_checksum(size, codec, blob)
     head = PackHead(pack, codec, size, recorded, len(blob), members)
     first = lines.finish(msgspec.json.encode(head)[1:], is_last=True)
-    file = f"{pack}-{recorded:016x}.pack"
-    disk.write_whole(layout.packs / file, first + blob, durable=durable)
+    file = pack_file(pack, recorded)
+    disk.write_whole(layout.packs.file(file), first + blob, durable=durable)
     return lines.PackLine(pack, file, codec, size, recorded, len(blob), tuple(members))
 
 
-def read_pack(layout: Layout, pack: int, file: str, codec: int, size: int, recorded: int) -> bytes:
+def read_pack(layout: Layout, pack: int, codec: int, size: int, recorded: int) -> bytes:
     """The raw content of a pack, or CorruptError."""
-    path = layout.packs / file
     try:
-        whole = path.read_bytes()
-        blob = whole[whole.index(b"\n") + 1 :]
+        blob = _read_blob(layout.packs.file(pack_file(pack, recorded)), size)
         if pack_checksum(size, codec, blob) != recorded:
             raise ValueError("its checksum does not match")
         content = unpack(codec, blob)
+        if len(content) != size:
+            raise ValueError(f"it has {len(content)} bytes, not {size}")
     except (OSError, TypeError, ValueError, struct.error) as exc:
-        raise CorruptError(f"pack {pack} is damaged: {exc} ({path})") from exc
-    if len(content) != size:
-        raise CorruptError(f"pack {pack} is damaged: it has {len(content)} bytes, not {size} ({path})")
+        raise CorruptError(f"pack {pack} is damaged: {exc} ({layout.packs.path})") from exc
     return content
+
+
+def _read_blob(file: File, size: int) -> bytes:
+    """What stands behind the first line of a pack's file: never more than its content, unpacked."""
+    handle = disk.open_for_reading(file)
+    try:
+        length = disk.size(handle)
+        if length > min(size, LARGEST) + LONGEST_HEAD:
+            raise ValueError(f"its file has {length} bytes")
+        whole = disk.read_at(handle, length, 0)
+    finally:
+        disk.close(handle)
+    return whole[whole.index(b"\n") + 1 :]
 
 
 def remove_packs(layout: Layout, files: Sequence[str]) -> None:
     for file in files:
-        disk.remove(layout.packs / file)
+        disk.remove(layout.packs.file(file))

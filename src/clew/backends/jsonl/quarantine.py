@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-import itertools
+import os
 import time
-from pathlib import Path
 
 from clew.backends.jsonl import disk
+from clew.backends.jsonl.directory import File
 from clew.backends.jsonl.layout import Layout
+from clew.backends.jsonl.names import shortened
 from clew.backends.jsonl.scan import CHUNK
 
 
-def set_tail_aside(layout: Layout, name: str, offset: int) -> Path:
+def set_tail_aside(layout: Layout, name: str, offset: int) -> File:
     """Copy the bytes of a log from `offset` on to a file of their own, and cut them off.
 
     The name of the file says from which log and which place they are, and when it was.
     """
-    path = layout.path(name)
-    handle = disk.open_for_patching(path)
+    file = layout.file(name)
+    handle = disk.open_for_patching(file)
     try:
-        aside, copy = _new_file(layout, f"{path.name}.{offset}.{time.time_ns() // 1_000_000}")
+        aside, copy = _new_file(layout, file.name, offset)
         try:
             at = offset
             while chunk := disk.read_at(handle, CHUNK, at):
@@ -33,21 +34,21 @@ def set_tail_aside(layout: Layout, name: str, offset: int) -> Path:
         disk.sync(handle)
     finally:
         disk.close(handle)
-    tell("%d bytes at the end of %s, of a write that never ended, are now in %s", at - offset, path, aside)
+    tell("%d bytes at the end of %s, of a write that never ended, are now in %s", at - offset, file, aside)
     return aside
 
 
-def copy_aside(layout: Layout, name: str, offset: int, data: bytes) -> Path:
+def copy_aside(layout: Layout, name: str, offset: int, data: bytes) -> File:
     """Keep bytes of a log that are about to be overwritten."""
-    path = layout.path(name)
-    aside, copy = _new_file(layout, f"{path.name}.{offset}.{time.time_ns() // 1_000_000}")
+    file = layout.file(name)
+    aside, copy = _new_file(layout, file.name, offset)
     try:
         disk.write(copy, data)
         disk.sync(copy)
     finally:
         disk.close(copy)
     disk.sync_directory(layout.quarantine)
-    tell("%d bytes of %s that the journal has otherwise are now in %s", len(data), path, aside)
+    tell("%d bytes of %s that the journal has otherwise are now in %s", len(data), file, aside)
     return aside
 
 
@@ -58,11 +59,7 @@ def tell(message: str, *args: object) -> None:
     logging.getLogger("clew.jsonl").warning(message, *args)
 
 
-def _new_file(layout: Layout, stem: str) -> tuple[Path, int]:
-    for number in itertools.count():
-        path = layout.quarantine / (f"{stem}.torn" if not number else f"{stem}-{number}.torn")
-        try:
-            return path, disk.create(path)
-        except FileExistsError:
-            continue
-    raise AssertionError
+def _new_file(layout: Layout, log: str, offset: int) -> tuple[File, int]:
+    stamp = f"{time.time_ns() // 1_000_000}-{os.urandom(8).hex()}"
+    file = layout.quarantine.file(f"{shortened(log)}.{offset}.{stamp}.torn")
+    return file, disk.create(file)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final, Protocol, TypeVar
@@ -116,9 +117,12 @@ class JsonlReader(SqliteReader):
         row = self._one("SELECT codec, body FROM entries WHERE key = ?", key(branch, position))
         if row is None or row[0] != LOGGED:
             return None
-        _, offset, length = log_and_place(row[1])
         try:
-            handle = disk.open_for_reading(self._layout.path(name))
+            _, offset, length = log_and_place(row[1])
+        except (struct.error, TypeError):
+            return None
+        try:
+            handle = disk.open_for_reading(self._layout.file(name))
         except FileNotFoundError:
             return None
         try:
@@ -131,6 +135,7 @@ class JsonlReader(SqliteReader):
         """What is known to be damaged in the logs, by file and line. `full`: read the index and the logs from
         end to end, too, and whether the one says what the others say. An index that does not is made anew."""
         known = [_damaged(self._layout, *row) for row in self._execute(ALL_DAMAGE, ())]
+        known += self._layout.strangers()
         if not full:
             return known
         from clew.backends.sqlite.integrity import check
@@ -172,8 +177,8 @@ class JsonlReader(SqliteReader):
         row = self._one(PACK_FILE, pack)
         if row is None:
             raise KeyError(pack)
-        size, codec, recorded, content = row
-        return read_pack(self._layout, pack, pack_place(content)[0], codec, size, recorded)
+        size, codec, recorded, _ = row
+        return read_pack(self._layout, pack, codec, size, recorded)
 
     def list_packs(self, after: int, limit: int) -> list[PackInfo]:
         return [

@@ -45,7 +45,7 @@ class _Batch:
 
 def read_log(connection: apsw.Connection, handle: int, row: LogRow, *, limit: int | None = None) -> LogRow:
     """Apply whole batches only: each is a savepoint, undone when it is torn. `limit`: as far as there."""
-    replay = Replay(connection, row.log)
+    replay = Replay(connection, row.log, row.name)
     replay.sid = row.sid
     size = disk.size(handle) if limit is None else limit
     done = reached = row

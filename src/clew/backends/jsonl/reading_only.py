@@ -9,6 +9,7 @@ from typing import Final
 import apsw
 
 from clew.backends.jsonl.catching_up import catch_up, is_behind
+from clew.backends.jsonl.index_file import is_sound
 from clew.backends.jsonl.layout import Layout
 from clew.backends.jsonl.statements import INDEX, INDEX_VERSION, SCHEMA, VERSION
 from clew.backends.sqlite.connection import open_reader, open_writer
@@ -30,7 +31,7 @@ def open_for_reading_only(layout: Layout, timeout: float) -> tuple[apsw.Connecti
 
 
 def _open(layout: Layout, timeout: float) -> tuple[apsw.Connection, Path]:
-    if layout.index.exists():
+    if layout.index.exists() and is_sound(layout):
         try:
             connection = open_reader(layout.index, timeout)
             check_writable(connection, len(MIGRATIONS), str(layout.index), INDEX)

@@ -77,17 +77,16 @@ def changed(layout: Layout, known: Mapping[str, LogRow]) -> set[str]:
 
 def _differs(layout: Layout, row: LogRow, *, closely: bool) -> bool:
     """A log that can not be read is known by its length and inode."""
-    path = layout.path(row.name)
-    try:
-        found = path.stat()
-    except OSError:  # a link to nowhere: it will be told when it is read
+    file = layout.file(row.name)
+    found = disk.status(file)
+    if found is None:  # it was removed meanwhile
         return True
     if found.st_size != row.applied:
         return True
     if found.st_ino == row.inode and not closely:
         return False
     try:
-        handle = disk.open_for_reading(path)
+        handle = disk.open_for_reading(file)
         try:
             return not is_marked_alike(handle, row)
         finally:

@@ -111,7 +111,7 @@ class Bodies:
         row = self._connection.execute(LOG_NAME, (log,)).fetchone()
         if row is not None:
             try:
-                self._handle = disk.open_for_reading(self._layout.path(row[0]))
+                self._handle = disk.open_for_reading(self._layout.file(row[0]))
             except OSError as exc:
                 if exc.errno in OF_THE_PROCESS:
                     raise

@@ -8,6 +8,8 @@ from typing import Any, Final
 import apsw
 import msgspec
 
+from clew.backends.jsonl.layout import STORE_LOG
+from clew.backends.jsonl.names import pack_file
 from clew.backends.jsonl.references import column_values
 from clew.backends.jsonl.statements import (
     ADD_PLACE,
@@ -36,6 +38,7 @@ _DROPS: Final = (
     lines.SessionGoneLine, lines.BranchGoneLine, lines.EntriesGoneLine, lines.ErasedLine,
     lines.EventsGoneLine, lines.RecordGoneLine, lines.ObjectsGoneLine, lines.PackGoneLine,
 )  # fmt: skip
+_OF_STORE: Final = (lines.PackLine, lines.ObjectsGoneLine, lines.PackGoneLine)
 
 
 class TwinError(Exception):
@@ -49,8 +52,9 @@ class TwinError(Exception):
 class Replay:
     """Puts the lines of one log into the index."""
 
-    def __init__(self, connection: apsw.Connection, log: int) -> None:
+    def __init__(self, connection: apsw.Connection, log: int, name: str) -> None:
         self._log = log
+        self._is_of_store = name == STORE_LOG
         self._tx = SqliteTransaction(connection, {})
         self._execute = connection.execute
         self._places: dict[int, int] = {}
@@ -71,6 +75,8 @@ class Replay:
         if isinstance(line, lines.EntryLine):
             self._entry(line, body_at)
             return
+        if isinstance(line, _OF_STORE) and not self._is_of_store:
+            raise lines.BadLineError("only the log of the store itself says where packs are")
         self.dropped = self.dropped or isinstance(line, _DROPS)
         _ACTIONS[type(line)](self, line)
 
@@ -154,6 +160,8 @@ class Replay:
         self._tx.drop_record(line.sid, line.type, line.name)  # type: ignore[arg-type]
 
     def _pack(self, line: lines.PackLine) -> None:
+        if line.file != pack_file(line.pack, line.checksum):
+            raise lines.BadLineError(f"pack {line.pack} does not lie in a file {line.file!r}")
         content = pack_content(line.file, line.stored)
         self._execute(PUT_PACK, (line.pack, line.size, line.codec, line.checksum, content))
         first = line.pack << POSITION_BITS

@@ -5,18 +5,21 @@ What this version does not know of, and what it can not read, is carried over by
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
-from pathlib import Path
+from contextlib import suppress
 from typing import Final
 
 import apsw
 
 from clew.backends.jsonl import disk, scan
 from clew.backends.jsonl.catching_up import catch_up_log, forget, read_anew, settle
+from clew.backends.jsonl.directory import File
 from clew.backends.jsonl.dump import lines_of_session, lines_of_store
 from clew.backends.jsonl.journal import Journal
 from clew.backends.jsonl.layout import STORE_LOG, Layout
 from clew.backends.jsonl.log_row import LogRow
+from clew.backends.jsonl.names import pack_file, shortened
 from clew.backends.jsonl.recognizing import UnreadableLogError, new_mark, reading
 from clew.backends.jsonl.statements import (
     CLEAN_LOG,
@@ -64,9 +67,8 @@ class NewDamageError(Exception):
 
 
 def _rewrite(connection: apsw.Connection, layout: Layout, row: LogRow) -> None:
-    path = layout.path(row.name)
-    beside = path.with_name(f"{path.name}.new")
-    disk.remove(beside)
+    file = layout.file(row.name)
+    beside = file.beside(f"{shortened(file.name)}.{os.urandom(8).hex()}.new")
     connection.execute("BEGIN IMMEDIATE")
     try:
         connection.execute(LOOSEN)
@@ -79,32 +81,34 @@ def _rewrite(connection: apsw.Connection, layout: Layout, row: LogRow) -> None:
         is_alive = row.name == STORE_LOG or connection.execute(GET_SESSION, (row.sid,)).fetchone() is not None
         for line, reason in connection.execute(DAMAGE_OF_LOG, (row.log,)).fetchall() if is_alive else ():
             if (line, reason) not in known:
-                raise NewDamageError(f"line {line} of {path} is damaged: {reason}; repair the store")
+                raise NewDamageError(f"line {line} of {file} is damaged: {reason}; repair the store")
         count = _write_anew(connection, layout, row, beside, is_alive=is_alive)
         forget(connection, row)
         if count:
-            disk.replace(beside, path)
-            disk.sync_directory(path.parent)
+            disk.replace(beside, file)
+            disk.sync_directory(file.directory)
             connection.execute(RESET_LOG, (row.log, 0))
             catch_up_log(connection, layout, row.name, repair=False)
             connection.execute(CLEAN_LOG, (row.log,))
         else:
             disk.remove(beside)
-            disk.remove(path)
-            disk.sync_directory(path.parent)
+            disk.remove(file)
+            disk.sync_directory(file.directory)
             connection.execute(DROP_LOG, (row.log,))
         if due is not None:
             connection.execute(SET_DUE, (*due, row.sid))
         connection.execute(TIGHTEN)
         connection.execute("COMMIT")
     except BaseException:
+        with suppress(OSError):
+            disk.remove(beside)
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         raise
 
 
 def _write_anew(
-    connection: apsw.Connection, layout: Layout, row: LogRow, beside: Path, *, is_alive: bool
+    connection: apsw.Connection, layout: Layout, row: LogRow, beside: File, *, is_alive: bool
 ) -> int:
     """Write what the index says of a log into a file beside it; how many lines that are."""
     content = lines_of_store if row.name == STORE_LOG else lines_of_session
@@ -113,9 +117,9 @@ def _write_anew(
     return _write_lines(beside, content(connection, layout, row), foreign)
 
 
-def _write_lines(path: Path, content: Iterator[bytes], foreign: Iterator[bytes]) -> int:
+def _write_lines(file: File, content: Iterator[bytes], foreign: Iterator[bytes]) -> int:
     """Write texts as one batch, with whole lines of others before its last; how many beside the first."""
-    handle = disk.create(path)
+    handle = disk.create(file)
     try:
         count = 0
         out = _Buffered(handle)
@@ -158,7 +162,7 @@ def _foreign_lines(layout: Layout, name: str) -> Iterator[bytes]:
     """Lines of kinds that are not known here, those that can not be read, and what an exported session
     says for the store."""
     with reading(name):
-        handle = disk.open_for_reading(layout.path(name))
+        handle = disk.open_for_reading(layout.file(name))
     try:
         for offset, raw, end, _ in _scanned(handle, name):
             try:
@@ -194,10 +198,10 @@ def _remember_numbers(connection: apsw.Connection, layout: Layout) -> None:
     before the scrub, whatever the index will know of it after a crash."""
     from clew.backends.jsonl.dump import numbers_line
 
-    path = layout.path(STORE_LOG)
+    file = layout.file(STORE_LOG)
     text = lines.encode(numbers_line(connection))
-    is_new = not path.exists()
-    handle = disk.open_for_appending(path)
+    is_new = not disk.exists(file)
+    handle = disk.open_for_appending(file)
     try:
         if is_new:
             first = lines.LogLine(lines.FORMAT, mark=new_mark())
@@ -220,16 +224,15 @@ def _remove_strays(layout: Layout) -> None:
     """Files that nothing names, and what was set aside: it may hold anything."""
     named = _packs_named(layout)
     if named is not None:
-        for file in layout.packs.iterdir():
-            if file.name not in named:
-                disk.remove(file)
-    for file in (
-        *layout.quarantine.iterdir(),
-        *layout.root.glob("index.db.corrupt-*"),
-        *layout.root.glob("*.new"),
-        *layout.sessions.glob("*.new"),
-    ):
-        disk.remove(file)
+        for name in disk.names(layout.packs):
+            if name not in named:
+                disk.remove(layout.packs.file(name))
+    for name in disk.names(layout.quarantine):
+        disk.remove(layout.quarantine.file(name))
+    for directory in (layout.top, layout.sessions):
+        for name in disk.names(directory):
+            if name.endswith(".new") or (directory is layout.top and name.startswith("index.db.corrupt-")):
+                disk.remove(directory.file(name))
 
 
 def _packs_named(layout: Layout) -> set[str] | None:
@@ -237,14 +240,14 @@ def _packs_named(layout: Layout) -> set[str] | None:
     named: dict[int, str] = {}
     try:
         with reading(STORE_LOG):
-            handle = disk.open_for_reading(layout.path(STORE_LOG))
+            handle = disk.open_for_reading(layout.file(STORE_LOG))
     except UnreadableLogError as exc:
         return set() if isinstance(exc.reason, FileNotFoundError) else None
     try:
         for offset, raw, _, _ in _scanned(handle, STORE_LOG):
             line = lines.decode(lines.open_line(scan.cleaned(offset, raw))[1])
             if isinstance(line, lines.PackLine):
-                named[line.pack] = line.file
+                named[line.pack] = pack_file(line.pack, line.checksum)
             elif isinstance(line, lines.PackGoneLine):
                 named.pop(line.pack, None)
     except (lines.BadLineError, UnreadableLogError):

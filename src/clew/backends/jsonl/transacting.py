@@ -106,6 +106,7 @@ class Writing:
         with suppress(OSError):  # it is written: what is left to do can be done by the next
             if written:
                 backend.store_lock.clear()
+            if len(written) > 1 or (written and written[0][0].is_new):  # else it did not grow
                 backend.journal.empty_if_long()
             self._remove_packs(tx.old_packs)
 

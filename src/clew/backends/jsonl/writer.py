@@ -10,10 +10,11 @@ import apsw
 from clew.backends.contract import RecordKind
 from clew.backends.jsonl.book import Book
 from clew.backends.jsonl.layout import Layout
+from clew.backends.jsonl.names import pack_file
 from clew.backends.jsonl.packs import write_pack
 from clew.backends.jsonl.reader import Care, JsonlReader
 from clew.backends.jsonl.references import column_values
-from clew.backends.jsonl.replay import pack_content, pack_place
+from clew.backends.jsonl.replay import pack_content
 from clew.backends.jsonl.statements import (
     ADD_PLACE,
     DROP_PLACE,
@@ -183,4 +184,4 @@ class JsonlTransaction(JsonlReader, SqliteTransaction):
         if self.writes != before:
             self.book.of_store().add(lines.PackGoneLine(pack))
         if row is not None:
-            self.old_packs.append(pack_place(row[3])[0])
+            self.old_packs.append(pack_file(pack, row[2]))
