@@ -56,7 +56,7 @@ _NEXT: Final[tuple[tuple[type[BaseException], str], ...]] = (
     (errors.NothingToUndoError, "clew log --graph ID shows where the session stands"),
     (errors.CorruptError, "clew verify says what is damaged, clew repair saves the rest"),
     (errors.StoreBusyError, "try again in a moment"),
-    (errors.DiskFullError, "free some space; nothing is lost"),
+    (errors.DiskFullError, "free some space, or clew copy what is to stay to another disk; nothing is lost"),
     (errors.QuotaExceededError, "exclude something, or clew gc"),
     (errors.RestoreFailedError, "clew restore --pending lists what was cut off"),
     (errors.InvalidQueryError, "clew COMMAND --help has examples"),
