@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from clew.work.moves import FileMove
     from clew.work.snapshots import Shelf
 
+NOT_BROUGHT = " (an export holds no files: those of an imported session stayed behind)"
 Files = bool | str | os.PathLike[str]
 
 
@@ -178,7 +179,9 @@ def snapshot_at(reader: Reader, row: SessionRow, to: Point) -> str:
         to = work.checkpoints.find_checkpoint(reader, row, to) or to
     if isinstance(to, Checkpoint):
         if to.snapshot is None:
-            raise SnapshotNotFoundError(None, f"checkpoint {to.name!r} of session {row.id!r} has no files")
+            raise SnapshotNotFoundError(
+                None, f"checkpoint {to.name!r} of session {row.id!r} has no files{NOT_BROUGHT}"
+            )
         return to.snapshot
     lies_there = work.checkpoints.on_path(reader, tip_at(reader, *resolve(reader, row, to)))
     found = [
@@ -188,7 +191,7 @@ def snapshot_at(reader: Reader, row: SessionRow, to: Point) -> str:
     ]
     if not found:
         raise SnapshotNotFoundError(
-            None, f"session {row.id!r} has no checkpoint with files at or before {to!r}"
+            None, f"session {row.id!r} has no checkpoint with files at or before {to!r}{NOT_BROUGHT}"
         )
     newest = max(found, key=lambda checkpoint: (checkpoint.position, checkpoint.snapshot or ""))
     assert newest.snapshot is not None

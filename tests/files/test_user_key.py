@@ -17,7 +17,7 @@ from clew.files.user_key import KEY_SIZE, UserKey, key_path
 @pytest.fixture
 def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("CLEW_STATE_DIR", str(tmp_path / "state"))
-    return key_path()
+    return Path(key_path())
 
 
 def test_a_key_is_made_at_the_first_need_for_its_owner_only(path: Path) -> None:
@@ -130,7 +130,7 @@ def test_the_usual_place_is_the_state_directory_of_the_user(
 ) -> None:
     monkeypatch.delenv("CLEW_STATE_DIR")
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "states"))
-    assert key_path() == tmp_path / "states" / "clew" / "key"
+    assert key_path() == str(tmp_path / "states" / "clew" / "key")
     monkeypatch.setenv("XDG_STATE_HOME", "relative")
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    assert key_path() == tmp_path / "home" / ".local" / "state" / "clew" / "key"
+    assert key_path() == str(tmp_path / "home" / ".local" / "state" / "clew" / "key")

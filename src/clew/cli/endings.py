@@ -48,7 +48,7 @@ _NEXT: Final[tuple[tuple[type[BaseException], str], ...]] = (
         "--on-conflict keep leaves these files as they are, overwrite replaces them",
     ),
     (errors.LeaseHeldError, "wait until it is done, or fork the session"),
-    (errors.RootNotNamedError, "--dry-run shows what would be done there"),
+    (errors.RootNotNamedError, "--root DIRECTORY says that you mean it; add --dry-run to look first"),
     (
         errors.RootRefusedError,
         "name a directory inside of it; clew snapshot and clew restore take it with --force",

@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING
 import click
 
 import clew
+from clew.cli.endings import Refused
 from clew.cli.output import Output
 from clew.cli.progress import on_files, progress
 from clew.cli.restoring import snapshot_of
 from clew.cli.safe import clean, one_line
 from clew.cli.settings import Settings, command, session_argument
 from clew.cli.store import opened, session_of
-from clew.cli.wording import ago, count, iso, size
+from clew.cli.wording import ago, count, iso, size, typed
+from clew.errors import RootNotNamedError
 from clew.files.roots import check_root
 
 if TYPE_CHECKING:
@@ -188,7 +190,13 @@ def diff_command(settings: Settings, a: str, b: str | None, stat: bool) -> None:
             other = None
         else:
             other = Path(b) if Path(b).is_dir() else snapshot_of(store, b)
-        found = store.diff(first, other, text=not stat)
+        try:
+            found = store.diff(first, other, text=not stat)
+        except RootNotNamedError as exc:
+            said = str(exc).partition("; pass ")[0]
+            raise Refused(
+                f"{said}; name the directory to compare with: clew diff {typed(a)} DIRECTORY"
+            ) from exc
     if out.json:
         for one in found:
             out.record(one)

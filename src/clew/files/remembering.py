@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from clew.model.files import Snapshot
     from clew.work.snapshots import Kept
 
-NAME_IT: Final = "name the directory (root=, of a rewind files=; clew … --root, clew restore --to)"
+NAME_IT: Final = "name a directory (root=, of a rewind files=; clew restore --to)"
 
 
 class OwnWork:
@@ -50,8 +50,9 @@ class OwnWork:
         """Whether another restore has to wait for one that is not over: one of this user, or of a process
         that lives here. What others left, or made up, stops nobody."""
         holder, here = record.holder, self._here
-        lives = holder is not None and holder.boot == here.me.boot and not here.is_gone(holder)
-        return lives or self.has_restore(record) or self._key.why_missing() is not None
+        if holder is not None and holder.boot and holder.boot == here.me.boot and not here.is_gone(holder):
+            return True
+        return self.has_restore(record) or self._key.why_missing() is not None
 
     def check_restore(self, record: Restore, named: str | os.PathLike[str] | None) -> None:
         """RootNotNamedError: it is not ours, and the caller did not name its directory."""
@@ -75,8 +76,8 @@ class OwnWork:
         why = f" ({missing})" if missing else ""
         return RootNotNamedError(
             os.fsdecode(root),
-            f"the store says that {what} was made there, but not by this user, on this machine{why}:"
-            f" {NAME_IT}",
+            f"the store says that {what} was made there, but not by this user, on this machine{why}"
+            "; pass it as root= (of a rewind as files=) if you mean it",
         )
 
 

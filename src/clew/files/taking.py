@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import TypeVar
 
@@ -207,10 +208,16 @@ class Taker:
 def _key_below(place: str) -> list[str]:
     """A store must not hold the key by which it is known to be ours."""
     try:
-        key = os.path.realpath(key_path())
+        key = _real_path(key_path())
     except KeyRefusedError:
         return []
     return [key] if _is_below(key, place) else []
+
+
+@lru_cache(maxsize=8)
+def _real_path(path: str) -> str:
+    """Asked once: the key does not move while a process runs."""
+    return os.path.realpath(path)
 
 
 def _is_below(path: str, place: str) -> bool:

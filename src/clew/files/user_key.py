@@ -13,7 +13,7 @@ import os
 import secrets
 import stat
 import sys
-from pathlib import Path
+from functools import cache
 from typing import Final
 
 import msgspec
@@ -60,49 +60,49 @@ def _digest(key: bytes, parts: tuple[object, ...]) -> bytes:
     return blake3(msgspec.msgpack.encode((_PURPOSE, _machine(), parts)), key=key).digest()
 
 
-def key_path() -> Path:
+def key_path() -> str:
     """Where the key of this user lies. KeyRefusedError: it is not known where."""
-    given = os.environ.get(VARIABLE)
-    if given:
-        base = Path(given)
-    elif sys.platform == "darwin":
-        base = _home() / "Library" / "Application Support" / "clew"
-    elif sys.platform == "win32":
-        base = Path(os.environ.get("LOCALAPPDATA") or _home() / "AppData" / "Local") / "clew"
-    else:
+    base = os.environ.get(VARIABLE) or ""
+    if not base and sys.platform == "darwin":
+        base = os.path.join(_home(), "Library", "Application Support", "clew")
+    elif not base and sys.platform == "win32":
+        base = os.path.join(os.environ.get("LOCALAPPDATA") or _home(), "clew")
+    elif not base:
         state = os.environ.get("XDG_STATE_HOME") or ""
-        base = (Path(state) if os.path.isabs(state) else _home() / ".local" / "state") / "clew"
-    if not base.is_absolute():
+        base = os.path.join(
+            state if os.path.isabs(state) else os.path.join(_home(), ".local", "state"), "clew"
+        )
+    if not os.path.isabs(base):
         raise KeyRefusedError(f"{base} is no absolute path: set {VARIABLE} to one")
-    return base / NAME
+    return os.path.join(base, NAME)
 
 
-def _home() -> Path:
-    try:
-        return Path.home()
-    except RuntimeError as exc:
-        raise KeyRefusedError(f"this user has no home directory: set {VARIABLE}") from exc
+def _home() -> str:
+    home = os.path.expanduser("~")
+    if not os.path.isabs(home):
+        raise KeyRefusedError(f"this user has no home directory: set {VARIABLE}")
+    return home
 
 
 def _load(*, make: bool) -> bytes:
     path = key_path()
     try:
-        if make:
-            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        _check_owner(path.parent, os.stat(path.parent), 0o022, "may change")
         try:
             return _read(path)
         except FileNotFoundError:
             if not make:
                 raise
-            _make(path)
-            return _read(path)
+        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+        _make(path)
+        return _read(path)
     except OSError as exc:
         reason = exc.strerror or str(exc)
         raise KeyRefusedError(f"the key {path} cannot be used ({reason}): set {VARIABLE}") from exc
 
 
-def _read(path: Path) -> bytes:
+def _read(path: str) -> bytes:
+    directory = os.path.dirname(path)
+    _check_owner(directory, os.stat(directory), 0o022, "may change")
     fd = os.open(path, _READ)
     try:
         found = os.fstat(fd)
@@ -117,7 +117,7 @@ def _read(path: Path) -> bytes:
     return key
 
 
-def _check_owner(path: Path, found: os.stat_result, forbidden: int, others: str) -> None:
+def _check_owner(path: str, found: os.stat_result, forbidden: int, others: str) -> None:
     """What others could have read or written is no secret of this user."""
     if not hasattr(os, "geteuid"):
         return
@@ -127,9 +127,9 @@ def _check_owner(path: Path, found: os.stat_result, forbidden: int, others: str)
         raise KeyRefusedError(f"other users {others} {path}: remove it, and a new one is made")
 
 
-def _make(path: Path) -> None:
+def _make(path: str) -> None:
     """It appears whole; of two who make one at once, the first counts."""
-    temporary = path.with_name(f"{NAME}.{os.getpid()}.{secrets.token_hex(4)}")
+    temporary = f"{path}.{os.getpid()}.{secrets.token_hex(4)}"
     fd = os.open(temporary, _NEW, 0o600)
     try:
         try:
@@ -145,9 +145,11 @@ def _make(path: Path) -> None:
         os.unlink(temporary)
 
 
+@cache
 def _machine() -> bytes:
     """Tells machines apart that share a home directory; empty where a machine has no name of its own."""
     try:
-        return Path("/etc/machine-id").read_bytes().strip()
+        with open("/etc/machine-id", "rb") as file:
+            return file.read().strip()
     except OSError:
         return b""

@@ -71,7 +71,7 @@ class RememberedRootConformance(Conformance):
         snapshots = len(store.snapshots())
         become("stranger")
 
-        with pytest.raises(RootNotNamedError, match="name the directory"):
+        with pytest.raises(RootNotNamedError, match="pass it as root="):
             use(store, agent)
 
         assert (read(workplace), agent.info.messages) == (NOW, 2)
@@ -147,7 +147,7 @@ class RememberedRootConformance(Conformance):
         s.checkpoint("start", files=workplace)
         write(workplace, NOW)
 
-        with pytest.raises(RootNotNamedError, match=r"Not a directory.*CLEW_STATE_DIR.*name the directory"):
+        with pytest.raises(RootNotNamedError, match=r"Not a directory.*CLEW_STATE_DIR.*pass it as root="):
             s.rewind("start", files=True)
         s.rewind("start", files=workplace)
         assert read(workplace) == THEN
@@ -165,14 +165,14 @@ class RememberedRootConformance(Conformance):
         """Neither the files nor the head move, and a dry run reads nothing there."""
         agent.rewind("start", files=True)
         become("stranger")
-        with pytest.raises(RootNotNamedError, match="name the directory"):
+        with pytest.raises(RootNotNamedError, match="pass it as root="):
             agent.undo(dry_run=dry_run)
         assert (read(workplace), agent.info.messages) == (THEN, 1)
 
         become("owner")
         agent.undo()
         become("stranger")
-        with pytest.raises(RootNotNamedError, match="name the directory"):
+        with pytest.raises(RootNotNamedError, match="pass it as root="):
             agent.redo(dry_run=dry_run)
         assert (read(workplace), agent.info.messages) == (NOW, 2)
 
@@ -196,7 +196,7 @@ class RememberedRootConformance(Conformance):
         report = agent.restore_files("start")
         become("stranger")
         for dry_run in (True, False):
-            with pytest.raises(RootNotNamedError, match="name the directory"):
+            with pytest.raises(RootNotNamedError, match="pass it as root="):
                 store.undo_restore(report, dry_run=dry_run)
         assert read(workplace) == THEN
         store.undo_restore(report, workplace)
@@ -241,7 +241,7 @@ class RememberedRootConformance(Conformance):
     ) -> None:
         """Neither forwards nor backwards, unless the directory is named."""
         become("stranger")
-        with pytest.raises(RootNotNamedError, match="name the directory"):
+        with pytest.raises(RootNotNamedError, match="pass it as root="):
             getattr(store, verb)(cut_off, dry_run=dry_run)
         assert read(workplace) == NOW
         report: RestoreReport = getattr(store, verb)(cut_off, workplace, dry_run=dry_run)
