@@ -42,7 +42,8 @@ class Finding(msgspec.Struct, frozen=True):
 @command("doctor", "clew doctor", "clew doctor --store agents.db")
 @click.pass_obj
 def doctor_command(settings: Settings) -> int:
-    """Check engine versions, durability, permissions, disk, leases, cut-off restores, and what is stored.
+    """Check engine versions, durability, permissions, disk, leases, cut-off restores, and what is stored; of
+    a store on a server the rights of the role, and whether the wire is encrypted.
 
     Piped: check, state (ok, warning, problem), text and next step, separated by tabs. Exit code 1 if there
     is a problem.
@@ -86,6 +87,7 @@ def _findings(settings: Settings) -> Iterator[Finding]:
             yield Finding("store", "ok", store.location)
             yield _durability(store)
             yield from _place(settings)
+            yield from _way(settings)
             yield from _leases(store)
             yield from _restores(store)
             yield _whole(store)
@@ -132,6 +134,34 @@ def _place(settings: Settings) -> Iterator[Finding]:
     state: Literal["ok", "warning"] = "warning" if disk.free < LITTLE else "ok"
     step = "free some space; clew gc and clew vacuum give some back" if state == "warning" else None
     yield Finding("disk", state, f"{size(disk.free)} free of {size(disk.total)}", step)
+
+
+def _way(settings: Settings) -> Iterator[Finding]:
+    """Rights and encryption, for stores on a server."""
+    scheme, url, _ = parse(settings.store)
+    if scheme != "postgresql":
+        return
+    from clew.backends.postgres.examining import examine
+
+    way = examine(url, PATIENCE)
+    if way.is_superuser:
+        text = f"the role {way.role} is a superuser: whoever gets at it gets at everything on the server"
+        yield Finding(
+            "role", "warning", text, "give the store a role of its own: docs/how-to/use-postgresql.md"
+        )
+    else:
+        yield Finding("role", "ok", f"the role {way.role} is no superuser")
+    if way.is_near:
+        yield Finding("wire", "ok", "the server is on this machine")
+    elif not way.is_encrypted or not way.is_verified:
+        what = "whether this is the server is not checked" if way.is_encrypted else "nothing is encrypted"
+        yield Finding(
+            "wire", "warning", f"{what} on the way to {way.host}", "add sslmode=verify-full to the address"
+        )
+    else:
+        yield Finding(
+            "wire", "ok", f"encrypted on the way to {way.host}, which has shown that it is the server"
+        )
 
 
 def _leases(store: clew.Store) -> Iterator[Finding]:
