@@ -14,11 +14,13 @@ from clew.backends.contract import Capabilities as Capabilities
 from clew.errors import AliasExistsError as AliasExistsError
 from clew.errors import BackendError as BackendError
 from clew.errors import BackendUnavailableError as BackendUnavailableError
+from clew.errors import BranchMissingError as BranchMissingError
 from clew.errors import CheckpointNotFoundError as CheckpointNotFoundError
 from clew.errors import ClewError as ClewError
 from clew.errors import ConflictError as ConflictError
 from clew.errors import CorruptEntryError as CorruptEntryError
 from clew.errors import CorruptError as CorruptError
+from clew.errors import CorruptSessionError as CorruptSessionError
 from clew.errors import DiskFullError as DiskFullError
 from clew.errors import EntryNotFoundError as EntryNotFoundError
 from clew.errors import HeadMovedError as HeadMovedError

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from clew.core.codec import decode_json, encode_json
+from clew.core.codec import encode_json
 from clew.core.ids import check_id
+from clew.core.records import json_in
 from clew.handle import Handle
 from clew.model import Json
 from clew.work import documents, sessions
@@ -22,11 +23,14 @@ class Beside(Handle):
         check_id(name, "variable name")
         with self._look() as (reader, _):
             value = reader.get_record(self._sid, "var", name)
-        return default if value is None else decode_json(value)
+        return default if value is None else json_in(value, f"the variable {name!r}")
 
     def vars(self) -> dict[str, Json]:
         with self._look() as (reader, _):
-            return {name: decode_json(value) for name, value in reader.scan_records(self._sid, "var")}
+            return {
+                name: json_in(value, f"the variable {name!r}")
+                for name, value in reader.scan_records(self._sid, "var")
+            }
 
     def delete_var(self, name: str) -> bool:
         """False if there was none."""

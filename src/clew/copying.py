@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from clew.commit import Pending
 from clew.core.ids import check_id
-from clew.errors import ConflictError, CorruptError, InvalidError, SessionNotFoundError
+from clew.errors import (
+    ConflictError,
+    CorruptError,
+    CorruptSessionError,
+    InvalidError,
+    SessionNotFoundError,
+)
 from clew.model.care import CopyProgress, CopyReport, LostRecord, OnCopyConflict, OnCopyProgress
 from clew.work.checked_source import CheckedSource
 from clew.work.places import find
@@ -130,6 +136,8 @@ class Copying:
         files.copy_records(self._trees, self._sids, is_all=sessions is None)
         if sessions is None:
             copy_store_wide(self._source, self._target, self._lost)
+        if self._lost is None and sessions is None:
+            self._note_damaged()
         for error in self._unsound.values():
             more = len(self._unsound) - 1
             raise CorruptError(
@@ -148,6 +156,12 @@ class Copying:
             skipped=tuple(self._skipped),
             renamed=tuple(self._renamed.items()),
         )
+
+    def _note_damaged(self) -> None:
+        """What looks like a copy, and is not whole, must not pass for one."""
+        with self._source.read() as reader:
+            for bad in reader.damaged_sessions():
+                self._unsound[bad.row.tree] = CorruptSessionError(bad.row.id, bad.reason)
 
     def _trees_of(self, sessions: Sequence[str]) -> Iterator[int]:
         if isinstance(sessions, str):

@@ -10,7 +10,8 @@
     ├── InvalidError              (ValueError)  InvalidEntryError  InvalidQueryError  InvalidUrlError
     │                             RootRefusedError  RootNotNamedError
     ├── NothingToUndoError
-    ├── CorruptError              CorruptEntryError  UnreadableEntryError
+    ├── CorruptError              CorruptSessionError  CorruptEntryError  UnreadableEntryError
+    │                             BranchMissingError
     ├── VersionError              SchemaTooNewError
     ├── BackendError              StoreBusyError  BackendUnavailableError  DiskFullError  ReadOnlyError
     │                             OutcomeUnknownError  QuotaExceededError  RestoreFailedError
@@ -335,6 +336,30 @@ class CorruptError(ClewError):
     """Stored bytes are not what was written. Nothing was changed; other sessions are unharmed."""
 
     code = "corrupt"
+
+
+class CorruptSessionError(CorruptError):
+    """What a session says of itself can not be. `store.repair()` saves what can be read of it;
+    `store.delete(id, purge=True)` removes it."""
+
+    code = "corrupt_session"
+
+    def __init__(self, session: str, reason: str) -> None:
+        super().__init__(f"session {session!r} is damaged: {reason}")
+        self.session = session
+        self.reason = reason
+
+
+class BranchMissingError(CorruptError, KeyError):
+    """A branch that something leads to is not there: it was purged just now, or is lost. `store.verify()`
+    says what else is."""
+
+    code = "branch_missing"
+    __str__ = Exception.__str__
+
+    def __init__(self, branch: int) -> None:
+        super().__init__(f"branch {branch} is missing")
+        self.branch = branch
 
 
 class CorruptEntryError(CorruptError):

@@ -18,13 +18,14 @@ import msgspec
 from clew.backends.contract import STORE_WIDE, Reader, RecordKind
 from clew.core import lines
 from clew.core.rows import BranchRow, Details, ForkOrigin, SessionRow, UsageRow
-from clew.errors import CorruptEntryError, CorruptError, InvalidError, StoreBusyError
+from clew.errors import BranchMissingError, CorruptEntryError, CorruptError, InvalidError, StoreBusyError
 from clew.work.checked_source import CheckedSource
 from clew.work.checking_records import points_of
-from clew.work.history import note_name, removed_name
+from clew.work.history import decode_note, note_name, removed_name
 from clew.work.image import BranchImage, SessionImage, TreeImage, read_session
 from clew.work.line_checks import Ids, check_line, where_of
 from clew.work.lineage import check_branches
+from clew.work.notes import decode_label
 from clew.work.plain_files import open_file
 from clew.work.source import ChangedError, Page, Source, UnsoundError, Where
 from clew.work.transfer import Landing, Target, prepare, transfer
@@ -89,6 +90,8 @@ def _needed(reader: Reader, row: SessionRow) -> Iterator[BranchImage]:
     ends: dict[int, int] = {
         number: reader.last_position(number) for number, branch in rows.items() if branch.owner == row.sid
     }
+    if row.head.branch and row.head.branch not in rows:
+        raise BranchMissingError(row.head.branch)
     if row.grows:
         ends[row.head.branch] = row.head.position
     numbers = {branch.uid: number for number, branch in rows.items()}
@@ -121,10 +124,10 @@ def _beside(
             notes.update(reader.scan_records(STORE_WIDE, "annotation", first, last))
     for name in sorted(notes):
         yield "annotation", name, notes[name]
-    labels = {msgspec.json.decode(value).get("label") for value in notes.values()}
+    labels = {decode_note(value).get("label") for value in notes.values()}
     for label in sorted(label for label in labels if isinstance(label, str)):
         value = reader.get_record(STORE_WIDE, "label", f"{row.tree}:{label}")
-        places = [place for place in msgspec.json.decode(value or b"[]", type=list[str]) if place in notes]
+        places = [place for place in decode_label(value or b"[]") if place in notes]
         yield "label", f"{SELF}:{label}", msgspec.json.encode(sorted(places))
     if reader.get_record(STORE_WIDE, "retention", removed_name(row.tree)) is not None:
         yield "retention", removed_name(SELF), b""

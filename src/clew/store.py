@@ -197,7 +197,7 @@ class Store(Upkeep, Care, StoreFiles, Porting, Searching):
         cursor: str | None = None,
         deleted: bool = False,
     ) -> Page:
-        """Sessions, newest activity first; ties by id.
+        """Sessions, newest activity first; ties by id. One that is damaged says so in `damaged`.
 
         Args:
             status: Only those with this status.
@@ -219,14 +219,16 @@ class Store(Upkeep, Care, StoreFiles, Porting, Searching):
             after=None if cursor is None else read_cursor(cursor),
             deleted=deleted,
             status=_status(status),
+            damaged=True,
         )
         with self._engine.read() as reader:
             found = reader.list_sessions(query)
-            infos = tuple(sessions.info_of(reader, one.row, one.details, one.run) for one in found[:limit])
+            infos = tuple(sessions.listed_info(reader, one) for one in found[:limit])
         if len(found) <= limit:
             return Page(infos, None)
-        row = found[limit - 1].row
-        return Page(infos, make_cursor(row.updated if row.deleted is None else row.deleted, row.id))
+        last = found[limit - 1]
+        moment = last.row.updated if last.row.deleted is None else last.row.deleted
+        return Page(infos, make_cursor(*(last.behind or (moment, last.row.id))))
 
     def latest(self, *, workspace: str | os.PathLike[str] | None = None) -> Session | None:
         """The session with the newest activity that has messages, or None."""

@@ -18,7 +18,7 @@ from clew.backends.contract import Reader
 from clew.core.listing import make_cursor, read_cursor
 from clew.core.rows import SessionQuery, SessionRow, Tip
 from clew.engine import Engine
-from clew.errors import InvalidError, StoreClosedError
+from clew.errors import CorruptError, InvalidError, StoreClosedError
 from clew.model import STATUSES, Head, utc
 from clew.model.watching import Change, ChangeKind
 from clew.work.notices import noticed
@@ -74,7 +74,7 @@ class Watcher:
                 look = (row.updated, row.deleted, row.head, row.status)
                 if self._seen.get(row.sid) != look != seen.get(row.sid):
                     moment = max(_moment(row), noted.get(row.sid, 0))
-                    with suppress(KeyError):  # it was purged just now
+                    with suppress(KeyError, CorruptError):  # it was purged just now, or is damaged
                         news.append((moment, _change(row, head_of(reader, row.head), moment)))
                 seen[row.sid] = look
         self._seen = seen
@@ -98,9 +98,14 @@ def _recent(reader: Reader, oldest: int) -> Iterator[SessionRow]:
 
 
 def _noted(reader: Reader, noted: Iterable[int]) -> Iterator[SessionRow]:
-    """Those of these sessions that were not purged."""
-    found = (reader.get_session(sid) for sid in noted)
-    return (row for row in found if row is not None)
+    """Those of these sessions that were not purged, and can be read."""
+    for sid in noted:
+        try:
+            row = reader.get_session(sid)
+        except CorruptError:
+            continue
+        if row is not None:
+            yield row
 
 
 def _change(row: SessionRow, head: Head, moment: int) -> Change:

@@ -19,6 +19,8 @@ The rules:
 - Entries never change. What a path reaches stays as it is until somebody purges it; readers
   therefore need no snapshot.
 - Rows come back equal to what was put, bodies byte for byte.
+- Nothing that is read back is believed: every row passes the check of its kind in clew.core.checked.
+  One that can not be raises CorruptError, and costs no other.
 - Errors are those of clew.errors; a driver's own error is their `__cause__`.
 
 `clew.testing.BackendConformance` is this text as tests.
@@ -34,6 +36,7 @@ import msgspec
 
 from clew.core.rows import (
     BranchRow,
+    Damaged,
     Details,
     EntryRow,
     EventRow,
@@ -90,26 +93,35 @@ class Reader(Protocol):
     def get_details(self, sid: int) -> Details: ...
 
     def list_sessions(self, query: SessionQuery) -> list[Listed]:
-        """Newest activity first, ties by id; of the trash: last deleted first."""
+        """Newest activity first, ties by id; of the trash: last deleted first. Those that are damaged
+        are left out, or marked if the query asks for them; a page is full unless it is the last."""
+
+    def damaged_sessions(self) -> list[Damaged]:
+        """The sessions whose row, or settings, can not be, in the trash or not: a look at every session."""
 
     def due_sessions(self, before: int, limit: int, *, after: tuple[int, int] = (-1, 0)) -> list[SessionRow]:
         """Sessions whose `due` is at or before a time, in the trash or not, in the order of
-        (due, sid), only those behind `after`. Must not touch those that are not due."""
+        (due, sid), only those behind `after`. Must not touch those that are not due. Without the damaged."""
 
     def idle_sessions(self, limit: int, *, after: tuple[int, str] | None = None) -> list[SessionRow]:
         """Sessions that are not in the trash, longest without activity first (ties by id, descending):
-        the order of `list_sessions` from its end. Only those behind (updated, id) `after`."""
+        the order of `list_sessions` from its end. Only those behind (updated, id) `after`. Without the
+        damaged."""
 
     def tree_sessions(self, tree: int) -> list[SessionRow]:
-        """Every session of a tree, those in the trash too, oldest first."""
+        """Every session of a tree, those in the trash too, oldest first. CorruptSessionError: one of them is
+        damaged; what it needs of the tree nobody can tell."""
 
     def get_branch(self, branch: int) -> BranchRow:
-        """Raises KeyError when there is none."""
+        """BranchMissingError, which is a KeyError, when there is none."""
 
     def find_branch(self, uid: str) -> BranchRow | None: ...
 
     def tree_branches(self, tree: int) -> list[BranchRow]:
         """Every branch of a tree, oldest first."""
+
+    def branch_numbers(self, sid: int, tree: int) -> Sequence[int]:
+        """The numbers of the branches that a session owns, or that are of a tree, whatever they hold."""
 
     def last_position(self, branch: int) -> int:
         """The position of the newest entry of a branch; -1 when it has none."""

@@ -18,6 +18,7 @@ from clew.core.rows import (
     MESSAGE,
     NOT_DUE,
     BranchRow,
+    Damaged,
     Details,
     EntryRow,
     Listed,
@@ -26,7 +27,7 @@ from clew.core.rows import (
     Tip,
     Totals,
 )
-from clew.errors import CorruptEntryError
+from clew.errors import BranchMissingError, CorruptEntryError
 from clew.model import Json
 
 
@@ -69,6 +70,9 @@ class MemoryReader(StreamReader, ObjectReader, ScannedTexts):
     def _listed(self, row: SessionRow) -> Listed:
         return Listed(row, self.get_details(row.sid), self.get_record(row.sid, "run", ""))
 
+    def damaged_sessions(self) -> list[Damaged]:
+        return []
+
     def due_sessions(self, before: int, limit: int, *, after: tuple[int, int] = (-1, 0)) -> list[SessionRow]:
         found = [
             row
@@ -92,7 +96,10 @@ class MemoryReader(StreamReader, ObjectReader, ScannedTexts):
         )
 
     def get_branch(self, branch: int) -> BranchRow:
-        return self._of.branches[branch]
+        row = self._of.branches.get(branch)
+        if row is None:
+            raise BranchMissingError(branch)
+        return row
 
     def find_branch(self, uid: str) -> BranchRow | None:
         return next((row for row in self._of.branches.values() if row.uid == uid), None)
@@ -101,6 +108,9 @@ class MemoryReader(StreamReader, ObjectReader, ScannedTexts):
         return sorted(
             (row for row in self._of.branches.values() if row.tree == tree), key=lambda row: row.branch
         )
+
+    def branch_numbers(self, sid: int, tree: int) -> list[int]:
+        return [row.branch for row in self._of.branches.values() if row.owner == sid or row.tree == tree]
 
     def last_position(self, branch: int) -> int:
         rows = self._of.entries.get(branch)

@@ -6,8 +6,10 @@ import heapq
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
+from clew.core import checked
 from clew.core.rows import MESSAGE, SessionQuery, SessionRow
 from clew.core.texts import TextPlace, TextQuery, TextRow
+from clew.errors import CorruptEntryError, CorruptError
 
 if TYPE_CHECKING:
     from clew.backends.contract import OnDamage, Reader
@@ -27,15 +29,19 @@ def read_texts(
     """The texts of the messages at these positions; damaged ones are passed over.
 
     `on_damage` is told of them."""
-    from clew.core.codec import decode_json
     from clew.core.searchtext import searched_text
 
     for start in range(first, last + 1, AT_ONCE):
         end = min(start + AT_ONCE - 1, last)
         for row in reader.read_entries(branch, start, end, on_damage=on_damage):
-            if row.kind == MESSAGE:
-                place = TextPlace(row.time, branch, row.position)
-                yield TextRow(place, *searched_text(decode_json(row.body), row.flags))
+            if row.kind != MESSAGE:
+                continue
+            try:
+                message = checked.message(str(branch), row.position, row.body)
+            except CorruptEntryError as damage:
+                on_damage(damage)
+                continue
+            yield TextRow(TextPlace(row.time, branch, row.position), *searched_text(message, row.flags))
 
 
 def _matching(reader: Reader, query: TextQuery) -> Iterator[TextPlace]:
@@ -77,8 +83,8 @@ def _ranges(reader: Reader, branches: Iterable[int] | None) -> Iterator[tuple[in
     for branch in _all_branches(reader) if branches is None else branches:
         try:
             fork = reader.get_branch(branch).fork
-        except KeyError:
-            continue  # purged meanwhile
+        except (KeyError, CorruptError):
+            continue  # purged meanwhile, or damaged
         yield branch, fork + 1, reader.last_position(branch)
 
 

@@ -39,6 +39,7 @@ RESERVED: Final = frozenset(
     {"CON", "PRN", "AUX", "NUL", *(f"{port}{number}" for port in ("COM", "LPT") for number in range(10))}
 )
 """Windows takes these for devices, whatever follows a dot."""
+TOLD: Final = 10
 LONGEST: Final = 120
 """Characters of a file's name that come from an id."""
 
@@ -89,6 +90,7 @@ def export_command(
     redactor = _redactor() if redact else None
     options |= {"redact": redactor} if redactor else {}
     out = Output(settings)
+    damaged: dict[str, clew.CorruptError] = {}
     with opened(settings) as store:
         found = [info.id for info in all_sessions(store)] if everything else _ids(store, ids)
         if target is None:
@@ -102,10 +104,19 @@ def export_command(
             for number, id in enumerate(found):
                 told(id, number, len(found))
                 path = target / _file_name(id, chosen, named) if many else target
-                written = store.export(id, chosen, path=path, **options)
+                try:
+                    written = store.export(id, chosen, path=path, **options)
+                except clew.CorruptError as error:
+                    if not everything:
+                        raise
+                    damaged[id] = error
+                    continue
                 _say(out, id, chosen, written)
-    click.echo(f"{count(len(found), 'session')} exported", err=True)
+    click.echo(f"{count(len(found) - len(damaged), 'session')} exported", err=True)
     _say_redacted(redactor)
+    if damaged:
+        shown = "; ".join(str(error) for error in list(damaged.values())[:TOLD])
+        raise clew.CorruptError(f"{count(len(damaged), 'session')} not exported: {shown}")
 
 
 def _redactor() -> Redactor:

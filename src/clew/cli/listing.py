@@ -88,7 +88,8 @@ def print_sessions(
         return
     if not out.is_terminal:
         for info in found:
-            out.row(info.id, info.status, info.messages, iso(info.updated_at), info.workspace, info.title)
+            status = "damaged" if info.damaged else info.status
+            out.row(info.id, status, info.messages, iso(info.updated_at), info.workspace, info.title)
         return
     if not found:
         out.line(f"no such sessions in {location}")
@@ -105,8 +106,20 @@ def print_sessions(
     ids = short_ids(info.id for info in found)
     out.rows(
         columns,
-        [(ids[info.id], info.status, info.messages, ago(info.updated_at), info.title) for info in found],
+        [
+            (
+                ids[info.id],
+                "damaged" if info.damaged else info.status,
+                info.messages,
+                ago(info.updated_at),
+                info.title,
+            )
+            for info in found
+        ],
     )
+    for info in found:
+        if info.damaged:
+            out.line(f"{info.id} is damaged: {info.damaged}")
     if more:
         click.echo("there are more: clew ls -n 0", err=True)
 

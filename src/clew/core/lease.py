@@ -15,6 +15,9 @@ from typing import Final, Literal, TypeAlias
 
 import msgspec
 
+from clew.core.fields import Count, Integer, Time
+from clew.core.records import decoder
+
 GRACE: Final = 1_000_000
 """How much longer a lease holds for those who do not share the clock of its holder."""
 
@@ -27,7 +30,7 @@ class Holder(msgspec.Struct, frozen=True, omit_defaults=True):
     boot: str = ""
     namespace: str = ""
     """Process numbers mean something only within it."""
-    pid: int = 0
+    pid: Count = 0
     started: str = ""
     """When the process began, as the kernel says it: a number may be given out again."""
 
@@ -36,19 +39,19 @@ class Lease(msgspec.Struct, frozen=True):
     """A lease as it is kept. Times are microseconds: `until` by the clock of `domain`, `until_wall`
     and `taken` since 1970 UTC."""
 
-    epoch: int
-    fence: int
+    epoch: Count
+    fence: Count
     owner: str
-    ttl: int
-    taken: int
+    ttl: Count
+    taken: Time
     domain: str
-    until: int
-    until_wall: int
+    until: Integer
+    until_wall: Time
     holder: Holder = Holder()
 
 
 encode_lease = msgspec.json.Encoder().encode
-decode_lease = msgspec.json.Decoder(Lease).decode
+decode_lease = decoder(Lease, "the record of a lease")
 
 
 class Now(msgspec.Struct, frozen=True):

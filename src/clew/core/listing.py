@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import msgspec
 
 from clew.core.codec import encode_json
 from clew.core.ids import check_filter_key, is_filter_key
+from clew.core.records import decoder
 from clew.core.rows import Details
 from clew.errors import InvalidQueryError
 from clew.model import Json
@@ -21,11 +23,13 @@ _Cursor = tuple[int, str]
 _decode_cursor = msgspec.json.Decoder(_Cursor).decode
 
 
+_decode_metadata: Callable[[bytes], dict[str, Json]] = decoder(dict[str, Any], "the metadata of a session")
+
+
 def facets_of(details: Details) -> list[tuple[str, str]]:
     """Tags, and the top-level metadata scalars as JSON text."""
     found = [(TAG, tag) for tag in details.tags]
-    metadata: dict[str, Json] = msgspec.json.decode(details.metadata)
-    for name, value in metadata.items():
+    for name, value in _decode_metadata(details.metadata).items():
         if is_filter_key(name) and _is_scalar(value):
             found.append((name, encode_json(value).decode()))
     return found

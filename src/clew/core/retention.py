@@ -13,6 +13,7 @@ import msgspec
 
 from clew.core.dialects import dialect_of, is_user_turn
 from clew.core.dialects.content import is_blank, texts_in
+from clew.core.fields import Integer, Time
 from clew.core.lease import Now
 from clew.core.rows import EXPIRED, NEVER, NOT_DUE, RUNNING, Details, SessionRow
 from clew.core.status import LEGAL
@@ -28,8 +29,8 @@ DAY: Final = 86_400_000_000
 class Anchor(msgspec.Struct, frozen=True):
     """A moment by the wall clock that is believed, and by the clock that nobody can set."""
 
-    wall: int
-    steady: int
+    wall: Time
+    steady: Integer
     domain: str
 
 

@@ -10,6 +10,7 @@ from typing import Final
 
 import msgspec
 
+from clew.core.fields import Count, Digest, Integer, Position, StatusNumber, Time
 from clew.core.hashing import ROOT
 from clew.model import EntryKind
 
@@ -51,17 +52,17 @@ class Tip(msgspec.Struct, frozen=True, gc=False):
     how many messages, turns and bytes lie before it, and where the latest marks are.
     """
 
-    branch: int = 0
-    position: int = NOWHERE
-    digest: bytes = ROOT
-    messages: int = 0
-    turns: int = 0
-    size: int = 0
-    cut: int = NOWHERE
+    branch: Count = 0
+    position: Position = NOWHERE
+    digest: Digest = ROOT
+    messages: Count = 0
+    turns: Count = 0
+    size: Count = 0
+    cut: Position = NOWHERE
     """The latest compaction or truncation."""
-    summary: int = NOWHERE
+    summary: Position = NOWHERE
     """The latest summary."""
-    asked: int = NOWHERE
+    asked: Position = NOWHERE
     """The latest user turn."""
 
 
@@ -71,19 +72,19 @@ EMPTY: Final = Tip()
 class EntryRow(msgspec.Struct, frozen=True, gc=False):
     """One entry in its place. The counters are those of `Tip`, this entry included."""
 
-    position: int
-    kind: int
-    time: int
-    flags: int
-    digest: bytes
-    messages: int
-    turns: int
-    size: int
-    cut: int
-    summary: int
-    asked: int
+    position: Position
+    kind: Count
+    time: Time
+    flags: Count
+    digest: Digest
+    messages: Count
+    turns: Count
+    size: Count
+    cut: Position
+    summary: Position
+    asked: Position
     body: bytes
-    epoch: int = 0
+    epoch: Count = 0
     """Of the lease under which it was written; 0: without one."""
 
     def tip(self, branch: int) -> Tip:
@@ -103,24 +104,24 @@ class EntryRow(msgspec.Struct, frozen=True, gc=False):
 class BranchRow(msgspec.Struct, frozen=True, gc=False):
     """A branch. It continues the entry (parent, fork), or starts at the root (0, -1)."""
 
-    branch: int
+    branch: Count
     uid: str
-    tree: int
-    owner: int
+    tree: Count
+    owner: Count
     """The session that appends to it; 0 once that one was purged."""
-    parent: int
-    fork: int
+    parent: Count
+    fork: Position
 
 
 class SessionRow(msgspec.Struct, frozen=True, gc=False):
     """The part of a session that changes with every append: kept small."""
 
-    sid: int
+    sid: Count
     id: str
-    tree: int
-    created: int
-    updated: int
-    deleted: int | None
+    tree: Count
+    created: Time
+    updated: Time
+    deleted: Time | None
     head: Tip
     grows: bool
     """The head is the tip of a branch of this session's own: the next append goes there."""
@@ -130,28 +131,28 @@ class SessionRow(msgspec.Struct, frozen=True, gc=False):
     preview: str
     """The beginning of the last thing the user said on the path, as it was said."""
     workspace: str | None
-    moves: int = 0
+    moves: Count = 0
     """Head moves logged so far; `undo` and `redo` are the numbers of those that come next, or 0."""
-    undo: int = 0
-    redo: int = 0
-    forks: int = 0
-    status: int = PENDING
-    epoch: int = 0
+    undo: Count = 0
+    redo: Count = 0
+    forks: Count = 0
+    status: StatusNumber = PENDING
+    epoch: Count = 0
     """Leases taken so far: the number of the latest."""
-    fence: int = 0
+    fence: Count = 0
     """The secret of the lease in force; 0: nobody holds one. Positive, random, never shown."""
-    due: int = 0
+    due: Integer = 0
     """No sweep has anything to do with it before this time; 0: none has looked at it yet."""
 
 
 class ForkOrigin(msgspec.Struct, frozen=True, gc=False):
     """Where a fork left its base."""
 
-    sid: int
+    sid: Count
     session: str
-    branch: int
+    branch: Count
     uid: str
-    position: int
+    position: Position
 
 
 class Details(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -165,9 +166,9 @@ class Details(msgspec.Struct, frozen=True, omit_defaults=True):
     metadata: msgspec.Raw = msgspec.Raw(b"{}")
     aliases: tuple[str, ...] = ()
     origin: ForkOrigin | None = None
-    expires: int | None = None
+    expires: Time | None = None
     """The end that was set for it; NEVER: exempt from expiry."""
-    idle: int | None = None
+    idle: Count | None = None
     """Its own idle timeout, in microseconds."""
 
 
@@ -177,8 +178,8 @@ NEVER: Final = -1
 class EventRow(msgspec.Struct, frozen=True, gc=False):
     """An event. Numbers count from 1 in each session, without a gap."""
 
-    number: int
-    time: int
+    number: Count
+    time: Time
     stream: str
     type: str
     id: str | None
@@ -191,31 +192,31 @@ class UsageRow(msgspec.Struct, frozen=True, gc=False):
     Money is in millionths of a millionth. Numbers count from 1 in each session.
     """
 
-    number: int
-    time: int
+    number: Count
+    time: Time
     id: str | None
     model: str | None
     vendor: str | None
     endpoint: str | None
     source: str | None
-    branch: int
+    branch: Count
     """The entry it belongs to: (branch, position); (0, -1): none."""
-    position: int
-    input: int
-    output: int
-    cache_read: int
-    cache_write: int
-    reasoning: int
-    cost: int | None
+    position: Position
+    input: Count
+    output: Count
+    cache_read: Count
+    cache_write: Count
+    reasoning: Count
+    cost: Count | None
     priced_by: str | None
-    all_input: int
-    all_output: int
-    all_cache_read: int
-    all_cache_write: int
-    all_reasoning: int
-    all_cost: int
-    all_unpriced: int
-    all_estimated: int
+    all_input: Count
+    all_output: Count
+    all_cache_read: Count
+    all_cache_write: Count
+    all_reasoning: Count
+    all_cost: Count
+    all_unpriced: Count
+    all_estimated: Count
 
 
 class UsageSum(msgspec.Struct, frozen=True, gc=False):
@@ -236,20 +237,20 @@ class UsageSum(msgspec.Struct, frozen=True, gc=False):
 class ObjectPlace(msgspec.Struct, frozen=True, gc=False):
     """Where an object of a snapshot lies: within the raw content of a pack."""
 
-    pack: int
-    offset: int
-    size: int
+    pack: Count
+    offset: Count
+    size: Count
 
 
 class PackInfo(msgspec.Struct, frozen=True, gc=False):
     """A pack of objects."""
 
-    pack: int
-    size: int
+    pack: Count
+    size: Count
     """Of its raw content."""
-    stored: int
+    stored: Count
     """As it is kept, compressed."""
-    objects: int
+    objects: Count
     """Objects that lie in it by now."""
 
 
@@ -266,6 +267,8 @@ class SessionQuery(msgspec.Struct, frozen=True, kw_only=True):
     deleted: bool = False
     nonempty: bool = False
     status: int | None = None
+    damaged: bool = False
+    """Those too whose row, or settings, are damaged."""
 
 
 class Listed(msgspec.Struct, frozen=True, gc=False):
@@ -274,6 +277,18 @@ class Listed(msgspec.Struct, frozen=True, gc=False):
     row: SessionRow
     details: Details
     run: bytes | None
+    damage: str = ""
+    """What is wrong with it: then its row holds what can be believed of it,"""
+    behind: tuple[int, str] | None = None
+    """and this is where the list goes on."""
+
+
+class Damaged(msgspec.Struct, frozen=True, gc=False):
+    """A session that can not be read."""
+
+    row: SessionRow
+    """What can be believed of it; the id may be one that only stands for it."""
+    reason: str
 
 
 class Totals(msgspec.Struct, frozen=True, kw_only=True):

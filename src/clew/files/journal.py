@@ -16,8 +16,10 @@ from typing import Final, Literal, TypeAlias
 import msgspec
 
 from clew.backends.contract import STORE_WIDE, Reader, Transaction
+from clew.core.fields import Time
 from clew.core.hashing import DIGEST_SIZE
 from clew.core.lease import Holder
+from clew.core.records import decoder
 from clew.errors import ConflictError, CorruptError, NotFoundError
 from clew.here import Here
 from clew.work.snapshots import Shelf, rely
@@ -53,7 +55,7 @@ class Restore(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     move: bytes = b""
     known: bytes | None = None
     """The tree that stands in the root by our own doing when this is done; None: only parts of it do."""
-    created: int
+    created: Time
     token: str
     """In the names of temporary files."""
     holder: Holder | None = None
@@ -71,7 +73,7 @@ class MovedBy(msgspec.Struct, frozen=True):
 
 _decode_move: Final = msgspec.json.Decoder(MovedBy).decode
 _encode: Final = msgspec.msgpack.Encoder().encode
-_decode: Final = msgspec.msgpack.Decoder(Restore).decode
+_decode: Final = decoder(Restore, "its record", packed=True)
 
 PAGE: Final = 50
 _TOKEN: Final = re.compile(r"[0-9a-f]{16}", re.ASCII)
@@ -206,7 +208,7 @@ def _read(name: str, value: bytes) -> Restore:
     try:
         record = _decode(value)
         _check(name, record)
-    except (msgspec.MsgspecError, ValueError) as exc:
+    except (CorruptError, msgspec.MsgspecError, ValueError) as exc:
         raise CorruptError(f"the record of restore {name!r} is damaged: {exc}") from exc
     return record
 

@@ -12,8 +12,8 @@ from clew.core.retention import DAY
 from clew.errors import CorruptError
 from clew.files import journal
 from clew.work import snapshots
-from clew.work.checkpoints import Record
-from clew.work.moves import Move
+from clew.work.checkpoints import decode_checkpoint
+from clew.work.moves import decode_move
 
 SAFETY_AGE: Final = 30 * DAY
 """How long a restore can be undone at least."""
@@ -71,7 +71,10 @@ def left_by_purged(reader: Reader, *, drops_pending: bool) -> Left:
 
 def _is_session_gone(reader: Reader, record: journal.Restore) -> bool:
     sid = journal.moved_by(record).sid
-    return bool(sid) and reader.get_session(sid) is None
+    try:
+        return bool(sid) and reader.get_session(sid) is None
+    except CorruptError:
+        return False
 
 
 def _readable_kept(id: str, value: bytes) -> snapshots.Kept | None:
@@ -98,6 +101,8 @@ class _Needs:
         """`without`: restores that do not count."""
         self._reader = reader
         self._now = now
+        self._is_in_doubt = bool(reader.damaged_sessions())
+        """To which tree a damaged session belongs nobody can tell."""
         self._by_sessions: dict[int, set[str | None]] = {}
         self._restores: list[bytes] = []
         self.old_restores: list[str] = []
@@ -113,17 +118,25 @@ class _Needs:
         kept = snapshots.decode_kept(id, value)
         if kept.kind == "snapshot" or self.is_named_by_restore(id):
             return True
-        if kept.sessions and not self._reader.tree_sessions(kept.sessions):
-            return False
-        if kept.kind == "safety" and self._now - kept.time < SAFETY_AGE:
-            return True
-        return bool(kept.sessions) and id in self._named_by(kept.sessions)
+        try:
+            if kept.sessions and not self._reader.tree_sessions(kept.sessions):
+                return self._is_in_doubt
+            if kept.kind == "safety" and self._now - kept.time < SAFETY_AGE:
+                return True
+            return bool(kept.sessions) and id in self._named_by(kept.sessions)
+        except CorruptError:
+            return True  # a session that can not be read may name it
 
     def is_left(self, id: str, kept: snapshots.Kept) -> bool:
         """Whether it was of sessions, and none of them, nor a restore, names it."""
         if not kept.sessions or kept.kind == "snapshot" or self.is_named_by_restore(id):
             return False
-        return id not in self._named_by(kept.sessions)
+        try:
+            if self._is_in_doubt and not self._reader.tree_sessions(kept.sessions):
+                return False
+            return id not in self._named_by(kept.sessions)
+        except CorruptError:
+            return False  # a session that can not be read may name it
 
     def is_named_by_restore(self, id: str) -> bool:
         # A record that is damaged counts: an id that stands nowhere in it is not named by it.
@@ -143,11 +156,12 @@ class _Needs:
         """What the checkpoints of these sessions name, and the moves that may be undone; a session in
         the trash counts too."""
         if tree not in self._by_sessions:
-            names = self._by_sessions[tree] = set()
+            names: set[str | None] = set()
             for row in self._reader.tree_sessions(tree):
                 found = self._reader.scan_records(row.sid, "checkpoint")
                 names.update(named_by_checkpoint(value) for _, value in found)
                 names |= _named_by_moves(self._reader, row.sid)
+            self._by_sessions[tree] = names
         return self._by_sessions[tree]
 
 
@@ -160,7 +174,7 @@ def _restore(reader: Reader, id: str) -> journal.Restore | None:
 
 
 def named_by_checkpoint(value: bytes) -> str | None:
-    return msgspec.json.decode(value, type=Record).snapshot
+    return decode_checkpoint(value).snapshot
 
 
 def _named_by_moves(reader: Reader, sid: int) -> set[str | None]:
@@ -169,5 +183,5 @@ def _named_by_moves(reader: Reader, sid: int) -> set[str | None]:
 
 
 def named_by_move(value: bytes) -> set[str | None]:
-    files = msgspec.json.decode(value, type=Move).files
+    files = decode_move(value).files
     return set() if files is None else {files.safety, files.target}

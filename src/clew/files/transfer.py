@@ -12,11 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
 
 from clew.backends.contract import STORE_WIDE, Reader, Transaction
+from clew.core.records import decoder
 from clew.core.rows import ObjectPlace
 from clew.errors import ConflictError, CorruptError, NotFoundError, ObjectMissingError, ReadOnlyError
 from clew.files import journal
@@ -343,11 +344,15 @@ def _named_by(image: TreeImage) -> set[str]:
     return {id for id in named if id is not None}
 
 
+_decode_move: Callable[[bytes], dict[str, Any]]
+_decode_move = decoder(dict[str, Any], "what a restore keeps for its session")
+
+
 def _moved(record: journal.Restore, sids: Mapping[int, int]) -> journal.Restore:
     if not record.move:
         return record
-    move = msgspec.json.decode(record.move)
-    move["sid"] = sids.get(move["sid"], 0)
+    move = _decode_move(record.move)
+    move["sid"] = sids.get(move.get("sid", 0), 0)
     return msgspec.structs.replace(record, move=msgspec.json.encode(move))
 
 

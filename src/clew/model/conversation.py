@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, overload
 
 import msgspec
 
+from clew.errors import CorruptEntryError
+
 if TYPE_CHECKING:
     from clew.model.files import RestoreReport
     from clew.model.runs import Progress, RunInfo, Status
@@ -87,7 +89,11 @@ class Entry(msgspec.Struct, frozen=True):
     @property
     def message(self) -> dict[str, Json]:
         """The message (or the content of a mark), decoded anew: yours to change."""
-        value: dict[str, Json] = msgspec.json.decode(self.raw)
+        try:
+            value: dict[str, Json] = msgspec.json.decode(self.raw)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            source, _, _ = self.id.rpartition(".")
+            raise CorruptEntryError(source, self.position, f"its body is no JSON: {error}") from error
         return value
 
     @property
@@ -143,12 +149,15 @@ class SessionInfo(msgspec.Struct, frozen=True, kw_only=True):
     """The latest run; None if nobody ever started one."""
     epoch: int
     """How many leases were taken so far."""
-    expires_at: datetime | None
+    expires_at: datetime | None = None
     """The end that was set for this session; None: the rules of the store apply."""
-    never_expires: bool
+    never_expires: bool = False
     """This session is exempt from the expiry rules of the store."""
-    idle_timeout: timedelta | None
+    idle_timeout: timedelta | None = None
     """Set for this session; None: that of the store applies."""
+    damaged: str | None = None
+    """What is wrong with a session that can not be read; then all else here is what can be believed of it.
+    None: nothing was found to be wrong."""
 
 
 class Page(msgspec.Struct, frozen=True):

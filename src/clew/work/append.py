@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias
 
 import msgspec
@@ -11,7 +11,9 @@ from uuid_utils import uuid7
 from clew.backends.contract import Transaction
 from clew.core.codec import decode_json, prepare
 from clew.core.dialects import is_user_turn, prompt_of, snippet
+from clew.core.fields import Count, Position
 from clew.core.hashing import batch_digest
+from clew.core.records import decoder
 from clew.core.rows import MESSAGE, REPLACED, Draft, EntryRow, SessionRow, Tip
 from clew.core.tree import chain, locate
 from clew.errors import HeadMovedError, KeyReusedError, LeaseLostError
@@ -43,12 +45,12 @@ class KeyUse(msgspec.Struct, frozen=True, array_like=True):
     """What an idempotency key stands for."""
 
     uid: str
-    first: int
-    count: int
+    first: Position
+    count: Count
     digest: str
 
 
-decode_uses = msgspec.json.Decoder(list[KeyUse]).decode
+decode_uses: Callable[[bytes], list[KeyUse]] = decoder(list[KeyUse], "the record of a key")
 
 
 def batch_of(messages: Sequence[Sayable], *, strict: bool = False) -> Batch:

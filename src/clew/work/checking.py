@@ -28,6 +28,10 @@ NEAR: Final = 10
 
 def check_conversations(read: Read, findings: Findings, *, full: bool) -> None:
     """EnoughError: there was no time for all of it."""
+    with read() as reader:
+        for bad in reader.damaged_sessions():
+            text = f"session {bad.row.id!r} is damaged: {bad.reason}"
+            findings.add(VerifyProblem(kind="session", text=text, session=bad.row.id))
     shared: set[int] = set()
     for row in _sessions(read, findings):
         if row.tree in shared:

@@ -9,13 +9,14 @@ import msgspec
 
 from clew.backends.contract import STORE_WIDE, Reader, RecordKind
 from clew.core.lease import Lease
+from clew.core.records import decoder, json_in
 from clew.core.retention import Anchor
 from clew.core.rows import NOWHERE, SessionRow
 from clew.errors import CorruptError
 from clew.model import Head, Removal, Retention
 from clew.work.append import decode_uses
-from clew.work.checkpoints import Record as CheckpointRecord
-from clew.work.moves import Move, is_before
+from clew.work.checkpoints import decode_checkpoint
+from clew.work.moves import decode_move, is_before
 from clew.work.status import Change, RunRecord
 
 PAGE: Final = 500
@@ -23,6 +24,9 @@ UNREADABLE: Final = (CorruptError, msgspec.MsgspecError, ValueError, TypeError, 
 
 _json = msgspec.json.decode
 _PLAIN: Final[dict[RecordKind, Any]] = {"var": Any, "status": Change, "run": RunRecord, "lease": Lease}
+_decode_plain: Final[dict[RecordKind, Callable[[bytes], Any]]] = {
+    kind: decoder(type, f"the {kind}") for kind, type in _PLAIN.items()
+}
 OF_SESSION: Final[tuple[RecordKind, ...]] = ("checkpoint", "document", "move", "key", *_PLAIN)
 OF_STORE: Final[tuple[RecordKind, ...]] = ("alias", "annotation", "label", "lease", "removal", "retention")
 
@@ -49,7 +53,7 @@ def of_session(reader: Reader, row: SessionRow, kind: RecordKind, name: str, val
     """What is wrong with a record of a session."""
     try:
         heads, named = places_named(kind, value)
-        if kind == "move" and not is_before(_json(value, type=Move), int(name)):
+        if kind == "move" and not is_before(decode_move(value), int(name)):
             yield Wrong("it leads to a move that came later")
     except UNREADABLE as error:
         yield Wrong(f"it can not be read: {error}")
@@ -66,17 +70,17 @@ def of_session(reader: Reader, row: SessionRow, kind: RecordKind, name: str, val
 def places_named(kind: RecordKind, value: bytes) -> tuple[list[Head], list[str]]:
     """The places and the snapshots that a record of a session names."""
     if kind == "checkpoint":
-        kept = _json(value, type=CheckpointRecord)
-        _json(kept.state)
+        kept = decode_checkpoint(value)
+        json_in(kept.state, "its state")
         return [Head(kept.uid, kept.position)], [kept.snapshot] if kept.snapshot else []
     if kind == "move":
-        move = _json(value, type=Move)
+        move = decode_move(value)
         named = [] if move.files is None else [move.files.safety, move.files.target]
         return [move.came_from, move.went_to], named
     if kind == "key":
         return [Head(use.uid, use.first + use.count - 1) for use in decode_uses(value)], []
     if kind != "document":  # its bytes are its owner's
-        _json(value, type=_PLAIN[kind])
+        _decode_plain[kind](value)
     return [], []
 
 

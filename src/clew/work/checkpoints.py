@@ -7,7 +7,10 @@ from collections.abc import Callable
 import msgspec
 
 from clew.backends.contract import Reader, Transaction
+from clew.core.fields import Position, Time
+from clew.core.records import decoder, json_in
 from clew.core.rows import NOWHERE, SessionRow, Tip
+from clew.errors import CorruptError
 from clew.model import Checkpoint, Head, Progress, utc
 from clew.work.access import Access, admit
 from clew.work.places import head_of, path_of
@@ -17,24 +20,24 @@ class Record(msgspec.Struct, frozen=True, omit_defaults=True):
     """A checkpoint as it is kept."""
 
     uid: str
-    position: int
-    time: int
+    position: Position
+    time: Time
     state: msgspec.Raw = msgspec.Raw(b"null")
     run: Progress | None = None
     snapshot: str | None = None
 
 
-_decode = msgspec.json.Decoder(Record).decode
+decode_checkpoint = decoder(Record, "the record of a checkpoint")
 
 
 def _checkpoint(session: str, name: str, value: bytes) -> Checkpoint:
-    record = _decode(value)
+    record = decode_checkpoint(value)
     return Checkpoint(
         name,
         session,
         Head(record.uid, record.position),
         utc(record.time),
-        msgspec.json.decode(record.state),
+        json_in(record.state, f"the state of checkpoint {name!r}"),
         record.run,
         record.snapshot,
     )
@@ -96,8 +99,8 @@ def copy_checkpoints(tx: Transaction, base: int, fork: int, tip: Tip) -> None:
     lies_there = on_path(tx, tip)
     for name, value in found:
         try:
-            record = _decode(value)
-        except msgspec.MsgspecError:
+            record = decode_checkpoint(value)
+        except CorruptError:
             continue  # damaged: that costs this checkpoint, not the fork
         if lies_there(Head(record.uid, record.position)):
             tx.put_record(fork, "checkpoint", name, value)

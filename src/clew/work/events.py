@@ -8,8 +8,9 @@ from typing import Any, Final
 import msgspec
 
 from clew.backends.contract import STORE_WIDE, Reader, Transaction
-from clew.core.codec import decode_json, encode_json
+from clew.core.codec import encode_json
 from clew.core.ids import check_id
+from clew.core.records import decoder, json_in
 from clew.core.rows import EventRow, SessionRow
 from clew.errors import InvalidError, KeyReusedError
 from clew.model import Event, EventCounts, Json, utc
@@ -34,7 +35,7 @@ class _Cap(msgspec.Struct, frozen=True):
     keep_tags: tuple[str, ...] = ()
 
 
-_decode_cap = msgspec.json.Decoder(_Cap).decode
+_decode_cap = decoder(_Cap, "the record of the retention rules")
 
 
 def draft_of(type: str, data: Json, stream: str, id: str | None, prefix: str = "") -> EventDraft:
@@ -128,7 +129,7 @@ def event_of(row: EventRow) -> Event:
     return Event(
         cursor=row.number,
         type=row.type,
-        data=decode_json(row.data),
+        data=json_in(row.data, f"event {row.number}"),
         stream=row.stream,
         id=row.id,
         at=utc(row.time),

@@ -15,6 +15,7 @@ from typing import Final, Literal
 import msgspec
 
 from clew.backends.contract import STORE_WIDE, Reader
+from clew.core.records import decoder
 from clew.core.rows import NOWHERE, SessionQuery, SessionRow
 from clew.errors import ConflictError
 from clew.work.image import BranchImage, SessionImage, TreeImage, fingerprint, read_image
@@ -32,7 +33,7 @@ class Mark(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 encode_mark = msgspec.json.Encoder().encode
-_decode_mark = msgspec.json.Decoder(Mark).decode
+_decode_mark = decoder(Mark, "the record of a copy")
 
 
 class Fit(msgspec.Struct, frozen=True):

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
 from clew.backends.contract import STORE_WIDE, OnDamage, Reader
 from clew.core.ids import MAX_POSITION, check_id, entry_id
+from clew.core.records import decoder, number_in
 from clew.core.rows import KIND_NAMES, NOT_HUMAN, REMOVED, REPLACED, EntryRow, SessionRow
 from clew.core.tree import Segment, clip, locate
 from clew.errors import CorruptEntryError, CorruptError, InvalidQueryError, SessionDeletedError
@@ -42,11 +43,17 @@ def note_name(uid: str, position: int) -> str:
     return f"{uid}.{position:010d}"
 
 
+decode_note: Callable[[bytes], dict[str, Json]] = decoder(dict[str, Any], "an annotation")
+
+
 def notes_beside(reader: Reader, uid: str, rows: Sequence[EntryRow]) -> dict[int, dict[str, Json]]:
     """What stands beside these entries of a branch, by position."""
     low, high = sorted((rows[0].position, rows[-1].position))
     found = reader.scan_records(STORE_WIDE, "annotation", note_name(uid, low), note_name(uid, high))
-    return {int(name.rpartition(".")[2]): msgspec.json.decode(value) for name, value in found}
+    return {
+        number_in(name.rpartition(".")[2], f"the annotation {name!r}"): decode_note(value)
+        for name, value in found
+    }
 
 
 def read_path(

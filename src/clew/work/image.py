@@ -16,10 +16,13 @@ from blake3 import blake3
 
 from clew.backends.contract import STORE_WIDE, Reader, RecordKind
 from clew.core.hashing import ROOT
+from clew.core.records import number_in
 from clew.core.rows import INTERRUPTED, REMOVED, RUNNING, BranchRow, Details, ForkOrigin, SessionRow
-from clew.work.checking_records import scan
-from clew.work.history import note_name, removed_name
+from clew.errors import CorruptError, CorruptSessionError
+from clew.work.checking_records import places_named, scan
+from clew.work.history import decode_note, note_name, removed_name
 from clew.work.lineage import check_branches
+from clew.work.notes import decode_label
 from clew.work.status import Change
 
 KINDS: Final[tuple[RecordKind, ...]] = (
@@ -115,9 +118,18 @@ def _read_branches(
 
 def read_session(reader: Reader, row: SessionRow, uids: Mapping[int, str]) -> SessionImage:
     """`uids`: the names of branches by their numbers, that of the head among them."""
+    if row.head.branch and row.head.branch not in uids:
+        raise CorruptSessionError(row.id, f"it stands in branch {row.head.branch}, which is none of its own")
     details = reader.get_details(row.sid)
     mine = str(row.sid).encode()
-    records: Records = {(kind, name): value for kind in KINDS for name, value in scan(reader, row.sid, kind)}
+    records: Records = {}
+    for kind in KINDS:
+        for name, value in scan(reader, row.sid, kind):
+            try:
+                places_named(kind, value)
+            except CorruptError as error:
+                raise CorruptSessionError(row.id, str(error)) from error
+            records[kind, name] = value
     last = reader.last_usage(row.sid)
     return SessionImage(
         at_rest(row, records),
@@ -135,7 +147,7 @@ def at_rest(row: SessionRow, records: Records) -> SessionRow:
     Adds the change of status to the records."""
     if row.fence and row.status == RUNNING:
         change = Change(RUNNING, INTERRUPTED, row.updated, BY, row.epoch)
-        numbers = [int(name) for kind, name in records if kind == "status"]
+        numbers = [number_in(name, "a change of status") for kind, name in records if kind == "status"]
         records["status", f"{max(numbers, default=0) + 1:012d}"] = _encode(change)
         row = msgspec.structs.replace(row, status=INTERRUPTED)
     return msgspec.structs.replace(row, fence=0, due=0)
@@ -150,11 +162,11 @@ def _labels_of(reader: Reader, tree: int, notes: dict[str, bytes]) -> dict[str, 
     """Label by label, the notes that bear it, in the order in which they got it."""
     found: dict[str, bytes] = {}
     for value in notes.values():
-        label = msgspec.json.decode(value).get("label")
+        label = decode_note(value).get("label")
         if isinstance(label, str) and label not in found:
             names = reader.get_record(STORE_WIDE, "label", f"{tree}:{label}")
             if names is not None:
-                kept = [name for name in msgspec.json.decode(names, type=list[str]) if name in notes]
+                kept = [name for name in decode_label(names) if name in notes]
                 found[label] = _encode(kept)
     return found
 

@@ -12,7 +12,7 @@ from clew.backends.contract import Reader, Transaction
 from clew.backends.scanned_texts import read_texts
 from clew.core.rows import MESSAGE, SessionRow
 from clew.core.texts import TextRow
-from clew.errors import CorruptEntryError, StoreBusyError, UnreadableEntryError
+from clew.errors import CorruptEntryError, CorruptError, StoreBusyError, UnreadableEntryError
 
 ENTRIES: Final = 1000
 SIZE: Final = 1 << 20
@@ -125,8 +125,11 @@ class _Indexer:
 
     def _gather(self, tree: int) -> None:
         with self._read() as reader:
-            sessions = reader.tree_sessions(tree)  # first: what is written from now on is found later
-            branches = reader.tree_branches(tree)
+            try:
+                sessions = reader.tree_sessions(tree)  # first: what is written from now on is found later
+                branches = reader.tree_branches(tree)
+            except CorruptError:
+                return  # what can be read of the others is found
         for branch in branches:
             with self._read() as reader:
                 first = max(reader.searched_upto(branch.branch), branch.fork) + 1

@@ -8,18 +8,21 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from clew.backends.contract import STORE_WIDE, Reader, Transaction
+from clew.core import checked
 from clew.core.codec import encode_json
+from clew.core.fields import MAX_TITLE
 from clew.core.ids import check_id, is_id
+from clew.core.records import json_in
 from clew.core.rows import NOWHERE, SessionRow
 from clew.errors import ClewError
 from clew.model import Head, Json
 from clew.model.loading import SourceCheckpoint, SourceEvent, SourceSession
 from clew.work.access import Access
-from clew.work.checkpoints import Record
+from clew.work.checkpoints import Record, decode_checkpoint
 from clew.work.loading_events import EventWriter, drafts_of
 from clew.work.loading_times import time_of
 from clew.work.places import find
-from clew.work.sessions import MAX_TITLE, Changes, add_alias, update
+from clew.work.sessions import Changes, add_alias, update
 from clew.work.snapshots import give_to_checkpoint
 
 MakeChanges: TypeAlias = Callable[..., Changes]
@@ -80,10 +83,10 @@ def present_settings(reader: Reader, row: SessionRow) -> dict[str, Json]:
         "endpoint": details.endpoint,
         "tags": sorted(details.tags),
     }
-    for key, value in msgspec.json.decode(details.metadata).items():
+    for key, value in checked.metadata(row.id, details).items():
         found[_META + key] = value
     for name, raw in reader.scan_records(row.sid, "var"):
-        found[_VAR + name] = msgspec.json.decode(raw)
+        found[_VAR + name] = json_in(raw, f"the variable {name!r}")
     return found
 
 
@@ -146,7 +149,7 @@ def put_checkpoint(
     if before is not None:
         if before == value:
             return
-        kept = msgspec.json.decode(before, type=Record)
+        kept = decode_checkpoint(before)
         is_same = files is None or bytes(kept.state) == state
         if Head(kept.uid, kept.position) != head or (kept.snapshot is not None and is_same):
             return

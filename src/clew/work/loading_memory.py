@@ -7,7 +7,7 @@ bytes, and no record of its own.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 from typing import Final
 
@@ -16,6 +16,7 @@ from blake3 import blake3
 
 from clew.backends.contract import Reader, Transaction
 from clew.core.ids import MAX_POSITION
+from clew.core.records import decoder
 from clew.core.rows import SessionRow
 from clew.errors import ConflictError
 from clew.model import Head
@@ -59,8 +60,8 @@ class StateUse(msgspec.Struct, frozen=True, array_like=True):
     state: State
 
 
-_decode_runs = msgspec.json.Decoder(list[Run]).decode
-_decode_state = msgspec.json.Decoder(list[StateUse]).decode
+_decode_runs: Callable[[bytes], list[Run]] = decoder(list[Run], "the record of an import")
+_decode_state: Callable[[bytes], list[StateUse]] = decoder(list[StateUse], "the record of an import")
 
 
 def sign(value: object) -> str:

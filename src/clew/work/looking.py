@@ -14,9 +14,7 @@ from clew.here import Here
 from clew.model import Retention
 from clew.work.access import is_held
 from clew.work.silence import nobody_spoke
-from clew.work.status import Change
-
-_decode_change = msgspec.json.Decoder(Change).decode
+from clew.work.status import decode_change
 
 
 class Found(msgspec.Struct, frozen=True):
@@ -58,4 +56,4 @@ def _expired_at(reader: Reader, row: SessionRow) -> int | None:
     if row.status != EXPIRED:
         return None
     newest = reader.scan_records(row.sid, "status", reverse=True, limit=1)
-    return _decode_change(newest[0][1]).time if newest else None
+    return decode_change(newest[0][1]).time if newest else None

@@ -8,8 +8,10 @@ from typing import Final
 import msgspec
 
 from clew.backends.contract import Reader, Transaction
-from clew.core.codec import decode_json, prepare
+from clew.core.codec import prepare
 from clew.core.dialects import calls_of, results_of
+from clew.core.fields import Count
+from clew.core.records import decoder
 from clew.core.rows import COMPACTION, NOWHERE, REPLACED, SUMMARY, TRUNCATION, Draft, EntryRow, SessionRow
 from clew.core.tree import Segment, locate
 from clew.core.view import safe_cut
@@ -27,16 +29,26 @@ CHUNK: Final = 64
 class Cut(msgspec.Struct, frozen=True):
     """Where the model's view begins, and what stands for everything before."""
 
-    start: int
+    start: Count
     """The first position that is still in view."""
     messages: list[dict[str, Json]] = []
+
+
+class Summary(msgspec.Struct, frozen=True):
+    """What the mark of a summary says."""
+
+    text: str | None
+
+
+_decode_cut = decoder(Cut, "the mark of a compaction or truncation")
+decode_summary = decoder(Summary, "the mark of a summary")
 
 
 def cut_of(reader: Reader, row: SessionRow, segments: Sequence[Segment]) -> Cut:
     """The latest compaction or truncation on the path."""
     if row.head.cut == NOWHERE:
         return Cut(0)
-    return msgspec.json.decode(_mark_at(reader, row, segments, row.head.cut).body, type=Cut)
+    return _decode_cut(_mark_at(reader, row, segments, row.head.cut).body)
 
 
 def _mark_at(reader: Reader, row: SessionRow, segments: Sequence[Segment], position: int) -> EntryRow:
@@ -181,5 +193,4 @@ def summary(reader: Reader, row: SessionRow) -> str | None:
     if row.head.summary == NOWHERE:
         return None
     entry = _mark_at(reader, row, path_of(reader, row.head), row.head.summary)
-    text: str | None = decode_json(entry.body)["text"]
-    return text
+    return decode_summary(entry.body).text

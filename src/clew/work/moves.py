@@ -15,13 +15,15 @@ from typing import Final, Literal, TypeAlias
 import msgspec
 
 from clew.backends.contract import Reader, Transaction
-from clew.core.codec import decode_json
+from clew.core import checked
 from clew.core.dialects import prompt_of, snippet
-from clew.core.rows import EMPTY, MESSAGE, NOWHERE, SessionRow, Tip
+from clew.core.fields import Count, Time
+from clew.core.records import decoder
+from clew.core.rows import EMPTY, MESSAGE, NOWHERE, EntryRow, SessionRow, Tip
 from clew.core.speakers import is_human_turn
 from clew.core.tree import clip, locate
 from clew.errors import CorruptEntryError, CorruptError, NothingToUndoError
-from clew.model import Head
+from clew.model import Head, Json
 from clew.work.access import Access, admit, live
 from clew.work.append import PREVIEW_KEPT, TITLE_LENGTH
 from clew.work.places import Point, head_of, path_of, resolve, tip_at
@@ -45,22 +47,22 @@ class Move(msgspec.Struct, frozen=True, omit_defaults=True):
     """One move of a head, as it is logged."""
 
     kind: MoveKind
-    time: int
+    time: Time
     came_from: Head
     went_to: Head
-    link: int
+    link: Count
     files: FileMove | None = None
     """Of a move that restored files too: how to bring them back."""
 
 
-_decode = msgspec.json.Decoder(Move).decode
+decode_move = decoder(Move, "the record of a move")
 
 
 def _get_move(reader: Reader, row: SessionRow, number: int) -> Move:
     value = reader.get_record(row.sid, "move", f"{number:012d}")
     if value is None:
         raise CorruptError(f"move {number} of session {row.id!r} is missing")
-    move = _decode(value)
+    move = decode_move(value)
     if not is_before(move, number):
         raise CorruptError(f"move {number} of session {row.id!r} leads to move {move.link}, which came later")
     return move
@@ -123,9 +125,10 @@ def preview_at(reader: Reader, tip: Tip) -> str:
         return ""
     try:
         entry = reader.get_entry(locate(path_of(reader, tip), tip.asked), tip.asked)
+        message = {} if entry is None else checked.message("?", tip.asked, entry.body)
     except CorruptEntryError:
         return ""  # a preview is not worth a refused rewind
-    return prompt_of(decode_json(entry.body))[:PREVIEW_KEPT] if entry else ""
+    return prompt_of(message)[:PREVIEW_KEPT]
 
 
 def title_at(reader: Reader, tip: Tip) -> str | None:
@@ -134,11 +137,20 @@ def title_at(reader: Reader, tip: Tip) -> str | None:
     for low in range(0, tip.asked + 1, FIRST_WORDS):
         for part in clip(segments, low, min(low + FIRST_WORDS - 1, tip.asked)):
             for entry in reader.read_entries(part.branch, part.first, part.last, on_damage=_pass_over):
-                if entry.kind == MESSAGE and is_human_turn(message := decode_json(entry.body), entry.flags):
+                message = _message(entry)
+                if message is not None and is_human_turn(message, entry.flags):
                     title = snippet(prompt_of(message), TITLE_LENGTH)
                     if title:
                         return title
     return None
+
+
+def _message(entry: EntryRow) -> dict[str, Json] | None:
+    """None: it is no message, or can not be read."""
+    try:
+        return checked.message("?", entry.position, entry.body) if entry.kind == MESSAGE else None
+    except CorruptEntryError:
+        return None
 
 
 def _pass_over(damage: CorruptEntryError) -> None:

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import msgspec
 
 from clew.backends.contract import STORE_WIDE, Reader, Transaction
 from clew.core.codec import decode_json, encode_json
 from clew.core.ids import check_id
+from clew.core.records import decoder, json_in, number_in
 from clew.core.rows import SessionRow
 from clew.errors import CheckpointNotFoundError, EntryNotFoundError
 from clew.model import Entry, Json
 from clew.work.access import Access, admit_beside
 from clew.work.history import entry_of, note_name
 from clew.work.places import Point, resolve
+
+_decode_fields: Callable[[bytes], dict[str, msgspec.Raw]]
+_decode_fields = decoder(dict[str, msgspec.Raw], "an annotation")
+decode_label: Callable[[bytes], list[str]] = decoder(list[str], "the record of a label")
 
 
 class Fields(msgspec.Struct, frozen=True):
@@ -52,8 +57,8 @@ def annotate(tx: Transaction, access: Access, point: Point, fields: Fields) -> E
     uid = tx.get_branch(branch).uid
     name = note_name(uid, position)
     before = tx.get_record(STORE_WIDE, "annotation", name)
-    kept = {} if before is None else msgspec.json.decode(before, type=dict[str, msgspec.Raw])
-    had = msgspec.json.decode(kept["label"]) if "label" in kept else None
+    kept = {} if before is None else _decode_fields(before)
+    had = json_in(kept["label"], "the label of an annotation") if "label" in kept else None
     after = {field: raw for field, raw in {**kept, **fields.encoded}.items() if field not in fields.removed}
     has = None if "label" in fields.removed else fields.label or had
     if had != has:
@@ -76,7 +81,7 @@ def labelled(reader: Reader, row: SessionRow, label: str) -> list[tuple[int, int
         uid, _, position = name.rpartition(".")
         branch = reader.find_branch(uid)
         if branch is not None:
-            places.append((branch.branch, int(position)))
+            places.append((branch.branch, number_in(position, f"the label {label!r}")))
     return places
 
 
@@ -86,8 +91,7 @@ def unlabel(tx: Transaction, tree: int, label: str, name: str) -> None:
 
 def _labelled(reader: Reader, tree: int, label: str) -> list[str]:
     value = reader.get_record(STORE_WIDE, "label", f"{tree}:{label}")
-    found: list[str] = msgspec.json.decode(value) if value else []
-    return found
+    return decode_label(value) if value else []
 
 
 def _relabel(tx: Transaction, tree: int, label: str, names: list[str]) -> None:

@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from clew.backends.contract import STORE_WIDE, Reader, Transaction
+from clew.core.records import number_in
+from clew.errors import CorruptError
 
 PAGE: Final = 500
 _BY_TIME: Final = "t"
@@ -29,7 +31,7 @@ def forget(tx: Transaction, sid: int) -> None:
     """The session is purged, or there is a newer notice."""
     before = tx.get_record(STORE_WIDE, "notice", f"{_BY_SESSION}{sid}")
     if before is not None:
-        tx.drop_record(STORE_WIDE, "notice", before.decode())
+        tx.drop_record(STORE_WIDE, "notice", before.decode(errors="replace"))
         tx.drop_record(STORE_WIDE, "notice", f"{_BY_SESSION}{sid}")
 
 
@@ -40,7 +42,10 @@ def noticed(reader: Reader, since: int) -> Iterator[tuple[int, int]]:
         found = reader.scan_records(STORE_WIDE, "notice", first, f"{_BY_TIME}~", limit=PAGE)
         for name, _ in found:
             time, _, sid = name[1:].partition(".")
-            yield int(time, 16), int(sid)
+            try:
+                yield number_in(time, "a notice", 16), number_in(sid, "a notice")
+            except CorruptError:
+                continue  # whoever watches has nothing to do with it
         if len(found) < PAGE:
             return
         first = found[-1][0] + "\0"

@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 from clew.backends.contract import STORE_WIDE, Reader
 from clew.core.ids import MAX_POSITION, is_id, parse_entry_id
+from clew.core.records import number_in
 from clew.core.rows import EMPTY, NOWHERE, SessionRow, Tip
 from clew.core.tree import MisplacedError, Segment, locate, path
 from clew.errors import CheckpointNotFoundError, CorruptError, EntryNotFoundError
@@ -22,7 +23,7 @@ def find(reader: Reader, id: str) -> SessionRow | None:
     row = reader.find_session(id)
     if row is None:
         sid = reader.get_record(STORE_WIDE, "alias", id)
-        row = reader.get_session(int(sid)) if sid else None
+        row = reader.get_session(number_in(sid, f"the alias {id!r}")) if sid else None
         if row is not None and row.deleted is not None:
             return None
     return row
@@ -33,7 +34,7 @@ def find_deleted(reader: Reader, id: str) -> SessionRow | None:
     row = reader.find_deleted(id)
     if row is None and reader.find_session(id) is None:
         sid = reader.get_record(STORE_WIDE, "alias", id)
-        row = reader.get_session(int(sid)) if sid else None
+        row = reader.get_session(number_in(sid, f"the alias {id!r}")) if sid else None
         if row is not None and row.deleted is None:
             return None
     return row
@@ -51,8 +52,6 @@ def path_of(reader: Reader, tip: Tip) -> list[Segment]:
 def path_to(reader: Reader, branch: int, position: int) -> list[Segment]:
     try:
         return path(branch, position, reader.get_branch)
-    except KeyError as exc:
-        raise CorruptError(f"branch {exc.args[0]} is missing") from exc
     except MisplacedError as exc:
         raise misplaced_error(reader, exc.row) from exc
 

@@ -2,33 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
-import msgspec
 from uuid_utils import uuid7
 
 from clew.backends.contract import STORE_WIDE, Reader, Transaction
-from clew.core.rows import BranchRow, SessionQuery, SessionRow
+from clew.core.checked import STANDS_FOR_ID
+from clew.core.rows import NOWHERE, BranchRow, SessionQuery, SessionRow
+from clew.errors import CorruptError
 from clew.here import Here
 from clew.work.access import refuse_if_held
 from clew.work.checking_records import points_of
-from clew.work.history import note_name, removed_name
+from clew.work.history import decode_note, note_name, removed_name
 from clew.work.notices import forget
 from clew.work.places import find, find_deleted
 from clew.work.sessions import refuse_if_any_held
 
 FILES: Final = "files"
 """Under this name it is noted that content of files may be left, of which the records are gone."""
+AT_ONCE: Final = 1000
 
 
 def purge_id(tx: Transaction, id: str, here: Here, *, force: bool) -> bool:
     """Purge the session of this id, and what the trash holds under it; else the session of this alias,
-    be it in the trash."""
+    be it in the trash. Those that are damaged go too."""
+    was_damaged = _purge_damaged(tx, id)
     found = tx.find_session(id)
-    if found is None and tx.find_deleted(id) is None:
+    if found is None and tx.find_deleted(id) is None and not was_damaged:
         found = find(tx, id)
     if found is None:
-        return purge_deleted(tx, id)
+        return purge_deleted(tx, id) or was_damaged
     if not force:
         refuse_if_held(tx, found, here)
     purge(tx, found)
@@ -69,9 +73,12 @@ def purge_everything(tx: Transaction, here: Here, *, force: bool) -> int:
     """Purge every session, those in the trash too; how many."""
     if not force:
         refuse_if_any_held(tx, here)
-    count = 0
+    damaged = tx.damaged_sessions()
+    for bad in damaged:
+        _remove_damaged(tx, bad.row)
+    count = len(damaged)
     for deleted in (False, True):
-        while found := tx.list_sessions(SessionQuery(limit=1000, deleted=deleted)):
+        while found := tx.list_sessions(SessionQuery(limit=AT_ONCE, deleted=deleted)):
             for one in found:
                 purge(tx, one.row)
             count += len(found)
@@ -83,12 +90,7 @@ def purge(tx: Transaction, row: SessionRow) -> None:
     others = [other for other in tx.tree_sessions(row.tree) if other.sid != row.sid]
     branches = {branch.branch: branch for branch in tx.tree_branches(row.tree)}
     needed = _needed(tx, others, branches)
-    for alias in tx.get_details(row.sid).aliases:
-        if tx.get_record(STORE_WIDE, "alias", alias) == str(row.sid).encode():
-            tx.drop_record(STORE_WIDE, "alias", alias)
-    tx.put_record(STORE_WIDE, "unscrubbed", "", uuid7().hex.encode())
-    forget(tx, row.sid)
-    tx.drop_session(row.sid)
+    _remove(tx, row.sid, tx.get_details(row.sid).aliases)
     if not others:
         tx.drop_record(STORE_WIDE, "retention", removed_name(row.tree))
     for branch in branches.values():
@@ -99,6 +101,15 @@ def purge(tx: Transaction, row: SessionRow) -> None:
             tx.drop_branch(branch.branch)
         elif branch.owner == row.sid:
             tx.disown_branch(branch.branch)
+
+
+def _remove(tx: Transaction, sid: int, aliases: Iterable[str]) -> None:
+    for alias in aliases:
+        if tx.get_record(STORE_WIDE, "alias", alias) == str(sid).encode():
+            tx.drop_record(STORE_WIDE, "alias", alias)
+    tx.put_record(STORE_WIDE, "unscrubbed", "", uuid7().hex.encode())
+    forget(tx, sid)
+    tx.drop_session(sid)
 
 
 def _needed(tx: Transaction, others: list[SessionRow], branches: dict[int, BranchRow]) -> dict[int, int]:
@@ -122,12 +133,62 @@ def _needed(tx: Transaction, others: list[SessionRow], branches: dict[int, Branc
     return needed
 
 
+def _label_of(value: bytes) -> str | None:
+    """None: it has none, or can not be read; it goes all the same."""
+    try:
+        return decode_note(value).get("label")
+    except CorruptError:
+        return None
+
+
 def _drop_notes(tx: Transaction, tree: int, uid: str, last: int) -> None:
     """Remove the annotations of the entries of a branch behind a position."""
     from clew.work.notes import unlabel
 
     for name, value in tx.scan_records(STORE_WIDE, "annotation", note_name(uid, last + 1), f"{uid}/"):
-        label = msgspec.json.decode(value).get("label")
+        label = _label_of(value)
         if label is not None:
             unlabel(tx, tree, label, name)
         tx.drop_record(STORE_WIDE, "annotation", name)
+
+
+# -- what is damaged
+
+
+def _purge_damaged(tx: Transaction, id: str) -> bool:
+    """Purge the sessions of this id that can not be read; False if there were none."""
+    if not _is_damaged(tx, id):
+        return False
+    damaged = [bad.row for bad in tx.damaged_sessions() if bad.row.id == id]
+    for row in damaged:
+        _remove_damaged(tx, row)
+    return bool(damaged)
+
+
+def _is_damaged(tx: Transaction, id: str) -> bool:
+    """Whether it is worth a look at every session."""
+    try:
+        for row in (tx.find_session(id), tx.find_deleted(id)):
+            if row is not None:
+                tx.get_details(row.sid)
+                tx.tree_sessions(row.tree)
+                tx.tree_branches(row.tree)
+    except CorruptError:
+        return True
+    return id.startswith(STANDS_FOR_ID)
+
+
+def _remove_damaged(tx: Transaction, row: SessionRow) -> None:
+    """Remove a session of which nobody can tell what it was. What others of its tree may need stays."""
+    mine = str(row.sid).encode()
+    branches = tx.branch_numbers(row.sid, row.tree)
+    aliases = [name for name, value in tx.scan_records(STORE_WIDE, "alias") if value == mine]
+    _remove(tx, row.sid, aliases)
+    try:
+        if tx.tree_sessions(row.tree):
+            branches = ()
+    except CorruptError:
+        branches = ()
+    for branch in branches:
+        tx.drop_entries(branch, NOWHERE)
+        tx.drop_branch(branch)

@@ -8,7 +8,6 @@ from typing import Final
 import msgspec
 
 from clew.backends.contract import Reader, Transaction
-from clew.core.codec import decode_json
 from clew.core.rows import EMPTY, NOWHERE, REPLACED, SUMMARY, TURNS, Draft, SessionRow, Tip
 from clew.core.tree import Segment, locate
 from clew.errors import CorruptEntryError, CorruptError
@@ -16,6 +15,7 @@ from clew.model import Entry
 from clew.work.access import Access, admit
 from clew.work.append import Batch, place, title_after
 from clew.work.history import entry_of, read_path
+from clew.work.marks import decode_summary
 from clew.work.moves import can_grow, step
 from clew.work.places import path_of, tip_at
 
@@ -105,6 +105,6 @@ def _summary(reader: Reader, row: SessionRow, after: Tip) -> list[Draft]:
         entry = reader.get_entry(locate(path_of(reader, row.head), position), position)
     except CorruptError:
         return []  # what can not be read is not kept either
-    if entry is None or (after.summary == NOWHERE and decode_json(entry.body)["text"] is None):
+    if entry is None or (after.summary == NOWHERE and decode_summary(entry.body).text is None):
         return []
     return [Draft(SUMMARY, entry.body, entry.flags)]

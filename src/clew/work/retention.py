@@ -10,6 +10,7 @@ from uuid_utils import uuid7
 
 from clew.backends.contract import STORE_WIDE, Reader, Transaction
 from clew.core.lease import Lease, Now
+from clew.core.records import decoder, number_in
 from clew.core.retention import Anchor, trusted_time
 from clew.here import Here
 from clew.model import Removal, Retention, SweepAction, utc
@@ -18,9 +19,9 @@ from clew.work import claims
 SWEEP_TTL: Final = 60_000_000
 
 _encode = msgspec.json.Encoder().encode
-_decode_rules = msgspec.json.Decoder(Retention).decode
-_decode_anchor = msgspec.json.Decoder(Anchor).decode
-_decode_removal = msgspec.json.Decoder(Removal).decode
+_decode_rules = decoder(Retention, "the record of the retention rules")
+_decode_anchor = decoder(Anchor, "the record of the trusted time")
+_decode_removal = decoder(Removal, "the record of a removal")
 
 
 def rules_of(reader: Reader) -> Retention:
@@ -62,7 +63,9 @@ def anchor(tx: Transaction, moment: Now) -> int:
 
 def last_swept(reader: Reader) -> int:
     """When the last sweep that was finished began; 0: none was, by these rules."""
-    return int(reader.get_record(STORE_WIDE, "retention", "swept") or 0)
+    return number_in(
+        reader.get_record(STORE_WIDE, "retention", "swept") or b"0", "the time of the last sweep"
+    )
 
 
 # -- who sweeps

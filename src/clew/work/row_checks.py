@@ -13,6 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from clew.core.codec import check_json, prepare
+from clew.core.fields import MAX_TITLE
 from clew.core.hashing import DIGEST_SIZE, LOST, entry_digest
 from clew.core.ids import MAX_POSITION, check_id
 from clew.core.rows import (
@@ -44,7 +45,7 @@ from clew.model import STATUSES
 from clew.work.append import PREVIEW_KEPT
 from clew.work.calls import MOST_TOKENS
 from clew.work.checking_streams import LATEST, after
-from clew.work.sessions import MAX_DURATION, MAX_TITLE
+from clew.work.sessions import MAX_DURATION
 
 MOST: Final = 2**53
 """More leases, moves or forks than there can have been."""

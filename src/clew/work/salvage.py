@@ -20,6 +20,7 @@ from clew.core.rows import (
     NOWHERE,
     PENDING,
     BranchRow,
+    Damaged,
     Details,
     SessionRow,
     Tip,
@@ -53,6 +54,8 @@ class SalvageSource(Source):
         self._rows: dict[int, SessionRow] = {}
         self._branch_rows: dict[int, BranchRow] | None = None
         self._heads: set[bytes] = set()
+        self._headless: set[int] = set()
+        """Sessions of which nobody can tell where they stood."""
         self._parts: dict[str, tuple[int, Tip, int]] = {}
         """Of the branches of the tree that was read last: where they are read, from what base and first
         position on."""
@@ -72,6 +75,8 @@ class SalvageSource(Source):
         yield from dict.fromkeys(row.tree for row in self._rows.values())
 
     def _find_sessions(self) -> None:
+        for bad in self._ask(lambda reader: reader.damaged_sessions()) or ():
+            self._add_damaged(bad)
         try:
             for row in super().rows():
                 self._add_row(row)
@@ -80,6 +85,17 @@ class SalvageSource(Source):
             self._lost(LostRecord(kind="session", reason=f"not all sessions can be listed: {error}"))
         for row in rows_by_number(self._read):
             self._add_row(row)
+
+    def _add_damaged(self, bad: Damaged) -> None:
+        """What can be believed of a session whose row, or settings, can not be read."""
+        self._lost(LostRecord(kind="session", session=bad.row.id, reason=bad.reason))
+        row = bad.row
+        if not row.tree:
+            mine = [branch.tree for branch in self._all_branches().values() if branch.owner == row.sid]
+            row = msgspec.structs.replace(row, tree=mine[-1] if mine else row.sid)
+        if row.head == EMPTY:
+            self._headless.add(row.sid)
+        self._rows[row.sid] = _in_range(row)
 
     def _add_row(self, row: SessionRow) -> None:
         try:
@@ -253,7 +269,8 @@ class SalvageSource(Source):
         by_number = {branch.number: branch for branch in branches}
         branch = by_number.get(row.head.branch)
         position = row.head.position
-        if row.head.branch and (branch is None or (branch.uid, position) not in tips):
+        is_lost = row.head.branch and (branch is None or (branch.uid, position) not in tips)
+        if is_lost or row.sid in self._headless:
             mine = [one for one in branches if one.owner == row.sid and one.last > one.fork]
             branch = mine[-1] if mine else None
             position = branch.last if branch else NOWHERE

@@ -8,17 +8,17 @@ from typing import Final
 import msgspec
 
 from clew.backends.contract import Reader
-from clew.core.codec import decode_json
+from clew.core import checked
 from clew.core.excerpt import Excerpt, excerpt
 from clew.core.ids import entry_id
 from clew.core.query import Query
 from clew.core.ranking import score
-from clew.core.rows import MESSAGE, EntryRow, SessionQuery, SessionRow
+from clew.core.rows import MESSAGE, SessionQuery, SessionRow
 from clew.core.searchcursor import Cursor, make_cursor
 from clew.core.searchtext import ROLES, searched_text
 from clew.core.texts import TextPlace, TextQuery
-from clew.errors import CorruptEntryError, SessionNotFoundError
-from clew.model import utc
+from clew.errors import CorruptError, SessionNotFoundError
+from clew.model import Json, utc
 from clew.model.searching import Hit, SearchOrder, SearchPage
 from clew.work.places import find
 from clew.work.sighting import Sight, Sightings
@@ -53,7 +53,8 @@ class Found(msgspec.Struct, frozen=True):
 
     place: TextPlace
     sight: Sight
-    row: EntryRow
+    message: dict[str, Json]
+    flags: int
     score: float = 0.0
 
 
@@ -90,9 +91,15 @@ class Search:
             return (lambda row: True), None
         rows = self._sessions()
         trees = dict.fromkeys(row.tree for row in rows)
-        branches = frozenset(branch.branch for tree in trees for branch in self._reader.tree_branches(tree))
+        branches = frozenset(branch for tree in trees for branch in self._branches_of(tree))
         sids = frozenset(row.sid for row in rows)
         return (lambda row: row.sid in sids), branches
+
+    def _branches_of(self, tree: int) -> list[int]:
+        try:
+            return [branch.branch for branch in self._reader.tree_branches(tree)]
+        except CorruptError:
+            return []  # the others can be searched
 
     def _sessions(self) -> list[SessionRow]:
         request = self._request
@@ -120,7 +127,7 @@ class Search:
     def _best(self) -> list[Found]:
         ranked: list[Found] = []
         for each in self._matching(None, RANKED):
-            text = searched_text(decode_json(each.row.body), each.row.flags)
+            text = searched_text(each.message, each.flags)
             points = score(self._request.query, text.said, text.tool if self._request.tools else "")
             ranked.append(msgspec.structs.replace(each, score=points))
             if len(ranked) >= RANKED:
@@ -174,14 +181,17 @@ class Search:
             return None
         try:
             row = self._reader.get_entry(place.branch, place.position)
-        except CorruptEntryError:
+            if row is None or row.kind != MESSAGE:
+                return None
+            message = checked.message(str(place.branch), row.position, row.body)
+        except CorruptError:
             return None
-        return Found(place, sight, row) if row is not None and row.kind == MESSAGE else None
+        return Found(place, sight, message, row.flags)
 
     # -- what is told of it
 
     def _hit(self, found: Found) -> Hit:
-        text = searched_text(decode_json(found.row.body), found.row.flags)
+        text = searched_text(found.message, found.flags)
         shown, in_tool = self._excerpt(text.said, text.tool)
         head = self._sightings.head_of(found.place)
         return Hit(

@@ -9,12 +9,16 @@ from typing import Final
 import msgspec
 
 from clew.backends.contract import STORE_WIDE, Reader, Transaction
+from clew.core import checked
 from clew.core.codec import encode_json
 from clew.core.dialects import snippet
+from clew.core.fields import MAX_TITLE, is_time
 from clew.core.ids import check_id
-from clew.core.rows import EMPTY, NEVER, RUNNING, Details, SessionQuery, SessionRow
+from clew.core.rows import EMPTY, NEVER, NOWHERE, RUNNING, Details, Listed, SessionQuery, SessionRow
 from clew.errors import (
     AliasExistsError,
+    CorruptError,
+    CorruptSessionError,
     InvalidError,
     SessionExistsError,
     SessionNotFoundError,
@@ -22,13 +26,12 @@ from clew.errors import (
 from clew.here import Here
 from clew.model import STATUSES, ForkPoint, Head, Json, SessionInfo, microseconds, utc
 from clew.work.access import Access, admit, admit_beside, end_lease, refuse_if_held
-from clew.work.append import PREVIEW_LENGTH
+from clew.work.append import PREVIEW_KEPT, PREVIEW_LENGTH
 from clew.work.moves import title_at
 from clew.work.notices import notice
 from clew.work.places import find, find_deleted, head_of
 from clew.work.status import run_info
 
-MAX_TITLE: Final = 500
 MAX_DURATION: Final = timedelta(days=36500)
 
 
@@ -252,6 +255,51 @@ def delete_var(tx: Transaction, access: Access, name: str) -> bool:
     return tx.drop_record(sid, "var", name)
 
 
+def listed_info(reader: Reader, one: Listed) -> SessionInfo:
+    """The session as it is listed; one that can not be read says what is wrong with it."""
+    damage = one.damage
+    if not damage:
+        try:
+            return info_of(reader, one.row, one.details, one.run)
+        except CorruptSessionError as error:
+            damage = error.reason
+        except CorruptError as error:
+            damage = str(error)
+    row = one.row
+    return SessionInfo(
+        id=row.id,
+        title=row.title,
+        title_is_auto=row.title is not None and not row.titled,
+        preview=snippet(row.preview[:PREVIEW_KEPT], PREVIEW_LENGTH),
+        workspace=row.workspace,
+        workspace_given=None,
+        tags=(),
+        vendor=None,
+        endpoint=None,
+        model=None,
+        metadata={},
+        aliases=(),
+        created_at=_shown_time(row.created),
+        updated_at=_shown_time(row.updated),
+        deleted_at=None if row.deleted is None else _shown_time(row.deleted),
+        messages=row.head.messages,
+        user_turns=row.head.turns,
+        entries=row.head.position + 1,
+        bytes=row.head.size,
+        head=Head("", NOWHERE),
+        hash=row.head.digest.hex(),
+        forked_from=None,
+        status=STATUSES[row.status],
+        run=None,
+        epoch=row.epoch,
+        damaged=damage,
+    )
+
+
+def _shown_time(moment: int) -> datetime:
+    return utc(moment if is_time(moment) else 0)
+
+
 def info_of(reader: Reader, row: SessionRow, details: Details, run: bytes | None) -> SessionInfo:
     origin = details.origin
     bounded = details.expires is not None and details.expires != NEVER
@@ -266,7 +314,7 @@ def info_of(reader: Reader, row: SessionRow, details: Details, run: bytes | None
         vendor=details.vendor,
         endpoint=details.endpoint,
         model=details.model,
-        metadata=msgspec.json.decode(details.metadata),
+        metadata=checked.metadata(row.id, details),
         aliases=details.aliases,
         created_at=utc(row.created),
         updated_at=utc(row.updated),

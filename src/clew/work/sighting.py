@@ -34,8 +34,8 @@ class Sightings:
         it. None: only those in the trash can show it, or such as are not asked for."""
         try:
             branch = self._reader.get_branch(place.branch)
-        except KeyError:
-            return None  # purged meanwhile
+        except (KeyError, CorruptError):
+            return None  # purged meanwhile, or damaged
         owner = self._session(branch.owner)
         if owner is not None and self._is_on_path(owner, place):
             return Sight(owner, True)
@@ -49,7 +49,10 @@ class Sightings:
 
     def _session(self, sid: int) -> SessionRow | None:
         if sid not in self._sessions:
-            row = self._reader.get_session(sid) if sid else None
+            try:
+                row = self._reader.get_session(sid) if sid else None
+            except CorruptError:
+                row = None
             self._sessions[sid] = row if row is not None and self._is_shown(row) else None
         return self._sessions[sid]
 
@@ -58,7 +61,11 @@ class Sightings:
 
     def _relatives(self, tree: int) -> list[SessionRow]:
         if tree not in self._trees:
-            self._trees[tree] = [row for row in self._reader.tree_sessions(tree) if self._is_shown(row)]
+            try:
+                relatives = self._reader.tree_sessions(tree)
+            except CorruptError:
+                relatives = []
+            self._trees[tree] = [row for row in relatives if self._is_shown(row)]
         return self._trees[tree]
 
     def _is_on_path(self, row: SessionRow, place: TextPlace) -> bool:

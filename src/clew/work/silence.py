@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from typing import Final
 
 from clew.backends.contract import Reader
-from clew.core.codec import decode_json
+from clew.core import checked
 from clew.core.retention import may_be_speech
 from clew.core.rows import MESSAGE, NOT_HUMAN, REMOVED, SessionRow
 from clew.core.tree import Segment
@@ -60,6 +60,6 @@ def _speaks(reader: Reader, branch: int, first: int, last: int) -> bool:
             raise _Doubt
         if entry.kind != MESSAGE or entry.flags & NOT_HUMAN:
             continue
-        if may_be_speech(decode_json(entry.body)):
+        if may_be_speech(checked.message(str(branch), entry.position, entry.body)):
             return True
     return False

@@ -23,7 +23,9 @@ import msgspec
 from uuid_utils import uuid7
 
 from clew.backends.contract import STORE_WIDE, Reader, RecordKind, Transaction
+from clew.core.fields import Count, Time
 from clew.core.lease import Lease
+from clew.core.records import decoder
 from clew.errors import ConflictError, CorruptError, SnapshotNotFoundError
 from clew.here import Here
 from clew.model import microseconds, utc
@@ -53,14 +55,14 @@ class Kept(msgspec.Struct, frozen=True, array_like=True):
     kind: SnapshotKind
     root: bytes
     tree: bytes
-    time: int
-    files: int
-    links: int
-    directories: int
-    size: int
-    new_size: int
+    time: Time
+    files: Count
+    links: Count
+    directories: Count
+    size: Count
+    new_size: Count
     skipped: tuple[tuple[bytes, SkipReason], ...] = ()
-    sessions: int = 0
+    sessions: Count = 0
     """The tree of sessions whose checkpoints, or moves, may name it; 0: none."""
     include: tuple[bytes, ...] = ()
     exclude: tuple[bytes, ...] = ()
@@ -72,15 +74,15 @@ class Kept(msgspec.Struct, frozen=True, array_like=True):
 class Shelf(msgspec.Struct, frozen=True, array_like=True):
     """What has happened so far."""
 
-    taken: int = 0
+    taken: Count = 0
     """Records of snapshots that were put."""
-    collected: int = 0
+    collected: Count = 0
     """Transactions that removed objects."""
 
 
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(Kept).decode
-_decode_shelf = msgspec.msgpack.Decoder(Shelf).decode
+_decode = decoder(Kept, "its record", packed=True)
+_decode_shelf = decoder(Shelf, "the record of what was collected", packed=True)
 
 
 # -- records
@@ -240,8 +242,8 @@ def delete(tx: Transaction, id: str) -> bool:
 def decode_kept(id: str, value: bytes) -> Kept:
     try:
         return _decode(value)
-    except msgspec.MsgspecError as error:
-        raise CorruptError(f"the record of the snapshot {id} is damaged: {error}") from error
+    except CorruptError as error:
+        raise CorruptError(f"the record of the snapshot {id} is damaged: {error.__cause__}") from error
 
 
 def _snapshot(id: str, kept: Kept) -> Snapshot:

@@ -8,7 +8,8 @@ from __future__ import annotations
 import msgspec
 
 from clew.backends.contract import Reader, Transaction
-from clew.core.codec import decode_json
+from clew.core.fields import Count, StatusNumber, Time
+from clew.core.records import decoder, json_in, number_in
 from clew.core.rows import CLOSED, COMPLETED, FAILED, PENDING, RUNNING, SessionRow
 from clew.core.status import status_after
 from clew.model import STATUSES, RunInfo, StatusChange, utc
@@ -21,32 +22,32 @@ NULL = msgspec.Raw(b"null")
 class Change(msgspec.Struct, frozen=True, array_like=True):
     """A change of status, as it is kept."""
 
-    was: int
-    status: int
-    time: int
+    was: StatusNumber
+    status: StatusNumber
+    time: Time
     by: str
-    epoch: int
+    epoch: Count
 
 
 class RunRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     """The latest run of a session, as it is kept."""
 
     owner: str
-    started: int
-    epoch: int = 0
+    started: Time
+    epoch: Count = 0
     task: str | None = None
-    ended: int | None = None
+    ended: Time | None = None
     request: msgspec.Raw = NULL
     response: msgspec.Raw = NULL
     error: str | None = None
-    checkpoints: int = 0
+    checkpoints: Count = 0
     """How many checkpoints the runs of this session have set."""
     resume: str | None = None
     """The name of the newest of them."""
 
 
-_decode_change = msgspec.json.Decoder(Change).decode
-_decode_run = msgspec.json.Decoder(RunRecord).decode
+decode_change = decoder(Change, "the record of a change of status")
+decode_run = decoder(RunRecord, "the record of a run")
 _encode = msgspec.json.Encoder().encode
 
 
@@ -56,14 +57,14 @@ def change(tx: Transaction, row: SessionRow, status: int, now: int, *, by: str, 
     if status == row.status:
         return row
     newest = tx.scan_records(row.sid, "status", reverse=True, limit=1)
-    number = int(newest[0][0]) + 1 if newest else 1
+    number = number_in(newest[0][0], "the name of a change of status") + 1 if newest else 1
     record = Change(row.status, status, now, by, epoch)
     tx.put_record(row.sid, "status", f"{number:012d}", _encode(record))
     return msgspec.structs.replace(row, status=status, due=0)
 
 
 def changes(reader: Reader, row: SessionRow) -> list[StatusChange]:
-    found = (_decode_change(value) for _, value in reader.scan_records(row.sid, "status"))
+    found = (decode_change(value) for _, value in reader.scan_records(row.sid, "status"))
     return [
         StatusChange(
             was=STATUSES[one.was], status=STATUSES[one.status], at=utc(one.time), by=one.by, epoch=one.epoch
@@ -74,7 +75,7 @@ def changes(reader: Reader, row: SessionRow) -> list[StatusChange]:
 
 def run_of(reader: Reader, sid: int) -> RunRecord | None:
     value = reader.get_record(sid, "run", "")
-    return None if value is None else _decode_run(value)
+    return None if value is None else decode_run(value)
 
 
 def put_run(tx: Transaction, sid: int, record: RunRecord) -> None:
@@ -84,15 +85,15 @@ def put_run(tx: Transaction, sid: int, record: RunRecord) -> None:
 def run_info(value: bytes | None) -> RunInfo | None:
     if value is None:
         return None
-    record = _decode_run(value)
+    record = decode_run(value)
     return RunInfo(
         owner=record.owner,
         task=record.task,
         epoch=record.epoch,
         started_at=utc(record.started),
         ended_at=None if record.ended is None else utc(record.ended),
-        request=decode_json(record.request),
-        response=decode_json(record.response),
+        request=json_in(record.request, "the request of a run"),
+        response=json_in(record.response, "the response of a run"),
         error=record.error,
     )
 

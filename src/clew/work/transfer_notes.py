@@ -8,6 +8,7 @@ import msgspec
 
 from clew.backends.contract import STORE_WIDE, Transaction
 from clew.work.image import TreeImage, read_image
+from clew.work.notes import decode_label
 
 
 def put_notes(tx: Transaction, image: TreeImage, tree: int, sids: Collection[int]) -> None:
@@ -27,9 +28,9 @@ def _put_label(tx: Transaction, image: TreeImage, tree: int, label: str) -> None
     mine = {branch.uid for branch in image.branches}
     name = f"{tree}:{label}"
     value = image.labels.get(label)
-    places: list[str] = [] if value is None else msgspec.json.decode(value)
+    places: list[str] = [] if value is None else decode_label(value)
     old = tx.get_record(STORE_WIDE, "label", name)
-    others = [] if old is None else msgspec.json.decode(old, type=list[str])
+    others = [] if old is None else decode_label(old)
     places += [place for place in others if place.rpartition(".")[0] not in mine]
     if places:
         tx.put_record(STORE_WIDE, "label", name, msgspec.json.encode(places))

@@ -14,9 +14,10 @@ from clew.backends.postgres.connection import Line, Statement
 from clew.backends.postgres.gathering import Gathering, Held
 from clew.backends.postgres.numbers import home_of
 from clew.backends.postgres.reader import PostgresReader
-from clew.backends.postgres.rows import Row, session_from
+from clew.backends.postgres.rows import Row, session_from, sound_session
 from clew.backends.postgres.statements import FITS, LOCK_SESSION, LOCK_SHARED, LOCK_TREE
 from clew.backends.postgres.strays import NOTE_STRAY, stray_key
+from clew.core import checked
 from clew.core.rows import BranchRow, SessionRow
 
 if TYPE_CHECKING:
@@ -136,7 +137,7 @@ class Conversation(PostgresReader):
 
     def get_session(self, sid: int) -> SessionRow | None:
         held = self._hold(sid)
-        return None if held is None else held.row
+        return None if held is None or held.row is None else checked.session(held.row)
 
     def _hold(self, sid: int) -> Held | None:
         held = self._waiting.held.get(sid)
@@ -172,10 +173,10 @@ class Conversation(PostgresReader):
             rows = self.ask(LOCK_TREE, home_of(tree), tree)
             sids = [row[0] for row in rows]
             if sids == known:
-                return [session_from(row) for row in rows]
+                return [sound_session(row) for row in rows]
             known = sids
             for row in rows:
                 self._lock(row)
 
     def _seen(self, row: Row) -> SessionRow:
-        return session_from(row)  # of a transaction that may yet be undone
+        return sound_session(row)  # of a transaction that may yet be undone

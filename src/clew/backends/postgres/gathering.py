@@ -73,7 +73,7 @@ class Held:
 
 def name_of(row: SessionRow | None) -> str | None:
     """The id by which a session is found, unless it is in the trash."""
-    return None if row is None or row.deleted is not None else row.id
+    return None if row is None or row.deleted is not None or not isinstance(row.id, str) else row.id
 
 
 class Gathering:

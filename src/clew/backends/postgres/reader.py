@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from typing import Final
 
+import msgspec
+
 from clew.backends.contract import OnDamage, RecordKind
+from clew.backends.damaged import damage_of, list_sound, only_sound
 from clew.backends.postgres.blobs import Blobs
 from clew.backends.postgres.memory import Memory
 from clew.backends.postgres.numbers import home_of
@@ -13,13 +17,16 @@ from clew.backends.postgres.rows import (
     EARLIEST,
     Row,
     body_from,
-    decode_details,
     encode,
     entry_from,
     session_from,
+    sound_session,
+    text_from,
 )
 from clew.backends.postgres.search import TextReader
 from clew.backends.postgres.statements import (
+    ALL_SESSIONS,
+    BRANCH_NUMBERS,
     BRANCH_TOTALS,
     COUNT_ENTRIES,
     DUE_SESSIONS,
@@ -51,12 +58,15 @@ from clew.backends.postgres.statements import (
     listing,
 )
 from clew.backends.problems import stray, unknown_kinds
+from clew.core import checked
 from clew.core.codec import decode_json
+from clew.core.fields import MAX_POSITION
 from clew.core.frame import checksum
 from clew.core.rows import (
     MESSAGE,
     NOWHERE,
     BranchRow,
+    Damaged,
     Details,
     EntryRow,
     Listed,
@@ -65,7 +75,7 @@ from clew.core.rows import (
     Tip,
     Totals,
 )
-from clew.errors import CorruptEntryError
+from clew.errors import BranchMissingError, CorruptEntryError, CorruptSessionError
 from clew.model import Json
 
 AT_ONCE: Final = 5000
@@ -95,7 +105,7 @@ class PostgresReader(TextReader):
         return self._seen(rows[0]) if rows else None
 
     def _seen(self, row: Row) -> SessionRow:
-        session = session_from(row)
+        session = sound_session(row)
         self._memory.note(session, row[-1])
         return session
 
@@ -104,20 +114,34 @@ class PostgresReader(TextReader):
 
     def get_details(self, sid: int) -> Details:
         rows = self.ask(GET_DETAILS, home_of(sid), sid)
-        return decode_details(rows[0][0]) if rows else Details()
+        if rows:
+            return checked.details(self._name_of(sid), rows[0][0])
+        if not self.ask(GET_SESSION, home_of(sid), sid):
+            return Details()  # it was purged
+        raise CorruptSessionError(self._name_of(sid), "its settings are lost")
+
+    def _name_of(self, sid: int) -> str:
+        """The id of a session, for those who tell of its damage."""
+        rows = self.ask(GET_SESSION, home_of(sid), sid)
+        return checked.shown_id(session_from(rows[0])) if rows else f"{checked.STANDS_FOR_ID}{sid})"
 
     def list_sessions(self, query: SessionQuery) -> list[Listed]:
-        template, given = listing(query)
-        return [
-            Listed(session_from(row), decode_details(row[-2]), row[-1]) for row in self.ask(template, *given)
-        ]
+        def ask(limit: int) -> list[Row]:
+            template, given = listing(msgspec.structs.replace(query, limit=limit))
+            return self.ask(template, *given)
+
+        return list_sound(ask, session_from, query)
+
+    def damaged_sessions(self) -> list[Damaged]:
+        rows = self.ask(ALL_SESSIONS)
+        return [bad for row in rows if (bad := damage_of(session_from(row), row[-1])) is not None]
 
     def due_sessions(self, before: int, limit: int, *, after: tuple[int, int] = (-1, 0)) -> list[SessionRow]:
-        return [session_from(row) for row in self.ask(DUE_SESSIONS, before, *after, limit)]
+        return only_sound(lambda most: self.ask(DUE_SESSIONS, before, *after, most), session_from, limit)
 
     def idle_sessions(self, limit: int, *, after: tuple[int, str] | None = None) -> list[SessionRow]:
         moment, id = after or (EARLIEST, "")
-        return [session_from(row) for row in self.ask(IDLE_SESSIONS, moment, encode(id), limit)]
+        return only_sound(lambda most: self.ask(IDLE_SESSIONS, moment, encode(id), most), session_from, limit)
 
     def tree_sessions(self, tree: int) -> list[SessionRow]:
         return [self._seen(row) for row in self.ask(TREE_SESSIONS, home_of(tree), tree)]
@@ -127,26 +151,33 @@ class PostgresReader(TextReader):
         if known is None:
             rows = self.ask(GET_BRANCH, home_of(branch), branch)
             if not rows:
-                raise KeyError(branch)
-            known = BranchRow(*rows[0])
+                raise BranchMissingError(branch)
+            known = checked.branch(BranchRow(*rows[0]))
             self._memory.note_branch(known)
         return known
 
     def find_branch(self, uid: str) -> BranchRow | None:
-        return next((BranchRow(*row) for row in self.ask(FIND_BRANCH, uid)), None)
+        return next((checked.branch(BranchRow(*row)) for row in self.ask(FIND_BRANCH, uid)), None)
 
     def tree_branches(self, tree: int) -> list[BranchRow]:
-        return [BranchRow(*row) for row in self.ask(TREE_BRANCHES, home_of(tree), tree)]
+        return [checked.branch(BranchRow(*row)) for row in self.ask(TREE_BRANCHES, home_of(tree), tree)]
+
+    def branch_numbers(self, sid: int, tree: int) -> list[int]:
+        return [branch for (branch,) in self.ask(BRANCH_NUMBERS, sid, tree)]
 
     def last_position(self, branch: int) -> int:
         ((last,),) = self.ask(LAST_POSITION, home_of(branch), branch)
         return NOWHERE if last is None else int(last)
 
     def get_tip(self, branch: int, position: int) -> Tip | None:
+        if not 0 <= position <= MAX_POSITION:
+            return None
         rows = self.ask(GET_TIP, home_of(branch), branch, position)
-        return Tip(branch, position, *rows[0]) if rows else None
+        return checked.tip(Tip(branch, position, *rows[0])) if rows else None
 
     def get_entry(self, branch: int, position: int) -> EntryRow | None:
+        if not 0 <= position <= MAX_POSITION:
+            return None
         rows = self.ask(GET_ENTRY, home_of(branch), branch, position)
         return entry_from(self.get_branch(branch).uid, rows[0]) if rows else None
 
@@ -229,17 +260,21 @@ class PostgresReader(TextReader):
     ) -> None:
         add, check, decode = found.append, checksum, decode_json  # a long loop
         for position, time, flags, codec, recorded, blob in rows:
-            body = blob
-            if codec or check(blob, position, time, MESSAGE, codec, flags) != recorded:
+            message = None
+            if not codec and check(blob, position, time, MESSAGE, codec, flags) == recorded:
+                with suppress(msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+                    message = decode(blob)
+            if type(message) is not dict:
                 try:
                     uid = self.get_branch(branch).uid
                     body = body_from(uid, position, MESSAGE, time, flags, codec, recorded, blob)
+                    message = checked.message(uid, position, body)
                 except CorruptEntryError as damage:
                     if on_damage is None:
                         raise
                     on_damage(damage)
                     continue
-            add((position, decode(body)))
+            add((position, message))
 
     def count_entries(self, branch: int, first: int, last: int, kind: int) -> int:
         ((count,),) = self.ask(COUNT_ENTRIES, home_of(branch), branch, first, last, kind)
@@ -264,11 +299,12 @@ class PostgresReader(TextReader):
             rows = self.ask(SCAN_BACKWARDS if reverse else SCAN_RECORDS, *given)
         else:
             rows = self.ask(SCAN_RANGE_BACKWARDS if reverse else SCAN_RANGE, *given, encode(last))
-        return [(name.decode(), value) for name, value in rows]
+        named = [(text_from(name), value) for name, value in rows]
+        return [(name, value) for name, value in named if type(name) is str]
 
     def volume(self) -> tuple[int, int]:
         ((count, size),) = self.ask(VOLUME)
-        return count, size
+        return count, int(size)
 
     def problems(self, *, full: bool, go_on: Callable[[], None]) -> Iterable[str]:
         """Pages and indices are the server's, which has checksums for them."""
@@ -288,9 +324,9 @@ class PostgresReader(TextReader):
         return Totals(
             sessions=sum(count for _, count, _ in statuses),
             deleted=deleted,
-            messages=messages,
-            entries=entries,
-            size=size,
+            messages=int(messages),
+            entries=int(entries),
+            size=int(size),
             by_status={status: count for status, count, _ in statuses},
             active={status: active for status, _, active in statuses if active},
             created=created,

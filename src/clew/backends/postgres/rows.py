@@ -8,8 +8,9 @@ import msgspec
 from xxhash import xxh3_64_intdigest
 
 from clew.backends.postgres.numbers import home_of
+from clew.core import checked
 from clew.core.frame import checksum, pack, unpack
-from clew.core.rows import ERASED, REMOVED, Details, EntryRow, SessionRow, Tip
+from clew.core.rows import ERASED, REMOVED, EntryRow, SessionRow, Tip
 from clew.errors import CorruptEntryError
 
 Row: TypeAlias = tuple[Any, ...]
@@ -18,7 +19,6 @@ EARLIEST: Final = -(2**63)
 LATEST: Final = 2**63 - 1
 
 encode_details = msgspec.json.Encoder().encode
-decode_details = msgspec.json.Decoder(Details).decode
 
 
 def encode(text: str) -> bytes:
@@ -29,8 +29,12 @@ def maybe(text: str | None) -> bytes | None:
     return None if text is None else text.encode()
 
 
-def text_from(value: bytes | None) -> str | None:
-    return None if value is None else value.decode()
+def text_from(value: bytes | None) -> Any:
+    """A text; what is no UTF-8 stays what it is, for the check of its kind to find."""
+    try:
+        return None if value is None else value.decode()
+    except UnicodeDecodeError:
+        return value
 
 
 def facet_hash(name: str, value: str) -> int:
@@ -43,12 +47,18 @@ def lock_key(*parts: str) -> int:
 
 
 def session_from(row: Row) -> SessionRow:
+    """Whatever the columns hold."""
     return SessionRow(
-        row[0], row[1].decode(), row[2], row[3], row[4], row[5],
+        row[0], text_from(row[1]), row[2], row[3], row[4], row[5],
         Tip(row[6], row[7], row[8], row[9], row[10], row[11], row[12], row[13], row[14]),
-        row[15], text_from(row[16]), row[17], row[18].decode(), text_from(row[19]),
+        row[15], text_from(row[16]), row[17], text_from(row[18]), text_from(row[19]),
         row[20], row[21], row[22], row[23], row[24], row[25], row[26], row[27],
     )  # fmt: skip
+
+
+def sound_session(row: Row) -> SessionRow:
+    """CorruptSessionError: it can not be one."""
+    return checked.session(session_from(row))
 
 
 def session_values(row: SessionRow) -> Row:
@@ -101,7 +111,10 @@ def body_from(
 
 def entry_from(uid: str, row: Row) -> EntryRow:
     body = body_from(uid, row[2], row[3], row[4], row[5], row[6], row[7], row[16])
-    return EntryRow(
+    entry = EntryRow(
         row[2], row[3], row[4], row[5], row[8], row[9], row[10], row[11], row[12], row[13], row[14], body,
         row[15],
     )  # fmt: skip
+    if not checked.is_entry(entry):
+        raise CorruptEntryError(uid, entry.position, checked.entry_flaw(entry))
+    return entry

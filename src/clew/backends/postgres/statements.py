@@ -79,9 +79,15 @@ IDLE_SESSIONS: Final = (
 )
 GET_DETAILS: Final = "SELECT value FROM {s}.details WHERE home = $1 AND sid = $2"
 
+ALL_SESSIONS: Final = (
+    f"SELECT {SESSION}, (SELECT value FROM {{s}}.details"
+    " WHERE details.home = sessions.home AND details.sid = sessions.sid) FROM {s}.sessions ORDER BY sid"
+)
+
 _BRANCH: Final = f"SELECT {BRANCH} FROM {{s}}.branches"
 GET_BRANCH: Final = f"{_BRANCH} WHERE home = $1 AND branch = $2"
 FIND_BRANCH: Final = f"{_BRANCH} WHERE uid = $1"
+BRANCH_NUMBERS: Final = "SELECT branch FROM {s}.branches WHERE owner = $1 OR tree = $2 ORDER BY branch"
 TREE_BRANCHES: Final = f"{_BRANCH} WHERE home = $1 AND tree = $2 ORDER BY made, branch"
 
 _AT: Final = "home = $1 AND branch = $2"
@@ -120,12 +126,14 @@ TOTALS: Final = (
     "SELECT (SELECT count(*) FROM {s}.sessions WHERE deleted IS NOT NULL),"
     " (SELECT count(*) FROM {s}.sessions WHERE created >= $1)"
 )
-VOLUME: Final = "SELECT count(*), coalesce(sum(size), 0)::bigint FROM {s}.sessions WHERE deleted IS NULL"
+VOLUME: Final = (
+    "SELECT count(*), coalesce(sum(size), 0) FROM {s}.sessions WHERE deleted IS NULL AND size >= 0"
+)
 # The newest entry of a branch knows how much lies before it, its parent entry how much of that is shared.
 BRANCH_TOTALS: Final = """
-    SELECT coalesce(sum(newest.messages - coalesce(parent.messages, 0)), 0)::bigint,
-           coalesce(sum(newest.position - branches.fork), 0)::bigint,
-           coalesce(sum(newest.size - coalesce(parent.size, 0)), 0)::bigint
+    SELECT coalesce(sum(newest.messages::numeric - coalesce(parent.messages, 0)), 0),
+           coalesce(sum(newest.position::numeric - branches.fork), 0),
+           coalesce(sum(newest.size::numeric - coalesce(parent.size, 0)), 0)
     FROM {s}.branches
     CROSS JOIN LATERAL (SELECT messages, position, size FROM {s}.entries
          WHERE entries.home = branches.home AND entries.branch = branches.branch

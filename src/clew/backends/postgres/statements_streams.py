@@ -56,7 +56,9 @@ _SUMS: Final = (
     "count(*), sum(input), sum(output), sum(cache_read), sum(cache_write), sum(reasoning),"
     " coalesce(sum(cost), 0), count(*) FILTER (WHERE cost IS NULL), count(priced_by)"
 )
-_TIMES: Final = "usage.time >= $1 AND usage.time < $2"
+_TIMES: Final = (
+    "usage.time >= $1 AND usage.time < $2 AND usage.time BETWEEN -62135596800000000 AND 253402300799999999"
+)
 _GROUPS: Final[dict[UsageKey | None, tuple[str, str]]] = {
     None: ("NULL::bytea", ""),
     "model": ("usage.model", ""),

@@ -24,6 +24,7 @@ from clew.backends.postgres.statements_streams import (
     SUM_ALL,
     SUM_OF_SESSION,
 )
+from clew.core import checked
 from clew.core.frame import checksum, unpack
 from clew.core.rows import EventRow, ObjectPlace, PackInfo, UsageRow, UsageSum
 from clew.errors import BackendUnavailableError, CorruptError
@@ -73,17 +74,21 @@ class StreamReader:
             rows = self.ask(SUM_ALL[by], *times)
         else:
             rows = self.ask(SUM_OF_SESSION[by], *times, home_of(sid), sid)
-        return [UsageSum(text_from(group), *map(int, sums)) for group, *sums in rows]
+        return [
+            UsageSum(None if group is None else group.decode(errors="replace"), *map(int, sums))
+            for group, *sums in rows
+        ]
 
     def find_objects(self, names: Sequence[bytes]) -> dict[bytes, ObjectPlace]:
         found = {}
         for first in range(0, len(names), AT_ONCE):
             rows = self.ask(FIND_OBJECTS, list(names[first : first + AT_ONCE]))
-            found.update({row[0]: ObjectPlace(*row[1:]) for row in rows})
+            found.update({row[0]: checked.place(row[0], ObjectPlace(*row[1:])) for row in rows})
         return found
 
     def scan_objects(self, after: bytes, limit: int) -> list[tuple[bytes, ObjectPlace]]:
-        return [(row[0], ObjectPlace(*row[1:])) for row in self.ask(SCAN_OBJECTS, after, limit)]
+        rows = self.ask(SCAN_OBJECTS, after, limit)
+        return [(row[0], checked.place(row[0], ObjectPlace(*row[1:]))) for row in rows]
 
     def get_pack(self, pack: int) -> bytes:
         size, codec, recorded, blob = self._stored_pack(pack)
@@ -118,7 +123,7 @@ class StreamReader:
             raise CorruptError(f"pack {pack} is damaged: its object {place} is missing") from exc
 
     def list_packs(self, after: int, limit: int) -> list[PackInfo]:
-        return [PackInfo(*row) for row in self.ask(LIST_PACKS, after, limit)]
+        return [checked.pack(PackInfo(*row)) for row in self.ask(LIST_PACKS, after, limit)]
 
 
 def pack_checksum(size: int, codec: int, blob: bytes) -> int:
@@ -128,7 +133,7 @@ def pack_checksum(size: int, codec: int, blob: bytes) -> int:
 
 def event_from(row: Row) -> EventRow:
     number, time, stream, type, id, data = row
-    return EventRow(number, time, stream.decode(), type.decode(), text_from(id), data)
+    return checked.event(EventRow(number, time, text_from(stream), text_from(type), text_from(id), data))
 
 
 def event_values(row: EventRow) -> Row:
@@ -138,7 +143,7 @@ def event_values(row: EventRow) -> Row:
 def usage_from(row: Row) -> UsageRow:
     texts = (text_from(value) for value in row[2:7])
     values = (*row[:2], *texts, *row[7:15], text_from(row[15]), *row[16:])
-    return UsageRow(*values)
+    return checked.call(UsageRow(*values))
 
 
 def usage_values(row: UsageRow) -> Row:

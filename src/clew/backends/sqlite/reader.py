@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 import apsw
+import msgspec
 
 from clew.backends.contract import OnDamage, RecordKind
+from clew.backends.damaged import damage_of, list_sound, only_sound
 from clew.backends.sqlite.rows import (
     POSITION_MASK,
     Row,
     body_from,
-    details_from,
     entry_from,
     key,
+    loosely,
     session_from,
+    sound_session,
 )
 from clew.backends.sqlite.search import TextReader
 from clew.backends.sqlite.statements import (
+    ALL_LOOSELY,
+    BRANCH_NUMBERS,
     BRANCH_TOTALS,
     COUNT_ENTRIES,
     DUE_SESSIONS,
@@ -30,6 +35,7 @@ from clew.backends.sqlite.statements import (
     GET_BRANCH,
     GET_DETAILS,
     GET_ENTRY,
+    GET_LOOSELY,
     GET_RECORD,
     GET_SESSION,
     GET_TIP,
@@ -41,6 +47,7 @@ from clew.backends.sqlite.statements import (
     SCAN_RANGE,
     SCAN_RANGE_BACKWARDS,
     SCAN_RECORDS,
+    SESSION,
     STATUS_TOTALS,
     TOTALS,
     TREE_BRANCHES,
@@ -49,12 +56,14 @@ from clew.backends.sqlite.statements import (
     listing,
 )
 from clew.backends.sqlite.streams import EARLIEST
+from clew.core import checked
 from clew.core.codec import decode_json
 from clew.core.frame import checksum
 from clew.core.rows import (
     MESSAGE,
     NOWHERE,
     BranchRow,
+    Damaged,
     Details,
     EntryRow,
     Listed,
@@ -63,7 +72,7 @@ from clew.core.rows import (
     Tip,
     Totals,
 )
-from clew.errors import CorruptEntryError, CorruptError
+from clew.errors import BranchMissingError, CorruptEntryError, CorruptError, CorruptSessionError
 from clew.model import Json
 
 BRANCHES_KEPT: Final = 10_000
@@ -80,67 +89,96 @@ class SqliteReader(TextReader):
         self._branches = branches
 
     def find_session(self, id: str) -> SessionRow | None:
-        return _session_of(id, self._one(FIND_SESSION, id))
+        return _session_of(id, self._session_rows(FIND_SESSION, (id,)))
 
     def get_session(self, sid: int) -> SessionRow | None:
-        row = self._one(GET_SESSION, sid)
-        return session_from(row) if row else None
+        rows = self._session_rows(GET_SESSION, (sid,))
+        return sound_session(rows[0]) if rows else None
 
     def find_deleted(self, id: str) -> SessionRow | None:
-        return _session_of(id, self._one(FIND_DELETED, id))
+        return _session_of(id, self._session_rows(FIND_DELETED, (id,)))
+
+    def _session_rows(self, sql: str, bindings: Sequence[Any]) -> list[Row]:
+        """Rows that begin with the columns of SESSION. A text of one that is no UTF-8 costs no other."""
+        try:
+            rows: list[Row] = self._execute(sql, bindings).fetchall()
+        except UnicodeDecodeError:
+            found = self._execute(sql.replace(SESSION, "sid", 1), bindings).fetchall()
+            rows = [(*loosely(self._one(GET_LOOSELY, sid) or ()), *others) for sid, *others in found]
+        return rows
 
     def get_details(self, sid: int) -> Details:
         row = self._one(GET_DETAILS, sid)
-        return details_from(row[0]) if row else Details()
+        if row is not None:
+            return checked.details(self._name_of(sid), row[0])
+        if self._one(GET_LOOSELY, sid) is None:
+            return Details()  # it was purged
+        raise CorruptSessionError(self._name_of(sid), "its settings are lost")
 
     def list_sessions(self, query: SessionQuery) -> list[Listed]:
-        sql, bindings = listing(query)
-        return [
-            Listed(session_from(row), details_from(row[-2]), row[-1]) for row in self._execute(sql, bindings)
-        ]
+        def ask(limit: int) -> list[Row]:
+            return self._session_rows(*listing(msgspec.structs.replace(query, limit=limit)))
+
+        return list_sound(ask, session_from, query)
+
+    def damaged_sessions(self) -> list[Damaged]:
+        rows = self._execute(ALL_LOOSELY)
+        return [bad for row in rows if (bad := damage_of(session_from(loosely(row)), row[-1])) is not None]
 
     def due_sessions(self, before: int, limit: int, *, after: tuple[int, int] = (-1, 0)) -> list[SessionRow]:
-        return [session_from(row) for row in self._execute(DUE_SESSIONS, (before, *after, limit))]
+        return only_sound(
+            lambda most: self._session_rows(DUE_SESSIONS, (before, *after, most)), session_from, limit
+        )
 
     def idle_sessions(self, limit: int, *, after: tuple[int, str] | None = None) -> list[SessionRow]:
-        rows = self._execute(IDLE_SESSIONS, (*(after or (EARLIEST, "")), limit))
-        return [session_from(row) for row in rows]
+        start = after or (EARLIEST, "")
+        return only_sound(lambda most: self._session_rows(IDLE_SESSIONS, (*start, most)), session_from, limit)
 
     def tree_sessions(self, tree: int) -> list[SessionRow]:
-        return [session_from(row) for row in self._execute(TREE_SESSIONS, (tree,))]
+        return [sound_session(row) for row in self._session_rows(TREE_SESSIONS, (tree,))]
 
     def get_branch(self, branch: int) -> BranchRow:
         known = self._branches.get(branch)
         if known is None:
             row = self._one(GET_BRANCH, branch)
             if row is None:
-                raise KeyError(branch)
+                raise BranchMissingError(branch)
             if len(self._branches) >= BRANCHES_KEPT:
                 self._branches.clear()
-            known = self._branches[branch] = BranchRow(*row)
+            known = self._branches[branch] = checked.branch(BranchRow(*row))
         return known
 
     def find_branch(self, uid: str) -> BranchRow | None:
         row = self._one(FIND_BRANCH, uid)
         if row is None:
             return None
-        branch = BranchRow(*row)
+        branch = checked.branch(BranchRow(*row))
         if branch.uid != uid:
             raise CorruptError(_MISLED.format("branch", uid, branch.uid))
         return branch
 
     def tree_branches(self, tree: int) -> list[BranchRow]:
-        return [BranchRow(*row) for row in self._execute(TREE_BRANCHES, (tree,))]
+        try:
+            return [checked.branch(BranchRow(*row)) for row in self._execute(TREE_BRANCHES, (tree,))]
+        except UnicodeDecodeError as error:
+            raise CorruptError(f"a branch holds text that is no UTF-8: {error.object[:40]!r}") from error
+
+    def branch_numbers(self, sid: int, tree: int) -> list[int]:
+        return [branch for (branch,) in self._execute(BRANCH_NUMBERS, (sid, tree))]
 
     def last_position(self, branch: int) -> int:
         row = self._one(LAST_KEY, key(branch, 0), key(branch, POSITION_MASK))
         return NOWHERE if row is None or row[0] is None else int(row[0]) & POSITION_MASK
 
     def get_tip(self, branch: int, position: int) -> Tip | None:
+        if not 0 <= position <= POSITION_MASK:
+            return None
         row = self._one(GET_TIP, key(branch, position))
-        return Tip(branch, position, *row) if row else None
+        return checked.tip(Tip(branch, position, *row)) if row else None
 
     def get_entry(self, branch: int, position: int) -> EntryRow | None:
+        if not 0 <= position <= POSITION_MASK:
+            return None
         for row in self._entry_rows(GET_ENTRY, (key(branch, position),)):
             return entry_from(self.get_branch(branch).uid, row)
         return None
@@ -223,8 +261,11 @@ class SqliteReader(TextReader):
                     body = body_from(
                         self.get_branch(branch).uid, position, MESSAGE, time, flags, codec, recorded, blob
                     )
-                found.append((position, decode_json(body)))
-        except (*DAMAGE, TypeError, struct.error):
+                message = decode_json(body)
+                if type(message) is not dict:
+                    raise TypeError(body)
+                found.append((position, message))
+        except (*DAMAGE, TypeError, struct.error, msgspec.MsgspecError, RecursionError):
             return self._salvage_messages(branch, first, last, reverse, limit, on_damage)
         finally:
             rows.close()
@@ -239,7 +280,16 @@ class SqliteReader(TextReader):
             if limit is not None and len(found) >= limit:
                 break
             rows = self._salvage(branch, position, position, on_damage)
-            found += [(position, decode_json(row.body)) for row in rows if row.kind == MESSAGE]
+            for row in rows:
+                try:
+                    if row.kind == MESSAGE:
+                        found.append(
+                            (position, checked.message(self.get_branch(branch).uid, position, row.body))
+                        )
+                except CorruptEntryError as damage:
+                    if on_damage is None:
+                        raise
+                    on_damage(damage)
         return found
 
     def count_entries(self, branch: int, first: int, last: int, kind: int) -> int:
@@ -260,14 +310,15 @@ class SqliteReader(TextReader):
         reverse: bool = False,
         limit: int | None = None,
     ) -> list[tuple[str, bytes]]:
-        bindings = (sid, kind, first, -1 if limit is None else limit)
-        if last is None:
-            return list(self._execute(SCAN_BACKWARDS if reverse else SCAN_RECORDS, bindings))
-        return list(self._execute(SCAN_RANGE_BACKWARDS if reverse else SCAN_RANGE, (*bindings, last)))
+        bindings: Row = (sid, kind, first, -1 if limit is None else limit)
+        sql = SCAN_BACKWARDS if reverse else SCAN_RECORDS
+        if last is not None:
+            bindings, sql = (*bindings, last), SCAN_RANGE_BACKWARDS if reverse else SCAN_RANGE
+        return list(self._execute(sql, bindings))
 
     def volume(self) -> tuple[int, int]:
         count, size = self._one(VOLUME) or (0, 0)
-        return count, size
+        return count, int(size)
 
     def problems(self, *, full: bool, go_on: Callable[[], None]) -> Iterable[str]:
         from clew.backends.sqlite.integrity import check, strays
@@ -281,20 +332,20 @@ class SqliteReader(TextReader):
         return Totals(
             sessions=sum(count for _, count, _ in statuses),
             deleted=deleted,
-            messages=messages,
-            entries=entries,
-            size=size,
+            messages=int(messages),
+            entries=int(entries),
+            size=int(size),
             by_status={status: count for status, count, _ in statuses},
             active={status: active for status, _, active in statuses if active},
             created=created,
         )
 
 
-def _session_of(id: str, row: Row | None) -> SessionRow | None:
+def _session_of(id: str, rows: list[Row]) -> SessionRow | None:
     """The row that an index led to. A damaged index may lead to another session."""
-    if row is None:
+    if not rows:
         return None
-    session = session_from(row)
+    session = sound_session(rows[0])
     if session.id != id:
         raise CorruptError(_MISLED.format("session", id, session.id))
     return session

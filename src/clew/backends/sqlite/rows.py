@@ -7,6 +7,7 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
+from clew.core import checked
 from clew.core.frame import checksum, pack, unpack
 from clew.core.rows import ERASED, REMOVED, Details, EntryRow, SessionRow, Tip
 from clew.errors import CorruptEntryError
@@ -15,27 +16,47 @@ Row: TypeAlias = tuple[Any, ...]
 
 POSITION_BITS: Final = 32
 POSITION_MASK: Final = (1 << POSITION_BITS) - 1
+MOST_BRANCHES: Final = 2**31
+LAST_KEY: Final = 2**63 - 1
+TEXTS: Final = (1, 16, 18, 19)
+"""Columns of SESSION that are texts."""
 
 _encode = msgspec.json.Encoder().encode
-_decode_details = msgspec.json.Decoder(Details).decode
+_FLAGS: Final[dict[Any, Any]] = {0: False, 1: True}
 
 
 def key(branch: int, position: int) -> int:
-    return branch << POSITION_BITS | position
+    """Of numbers that no row can have: the last that there is."""
+    return branch << POSITION_BITS | position if branch < MOST_BRANCHES else LAST_KEY
 
 
 def session_from(row: Row) -> SessionRow:
+    """Whatever the columns hold."""
+    grows: Any = _FLAGS.get(row[15], row[15])
+    titled: Any = _FLAGS.get(row[17], row[17])
     return SessionRow(
         row[0], row[1], row[2], row[3], row[4], row[5],
         Tip(row[6], row[7], row[8], row[9], row[10], row[11], row[12], row[13], row[14]),
-        bool(row[15]), _shown(row[16]), bool(row[17]), _shown(row[18]) or "", _shown(row[19]),
+        grows, row[16], titled, row[18], row[19],
         row[20], row[21], row[22], row[23], row[24], row[25], row[26], row[27],
     )  # fmt: skip
 
 
-def _shown(value: Any) -> str | None:
-    """A text that is only shown: a flipped bit in it must not hide the session, or all others in a list."""
-    return value if type(value) is str else None
+def sound_session(row: Row) -> SessionRow:
+    """CorruptSessionError: it can not be one."""
+    return checked.session(session_from(row))
+
+
+def loosely(row: Row) -> Row:
+    """The columns of LOOSE_SESSION: texts as texts, unless they are no UTF-8."""
+    return tuple(_text(value) if at in TEXTS else value for at, value in enumerate(row))
+
+
+def _text(value: Any) -> Any:
+    try:
+        return value.decode() if type(value) is bytes else value
+    except UnicodeDecodeError:
+        return value
 
 
 def session_values(row: SessionRow) -> Row:
@@ -84,15 +105,14 @@ def body_from(
 def entry_from(uid: str, row: Row) -> EntryRow:
     position = row[0] & POSITION_MASK
     body = body_from(uid, position, row[1], row[2], row[3], row[4], row[5], row[14])
-    return EntryRow(
+    entry = EntryRow(
         position, row[1], row[2], row[3], row[6], row[7], row[8], row[9], row[10], row[11], row[12], body,
         row[13],
     )  # fmt: skip
+    if not checked.is_entry(entry):
+        raise CorruptEntryError(uid, position, checked.entry_flaw(entry))
+    return entry
 
 
 def details_values(details: Details) -> bytes:
     return _encode(details)
-
-
-def details_from(value: bytes) -> Details:
-    return _decode_details(value)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final
 from weakref import WeakKeyDictionary
 
 import apsw
 
 from clew.backends.sqlite.objects import ObjectReader, ObjectWriter
-from clew.backends.sqlite.rows import POSITION_BITS, POSITION_MASK, key
+from clew.backends.sqlite.rows import MOST_BRANCHES, POSITION_BITS, POSITION_MASK, key
 from clew.backends.sqlite.statements_search import (
     ADD_PLACE,
     ADD_WORDS,
@@ -35,8 +34,6 @@ from clew.backends.sqlite.statements_search import (
 )
 from clew.core.rows import NOWHERE, SessionRow
 from clew.core.texts import TextPlace, TextQuery, TextRow
-
-MOST_BRANCHES: Final = 2**31
 
 _complete: WeakKeyDictionary[apsw.Connection, int] = WeakKeyDictionary()
 """Connections that have found everything searched, with the version of the file that they saw then."""

@@ -13,6 +13,16 @@ SESSION: Final = (
     " cut, summary, asked, grows, title, titled, preview, workspace, moves, undo, redo, forks,"
     " status, epoch, fence, due"
 )
+_TEXTS: Final = ("id", "title", "preview", "workspace")
+
+
+def _loose(column: str) -> str:
+    """A text as bytes, whatever they are; no number or bytes stands for one."""
+    other = "WHEN 'null' THEN NULL ELSE 0 END" if column in _TEXTS else f"ELSE {column} END"
+    return f"CASE typeof({column}) WHEN 'text' THEN CAST({column} AS BLOB) {other}"
+
+
+LOOSE_SESSION: Final = ", ".join(_loose(column) for column in SESSION.split(", "))
 ENTRY: Final = (
     "key, kind, time, flags, codec, checksum, digest, messages, turns, size, cut, summary, asked, epoch, body"
 )
@@ -23,6 +33,11 @@ FIND_SESSION: Final = (
     f"SELECT {SESSION} FROM sessions WHERE sid = (SELECT sid FROM sessions WHERE id = ? AND deleted IS NULL)"
 )
 GET_SESSION: Final = f"SELECT {SESSION} FROM sessions WHERE sid = ?"
+GET_LOOSELY: Final = f"SELECT {LOOSE_SESSION} FROM sessions WHERE sid = ?"
+ALL_LOOSELY: Final = (
+    f"SELECT {LOOSE_SESSION}, (SELECT CAST(value AS BLOB) FROM details WHERE details.sid = sessions.sid)"
+    " FROM sessions NOT INDEXED ORDER BY sid"
+)
 FIND_DELETED: Final = (
     f"SELECT {SESSION} FROM sessions WHERE id = ? AND deleted IS NOT NULL"
     " ORDER BY deleted DESC, sid DESC LIMIT 1"
@@ -38,11 +53,12 @@ IDLE_SESSIONS: Final = (
     f"SELECT {SESSION} FROM sessions WHERE deleted IS NULL AND updated >= ?1 AND (updated > ?1 OR id < ?2)"
     " ORDER BY updated, id DESC LIMIT ?3"
 )
-GET_DETAILS: Final = "SELECT value FROM details WHERE sid = ?"
+GET_DETAILS: Final = "SELECT CAST(value AS BLOB) FROM details WHERE sid = ?"
 
 BRANCH: Final = "SELECT branch, uid, tree, owner, parent, fork FROM branches"
 GET_BRANCH: Final = f"{BRANCH} WHERE branch = ?"
 FIND_BRANCH: Final = f"{BRANCH} WHERE branch = (SELECT branch FROM branches WHERE uid = ?)"
+BRANCH_NUMBERS: Final = "SELECT branch FROM branches WHERE owner = ? OR tree = ? ORDER BY branch"
 TREE_BRANCHES: Final = f"{BRANCH} WHERE tree = ? ORDER BY branch"
 
 GET_ENTRY: Final = f"SELECT {ENTRY} FROM entries WHERE key = ?"
@@ -57,8 +73,10 @@ MESSAGES: Final = f"{_MESSAGES} LIMIT ?"
 MESSAGES_BACKWARDS: Final = f"{_MESSAGES} DESC LIMIT ?"
 COUNT_ENTRIES: Final = "SELECT count(*) FROM entries WHERE key BETWEEN ? AND ? AND kind = ?"
 
-GET_RECORD: Final = "SELECT value FROM records WHERE sid = ? AND kind = ? AND name = ?"
-_SCAN: Final = "SELECT name, value FROM records WHERE sid = ?1 AND kind = ?2 AND name >= ?3"
+GET_RECORD: Final = "SELECT CAST(value AS BLOB) FROM records WHERE sid = ? AND kind = ? AND name = ?"
+_SCAN: Final = (
+    "SELECT name, coalesce(CAST(value AS BLOB), x'') FROM records WHERE sid = ?1 AND kind = ?2 AND name >= ?3"
+)
 SCAN_RECORDS: Final = f"{_SCAN} ORDER BY name LIMIT ?4"
 SCAN_BACKWARDS: Final = f"{_SCAN} ORDER BY name DESC LIMIT ?4"
 SCAN_RANGE: Final = f"{_SCAN} AND name <= ?5 ORDER BY name LIMIT ?4"
@@ -71,12 +89,16 @@ TOTALS: Final = (
     "SELECT (SELECT count(*) FROM sessions WHERE deleted IS NOT NULL),"
     " (SELECT count(*) FROM sessions WHERE created >= ?)"
 )
-VOLUME: Final = "SELECT count(*), coalesce(sum(size), 0) FROM sessions WHERE deleted IS NULL"
+VOLUME: Final = (
+    "SELECT count(*), total(size) FROM sessions"
+    " WHERE deleted IS NULL AND typeof(size) = 'integer' AND size >= 0"
+)
+# total, not sum: one damaged row must not make an overflow of all.
 # The newest entry of a branch knows how much lies before it, its parent entry how much of that is shared.
 BRANCH_TOTALS: Final = """
-    SELECT coalesce(sum(newest.messages - coalesce(parent.messages, 0)), 0),
-           coalesce(sum((newest.key & 4294967295) - branches.fork), 0),
-           coalesce(sum(newest.size - coalesce(parent.size, 0)), 0)
+    SELECT total(newest.messages - coalesce(parent.messages, 0)),
+           total((newest.key & 4294967295) - branches.fork),
+           total(newest.size - coalesce(parent.size, 0))
     FROM branches
     JOIN entries AS newest ON newest.key =
          (SELECT max(key) FROM entries WHERE key BETWEEN branch << 32 AND branch << 32 | 4294967295)
@@ -127,8 +149,12 @@ _BY_STATUS: Final = {
 }
 # The running are few: found by their own index, then sorted. Left alone, the planner walks all sessions.
 _RUNNING: Final = f"sid IN (SELECT sid FROM sessions WHERE status = {RUNNING} AND deleted IS NULL)"
-_RUN: Final = "(SELECT value FROM records WHERE records.sid = sessions.sid AND kind = 'run' AND name = '')"
-_LISTED: Final = f"{SESSION}, (SELECT value FROM details WHERE details.sid = sessions.sid), {_RUN}"
+_RUN: Final = (
+    "(SELECT CAST(value AS BLOB) FROM records"
+    " WHERE records.sid = sessions.sid AND kind = 'run' AND name = '')"
+)
+_DETAILS: Final = "(SELECT CAST(value AS BLOB) FROM details WHERE details.sid = sessions.sid)"
+_LISTED: Final = f"{SESSION}, {_DETAILS}, {_RUN}"
 
 
 def listing(query: SessionQuery) -> tuple[str, list[Any]]:

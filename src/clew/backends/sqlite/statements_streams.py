@@ -44,7 +44,7 @@ DROP_STREAMS: Final = (
 # SQLite divides towards zero and so would put the second before 1970 into 1970: make it a floor.
 _SECOND: Final = "(usage.time - 999999 * (usage.time < 0)) / 1000000"
 _OF_SESSION: Final = "LEFT JOIN sessions ON sessions.sid = usage.key >> 32"
-_OF_BRANCH: Final = "LEFT JOIN branches ON branches.branch = usage.branch"
+_OF_BRANCH: Final = "LEFT JOIN branches ON branches.branch = usage.branch AND usage.branch > 0"
 # Money in two parts: a sum beyond 64 bits would be an error.
 _SUMS: Final = (
     "count(*), sum(input), sum(output), sum(cache_read), sum(cache_write), sum(reasoning),"
@@ -53,22 +53,28 @@ _SUMS: Final = (
 )
 
 
-def _grouped(group: str, join: str = "") -> str:
-    return (
-        f"SELECT {group} AS part, {_SUMS} FROM usage {join}"
-        " WHERE usage.key BETWEEN ? AND ? AND usage.time >= ? AND usage.time < ?"
-        " GROUP BY part ORDER BY part"
-    )
-
-
-SUM_USAGE: Final[dict[UsageKey | None, str]] = {
-    None: _grouped("NULL"),
-    "model": _grouped("usage.model"),
-    "vendor": _grouped("usage.vendor"),
-    "endpoint": _grouped("usage.endpoint"),
-    "source": _grouped("usage.source"),
-    "day": _grouped(f"date({_SECOND}, 'unixepoch')"),
-    "workspace": _grouped("sessions.workspace", _OF_SESSION),
-    "session": _grouped("sessions.id", _OF_SESSION),
-    "branch": _grouped("branches.uid", _OF_BRANCH),
+_SPAN: Final = " WHERE usage.key BETWEEN ? AND ? AND usage.time >= ? AND usage.time < ?"
+_GROUPS: Final[dict[UsageKey | None, tuple[str, str]]] = {
+    None: ("NULL", ""),
+    "model": ("usage.model", ""),
+    "vendor": ("usage.vendor", ""),
+    "endpoint": ("usage.endpoint", ""),
+    "source": ("usage.source", ""),
+    "day": (f"date({_SECOND}, 'unixepoch')", ""),
+    "workspace": ("sessions.workspace", _OF_SESSION),
+    "session": ("sessions.id", _OF_SESSION),
+    "branch": ("branches.uid", _OF_BRANCH),
+}
+SUM_USAGE: Final = {
+    by: f"SELECT {group} AS part, {_SUMS} FROM usage {join}{_SPAN} GROUP BY part ORDER BY part"
+    for by, (group, join) in _GROUPS.items()
+}
+# Call by call, for a store in which SQLite can not add them up.
+_COUNTS: Final = ", ".join(
+    f"CASE typeof({name}) WHEN 'integer' THEN {name} WHEN 'null' THEN NULL ELSE -1 END"
+    for name in ("input", "output", "cache_read", "cache_write", "reasoning", "cost")
+)
+ADD_UP_USAGE: Final = {
+    by: f"SELECT CAST({group} AS BLOB), {_COUNTS}, priced_by IS NOT NULL FROM usage {join}{_SPAN}"
+    for by, (group, join) in _GROUPS.items()
 }

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, TypeVar
 
 import apsw
 import msgspec
 
+from clew.backends.damaged import sound_sums
 from clew.backends.sqlite.rows import POSITION_BITS, POSITION_MASK, Row, key
 from clew.backends.sqlite.statements_streams import (
     ADD_EVENT,
+    ADD_UP_USAGE,
     ADD_USAGE,
     DROP_EVENTS,
     EVENT_BOUNDS,
@@ -23,8 +25,12 @@ from clew.backends.sqlite.statements_streams import (
     READ_USAGE,
     SUM_USAGE,
 )
+from clew.core import checked
 from clew.core.rows import EventRow, UsageRow, UsageSum
+from clew.errors import CorruptError, CorruptSessionError
 from clew.model import UsageKey
+
+T = TypeVar("T")
 
 EARLIEST: Final = -(2**63)
 LATEST: Final = 2**63 - 1
@@ -36,8 +42,16 @@ class StreamReader:
         self._execute = connection.execute
 
     def _one(self, sql: str, *bindings: Any) -> Row | None:
-        row: Row | None = self._execute(sql, bindings).fetchone()
+        try:
+            row: Row | None = self._execute(sql, bindings).fetchone()
+        except UnicodeDecodeError as error:
+            raise CorruptError(f"a row holds text that is no UTF-8: {error.object[:40]!r}") from error
         return row
+
+    def _name_of(self, sid: int) -> str:
+        """The id of a session, for those who tell of its damage."""
+        row = self._one("SELECT CAST(id AS BLOB) FROM sessions WHERE sid = ?", sid)
+        return row[0].decode(errors="replace") if row and row[0] else f"(damaged session {sid})"
 
     def event_bounds(self, sid: int) -> tuple[int, int]:
         first, last = self._one(EVENT_BOUNDS, key(sid, 0), key(sid, POSITION_MASK)) or (None, None)
@@ -45,7 +59,7 @@ class StreamReader:
 
     def find_event(self, sid: int, id: str) -> EventRow | None:
         row = self._one(FIND_EVENT, sid, id)
-        return _event(row) if row else None
+        return self._sound(sid, _event, [row])[0] if row else None
 
     def read_events(self, sid: int, after: int, limit: int, stream: str | None = None) -> list[EventRow]:
         if stream:
@@ -53,26 +67,39 @@ class StreamReader:
         else:
             statement = READ_EVENTS if stream is None else READ_UNNAMED
             rows = self._execute(statement, (_behind(sid, after), key(sid, POSITION_MASK), limit))
-        return [_event(row) for row in rows]
+        return self._sound(sid, _event, rows)
 
     def last_usage(self, sid: int) -> UsageRow | None:
         row = self._one(LAST_USAGE, key(sid, 0), key(sid, POSITION_MASK))
-        return _usage(row) if row else None
+        return self._sound(sid, _usage, [row])[0] if row else None
 
     def find_usage(self, sid: int, id: str) -> UsageRow | None:
         row = self._one(FIND_USAGE, sid, id)
-        return _usage(row) if row else None
+        return self._sound(sid, _usage, [row])[0] if row else None
 
     def read_usage(self, sid: int, after: int, limit: int) -> list[UsageRow]:
         rows = self._execute(READ_USAGE, (_behind(sid, after), key(sid, POSITION_MASK), limit))
-        return [_usage(row) for row in rows]
+        return self._sound(sid, _usage, rows)
+
+    def _sound(self, sid: int, convert: Callable[[Row], T], rows: Iterable[Row]) -> list[T]:
+        """The rows as values; CorruptSessionError: one of them can not be."""
+        try:
+            return [convert(row) for row in rows]
+        except (CorruptError, UnicodeDecodeError) as error:
+            raise CorruptSessionError(self._name_of(sid), str(error)) from error
 
     def sum_usage(
         self, sid: int | None, by: UsageKey | None, since: int | None = None, until: int | None = None
     ) -> list[UsageSum]:
         keys = (EARLIEST, LATEST) if sid is None else (key(sid, 0), key(sid, POSITION_MASK))
         times = (EARLIEST if since is None else since, LATEST if until is None else until)
-        return [_sum(row) for row in self._execute(SUM_USAGE[by], (*keys, *times))]
+        try:
+            rows = self._execute(SUM_USAGE[by], (*keys, *times)).fetchall()
+            if all(type(value) is int for row in rows for value in row[1:]):
+                return [_sum(row) for row in rows]
+        except (apsw.SQLError, UnicodeDecodeError):  # an overflow, or text that is none
+            pass
+        return sound_sums(self._execute(ADD_UP_USAGE[by], (*keys, *times)))
 
 
 class StreamWriter(StreamReader):
@@ -96,7 +123,7 @@ class StreamWriter(StreamReader):
 
 def _behind(sid: int, after: int) -> int:
     """The key after that of a number, which may be one that no row can have."""
-    return key(sid, min(max(after, 0), POSITION_MASK)) + 1
+    return min(key(sid, min(max(after, 0), POSITION_MASK)) + 1, LATEST)
 
 
 def _keyed(sid: int, row: EventRow | UsageRow) -> Row:
@@ -105,11 +132,11 @@ def _keyed(sid: int, row: EventRow | UsageRow) -> Row:
 
 
 def _event(row: Row) -> EventRow:
-    return EventRow(row[0] & POSITION_MASK, *row[1:])
+    return checked.event(EventRow(row[0] & POSITION_MASK, *row[1:]))
 
 
 def _usage(row: Row) -> UsageRow:
-    return UsageRow(row[0] & POSITION_MASK, *row[1:])
+    return checked.call(UsageRow(row[0] & POSITION_MASK, *row[1:]))
 
 
 def _sum(row: Row) -> UsageSum:

@@ -136,7 +136,9 @@ def session_line(info: clew.SessionInfo) -> Text:
     id = Text(one_line(info.id), "cyan")
     id.truncate(ID_WIDTH, overflow="ellipsis", pad=True)
     line = Text.assemble((f"{ago(info.updated_at):>11} ", "bright_black"), f"{info.messages:>6,}  ", id, "  ")
-    if info.status != "pending":
+    if info.damaged:
+        line.append("damaged  ", style="red")
+    elif info.status != "pending":
         line.append(f"{info.status}  ", style="yellow")
     line.append(one_line(info.title or info.preview))
     line.no_wrap, line.overflow = True, "ellipsis"

@@ -1,0 +1,125 @@
+"""Rows that can not be, among others: what backends do with them, the same for all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeAlias
+
+from clew.core import checked
+from clew.core.fields import MAX_TITLE, MOST, STATUS_COUNT
+from clew.core.rows import (
+    EMPTY,
+    PENDING,
+    Damaged,
+    Details,
+    Listed,
+    SessionQuery,
+    SessionRow,
+    UsageSum,
+)
+from clew.errors import CorruptError, CorruptSessionError
+
+Row: TypeAlias = tuple[Any, ...]
+Ask: TypeAlias = Callable[[int], Sequence[Row]]
+"""Takes how many rows are wanted at most."""
+Convert: TypeAlias = Callable[[Row], SessionRow]
+
+
+def only_sound(ask: Ask, convert: Convert, limit: int) -> list[SessionRow]:
+    """As many rows as are asked for, without the damaged ones."""
+    wanted = limit
+    while True:
+        rows = ask(wanted)
+        found = []
+        for row in rows:
+            try:
+                found.append(checked.session(convert(row)))
+            except CorruptSessionError:
+                continue
+        if len(found) >= limit or len(rows) < wanted:
+            return found[:limit]
+        wanted *= 2
+
+
+def list_sound(ask: Ask, convert: Convert, query: SessionQuery) -> list[Listed]:
+    """The same for rows that end with details and run; the damaged ones are marked, if they are asked for."""
+    wanted = query.limit
+    while True:
+        rows = ask(wanted)
+        found = []
+        for row in rows:
+            session = convert(row)
+            try:
+                found.append(Listed(checked.session(session), checked.details(session.id, row[-2]), row[-1]))
+            except CorruptSessionError as error:
+                if query.damaged:
+                    behind = _behind(session.deleted if query.deleted else session.updated, session.id)
+                    found.append(Listed(believable(session), Details(), None, error.reason, behind))
+        if len(found) >= query.limit or len(rows) < wanted:
+            return found[: query.limit]
+        wanted *= 2
+
+
+def sound_sums(rows: Iterable[Row]) -> list[UsageSum]:
+    """Sums over calls, without those that are damaged. Each row: the name of its group as bytes, five counts,
+    the cost, whether that was estimated."""
+    sums: dict[bytes | None, list[int]] = {}
+    for group, *counts, cost, estimated in rows:
+        numbers = [*counts, 0 if cost is None else cost, cost is None, estimated]
+        if all(isinstance(number, int) and number >= 0 for number in numbers):
+            before = sums.get(group, [0] * (len(numbers) + 1))
+            sums[group] = [one + other for one, other in zip(before, [1, *numbers], strict=True)]
+    return [
+        UsageSum(None if group is None else group.decode(errors="replace"), *sums[group])
+        for group in sorted(sums, key=lambda group: group or b"")
+    ]
+
+
+def damage_of(row: SessionRow, details: object) -> Damaged | None:
+    """What is wrong with a session; None: nothing."""
+    try:
+        checked.details(checked.session(row).id, details)
+    except CorruptSessionError as error:
+        return Damaged(believable(row), error.reason)
+    return None
+
+
+def believable(row: SessionRow) -> SessionRow:
+    """A row with what can be believed of it, and zeros and nothing in place of the rest. The times by which
+    it is listed stay what they are: the next page begins behind them."""
+    try:
+        head = checked.tip(row.head)
+    except CorruptError:
+        head = EMPTY
+    return SessionRow(
+        sid=_number(row.sid),
+        id=checked.shown_id(row),
+        tree=_number(row.tree),
+        created=_moment(row.created),
+        updated=_moment(row.updated),
+        deleted=None if row.deleted is None else _moment(row.deleted),
+        head=head,
+        grows=False,
+        title=row.title if type(row.title) is str and len(row.title) <= MAX_TITLE else None,
+        titled=row.titled is True,
+        preview=row.preview if type(row.preview) is str else "",
+        workspace=row.workspace if type(row.workspace) is str else None,
+        status=row.status if type(row.status) is int and 0 <= row.status < STATUS_COUNT else PENDING,
+        epoch=_number(row.epoch),
+    )
+
+
+def _behind(moment: object, id: object) -> tuple[int, str]:
+    """The place in a list behind a row, whatever it holds."""
+    return (_moment(moment), id) if isinstance(id, str) else (_moment(moment) - 1, "")
+
+
+def _number(value: object) -> int:
+    return value if type(value) is int and 0 <= value <= MOST else 0
+
+
+def _moment(value: object) -> int:
+    """A time by which storage sorts: what is no number comes before or behind all that are."""
+    if isinstance(value, (int, float)):
+        return max(min(int(value), MOST), -MOST)
+    return -MOST if value is None else MOST
