@@ -67,7 +67,7 @@ def _unfold(page: Page) -> None:
         summary.click()
 
 
-def test_no_script_runs_and_no_request_is_made(hostile: Seen) -> None:
+def test_s11_s12_no_script_runs_and_no_request_is_made(hostile: Seen) -> None:
     page = hostile.page
     _unfold(page)
     page.mouse.move(180, 300)
@@ -137,7 +137,7 @@ def test_an_attack_that_got_through_would_be_noticed(browser: Browser, tmp_path:
     seen.page.context.close()
 
 
-def test_the_policy_stops_what_would_get_past_the_escaping(browser: Browser, tmp_path: Path) -> None:
+def test_s13_the_policy_stops_what_would_get_past_the_escaping(browser: Browser, tmp_path: Path) -> None:
     path = tmp_path / "leak.html"
     with clew.open("memory:") as store:
         store.create("a").append({"role": "user", "content": "HOLE"})

@@ -90,6 +90,13 @@ def test_the_report_says_what_and_where_but_not_the_secret(store: clew.Store) ->
     assert "hunter2" not in repr(report)
 
 
+def test_s24_a_field_that_has_a_secret_for_a_name_is_reported_without_it() -> None:
+    redactor = Redactor()
+    redactor.value({KEY: {"password": "hunter2x"}}, "x")
+    assert {place.kind for place in redactor.report().places} == {"github-token", "secret"}
+    assert KEY not in repr(redactor.report())
+
+
 def test_a_field_with_a_telling_name_is_enough() -> None:
     clean = Redactor().value({"password": "hunter2", "user": "ann", "max_tokens": "4096"}, "x")
     assert clean == {"password": "[REDACTED:secret]", "user": "ann", "max_tokens": "4096"}
@@ -105,7 +112,7 @@ def test_environments_as_pairs_of_name_and_value_are_understood() -> None:
     ]
 
 
-def test_signatures_and_images_are_left_byte_for_byte() -> None:
+def test_s24_i17_signatures_and_images_are_left_byte_for_byte() -> None:
     message = {
         "role": "assistant",
         "content": [
@@ -178,7 +185,7 @@ def test_a_redacted_json_export_has_no_hashes_that_would_confirm_a_guess(store: 
     ],
     ids=lambda text: text[:12] + text[-8:],
 )
-def test_no_text_makes_the_rules_slow(text: str) -> None:
+def test_s24_s55_no_text_makes_the_rules_slow(text: str) -> None:
     # A rule that goes back and forth would need hours for these, and run into the timeout.
     assert Redactor().text(text, "x")
 

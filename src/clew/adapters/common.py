@@ -26,6 +26,7 @@ NEEDED: Final = {
 
 _ESCAPED: Final = str.maketrans({"%": "%25", "/": "%2F", "\0": "%00"})
 _HASHED: Final = "~"
+_NUMBER: Final = re.compile(r"\d+")
 """The first character of an id that stands for a text which can be no id."""
 
 _OWN: Final[set[tuple[str, str, str]]] = set()
@@ -129,4 +130,4 @@ def missing(extra: str, error: ImportError) -> ImportError:
 
 
 def _numbers(version: str) -> list[int]:
-    return [int(number) for number in re.findall(r"\d+", version)[:3]]
+    return [int(number) for number in _NUMBER.findall(version)[:3]]

@@ -33,6 +33,7 @@ from langchain_core.messages import (
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
 from clew.adapters.jsontext import encode, mended
+from clew.core.dialects.content import type_of
 
 _CLASSES: Final[dict[str, type[BaseMessage]]] = {
     "human": HumanMessage,
@@ -99,7 +100,7 @@ def keep(message: BaseMessage, serde: SerializerProtocol) -> Kept:
 def kept_from(raw: bytes, entry: str) -> Kept | None:
     """What a log holds, for as long as it is known; None: it was not written here."""
     fields = msgspec.json.decode(raw)
-    if fields.get("type") not in _CLASSES or "content" not in fields:
+    if type_of(fields) not in _CLASSES or "content" not in fields:
         return None
     if _SERIALIZED in fields:
         return Kept(raw, None, entry)

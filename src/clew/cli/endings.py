@@ -34,6 +34,8 @@ class Refused(Exception):
 
 
 # The messages of the library tell what to call. Here is what to type.
+_FOR_PROGRAMS: Final = re.compile(r"; (?:store\.|pass )")
+"""A next step that is a call."""
 _NEXT: Final[tuple[tuple[type[BaseException], str], ...]] = (
     (errors.StoreNotFoundError, "clew import --scan makes one, and so does --store FILE with clew import"),
     (errors.SessionNotFoundError, "clew ls lists the sessions, clew trash ls those that were removed"),
@@ -95,7 +97,7 @@ def ending(exc: BaseException) -> int:
 def described(exc: BaseException) -> str:
     """One line: what happened, and the next step."""
     hint = next((hint for kind, hint in _NEXT if isinstance(exc, kind)), None)
-    said = re.split(r"; (?:store\.|pass )", str(exc), maxsplit=1)[0]
+    said = _FOR_PROGRAMS.split(str(exc), maxsplit=1)[0]
     return said if hint is None else f"{said}; {hint}"
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from typing import Final
 
@@ -16,8 +15,9 @@ from clew.cli.store import PAGE, opened
 from clew.cli.wording import ago, iso
 from clew.model import STATUSES
 
-_TAIL: Final = re.compile(r"[0-9a-f-]{20,}\Z")
-"""How made-up ids end: nobody types all of that."""
+_TAIL: Final = "0123456789abcdef-"
+"""Made-up ids end with many of these: nobody types all of that."""
+_LONG_TAIL: Final = 20
 _ENOUGH: Final = 8
 
 
@@ -129,13 +129,13 @@ def short_ids(ids: Iterable[str]) -> dict[str, str]:
     shortened = {}
     every = sorted(set(ids))
     for at, id in enumerate(every):
-        tail = _TAIL.search(id)
-        if tail is None:
+        tail = len(id.rstrip(_TAIL))
+        if len(id) - tail < _LONG_TAIL:
             shortened[id] = id
             continue
         beside = [every[other] for other in (at - 1, at + 1) if 0 <= other < len(every)]
         needed = max([0, *(_common(id, other) for other in beside)]) + 1
-        shortened[id] = id[: max(needed, tail.start() + _ENOUGH)]
+        shortened[id] = id[: max(needed, tail + _ENOUGH)]
     return shortened
 
 

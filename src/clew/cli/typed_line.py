@@ -11,6 +11,8 @@ from typing import Final, Literal, NamedTuple
 
 Shell = Literal["bash", "zsh", "fish"]
 
+_ACTING: Final = re.compile(r'[$`"\\]')
+"""What acts between double quotes."""
 _PLAIN: Final = re.compile(r"[\w@%+=:,./#-]")
 """What no shell changes within a word."""
 _NOT_PLAIN: Final = re.compile(r"[^\w@%+=:,./#-]")
@@ -75,6 +77,6 @@ def rest_of(line: Line, value: str) -> str | None:
         case "'":
             return None if "'" in rest else rest
         case '"':
-            return None if "!" in rest else re.sub(r'([$`"\\])', r"\\\1", rest)
+            return None if "!" in rest else _ACTING.sub(r"\\\g<0>", rest)
     escaped = _NOT_PLAIN.sub(r"\\\g<0>", rest)
     return f"\\{escaped}" if not line.raw and rest.startswith("#") else escaped

@@ -6,7 +6,6 @@ Tools and thinking fold with `details`; branches are switched by radio buttons a
 from __future__ import annotations
 
 import base64
-import binascii
 import hashlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
@@ -174,7 +173,7 @@ def _picture(media: Media) -> str | None:
         return None
     try:
         return base64.b64encode(base64.b64decode(media.data, validate=True)).decode()
-    except binascii.Error:
+    except ValueError:  # also of letters that base64 does not have
         return None
 
 

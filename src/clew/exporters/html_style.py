@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Final
-
-from pygments.formatters import HtmlFormatter
+from typing import Final
 
 from clew.exporters.outline import Outline
 
@@ -14,16 +12,7 @@ _PAGE: Final = Path(__file__).with_name("html_page.css")
 
 def style(outline: Outline) -> str:
     """The whole of the style element."""
-    light, dark = _colours("default"), _colours("github-dark")
-    dark_only = "@media (prefers-color-scheme:dark){" + dark + "}"
-    return _PAGE.read_text("utf-8") + light + dark_only + _switches(outline)
-
-
-def _colours(name: str) -> str:
-    """Those of the words of code; the background is that of the page."""
-    formatter: Any = HtmlFormatter(style=name)
-    rules: str = formatter.get_style_defs("pre")
-    return "\n".join(rule for rule in rules.splitlines() if rule.startswith("pre ."))
+    return _PAGE.read_text("utf-8") + _switches(outline)
 
 
 def _switches(outline: Outline) -> str:

@@ -12,25 +12,22 @@ from typing import Final
 
 import nh3
 from markdown_it import MarkdownIt
-from pygments import highlight
-from pygments.formatters import HtmlFormatter
-from pygments.lexers import get_lexer_by_name
-from pygments.token import STANDARD_TYPES
-from pygments.util import ClassNotFound
 
+from clew.exporters.colours import CLASSES, coloured
 from clew.exporters.visible import visible, visible_line
 
 MOST_MARKDOWN: Final = 200_000
 MOST_CODE: Final = 40_000
 """Letters. A longer text is shown as it is: it would take seconds, and nobody reads it for its colours."""
+MOST_CELLS: Final = 50_000
+"""Of the tables of a text. A row of one letter gets as many cells as the head of its table has."""
 
 _TAGS: Final = {
     "a", "blockquote", "br", "code", "del", "em", "h3", "h4", "h5", "h6", "hr", "li", "ol", "p", "pre", "s",
     "span", "strong", "table", "tbody", "td", "th", "thead", "tr", "ul",
 }  # fmt: skip
 _ATTRIBUTES: Final = {"a": {"href", "title"}, "ol": {"start"}}
-_CLASSES: Final = {"span": {name for name in STANDARD_TYPES.values() if name}}
-_FORMATTER: Final = HtmlFormatter(nowrap=True)
+_CLASSES: Final = {"span": set(CLASSES)}
 
 
 def escape(text: str) -> str:
@@ -44,10 +41,18 @@ def escape_line(text: str) -> str:
 
 def prose(text: str) -> str:
     """What somebody said, as Markdown."""
-    if len(text) > MOST_MARKDOWN:
-        return f'<pre class="plain">{escape(text)}</pre>'
+    shown = visible(text)
+    if len(shown) > MOST_MARKDOWN:
+        return _plain(shown, "it is long")
+    if _cells(shown) > MOST_CELLS:
+        return _plain(shown, "its tables are large")
+    try:
+        page = _markdown().render(shown)
+    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError):
+        # The parser is not ours, and the text is anybody's: what the two do together costs this text alone.
+        return _plain(shown, "it could not be read as Markdown")
     return nh3.clean(
-        _markdown().render(visible(text)),
+        page,
         tags=_TAGS,
         attributes=_ATTRIBUTES,
         allowed_classes=_CLASSES,
@@ -57,16 +62,30 @@ def prose(text: str) -> str:
     )
 
 
+def _plain(shown: str, why: str) -> str:
+    return (
+        f'<p class="note">Without formatting, because {why}:</p>'
+        f'<pre class="plain">{html.escape(shown, quote=True)}</pre>'
+    )
+
+
+def _cells(shown: str) -> int:
+    """At most so many cells has the text in tables: a table ends with a blank line."""
+    cells = lines = widest = 0
+    for line in shown.split("\n"):
+        if line and not line.isspace():
+            lines += 1
+            widest = max(widest, line.count("|"))
+        else:
+            cells += lines * widest
+            lines = widest = 0
+    return cells + lines * widest
+
+
 def code(text: str, language: str = "") -> str:
     """Code with its colours, as the inside of an element."""
     shown = visible(text)
-    if not language or len(shown) > MOST_CODE:
-        return html.escape(shown)
-    try:
-        lexer = get_lexer_by_name(language, stripnl=False, ensurenl=False)
-    except ClassNotFound:
-        return html.escape(shown)
-    return str(highlight(shown, lexer, _FORMATTER))
+    return html.escape(shown) if len(shown) > MOST_CODE else coloured(shown, language)
 
 
 @cache

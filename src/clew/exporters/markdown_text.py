@@ -7,8 +7,8 @@ any run of fence characters inside.
 
 from __future__ import annotations
 
-import html
 import re
+from collections import deque
 from collections.abc import Iterator
 from typing import Final
 
@@ -21,8 +21,11 @@ _FENCE: Final = re.compile(
 _CONTAINERS: Final = re.compile(r"^(?:[ \t]|>|[-+*](?=[ \t])|\d{1,9}[.)](?=[ \t]))*")
 _RULER: Final = re.compile(r"^(?P<lead>[ \t>]*)(?:=+|-+)[ \t]*$")
 _TOKEN: Final = re.compile(r"\\.|`+|!\[|\]\(|\]:|<")
-_ESCAPED: Final = re.compile(r"\\([!-/:-@\[-`{-~])")
-_HARMLESS_LINK: Final = re.compile(r"(?i)^<?(?:https?://|mailto:|#|[\w./~+-]+(?:[#?][\w=&.-]*)?>?$)")
+_HARMLESS_LINK: Final = re.compile(
+    r"(?i)[ \t]*+<?+(?!//)(?:https?://|mailto:|#|[\w./~+-]++(?:[#?][\w=&.-]*+)?>?(?=[ )]|\Z))"
+)
+"""How a link begins that leads to a web page, or to a place in this page or beside it; without escapes."""
+_TICKS: Final = re.compile("`+")
 _LANGUAGE: Final = re.compile(r"[\w+#.-]{1,30}")
 
 
@@ -34,7 +37,7 @@ def inline(text: str) -> str:
 def fence(text: str, language: str = "") -> Iterator[str]:
     """Lines of code, in a fence that nothing inside can close."""
     shown = visible(text)
-    longest = max((len(run) for run in re.findall("`+", shown)), default=0)
+    longest = max((len(run) for run in _TICKS.findall(shown)), default=0)
     ticks = "`" * max(3, longest + 1)
     yield f"{ticks}{language if _LANGUAGE.fullmatch(language) else ''}"
     yield from shown.split("\n")
@@ -64,8 +67,11 @@ def _speech(said: list[str]) -> Iterator[str]:
 
 def _closing(said: list[str], start: int, fence: str) -> int:
     """The line that closes a fence; the end of the text if none does."""
-    closes = re.compile(rf"^[ \t]*{re.escape(fence[0])}{{{len(fence)},}}[ \t]*$")
-    return next((at for at in range(start + 1, len(said)) if closes.match(said[at])), len(said))
+    for at in range(start + 1, len(said)):
+        line = said[at].strip(" \t")
+        if len(line) >= len(fence) and line == fence[0] * len(line):
+            return at
+    return len(said)
 
 
 def _prose(line: str) -> str:
@@ -83,12 +89,13 @@ def _prose(line: str) -> str:
 def _inert(text: str) -> str:
     """Without tags, images, definitions and doubtful links; code spans stay if they end on this line."""
     out: list[str] = []
+    spans = _CodeSpans(text)
     at = 0
     while (found := _TOKEN.search(text, at)) is not None:
         out.append(text[at : found.start()])
         token, at = found[0], found.end()
         if token[0] == "`":
-            span = _code_span(text, at, token)
+            span = spans.between(at, len(token))
             if span is None:
                 out.append("\\`" * len(token))
             else:
@@ -99,7 +106,7 @@ def _inert(text: str) -> str:
         elif token == "![":
             out.append("\\![")
         elif token == "](":
-            out.append("](" if _is_harmless(text[at:]) else "]\\(")
+            out.append("](" if _HARMLESS_LINK.match(text, at) else "]\\(")
         elif token == "]:":
             out.append("]\\:")
         else:
@@ -107,17 +114,24 @@ def _inert(text: str) -> str:
     return "".join(out) + text[at:]
 
 
-def _code_span(text: str, at: int, ticks: str) -> str | None:
-    """What stands between these backticks and the next equal ones. A cell of a table would cut it."""
-    for found in re.finditer("`+", text[at:]):
-        if found[0] == ticks:
-            span = text[at : at + found.start()]
-            return None if "|" in span and "<" in span else span
-    return None
+class _CodeSpans:
+    """Where the runs of backticks of a line are, by their length: each is looked for once."""
 
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._runs: dict[int, deque[int]] | None = None
 
-def _is_harmless(destination: str) -> bool:
-    """Whether a link leads to a web page, or to a place in this page or beside it."""
-    target = destination.lstrip(" \t").split(")", 1)[0].split(" ", 1)[0]
-    plain = html.unescape(_ESCAPED.sub(r"\1", html.unescape(target)))
-    return bool(_HARMLESS_LINK.match(plain)) and not plain.startswith("//")
+    def between(self, at: int, ticks: int) -> str | None:
+        """What stands between so many backticks, which end here, and the next equal ones. A cell of a
+        table would cut it."""
+        if self._runs is None:
+            self._runs = {}
+            for found in _TICKS.finditer(self._text, at):
+                self._runs.setdefault(len(found[0]), deque()).append(found.start())
+        starts = self._runs.get(ticks, deque())
+        while starts and starts[0] < at:
+            starts.popleft()
+        if not starts:
+            return None
+        span = self._text[at : starts[0]]
+        return None if "|" in span and "<" in span else span

@@ -11,12 +11,15 @@ import msgspec
 
 from clew.errors import InvalidError
 from clew.exporters.redact_rules import RULES, Rule
-from clew.exporters.redact_values import is_named_secret
+from clew.exporters.redact_values import LONGEST_NAME, is_named_secret
 from clew.model import Entry, Json
 
 MOST_PLACES: Final = 10_000
 """Places that a report lists. Whatever is beyond is replaced and counted all the same."""
+LONGEST_SHOWN: Final = 60
+"""Letters of a field's name in a report."""
 
+_KIND: Final = re.compile(r"[a-z0-9-]{1,40}")
 _SECRET_NAME: Final = re.compile(
     r"(?i)pass(?:word|wd|phrase|code)|pwd|secret|token|credential|api[_-]?key|(?:access|auth|private|encryption"
     r"|signing|master|account)[_-]?key"
@@ -138,15 +141,17 @@ class Redactor:
             if name in _SEALED or (name in _MEDIA_DATA and _is_media(value, item)):
                 yield name, item
                 continue
-            at = f"{place}.{name}" if "." in place or "]" in place or ":" in place else f"{place}: {name}"
+            clean = self.text(name, place)
+            shown = clean if len(clean) <= LONGEST_SHOWN else f"{clean[:LONGEST_SHOWN]}…"
+            at = f"{place}.{shown}" if "." in place or "]" in place or ":" in place else f"{place}: {shown}"
             known_as = told if name == "value" and isinstance(told, str) else name
-            yield self.text(name, at), self._walk(item, at, known_as)
+            yield clean, self._walk(item, at, known_as)
 
     def _named(self, text: str, place: str, name: str) -> str:
         clean = self.text(text, place)
-        if clean != text or not (self._names_count and _SECRET_NAME.search(name)):
+        if clean != text or not self._names_count or len(text) > 512 or "\n" in text:
             return clean
-        if len(text) <= 512 and "\n" not in text and is_named_secret(name, text, quoted=True):
+        if _SECRET_NAME.search(name[-LONGEST_NAME:]) and is_named_secret(name, text, quoted=True):
             self._note("secret", place)
             return "[REDACTED:secret]"
         return clean
@@ -167,7 +172,7 @@ def redactor_of(redact: bool | Redactor) -> Redactor | None:
 
 
 def _own_rule(kind: str, pattern: str) -> Rule:
-    if not re.fullmatch(r"[a-z0-9-]{1,40}", kind):
+    if not _KIND.fullmatch(kind):
         raise InvalidError(f"a kind is of small letters, digits and dashes, not {kind!r}")
     try:
         return Rule(kind, ("",), re.compile(pattern))

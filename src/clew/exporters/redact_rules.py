@@ -204,9 +204,10 @@ CONTEXTS: Final = (
     Rule(
         "secret",
         _HINTS,
-        # NAME=value, "name": "value", name => 'value', also with the quotes of JSON inside JSON
+        # NAME=value, "name": "value", name => 'value', also with the quotes of JSON inside JSON. How the
+        # name begins is looked at where a word of secrets was found, not the other way round.
         re.compile(
-            rf"(?i)(?<![A-Za-z0-9])(?P<name>[A-Za-z0-9_.-]{{0,40}}?{_WORDS}[A-Za-z0-9_-]{{0,24}})[\"'\\]{{0,4}}\]{{0,2}}"
+            rf"(?i)(?P<word>{_WORDS}[A-Za-z0-9_-]{{0,24}})[\"'\\]{{0,4}}\]{{0,2}}"
             r"[ \t]{0,4}(?P<sign>=>|:=|=|:)[ \t]{0,4}"
             r"(?:(?P<quote>\\{0,3}[\"'`])(?P<quoted>[^\"'`\r\n\\]{3,200})(?=\\{0,3}[\"'`])"
             r"|(?P<bare>[^\s\"'`,;\\]{4,200}))"

@@ -32,7 +32,7 @@ _NAME_IS_HARMLESS: Final = re.compile(
     r"|(?:next|page|continuation|cancellation|cancel)[_.-]?(?:page)?[_.-]?token"
     r"|(?:password|passwd|pwd|secret|key|credential|token)s?[_.-]?(?:file|path|dir|name|field|label|hint|policy|length"
     r"|min|max|rules?|reset|hash(?:er|ing)?|type|env|var|version|arn|ref|manager|store|id|count|prompt|input"
-    r"|required|enabled|strength|error|url|chain|valid\w*|check\w*|provider|helper|source|usage|format|alias)$"
+    r"|required|enabled|strength|error|url|chain|valid\w{0,20}|check\w{0,20}|provider|helper|source|usage|format|alias)$"
     r"|secretary|passwordless|keyboard|tokenless)"
 )
 _STRONG_NAME: Final = re.compile(r"(?i)pass(?:word|wd|phrase|code)|pwd|secret|_pass$")
@@ -45,6 +45,11 @@ _PATH: Final = re.compile(
     r"^(?:[.~]{0,2}/|[A-Za-z]:\\|https?://|file:|s3://|gs://|arn:|vault:|op://|secretRef)"
 )
 _WORDS: Final = re.compile(r"^[a-z]+(?:[-_. ][a-z]+)*[.!?:]?$|^[A-Z][a-z]+[.!?:]?$|^[A-Z]+(?:_[A-Z]+)+$")
+_IDENTIFIER: Final = re.compile(r"^[A-Za-z]+(?:[_-][A-Za-z]+)*[_-]?\d{0,1}$")
+LONGEST_BEGINNING: Final = 40
+_BEGUN_NAME: Final = re.compile(rf"(?<![A-Za-z0-9])[A-Za-z0-9_.-]{{0,{LONGEST_BEGINNING}}}\Z")
+LONGEST_NAME: Final = 200
+"""Of a longer name its end counts, which says most."""
 
 
 def entropy(text: str) -> float:
@@ -82,11 +87,20 @@ def is_secret_of(match: re.Match[str]) -> bool:
     if said is not None:
         return _is_said(said)
     value = groups.get("quoted") or groups.get("bare") or groups.get("secret") or ""
-    return is_named_secret(match["name"], value, quoted=bool(groups.get("quote")))
+    name = groups.get("name") or _whole_name(match)
+    return name is not None and is_named_secret(name, value, quoted=bool(groups.get("quote")))
+
+
+def _whole_name(match: re.Match[str]) -> str | None:
+    """The name of which a word was found; None: the word stands inside of something longer than a name."""
+    start = match.start("word")
+    begun = _BEGUN_NAME.search(match.string[max(start - LONGEST_BEGINNING - 1, 0) : start])
+    return None if begun is None else begun[0] + match["word"]
 
 
 def is_named_secret(name: str, value: str, *, quoted: bool) -> bool:
     """Whether the value of a variable or field with such a name is to be hidden."""
+    name = name[-LONGEST_NAME:]
     if _NAME_IS_HARMLESS.search(name) or is_placeholder(value) or _PATH.match(value):
         return False
     if _is_identifier(value) and _NAMES_ONE.search(value):
@@ -129,4 +143,4 @@ def _is_words(value: str) -> bool:
 
 def _is_identifier(value: str) -> bool:
     """A name of a program: words joined by underscores, dashes or capitals, with at most one short number."""
-    return bool(re.match(r"^[A-Za-z]+(?:[_-][A-Za-z]+)*[_-]?\d{0,1}$", value)) and len(value) < 40
+    return len(value) < 40 and bool(_IDENTIFIER.match(value))

@@ -51,6 +51,11 @@ _CLASSES: Final = {
     "[:lower:]": "a-z", "[:space:]": " \t", "[:xdigit:]": "0-9A-Fa-f", "[:punct:]": "!-/:-@\\[-`{-~",
 }  # fmt: skip
 
+_STAR: Final = "[^/]*"
+_EARLY: Final = {"(?:.+/)?": "(?:.+?/)??", "(?:/.+)?/": "(?:/.+?)??/"}
+"""What `**` is for pathspec, and the same looking from the front."""
+_DEEP: Final = re.compile(f"({'|'.join(map(re.escape, _EARLY))})")
+
 
 class Patterns:
     """Lines of a rule file, or patterns of a caller; compiled when the first path is asked for."""
@@ -94,7 +99,7 @@ def compiled(line: str) -> tuple[re.Pattern[str], bool] | None:
         if text is None or is_ignored is None:
             return None
         text = text.replace("(?P<ps_d>/)", "(?:/)")
-        return _regex(_of_entry(text)), is_ignored
+        return _regex(_bounded(_of_entry(text))), is_ignored
     except (ValueError, re.error):
         return None
 
@@ -117,6 +122,31 @@ def _of_entry(text: str) -> str:
     if text.endswith("/"):  # `a/**`: what is below, not itself
         return f"{text}.+"
     return text
+
+
+def _bounded(text: str) -> str:
+    """The same expression, in a time by the length of a path, however many stars it has.
+
+    Where a star may end at several places the first one will do: whatever follows finds more there than at
+    a later one. Only the last star of a name, and the last `**`, must be tried at all of them.
+    """
+    first, *rest = _DEEP.split(text)
+    parts = [("", first), *zip(rest[::2], rest[1::2], strict=True)]
+    *before, (last_way, last) = parts
+    bounded = [
+        f"(?>{_EARLY.get(way, '')}{_early_stars(names)}(?=/))" for way, names in before if names != "^"
+    ]
+    if before and before[0] == ("", "^"):
+        bounded.insert(0, "^")
+    return f"{''.join(bounded)}{_EARLY.get(last_way, '')}{_early_stars(last)}"
+
+
+def _early_stars(names: str) -> str:
+    first, *rest = names.split(_STAR)
+    if not rest:
+        return names
+    *middle, last = rest
+    return f"{first}{''.join(f'(?>[^/]*?{name})' for name in middle)}{_STAR}{last}"
 
 
 class Rules:

@@ -6,6 +6,7 @@ import re
 from typing import Final
 
 from clew.core.dialects.content import texts_in, type_of
+from clew.core.dialects.prompts import inside
 from clew.importers.loose import items
 from clew.model import Json
 
@@ -14,9 +15,8 @@ _PROGRAM: Final = re.compile(
     r"\s*(<environment_details>|<explicit_instructions|<file_content|<folder_content|<hook_context"
     r"|\[TASK RESUMPTION\]|\[ERROR\]|\[[^\]\n]{1,400}\] Result:)"
 )
-_CWD: Final = re.compile(r"# Current (?:Working|Workspace) Directory \(([^)\n]+)\)")
+_CWD: Final = re.compile(r"# Current (?:Working|Workspace) Directory \(([^)\n]{1,1000})\)")
 _MODEL: Final = re.compile(r"^<model>([^<\n]{1,200})</model>$", re.MULTILINE)
-_TASK: Final = re.compile(r"<task>\s*(.*?)\s*</task>", re.DOTALL)
 
 
 def is_human(message: dict[str, Json]) -> bool:
@@ -48,6 +48,6 @@ def model_told(message: dict[str, Json]) -> str | None:
 
 def task_of(message: dict[str, Json]) -> str | None:
     for text in texts_in(message.get("content")):
-        if found := _TASK.search(text):
-            return found[1]
+        for _, task in inside(text, "task"):
+            return task.strip()
     return None

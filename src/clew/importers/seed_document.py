@@ -18,9 +18,9 @@ _BOM: Final = b"\xef\xbb\xbf"
 _TOKEN: Final = re.compile(r'\s*+("(?:[^"\\]|\\.)*+"|[\[\]{}:,]|[^\s\[\]{}:,"]++)', re.DOTALL)
 _SCALAR: Final = re.compile(r"true|false|null|-?\d+(\.\d+)?([eE][+-]?\d+)?")
 _CLOSES: Final = {"{": "}", "[": "]"}
-_MAY_END: Final = re.compile(r"\{*\[?")
-"""Inside which open brackets a document may be cut: between members of the outer objects, or between
-elements of one list. Not inside an element: half a message is no message."""
+_MOST_LISTS: Final = 1
+"""A document may be cut between members of the outer objects, or between elements of one list. Not inside
+an element: half a message is no message."""
 
 
 def members_of_file(path: Path, on_problem: OnProblem, on_bytes: OnBytes) -> dict[str, msgspec.Raw]:
@@ -84,29 +84,35 @@ def _mend(body: bytes) -> tuple[int | None, bytes | None]:
 
 def _last_whole(text: str) -> tuple[int, str] | None:
     """Where the last whole value ends at which the text may end, and the brackets that it then lacks."""
-    open_brackets = ""
+    open_brackets: list[str] = []
+    inside_lists = 0
     found = None
     is_value, at = True, 0
     while match := _TOKEN.match(text, at):
         token, at = match[1], match.end()
         if token in "{[":
-            open_brackets += token
+            open_brackets.append(token)
+            inside_lists += token == "[" or inside_lists > 0
             is_value = token == "["
             continue
         if token == ":":
             is_value = True
             continue
         if token == ",":
-            is_value = open_brackets.endswith("[")
+            is_value = open_brackets[-1:] == ["["]
             continue
         if token in "]}":
             if not open_brackets or _CLOSES[open_brackets[-1]] != token:
                 break
-            open_brackets = open_brackets[:-1]
+            open_brackets.pop()
+            inside_lists -= inside_lists > 0
         elif not is_value:
             continue
         elif token[0] != '"' and (at == len(text) or not _SCALAR.fullmatch(token)):
             break  # 12 may have been the beginning of 123
-        if _MAY_END.fullmatch(open_brackets):
-            found = at, "".join(_CLOSES[bracket] for bracket in reversed(open_brackets))
-    return found
+        if inside_lists <= _MOST_LISTS:
+            found = at, len(open_brackets), inside_lists
+    if found is None:
+        return None
+    end, depth, lists = found
+    return end, "]" * lists + "}" * (depth - lists)

@@ -25,6 +25,7 @@ _ID: Final = "openrouter"
 _BEGINS: Final = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*"(?:sessions|fork_counters)"\s*:\s*(?:\{|null)')
 _FORK: Final = "#fork-"
 _TURN: Final = re.compile(r"-u(\d+)\Z")
+_HUMP: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _MOST_BYTES: Final = 32 * 1024 * 1024
 """Of the files of a checkpoint: escapes and all must fit what a store takes as one record."""
 _OURS: Final = frozenset({"ID", "Messages", "Checkpoints", "FileCheckpoints"})
@@ -166,4 +167,4 @@ def _size(content: Json) -> int:
 
 def _snake(name: str) -> str:
     """CreatedAt is created_at."""
-    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
+    return _HUMP.sub("_", name).lower()

@@ -12,6 +12,7 @@ from clew.importers.seed_chain import link, session_id
 from clew.model import Json
 
 NAME: Final = "tingly-box"
+_HUMP: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
 def source_of(row: dict[str, Json], entries: Iterable[SourceEntry]) -> SourceSession:
@@ -68,4 +69,4 @@ def _entry(uid: str, parent: str | None, fields: dict[str, Json]) -> SourceEntry
 
 def _snake(name: str) -> str:
     """ChatID is chat_id, LastActivity is last_activity; the names of columns are so already."""
-    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
+    return _HUMP.sub("_", name).lower()

@@ -39,7 +39,7 @@ def own_words(text: str) -> str:
     if "</" not in text:
         return text
     for tag in _OF_PROGRAMS:
-        text = _without(text, tag)
+        text = without(text, tag)
     return marked_words(text) or text.strip()
 
 
@@ -49,13 +49,14 @@ def marked_words(text: str) -> str:
     found = [
         (start, words)
         for tag in _OF_PEOPLE
-        for start, words in _inside(text, tag)
+        for start, words in inside(text, tag)
         if start == begins or words.startswith(("\n", "\r"))
     ]
     return "\n\n".join(words.strip() for _, words in sorted(found))
 
 
-def _without(text: str, tag: str) -> str:
+def without(text: str, tag: str) -> str:
+    """The text without such tags and what is in them."""
     opening, closing = f"<{tag}", f"</{tag}>"
     kept: list[str] = []
     at = look = 0
@@ -71,7 +72,7 @@ def _without(text: str, tag: str) -> str:
     return "".join([*kept, text[at:]]) if kept else text
 
 
-def _inside(text: str, tag: str) -> Iterator[tuple[int, str]]:
+def inside(text: str, tag: str) -> Iterator[tuple[int, str]]:
     """Where each such tag begins, and what is in it."""
     opening, closing = f"<{tag}>", f"</{tag}>"
     at = 0
