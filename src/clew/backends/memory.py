@@ -116,6 +116,7 @@ class MemoryTransaction(MemoryReader, StreamTransaction, ObjectTransaction):
     def add_branch(self, uid: str, tree: int, owner: int, parent: int, fork: int) -> int:
         branch = next(self._of.numbers)
         self._set(self._of.branches, branch, BranchRow(branch, uid, tree, owner, parent, fork))
+        self._set(self._of.uids, uid, branch)
         self._set(self._of.entries, branch, [])
         return branch
 
@@ -124,6 +125,8 @@ class MemoryTransaction(MemoryReader, StreamTransaction, ObjectTransaction):
         self._set(self._of.branches, branch, row)
 
     def drop_branch(self, branch: int) -> None:
+        if branch in self._of.branches:
+            self._drop(self._of.uids, self._of.branches[branch].uid)
         self._drop(self._of.branches, branch)
         self._drop(self._of.entries, branch)
 

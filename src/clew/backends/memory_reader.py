@@ -102,7 +102,7 @@ class MemoryReader(StreamReader, ObjectReader, ScannedTexts):
         return row
 
     def find_branch(self, uid: str) -> BranchRow | None:
-        return next((row for row in self._of.branches.values() if row.uid == uid), None)
+        return self._of.branches.get(self._of.uids.get(uid, 0))
 
     def tree_branches(self, tree: int) -> list[BranchRow]:
         return sorted(

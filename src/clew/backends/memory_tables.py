@@ -24,6 +24,7 @@ class Tables:
         self.ids: dict[str, int] = {}
         self.details: dict[int, Details] = {}
         self.branches: dict[int, BranchRow] = {}
+        self.uids: dict[str, int] = {}
         self.entries: dict[int, list[EntryRow]] = {}
         self.records: dict[tuple[int, RecordKind, str], bytes] = {}
         self.events: dict[int, list[EventRow]] = {}

@@ -14,6 +14,7 @@ from clew.testing.conformance_beside import BesideConformance
 from clew.testing.conformance_concurrent import ConcurrencyConformance
 from clew.testing.conformance_context import ContextConformance
 from clew.testing.conformance_deletion import DeletionConformance
+from clew.testing.conformance_depth import DepthConformance
 from clew.testing.conformance_documents import DocumentConformance
 from clew.testing.conformance_durable_runs import DurableRunConformance
 from clew.testing.conformance_events import EventConformance
@@ -82,6 +83,7 @@ class BackendConformance(
     ContextConformance,
     PointConformance,
     ForkConformance,
+    DepthConformance,
     FileConformance,
     RememberedRootConformance,
     BesideConformance,

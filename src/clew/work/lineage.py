@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable
 from clew.backends.contract import Reader
 from clew.core.lineage import misplaced, sound
 from clew.core.rows import BranchRow
-from clew.errors import CorruptError
+from clew.errors import BranchMissingError, CorruptError
 
 
 def check_branches(
@@ -18,9 +18,9 @@ def check_branches(
     found = sound(branches)
     rows = {0: None, **{row.branch: row for row in branches}}
     lost = (rows.keys() if needed is None else set(needed)) - {0, *(row.branch for row in found)}
-    for number in lost:
-        row = rows.get(number)
-        raise CorruptError(f"branch {number} is missing") if row is None else misplaced_error(reader, row)
+    if lost:
+        row = rows.get(min(lost))
+        raise BranchMissingError(min(lost)) if row is None else misplaced_error(reader, row)
     return found
 
 
@@ -44,5 +44,5 @@ def misplaced_error(reader: Reader, row: BranchRow) -> CorruptError:
 def find_row(reader: Reader, branch: int) -> BranchRow | None:
     try:
         return reader.get_branch(branch) if branch else None
-    except KeyError:
+    except BranchMissingError:
         return None

@@ -42,6 +42,7 @@ from clew.backends.postgres.statements import (
     GET_TIP,
     IDLE_SESSIONS,
     LAST_POSITION,
+    LINEAGE,
     MESSAGES,
     MESSAGES_BACKWARDS,
     RECORD_KINDS,
@@ -75,12 +76,14 @@ from clew.core.rows import (
     Tip,
     Totals,
 )
-from clew.errors import BranchMissingError, CorruptEntryError, CorruptSessionError
+from clew.errors import BranchMissingError, CorruptEntryError, CorruptError, CorruptSessionError
 from clew.model import Json
 
 AT_ONCE: Final = 5000
 """So many entries are asked for at a time: an answer is in memory as a whole."""
 TRIES: Final = 5
+LINEAGE_AT_ONCE: Final = 1000
+"""So many branches, each the parent of the one before, come with one question. Fewer than are remembered."""
 
 
 class PostgresReader(TextReader):
@@ -89,6 +92,8 @@ class PostgresReader(TextReader):
     def __init__(self, memory: Memory, blobs: Blobs | None) -> None:
         self._memory = memory
         self._blobs = blobs
+        self._above = 0
+        """What the branch that was asked for last continues: whoever asks for that goes up a lineage."""
 
     def find_session(self, id: str) -> SessionRow | None:
         for _ in range(TRIES):  # between the two looks the id may have come to stand for another session
@@ -149,12 +154,26 @@ class PostgresReader(TextReader):
     def get_branch(self, branch: int) -> BranchRow:
         known = self._memory.branch(branch)
         if known is None:
-            rows = self.ask(GET_BRANCH, home_of(branch), branch)
+            if branch == self._above:
+                rows = self.ask(LINEAGE, home_of(branch), branch, LINEAGE_AT_ONCE)
+            else:
+                rows = self.ask(GET_BRANCH, home_of(branch), branch)
             if not rows:
                 raise BranchMissingError(branch)
             known = checked.branch(BranchRow(*rows[0]))
             self._memory.note_branch(known)
+            self._note_lineage(known, rows[1:])
         return known
+
+    def _note_lineage(self, row: BranchRow, above: list[Row]) -> None:
+        """Remember what a branch continues, as far as it is sound: the rest is told when it is asked for."""
+        for values in above:
+            try:
+                row = checked.branch(BranchRow(*values))
+            except CorruptError:
+                break
+            self._memory.note_branch(row)
+        self._above = row.parent
 
     def find_branch(self, uid: str) -> BranchRow | None:
         return next((checked.branch(BranchRow(*row)) for row in self.ask(FIND_BRANCH, uid)), None)

@@ -88,6 +88,16 @@ _BRANCH: Final = f"SELECT {BRANCH} FROM {{s}}.branches"
 GET_BRANCH: Final = f"{_BRANCH} WHERE home = $1 AND branch = $2"
 FIND_BRANCH: Final = f"{_BRANCH} WHERE uid = $1"
 BRANCH_NUMBERS: Final = "SELECT branch FROM {s}.branches WHERE owner = $1 OR tree = $2 ORDER BY branch"
+LINEAGE: Final = f"""
+    WITH RECURSIVE lineage AS (
+        SELECT {BRANCH}, 1 AS depth FROM {{s}}.branches WHERE home = $1 AND branch = $2
+        UNION ALL
+        SELECT {", ".join("above." + name for name in BRANCH.split(", "))}, lineage.depth + 1
+        FROM lineage JOIN {{s}}.branches AS above ON above.home = $1 AND above.branch = lineage.parent
+        WHERE above.fork < lineage.fork AND lineage.depth < $3)
+    SELECT {BRANCH} FROM lineage ORDER BY depth
+"""
+"""A branch, the one that it continues, and so on; damaged rows that lead round end it."""
 TREE_BRANCHES: Final = f"{_BRANCH} WHERE home = $1 AND tree = $2 ORDER BY made, branch"
 
 _AT: Final = "home = $1 AND branch = $2"
