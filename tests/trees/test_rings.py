@@ -191,7 +191,7 @@ def test_s52_an_exported_session_whose_branches_lead_round_is_refused(attack: st
 
     file.write_bytes(forged_lines(file.read_bytes(), change))
     with clew.open(tmp_path / "to.db") as store:
-        with pytest.raises(clew.CorruptError, match="branch"):
+        with pytest.raises(clew.InvalidError, match="branch"):
             store.import_path(file)
         report = store.import_path(folder)
         assert [problem.path for problem in report.problems if "branch" in problem.reason] == [str(file)]
