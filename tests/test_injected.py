@@ -11,7 +11,7 @@ import pytest
 
 import clew
 from clew.backends.sqlite.rows import key
-from clew.cli.branches import exported
+from clew.cli.branches import entries_of_tree
 from clew.cli.saying import who
 from clew.core.frame import checksum
 from clew.core.speakers import speaker_of
@@ -174,4 +174,4 @@ def test_exports_do_not_call_it_the_user(store: clew.Store) -> None:
 def test_the_command_line_names_it(store: clew.Store) -> None:
     names = ["injected", "user", "assistant", "injected"]
     assert [who(entry) for entry in store.get(ID).entries()] == names
-    assert [who(entry) for entry in exported(store, ID)] == names
+    assert [who(entry) for entry in entries_of_tree(store, store.get(ID).tree())] == names
