@@ -139,10 +139,12 @@ class Reader(Protocol):
         *,
         reverse: bool = False,
         limit: int | None = None,
+        room: int | None = None,
         on_damage: OnDamage | None = None,
     ) -> list[EntryRow]:
         """Entries at positions first..last. A damaged or missing one raises CorruptEntryError, or
-        is told to `on_damage` and left out: one damaged entry costs one entry."""
+        is told to `on_damage` and left out: one damaged entry costs one entry. `room`: the last is the one
+        with which their bodies come to so many bytes, whatever their counters say."""
 
     def read_messages(
         self,
@@ -152,6 +154,7 @@ class Reader(Protocol):
         *,
         reverse: bool = False,
         limit: int | None = None,
+        room: int | None = None,
         on_damage: OnDamage | None = None,
     ) -> list[tuple[int, dict[str, Json]]]:
         """Positions and decoded bodies of the messages at positions first..last: the fast way to a

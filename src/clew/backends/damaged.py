@@ -12,6 +12,7 @@ from clew.core.rows import (
     PENDING,
     Damaged,
     Details,
+    EntryRow,
     Listed,
     SessionQuery,
     SessionRow,
@@ -58,6 +59,19 @@ def list_sound(ask: Ask, convert: Convert, query: SessionQuery) -> list[Listed]:
         if len(found) >= query.limit or len(rows) < wanted:
             return found[: query.limit]
         wanted *= 2
+
+
+def within(room: int | None, rows: Iterable[EntryRow]) -> list[EntryRow]:
+    """Entries up to the one with which their bodies come to so many bytes."""
+    if room is None:
+        return list(rows)
+    found = []
+    for row in rows:
+        found.append(row)
+        room -= len(row.body)
+        if room <= 0:
+            break
+    return found
 
 
 def sound_sums(rows: Iterable[Row]) -> list[UsageSum]:

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 
 from clew.backends.contract import OnDamage, RecordKind
+from clew.backends.damaged import within
 from clew.backends.memory_objects import ObjectReader
 from clew.backends.memory_streams import StreamReader
 from clew.backends.memory_tables import Tables
@@ -138,6 +139,7 @@ class MemoryReader(StreamReader, ObjectReader, ScannedTexts):
         *,
         reverse: bool = False,
         limit: int | None = None,
+        room: int | None = None,
         on_damage: OnDamage | None = None,
     ) -> list[EntryRow]:
         if limit is not None and last - first >= limit:
@@ -151,7 +153,7 @@ class MemoryReader(StreamReader, ObjectReader, ScannedTexts):
             if on_damage is None:
                 raise damage
             on_damage(damage)
-        return found[::-1] if reverse else found
+        return within(room, found[::-1] if reverse else found)
 
     def read_messages(
         self,
@@ -161,11 +163,13 @@ class MemoryReader(StreamReader, ObjectReader, ScannedTexts):
         *,
         reverse: bool = False,
         limit: int | None = None,
+        room: int | None = None,
         on_damage: OnDamage | None = None,
     ) -> list[tuple[int, dict[str, Json]]]:
         rows = self._between(branch, first, last)
         messages = (row for row in (reversed(rows) if reverse else rows) if row.kind == MESSAGE)
-        return [(row.position, decode_json(row.body)) for row in itertools.islice(messages, limit)]
+        found = within(room, itertools.islice(messages, limit))
+        return [(row.position, decode_json(row.body)) for row in found]
 
     def count_entries(self, branch: int, first: int, last: int, kind: int) -> int:
         if branch not in self._of.branches:

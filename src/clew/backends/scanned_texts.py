@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from clew.backends.contract import OnDamage, Reader
 
 AT_ONCE: Final = 500
+ROOM: Final = 4 * 1024 * 1024
+"""Bytes of bodies that are in memory at once, unless a single one is larger."""
 EVERYTHING: Final = 2**31
 
 
@@ -31,9 +33,12 @@ def read_texts(
     `on_damage` is told of them."""
     from clew.core.searchtext import searched_text
 
-    for start in range(first, last + 1, AT_ONCE):
-        end = min(start + AT_ONCE - 1, last)
-        for row in reader.read_entries(branch, start, end, on_damage=on_damage):
+    while first <= last:
+        end = min(first + AT_ONCE - 1, last)
+        rows = reader.read_entries(branch, first, end, room=ROOM, on_damage=on_damage)
+        is_full = sum(len(row.body) for row in rows) >= ROOM
+        first = (rows[-1].position if is_full else end) + 1
+        for row in rows:
             if row.kind != MESSAGE:
                 continue
             try:

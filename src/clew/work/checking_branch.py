@@ -33,7 +33,9 @@ from clew.core.tree import chain
 from clew.errors import CorruptEntryError, CorruptError
 
 PAGE: Final = 64
-"""Entries in memory at once: each may be large."""
+"""Entries in memory at once: each may be large,"""
+PAGE_BYTES: Final = 4 * 1024 * 1024
+"""so they are no more than these together, unless a single one is."""
 
 OF_TIP: Final = ("digest", "messages", "turns", "size", "cut", "summary", "asked")
 _FROM_BODY: Final = frozenset({"digest", "turns", "size", "asked"})
@@ -97,17 +99,21 @@ class BranchCheck:
         for first, last in self._ranges:
             with self._read() as reader:
                 stored = rebuilt = self._before(reader, first)
-            for low in range(first, last + 1, PAGE):
+            low = first
+            while low <= last:
+                end = min(low + PAGE - 1, last)
                 with self._read() as reader:
                     rows = reader.read_entries(
-                        self._branch.branch, low, min(low + PAGE - 1, last), on_damage=self._damaged
+                        self._branch.branch, low, end, room=PAGE_BYTES, on_damage=self._damaged
                     )
                     for row in rows:
                         if stored is not None and row.position != stored.position + 1:
                             stored = rebuilt = self._before(reader, row.position)
                         rebuilt = self._check(row, stored, rebuilt)
                         stored = row.tip(self._branch.branch)
-                yield len(rows), sum(len(row.body) for row in rows)
+                size = sum(len(row.body) for row in rows)
+                low = 1 + (rows[-1].position if size >= PAGE_BYTES else end)
+                yield len(rows), size
 
     def _damaged(self, error: CorruptEntryError) -> None:
         self._note(error.position, f"it is damaged: {error.reason}")

@@ -13,7 +13,7 @@ from clew.core.rows import NOWHERE, SessionRow
 from clew.core.tree import Segment
 from clew.core.view import ContextBuilder
 from clew.model import Context, Json
-from clew.work.history import read_messages, removed_between, removed_name
+from clew.work.history import PAGE_BYTES, read_messages, removed_between, removed_name
 from clew.work.marks import cut_of
 from clew.work.places import path_of, tip_before
 
@@ -32,8 +32,8 @@ def build(
 ) -> Context:
     segments = path_of(reader, row.head)
     cut = cut_of(reader, row, segments)
-    damage: list[str] = []
-    view = _View(reader, segments, lambda error: damage.append(f"left out: {error}"))
+    damage: dict[str, None] = {}
+    view = _View(reader, segments, lambda error: damage.setdefault(f"left out: {error}"))
     removed = _Removed(reader, row, segments)
     pinned, start = list(cut.messages), cut.start
     compacted = tip_before(reader, segments, cut.start).messages - removed.before(cut.start)
@@ -59,7 +59,7 @@ def build(
         row.head.messages - tip_before(reader, segments, reached).messages - len(positions) - len(damage)
     ) - removed.since(reached)
     if missing > 0:
-        damage.append(f"left out: {missing} messages that are missing from position {reached} on")
+        damage[f"left out: {missing} messages that are missing from position {reached} on"] = None
     if builder.needs_lead and builder.window_size:
         lead = view.asked_before(positions[builder.window_size - 1], start)
         if lead is not None:
@@ -110,11 +110,11 @@ class _View:
         """The messages between two positions, newest first, read as they are asked for."""
         size = FIRST_READ
         while first <= last:
-            found = self._read(first, last, reverse=True, limit=size)
-            yield from found
-            if len(found) < size:
+            found = self._read(first, last, reverse=True, limit=size, room=PAGE_BYTES)
+            if not found:
                 return
             last = found[-1][0] - 1
+            yield from found
             size = min(size * 2, LARGEST_READ)
 
     def asked_before(self, position: int, first: int) -> dict[str, Json] | None:
@@ -130,8 +130,21 @@ class _View:
         return next((message for _, message in found if is_user_turn(message)), None)
 
     def _read(
-        self, first: int, last: int, *, reverse: bool = False, limit: int | None = None
+        self,
+        first: int,
+        last: int,
+        *,
+        reverse: bool = False,
+        limit: int | None = None,
+        room: int | None = None,
     ) -> list[tuple[int, dict[str, Json]]]:
         return read_messages(
-            self._reader, self._segments, first, last, reverse=reverse, limit=limit, on_damage=self._on_damage
+            self._reader,
+            self._segments,
+            first,
+            last,
+            reverse=reverse,
+            limit=limit,
+            room=room,
+            on_damage=self._on_damage,
         )

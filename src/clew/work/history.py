@@ -20,7 +20,9 @@ from clew.work.access import live
 from clew.work.places import Point, path_of, position_on_path, resolve, tip_at, tip_before
 
 PAGE: Final = 64
-"""Entries that an iteration holds in memory at once."""
+"""Entries that an iteration holds in memory at once,"""
+PAGE_BYTES: Final = 4 * 1024 * 1024
+"""and how large they may be together, unless a single one is larger."""
 
 
 def entry_of(uid: str, row: EntryRow, notes: dict[int, dict[str, Json]] | None = None) -> Entry:
@@ -64,9 +66,11 @@ def read_path(
     *,
     reverse: bool = False,
     limit: int | None = None,
+    room: int | None = None,
     on_damage: OnDamage | None = None,
 ) -> list[Entry]:
-    """The entries of a path between two positions, at most `limit` of them."""
+    """The entries of a path between two positions, at most `limit` of them, and no more than fit into about
+    `room` bytes."""
     found: list[Entry] = []
     parts = clip(segments, first, last)
     for part in reversed(parts) if reverse else parts:
@@ -74,11 +78,15 @@ def read_path(
         if left is not None and left <= 0:
             break
         rows = reader.read_entries(
-            part.branch, part.first, part.last, reverse=reverse, limit=left, on_damage=on_damage
+            part.branch, part.first, part.last, reverse=reverse, limit=left, room=room, on_damage=on_damage
         )
         uid = reader.get_branch(part.branch).uid
         notes = notes_beside(reader, uid, rows) if rows else None
         found += [entry_of(uid, row, notes) for row in rows]
+        if room is not None:
+            room -= sum(len(row.body) for row in rows)
+            if room <= 0:
+                break
     return found
 
 
@@ -90,9 +98,10 @@ def read_messages(
     *,
     reverse: bool = False,
     limit: int | None = None,
+    room: int | None = None,
     on_damage: OnDamage | None = None,
 ) -> list[tuple[int, dict[str, Json]]]:
-    """Positions and messages of a path between two positions."""
+    """Positions and messages of a path between two positions; with `room` of one branch only."""
     found: list[tuple[int, dict[str, Json]]] = []
     parts = clip(segments, first, last)
     for part in reversed(parts) if reverse else parts:
@@ -100,8 +109,10 @@ def read_messages(
         if left is not None and left <= 0:
             break
         found += reader.read_messages(
-            part.branch, part.first, part.last, reverse=reverse, limit=left, on_damage=on_damage
+            part.branch, part.first, part.last, reverse=reverse, limit=left, room=room, on_damage=on_damage
         )
+        if room is not None and found:
+            break
     return found
 
 
@@ -204,16 +215,48 @@ def pages(
         places = None
         if label is not None:
             places = _labelled_on(reader, row, segments, check_id(label, "label"))
-    for low, top in _windows(first, high, newest_first=newest_first):
+        spans = [(first, high)] if damaged != "skip" else _held(reader, segments, first, high)
+    for low, top in reversed(spans) if newest_first else spans:
+        yield from _pages_between(read, sid, id, segments, low, top, places, newest_first, damaged)
+
+
+def _held(reader: Reader, segments: Sequence[Segment], first: int, last: int) -> list[tuple[int, int]]:
+    """The parts of a path that have entries: a damaged head may be far behind the last of them."""
+    parts = clip(segments, first, last)
+    return [(part.first, min(part.last, reader.last_position(part.branch))) for part in parts]
+
+
+def _pages_between(
+    read: Callable[[], AbstractContextManager[Reader]],
+    sid: int,
+    id: str,
+    segments: Sequence[Segment],
+    first: int,
+    last: int,
+    places: Sequence[int] | None,
+    newest_first: bool,
+    damaged: str,
+) -> Iterator[list[Entry]]:
+    while first <= last:
+        low = max(first, last - PAGE + 1) if newest_first else first
+        top = last if newest_first else min(last, first + PAGE - 1)
         with read() as reader, unless_purged(reader, sid, id):
             on_damage = partial(_skip, reader, sid, id) if damaged == "skip" else None
             if places is None:
-                found = read_path(reader, segments, low, top, reverse=newest_first, on_damage=on_damage)
+                found = read_path(
+                    reader, segments, low, top, reverse=newest_first, room=PAGE_BYTES, on_damage=on_damage
+                )
             else:
                 wanted = sorted((p for p in places if low <= p <= top), reverse=newest_first)
                 found = [e for p in wanted for e in read_path(reader, segments, p, p, on_damage=on_damage)]
+        is_full = places is None and sum(len(entry.raw) for entry in found) >= PAGE_BYTES
+        if newest_first:
+            last = (found[-1].position if is_full else low) - 1
+        else:
+            first = (found[-1].position if is_full else top) + 1
         if found:
             yield found
+            del found
 
 
 def branch_pages(
@@ -221,13 +264,16 @@ def branch_pages(
 ) -> Iterator[list[Entry]]:
     """The entries of one branch between two positions, in lists, whether a path leads to them or not. Damaged
     ones are left out, and so is what was purged meanwhile."""
-    for low, top in _windows(first, last, newest_first=False):
+    while first <= last:
+        top = min(last, first + PAGE - 1)
         with read() as reader:
             branch = reader.find_branch(uid)
             if branch is None:
                 return
-            segment = Segment(branch.branch, low, top)
-            found = read_path(reader, [segment], low, top, on_damage=lambda _: None)
+            segment = Segment(branch.branch, first, top)
+            found = read_path(reader, [segment], first, top, room=PAGE_BYTES, on_damage=lambda _: None)
+        is_full = sum(len(entry.raw) for entry in found) >= PAGE_BYTES
+        first = (found[-1].position if is_full else top) + 1
         yield found
 
 
@@ -254,15 +300,3 @@ def _labelled_on(reader: Reader, row: SessionRow, segments: Sequence[Segment], l
     return [
         position for branch, position in labelled(reader, row, label) if locate(segments, position) == branch
     ]
-
-
-def _windows(first: int, last: int, *, newest_first: bool) -> Iterator[tuple[int, int]]:
-    """Ranges of PAGE positions that cover first..last."""
-    if newest_first:
-        while first <= last:
-            yield max(first, last - PAGE + 1), last
-            last -= PAGE
-    else:
-        while first <= last:
-            yield first, min(last, first + PAGE - 1)
-            first += PAGE

@@ -81,7 +81,9 @@ class Salvage:
             try:
                 with self._read() as reader:
                     last = self._page_end(reader, first, last)
-                    found = reader.read_entries(self._branch, first, last, on_damage=note)
+                    found = reader.read_entries(self._branch, first, last, room=PAGE_BYTES, on_damage=note)
+                if sum(len(row.body) for row in found) >= PAGE_BYTES:
+                    last = found[-1].position
                 break
             except UNREADABLE as error:
                 if last == first:

@@ -147,13 +147,14 @@ class Source:
             try:
                 with self._read() as reader:
                     end = self._page_end(reader, branch.number, first, min(first + PAGE - 1, branch.last))
-                    rows = reader.read_entries(branch.number, first, end)
+                    rows = reader.read_entries(branch.number, first, end, room=PAGE_BYTES)
             except KeyError as error:
                 raise GoneError(f"branch {branch.uid} was purged while it was read") from error
-            if len(rows) <= end - first:
+            page = Page(branch=branch, entries=tuple(rows))
+            if len(rows) <= end - first and page.size < PAGE_BYTES:
                 raise GoneError(f"entries of branch {branch.uid} were purged while they were read")
-            yield Page(branch=branch, entries=tuple(rows))
-            first = end + 1
+            first = rows[-1].position + 1
+            yield page
 
     @staticmethod
     def _page_end(reader: Reader, branch: int, first: int, last: int) -> int:

@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from clew.backends.contract import OnDamage, RecordKind
-from clew.backends.damaged import damage_of, list_sound, only_sound
+from clew.backends.damaged import damage_of, list_sound, only_sound, within
 from clew.backends.postgres.blobs import Blobs
 from clew.backends.postgres.memory import Memory
 from clew.backends.postgres.numbers import home_of
@@ -84,6 +84,19 @@ AT_ONCE: Final = 5000
 TRIES: Final = 5
 LINEAGE_AT_ONCE: Final = 1000
 """So many branches, each the parent of the one before, come with one question. Fewer than are remembered."""
+
+
+NO_END: Final = 2**63
+
+
+class Bounds:
+    """How many bytes may still be read."""
+
+    __slots__ = ("is_reached", "room")
+
+    def __init__(self, room: int | None) -> None:
+        self.room = room
+        self.is_reached = False
 
 
 class PostgresReader(TextReader):
@@ -208,28 +221,32 @@ class PostgresReader(TextReader):
         *,
         reverse: bool = False,
         limit: int | None = None,
+        room: int | None = None,
         on_damage: OnDamage | None = None,
     ) -> list[EntryRow]:
         if limit is not None and last - first >= limit:
             first, last = (last - limit + 1, last) if reverse else (first, first + limit - 1)
         if last < first:
             return []
+        return within(room, self._entries(branch, first, last, reverse=reverse, on_damage=on_damage))
+
+    def _entries(
+        self, branch: int, first: int, last: int, *, reverse: bool, on_damage: OnDamage | None
+    ) -> Iterator[EntryRow]:
         uid = self.get_branch(branch).uid
-        found = []
-        for start, end in _ranges(first, last):
+        for start, end in _ranges(first, last, reverse=reverse):
             rows = {row[2]: row for row in self.ask(ENTRIES, home_of(branch), branch, start, end)}
-            for position in range(start, end + 1):
+            for position in range(end, start - 1, -1) if reverse else range(start, end + 1):
                 try:
                     if position not in rows:
                         raise CorruptEntryError(uid, position, "it is missing")
-                    found.append(entry_from(uid, rows[position]))
+                    entry = entry_from(uid, rows[position])
                 except CorruptEntryError as damage:
                     if on_damage is None:
                         raise
                     on_damage(damage)
-        if reverse:
-            found.reverse()
-        return found
+                else:
+                    yield entry
 
     def read_messages(
         self,
@@ -239,14 +256,16 @@ class PostgresReader(TextReader):
         *,
         reverse: bool = False,
         limit: int | None = None,
+        room: int | None = None,
         on_damage: OnDamage | None = None,
     ) -> list[tuple[int, dict[str, Json]]]:
         found: list[tuple[int, dict[str, Json]]] = []
+        bounds = Bounds(room)
         for start, end in _ranges(first, last, reverse=reverse):
             left = None if limit is None else limit - len(found)
-            if left is not None and left <= 0:
+            if (left is not None and left <= 0) or bounds.is_reached:
                 break
-            self._read_range(found, branch, start, end, reverse, left, on_damage)
+            self._read_range(found, branch, start, end, reverse, left, bounds, on_damage)
         return found
 
     def _read_range(
@@ -257,6 +276,7 @@ class PostgresReader(TextReader):
         last: int,
         reverse: bool,
         limit: int | None,
+        bounds: Bounds,
         on_damage: OnDamage | None,
     ) -> None:
         """A damaged message does not count: then more have to be read, behind the last one seen."""
@@ -265,8 +285,8 @@ class PostgresReader(TextReader):
             left = None if wanted is None else wanted - len(found)
             statement = MESSAGES_BACKWARDS if reverse else MESSAGES
             rows = self.ask(statement, home_of(branch), branch, first, last, left)
-            self._decode(found, branch, rows, on_damage)
-            if wanted is None or len(found) >= wanted or len(rows) < (left or 0):
+            self._decode(found, branch, rows, bounds, on_damage)
+            if wanted is None or len(found) >= wanted or len(rows) < (left or 0) or bounds.is_reached:
                 return
             first, last = (first, rows[-1][0] - 1) if reverse else (rows[-1][0] + 1, last)
 
@@ -275,11 +295,14 @@ class PostgresReader(TextReader):
         found: list[tuple[int, dict[str, Json]]],
         branch: int,
         rows: list[Row],
+        bounds: Bounds,
         on_damage: OnDamage | None,
     ) -> None:
+        left = NO_END if bounds.room is None else bounds.room
         add, check, decode = found.append, checksum, decode_json  # a long loop
         for position, time, flags, codec, recorded, blob in rows:
             message = None
+            body = blob
             if not codec and check(blob, position, time, MESSAGE, codec, flags) == recorded:
                 with suppress(msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
                     message = decode(blob)
@@ -294,6 +317,11 @@ class PostgresReader(TextReader):
                     on_damage(damage)
                     continue
             add((position, message))
+            left -= len(body)
+            if left <= 0:
+                bounds.is_reached = True
+                return
+        bounds.room = None if bounds.room is None else left
 
     def count_entries(self, branch: int, first: int, last: int, kind: int) -> int:
         ((count,),) = self.ask(COUNT_ENTRIES, home_of(branch), branch, first, last, kind)

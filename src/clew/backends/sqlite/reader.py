@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
 
 import apsw
 import msgspec
 
 from clew.backends.contract import OnDamage, RecordKind
-from clew.backends.damaged import damage_of, list_sound, only_sound
+from clew.backends.damaged import damage_of, list_sound, only_sound, within
 from clew.backends.sqlite.rows import (
     POSITION_MASK,
     Row,
@@ -29,6 +29,7 @@ from clew.backends.sqlite.statements import (
     COUNT_ENTRIES,
     DUE_SESSIONS,
     ENTRIES,
+    ENTRIES_BACKWARDS,
     FIND_BRANCH,
     FIND_DELETED,
     FIND_SESSION,
@@ -77,6 +78,7 @@ from clew.model import Json
 
 BRANCHES_KEPT: Final = 10_000
 _MISLED: Final = "the index of the store leads from {0} {1!r} to {0} {2!r}: save what can be read with repair"
+NO_END: Final = 2**63
 DAMAGE: Final = (apsw.CorruptError, CorruptEntryError, UnicodeDecodeError)
 
 
@@ -198,35 +200,38 @@ class SqliteReader(TextReader):
         *,
         reverse: bool = False,
         limit: int | None = None,
+        room: int | None = None,
         on_damage: OnDamage | None = None,
     ) -> list[EntryRow]:
         if limit is not None and last - first >= limit:
             first, last = (last - limit + 1, last) if reverse else (first, first + limit - 1)
+        rows = self._entry_rows(
+            ENTRIES_BACKWARDS if reverse else ENTRIES, (key(branch, first), key(branch, last))
+        )
         try:
             uid = self.get_branch(branch).uid
-            found = [
-                entry_from(uid, row)
-                for row in self._entry_rows(ENTRIES, (key(branch, first), key(branch, last)))
-            ]
-            whole = len(found) == last - first + 1
+            found = within(room, (entry_from(uid, row) for row in rows))
+            whole = _is_whole(found, first, last, room)
         except DAMAGE:
             whole = False
+        finally:
+            rows.close()
         if not whole:
-            found = self._salvage(branch, first, last, on_damage)
-        if reverse:
-            found.reverse()
+            positions = range(last, first - 1, -1) if reverse else range(first, last + 1)
+            found = within(room, self._salvage(branch, positions, on_damage))
         return found
 
-    def _salvage(self, branch: int, first: int, last: int, on_damage: OnDamage | None) -> list[EntryRow]:
+    def _salvage(
+        self, branch: int, positions: Iterable[int], on_damage: OnDamage | None
+    ) -> Iterator[EntryRow]:
         """One by one, so that a damaged entry or page costs what it holds."""
         uid = self.get_branch(branch).uid
-        found = []
-        for position in range(first, last + 1):
+        for position in positions:
             damage: CorruptEntryError
             try:
                 row = self.get_entry(branch, position)
                 if row is not None:
-                    found.append(row)
+                    yield row
                     continue
                 damage = self._missing(branch, position)
             except CorruptEntryError as exc:
@@ -236,7 +241,6 @@ class SqliteReader(TextReader):
             if on_damage is None:
                 raise damage
             on_damage(damage)
-        return found
 
     def read_messages(
         self,
@@ -246,9 +250,11 @@ class SqliteReader(TextReader):
         *,
         reverse: bool = False,
         limit: int | None = None,
+        room: int | None = None,
         on_damage: OnDamage | None = None,
     ) -> list[tuple[int, dict[str, Json]]]:
         found: list[tuple[int, dict[str, Json]]] = []
+        left = NO_END if room is None else room
         rows = self._entry_rows(
             MESSAGES_BACKWARDS if reverse else MESSAGES,
             (key(branch, first), key(branch, last), -1 if limit is None else limit),
@@ -265,31 +271,44 @@ class SqliteReader(TextReader):
                 if type(message) is not dict:
                     raise TypeError(body)
                 found.append((position, message))
+                left -= len(body)
+                if left <= 0:
+                    break
         except (*DAMAGE, TypeError, struct.error, msgspec.MsgspecError, RecursionError):
-            return self._salvage_messages(branch, first, last, reverse, limit, on_damage)
+            return self._salvage_messages(branch, first, last, reverse, limit, room, on_damage)
         finally:
             rows.close()
         return found
 
     def _salvage_messages(
-        self, branch: int, first: int, last: int, reverse: bool, limit: int | None, on_damage: OnDamage | None
+        self,
+        branch: int,
+        first: int,
+        last: int,
+        reverse: bool,
+        limit: int | None,
+        room: int | None,
+        on_damage: OnDamage | None,
     ) -> list[tuple[int, dict[str, Json]]]:
         """One by one in the order of reading, and no further than the limit."""
         found: list[tuple[int, dict[str, Json]]] = []
-        for position in range(last, first - 1, -1) if reverse else range(first, last + 1):
-            if limit is not None and len(found) >= limit:
+        left = NO_END if room is None else room
+        uid = self.get_branch(branch).uid
+        positions = range(last, first - 1, -1) if reverse else range(first, last + 1)
+        if limit == 0:
+            return found
+        for row in self._salvage(branch, positions, on_damage):
+            try:
+                if row.kind != MESSAGE:
+                    continue
+                found.append((row.position, checked.message(uid, row.position, row.body)))
+            except CorruptEntryError as damage:
+                if on_damage is None:
+                    raise
+                on_damage(damage)
+            left -= len(row.body)
+            if left <= 0 or (limit is not None and len(found) >= limit):
                 break
-            rows = self._salvage(branch, position, position, on_damage)
-            for row in rows:
-                try:
-                    if row.kind == MESSAGE:
-                        found.append(
-                            (position, checked.message(self.get_branch(branch).uid, position, row.body))
-                        )
-                except CorruptEntryError as damage:
-                    if on_damage is None:
-                        raise
-                    on_damage(damage)
         return found
 
     def count_entries(self, branch: int, first: int, last: int, kind: int) -> int:
@@ -339,6 +358,14 @@ class SqliteReader(TextReader):
             active={status: active for status, _, active in statuses if active},
             created=created,
         )
+
+
+def _is_whole(found: list[EntryRow], first: int, last: int, room: int | None) -> bool:
+    """Whether no entry is missing among those that were read."""
+    if len(found) == last - first + 1:
+        return True
+    is_full = room is not None and sum(len(row.body) for row in found) >= room
+    return is_full and abs(found[-1].position - found[0].position) + 1 == len(found)
 
 
 def _session_of(id: str, rows: list[Row]) -> SessionRow | None:

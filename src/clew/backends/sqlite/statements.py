@@ -65,6 +65,7 @@ GET_ENTRY: Final = f"SELECT {ENTRY} FROM entries WHERE key = ?"
 GET_TIP: Final = "SELECT digest, messages, turns, size, cut, summary, asked FROM entries WHERE key = ?"
 LAST_KEY: Final = "SELECT max(key) FROM entries WHERE key BETWEEN ? AND ?"
 ENTRIES: Final = f"SELECT {ENTRY} FROM entries WHERE key BETWEEN ? AND ? ORDER BY key"
+ENTRIES_BACKWARDS: Final = f"{ENTRIES} DESC"
 _MESSAGES: Final = (
     "SELECT key, time, flags, codec, checksum, body FROM entries"
     f" WHERE key BETWEEN ? AND ? AND kind = {MESSAGE} ORDER BY key"
