@@ -16,6 +16,7 @@ import msgspec
 
 import clew
 from clew.adapters.langgraph_documents import PACKED
+from clew.core.exact import MAX_MESSAGE_BYTES
 
 _SMALLEST: Final = 128
 """Bytes of a document; less is not worth the time."""
@@ -59,7 +60,7 @@ def packed(name: str, document: bytes, entry: str = "", raws: Sequence[bytes] = 
     """A document without what these messages, which were appended together, say; or as it is."""
     if sum(map(len, raws)) > _MOST_WORDS:
         entry, raws = "", ()
-    if len(document) < _SMALLEST:
+    if not _SMALLEST <= len(document) <= MAX_MESSAGE_BYTES:
         return document
     content = _zstd().compress(document, _LEVEL, zstd_dict=_dictionary(name, entry, raws))
     smaller = PACKED + msgspec.msgpack.encode(_Packed(_short(entry), len(raws), content))
@@ -81,7 +82,11 @@ def opened(session: clew.Session, name: str, document: bytes) -> bytes:
     known = _dictionary(name, entry, [each.raw for each in entries])
     zstd = _zstd()
     try:
-        return zstd.decompress(found.content, zstd_dict=known)  # type: ignore[no-any-return]
+        # The size stands in the header: looked at first, so that no forged frame fills the memory.
+        size = zstd.get_frame_info(found.content).decompressed_size
+        if size is None or size > MAX_MESSAGE_BYTES:
+            raise clew.CorruptError(f"document {name!r} of thread {session.id!r} claims to have {size} bytes")
+        return zstd.ZstdDecompressor(zstd_dict=known).decompress(found.content, size)  # type: ignore[no-any-return]
     except zstd.ZstdError as error:
         raise clew.CorruptError(f"document {name!r} of thread {session.id!r} can not be read") from error
 
