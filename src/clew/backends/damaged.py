@@ -65,9 +65,10 @@ def within(room: int | None, rows: Iterable[EntryRow]) -> list[EntryRow]:
     """Entries up to the one with which their bodies come to so many bytes."""
     if room is None:
         return list(rows)
-    found = []
+    found: list[EntryRow] = []
+    add = found.append
     for row in rows:
-        found.append(row)
+        add(row)
         room -= len(row.body)
         if room <= 0:
             break
@@ -92,7 +93,8 @@ def sound_sums(rows: Iterable[Row]) -> list[UsageSum]:
 def damage_of(row: SessionRow, details: object) -> Damaged | None:
     """What is wrong with a session; None: nothing."""
     try:
-        checked.details(checked.session(row).id, details)
+        id = checked.session(row).id
+        checked.metadata(id, checked.details(id, details))
     except CorruptSessionError as error:
         return Damaged(believable(row), error.reason)
     return None

@@ -105,10 +105,9 @@ def details(session: str, value: object) -> Details:
         found = _decode_details(value)  # type: ignore[arg-type]
     except (msgspec.MsgspecError, TypeError, UnicodeDecodeError) as error:
         raise CorruptSessionError(session, f"its settings cannot be read: {error}") from error
-    if bytes(found.metadata)[:1] != b"{":
-        raise CorruptSessionError(session, "its metadata is no object")
-    if not all(map(is_id, found.tags)) or not all(map(is_id, found.aliases)):
-        raise CorruptSessionError(session, "a tag or an alias of it is none")
+    for name in found.tags + found.aliases:
+        if not (0 < len(name) <= _PLAIN_ID and "\0" not in name) and not is_id(name):
+            raise CorruptSessionError(session, "a tag or an alias of it is none")
     return found
 
 

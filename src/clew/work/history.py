@@ -83,7 +83,7 @@ def read_path(
         uid = reader.get_branch(part.branch).uid
         notes = notes_beside(reader, uid, rows) if rows else None
         found += [entry_of(uid, row, notes) for row in rows]
-        if room is not None:
+        if room is not None and len(parts) > 1:
             room -= sum(len(row.body) for row in rows)
             if room <= 0:
                 break
@@ -249,7 +249,7 @@ def _pages_between(
             else:
                 wanted = sorted((p for p in places if low <= p <= top), reverse=newest_first)
                 found = [e for p in wanted for e in read_path(reader, segments, p, p, on_damage=on_damage)]
-        is_full = places is None and sum(len(entry.raw) for entry in found) >= PAGE_BYTES
+        is_full = len(found) <= top - low and places is None and _size(found) >= PAGE_BYTES
         if newest_first:
             last = (found[-1].position if is_full else low) - 1
         else:
@@ -257,6 +257,10 @@ def _pages_between(
         if found:
             yield found
             del found
+
+
+def _size(found: Sequence[Entry]) -> int:
+    return sum(len(entry.raw) for entry in found)
 
 
 def branch_pages(
@@ -272,7 +276,7 @@ def branch_pages(
                 return
             segment = Segment(branch.branch, first, top)
             found = read_path(reader, [segment], first, top, room=PAGE_BYTES, on_damage=lambda _: None)
-        is_full = sum(len(entry.raw) for entry in found) >= PAGE_BYTES
+        is_full = _size(found) >= PAGE_BYTES
         first = (found[-1].position if is_full else top) + 1
         yield found
 

@@ -15,6 +15,7 @@ import msgspec
 from blake3 import blake3
 
 from clew.backends.contract import STORE_WIDE, Reader, RecordKind
+from clew.core import checked
 from clew.core.hashing import ROOT
 from clew.core.records import number_in
 from clew.core.rows import INTERRUPTED, REMOVED, RUNNING, BranchRow, Details, ForkOrigin, SessionRow
@@ -121,6 +122,7 @@ def read_session(reader: Reader, row: SessionRow, uids: Mapping[int, str]) -> Se
     if row.head.branch and row.head.branch not in uids:
         raise CorruptSessionError(row.id, f"it stands in branch {row.head.branch}, which is none of its own")
     details = reader.get_details(row.sid)
+    checked.metadata(row.id, details)
     mine = str(row.sid).encode()
     records: Records = {}
     for kind in KINDS:

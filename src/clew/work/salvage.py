@@ -12,6 +12,7 @@ from typing import Final, TypeVar
 import msgspec
 
 from clew.backends.contract import STORE_WIDE, Reader
+from clew.core import checked
 from clew.core.ids import check_id
 from clew.core.rows import (
     CLOSED,
@@ -237,7 +238,7 @@ class SalvageSource(Source):
     def _session(
         self, row: SessionRow, branches: list[BranchImage], tips: dict[tuple[str, int], Tip]
     ) -> SessionImage:
-        details = self._ask(lambda reader: reader.get_details(row.sid))
+        details = self._ask(lambda reader: _sound_details(reader, row))
         if details is None:
             self._lost(LostRecord(kind="session", session=row.id, reason="its settings can not be read"))
             details = Details()
@@ -320,6 +321,12 @@ def _in_range(row: SessionRow) -> SessionRow:
     deleted = row.deleted if row.deleted is None or is_time(row.deleted) else updated
     status = row.status if PENDING <= row.status <= CLOSED else PENDING
     return msgspec.structs.replace(row, created=created, updated=updated, deleted=deleted, status=status)
+
+
+def _sound_details(reader: Reader, row: SessionRow) -> Details:
+    details = reader.get_details(row.sid)
+    checked.metadata(row.id, details)
+    return details
 
 
 def _number(call: UsageRow | None) -> int:

@@ -210,7 +210,14 @@ class SqliteReader(TextReader):
         )
         try:
             uid = self.get_branch(branch).uid
-            found = within(room, (entry_from(uid, row) for row in rows))
+            found = []
+            left = NO_END if room is None else room
+            for row in rows:  # a long loop
+                entry = entry_from(uid, row)
+                found.append(entry)
+                left -= len(entry.body)
+                if left <= 0:
+                    break
             whole = _is_whole(found, first, last, room)
         except DAMAGE:
             whole = False
