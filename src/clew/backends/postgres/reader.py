@@ -21,7 +21,6 @@ from clew.backends.postgres.rows import (
     entry_from,
     session_from,
     sound_session,
-    text_from,
 )
 from clew.backends.postgres.search import TextReader
 from clew.backends.postgres.statements import (
@@ -346,8 +345,7 @@ class PostgresReader(TextReader):
             rows = self.ask(SCAN_BACKWARDS if reverse else SCAN_RECORDS, *given)
         else:
             rows = self.ask(SCAN_RANGE_BACKWARDS if reverse else SCAN_RANGE, *given, encode(last))
-        named = [(text_from(name), value) for name, value in rows]
-        return [(name, value) for name, value in named if type(name) is str]
+        return [(name.decode(), value) for name, value in rows]
 
     def volume(self) -> tuple[int, int]:
         ((count, size),) = self.ask(VOLUME)
