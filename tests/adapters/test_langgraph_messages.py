@@ -135,6 +135,15 @@ def test_a_strict_saver_makes_objects_of_safe_types_only(caplog: pytest.LogCaptu
         assert values(ClewSaver(store), forged)["messages"] == [human("x")]
 
 
+def test_s03_no_saver_makes_anything_of_a_pickle() -> None:
+    """A row of a poisoned store that says it is one: nothing of it is run."""
+    call_of_os = b"cos\ngetpid\n(tR."
+    with clew.open("memory:") as store:
+        for saver in (ClewSaver(store), ClewSaver(store, allow=[])):
+            with pytest.raises(NotImplementedError):
+                saver.serde.loads_typed(("pickle", call_of_os))
+
+
 # -- what is stored
 
 

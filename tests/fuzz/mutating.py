@@ -201,4 +201,6 @@ def _change_cell(db: sqlite3.Connection, table: str, column: str, row: int, choo
         value = [cell]
     if isinstance(value, dict | list):
         change_value(value, choose)
-        db.execute(f'UPDATE "{table}" SET "{column}" = ? WHERE rowid = ?', (dumped(value).decode(), row))
+        with suppress(TypeError):  # there were bytes in it
+            text = dumped(value).decode()
+            db.execute(f'UPDATE "{table}" SET "{column}" = ? WHERE rowid = ?', (text, row))

@@ -272,7 +272,12 @@ def embed(value: bytes) -> tuple[bool, Raw]:
 
 def extract(is_base64: bool, value: Raw) -> bytes:
     """The value that was embedded."""
-    return msgspec.json.decode(value, type=bytes) if is_base64 else bytes(value)
+    if not is_base64:
+        return bytes(value)
+    try:
+        return msgspec.json.decode(value, type=bytes)
+    except msgspec.MsgspecError as exc:
+        raise WrongLineError(f"it is no base64: {exc}") from exc
 
 
 def entry_line(branch: int, row: EntryRow) -> EntryLine:

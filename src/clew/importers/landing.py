@@ -6,13 +6,22 @@ A file that can not be read, or a part of one, costs itself: it is listed, and t
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Final, Protocol
 
 import msgspec
 
-from clew.errors import ClewError, ConflictError, CorruptError, InvalidError, StoreBusyError
+from clew.errors import (
+    ClewError,
+    ConflictError,
+    CorruptError,
+    InvalidError,
+    NotFoundError,
+    StoreBusyError,
+    VersionError,
+)
 from clew.importers import OWN
 from clew.importers.contract import Problem, SourceEntry, SourceSession
 from clew.importers.finding import Found, Job, checked, look, reader_of, scan_places
@@ -20,6 +29,7 @@ from clew.importers.jsonlines import closed_after
 from clew.importers.kept_files import Bench, KeptFiles
 from clew.importers.leaving import ROLES
 from clew.importers.loose import kind
+from clew.model import Json
 from clew.model.porting import ImportedSession, ImportProgress, ImportReport, OnImportProgress
 
 __all__ = ["import_path", "scan_places"]
@@ -29,6 +39,8 @@ if TYPE_CHECKING:
 
 TRIES: Final = 5
 """Two imports of the same file get in each other's way: the one that comes late reads it again."""
+ORIGIN: Final = "imported_from"
+"""The metadata that say of a session that it came from elsewhere, and from where."""
 _WORDS: Final = ("content", "parts", "tool_calls")
 
 
@@ -127,7 +139,7 @@ class _Landing:
                 if attempt == TRIES - 1:
                     raise
                 continue
-            except (ConflictError, CorruptError, InvalidError) as error:
+            except (ConflictError, CorruptError, InvalidError, NotFoundError, VersionError) as error:
                 if len(self._jobs) == 1:
                     raise
                 self._problem(job, str(error))
@@ -178,7 +190,11 @@ class _Landing:
 
     def _load(self, job: Job, source: SourceSession) -> None:
         origin = {"format": job.format, "path": str(job.path)}
-        source = msgspec.structs.replace(source, metadata={**source.metadata, "imported_from": origin})
+        source = msgspec.structs.replace(
+            source,
+            metadata={**source.metadata, ORIGIN: origin},
+            updates=partial(_without_origin, source.updates),
+        )
         store = self._open()
         with KeptFiles(store, source, self._bench, lambda reason: self._problem(job, reason)) as files:
             loaded = store.load(
@@ -219,6 +235,15 @@ class _Landing:
                     all_bytes=self._all_bytes,
                 )
             )
+
+
+def _without_origin(updates: Callable[[], Mapping[str, Json]]) -> Mapping[str, Json]:
+    """What a source says at its end; where it came from is not for it to say."""
+    found = updates()
+    metadata = found.get("metadata")
+    if not metadata or ORIGIN not in metadata:
+        return found
+    return {**found, "metadata": {name: value for name, value in metadata.items() if name != ORIGIN}}
 
 
 def _with_words(source: SourceSession) -> SourceSession | None:
