@@ -32,7 +32,11 @@ def entry_digest(parent: bytes, position: int, kind: int, time: int, flags: int,
     if len(parent) != DIGEST_SIZE:  # struct would cut or pad it in silence
         raise ValueError(f"a digest has {DIGEST_SIZE} bytes, not {len(parent)}")
     # One call on joined bytes: a second call, for the body alone, costs more than the copy.
-    return blake3(_entry_header(_ENTRY, parent, position, time, kind, flags) + body).digest()
+    try:
+        header = _entry_header(_ENTRY, parent, position, time, kind, flags)
+    except struct.error as error:
+        raise ValueError(f"an entry has no such numbers: {error}") from error
+    return blake3(header + body).digest()
 
 
 def batch_digest(bodies: Sequence[bytes]) -> bytes:

@@ -66,6 +66,9 @@ class Moved(Head, frozen=True):
     """What was restored, deleted and kept; None: the files stayed where they were."""
 
 
+_decode_object: Final = msgspec.json.Decoder(dict[str, Any]).decode
+
+
 class Entry(msgspec.Struct, frozen=True):
     """One immutable record of the log: a message, or a mark such as a compaction."""
 
@@ -90,11 +93,10 @@ class Entry(msgspec.Struct, frozen=True):
     def message(self) -> dict[str, Json]:
         """The message (or the content of a mark), decoded anew: yours to change."""
         try:
-            value: dict[str, Json] = msgspec.json.decode(self.raw)
+            return _decode_object(self.raw)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             source, _, _ = self.id.rpartition(".")
-            raise CorruptEntryError(source, self.position, f"its body is no JSON: {error}") from error
-        return value
+            raise CorruptEntryError(source, self.position, f"its body is no JSON object: {error}") from error
 
     @property
     def time(self) -> datetime:

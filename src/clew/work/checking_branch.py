@@ -131,10 +131,10 @@ class BranchCheck:
         bases = [tip for tip in ((stored,) if stored == rebuilt else (stored, rebuilt)) if tip is not None]
         try:
             draft = _draft(row)
+            expected = [chain(base, actual.branch, [draft], row.time)[1] for base in bases]
         except (msgspec.MsgspecError, ValueError, TypeError, KeyError, AttributeError) as error:
             self._note(row.position, f"its body can not be understood: {error}")
             return actual
-        expected = [chain(base, actual.branch, [draft], row.time)[1] for base in bases]
         if actual in expected:
             return actual
         wrong = [name for name in OF_TIP if expected and not _is_one_of(actual, name, expected)]

@@ -33,7 +33,7 @@ from clew.backends.jsonl.statements import (
 )
 from clew.backends.sqlite.statements import GET_SESSION, SET_DUE
 from clew.core import lines
-from clew.errors import CorruptEntryError
+from clew.errors import CorruptEntryError, CorruptError
 
 BUFFER: Final = 1 << 20
 
@@ -61,7 +61,7 @@ def rewrite_dirty_logs(connection: apsw.Connection, layout: Layout, journal: Jou
     return failed
 
 
-class NewDamageError(Exception):
+class NewDamageError(CorruptError):
     """A line of a log was damaged since the index read it. What it said is nowhere else than there: the log
     is left as it is, until it is repaired."""
 
