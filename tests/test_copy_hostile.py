@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -139,3 +140,17 @@ def test_s53_a_copy_does_not_replace_a_snapshot_of_the_target(tmp_path: Path) ->
         assert dst.read_file(kept.id, "file") == b"mine"
         assert dst.get_snapshot(kept.id).root == str(mine)
         assert dst.verify().ok
+
+
+def test_s53_rules_of_retention_that_nobody_could_set_are_not_copied() -> None:
+    """A lifetime of less than nothing would expire whatever the target holds."""
+    with clew.open("memory:") as src, clew.open("memory:") as dst:
+        dst.session("mine").append(said("mine"))
+        rules = clew.Retention(lifetime=timedelta(days=-1), trash_expired=True)
+        value = msgspec.json.encode(rules)
+        src._engine.run(lambda tx: tx.put_record(STORE_WIDE, "retention", "rules", value))
+        with pytest.raises(clew.CorruptError):
+            clew.copy(src, dst)
+        dst.sweep()
+        assert [info.id for info in dst.list()] == ["mine"]
+        assert dst.retention == clew.Retention()

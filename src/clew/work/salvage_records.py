@@ -10,6 +10,7 @@ import msgspec
 
 from clew.backends.contract import STORE_WIDE, RecordKind
 from clew.core.rows import NOWHERE, SessionRow
+from clew.core.rules import checked
 from clew.errors import CorruptError
 from clew.model import Head, Removal, Retention
 from clew.model.care import LostRecord
@@ -92,9 +93,12 @@ class RecordSalvage:
         return list(dict.fromkeys((*(name for name in known if name in names), *names)))
 
     def may_go(self, kind: str, name: str, value: bytes) -> bool:
-        """Whether a record of the store can be read."""
+        """Whether a record of the store can be read, and is one that could have been set."""
         try:
-            _json(value, type=Removal if kind == "removal" else Retention)
+            if kind == "removal":
+                _json(value, type=Removal)
+            else:
+                checked(_json(value, type=Retention))
         except UNREADABLE as error:
             self._tell(kind, name, str(error), None)
             return False
