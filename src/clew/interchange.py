@@ -124,8 +124,8 @@ def _beside(
             notes.update(reader.scan_records(STORE_WIDE, "annotation", first, last))
     for name in sorted(notes):
         yield "annotation", name, notes[name]
-    labels = {decode_note(value).get("label") for value in notes.values()}
-    for label in sorted(label for label in labels if isinstance(label, str)):
+    labels = [decode_note(value).get("label") for value in notes.values()]
+    for label in sorted({label for label in labels if isinstance(label, str)}):
         value = reader.get_record(STORE_WIDE, "label", f"{row.tree}:{label}")
         places = [place for place in decode_label(value or b"[]") if place in notes]
         yield "label", f"{SELF}:{label}", msgspec.json.encode(sorted(places))
