@@ -87,9 +87,7 @@ def listening_socket(path: Path, outside: Path) -> None:
         os.chdir(here)
 
 
-PLANTS: Final = (
-    link_to_file, link_to_nothing, link_to_folder, hard_link, folder, pipe, listening_socket,
-)  # fmt: skip
+PLANTS: Final = (link_to_file, link_to_nothing, hard_link, folder, pipe)
 
 
 def plant(how: Callable[[Path, Path], None], path: Path, outside: Path) -> None:
@@ -122,7 +120,7 @@ def use(place: Path) -> list[ClewError]:
             attempt(lambda: store.delete("c", purge=True))
             attempt(lambda: _drop_packs(backend))
             attempt(backend.scrub)
-            attempt(lambda: store.verify(full=True))
+            attempt(lambda: store.verify(full=False))
             attempt(lambda: store.gc())
         finally:
             attempt(store.close)

@@ -377,6 +377,19 @@ def test_s06_root_writes_a_store_of_a_user(place: Path) -> None:
 
 
 @needs_root
+def test_s06_a_store_of_another_user_in_a_public_place_is_only_read(place: Path, fast_path: Path) -> None:
+    """As one in /tmp that somebody made for us to find."""
+    give(place, NOBODY)
+    fast_path.chmod(0o1777)
+    before = state(place / "sessions")
+    with clew.open(f"jsonl:///{place}") as store:
+        assert said(store, "a") == ["word a"]
+        with pytest.raises(ReadOnlyError, match="everybody may write"):
+            store.get("a").append(user("more"))
+    assert state(place / "sessions") == before
+
+
+@needs_root
 def test_s06_a_file_of_another_user_in_a_store_of_ours_is_not_written(place: Path) -> None:
     os.chown(place / "sessions" / "a.jsonl", NOBODY, NOBODY)
     content = (place / "sessions" / "a.jsonl").read_bytes()

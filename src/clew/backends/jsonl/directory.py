@@ -18,7 +18,7 @@ import stat
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from clew.backends.private import kind_of
+from clew.backends.private import is_in_public, kind_of
 
 HAS_DESCRIPTORS: Final = {os.open, os.stat, os.unlink, os.rename, os.mkdir} <= os.supports_dir_fd
 """Windows has none: there files are opened by their paths."""
@@ -98,6 +98,15 @@ class Directory:
             return
         if not self.may_write(found):
             raise NotOursError(_foreign(self.path, found))
+
+    def refuse_public(self) -> None:
+        """Refuse a directory of another user where everybody may make one: what is written is theirs then."""
+        owner = self.opened().found.st_uid
+        if owner and hasattr(os, "geteuid") and owner != os.geteuid() and is_in_public(self.path):
+            raise NotOursError(
+                f"{self.path} belongs to user {owner}, and lies where everybody may write:"
+                " copy the store to a directory of your own"
+            )
 
     def may_write(self, found: os.stat_result) -> bool:
         """Whether a file, or directory, belongs to somebody who is trusted in this store."""

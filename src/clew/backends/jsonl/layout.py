@@ -125,6 +125,7 @@ class Layout:
             ReadOnlyError: else. What can be read is read.
         """
         try:
+            self.top.refuse_public()
             for directory in self._inner:
                 directory.check()
             for file in (self._store_log, self.journal, self.lock, self.still):
