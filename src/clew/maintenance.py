@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable
 from types import TracebackType
 
+from clew.core.acting import for_a_log
 from clew.errors import LeaseHeldError, StoreClosedError
 from clew.model import SweepReport
 
@@ -67,4 +68,4 @@ class Maintenance:
     def _tell(error: Exception) -> None:
         import logging
 
-        logging.getLogger("clew.retention").warning("a sweep failed: %s", error)
+        logging.getLogger("clew.retention").warning("a sweep failed: %s", for_a_log(error))

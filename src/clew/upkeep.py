@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import clew.work as work
 from clew.backends.contract import Transaction
+from clew.core.acting import for_a_log
 from clew.core.lease import Lease
 from clew.engine import Engine
 from clew.errors import ClewError, InvalidError, InvalidQueryError
@@ -201,4 +202,4 @@ def _report(sweep: Sweep, now: int, wall: int, *, dry_run: bool) -> SweepReport:
 def _log(level: str, message: str, *args: object) -> None:
     import logging  # costs `import clew` more than all of this module
 
-    logging.getLogger("clew.retention").log(getattr(logging, level.upper()), message, *args)
+    logging.getLogger("clew.retention").log(getattr(logging, level.upper()), message, *map(for_a_log, args))

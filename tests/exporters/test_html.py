@@ -6,11 +6,17 @@ import base64
 import hashlib
 import re
 from pathlib import Path
+from typing import Any, get_args
 
+import msgspec
 import pytest
 
 import clew
+from clew.exporters.blocks import Block, BlockKind
+from clew.exporters.html import _block, _head, _turn
 from clew.exporters.html_text import MOST_MARKDOWN, code, prose
+from clew.exporters.media import Media
+from clew.exporters.transcript import Transcript
 from tests.exporters.hostile import ALL, ATTACKS, PIXEL, conversation
 from tests.exporters.page_reader import PageReader
 
@@ -161,3 +167,58 @@ def test_a_file_is_readable_by_its_owner_only(store: clew.Store, tmp_path: Path)
     path = tmp_path / "a.html"
     assert store.export("a", "html", path=path) == str(path)
     assert path.stat().st_mode & 0o777 == 0o600
+
+
+def _with_attacks(value: Any, attack: str) -> Any:
+    """The same with the attack in every field that may be a text, also in those of what it holds."""
+    changed: dict[str, Any] = {}
+    for name, type_name in type(value).__annotations__.items():
+        held = getattr(value, name)
+        if type_name in ("str", "str | None"):
+            changed[name] = attack
+        elif type_name == "tuple[str, ...]":
+            changed[name] = (attack,)
+        elif isinstance(held, msgspec.Struct):
+            changed[name] = _with_attacks(held, attack)
+    assert changed
+    return msgspec.structs.replace(value, **changed)
+
+
+def _is_harmless(shown: str) -> bool:
+    page = PageReader(shown)
+    links = [attributes.get("href", "#") for tag, attributes in page.tags if tag == "a"]
+    return (
+        {tag for tag, _ in page.tags} <= TAGS
+        and {name for _, attributes in page.tags for name in attributes} <= ATTRIBUTES
+        and all(re.match(r"#|https?://|mailto:", link) for link in links)
+        and not any("evil" in attributes.get("src", "") for _, attributes in page.tags)
+        and not set(page.text) & set("\x1b\x07\u202e")
+    )
+
+
+@pytest.mark.parametrize("attack", [*ATTACKS, ALL], ids=range(len(ATTACKS) + 1))
+@pytest.mark.parametrize("kind", get_args(BlockKind))
+def test_s11_s12_no_field_of_a_block_is_shown_unescaped(kind: BlockKind, attack: str) -> None:
+    for media in (None, Media("image/png", "x", PIXEL), Media("x", "x", "x", "x")):
+        for is_error, is_json in ((False, False), (True, True)):
+            block = Block(kind=kind, is_error=is_error, is_json=is_json, media=media)
+            assert _is_harmless("".join(_block(_with_attacks(block, attack))))
+            if media is not None and media.type == "image/png":  # a type that is right, and all else not
+                hostile = msgspec.structs.replace(_with_attacks(media, attack), type="image/png")
+                shown = "".join(_block(msgspec.structs.replace(_with_attacks(block, attack), media=hostile)))
+                assert _is_harmless(shown)
+
+
+@pytest.mark.parametrize("attack", [*ATTACKS, ALL], ids=range(len(ATTACKS) + 1))
+def test_s11_s13_no_field_of_a_session_or_a_turn_is_shown_unescaped(store: clew.Store, attack: str) -> None:
+    s = store.create("a")
+    s.append({"role": "user", "content": "x"}, {"role": "user", "content": attack})
+    s.rewind(0)
+    s.append({"role": "user", "content": attack})
+    transcript = Transcript(store, "a", whole=True, redactor=None)
+    transcript.info = _with_attacks(transcript.info, attack)
+    turn = _with_attacks(next(transcript.turns()), attack)
+    turn = msgspec.structs.replace(turn, speaker="user")
+    for shown in ("".join(_head(transcript)) + "</main></body></html>", "".join(_turn(turn, []))):
+        assert _is_harmless(shown)
+        assert PageReader(shown).open == []

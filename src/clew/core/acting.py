@@ -22,6 +22,15 @@ ACTING: Final = re.compile(f"[\x00-\x08\x0b-\x1f{_BEYOND_ASCII}]")
 """One such character; not a tab, nor a line feed."""
 _RAW_IN_JSON: Final = re.compile(f"[{_BEYOND_ASCII}]")
 """JSON itself escapes the first 32 characters."""
+_NOT_IN_A_LINE: Final = re.compile(f"[\x00-\x1f{_BEYOND_ASCII}]")
+
+
+def for_a_log(value: object) -> object:
+    """A value as it may stand in a line of a log: whatever it is, it begins no line of its own."""
+    if isinstance(value, (int, float)):
+        return value
+    text = str(value)
+    return text if text.isprintable() else _NOT_IN_A_LINE.sub(lambda found: ascii(found[0])[1:-1], text)
 
 
 def escape_json(text: str) -> str:

@@ -10,6 +10,7 @@ from clew.backends.jsonl.directory import File
 from clew.backends.jsonl.layout import Layout
 from clew.backends.jsonl.names import shortened
 from clew.backends.jsonl.scan import CHUNK
+from clew.core.acting import for_a_log
 
 
 def set_tail_aside(layout: Layout, name: str, offset: int) -> File:
@@ -56,7 +57,7 @@ def tell(message: str, *args: object) -> None:
     """Say what was found after a crash, or of damage."""
     import logging  # costs more than opening a store, and is hardly ever needed
 
-    logging.getLogger("clew.jsonl").warning(message, *args)
+    logging.getLogger("clew.jsonl").warning(message, *map(for_a_log, args))
 
 
 def _new_file(layout: Layout, log: str, offset: int) -> tuple[File, int]:
