@@ -7,9 +7,13 @@ from typing import Final
 
 MASK: Final = "***"
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
-_SECRET: Final = r"[\w-]*(?:pas|psw|pwd|secret|token|key|credential|signature)[\w-]*"
+_SECRET: Final = r"(?:pas|psw|pwd|secret|token|key|credential|signature)"
+_CALLS_SECRET: Final = re.compile(_SECRET, re.IGNORECASE)
+_NAME: Final = re.compile(r"[\w-]+")
+_ADDRESS: Final = re.compile(r"(?<!\S)\S*://\S*[:=]\S*")
+_DRIVE: Final = re.compile(r"[A-Za-z]:[\\/]")
 _NAMED: Final = re.compile(
-    rf"({_SECRET}\s*(?:=|%3d)\s*)"
+    rf"({_SECRET}[\w-]{{0,200}}\s{{0,20}}(?:=|%3d)\s{{0,20}})"
     r"('(?:[^'\\]|\\.)*'?|[^&\s]*)",
     re.IGNORECASE,
 )
@@ -34,17 +38,17 @@ def masked_settings(text: str) -> str:
 
 def masked_addresses(text: str) -> str:
     """A sentence in which there may be addresses."""
-    return re.sub(r"\S*://\S*[:=]\S*", lambda found: masked(found[0]), text)
+    return _ADDRESS.sub(lambda found: masked(found[0]), text)
 
 
 def is_secret(name: str) -> bool:
     """Whether a setting of this name is a password or leads to one."""
-    return re.fullmatch(_SECRET, name, re.IGNORECASE) is not None
+    return _NAME.fullmatch(name) is not None and _CALLS_SECRET.search(name) is not None
 
 
 def may_hold_password(path: str) -> bool:
     """Whether a plain path is more likely the address of a server with its beginning mistyped, or the
     settings of a driver: it must be shown nowhere, and no file be made of it."""
-    if re.match(r"[A-Za-z]:[\\/]", path):  # a drive
+    if _DRIVE.match(path):  # a drive
         return False
     return masked(path) != path

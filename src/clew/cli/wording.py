@@ -11,6 +11,7 @@ import click
 
 _PLAIN: Final = re.compile(r"[\w@+:,./-][\w@%+=:,./#-]*")
 """What no shell changes: zsh and fish take = and % at the beginning for something else."""
+_BLANKS: Final = re.compile(r"(\s+)")
 _SPECIAL: Final = re.compile(r"[!-/:-@\[-`{-~]")
 _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB")
 _SPANS: Final = {"m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
@@ -39,7 +40,7 @@ def quoted(text: str) -> str:
         return text
     if text and not {"'", "\\"} & set(text):
         return f"'{text}'"
-    parts = re.split(r"(\s+)", text)
+    parts = _BLANKS.split(text)
     return (
         "".join(f"'{part}'" if part.isspace() else _SPECIAL.sub(r"\\\g<0>", part) for part in parts) or "''"
     )

@@ -40,6 +40,7 @@ _SHOWN: Final = (
 )  # fmt: skip
 """Of the settings of the driver. Another may be a password with its name mistyped."""
 _NAME: Final = re.compile(r"\w+", re.ASCII)
+_SIGN: Final = re.compile("[:@]")
 _TRUTH: Final = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
 
 
@@ -80,7 +81,7 @@ def parse_address(url: str) -> Address:
     user, at, hosts = parts.netloc.rpartition("@")
     name, colon, password = user.partition(":")
     # The user's name, as far as it can be one: what follows may be a password with its colon mistyped.
-    known, _, more = re.sub(r"[:@]", "\0", unquote(name), count=1).partition("\0")
+    known, _, more = _SIGN.sub("\0", unquote(name), count=1).partition("\0")
     secrets += [password, unquote(password), more]
     account = _encoded(name) + (f":{_encoded(password)}" if colon else "")
     shown_name = quote(known) if more else name
