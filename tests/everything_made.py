@@ -38,6 +38,7 @@ def make_everything(umask: int, directory: str) -> dict[str, str]:
     temporary.mkdir(mode=0o700)
     (work / "a.txt").write_text("a")
     os.environ |= {"XDG_CACHE_HOME": str(root / "made/cache"), "TMPDIR": str(temporary)}
+    os.environ |= {"CLEW_STATE_DIR": str(root / "made/of/state")}
     gone: dict[str, str] = {}
     _note_what_is_removed(gone, temporary)
     made = root / "made"

@@ -11,7 +11,7 @@ from tests.everything_made import make_everything
 
 MADE = [
     "index.db", "packs/", ".stat", "backup.db", "copy/of/it", "all/of/them", "s.html", "corrupt-",
-    "quarantine", "copy.db", "objects/all/store/ab/cd/ef", "-wal", "-shm",
+    "quarantine", "copy.db", "objects/all/store/ab/cd/ef", "-wal", "-shm", "of/state/",
 ]  # fmt: skip
 
 

@@ -217,3 +217,31 @@ def test_s34_damage_anywhere_in_a_schema_is_an_error_of_ours(path: Path, seed: i
             store.session("new").append(message("x"))
     except clew.ClewError:
         pass
+
+
+@pytest.mark.parametrize("table", ["sessions", "branches"])
+@pytest.mark.parametrize("number", [2**31 - 1, 2**62])
+def test_s51_a_counter_that_was_set_beyond_what_a_key_can_hold_is_an_error_of_ours(
+    path: Path, table: str, number: int
+) -> None:
+    change(path, f"UPDATE sqlite_sequence SET seq = {number} WHERE name = '{table}'")
+
+    with clew.open(path) as store:
+        with pytest.raises(clew.CorruptError, match="would be number"):
+            store.session("new").append(message("x"))
+        assert len(texts(store.get("s"))) == 10
+
+
+def test_s51_an_index_that_counts_an_entry_twice_ends_a_verification(path: Path) -> None:
+    """As a page does to which two others lead."""
+    with clew.open(path) as store:
+        engine = store._engine
+        with engine.read() as reader:
+            counted = type(reader).count_entries
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            "clew.backends.sqlite.reader.SqliteReader.count_entries",
+            lambda self, *args: 2 * counted(self, *args),
+        )
+        with clew.open(path) as store:
+            store.verify(full=True)

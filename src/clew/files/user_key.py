@@ -14,10 +14,13 @@ import secrets
 import stat
 import sys
 from functools import cache
+from pathlib import Path
 from typing import Final
 
 import msgspec
 from blake3 import blake3
+
+from clew.backends.private import make_directories
 
 KEY_SIZE: Final = 32
 NAME: Final = "key"
@@ -92,7 +95,7 @@ def _load(*, make: bool) -> bytes:
         except FileNotFoundError:
             if not make:
                 raise
-        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+        make_directories(Path(path).parent)
         _make(path)
         return _read(path)
     except OSError as exc:

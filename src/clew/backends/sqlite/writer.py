@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from clew.backends.contract import RecordKind
 from clew.backends.sqlite.reader import SqliteReader
 from clew.backends.sqlite.rows import (
+    MOST_BRANCHES,
     POSITION_MASK,
     details_values,
     entry_values,
@@ -38,6 +39,7 @@ from clew.backends.sqlite.statements import (
 )
 from clew.core.listing import facets_of
 from clew.core.rows import Details, EntryRow, SessionRow, Tip
+from clew.errors import CorruptError
 
 
 class SqliteTransaction(SqliteReader, TextWriter):
@@ -46,7 +48,7 @@ class SqliteTransaction(SqliteReader, TextWriter):
     def add_session(self, row: SessionRow, details: Details) -> int:
         self.writes += 1
         self._execute(ADD_SESSION, session_values(row))
-        sid = self.connection.last_insert_rowid()
+        sid = self._new_number("session")
         if not row.tree:
             self._execute(SET_TREE, (sid,))
         self.set_details(sid, details)
@@ -89,7 +91,14 @@ class SqliteTransaction(SqliteReader, TextWriter):
     def add_branch(self, uid: str, tree: int, owner: int, parent: int, fork: int) -> int:
         self.writes += 1
         self._execute(ADD_BRANCH, (uid, tree, owner, parent, fork))
-        return self.connection.last_insert_rowid()
+        return self._new_number("branch")
+
+    def _new_number(self, what: str) -> int:
+        """Numbers are counted from 1, and a key has 31 bits for them."""
+        number = self.connection.last_insert_rowid()
+        if not 0 < number < MOST_BRANCHES:
+            raise CorruptError(f"{self.connection.filename}: its next {what} would be number {number}")
+        return number
 
     def disown_branch(self, branch: int) -> None:
         self.writes += 1
