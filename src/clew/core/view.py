@@ -186,7 +186,7 @@ class ContextBuilder:
         start = self._first_that_fits(costs, plain.start, (_count(ahead), self._weigh(ahead)))
         if start > plain.start:
             start = self._whole_from(window, start)
-        if plain.start < len(window) <= start:
+        if _count(window[plain.start :]) and not _count(window[start:]):
             return plain
         answered = _begins_with_user_turn(window[start:])
         return _Selection(plain.pinned, [] if answered else [self._lead], start)
@@ -234,7 +234,9 @@ def _count(messages: Sequence[dict[str, Json]]) -> int:
 
 
 def _begins_with_user_turn(messages: Sequence[dict[str, Json]]) -> bool:
-    """Notes by the system do not count: the model looks for what it was asked."""
-    spoken = (message for message in messages if role_of(message) not in ("system", "other"))
+    """Notes by the system do not count, nor does what says nothing: the model looks for what it was asked."""
+    spoken = (
+        message for message in messages if role_of(message) not in ("system", "other") and is_said(message)
+    )
     first = next(spoken, None)
     return first is not None and is_user_turn(first)

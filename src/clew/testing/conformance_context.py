@@ -141,6 +141,14 @@ class ContextConformance(Conformance):
         assert texts(s.context(max_messages=budget)) == ["a", "b", "c"][-budget:]
         assert texts(s.context(max_tokens=budget, count_tokens=by_letters)) == ["a", "b", "c"][-budget:]
 
+    def test_what_says_nothing_does_not_take_the_place_of_the_newest_message(self, s: Session) -> None:
+        """Nor does it stand for the user turn that the window begins with."""
+        s.append(user("a"), user("b"), assistant("c"), user(""))
+
+        assert texts(s.context(max_messages=1)) == ["c"]
+        s.append(user("d"), user(""), assistant("e"))
+        assert texts(s.context(max_messages=2)) == ["d", "e"]
+
     def test_a_call_cut_off_by_a_crash_gets_a_result(self, s: Session) -> None:
         """P15: a marked "interrupted" result in the view; the log keeps the open call as it is."""
         s.append(user("a"), calling("1", "2"), result("1"))
