@@ -27,7 +27,7 @@ def place() -> Iterator[Path]:
 
 
 @pytest.mark.parametrize(("seed", "size"), [(0, 6), (4, 6), (5, 6), (2, 12)])
-def test_p18_no_byte_of_a_purged_session_is_left(place: Path, seed: int, size: int) -> None:
+def test_p18_s29_no_byte_of_a_purged_session_is_left(place: Path, seed: int, size: int) -> None:
     """Messages small and large, title, tags, metadata, variables, notes, names: all were there before."""
     words = Words(seed)
     with clew.open(place / "a.db") as store:
@@ -44,7 +44,7 @@ def test_p18_no_byte_of_a_purged_session_is_left(place: Path, seed: int, size: i
     assert check_file(place / "a.db") == "ok"
 
 
-def test_p18_no_byte_is_left_of_a_session_that_was_in_the_trash(place: Path) -> None:
+def test_p18_s29_no_byte_is_left_of_a_session_that_was_in_the_trash(place: Path) -> None:
     words = Words(11)
     with clew.open(place / "a.db") as store:
         fill(store, words, rounds=4)
@@ -57,7 +57,7 @@ def test_p18_no_byte_is_left_of_a_session_that_was_in_the_trash(place: Path) -> 
         assert traces(place, {*wanted, b"another one of that name"}) == {}
 
 
-def test_p18_no_byte_is_left_of_anything_after_a_purging_clear(place: Path) -> None:
+def test_p18_s29_no_byte_is_left_of_anything_after_a_purging_clear(place: Path) -> None:
     words = Words(12)
     with clew.open(place / "a.db") as store:
         fill(store, words, rounds=4)
@@ -68,7 +68,7 @@ def test_p18_no_byte_is_left_of_anything_after_a_purging_clear(place: Path) -> N
         assert traces(place, {*wanted, b"other-3"}) == {}
 
 
-def test_p18_a_purge_leaves_a_fork_what_it_shares_and_nothing_else(place: Path) -> None:
+def test_p18_s29_a_purge_leaves_a_fork_what_it_shares_and_nothing_else(place: Path) -> None:
     words = Words(13)
     with clew.open(place / "a.db") as store:
         fill(store, words, rounds=4)
@@ -84,7 +84,7 @@ def test_p18_a_purge_leaves_a_fork_what_it_shares_and_nothing_else(place: Path) 
         assert traces(place, {b"shared sss"}) != {}
 
 
-def test_p18_no_byte_is_left_when_another_process_has_the_store_open(place: Path) -> None:
+def test_p18_s29_no_byte_is_left_when_another_process_has_the_store_open(place: Path) -> None:
     """And a process that is in the middle of a read delays the purge, which can be repeated."""
     result = call(purge_with_a_reader, str(place / "a.db"))
 
@@ -96,7 +96,7 @@ def test_p18_no_byte_is_left_when_another_process_has_the_store_open(place: Path
 
 @needs_strace
 @pytest.mark.parametrize(("syscall", "every"), [("pwrite64", 9), ("fdatasync", 1), ("ftruncate", 1)])
-def test_p18_a_purge_that_is_killed_at_any_point_is_finished_by_the_next_one(
+def test_p18_s29_a_purge_that_is_killed_at_any_point_is_finished_by_the_next_one(
     place: Path, syscall: str, every: int
 ) -> None:
     """After the kill the session is there as a whole or gone as a whole."""

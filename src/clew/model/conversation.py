@@ -158,7 +158,7 @@ class SessionInfo(msgspec.Struct, frozen=True, kw_only=True):
     idle_timeout: timedelta | None = None
     """Set for this session; None: that of the store applies."""
     damaged: str | None = None
-    """What is wrong with a session that can not be read; then all else here is what can be believed of it.
+    """What is wrong with a session that cannot be read; then all else here is what can be believed of it;
     None: nothing was found to be wrong."""
 
 

@@ -33,7 +33,7 @@ class PurgedFileConformance(DurableConformance):
         source = random.Random(1)
         return iter(lambda: source.randbytes(400), b"")
 
-    def test_a_purge_leaves_no_byte_of_the_files(
+    def test_p18_s29_a_purge_leaves_no_byte_of_the_files(
         self, backend: Backend, store: Store, folder: Path, words: Iterator[bytes]
     ) -> None:
         """Of checkpoints, of what a rewind kept before it, and of the names; what others hold too stays."""
@@ -60,7 +60,7 @@ class PurgedFileConformance(DurableConformance):
             assert len(reader.scan_objects(b"", 100)) == 2
             assert reader.scan_records(STORE_WIDE, "restore") == []
 
-    def test_a_purge_leaves_no_trace_in_the_cache_of_the_machine(
+    def test_p18_s29_a_purge_leaves_no_trace_in_the_cache_of_the_machine(
         self, store: Store, folder: Path, tmp_path: Path, words: Iterator[bytes]
     ) -> None:
         """The names of files are in it."""
