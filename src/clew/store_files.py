@@ -61,8 +61,9 @@ class StoreFiles:
             on_progress: Called from time to time with a `FileProgress`.
 
         `.gitignore`, `.clewignore` and sensible defaults (node_modules, .venv, caches) are left out.
-        What can not be kept (FIFOs, sockets, other mounts, files that this user may not read, …) is in
-        `skipped`. SnapshotFailedError: the system failed to read a file, and no snapshot was kept.
+        What by its name holds secrets (`.env`, `*.pem`, `.ssh`, …) is left out and listed in `skipped`, as
+        is what can not be kept (FIFOs, sockets, other mounts, files that this user may not read, …).
+        SnapshotFailedError: the system failed to read a file, and no snapshot was kept.
         """
         from clew.files.keeper import put_record
         from clew.files.taking import rules_of

@@ -155,3 +155,33 @@ def test_a_file_of_a_checkpoint_is_printed_byte_for_byte(cli: Clew, work: Path) 
     assert cli("cat", "s@a:b", "odd", "--json").records[0]["text"] is None
     assert "\x1b[31m" not in cli.on_terminal("cat", "s@a:b", "odd").out
     assert "no file 'none'" in cli("cat", "s@a:b", "none", code=1).err
+
+
+def test_s09_what_may_hold_secrets_is_named_in_one_line_and_include_takes_it(cli: Clew, work: Path) -> None:
+    (work / ".env").write_text("TOKEN=1\n")
+    (work / "odd\x1b[31m.pem").write_text("key\n")
+    told = cli("snapshot", "work")
+    assert 1 == len(told.err.splitlines())
+    assert "left out 2 that may hold secrets: .env, odd" in told.err
+    assert "--include takes them" in told.err
+    assert "\x1b" not in told.err
+    assert "2 files" in told.out
+
+    told = cli("snapshot", "work", "--include", "*.pem")
+    assert "left out 1 that may hold secrets: .env; --include takes it\n" == told.err
+    assert "3 files" in told.out
+
+
+def test_s09_a_checkpoint_with_files_names_what_may_hold_secrets(cli: Clew, work: Path) -> None:
+    for number in range(7):
+        (work / f"{number}.pem").write_text("key\n")
+    with clew.open(cli.store) as store:
+        store.session("s").append({"role": "user", "content": "hi"})
+    told = cli("checkpoint", "s", "plan", "--files", "work")
+    assert told.err == (
+        "left out 7 that may hold secrets: 0.pem, 1.pem, 2.pem, 3.pem, 4.pem and 2 more;"
+        " --include takes them\n"
+    )
+    assert "" == cli("checkpoint", "s", "plan", "--files", "work", "--include", "*.pem").err
+    assert "0.pem" in cli("cat", "s@plan", "0.pem", "--json").out
+    assert "go with --files" in cli("checkpoint", "s", "plan", "--include", "*.pem", code=2).err

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 import clew
+from clew.cli.choosing import exclude_option, include_option, say_left_out
 from clew.cli.endings import Refused
 from clew.cli.output import Output
 from clew.cli.progress import on_files, progress
@@ -36,14 +37,14 @@ _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
     "clew snapshot ~/shop --exclude '*.log'",
 )
 @click.argument("root", type=click.Path(exists=True, file_okay=False), default=".")
-@click.option("--include", multiple=True, metavar="PATTERN", help="Take what would be ignored.")
-@click.option("--exclude", multiple=True, metavar="PATTERN", help="Leave out more.")
+@include_option
+@exclude_option
 @click.option("--force", is_flag=True, help="Take a directory that would be refused, as a home.")
 @click.pass_obj
 def snapshot_command(
     settings: Settings, root: str, include: tuple[str, ...], exclude: tuple[str, ...], force: bool
 ) -> None:
-    """Keep the content of a directory, without what .gitignore and .clewignore leave out."""
+    """Keep the content of a directory, without secrets and what .gitignore and .clewignore leave out."""
     out = Output(settings)
     check_root(root, force=force)  # before there is a store
     with opened(settings, create=True) as store, progress("snapshot") as told:
@@ -54,8 +55,7 @@ def snapshot_command(
         out.record(taken)
         return
     out.line(f"{taken.id}  {count(taken.files, 'file')}, {size(taken.bytes)}, new: {size(taken.new_bytes)}")
-    for skipped in taken.skipped:
-        click.echo(f"left out: {one_line(skipped.path)} ({skipped.reason})", err=True)
+    say_left_out(taken.skipped)
 
 
 @command(

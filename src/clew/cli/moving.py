@@ -9,8 +9,8 @@ import click
 
 import clew
 from clew.cli.asking import yes_option
+from clew.cli.choosing import exclude_option, include_option, say_left_out
 from clew.cli.output import Output
-from clew.cli.safe import one_line
 from clew.cli.settings import Settings, command, session_argument
 from clew.cli.store import opened, point_of, session_of, spot_of
 from clew.cli.wording import count
@@ -36,15 +36,25 @@ conflict_option = click.option(
 @session_argument("id")
 @click.argument("name", required=False)
 @click.option("--files", type=click.Path(exists=True, file_okay=False), help="Keep this directory with it.")
+@include_option
+@exclude_option
 @click.option("-d", "--delete", is_flag=True, help="Forget the name; nothing else.")
 @click.pass_obj
 def checkpoint_command(
-    settings: Settings, id: str, name: str | None, files: str | None, delete: bool
+    settings: Settings,
+    id: str,
+    name: str | None,
+    files: str | None,
+    include: tuple[str, ...],
+    exclude: tuple[str, ...],
+    delete: bool,
 ) -> None:
     """Give the present place of a session a name; without a name list those that there are.
 
     Piped list: name, position, time (UTC), session and snapshot, separated by tabs.
     """
+    if files is None and (include or exclude):
+        raise click.UsageError("--include and --exclude go with --files")
     out = Output(settings)
     with opened(settings) as store:
         session = session_of(store, id, whole=delete)
@@ -56,15 +66,14 @@ def checkpoint_command(
             session.delete_checkpoint(name)
             out.line(f"{name} is forgotten; the entries stay")
             return
-        made = session.checkpoint(name, files=files)
+        made = session.checkpoint(name, files=files, include=include, exclude=exclude)
         left_out = store.get_snapshot(made.snapshot).skipped if made.snapshot else ()
     if out.json:
         out.record(made)
     else:
         kept = f", with the files of {Path(files).resolve()}" if files else ""
         out.line(f"{made.name} is entry {made.position} of {session.id}{kept}")
-    for skipped in left_out:
-        click.echo(f"left out: {one_line(skipped.path)} ({skipped.reason})", err=True)
+    say_left_out(left_out)
 
 
 def _list_checkpoints(out: Output, session: clew.Session) -> None:

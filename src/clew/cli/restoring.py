@@ -30,7 +30,7 @@ _DONE: dict[FileVerb, str] = {
     "delete": "removed",
     "mode": "with another mode",
 }
-_USUAL = ("ignored", "repository", "nested repository", "store")
+_USUAL = ("ignored", "secret", "repository", "nested repository", "store")
 """What stays in every restore is counted, not listed."""
 _WHY = {"changed": "it changed since the last snapshot", "unknown": "no snapshot knows it"}
 

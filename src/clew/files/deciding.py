@@ -21,6 +21,9 @@ from clew.model.files import SkipReason
 
 RESTORING: Final = ".clew-restore-"
 """How the temporary files of a restore begin."""
+_SECRET: Final = code_of("secret")
+_LEFT_OUT: Final = frozenset({IGNORED, _SECRET})
+"""By rules, so that a restore may need it all the same."""
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -78,9 +81,7 @@ class Decider:
             bytearray(count), [b""] * count, directories, bytearray(len(directories)), [], [],
         )  # fmt: skip
         for index, name in enumerate(names):
-            entry = known.get(name)
-            is_ignored = entry.code == IGNORED if entry is not None and has_same_rules else None
-            draft.codes[index] = self._decide(fd, place, draft, index, entry, is_ignored)
+            draft.codes[index] = self._decide(fd, place, draft, index, known.get(name), has_same_rules)
         for index, name in enumerate(directories):
             draft.directory_codes[index] = self.directory(place, name, draft)
         self._limits.check(self._root, self.unread_files, self.unread_bytes)
@@ -97,7 +98,9 @@ class Decider:
             if draft is not None:
                 draft.is_forced = True
             return EXCLUDED
-        return IGNORED if mode is None else mode
+        if mode is not None:
+            return mode
+        return _SECRET if self.ignore.is_secret(place.rules, place.mode, path, name) else IGNORED
 
     def _racy_again(self, fd: int, place: Place, folder: Folder) -> Draft:
         """A directory that looks the same, but of some of its entries that says nothing."""
@@ -116,7 +119,7 @@ class Decider:
             and folder.names == listing.names
             and folder.directories == listing.directories
             and folder.rules == place.key
-            and not (self.ignore.also and (IGNORED in folder.codes or IGNORED in folder.directory_codes))
+            and not (self.ignore.also and not _LEFT_OUT.isdisjoint(folder.codes + folder.directory_codes))
         )
 
     def _fixed(self, place: Place, name: str) -> int | None:
@@ -130,19 +133,19 @@ class Decider:
         return None
 
     def _decide(
-        self, fd: int, place: Place, draft: Draft, index: int, known: _Known | None, is_ignored: bool | None
+        self, fd: int, place: Place, draft: Draft, index: int, known: _Known | None, has_same_rules: bool
     ) -> int:
-        """The code of an entry that is no directory; `is_ignored`: None if the cache can not say."""
+        """The code of an entry that is no directory; `has_same_rules`: as when it became known."""
         name = draft.names[index]
         fixed = self._fixed(place, name)
         if fixed is not None:
             return fixed
-        if is_ignored is None:
-            is_ignored = not self.ignore.takes_file(place.rules, place.mode, place.prefix + name, name)
-            if is_ignored and self.ignore.is_needed(os.fsencode(place.prefix + name)):
-                is_ignored, draft.is_forced = False, True
-        if is_ignored:
-            return IGNORED
+        if known is None or not has_same_rules:
+            left_out = self._left_out(place, draft, name)
+        else:
+            left_out = known.code if known.code in _LEFT_OUT else None
+        if left_out is not None:
+            return left_out
         if (
             known is not None
             and known.code < IGNORED
@@ -152,6 +155,16 @@ class Decider:
             draft.digests[index] = known.digest
             return known.code
         return self._take(fd, draft, index)
+
+    def _left_out(self, place: Place, draft: Draft, name: str) -> int | None:
+        """The code of what the rules leave out."""
+        path = place.prefix + name
+        if self.ignore.takes_file(place.rules, place.mode, path, name):
+            return None
+        if self.ignore.is_needed(os.fsencode(path)):
+            draft.is_forced = True
+            return None
+        return _SECRET if self.ignore.is_secret(place.rules, place.mode, path, name) else IGNORED
 
     def _take(self, fd: int, draft: Draft, index: int) -> int:
         """Note a file that has to be read, read a link."""

@@ -18,7 +18,7 @@ from clew.model.files import SkipReason
 
 REASONS: Final[tuple[SkipReason, ...]] = (
     "fifo", "socket", "device", "unreadable", "too large", "other mount", "nested repository", "changing",
-    "store", "name", "read error",
+    "store", "name", "read error", "secret",
 )  # fmt: skip
 """New ones come last: caches name them by their numbers."""
 _PASSING: Final = ("unreadable", "changing", "read error")

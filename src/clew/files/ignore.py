@@ -3,7 +3,7 @@
     exclude=      never taken
     include=      taken, though a rule below ignores it
     rule files    the one nearest to the file first; in a directory `.clewignore` before `.gitignore`
-    defaults      caches and installed packages, which can be made anew
+    defaults      caches and installed packages, which can be made anew; names of secrets
 
 In a rule file the last line that matches decides, as in git, and nothing below an ignored directory is
 looked at, so that no negation reaches into it. An `include` with a slash in it does (`build/keep.db`,
@@ -23,6 +23,7 @@ import msgspec
 from blake3 import blake3
 
 from clew.errors import InvalidError
+from clew.files.secret_names import is_secret_directory, is_secret_file
 
 RULE_FILES: Final = (".gitignore", ".clewignore")
 """The later one has the last word."""
@@ -35,7 +36,7 @@ _DEFAULT_DIRECTORIES: Final = frozenset({
     ".nox", ".hg", ".svn",
 })  # fmt: skip
 _DEFAULT_FILES: Final = frozenset({".DS_Store"})
-_VERSION: Final = b"clew rules 1"
+_VERSION: Final = b"clew rules 2"
 
 # How the entries of a directory are looked at, because of what is above them.
 NORMAL: Final = 0
@@ -208,16 +209,28 @@ class Ignore:
 
     def takes_file(self, rules: Rules, mode: int, path: str, name: str) -> bool:
         """Whether anything but a directory is taken."""
-        return self._mode(rules, mode, path, name in _DEFAULT_FILES) in (NORMAL, PROTECTED)
+        is_default = name in _DEFAULT_FILES or is_secret_file(name)
+        return self._mode(rules, mode, path, is_default) in (NORMAL, PROTECTED)
 
     def mode_below(self, rules: Rules, mode: int, path: str, name: str) -> int | None:
         """How a directory (its path ends with a slash) is looked at; None: not at all."""
-        below = self._mode(rules, mode, path, name in _DEFAULT_DIRECTORIES)
+        is_default = name in _DEFAULT_DIRECTORIES or is_secret_directory(name)
+        below = self._mode(rules, mode, path, is_default)
         if below == EXCLUDED:
             return None
         if below == IGNORED and not any(_leads_through(way, path) for way in self._ways):
             return None
         return below
+
+    def is_secret(self, rules: Rules, mode: int, path: str, name: str) -> bool:
+        """Whether what is left out is so for its name alone: nobody ignores it."""
+        has_secret_name = is_secret_directory if path.endswith("/") else is_secret_file
+        return (
+            has_secret_name(name)
+            and mode == NORMAL
+            and not self._exclude.verdict(path)
+            and rules.verdict(path) is None
+        )
 
     def is_needed(self, path: bytes) -> bool:
         return path in self.also

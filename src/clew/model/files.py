@@ -14,14 +14,14 @@ import msgspec
 
 SkipReason: TypeAlias = Literal[
     "fifo", "socket", "device", "unreadable", "too large", "other mount", "nested repository", "changing",
-    "store", "name", "read error",
+    "store", "name", "read error", "secret",
 ]  # fmt: skip
 """`unreadable`: this user may not read it. `read error`: the system could not; only a safety snapshot lists
-that, any other one is refused."""
+that, any other one is refused. `secret`: by its name it holds nothing else; `include` takes it."""
 KeptReason: TypeAlias = Literal[
     "changed", "ignored", "unknown", "in the way", "repository",
     "fifo", "socket", "device", "unreadable", "too large", "other mount", "nested repository", "changing",
-    "store", "name", "read error",
+    "store", "name", "read error", "secret",
 ]  # fmt: skip
 SnapshotKind: TypeAlias = Literal["snapshot", "checkpoint", "safety"]
 FileKind: TypeAlias = Literal["file", "link", "directory"]
@@ -43,7 +43,7 @@ class FileProgress(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Skipped(msgspec.Struct, frozen=True):
-    """What a snapshot does not hold, and why. Ignored files are not listed."""
+    """What a snapshot does not hold, and why; a directory with all in it. Ignored files are not listed."""
 
     path: str
     reason: SkipReason

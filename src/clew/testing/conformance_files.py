@@ -233,7 +233,7 @@ class FileConformance(Conformance):
         self, s: Session, root: Path
     ) -> None:
         """It may have been there all the time. That a snapshot since holds it does not matter."""
-        write(root, {".gitignore": "/.env\n/keys/\n", ".env": "secret", "keys/a": "secret"})
+        write(root, {".gitignore": "/local.ini\n/keys/\n", "local.ini": "secret", "keys/a": "secret"})
         s.checkpoint("start", files=root)
         (root / ".gitignore").unlink()
         first = s.rewind("start", files=True)
@@ -241,10 +241,30 @@ class FileConformance(Conformance):
         s.checkpoint("later", files=root)
         second = s.rewind("start", files=True)
 
-        assert kept_by(first.files) == kept_by(second.files) == {".env": "ignored", "keys": "ignored"}
+        assert kept_by(first.files) == kept_by(second.files) == {"local.ini": "ignored", "keys": "ignored"}
         assert read(root) == {
-            **THEN, ".gitignore": "/.env\n/keys/\n", ".env": "secret", "keys/a": "secret"
+            **THEN, ".gitignore": "/local.ini\n/keys/\n", "local.ini": "secret", "keys/a": "secret"
         }  # fmt: skip
+
+    def test_s09_what_by_its_name_holds_secrets_is_listed_not_kept_and_stays(
+        self, store: Store, s: Session, root: Path
+    ) -> None:
+        """Unless it is included: then it is a file as any other."""
+        write(root, {".env": "then", ".ssh/config": "then", "k.pem": "then"})
+        without = s.checkpoint("without", files=root)
+        with_it = s.checkpoint("with", files=root, include=[".env"])
+        write(root, {".env": "now", ".ssh/config": "now", "k.pem": "now"})
+        secrets = {one.path: one.reason for one in store.get_snapshot(str(without.snapshot)).skipped}
+        assert secrets == {".env": "secret", ".ssh": "secret", "k.pem": "secret"}
+        assert ".env" not in {one.path for one in store.get_snapshot(str(with_it.snapshot)).skipped}
+
+        moved = s.rewind("without", files=True)
+        assert kept_by(moved.files) == secrets
+        assert read(root) == {**THEN, ".env": "now", ".ssh/config": "now", "k.pem": "now"}
+        s.rewind("with", files=True)
+        assert read(root) == {**THEN, ".env": "then", ".ssh/config": "now", "k.pem": "now"}
+        s.undo()
+        assert read(root)[".env"] == "now"
 
     def test_p14_what_the_snapshot_had_to_skip_stays(self, store: Store, root: Path) -> None:
         """Such as a file that was too large for it, and is small by now."""
