@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
+import threading
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +15,7 @@ import pytest
 
 import clew
 from tests.exporters.hostile import conversation
+from tests.exporters.payloads import RUN, payloads, session_of
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -48,6 +52,8 @@ class Seen:
         self.page.on("dialog", lambda dialog: self.dialogs.append(dialog.message))
         self.page.on("console", lambda message: self.errors.append(message.text))
         self.page.on("pageerror", lambda error: self.errors.append(str(error)))
+        self.navigations: list[str] = []
+        self.page.on("framenavigated", lambda frame: self.navigations.append(frame.url))
         self.page.goto(path.as_uri())
 
 
@@ -149,3 +155,140 @@ def test_s13_the_policy_stops_what_would_get_past_the_escaping(browser: Browser,
     assert seen.page.evaluate("window.pwned") is None
     assert any("Content Security Policy" in error for error in seen.errors)
     seen.page.context.close()
+
+
+class Counting:
+    """A server on this machine that notes every request: nobody may ever ask it."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        counting = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                counting.asked.append(self.path)
+                self.send_response(204)
+                self.end_headers()
+
+            do_POST = do_HEAD = do_OPTIONS = do_GET
+
+            def log_message(self, format: str, *args: object) -> None:
+                pass
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01})
+        self._thread.start()
+        self.origin = f"http://127.0.0.1:{self._server.server_address[1]}/"
+
+    def stop(self) -> None:
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+
+
+@pytest.fixture(scope="module")
+def counting() -> Iterator[Counting]:
+    server = Counting()
+    yield server
+    server.stop()
+
+
+def _exported(format: str, origin: str, folder: Path) -> Path:
+    """Every payload in every field, as a file that a browser shows."""
+    with clew.open("memory:") as store:
+        id = session_of(store, payloads(origin))
+        if format == "json":
+            return Path(store.export(id, "json", path=folder / "page.json", whole=True))
+        if format == "markdown":
+            return _rendered(store.export(id, "markdown", whole=True), folder / "page.html")
+        redact = format == "html, redacted"
+        return Path(store.export(id, "html", path=folder / "page.html", whole=True, redact=redact))
+
+
+def _rendered(markdown: str, path: Path) -> Path:
+    """As a viewer shows it that lets HTML and every address through, and has no policy."""
+    from markdown_it import MarkdownIt
+
+    parser = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
+    parser.validateLink = lambda url: True  # type: ignore[method-assign]
+    path.write_text(f"<!doctype html><meta charset=utf-8>{parser.render(markdown)}", "utf-8")
+    return path
+
+
+@pytest.mark.parametrize("format", ["html", "html, redacted", "markdown", "json"])
+def test_s11_s12_no_payload_in_any_field_runs_asks_or_leads_away(
+    browser: Browser, counting: Counting, tmp_path: Path, format: str
+) -> None:
+    counting.asked.clear()
+    path = _exported(format, counting.origin, tmp_path)
+    seen = Seen(browser, path)
+    page = seen.page
+    page.evaluate("document.querySelectorAll('details').forEach(one => one.open = true)")
+    page.evaluate(
+        "document.querySelectorAll('*').forEach(one =>"
+        " ['mouseover', 'pointerenter', 'focus', 'toggle', 'load', 'error'].forEach("
+        "kind => one.dispatchEvent(new Event(kind, {bubbles: false}))))"
+    )
+    page.mouse.move(180, 300)
+    for _ in range(3):
+        page.keyboard.press("Tab")
+    page.wait_for_load_state("networkidle")
+
+    assert page.evaluate("window.__pwned") is None
+    assert [url for url in seen.requests if not url.startswith(("file://", "data:image/png"))] == []
+    assert counting.asked == []
+    assert seen.dialogs == []
+    assert seen.navigations == [path.as_uri()]
+    acting = "script, iframe, frame, object, embed, form, input:not([type=radio]), svg, math, link, base"
+    assert (
+        page.locator(f"{acting}, video, audio, source, portal, [ping], [srcset], [background]").count() == 0
+    )
+    assert page.locator("meta[http-equiv=refresh]").count() == 0
+    names = page.evaluate(
+        "[...document.querySelectorAll('*')].flatMap(e => [...e.attributes].map(a => a.name))"
+    )
+    assert [name for name in names if name.startswith("on")] == []
+    schemes = page.evaluate("[...document.querySelectorAll('[href]')].map(e => new URL(e.href).protocol)")
+    assert set(schemes) <= {"http:", "https:", "mailto:", "file:"}
+    assert "__pwned" in page.locator("body").inner_text()
+    seen.page.context.close()
+
+
+def test_s12_s13_the_policy_of_a_page_allows_nothing_but_its_style_and_pictures_in_it(tmp_path: Path) -> None:
+    page = _exported("html", "http://127.0.0.1:9/", tmp_path).read_text("utf-8")
+    head = page[: page.index("<title>")]
+    [policy] = re.findall(r'<meta http-equiv="Content-Security-Policy" content="([^"]*)">', head)
+    rules = dict(rule.strip().partition(" ")[::2] for rule in policy.split(";"))
+    assert rules.pop("style-src").startswith("'sha256-")
+    assert rules == {
+        "default-src": "'none'",
+        "img-src": "data:",
+        "base-uri": "'none'",
+        "form-action": "'none'",
+    }
+    assert not re.search("unsafe-|https?:|\\*", policy)
+
+
+def test_s13_payloads_past_the_escaping_would_be_noticed_and_the_policy_stops_them(
+    browser: Browser, counting: Counting, tmp_path: Path
+) -> None:
+    origin = counting.origin
+    hole = (
+        f"<script>{RUN}</script><img src={origin}picture><iframe src={origin}frame></iframe>"
+        f"<link rel=stylesheet href={origin}sheet><style>main{{background:url({origin}main)}}</style>"
+        f"<p style='background:url({origin}style)'>x</p><video poster={origin}poster></video>"
+    )
+    with clew.open("memory:") as store:
+        store.create("a").append({"role": "user", "content": "HOLE"})
+        page = store.export("a", "html").replace("HOLE", hole)
+    without_policy = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", page)
+    does = []
+    for number, text in enumerate((page, without_policy)):
+        counting.asked.clear()
+        path = tmp_path / f"{number}.html"
+        path.write_text(text, "utf-8")
+        seen = Seen(browser, path)
+        seen.page.wait_for_load_state("networkidle")
+        does.append((seen.page.evaluate("window.__pwned"), set(counting.asked)))
+        seen.page.context.close()
+    assert does == [(None, set()), (1, {"/picture", "/frame", "/sheet", "/main", "/style", "/poster"})]
