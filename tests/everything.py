@@ -6,6 +6,7 @@ what was written, or an error of ours.
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Callable
 from datetime import timedelta
@@ -121,6 +122,8 @@ def look(store: clew.Store, place: Path) -> Look:
         with clew.open(place / "repaired.db") as repaired:
             ask("repaired", lambda: {info.id for info in repaired.list(limit=500)})
             ask("repaired sound", lambda: repaired.verify(full=True).problems)
+            with clew.open("memory:") as copied:
+                ask("repaired copied", lambda: clew.copy(repaired, copied).sessions)
     ask("backup", lambda: store.backup(place / "backup.db"))
     return told
 
@@ -200,14 +203,32 @@ def harm_done(before: Look, now: Look, *, is_shared: bool) -> list[str]:
     told = [f"leaked {leak}" for leak in now.leaks]
     if "open" in now.said:
         return told
+    told += _unrepaired(now)
     for what, said in before.said.items():
         found = now.said.get(what)
+        if what == "copied" and is_shared and isinstance(now.said.get("copy"), Exception):
+            continue  # what needs the harmed thing stays behind, and that was said
         if what in LISTS:
             told += [f"{what}: {error}" for error in _unlisted(said, found)]
         elif what in WIDE:
             told += [f"{what}: {error}" for error in _narrowed(said, found)]
         elif _is_others(what.split(" ")[0]) and not is_shared and not same(said, found):
             told.append(f"{what}: {found!r:.200}")
+    return told
+
+
+LOST_FILES = re.compile("the object [0-9a-f]{64} is missing|it names the snapshot .* deleted, or is lost")
+
+
+def _unrepaired(now: Look) -> list[str]:
+    """What is wrong with the repaired store. Files that are lost stay so: snapshots that had them are told of
+    by `verify`, and the sessions that need them are not copied."""
+    sound, copied = now.said.get("repaired sound", ()), now.said.get("repaired copied")
+    if isinstance(sound, tuple):
+        sound = tuple(problem for problem in sound if not LOST_FILES.search(problem))
+    told = [f"repaired, and not sound: {sound!r:.300}"] if sound != () else []
+    if isinstance(copied, Exception) and not isinstance(copied.__cause__, clew.ObjectMissingError):
+        told.append(f"repaired, and not copied: {copied!r:.300}")
     return told
 
 

@@ -13,7 +13,13 @@ from clew.backends.contract import Reader, Transaction
 from clew.backends.private import resolve
 from clew.copying import Copying
 from clew.engine import Engine
-from clew.errors import BackendUnavailableError, ConflictError, InvalidError, ReadOnlyError
+from clew.errors import (
+    BackendUnavailableError,
+    ConflictError,
+    CorruptError,
+    InvalidError,
+    ReadOnlyError,
+)
 from clew.model.care import BackupReport, OnCopyProgress
 
 T = TypeVar("T")
@@ -30,7 +36,12 @@ def backup(
     _check(engine, final, overwrite=overwrite)
     made = final.with_name(f".{final.name}.{secrets.token_hex(8)}.part")
     try:
-        _write(engine, made, on_progress)
+        missing = _write(engine, made, on_progress)
+        if missing and final.exists():
+            raise CorruptError(
+                f"{missing}: so the backup {final}, which is there, stays as it is. Name another path for "
+                "one without these sessions, or make a whole store by `clew repair`, and back that up"
+            )
         sessions = _count(made)
         _sync(made)
         _rename(made, final, overwrite=overwrite)
@@ -40,6 +51,11 @@ def backup(
         for end in ("", "-wal", "-shm", "-journal"):
             with suppress(OSError):
                 made.with_name(made.name + end).unlink()
+    if missing:
+        raise CorruptError(
+            f"{missing}: its sessions are not in the backup {final}, which holds all others. `clew repair` "
+            "makes a store of what is left of them"
+        )
     return BackupReport(path=str(final), bytes=final.stat().st_size, sessions=sessions)
 
 
@@ -67,18 +83,21 @@ def _check(engine: Engine, final: Path, *, overwrite: bool) -> None:
             raise ConflictError(f"{log} exists: a store at {final} is in use, or was not closed")
 
 
-def _write(engine: Engine, made: Path, on_progress: OnCopyProgress | None) -> None:
+def _write(engine: Engine, made: Path, on_progress: OnCopyProgress | None) -> str:
+    """What is not in it, and why; empty: all is."""
     from clew.backends.sqlite import SqliteBackend
 
     if type(engine.backend) is SqliteBackend:  # what is built on one keeps something outside of it
         from clew.backends.sqlite.backup import write_backup
 
         write_backup(engine.backend, made)
-        return
+        return ""
     with _still(engine) as source:
         target = Engine(SqliteBackend(made, durability="process"))
         try:
-            Copying(source, target, on_progress=on_progress).run()
+            copying = Copying(source, target, on_progress=on_progress)
+            copying.bring()
+            return copying.stayed_behind
         finally:
             target.close()
 

@@ -14,6 +14,7 @@ from clew.errors import (
     CorruptError,
     CorruptSessionError,
     InvalidError,
+    ObjectMissingError,
     SessionNotFoundError,
 )
 from clew.model.care import CopyProgress, CopyReport, LostRecord, OnCopyConflict, OnCopyProgress
@@ -123,10 +124,28 @@ class Copying:
         self._sessions = self._unchanged = self._entries = self._events = self._calls = self._bytes = 0
         self._skipped: list[str] = []
         self._renamed: dict[str, str] = {}
-        self._unsound: dict[int, CorruptError] = {}
+        self._unsound: dict[int, CorruptError | ObjectMissingError] = {}
         """Trees that stay behind."""
 
     def run(self, sessions: Sequence[str] | None = None) -> CopyReport:
+        """CorruptError: some sessions stayed behind; all others are copied."""
+        report = self.bring(sessions)
+        for error in self._unsound.values():
+            raise CorruptError(
+                f"{self.stayed_behind}; its sessions stay behind, all others are copied. `clew repair` makes "
+                "a store of what is left of them"
+            ) from error
+        return report
+
+    @property
+    def stayed_behind(self) -> str:
+        """What could not be copied, and why; empty: nothing."""
+        first = next(iter(self._unsound.values()), "")
+        more = len(self._unsound) - 1
+        return f"{first} (and {more} more)" if more > 0 else str(first)
+
+    def bring(self, sessions: Sequence[str] | None = None) -> CopyReport:
+        """Copy what can be copied; `stayed_behind` says what could not."""
         from clew.files.transfer import FileTransfer
 
         files = FileTransfer(self._source, self._target, on_bytes=self._stored, lost=self._lost)
@@ -138,12 +157,6 @@ class Copying:
             copy_store_wide(self._source, self._target, self._lost)
         if self._lost is None and sessions is None:
             self._note_damaged()
-        for error in self._unsound.values():
-            more = len(self._unsound) - 1
-            raise CorruptError(
-                f"{error}{f' (and {more} more)' if more else ''}; its sessions stay behind, all others "
-                "are copied. `clew repair` makes a store of what is left of them"
-            ) from error
         return CopyReport(
             sessions=self._sessions,
             unchanged=self._unchanged,
@@ -187,7 +200,7 @@ class Copying:
                     self._begin_tree(tree, conflicts)
                 except ConflictError as error:
                     conflicts[tree] = error
-                except CorruptError as error:
+                except (CorruptError, ObjectMissingError) as error:
                     self._unsound[tree] = error
             self._write_waiting(conflicts)
             if not conflicts or len(self._trees) == before:

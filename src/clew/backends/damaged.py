@@ -61,6 +61,22 @@ def list_sound(ask: Ask, convert: Convert, query: SessionQuery) -> list[Listed]:
         wanted *= 2
 
 
+def only_named(ask: Ask, limit: int | None) -> list[tuple[str, bytes]]:
+    """As many records as are asked for, without those whose name, which comes as bytes, is no text."""
+    wanted = limit
+    while True:
+        rows = ask(-1 if wanted is None else wanted)
+        found = []
+        for name, value in rows:
+            try:
+                found.append((name.decode(), value))
+            except (UnicodeDecodeError, AttributeError):
+                continue
+        if limit is None or wanted is None or len(found) >= limit or len(rows) < wanted:
+            return found[:limit]
+        wanted *= 2
+
+
 def within(room: int | None, rows: Iterable[EntryRow]) -> list[EntryRow]:
     """Entries up to the one with which their bodies come to so many bytes."""
     if room is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import get_args
+from typing import Any, get_args
 
 from clew.backends.contract import RecordKind
 
@@ -11,6 +11,20 @@ from clew.backends.contract import RecordKind
 def stray(count: int, what: str, owner: str) -> str:
     """Of rows whose owner does not exist."""
     return f"{count} {what} belong to no {owner}: nobody finds them"
+
+
+def nameless(names: Iterable[tuple[Any]]) -> list[str]:
+    """Of records, by the bytes of their names."""
+    count = sum(not _is_text(name) for (name,) in names)
+    return [f"{count} records have a name that is no text: nobody finds them"] if count else []
+
+
+def _is_text(name: object) -> bool:
+    try:
+        str(name, "utf-8")  # type: ignore[call-overload]
+    except (UnicodeDecodeError, TypeError):
+        return False
+    return True
 
 
 def unknown_kinds(kinds: Iterable[str]) -> list[str]:

@@ -13,6 +13,7 @@ from clew.testing.conformance_append import AppendConformance
 from clew.testing.conformance_beside import BesideConformance
 from clew.testing.conformance_concurrent import ConcurrencyConformance
 from clew.testing.conformance_context import ContextConformance
+from clew.testing.conformance_damaged import DamageConformance
 from clew.testing.conformance_deletion import DeletionConformance
 from clew.testing.conformance_depth import DepthConformance
 from clew.testing.conformance_documents import DocumentConformance
@@ -92,6 +93,7 @@ class BackendConformance(
     TogetherConformance,
     InsideConformance,
     DeletionConformance,
+    DamageConformance,
     StatusConformance,
     OutcomeConformance,
     LeaseConformance,

@@ -10,7 +10,7 @@ from uuid_utils import uuid7
 from clew.backends.contract import STORE_WIDE, Reader, Transaction
 from clew.core.checked import STANDS_FOR_ID
 from clew.core.rows import NOWHERE, BranchRow, SessionQuery, SessionRow
-from clew.errors import CorruptError
+from clew.errors import CorruptError, CorruptSessionError
 from clew.here import Here
 from clew.work.access import refuse_if_held
 from clew.work.checking_records import points_of
@@ -87,7 +87,7 @@ def purge_everything(tx: Transaction, here: Here, *, force: bool) -> int:
 
 def purge(tx: Transaction, row: SessionRow) -> None:
     """Remove a session, and the entries that no other session of its tree can come back to."""
-    others = [other for other in tx.tree_sessions(row.tree) if other.sid != row.sid]
+    others = [other for other in _relatives(tx, row) if other.sid != row.sid]
     branches = {branch.branch: branch for branch in tx.tree_branches(row.tree)}
     needed = _needed(tx, others, branches)
     _remove(tx, row.sid, tx.get_details(row.sid).aliases)
@@ -101,6 +101,19 @@ def purge(tx: Transaction, row: SessionRow) -> None:
             tx.drop_branch(branch.branch)
         elif branch.owner == row.sid:
             tx.disown_branch(branch.branch)
+
+
+def _relatives(tx: Transaction, row: SessionRow) -> list[SessionRow]:
+    try:
+        return tx.tree_sessions(row.tree)
+    except CorruptSessionError as error:
+        if error.session == row.id:
+            raise
+        raise CorruptError(
+            f"session {row.id!r} can not be purged: it shares a history with session {error.session!r}, "
+            f"which is damaged ({error.reason}), so nobody can tell what that needs of it. "
+            f"Purge {error.session!r} first, or save both by `clew repair`"
+        ) from error
 
 
 def _remove(tx: Transaction, sid: int, aliases: Iterable[str]) -> None:

@@ -203,7 +203,7 @@ def check_entry(row: EntryRow) -> Draft:
     """What was appended, as far as an entry tells it by itself."""
     _check_fields(row)
     _check_counters(row, row.position)
-    return _draft(row)
+    return draft_of(row)
 
 
 def _check_fields(row: EntryRow) -> None:
@@ -215,7 +215,8 @@ def _check_fields(row: EntryRow) -> None:
     check_digest(row.digest)
 
 
-def _draft(row: EntryRow) -> Draft:
+def draft_of(row: EntryRow) -> Draft:
+    """What was appended; InvalidError: no body of an entry of its kind is such."""
     kind = row.kind
     if kind == MESSAGE:
         found = prepare(row.body)

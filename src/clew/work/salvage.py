@@ -13,6 +13,7 @@ import msgspec
 
 from clew.backends.contract import STORE_WIDE, Reader
 from clew.core import checked
+from clew.core.fields import MAX_TITLE
 from clew.core.ids import check_id
 from clew.core.rows import (
     CLOSED,
@@ -27,11 +28,14 @@ from clew.core.rows import (
     Tip,
     UsageRow,
 )
+from clew.errors import InvalidError
 from clew.model.care import LostRecord
+from clew.work.append import PREVIEW_KEPT
 from clew.work.checking_records import UNREADABLE
 from clew.work.checking_streams import is_time
 from clew.work.history import removed_name
 from clew.work.image import BranchImage, Records, SessionImage, TreeImage, at_rest
+from clew.work.row_checks import MOST, check_details, check_uid
 from clew.work.salvage_entries import Salvage
 from clew.work.salvage_records import RecordSalvage
 from clew.work.salvage_streams import calls_of, events_of
@@ -287,9 +291,14 @@ class SalvageSource(Source):
     def _whole_moves(self, row: SessionRow, records: Records) -> SessionRow:
         """Each move leads to the one before it: with a gap among them there is no undo."""
         moves = [key for key in records if key[0] == "move"]
-        if len(moves) >= row.moves:
-            return row
-        reason = f"{row.moves - len(moves)} of its {row.moves} moves are lost, and undo with them"
+        is_whole = {int(name) for _, name in moves} == set(range(1, len(moves) + 1))
+        if is_whole and len(moves) >= row.moves:
+            if len(moves) == row.moves and max(row.undo, row.redo) <= row.moves:
+                return row
+            reason = f"it has {len(moves)} moves, and says {row.moves}: what can be undone is not known"
+            self._lost(LostRecord(kind="record", session=row.id, name="move", reason=reason))
+            return msgspec.structs.replace(row, moves=len(moves), undo=0, redo=0)
+        reason = f"of its {max(row.moves, len(moves))} moves some are lost, and undo with them"
         self._lost(LostRecord(kind="record", session=row.id, name="move", reason=reason))
         for key in moves:
             del records[key]
@@ -320,12 +329,23 @@ def _in_range(row: SessionRow) -> SessionRow:
     updated = row.updated if is_time(row.updated) else created
     deleted = row.deleted if row.deleted is None or is_time(row.deleted) else updated
     status = row.status if PENDING <= row.status <= CLOSED else PENDING
-    return msgspec.structs.replace(row, created=created, updated=updated, deleted=deleted, status=status)
+    counts = {name: getattr(row, name) for name in ("moves", "undo", "redo", "forks", "epoch")}
+    return msgspec.structs.replace(
+        row,
+        created=created,
+        updated=updated,
+        deleted=deleted,
+        status=status,
+        preview=row.preview[:PREVIEW_KEPT],
+        title=None if row.title is None else row.title[:MAX_TITLE],
+        **{name: count if 0 <= count <= MOST else 0 for name, count in counts.items()},
+    )
 
 
 def _sound_details(reader: Reader, row: SessionRow) -> Details:
     details = reader.get_details(row.sid)
     checked.metadata(row.id, details)
+    check_details(details)
     return details
 
 
@@ -335,6 +355,11 @@ def _number(call: UsageRow | None) -> int:
 
 def _sound(row: BranchRow) -> BranchRow | None:
     try:
-        return msgspec.convert(msgspec.structs.asdict(row), BranchRow)
+        row = msgspec.convert(msgspec.structs.asdict(row), BranchRow)
     except UNREADABLE:
         return None
+    try:
+        check_uid(row.uid)
+    except InvalidError:  # what leads to it by its name is lost, its entries are not
+        row = msgspec.structs.replace(row, uid=f"lost-{row.branch}")
+    return row

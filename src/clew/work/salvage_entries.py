@@ -1,7 +1,8 @@
 """The entries of a branch that may be damaged: what can be read, and a place for what can not.
 
 An entry that is lost keeps its position and, if that can still be read, its hash: so those behind it keep
-theirs. The counters are made anew, because they can be.
+theirs. The counters are made anew, because they can be. So is a hash that does not fit, with those behind it:
+else nobody could copy what was repaired.
 """
 
 from __future__ import annotations
@@ -14,11 +15,12 @@ import msgspec
 from clew.backends.contract import Reader
 from clew.core.codec import decode_json
 from clew.core.hashing import DIGEST_SIZE, LOST, entry_digest
-from clew.core.rows import ERASED, KIND_NAMES, MESSAGE, REMOVED, TURNS, Draft, EntryRow, Tip
+from clew.core.rows import ERASED, KIND_NAMES, MESSAGE, REMOVED, Draft, EntryRow, Tip
 from clew.core.speakers import is_human_turn
 from clew.core.tree import chain
 from clew.errors import CorruptEntryError
 from clew.work.checking_records import UNREADABLE
+from clew.work.row_checks import MOST, draft_of
 from clew.work.source import PAGE, Read
 
 PAGE_BYTES: Final = 4 * 1024 * 1024
@@ -50,6 +52,7 @@ class Salvage:
         self._last = last
         self._on_lost = on_lost
         self._stored = base.digest
+        """The hash that the entry before has in the damaged store."""
         self.tip = base
         self.time = self.epoch = self.removed = 0
 
@@ -120,31 +123,30 @@ class Salvage:
             draft = _draft(row)
         except UNREADABLE as error:
             return self._lost(row.position, f"its body can not be understood: {error}")
-        if row.kind != REMOVED and self._stored != LOST:
-            expected = entry_digest(self._stored, row.position, row.kind, row.time, row.flags, row.body)
-            if digest != expected:
-                digest = self._which(row, expected)
+        if row.kind != REMOVED and self.tip.digest != LOST:
+            digest = _digest(self.tip.digest, row)
+            if digest != row.digest and not self._is_explained(row, digest):
+                reason = "its content is kept, but its hash is not that of what is before it: it is made anew"
+                self._on_lost(row.position, reason)
         tip = chain(self.tip, 0, [draft], row.time)[1]
         if row.kind == REMOVED:
             self.removed += 1
             tip = msgspec.structs.replace(tip, turns=row.turns, size=row.size, asked=row.asked)
         return self._placed(row, tip, digest)
 
-    def _which(self, row: EntryRow, expected: bytes) -> bytes:
-        """Two hashes contradict each other: the entry behind them, or a head, tells which one is right."""
-        if expected in self._known:
-            return expected
+    def _is_explained(self, row: EntryRow, digest: bytes) -> bool:
+        """Why an entry gets another hash: that of the one before it was made anew; or its own was damaged,
+        as a head or the entry behind it tells."""
+        if self._stored != self.tip.digest and _digest(self._stored, row) == row.digest:
+            return True
+        if digest in self._known:
+            return True
         try:
             with self._read() as reader:
                 following = reader.get_entry(self._branch, row.position + 1)
-            if following is not None:
-                args = following.position, following.kind, following.time, following.flags, following.body
-                if entry_digest(expected, *args) == following.digest:
-                    return expected
+            return following is not None and _digest(digest, following) == following.digest
         except UNREADABLE:
-            pass
-        self._on_lost(row.position, "its content is kept, but its hash is not that of what is before it")
-        return row.digest
+            return False
 
     def _lost(self, position: int, reason: str) -> EntryRow:
         self._on_lost(position, reason)
@@ -168,20 +170,26 @@ class Salvage:
 
     def _placed(self, row: EntryRow, tip: Tip, digest: bytes) -> EntryRow:
         self.tip = msgspec.structs.replace(tip, digest=digest)
-        self._stored = digest
+        self._stored = row.digest
         self.time, self.epoch = row.time, max(row.epoch, self.epoch)
         counters = {name: getattr(tip, name) for name in OF_TIP}
         return msgspec.structs.replace(row, digest=digest, epoch=self.epoch, **counters)
+
+
+def _digest(before: bytes, row: EntryRow) -> bytes:
+    return entry_digest(before, row.position, row.kind, row.time, row.flags, row.body)
 
 
 def _draft(row: EntryRow) -> Draft:
     """What was appended, as far as it can still be told."""
     if row.kind == REMOVED:
         return Draft(MESSAGE, row.body, row.flags)
+    if row.kind != MESSAGE:
+        return draft_of(row)
     value: Any = decode_json(row.body)
-    turns = value["user_turns"] if row.kind == TURNS else None
-    is_turn = row.kind == MESSAGE and is_human_turn(value, row.flags)
-    return Draft(row.kind, row.body, row.flags, is_turn, turns)
+    if type(value) is not dict:
+        raise ValueError("it is no message")
+    return Draft(MESSAGE, row.body, row.flags, is_human_turn(value, row.flags))
 
 
 def _checked(row: EntryRow) -> EntryRow:
@@ -191,6 +199,8 @@ def _checked(row: EntryRow) -> EntryRow:
         raise ValueError(f"it is of the unknown kind {row.kind}")
     if len(row.digest) != DIGEST_SIZE:
         row = msgspec.structs.replace(row, digest=LOST)
+    if row.epoch > MOST:
+        row = msgspec.structs.replace(row, epoch=0)
     return row
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
 from clew.backends.contract import STORE_WIDE, RecordKind
+from clew.core.ids import check_id
 from clew.core.rows import NOWHERE, SessionRow
 from clew.core.rules import checked
 from clew.errors import CorruptError
@@ -18,6 +19,7 @@ from clew.work.checking_records import UNREADABLE, places_named
 from clew.work.history import note_name
 from clew.work.image import KINDS, BranchImage, Records
 from clew.work.moves import Move, is_before
+from clew.work.record_checks import check_note, check_record
 from clew.work.source import Read
 
 PAGE: Final = 200
@@ -38,6 +40,7 @@ class RecordSalvage:
         for name, value in self.scan(STORE_WIDE, "alias", None):
             try:
                 sid = int(value)
+                check_id(name, "alias")
             except ValueError as error:
                 self._tell("alias", name, str(error), None)
                 continue
@@ -50,6 +53,7 @@ class RecordSalvage:
         for kind in KINDS:
             for name, value in self.scan(row.sid, kind, row.id):
                 try:
+                    check_record(kind, name, value)
                     heads, _ = places_named(kind, value)
                     missing = next((head for head in heads if not _is_there(head, ends)), None)
                     if kind == "move" and not is_before(_json(value, type=Move), int(name)):
@@ -73,12 +77,12 @@ class RecordSalvage:
             first, last = note_name(branch.uid, 0), note_name(branch.uid, max(branch.last, 0))
             for name, value in self.scan(STORE_WIDE, "annotation", session, first, last):
                 try:
-                    label = _json(value, type=dict[str, Any]).get("label")
+                    label = check_note(name, value)
                 except UNREADABLE as error:
                     self._tell("annotation", name, str(error), session)
                     continue
                 notes[name] = value
-                if isinstance(label, str):
+                if label is not None:
                     labels.setdefault(label, []).append(name)
         return notes, {label: _encode(self._in_order(tree, label, names)) for label, names in labels.items()}
 

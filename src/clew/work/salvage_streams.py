@@ -10,8 +10,9 @@ import msgspec
 from clew.core.rows import NOWHERE, EventRow, UsageRow
 from clew.model.care import LostRecord
 from clew.work.checking_records import UNREADABLE
-from clew.work.checking_streams import is_time
+from clew.work.checking_streams import after
 from clew.work.image import SessionImage
+from clew.work.row_checks import LARGEST, check_call, check_event
 from clew.work.source import PAGE, Read
 
 LOST_EVENT: Final = "clew.lost"
@@ -50,35 +51,48 @@ def _read_events(read: Read, sid: int, first: int, last: int) -> dict[int, Event
 
 
 def _sound_event(row: EventRow) -> EventRow:
-    if not is_time(row.time):
-        raise ValueError(f"its time is {row.time}")
-    msgspec.json.decode(row.data)
-    return msgspec.convert(msgspec.structs.asdict(row), EventRow)
+    sound = msgspec.convert(msgspec.structs.asdict(row), EventRow)
+    check_event(sound)
+    return sound
 
 
 def calls_of(read: Read, session: SessionImage, lost: Lost) -> Iterator[list[UsageRow]]:
     sid, last = session.row.sid, session.calls
-    newest: UsageRow | None = None
+    sums: dict[str, int] = {}
+    time = session.row.created
+    is_told = False
+
+    def note(number: int, reason: str) -> None:
+        lost(LostRecord(kind="usage", session=session.row.id, name=str(number), reason=reason))
+
     for low in range(1, last + 1, PAGE):
         rows = []
         found = _read_usage(read, sid, low, min(low + PAGE - 1, last))
         for number in range(low, min(low + PAGE, last + 1)):
             row = found.get(number)
-            if row is None:
-                reason = f"call {number} can not be read: one without tokens and cost is in its place"
-                lost(LostRecord(kind="usage", session=session.row.id, name=str(number), reason=reason))
-                row = _empty_call(number, session.row.created, newest)
-            newest = row
-            rows.append(row)
+            if row is None or not _is_countable(after(sums, row)):
+                note(number, f"call {number} can not be read: one without tokens and cost is in its place")
+                row = _empty_call(number, time)
+                is_told = True  # the sums behind it are others
+            sums, time = after(sums, row), row.time
+            summed = msgspec.structs.replace(row, **{f"all_{name}": value for name, value in sums.items()})
+            if summed != row and not is_told:
+                note(number, f"the sums of call {number} were wrong: from there on they are made anew")
+                is_told = True
+            rows.append(summed)
         yield rows
+
+
+def _is_countable(sums: dict[str, int]) -> bool:
+    return max(sums.values()) <= LARGEST
 
 
 def _read_usage(read: Read, sid: int, first: int, last: int) -> dict[int, UsageRow]:
     try:
         with read() as reader:
             found = reader.read_usage(sid, first - 1, last - first + 1)
-        rows = (msgspec.convert(msgspec.structs.asdict(row), UsageRow) for row in found)
-        return {row.number: row for row in rows if first <= row.number <= last and is_time(row.time)}
+        rows = (_sound_call(row) for row in found)
+        return {row.number: row for row in rows if first <= row.number <= last}
     except UNREADABLE:
         if first == last:
             return {}
@@ -86,24 +100,15 @@ def _read_usage(read: Read, sid: int, first: int, last: int) -> dict[int, UsageR
     return _read_usage(read, sid, first, middle) | _read_usage(read, sid, middle + 1, last)
 
 
-def _empty_call(number: int, created: int, before: UsageRow | None) -> UsageRow:
-    """A call of which nothing is known: it costs nothing, and leaves the sums as they were."""
-    if before is None:
-        before = UsageRow(
-            0, created, None, None, None, None, None, 0, NOWHERE,
-            0, 0, 0, 0, 0, 0, None, 0, 0, 0, 0, 0, 0, 0, 0,
-        )  # fmt: skip
-    return msgspec.structs.replace(
-        before,
-        number=number,
-        id=None,
-        branch=0,
-        position=NOWHERE,
-        input=0,
-        output=0,
-        cache_read=0,
-        cache_write=0,
-        reasoning=0,
-        cost=0,
-        priced_by=None,
-    )
+def _sound_call(row: UsageRow) -> UsageRow:
+    sound = msgspec.convert(msgspec.structs.asdict(row), UsageRow)
+    check_call(sound)
+    return sound
+
+
+def _empty_call(number: int, time: int) -> UsageRow:
+    """A call of which nothing is known: it costs nothing."""
+    return UsageRow(
+        number, time, None, None, None, None, None, 0, NOWHERE,
+        0, 0, 0, 0, 0, 0, None, 0, 0, 0, 0, 0, 0, 0, 0,
+    )  # fmt: skip

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
 from clew.backends.contract import OnDamage, RecordKind
-from clew.backends.damaged import damage_of, list_sound, only_sound, within
+from clew.backends.damaged import damage_of, list_sound, only_named, only_sound, within
 from clew.backends.postgres.blobs import Blobs
 from clew.backends.postgres.memory import Memory
 from clew.backends.postgres.numbers import home_of
@@ -44,6 +44,7 @@ from clew.backends.postgres.statements import (
     LINEAGE,
     MESSAGES,
     MESSAGES_BACKWARDS,
+    ODD_NAMES,
     RECORD_KINDS,
     SCAN_BACKWARDS,
     SCAN_RANGE,
@@ -57,7 +58,7 @@ from clew.backends.postgres.statements import (
     VOLUME,
     listing,
 )
-from clew.backends.problems import stray, unknown_kinds
+from clew.backends.problems import nameless, stray, unknown_kinds
 from clew.core import checked
 from clew.core.codec import decode_json
 from clew.core.fields import MAX_POSITION
@@ -340,12 +341,16 @@ class PostgresReader(TextReader):
         reverse: bool = False,
         limit: int | None = None,
     ) -> list[tuple[str, bytes]]:
-        given = (home_of(sid), sid, kind, encode(first), limit)
-        if last is None:
-            rows = self.ask(SCAN_BACKWARDS if reverse else SCAN_RECORDS, *given)
-        else:
-            rows = self.ask(SCAN_RANGE_BACKWARDS if reverse else SCAN_RANGE, *given, encode(last))
-        return [(name.decode(), value) for name, value in rows]
+        behind = () if last is None else (encode(last),)
+        sql = SCAN_BACKWARDS if reverse else SCAN_RECORDS
+        if last is not None:
+            sql = SCAN_RANGE_BACKWARDS if reverse else SCAN_RANGE
+        home = home_of(sid)
+
+        def ask(wanted: int) -> Any:
+            return self.ask(sql, home, sid, kind, encode(first), None if wanted < 0 else wanted, *behind)
+
+        return only_named(ask, limit)
 
     def volume(self) -> tuple[int, int]:
         ((count, size),) = self.ask(VOLUME)
@@ -361,6 +366,8 @@ class PostgresReader(TextReader):
         if full:
             go_on()
             yield from unknown_kinds(kind for (kind,) in self.ask(RECORD_KINDS))
+            go_on()
+            yield from nameless(self.ask(ODD_NAMES))
 
     def totals(self, since: int) -> Totals:
         statuses = self.ask(STATUS_TOTALS, since)

@@ -323,3 +323,5 @@ STRAYS: Final = (
 )
 """(what, whose, how many have no owner)"""
 RECORD_KINDS: Final = "SELECT DISTINCT kind FROM {s}.records"
+ODD_NAMES: Final = "SELECT name FROM {s}.records WHERE encode(name, 'hex') ~ '^(..)*[89a-f]'"
+"""Those that hold a byte that is not of ASCII."""

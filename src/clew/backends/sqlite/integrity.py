@@ -9,7 +9,7 @@ from typing import Final
 
 import apsw
 
-from clew.backends.problems import stray, unknown_kinds
+from clew.backends.problems import nameless, stray, unknown_kinds
 
 MOST: Final = 100
 """Findings that SQLite lists: a file with more of them needs no longer list."""
@@ -26,6 +26,7 @@ STRAYS: Final = (
     ("entries", "branch", "entries WHERE key >> 32 NOT IN (SELECT branch FROM branches)"),
 )
 KINDS: Final = "SELECT DISTINCT kind FROM records"
+NAMES: Final = "SELECT CASE typeof(name) WHEN 'text' THEN CAST(name AS BLOB) END FROM records"
 _TREE: Final = re.compile(r"\bTree (\d+)\b")
 
 
@@ -74,6 +75,7 @@ def strays(connection: apsw.Connection, go_on: Callable[[], None]) -> list[str]:
                 if count:
                     found.append(stray(count, what, owner))
             found += unknown_kinds(kind for (kind,) in connection.execute(KINDS))
+            found += nameless(connection.execute(NAMES))
     except (apsw.CorruptError, UnicodeDecodeError) as error:
         found.append(f"not all of the database file can be read: {error}")
     return found

@@ -10,7 +10,7 @@ import apsw
 import msgspec
 
 from clew.backends.contract import OnDamage, RecordKind
-from clew.backends.damaged import damage_of, list_sound, only_sound, within
+from clew.backends.damaged import damage_of, list_sound, only_named, only_sound, within
 from clew.backends.sqlite.rows import (
     POSITION_MASK,
     Row,
@@ -336,11 +336,17 @@ class SqliteReader(TextReader):
         reverse: bool = False,
         limit: int | None = None,
     ) -> list[tuple[str, bytes]]:
-        bindings: Row = (sid, kind, first, -1 if limit is None else limit)
+        behind: Row = () if last is None else (last,)
         sql = SCAN_BACKWARDS if reverse else SCAN_RECORDS
         if last is not None:
-            bindings, sql = (*bindings, last), SCAN_RANGE_BACKWARDS if reverse else SCAN_RANGE
-        return list(self._execute(sql, bindings))
+            sql = SCAN_RANGE_BACKWARDS if reverse else SCAN_RANGE
+        try:
+            return list(self._execute(sql, (sid, kind, first, -1 if limit is None else limit, *behind)))
+        except UnicodeDecodeError:
+            sql = sql.replace("name", "CAST(name AS BLOB)", 1)
+            return only_named(
+                lambda wanted: self._execute(sql, (sid, kind, first, wanted, *behind)).fetchall(), limit
+            )
 
     def volume(self) -> tuple[int, int]:
         count, size = self._one(VOLUME) or (0, 0)

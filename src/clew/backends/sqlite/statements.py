@@ -76,15 +76,16 @@ COUNT_ENTRIES: Final = "SELECT count(*) FROM entries WHERE key BETWEEN ? AND ? A
 
 GET_RECORD: Final = "SELECT CAST(value AS BLOB) FROM records WHERE sid = ? AND kind = ? AND name = ?"
 _SCAN: Final = (
-    "SELECT name, coalesce(CAST(value AS BLOB), x'') FROM records WHERE sid = ?1 AND kind = ?2 AND name >= ?3"
+    "SELECT name, coalesce(CAST(value AS BLOB), x'') FROM records WHERE sid = ?1 AND kind = ?2"
+    " AND name >= ?3 AND typeof(name) = 'text'"
 )
 SCAN_RECORDS: Final = f"{_SCAN} ORDER BY name LIMIT ?4"
 SCAN_BACKWARDS: Final = f"{_SCAN} ORDER BY name DESC LIMIT ?4"
 SCAN_RANGE: Final = f"{_SCAN} AND name <= ?5 ORDER BY name LIMIT ?4"
 SCAN_RANGE_BACKWARDS: Final = f"{_SCAN} AND name <= ?5 ORDER BY name DESC LIMIT ?4"
 STATUS_TOTALS: Final = (
-    "SELECT status, count(*), sum(updated >= ?) FROM sessions NOT INDEXED"
-    " WHERE deleted IS NULL GROUP BY status"
+    "SELECT iif(typeof(status) = 'integer', status, -1), count(*), sum(updated >= ?)"
+    " FROM sessions NOT INDEXED WHERE deleted IS NULL GROUP BY 1"
 )
 TOTALS: Final = (
     "SELECT (SELECT count(*) FROM sessions WHERE deleted IS NOT NULL),"
