@@ -62,7 +62,7 @@ def test_s35_the_core_needs_only_what_contributors_agreed_on() -> None:
 def test_the_check_finds_what_is_not_pinned() -> None:
     bad = {
         "a": f'{{git = "https://example.org/a"}}\nwheels = [{{url = "{FILES}a"}}]',
-        "b": f'{{registry = "{INDEX}"}}\nsdist = {{url = "https://example.org/b", hash = "sha256:{"0" * 64}"}}',
+        "b": f'{{registry = "{INDEX}"}}\nsdist = {{url = "https://x.org/b", hash = "sha256:{"0" * 64}"}}',
         "c": f'{{registry = "{INDEX}"}}',
         "own": '{editable = "."}',
     }

@@ -50,6 +50,7 @@ except ImportError as error:
     raise missing("langgraph", error) from error
 
 from clew.adapters.langgraph_asking import place_of, thread_named, thread_of, with_id
+from clew.adapters.langgraph_classes import careful_serializer
 from clew.adapters.langgraph_documents import Codec, Place, checkpoints_of
 from clew.adapters.langgraph_listing import Active, Listing, newest_of_all
 from clew.adapters.langgraph_memory import FRAMEWORK, Memory, Thread, Unsettled, is_waiting
@@ -75,10 +76,12 @@ class ClewSaver(BaseCheckpointSaver[Any]):
 
     Args:
         store: What `clew.open()` or `clew.open_async()` gave. The saver does not close it.
-        serde: Writes and reads values. By default LangGraph's own, with LangGraph's own rule: objects of any
-            class are made again, with a warning for each class that is not known to be safe, unless
-            LANGGRAPH_STRICT_MSGPACK is set. Another one than LangGraph's own may be there to encrypt, so
-            then no message is put into the log, where it could be read.
+        serde: Writes and reads values. By default LangGraph's own. Objects are made again of the types that
+            LangGraph knows to be safe, and, with a warning for each, of classes of data (dataclasses,
+            pydantic models, enums, named tuples) that the program has imported, unless
+            LANGGRAPH_STRICT_MSGPACK is set; any other value comes back as its data. Another serializer than
+            LangGraph's own may be there to encrypt, so then no message is put into the log, where it could
+            be read.
         allow: Be strict: make objects only of types that are known to be safe, and of these classes. What is
             of another class comes back as its data, with a warning. Not together with `serde`.
         purge: `delete_thread` removes threads for good, instead of putting them in the trash.
@@ -441,7 +444,10 @@ class ClewSaver(BaseCheckpointSaver[Any]):
 
 def _serializer(allow: Iterable[type] | None) -> JsonPlusSerializer:
     if allow is None:
-        return JsonPlusSerializer().with_msgpack_allowlist(_KNOWN)
+        # LangGraph's own rule may be the strict one; then it allows the classes of a graph's schema itself.
+        own = JsonPlusSerializer()
+        is_open = own._allowed_msgpack_modules is True
+        return careful_serializer() if is_open else own.with_msgpack_allowlist(_KNOWN)
     return JsonPlusSerializer(allowed_msgpack_modules=[*_KNOWN, *allow])
 
 
