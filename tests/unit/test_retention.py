@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.core.erasure import View, merged, removable, whole_from
+from clew.core.erasure import View, merged, removable, those_that_spare, whole_from
 from clew.core.lease import Now
+from clew.core.paths import Paths
 from clew.core.retention import (
     LOOK_AGAIN,
     TOLERANCE,
@@ -30,10 +31,11 @@ from clew.core.rows import (
     NOT_DUE,
     PENDING,
     RUNNING,
+    BranchRow,
     Details,
     SessionRow,
 )
-from clew.core.tree import Segment
+from clew.core.tree import Segment, path
 from clew.model import Retention
 
 HOUR = 3_600_000_000
@@ -261,32 +263,104 @@ def test_what_surely_is_no_human_is_none(message: dict[str, Any]) -> None:
 # ── What a tree can spare ─────────────────────────────────────────────────────────────────────────
 
 
+Drawn = tuple[list[BranchRow], list[View]]
+
+
 @st.composite
-def views(draw: st.DrawFn) -> list[View]:
-    """Paths through a trunk (branch 1) and branches that leave it at some position."""
+def trees(draw: st.DrawFn) -> list[BranchRow]:
+    """Branches that leave others, or begin at the root."""
+    made = [BranchRow(1, "1", 1, 1, 0, -1)]
+    for branch in range(2, 2 + draw(st.integers(0, 12))):
+        parent = draw(st.sampled_from([None, *made[-4:]]))
+        fork = -1 if parent is None else parent.fork + draw(st.integers(1, 4))
+        made.append(BranchRow(branch, str(branch), 1, 1, parent.branch if parent else 0, fork))
+    return made
+
+
+@st.composite
+def views(draw: st.DrawFn) -> Drawn:
+    made = draw(trees())
     found = []
-    for branch in range(2, 2 + draw(st.integers(1, 4))):
-        fork, last = draw(st.integers(-1, 9)), draw(st.integers(0, 14))
-        parts = [Segment(1, 0, min(fork, last))] if fork >= 0 else []
-        parts += [Segment(branch, fork + 1, last)] if last > fork else []
+    for _ in range(draw(st.integers(1, 8))):
+        branch = draw(st.sampled_from(made))
+        last = draw(st.integers(-1, branch.fork + 5))
         start = draw(st.integers(0, last + 1))
-        found.append(View(tuple(parts), draw(st.integers(0, start)), start, last))
-    return found
+        found.append(View(branch.branch, draw(st.integers(0, start)), start, last))
+    return made, found
+
+
+def places(made: list[BranchRow], view: View) -> list[tuple[int, int]]:
+    """The branch of each position of a path."""
+    rows = {row.branch: row for row in made}
+    segments = path(view.branch, view.last, rows.__getitem__)
+    return [(part.branch, position) for part in segments for position in range(part.first, part.last + 1)]
 
 
 @given(views())
-def test_what_goes_is_what_some_view_can_spare_and_none_needs(paths: list[View]) -> None:
+def test_what_goes_is_what_some_view_can_spare_and_none_needs(
+    drawn: Drawn,
+) -> None:
+    made, paths = drawn
     spared: set[tuple[int, int]] = set()
     needed: set[tuple[int, int]] = set()
     for view in paths:
-        for part in view.segments:
-            for position in range(part.first, part.last + 1):
-                is_spared = view.first <= position < view.start
-                (spared if is_spared else needed).add((part.branch, position))
-    ranges = removable(paths)
+        for branch, position in places(made, view):
+            is_spared = view.first <= position < view.start
+            (spared if is_spared else needed).add((branch, position))
+    ranges = removable(Paths(made), paths)
     found = [(each.branch, position) for each in ranges for position in range(each.first, each.last + 1)]
     assert sorted(spared - needed) == found
     assert merged([*ranges, *reversed(ranges)]) == ranges
+
+
+@given(views(), st.data())
+def test_a_view_is_found_to_spare_of_ranges_what_lies_on_its_path(drawn: Drawn, data: st.DataObject) -> None:
+    made, paths = drawn
+    ranges = [Segment(row.branch, row.fork + 2, row.fork + 3) for row in made if data.draw(st.booleans())]
+    inside = {(each.branch, position) for each in ranges for position in range(each.first, each.last + 1)}
+    expected = {
+        view
+        for view in paths
+        if any(place in inside for place in places(made, view)[view.first : view.start])
+    }
+    assert those_that_spare(Paths(made), paths, ranges) == expected
+
+
+@given(views())
+def test_a_place_is_found_on_a_path_as_if_it_was_listed(drawn: Drawn) -> None:
+    made, paths = drawn
+    for view in paths:
+        listed = places(made, view)
+        found = Paths(made)
+        assert [found.locate(view.branch, position) for _, position in listed] == [b for b, _ in listed]
+        assert found.locate(view.branch, -1) == 0
+        parts = found.between(view.branch, view.first, view.start - 1)
+        assert [
+            (part.branch, position) for part in parts for position in range(part.first, part.last + 1)
+        ] == [place for place in listed if view.first <= place[1] < view.start]
+
+
+def test_s52_a_place_on_a_deep_path_is_found_in_few_steps() -> None:
+    depth = 100_000
+    paths = Paths(BranchRow(n, str(n), 1, 1, n - 1, n - 2) for n in range(1, depth))
+    looked_at: list[int] = []
+
+    def is_beyond(row: BranchRow) -> bool:
+        looked_at.append(row.branch)
+        return row.fork >= wanted
+
+    for wanted in range(0, depth - 2, 9_999):
+        looked_at.clear()
+        assert paths.rise(depth - 1, is_beyond) == (wanted + 1, wanted + 2)
+        assert len(looked_at) < 150
+
+
+def test_s52_what_many_need_of_a_deep_path_is_added_up_in_few_steps() -> None:
+    """Each of these paths lists all branches above it: together they would be thousands of millions."""
+    depth = 100_000
+    paths = Paths(BranchRow(n, str(n), 1, 1, n - 1, n - 2) for n in range(1, depth))
+    spared = removable(paths, [View(n, 0, n - 5, n - 1) for n in range(depth // 2, depth)])
+    assert spared == [Segment(n, n - 1, n - 1) for n in range(1, depth // 2 - 4)]
 
 
 def _call(id: str) -> dict[str, Any]:

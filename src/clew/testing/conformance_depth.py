@@ -5,9 +5,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from datetime import timedelta
 from typing import Any, Final, cast
 
 from clew.backends.contract import Backend
+from clew.model import Retention
 from clew.session import Session
 from clew.store import Store
 from clew.testing.conformance_base import Conformance, Ticking, say
@@ -32,11 +34,14 @@ CALLS: Final[dict[str, Callable[[Store, Session], object]]] = {
     "markdown": lambda store, s: store.export(s.id, "markdown", whole=True),
     "html": lambda store, s: store.export(s.id, "html", whole=True),
     "verify": lambda store, s: store.verify(full=True),
+    "sweep by count": lambda store, s: store.sweep(rules=Retention(max_messages=3)),
+    "sweep by size": lambda store, s: store.sweep(rules=Retention(max_message_bytes=200)),
+    "sweep by age": lambda store, s: store.sweep(rules=Retention(message_age=timedelta(seconds=5))),
     "delete": lambda store, s: store.delete(s.id),
 }
 
 
-OF_THE_STORE: Final = frozenset({"search", "verify"})
+OF_THE_STORE: Final = frozenset({"search", "verify", "sweep by count", "sweep by size", "sweep by age"})
 STACK: Final = 200
 
 

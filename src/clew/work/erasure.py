@@ -9,15 +9,15 @@ import msgspec
 from uuid_utils import uuid7
 
 from clew.backends.contract import STORE_WIDE, Reader, Transaction
-from clew.core.erasure import merged
+from clew.core.erasure import Ranges, merged
 from clew.core.retention import DAY, LOOK_AGAIN, is_kept, micros
 from clew.core.rows import NOT_DUE, NOWHERE, RUNNING, Details, SessionRow, Tip
-from clew.core.tree import Segment, locate
+from clew.core.tree import Segment
 from clew.here import Here
 from clew.model import Retention
 from clew.work.access import is_held
 from clew.work.history import removed_name
-from clew.work.places import path_of
+from clew.work.lineage import paths_of
 from clew.work.sparing import (
     aged,
     count_messages,
@@ -51,7 +51,7 @@ def plan(
     relatives = reader.tree_sessions(tree)
     wait = objection(reader, here, relatives, rules, gone)
     if wait:
-        return Plan(now + wait)
+        return Plan(now + wait, members=_members(reader, relatives))
     live = [row for row in relatives if row.deleted is None and row.sid not in gone]
     found: list[Segment] = []
     reasons: list[str] = []
@@ -62,7 +62,7 @@ def plan(
         reasons += [f"older than {rules.message_age}"] if old else []
         due = min(now, oldest) + micros(rules.message_age)
     if limits_messages(rules):
-        extra = over_limits(reader, live, rules)
+        extra = over_limits(reader, tree, live, rules)
         found += extra
         reasons += [_limit_reason(rules)] if extra else []
     ranges = with_their_calls(reader, merged(found))
@@ -114,8 +114,7 @@ def erase(tx: Transaction, here: Here, tree: int, rules: Retention, made: Plan) 
     if count:
         tx.put_record(STORE_WIDE, "retention", removed_name(tree), b"")
         tx.put_record(STORE_WIDE, "unscrubbed", "", uuid7().hex.encode())
-        for row in relatives:
-            _forget_preview(tx, row, made.ranges)
+        _forget_previews(tx, tree, relatives, made.ranges)
     return count
 
 
@@ -126,11 +125,14 @@ def _messages_in(tx: Transaction, each: Segment, most: int) -> list[int]:
     return [position for position, _ in found]
 
 
-def _forget_preview(tx: Transaction, row: SessionRow, ranges: Sequence[Segment]) -> None:
+def _forget_previews(
+    tx: Transaction, tree: int, rows: Sequence[SessionRow], ranges: Sequence[Segment]
+) -> None:
     """A preview is what the user said last: when that was removed it must not stay."""
-    asked = row.head.asked
-    if asked == NOWHERE or not row.preview:
+    shown = [row for row in rows if row.head.asked != NOWHERE and row.preview]
+    if not shown:
         return
-    branch = locate(path_of(tx, row.head), asked)
-    if any(each.branch == branch and each.first <= asked <= each.last for each in ranges):
-        tx.set_session(msgspec.structs.replace(row, preview=""))
+    paths, gone = paths_of(tx, tree, {row.head.branch for row in shown}), Ranges(ranges)
+    for row in shown:
+        if gone.hold(paths.locate(row.head.branch, row.head.asked), row.head.asked):
+            tx.set_session(msgspec.structs.replace(row, preview=""))

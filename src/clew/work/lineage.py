@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable
 
 from clew.backends.contract import Reader
 from clew.core.lineage import misplaced, sound
+from clew.core.paths import Paths
 from clew.core.rows import BranchRow
 from clew.errors import BranchMissingError, CorruptError
 
@@ -22,6 +23,11 @@ def check_branches(
         row = rows.get(min(lost))
         raise BranchMissingError(min(lost)) if row is None else misplaced_error(reader, row)
     return found
+
+
+def paths_of(reader: Reader, tree: int, needed: Iterable[int] | None = None) -> Paths:
+    """All paths of a tree, but those through misplaced branches. CorruptError: as above."""
+    return Paths(check_branches(reader, reader.tree_branches(tree), needed))
 
 
 def misplaced_error(reader: Reader, row: BranchRow) -> CorruptError:

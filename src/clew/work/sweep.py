@@ -7,7 +7,7 @@ only if the session is still as it was then; else it is left for the next sweep.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from typing import Final, Protocol, TypeVar
@@ -17,7 +17,7 @@ import msgspec
 from clew.backends.contract import Reader, Transaction
 from clew.core.lease import Lease
 from clew.core.retention import DAY, TOLERANCE, Step, Verdict, is_kept, purge_time
-from clew.core.rows import EXPIRED, RUNNING, SessionQuery, SessionRow
+from clew.core.rows import EXPIRED, RUNNING, SessionQuery, SessionRow, Tip
 from clew.errors import CorruptError
 from clew.here import Here
 from clew.model import Retention, SweepAction
@@ -31,6 +31,8 @@ from clew.work.sparing import is_over_limit, limits_messages, removes_messages
 from clew.work.status import change
 
 BATCH: Final = 200
+FEW: Final = 20
+"""Sessions of a tree that is looked at again for each batch in which one of them is."""
 BY: Final = "clew sweep"
 
 T = TypeVar("T")
@@ -71,6 +73,7 @@ class Sweep:
         """Of a dry run: what would be in the trash by now, or purged."""
         self._planned: set[int] = set()
         """Of a dry run: trees whose messages were counted."""
+        self._looked_at = Recent()
         self.examined = 0
         self.actions: list[SweepAction] = []
 
@@ -86,8 +89,8 @@ class Sweep:
         self._make_room()
         if limits_messages(self._rules) and not self._once:
             for rows in self._active_since(swept - TOLERANCE):
-                for tree in dict.fromkeys(row.tree for row in rows if is_over_limit(row, self._rules)):
-                    self._remove_from(tree)
+                for tree, members in _by_tree(row for row in rows if is_over_limit(row, self._rules)).items():
+                    self._remove_from(tree, members)
 
     # -- looking
 
@@ -148,6 +151,9 @@ class Sweep:
 
     def _settle(self, found: Sequence[Found]) -> None:
         """Do what was decided: all but the purges in one transaction."""
+        for one in found:
+            if one.verdict.steps:
+                self._looked_at.forget(one.row.tree)
         purges = [one for one in found if one.is_purge]
         others = [one for one in found if not one.is_purge]
         if self._lease is None:
@@ -270,12 +276,17 @@ class Sweep:
     def _remove_messages(self, found: Sequence[Found]) -> None:
         """Remove messages from the trees of these sessions, and say when each is due again."""
         found = [one for one in found if not one.is_purge]
-        dues = {tree: self._remove_from(tree) for tree in dict.fromkeys(one.row.tree for one in found)}
+        trees = _by_tree(one.row for one in found)
+        dues = {tree: self._remove_from(tree, members) for tree, members in trees.items()}
         if self._lease is not None and found and not self._once:
             self._engine.run(partial(self._set_dues, found=found, dues=dues))
 
-    def _remove_from(self, tree: int) -> int:
-        """Remove what may go of a tree; when it is due again."""
+    def _remove_from(self, tree: int, members: Sequence[SessionRow]) -> int:
+        """Remove what may go of a tree, unless that was done since these sessions of it are as they are; when
+        it is due again."""
+        known = self._looked_at.due(tree, members)
+        if known is not None:
+            return known
         try:
             with self._engine.read() as reader:
                 plan = erasure.plan(reader, self._here, tree, self._rules, self._now, self._gone)
@@ -289,6 +300,7 @@ class Sweep:
                 names = ", ".join(repr(row.id) for row in reader.tree_sessions(tree))
             self._log("warning", "the messages of %s are left alone: %s", names, error)
             return self._now + DAY
+        self._looked_at.note(tree, plan)
         return plan.due
 
     def _erase(self, tree: int, plan: erasure.Plan) -> bool:
@@ -335,6 +347,36 @@ class Sweep:
         self.actions += actions
         for action in actions:
             self._log("info", "%s %r: %s", action.verb, action.session, action.reason)
+
+
+class Recent:
+    """The trees that this sweep has looked at: one with many sessions must not be looked at for each batch of
+    them. Small ones are not kept in mind, so that a large store takes no more memory."""
+
+    def __init__(self) -> None:
+        self._plans: dict[int, tuple[int, dict[int, tuple[Tip, int, bool]]]] = {}
+
+    def note(self, tree: int, plan: erasure.Plan) -> None:
+        if len(plan.members) > FEW:
+            rows = {sid: (head, updated, is_live) for sid, head, updated, is_live, _ in plan.members}
+            self._plans[tree] = plan.due, rows
+
+    def forget(self, tree: int) -> None:
+        """One of its sessions is changed by this sweep."""
+        self._plans.pop(tree, None)
+
+    def due(self, tree: int, members: Sequence[SessionRow]) -> int | None:
+        """None: it was not looked at, or one of these sessions is not as it was then."""
+        due, rows = self._plans.get(tree, (0, {}))
+        is_same = all(rows.get(row.sid) == (row.head, row.updated, row.deleted is None) for row in members)
+        return due if rows and is_same else None
+
+
+def _by_tree(rows: Iterable[SessionRow]) -> dict[int, list[SessionRow]]:
+    trees: dict[int, list[SessionRow]] = {}
+    for row in rows:
+        trees.setdefault(row.tree, []).append(row)
+    return trees
 
 
 class Log(Protocol):
