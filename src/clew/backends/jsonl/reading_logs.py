@@ -10,9 +10,10 @@ from __future__ import annotations
 import apsw
 
 from clew.backends.jsonl import disk, scan
+from clew.backends.jsonl.layout import STORE_LOG
 from clew.backends.jsonl.log_row import TAIL, LogRow
-from clew.backends.jsonl.mending import mend
-from clew.backends.jsonl.recognizing import id_of
+from clew.backends.jsonl.mending import is_headless, mend
+from clew.backends.jsonl.recognizing import UnreadableLogError, id_of
 from clew.backends.jsonl.replay import Replay
 from clew.backends.jsonl.statements import ADD_DAMAGE, DAMAGE_OF_LOG
 from clew.core import lines
@@ -75,6 +76,7 @@ def read_log(connection: apsw.Connection, handle: int, row: LogRow, *, limit: in
         gone = f"the log was longer: of {row.safe} bytes that were durable {done.applied} are left"
         connection.execute(ADD_DAMAGE, (row.log, done.lines + 1, gone))
     is_hurt = connection.execute(DAMAGE_OF_LOG, (row.log,)).fetchone() is not None
+    is_hurt = is_hurt or (done.sid > 0 and is_headless(connection, row.log, done.sid))
     if is_hurt and done.sid and not replay.session_gone:
         mend(connection, row.log, done.sid, replay.id or id_of(row.name), ahead)
     return done
@@ -99,7 +101,10 @@ def _opened(offset: int, raw: bytes, *, is_ended: bool) -> tuple[bytes, bool, by
 def _apply(replay: Replay, name: str, offset: int, raw: bytes, text: bytes) -> None:
     line = lines.decode(text)
     if isinstance(line, lines.LogLine) and line.format > lines.FORMAT:
-        raise SchemaTooNewError(name, line.format, lines.FORMAT)
+        newer = SchemaTooNewError(name, line.format, lines.FORMAT)
+        if name == STORE_LOG:
+            raise newer
+        raise UnreadableLogError(name, OSError(str(newer)))
     if line is not None:
         last = offset + len(raw.removesuffix(b"\r")) - 1
         body_at = last - len(line.body) if isinstance(line, lines.EntryLine) else 0

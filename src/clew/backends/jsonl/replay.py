@@ -108,9 +108,11 @@ class Replay:
         self._execute(PUT_SESSION, (line.row.sid, *session_values(line.row)))
 
     def _details(self, line: lines.DetailsLine) -> None:
+        self.sid = self.sid or line.sid
         self._tx.set_details(line.sid, line.details)
 
     def _head(self, line: lines.HeadLine) -> None:
+        self.sid = self.sid or line.sid
         self.ahead = None
         self._tx.set_head(line.sid, line.head, line.updated, line.title, line.preview)
 
