@@ -8,7 +8,7 @@ from typing import Final
 import apsw
 import msgspec
 
-from clew.errors import CorruptError, InvalidUrlError, SchemaTooNewError
+from clew.errors import CorruptError, CorruptSessionError, InvalidUrlError, SchemaTooNewError
 
 _WRONG: Final = (
     apsw.CorruptError, apsw.NotADBError, apsw.SQLError, apsw.ConstraintError, apsw.MismatchError,
@@ -20,5 +20,7 @@ NONSENSE: Final = (
     struct.error,
 )  # fmt: skip
 """When it catches up: of rows that nobody wrote. The logs can not be the cause, their lines are checked."""
-MEANINGLESS: Final = (apsw.SQLError, msgspec.MsgspecError, UnicodeDecodeError, struct.error)
+MEANINGLESS: Final = (
+    apsw.SQLError, msgspec.MsgspecError, UnicodeDecodeError, struct.error, CorruptSessionError,
+)  # fmt: skip
 """When it is read."""

@@ -24,8 +24,8 @@ from clew.backends.jsonl.statements import (
 )
 from clew.backends.sqlite.reader import SqliteReader
 from clew.backends.sqlite.rows import Row
-from clew.core.rows import BranchRow, EntryRow, PackInfo
-from clew.errors import CorruptEntryError, UnreadableEntryError
+from clew.core.rows import BranchRow, EntryRow, Listed, PackInfo, SessionQuery
+from clew.errors import CorruptEntryError, CorruptSessionError, UnreadableEntryError
 
 T = TypeVar("T")
 
@@ -74,6 +74,14 @@ class JsonlReader(SqliteReader):
         # index as it was, and whoever scrubs waits for it.
         rows = self._execute(sql, bindings).fetchall()
         return Bodies(self.connection, self._layout, self._fresh).fill(rows)
+
+    def list_sessions(self, query: SessionQuery) -> list[Listed]:
+        """A session that is damaged is so in the index: a bad line of a log does not come into it."""
+        found = super().list_sessions(query)
+        for listed in found:
+            if listed.damage:
+                self._care.suspect(CorruptSessionError(listed.row.id, listed.damage))
+        return found
 
     def get_entry(self, branch: int, position: int) -> EntryRow | None:
         look = partial(super().get_entry, branch, position)

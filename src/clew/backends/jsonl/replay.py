@@ -21,14 +21,15 @@ from clew.backends.jsonl.statements import (
     PUT_SESSION,
     RAISE_NUMBER,
     START_NUMBER,
+    USUAL_DETAILS,
 )
-from clew.backends.sqlite.rows import POSITION_BITS, session_values
+from clew.backends.sqlite.rows import POSITION_BITS, details_values, session_values
 from clew.backends.sqlite.statements import ADD_ENTRY
 from clew.backends.sqlite.statements_objects import ADD_OBJECT
 from clew.backends.sqlite.statements_streams import ADD_EVENT, ADD_USAGE
 from clew.backends.sqlite.writer import SqliteTransaction
 from clew.core import lines
-from clew.core.rows import EventRow, UsageRow
+from clew.core.rows import Details, EventRow, UsageRow
 
 # A line that says once more what is there changes nothing.
 _PUT_ENTRY: Final = ADD_ENTRY.replace("INSERT", "INSERT OR IGNORE", 1)
@@ -106,6 +107,7 @@ class Replay:
         self.sid = self.sid or line.row.sid
         self.ahead = None
         self._execute(PUT_SESSION, (line.row.sid, *session_values(line.row)))
+        self._execute(USUAL_DETAILS, (line.row.sid, _USUAL))  # a bad line costs the settings, not the session
 
     def _details(self, line: lines.DetailsLine) -> None:
         self.sid = self.sid or line.sid
@@ -186,6 +188,7 @@ class Replay:
         self._execute(RAISE_NUMBER, (table, number))
 
 
+_USUAL: Final = details_values(Details())
 _ACTIONS: Final[dict[type, Callable[[Replay, Any], None]]] = {
     lines.LogLine: Replay._begin,
     lines.SessionLine: Replay._session,

@@ -89,6 +89,7 @@ UNREADABLE_STRANGERS: Final = (
 )
 
 PUT_SESSION: Final = f"INSERT OR REPLACE INTO sessions ({SESSION}) VALUES ({_marks(SESSION)})"
+USUAL_DETAILS: Final = "INSERT OR IGNORE INTO details (sid, value) VALUES (?, ?)"
 PUT_BRANCH: Final = (
     "INSERT OR REPLACE INTO branches (branch, uid, tree, owner, parent, fork) VALUES (?, ?, ?, ?, ?, ?)"
 )
