@@ -41,7 +41,7 @@ def test_f08_a_system_call_that_fails_is_told_and_costs_nothing_that_was_acknowl
     subject: Subject,
 ) -> None:
     """P4, P23: a BackendError, of a full disk a DiskFullError, or success; the same store goes on."""
-    every = usually(34, thorough=17)
+    every = usually(17, thorough=7)
     result = campaign(fail_at_calls, subject, operations=["append"], every=every, first=5)
 
     assert result.wrong == []

@@ -15,6 +15,7 @@ from clew.backends.contract import STORE_WIDE, Reader
 from clew.core.lineage import in_order, misplaced
 from clew.core.listing import TAG, facets_of
 from clew.core.rows import EMPTY, BranchRow, SessionQuery, SessionRow
+from clew.errors import CorruptSessionError
 from clew.model.files import VerifyProblem
 from clew.work.checking_branch import OF_TIP, BranchCheck, Read
 from clew.work.checking_records import OF_SESSION, OF_STORE, UNREADABLE, of_session, of_store, scan
@@ -130,6 +131,8 @@ class _TreeCheck:
         for row in sessions:
             try:
                 self._check_session(row, by_number, owned.get(row.sid, ()))
+            except CorruptSessionError:
+                pass  # the damaged sessions were named at the beginning
             except UNREADABLE as error:
                 self._note("session", f"session {row.id!r} can not be read: {error}", row.id)
             if full:
