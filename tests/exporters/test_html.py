@@ -144,6 +144,34 @@ def test_each_branch_is_named_by_the_first_words_that_are_its_own(store: clew.St
     assert labels == ["Branch 2, up to 1 (current): second way", "Branch 1, up to 1: first way"]
 
 
+def _comb(store: clew.Store, teeth: int) -> str:
+    """The page of a session that was continued in another way from each of its entries."""
+    s = store.create(str(teeth))
+    s.append(*({"role": "user", "content": f"trunk {n}"} for n in range(teeth + 1)))
+    end = s.head
+    for at in range(teeth):
+        s.rewind(at)
+        s.append({"role": "user", "content": f"tooth {at}"})
+        s.rewind(end)
+    return store.export(s.id, "html", whole=True)
+
+
+def test_s52_a_page_of_many_branches_grows_with_their_number_and_not_with_its_square(
+    store: clew.Store,
+) -> None:
+    smaller, larger = _comb(store, 300), _comb(store, 600)
+    assert len(larger) < 2.2 * len(smaller)
+
+
+def test_branches_that_are_too_many_for_switches_are_all_shown_with_their_places(store: clew.Store) -> None:
+    page = _comb(store, 300)
+    assert "<nav" not in page
+    assert "display:none" not in page
+    assert "301 branches are too many to switch between them" in page
+    assert "Branch 8, from 7 to 7. Continues branch 1 after 6." in page
+    assert all(f"tooth {at}" in page for at in range(300))
+
+
 def test_a_huge_text_is_shown_whole(store: clew.Store) -> None:
     text = "*word* " * (MOST_MARKDOWN // 4)
     store.create("a").append({"role": "user", "content": text})

@@ -47,3 +47,21 @@ def test_every_entry_is_in_exactly_one_segment() -> None:
         number for number, s in enumerate(found.segments) for _ in range(s.first, s.last + 1)
     ]
     assert found.segment_of(0, 5) is None
+
+
+def _comb(teeth: int) -> list[BranchShape]:
+    """A long branch that another one leaves at each entry."""
+    leaving = (BranchShape(uid=str(at), parent="A", fork=at, last=at + 1) for at in range(teeth))
+    return [_root(teeth), *leaving]
+
+
+def test_s52_paths_that_share_much_are_not_listed_one_by_one() -> None:
+    """Together they would have twelve million segments."""
+    found = outline(_comb(5_000), ("A", 5_000))
+    assert found.unlisted == 5_000
+    assert [len(path.segments) for path in found.paths] == [5_001]
+
+
+def test_paths_of_a_usual_number_of_branches_are_listed() -> None:
+    found = outline(_comb(100), ("A", 100))
+    assert (len(found.paths), found.unlisted) == (101, 0)

@@ -15,6 +15,7 @@ from clew.exporters.html_style import style
 from clew.exporters.html_text import code, escape, escape_line, prose
 from clew.exporters.markdown import SPEAKERS
 from clew.exporters.media import RASTER, Media
+from clew.exporters.outline import Outline
 from clew.exporters.redact import Redactor, redactor_of
 from clew.exporters.transcript import Transcript, Turn
 from clew.exporters.visible import visible_line
@@ -49,11 +50,13 @@ def pieces(
     transcript = Transcript(store, id, whole=whole, redactor=redactor_of(redact))
     hidden = (set() if tools else {"call", "result"}) | (set() if thinking else {"thinking"})
     yield "".join(_head(transcript)).encode()
+    places = _places(transcript.outline)
     open_segment = -1
     for turn in transcript.turns():
         if turn.segment != open_segment:
             yield b"</section>\n" if open_segment >= 0 else b""
             yield f'<section class="s{turn.segment}">\n'.encode()
+            yield places[turn.segment].encode() if places else b""
             open_segment = turn.segment
         blocks = [block for block in turn.blocks if block.kind not in hidden]
         if blocks:
@@ -96,6 +99,11 @@ def _facts(transcript: Transcript) -> Iterator[tuple[str, str]]:
 def _switch(transcript: Transcript) -> Iterator[str]:
     """One radio button for each path, before all that depends on them, and their labels."""
     outline = transcript.outline
+    if outline.unlisted:
+        yield (
+            f'<p class="note">{outline.unlisted + 1:,} branches are too many to switch between them. '
+            "All are on this page, each behind the one that it continues.</p>\n"
+        )
     if len(outline.paths) < 2:
         return
     for number in range(len(outline.paths)):
@@ -109,6 +117,23 @@ def _switch(transcript: Transcript) -> Iterator[str]:
         current = " (current)" if path.is_current else ""
         yield f'<label for="p{number}">{where}{current}{opening}</label>\n'
     yield "</nav>\n"
+
+
+def _places(outline: Outline) -> list[str]:
+    """Where each segment belongs, for a page without switches."""
+    if not outline.unlisted:
+        return []
+    numbers = {branch.uid: number for number, branch in enumerate(outline.branches, 1)}
+    current = frozenset(outline.current.segments)
+    found = []
+    for number, segment in enumerate(outline.segments):
+        branch = outline.branches[segment.branch]
+        mark = " (current)" if number in current else ""
+        place = f"Branch {segment.branch + 1}, from {segment.first} to {segment.last}{mark}"
+        if segment.first == branch.fork + 1 and branch.parent is not None:
+            place += f". Continues branch {numbers[branch.parent]} after {branch.fork}."
+        found.append(f'<p class="note">{place}</p>\n')
+    return found
 
 
 def _turn(turn: Turn, blocks: list[Block]) -> Iterator[str]:

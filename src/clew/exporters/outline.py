@@ -8,8 +8,12 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 import msgspec
+
+MOST_LISTED: Final = 20_000
+"""Segments of all paths together: these may be as many as the square of the branches."""
 
 
 class BranchShape(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,6 +44,8 @@ class Outline(msgspec.Struct, frozen=True):
     segments: tuple[Segment, ...]
     paths: tuple[Path, ...]
     """The path to the head first, then one to the end of each other branch."""
+    unlisted: int = 0
+    """How many other paths there are, when together they would be too long to list; then `paths` has none."""
 
     def segment_of(self, branch: int, position: int) -> int | None:
         """The number of the segment of an entry; None: it was appended later."""
@@ -71,7 +77,14 @@ def outline(branches: Sequence[BranchShape], head: tuple[str, int]) -> Outline:
         return Path(leaf, tuple(reversed(found)), leaf == standing)
 
     leaves = [leaf for leaf in _leaves(branches, index) if leaf != standing]
-    return Outline(tuple(branches), tuple(segments), tuple(map(path, [standing, *leaves])))
+    paths = [path(standing)]
+    listed = 0
+    for leaf in leaves:
+        paths.append(path(leaf))
+        listed += len(paths[-1].segments)
+        if listed > MOST_LISTED:
+            return Outline(tuple(branches), tuple(segments), (paths[0],), len(leaves))
+    return Outline(tuple(branches), tuple(segments), tuple(paths))
 
 
 def _segments(
