@@ -11,6 +11,7 @@ from clew.cli.output import Output
 from clew.cli.settings import Settings, command, session_argument
 from clew.cli.store import opened, session_of
 from clew.cli.wording import Moment, count, local, money, size
+from clew.core.origins import origin_of
 from clew.model import UsageKey, UsageTotals
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ def _of_store(place: str, stats: clew.Stats) -> list[tuple[str, str]]:
 
 
 def _of_session(info: clew.SessionInfo, usage: UsageTotals) -> list[tuple[str, str]]:
-    origin = info.forked_from
+    origin, came = info.forked_from, origin_of(info.metadata)
     lines = [
         ("session", info.id),
         ("title", info.title),
@@ -74,6 +75,7 @@ def _of_session(info: clew.SessionInfo, usage: UsageTotals) -> list[tuple[str, s
         ("messages", f"{info.messages:,} ({size(info.bytes)}, {count(info.user_turns, 'turn')} of the user)"),
         ("head", str(info.head)),
         ("forked from", f"{origin.session} at entry {origin.head.position}" if origin else None),
+        ("imported from", f"{came.path} ({came.format})" if came else None),
         ("model calls", f"{usage.calls:,} ({money(usage.cost)})" if usage.calls else None),
     ]
     return [(name, value) for name, value in lines if value]

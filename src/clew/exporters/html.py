@@ -10,6 +10,7 @@ import hashlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
+from clew.core.origins import origin_of
 from clew.exporters.blocks import Block
 from clew.exporters.html_style import style
 from clew.exporters.html_text import code, escape, escape_line, prose
@@ -89,6 +90,9 @@ def _head(transcript: Transcript) -> Iterator[str]:
 def _facts(transcript: Transcript) -> Iterator[tuple[str, str]]:
     info = transcript.info
     yield "Session", info.id
+    origin = origin_of(info.metadata)
+    if origin is not None:
+        yield "Imported", f"from a file of {origin.format or 'another program'}, which says who spoke"
     for name, value in (("Model", info.model), ("Workspace", info.workspace), ("Tags", ", ".join(info.tags))):
         if value:
             yield name, value

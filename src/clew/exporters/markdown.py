@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
+from clew.core.origins import origin_of
 from clew.exporters.blocks import Block
 from clew.exporters.markdown_text import fence, inline, quote
 from clew.exporters.redact import Redactor, redactor_of
@@ -72,6 +73,10 @@ def _head(transcript: Transcript) -> Iterator[str]:
     yield f"# {inline(info.title or info.id)}"
     yield ""
     yield f"- Session: {inline(info.id)}"
+    origin = origin_of(info.metadata)
+    if origin is not None:
+        program = inline(origin.format) if origin.format else "another program"
+        yield f"- Imported from a file of {program}, which says who spoke"
     if info.model:
         yield f"- Model: {inline(info.model)}"
     if info.workspace:

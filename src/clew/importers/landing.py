@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import msgspec
 
+from clew.core.origins import ORIGIN
 from clew.errors import (
     ClewError,
     ConflictError,
@@ -39,8 +40,6 @@ if TYPE_CHECKING:
 
 TRIES: Final = 5
 """Two imports of the same file get in each other's way: the one that comes late reads it again."""
-ORIGIN: Final = "imported_from"
-"""The metadata that say of a session that it came from elsewhere, and from where."""
 _WORDS: Final = ("content", "parts", "tool_calls")
 
 
