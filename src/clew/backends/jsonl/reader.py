@@ -76,7 +76,7 @@ class JsonlReader(SqliteReader):
         return Bodies(self.connection, self._layout, self._fresh).fill(rows)
 
     def list_sessions(self, query: SessionQuery) -> list[Listed]:
-        """A session that is damaged is so in the index: a bad line of a log does not come into it."""
+        """A session that is damaged may be so in the index only."""
         found = super().list_sessions(query)
         for listed in found:
             if listed.damage:
