@@ -104,6 +104,25 @@ def _lose(log: Path, kinds: tuple[str, ...], *, are_gone: bool) -> None:
     log.write_bytes(text)
 
 
+def test_s51_metadata_that_is_none_costs_its_session(fast_path: Path) -> None:
+    place = fast_path / "store"
+    with clew.open(f"jsonl:///{place}") as store:
+        for name in ("one", "two"):
+            store.session(name, metadata={"of": name}).append({"role": "user", "content": name})
+    log = place / "sessions" / "two.jsonl"
+    text = b""
+    for raw in log.read_bytes().splitlines():
+        is_last, inside = lines.open_line(raw)
+        text += lines.finish(inside.replace(b'{"of":"two"}', b"1.5"), is_last=is_last)
+    log.write_bytes(text)
+    for index in place.glob("index.db*"):
+        index.unlink()
+    with clew.open(f"jsonl:///{place}") as store:
+        assert {"one", "two"} == {info.id for info in store.list()}
+        assert store.get("one").info.metadata == {"of": "one"}
+        assert any("two.jsonl" in problem for problem in store.verify().problems)
+
+
 def test_s51_a_log_of_a_newer_version_costs_its_session(fast_path: Path) -> None:
     place = fast_path / "store"
     with clew.open(f"jsonl:///{place}") as store:

@@ -151,3 +151,43 @@ def test_s51_gc_keeps_the_files_of_a_session_that_can_not_be_read(sound: Sound, 
         before = len(store.snapshots())
         store.gc()
         assert len(store.snapshots()) == before
+
+
+def test_s51_a_cost_that_is_none_is_not_added_up(sound: Sound, tmp_path: Path) -> None:
+    place = tmp_path / "harmed.db"
+    copy(sound.place, place)
+    connection = apsw.Connection(str(place))
+    connection.execute("UPDATE usage SET cost = -9223372036854775808 WHERE id = ?", (f"u-{HARMED}",))
+    connection.close()
+    with clew.open(place) as store:
+        assert store.usage().calls == 5
+
+
+def test_s51_a_session_of_no_tree_stays_behind_alone(sound: Sound, tmp_path: Path) -> None:
+    place = tmp_path / "harmed.db"
+    copy(sound.place, place)
+    connection = apsw.Connection(str(place))
+    connection.execute("UPDATE sessions SET tree = 0 WHERE id = ?", (HARMED,))
+    connection.close()
+    with clew.open(place) as store, clew.open("memory:") as copied:
+        with pytest.raises(clew.CorruptError):
+            clew.copy(store, copied)
+        assert set(OTHERS) <= {info.id for info in copied.list(limit=500)}
+
+
+def test_s51_a_name_of_a_record_that_is_no_text_costs_that_record(sound: Sound, tmp_path: Path) -> None:
+    place = tmp_path / "harmed.db"
+    copy(sound.place, place)
+    with clew.open(place) as store:
+        for name in ("a", "m", "z"):
+            store.get(HARMED).set_var(name, 1)
+    connection = apsw.Connection(str(place))
+    connection.execute(
+        "UPDATE records SET name = CAST(x'6dff' AS TEXT) WHERE kind = 'var' AND name = 'm'"
+        " AND sid = (SELECT sid FROM sessions WHERE id = ?)",
+        (HARMED,),
+    )
+    connection.close()
+    with clew.open(place) as store:
+        assert set(store.get(HARMED).vars()) == {"a", "var", "z"}
+        assert any("a name that is no text" in problem for problem in store.verify(full=True).problems)

@@ -17,7 +17,7 @@ from clew.backends.jsonl.recognizing import UnreadableLogError, id_of
 from clew.backends.jsonl.replay import Replay
 from clew.backends.jsonl.statements import ADD_DAMAGE, DAMAGE_OF_LOG
 from clew.core import lines
-from clew.errors import SchemaTooNewError
+from clew.errors import CorruptError, SchemaTooNewError
 
 
 class _Batch:
@@ -112,6 +112,8 @@ def _apply(replay: Replay, name: str, offset: int, raw: bytes, text: bytes) -> N
             replay.apply(line, body_at)
         except OverflowError as exc:
             raise lines.BadLineError(f"it holds a number that is too large: {exc}") from exc
+        except CorruptError as exc:
+            raise lines.BadLineError(str(exc)) from exc
 
 
 def _after(row: LogRow, replay: Replay, offset: int, raw: bytes, end: int) -> LogRow:

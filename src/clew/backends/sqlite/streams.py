@@ -95,7 +95,7 @@ class StreamReader:
         times = (EARLIEST if since is None else since, LATEST if until is None else until)
         try:
             rows = self._execute(SUM_USAGE[by], (*keys, *times)).fetchall()
-            if all(type(value) is int for row in rows for value in row[1:]):
+            if all(type(value) is int and value >= 0 for row in rows for value in row[1:]):
                 return [_sum(row) for row in rows]
         except (apsw.SQLError, UnicodeDecodeError):  # an overflow, or text that is none
             pass
