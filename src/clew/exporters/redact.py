@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from clew.errors import InvalidError
+from clew.errors import CorruptError, InvalidError
 from clew.exporters.redact_rules import RULES, Rule
 from clew.exporters.redact_values import LONGEST_NAME, is_named_secret
 from clew.model import Entry, Json
@@ -99,7 +99,10 @@ class Redactor:
 
     def raw(self, raw: bytes, place: str, name: str = "") -> bytes:
         """The same for JSON text; byte for byte what was given if there is no secret in it."""
-        value = msgspec.json.decode(raw)
+        try:
+            value = msgspec.json.decode(raw)
+        except msgspec.MsgspecError as error:
+            raise CorruptError(f"{place} can not be read to look for secrets: {error}") from error
         clean = self._walk(value, place, name)
         return raw if clean == value else msgspec.json.encode(clean)
 

@@ -13,6 +13,7 @@ from clew.core.dialects import prompt_of, snippet, text_of
 from clew.core.ids import entry_id
 from clew.core.rows import KIND_NAMES, NOT_HUMAN, REPLACED
 from clew.core.speakers import is_human_turn, speaker_of
+from clew.errors import CorruptError
 from clew.exporters import jsonl
 from clew.exporters.blocks import Block, blocks_of
 from clew.exporters.outline import BranchShape, Outline, Path, outline
@@ -131,19 +132,18 @@ class Transcript:
                 rows[row.branch] = BranchShape(uid=row.uid, parent=parent, fork=row.fork, last=row.fork)
             elif isinstance(line, lines.EntryLine):
                 rows[line.branch] = msgspec.structs.replace(rows[line.branch], last=line.position)
-                if words := self._words(line):
+                if words := self._words(uids[line.branch], line):
                     self._spoken.setdefault(uids[line.branch], []).append((line.position, words))
             elif isinstance(line, lines.RecordLine) and line.type == "annotation":
                 uid, _, position = line.name.rpartition(".")
-                notes = msgspec.json.decode(lines.extract(line.base64, line.value))
-                self._annotations[entry_id(uid, int(position))] = notes
+                self._annotations[entry_id(uid, int(position))] = _notes(line)
         return outline(list(rows.values()), (info.head.branch, info.head.position))
 
-    def _words(self, line: lines.EntryLine) -> str:
+    def _words(self, uid: str, line: lines.EntryLine) -> str:
         """The beginning of what the user says."""
         if KIND_NAMES[line.type] != "message":
             return ""
-        message = msgspec.json.decode(lines.extract(line.base64, line.body))
+        message = self._entry(uid, line).message
         if not is_human_turn(message, line.flags):
             return ""
         text = prompt_of(message)
@@ -182,6 +182,13 @@ class Transcript:
     def _lines(self) -> Iterator[lines.AnyLine | None]:
         for piece in jsonl.pieces(self._store, self.session.id):
             yield lines.decode(lines.open_line(piece.rstrip(b"\n"))[1])
+
+
+def _notes(line: lines.RecordLine) -> dict[str, Json]:
+    try:
+        return msgspec.json.decode(lines.extract(line.base64, line.value), type=dict[str, Json])
+    except msgspec.MsgspecError as error:
+        raise CorruptError(f"the annotation of entry {line.name!r} can not be read: {error}") from error
 
 
 def _path_only(session: Session, info: SessionInfo) -> Outline:
