@@ -98,3 +98,16 @@ def test_the_check_finds_what_it_looks_for() -> None:
     modules = {module for node in ast.walk(tree) for module in imported(node)}
     assert {"pickle", "yaml"} <= modules
     assert {"eval", ".import_module"} <= {called(node) for node in ast.walk(tree)}
+
+
+def test_s28_no_archive_is_unpacked() -> None:
+    """Importers read files and databases; a zip or a tar, with names and links of its maker, is none of them."""
+    archives = {"zipfile", "tarfile", "gzip", "bz2", "lzma", "zlib"}
+    found = [
+        (name, module)
+        for name, tree in trees()
+        for node in ast.walk(tree)
+        for module in (*imported(node), called(node).lstrip("."))
+        if module.partition(".")[0] in archives or module == "unpack_archive"
+    ]
+    assert found == []
