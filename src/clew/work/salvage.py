@@ -153,6 +153,10 @@ class SalvageSource(Source):
                 parent = None
                 self._lost(self._orphan(row, rows[0].id))
             last = self._last(row, rows)
+            if last <= row.fork:
+                reason = "its entries are lost: nothing is left of it"
+                self._lost(LostRecord(kind="branch", session=rows[0].id, branch=row.uid, reason=reason))
+                continue
             self._parts[row.uid] = row.branch, base, row.fork + 1
             salvage = self._salvage(row.uid, last, self._teller(row.uid, rows[0].id))
             for page in salvage.pages():
