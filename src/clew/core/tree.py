@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
 
 import msgspec
 
@@ -18,6 +20,9 @@ from clew.core.rows import (
     Tip,
 )
 from clew.errors import CorruptError
+
+FEW: Final = 8
+"""Segments that are looked through one by one; of more the right ones are searched for."""
 
 
 class Segment(msgspec.Struct, frozen=True, gc=False):
@@ -100,15 +105,28 @@ def path(branch: int, position: int, get_branch: Callable[[int], BranchRow]) -> 
 
 def clip(segments: Sequence[Segment], first: int, last: int) -> list[Segment]:
     """The part of a path between two positions, both included."""
-    return [
-        Segment(s.branch, max(s.first, first), min(s.last, last))
-        for s in segments
-        if s.last >= first and s.first <= last
-    ]
+    return list(clipped(segments, first, last))
+
+
+def clipped(
+    segments: Sequence[Segment], first: int, last: int, *, reverse: bool = False
+) -> Iterator[Segment]:
+    """The same, as it is asked for."""
+    low, high = 0, len(segments)
+    if high > FEW:
+        low = bisect_left(segments, first, key=lambda segment: segment.last)
+        high = bisect_right(segments, last, key=lambda segment: segment.first)
+    for at in range(high - 1, low - 1, -1) if reverse else range(low, high):
+        s = segments[at]
+        if s.last >= first and s.first <= last:
+            yield Segment(s.branch, max(s.first, first), min(s.last, last))
 
 
 def locate(segments: Sequence[Segment], position: int) -> int:
     """The branch that holds `position` on this path; 0 if it is not on it."""
+    if len(segments) > FEW:
+        after = bisect_right(segments, position, key=lambda segment: segment.first)
+        segments = segments[max(0, after - 1) : after]
     for segment in reversed(segments):
         if segment.first <= position <= segment.last:
             return segment.branch

@@ -13,7 +13,7 @@ from clew.backends.contract import STORE_WIDE, OnDamage, Reader
 from clew.core.ids import MAX_POSITION, check_id, entry_id
 from clew.core.records import decoder, number_in
 from clew.core.rows import KIND_NAMES, NOT_HUMAN, REMOVED, REPLACED, EntryRow, SessionRow
-from clew.core.tree import Segment, clip, locate
+from clew.core.tree import Segment, clip, clipped, locate
 from clew.errors import CorruptEntryError, CorruptError, InvalidQueryError, SessionDeletedError
 from clew.model import NO_ANNOTATIONS, Entry, Json
 from clew.work.access import live
@@ -103,8 +103,7 @@ def read_messages(
 ) -> list[tuple[int, dict[str, Json]]]:
     """Positions and messages of a path between two positions; with `room` of one branch only."""
     found: list[tuple[int, dict[str, Json]]] = []
-    parts = clip(segments, first, last)
-    for part in reversed(parts) if reverse else parts:
+    for part in clipped(segments, first, last, reverse=reverse):
         left = None if limit is None else limit - len(found)
         if left is not None and left <= 0:
             break
