@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from clew.core.rows import BranchRow
-from clew.core.tree import Segment, clip, locate, path
+from clew.core.tree import Segment, clip, clipped, locate, path
 from clew.errors import CorruptError
 
 
@@ -55,4 +55,6 @@ def test_s52_a_part_of_a_path_of_many_segments_is_found_without_looking_at_all()
     segments = Looked(Segment(n + 1, 2 * n, 2 * n + 1) for n in range(1000))
     assert clip(segments, 701, 703) == [Segment(351, 701, 701), Segment(352, 702, 703)]
     assert [locate(segments, position) for position in (-1, 0, 701, 1999, 2000)] == [0, 1, 351, 1000, 0]
-    assert segments.looked < 100
+    assert next(clipped(segments, 3, 1998, reverse=True)) == Segment(1000, 1998, 1998)
+    assert next(clipped(segments, 3, 1998)) == Segment(2, 3, 3)
+    assert segments.looked < 140
