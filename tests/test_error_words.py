@@ -33,13 +33,17 @@ def store() -> clew.Store:
 WORDS: dict[str, tuple[Callable[[clew.Store], object], str]] = {
     "files of a checkpoint": (
         lambda store: store.get("s").rewind("cp", files=True),
-        "checkpoint 'cp' of session 's' has no files"
-        " (an export holds no files: those of an imported session stayed behind)",
+        (
+            "checkpoint 'cp' of session 's' has no files"
+            " (an export holds no files: those of an imported session stayed behind)"
+        ),
     ),
     "files before a position": (
         lambda store: store.get("s").restore_files(0),
-        "session 's' has no checkpoint with files at or before 0"
-        " (an export holds no files: those of an imported session stayed behind)",
+        (
+            "session 's' has no checkpoint with files at or before 0"
+            " (an export holds no files: those of an imported session stayed behind)"
+        ),
     ),
     "resume": (lambda store: store.get("s").resume(), "session 's' has no checkpoint that a run set"),
     "get_checkpoint": (lambda store: store.get("s").get_checkpoint("x"), "session 's' has no checkpoint 'x'"),
