@@ -52,8 +52,11 @@ class DamageConformance(Conformance):
                 store.delete("s", purge=True)
             assert s.messages() == [user("a")]
         assert store.delete("fork", purge=True)
+        assert [info.id for info in store.list()] == ["s"]
+        assert store.stats().entries == 1
         assert store.delete("s", purge=True)
         assert len(store.list()) == 0
+        assert store.stats().entries == 0
 
     def test_s51_a_backup_of_a_store_with_a_damaged_session_holds_all_others(
         self, store: Store, backend: Backend, s: Session, tmp_path: Path

@@ -94,13 +94,18 @@ def purge(tx: Transaction, row: SessionRow) -> None:
     if not others:
         tx.drop_record(STORE_WIDE, "retention", removed_name(row.tree))
     for branch in branches.values():
-        last = needed.get(branch.branch, branch.fork)
-        _drop_notes(tx, row.tree, branch.uid, last)
-        tx.drop_entries(branch.branch, last)
-        if branch.branch not in needed:
-            tx.drop_branch(branch.branch)
-        elif branch.owner == row.sid:
-            tx.disown_branch(branch.branch)
+        _cut(tx, row, branch, needed)
+
+
+def _cut(tx: Transaction, row: SessionRow, branch: BranchRow, needed: dict[int, int]) -> None:
+    """Remove what nobody needs of a branch, now that a session is gone."""
+    last = needed.get(branch.branch, branch.fork)
+    _drop_notes(tx, row.tree, branch.uid, last)
+    tx.drop_entries(branch.branch, last)
+    if branch.branch not in needed:
+        tx.drop_branch(branch.branch)
+    elif branch.owner == row.sid:
+        tx.disown_branch(branch.branch)
 
 
 def _relatives(tx: Transaction, row: SessionRow) -> list[SessionRow]:
@@ -192,16 +197,28 @@ def _is_damaged(tx: Transaction, id: str) -> bool:
 
 
 def _remove_damaged(tx: Transaction, row: SessionRow) -> None:
-    """Remove a session of which nobody can tell what it was. What others of its tree may need stays."""
+    """Remove a session of which nobody can tell what it was. What others of its tree may need stays, and
+    belongs to nobody: else it would be taken for a session that lost its row."""
     mine = str(row.sid).encode()
-    branches = tx.branch_numbers(row.sid, row.tree)
+    own = tx.branch_numbers(row.sid, NOWHERE)
+    of_tree = tx.branch_numbers(row.sid, row.tree)
     aliases = [name for name, value in tx.scan_records(STORE_WIDE, "alias") if value == mine]
     _remove(tx, row.sid, aliases)
     try:
-        if tx.tree_sessions(row.tree):
-            branches = ()
+        others = tx.tree_sessions(row.tree)
+        branches = {branch.branch: branch for branch in tx.tree_branches(row.tree)}
+        needed = _needed(tx, others, branches)
     except CorruptError:
-        branches = ()
-    for branch in branches:
-        tx.drop_entries(branch, NOWHERE)
-        tx.drop_branch(branch)
+        for branch in own:
+            tx.disown_branch(branch)
+        return
+    if not others:
+        for branch in of_tree:
+            tx.drop_entries(branch, NOWHERE)
+            tx.drop_branch(branch)
+        return
+    for branch in own:
+        if branch not in branches:
+            tx.disown_branch(branch)
+        else:
+            _cut(tx, row, branches[branch], needed)
