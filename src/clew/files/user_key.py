@@ -20,7 +20,7 @@ from typing import Final
 import msgspec
 from blake3 import blake3
 
-from clew.backends.private import make_directories
+from clew.backends.private import make_directories, sync_directory
 
 KEY_SIZE: Final = 32
 NAME: Final = "key"
@@ -131,7 +131,7 @@ def _check_owner(path: str, found: os.stat_result, forbidden: int, others: str) 
 
 
 def _make(path: str) -> None:
-    """It appears whole; of two who make one at once, the first counts."""
+    """It appears whole, and lasts; of two who make one at once, the first counts."""
     temporary = f"{path}.{os.getpid()}.{secrets.token_hex(4)}"
     fd = os.open(temporary, _NEW, 0o600)
     try:
@@ -146,6 +146,7 @@ def _make(path: str) -> None:
             pass
     finally:
         os.unlink(temporary)
+    sync_directory(Path(path).parent)
 
 
 @cache

@@ -120,7 +120,7 @@ class SearchConformance(Conformance):
             '"a"*"b"', "é" * 500, "x" * 5000, "a\ud800b", "٣", "ﷺ", "İ",
         ],
     )  # fmt: skip
-    def test_i_23_s_02_operators_and_quotes_are_text(self, store: Store, s: Session, query: str) -> None:
+    def test_i23_s02_operators_and_quotes_are_text(self, store: Store, s: Session, query: str) -> None:
         """Nothing that is typed reaches the engine as anything but words."""
         say(s, "something", "a b")
 
