@@ -33,6 +33,28 @@ def test_a_key_is_made_at_the_first_need_for_its_owner_only(path: Path) -> None:
     assert (os.listdir(path.parent), path.stat().st_size) == ([path.name], KEY_SIZE)
 
 
+def test_f03_the_name_of_a_new_key_is_synced_before_anything_is_signed_with_it(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a power cut could take the key, and leave what it signed."""
+    done: list[str] = []
+    sync, link = os.fsync, os.link
+
+    def note_sync(fd: int) -> None:
+        done.append("directory" if stat.S_ISDIR(os.fstat(fd).st_mode) else "file")
+        sync(fd)
+
+    def note_link(*names: str) -> None:
+        done.append("name")
+        link(*names)
+
+    monkeypatch.setattr(os, "fsync", note_sync)
+    monkeypatch.setattr(os, "link", note_link)
+    UserKey().sign("root")
+
+    assert done == ["file", "name", "directory"]
+
+
 def test_to_compare_makes_no_key(path: Path) -> None:
     assert not UserKey().has_signed(b"", "root")
     assert not path.parent.exists()
