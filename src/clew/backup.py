@@ -67,7 +67,7 @@ def _plain(path: str | os.PathLike[str]) -> str:
 
 
 def _check(engine: Engine, final: Path, *, overwrite: bool) -> None:
-    from clew.backends.sqlite.guarding import refuse_planted
+    from clew.backends.sqlite.side_files import refuse_planted
 
     if str(final) == engine.backend.location:
         raise InvalidError(f"{final} is the store itself")

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 import click
 
 import clew
-from clew.cli.choosing import exclude_option, include_option, say_left_out
 from clew.cli.endings import Refused
 from clew.cli.output import Output
 from clew.cli.progress import on_files, progress
 from clew.cli.restoring import snapshot_of
 from clew.cli.safe import clean, one_line
 from clew.cli.settings import Settings, command, session_argument
+from clew.cli.snapshot_options import exclude_option, include_option, say_left_out
 from clew.cli.store import opened, session_of
 from clew.cli.wording import ago, count, iso, size, typed
 from clew.errors import RootNotNamedError

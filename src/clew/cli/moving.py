@@ -9,9 +9,9 @@ import click
 
 import clew
 from clew.cli.asking import yes_option
-from clew.cli.choosing import exclude_option, include_option, say_left_out
 from clew.cli.output import Output
 from clew.cli.settings import Settings, command, session_argument
+from clew.cli.snapshot_options import exclude_option, include_option, say_left_out
 from clew.cli.store import opened, point_of, session_of, spot_of
 from clew.cli.wording import count
 

@@ -61,7 +61,7 @@ class Restore(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     holder: Holder | None = None
     """The process that works on it; None: it gave up."""
     signature: bytes = b""
-    """By whoever began it in `root` (see clew.files.remembering)."""
+    """By whoever began it in `root` (see clew.files.signatures)."""
 
 
 class MovedBy(msgspec.Struct, frozen=True):

@@ -20,9 +20,9 @@ from clew.files.history import history
 from clew.files.keeping import keep
 from clew.files.objects import ObjectReader
 from clew.files.planning import clean_paths, directories_of, planned
-from clew.files.remembering import NAME_IT, OwnWork
 from clew.files.roots import check_named, check_root
 from clew.files.safety import Safety
+from clew.files.signatures import NAME_IT, OwnWork
 from clew.files.sparing import Sparing
 from clew.files.taking import Rules, Taker
 from clew.files.verify import verify

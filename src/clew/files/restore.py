@@ -32,7 +32,7 @@ from clew.work.snapshots import next_id
 
 if TYPE_CHECKING:
     from clew.files.objects import ObjectReader
-    from clew.files.remembering import OwnWork
+    from clew.files.signatures import OwnWork
     from clew.work.sweep import Machinery
 
 Finishing: TypeAlias = Callable[[Transaction], object]

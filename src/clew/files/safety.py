@@ -18,7 +18,7 @@ from clew.work.snapshots import CollectedError, Shelf
 if TYPE_CHECKING:
     from clew.engine import Engine
     from clew.files.objects import ObjectReader
-    from clew.files.remembering import OwnWork
+    from clew.files.signatures import OwnWork
     from clew.files.taking import Rules, Taken, Taker
     from clew.model.files import KeptReason
 

@@ -168,7 +168,7 @@ def _only_reading(tables: frozenset[str]) -> Callable[..., int]:
 
 def _refuse_planted(path: Path) -> None:
     """SQLite removes a file that a journal names, even beside a copy."""
-    from clew.backends.sqlite.guarding import refuse_planted
+    from clew.backends.sqlite.side_files import refuse_planted
 
     try:
         refuse_planted(path)

@@ -68,7 +68,7 @@ class Kept(msgspec.Struct, frozen=True, array_like=True):
     exclude: tuple[bytes, ...] = ()
     max_file_bytes: int | None = None
     signature: bytes = b""
-    """By whoever took it in `root` (see clew.files.remembering); what it is worth, only they can tell."""
+    """By whoever took it in `root` (see clew.files.signatures); what it is worth, only they can tell."""
 
 
 class Shelf(msgspec.Struct, frozen=True, array_like=True):

@@ -21,7 +21,7 @@ from clew.backends.jsonl.layout import INDEX_FILE, Layout
 from clew.backends.jsonl.quarantine import tell
 from clew.backends.jsonl.statements import INDEX, INDEX_VERSION, SCHEMA, TABLES, TABLES_THERE, VERSION
 from clew.backends.sqlite.connection import open_writer, patiently
-from clew.backends.sqlite.guarding import BESIDE
+from clew.backends.sqlite.side_files import BESIDE
 
 _EFFECTIVE: Final = os.access in os.supports_effective_ids
 _LEFT: Final = re.compile(r"index\.db\.[0-9a-f]+\.new(-wal|-shm|-journal)?")

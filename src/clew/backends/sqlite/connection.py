@@ -11,7 +11,6 @@ from typing import Final, Literal, TypeVar
 import apsw
 
 from clew.backends.private import create_file, make_directories, sync_directory
-from clew.backends.sqlite.guarding import refuse_planted
 from clew.backends.sqlite.schema import (
     MIGRATIONS,
     STORE,
@@ -21,6 +20,7 @@ from clew.backends.sqlite.schema import (
     defend,
     migration,
 )
+from clew.backends.sqlite.side_files import refuse_planted
 from clew.backends.sqlite.statements_objects import OBJECT, PACK
 from clew.backends.sqlite.statements_search import STAND_IN
 from clew.backends.sqlite.statements_streams import EVENT, USAGE
