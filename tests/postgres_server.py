@@ -245,7 +245,7 @@ def reused_schema(postgres_url: str) -> Iterator[str]:
 @pytest.fixture
 def emptied_postgres(postgres_url: str, reused_schema: str) -> Iterator[str]:
     """The address of a store with nothing in it, for those who leave its tables as they are."""
-    from clew.backends.postgres.migrate import TABLES
+    from clew.backends.postgres.schema.migrate import TABLES
 
     yield f"{postgres_url}?schema={reused_schema}"
     with psycopg.connect(postgres_url, autocommit=True) as connection:

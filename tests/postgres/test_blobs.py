@@ -387,7 +387,7 @@ def test_a_store_of_the_first_version_is_brought_up_to_date(
     postgres_place: str, bucket: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("clew.backends.postgres.migrate.MIGRATIONS", ("0001_store.sql",))
+        patch.setattr("clew.backends.postgres.schema.migrate.MIGRATIONS", ("0001_store.sql",))
         patch.setattr("clew.backends.postgres.backend.PostgresBackend.try_to_sweep", lambda self: None)
         PostgresBackend(postgres_place, partitions=2).close()
     url, _, schema = postgres_place.partition("?schema=")

@@ -11,7 +11,7 @@ import pytest
 
 import clew
 from clew.backends.postgres import PostgresBackend, reader
-from clew.backends.postgres.statements import GET_BRANCH, LINEAGE
+from clew.backends.postgres.sql import GET_BRANCH, LINEAGE
 from clew.store import Store
 from clew.testing.conformance_depth import forks_of_forks
 from tests.postgres_server import emptied_postgres, postgres_url, reused_schema  # noqa: F401 (fixtures)

@@ -18,7 +18,7 @@ import pytest
 import clew
 from clew.backends.postgres import PostgresBackend
 from clew.backends.postgres.connection import Line
-from clew.backends.postgres.listening import channel_of
+from clew.backends.postgres.notify import channel_of
 from clew.core.rows import EMPTY, Details, SessionRow
 from clew.store import Store
 from clew.testing.conformance_base import say

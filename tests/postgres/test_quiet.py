@@ -11,10 +11,10 @@ import psycopg
 import pytest
 
 import clew
-from clew.backends.postgres import migrate
 from clew.backends.postgres.connection import open_line
-from clew.backends.postgres.migrate import MIGRATIONS
-from clew.backends.postgres.statements import VERSION, Schema
+from clew.backends.postgres.schema import migrate
+from clew.backends.postgres.schema.migrate import MIGRATIONS
+from clew.backends.postgres.sql import VERSION, Schema
 from clew.store import Store
 from clew.testing.conformance_base import said, say, user
 from tests.postgres.watching import traffic

@@ -16,16 +16,16 @@ from clew.backends.postgres.blobs import Blobs, check_blobs
 from clew.backends.postgres.clock import ServerClock
 from clew.backends.postgres.connection import Line, open_line
 from clew.backends.postgres.failures import censored, translate
-from clew.backends.postgres.listening import Bell, Ear
-from clew.backends.postgres.memory import Memory
-from clew.backends.postgres.migrate import MIGRATIONS, TABLES, ensure_schema
-from clew.backends.postgres.numbers import Numbers
+from clew.backends.postgres.ids import Numbers
+from clew.backends.postgres.notify import Bell, Ear
 from clew.backends.postgres.pool import Pool
-from clew.backends.postgres.statements import Schema
+from clew.backends.postgres.row_cache import Memory
+from clew.backends.postgres.schema.migrate import MIGRATIONS, TABLES, ensure_schema
+from clew.backends.postgres.scopes import Reading, Writing, reraise_read
+from clew.backends.postgres.sql import Schema
 from clew.backends.postgres.statements_streams import SIZE_OUTSIDE
 from clew.backends.postgres.still import StillReader, standing_still
 from clew.backends.postgres.strays import sweep_strays
-from clew.backends.postgres.transacting import Reading, Writing, reraise_read
 from clew.errors import (
     BackendUnavailableError,
     ClewError,

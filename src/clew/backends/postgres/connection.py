@@ -21,7 +21,7 @@ from psycopg.types.numeric import Int8BinaryDumper
 
 from clew.backends.postgres.arrays import register
 from clew.backends.postgres.rows import Row
-from clew.backends.postgres.statements import Guarded
+from clew.backends.postgres.sql import Guarded
 
 # A connection that is lost is ours to deal with. Who has set up logging sees what the driver says about it;
 # who has not must not find it on the screen.

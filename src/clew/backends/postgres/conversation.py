@@ -11,12 +11,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from clew.backends.postgres.connection import Line, Statement
-from clew.backends.postgres.gathering import Gathering, Held
-from clew.backends.postgres.numbers import home_of
+from clew.backends.postgres.ids import home_of
 from clew.backends.postgres.reader import PostgresReader
 from clew.backends.postgres.rows import Row, session_from, sound_session
-from clew.backends.postgres.statements import FITS, LOCK_SESSION, LOCK_SHARED, LOCK_TREE
+from clew.backends.postgres.sql import FITS, LOCK_SESSION, LOCK_SHARED, LOCK_TREE
 from clew.backends.postgres.strays import NOTE_STRAY, stray_key
+from clew.backends.postgres.write_buffer import Gathering, Held
 from clew.core import checked
 from clew.core.rows import BranchRow, SessionRow
 

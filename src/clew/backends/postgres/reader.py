@@ -11,8 +11,8 @@ import msgspec
 from clew.backends.contract import OnDamage, RecordKind
 from clew.backends.damaged import damage_of, list_sound, only_named, only_sound, within
 from clew.backends.postgres.blobs import Blobs
-from clew.backends.postgres.memory import Memory
-from clew.backends.postgres.numbers import home_of
+from clew.backends.postgres.ids import home_of
+from clew.backends.postgres.row_cache import Memory
 from clew.backends.postgres.rows import (
     EARLIEST,
     Row,
@@ -23,7 +23,7 @@ from clew.backends.postgres.rows import (
     sound_session,
 )
 from clew.backends.postgres.search import TextReader
-from clew.backends.postgres.statements import (
+from clew.backends.postgres.sql import (
     ALL_SESSIONS,
     BRANCH_NUMBERS,
     BRANCH_TOTALS,

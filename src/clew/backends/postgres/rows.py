@@ -7,7 +7,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 from xxhash import xxh3_64_intdigest
 
-from clew.backends.postgres.numbers import home_of
+from clew.backends.postgres.ids import home_of
 from clew.core import checked
 from clew.core.frame import checksum, pack, unpack
 from clew.core.rows import ERASED, REMOVED, EntryRow, SessionRow, Tip

@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from clew.backends.postgres.numbers import home_of
+from clew.backends.postgres.ids import home_of
 from clew.backends.postgres.statements_search import (
     SEARCHED_UPTO,
     UNSEARCHED,

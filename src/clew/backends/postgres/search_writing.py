@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from clew.backends.postgres.conversation import Conversation
-from clew.backends.postgres.numbers import home_of
+from clew.backends.postgres.ids import home_of
 from clew.backends.postgres.rows import lock_key
-from clew.backends.postgres.statements import LOCK, LOCK_SHARED
+from clew.backends.postgres.sql import LOCK, LOCK_SHARED
 from clew.backends.postgres.statements_search import (
     ADD_TEXT,
     DROP_SEARCHED,

@@ -10,11 +10,11 @@ import psycopg
 
 from clew.backends.postgres.blobs import Blobs
 from clew.backends.postgres.connection import Line
-from clew.backends.postgres.memory import Memory
 from clew.backends.postgres.pool import Pool
 from clew.backends.postgres.reader import PostgresReader
+from clew.backends.postgres.row_cache import Memory
 from clew.backends.postgres.rows import Row
-from clew.backends.postgres.statements import LOCK_SHARED, Schema
+from clew.backends.postgres.sql import LOCK_SHARED, Schema
 from clew.backends.postgres.strays import still_key
 
 _BEGIN: Final = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"

@@ -15,7 +15,7 @@ from clew.backends.postgres.rows import lock_key
 if TYPE_CHECKING:
     from clew.backends.postgres.blobs import Blobs
     from clew.backends.postgres.connection import Line
-    from clew.backends.postgres.statements import Schema
+    from clew.backends.postgres.sql import Schema
 
 AT_ONCE: Final = 100
 

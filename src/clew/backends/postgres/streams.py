@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from clew.backends.postgres.blobs import Blobs, ObjectGoneError
-from clew.backends.postgres.numbers import home_of
+from clew.backends.postgres.ids import home_of
 from clew.backends.postgres.rows import EARLIEST, LATEST, Row, encode, maybe, text_from
 from clew.backends.postgres.statements_streams import (
     EVENT_BOUNDS,

@@ -8,11 +8,10 @@ import msgspec
 
 from clew.backends.contract import STORE_WIDE, RecordKind
 from clew.backends.postgres.blobs import LARGE, blob_name
-from clew.backends.postgres.gathering import HEAD, NEW, ROW, Held
-from clew.backends.postgres.numbers import home_of
+from clew.backends.postgres.ids import home_of
 from clew.backends.postgres.rows import encode, erased_values
 from clew.backends.postgres.search_writing import TextWriter
-from clew.backends.postgres.statements import (
+from clew.backends.postgres.sql import (
     ADD_BRANCH,
     DISOWN_BRANCH,
     DROP_BRANCH,
@@ -37,6 +36,7 @@ from clew.backends.postgres.statements_streams import (
     PACK_BLOB,
 )
 from clew.backends.postgres.streams import event_values, pack_checksum, usage_values
+from clew.backends.postgres.write_buffer import HEAD, NEW, ROW, Held
 from clew.core.rows import BranchRow, Details, EntryRow, EventRow, SessionRow, Tip, UsageRow
 
 

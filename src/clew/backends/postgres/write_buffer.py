@@ -12,7 +12,7 @@ from typing import Final
 from clew.backends.contract import STORE_WIDE
 from clew.backends.postgres.arrays import columns
 from clew.backends.postgres.connection import Statement
-from clew.backends.postgres.numbers import Numbers, home_of
+from clew.backends.postgres.ids import Numbers, home_of
 from clew.backends.postgres.rows import (
     encode,
     encode_details,
@@ -22,7 +22,7 @@ from clew.backends.postgres.rows import (
     lock_key,
     session_values,
 )
-from clew.backends.postgres.statements import (
+from clew.backends.postgres.sql import (
     ADD_ENTRY,
     ADD_FACET,
     ADD_NAME,

@@ -6,9 +6,9 @@ from importlib import resources
 from typing import Final
 
 from clew.backends.postgres.connection import Line, Statement
-from clew.backends.postgres.planted import refuse_planted
 from clew.backends.postgres.rows import lock_key
-from clew.backends.postgres.statements import LOCK, Schema
+from clew.backends.postgres.schema.planted import refuse_planted
+from clew.backends.postgres.sql import LOCK, Schema
 from clew.errors import InvalidUrlError, ReadOnlyError, SchemaTooNewError, StoreNotFoundError
 
 MIGRATIONS: Final = ("0001_store.sql", "0002_blobs.sql", "0003_search.sql")

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Final
 
 from clew.backends.postgres.connection import Line
-from clew.backends.postgres.statements import Schema
+from clew.backends.postgres.sql import Schema
 from clew.errors import BackendError
 
 OUR_VALUES: Final = ("store = (gen_random_uuid())::text", "bucket = (updated >> 26)")

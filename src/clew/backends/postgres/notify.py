@@ -19,7 +19,7 @@ import psycopg
 from clew.backends.postgres.connection import Line
 from clew.backends.postgres.pool import Pool
 from clew.backends.postgres.rows import lock_key
-from clew.backends.postgres.statements import Schema
+from clew.backends.postgres.sql import Schema
 from clew.errors import ClewError
 
 PAUSE: Final = 0.05

@@ -12,7 +12,7 @@ from clew.backends.contract import Stale
 from clew.backends.postgres.borrowed import BorrowedReader
 from clew.backends.postgres.connection import StaleRowError
 from clew.backends.postgres.failures import CHANGED, FORGOTTEN, REFUSED, is_lost, translate
-from clew.backends.postgres.statements import FITS
+from clew.backends.postgres.sql import FITS
 from clew.backends.postgres.transaction import PostgresTransaction
 from clew.errors import CorruptError, OutcomeUnknownError, ReadOnlyError, StoreBusyError
 
