@@ -41,7 +41,8 @@ class ClewFiles:
         self._open()
 
     def tidy(self) -> None:
-        self.store.gc()
+        self.store.gc(merge=True)
+        self.store.vacuum()
 
     def close(self) -> None:
         self.store.close()

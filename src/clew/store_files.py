@@ -188,15 +188,26 @@ class StoreFiles:
         return self._files.diff(a, b, text=text, renames=renames)
 
     def gc(
-        self, *, dry_run: bool = False, thorough: bool = False, on_progress: OnProgress | None = None
+        self,
+        *,
+        dry_run: bool = False,
+        thorough: bool = False,
+        merge: bool = False,
+        on_progress: OnProgress | None = None,
     ) -> GcReport:
         """Remove the content that no snapshot, checkpoint or trash needs any more.
 
         Args:
-            dry_run: Only say what would be removed.
+            dry_run: Only say what would be removed, and what merging would save.
             thorough: Pack anew whatever has a gap, so that no byte of what is removed stays in a pack.
+            merge: Join the small packs that small snapshots leave: many snapshots of a few edits each then
+                take a fraction of the space. It reads and packs anew all that they hold.
+            on_progress: Called from time to time with a `FileProgress`.
+
+        The file of the store does not get smaller: what was freed is used again, until `vacuum()` gives it
+        back to the system. LeaseHeldError: another gc is under way.
         """
-        return self._files.gc(dry_run=dry_run, thorough=thorough, on_progress=on_progress)
+        return self._files.gc(dry_run=dry_run, thorough=thorough, merge=merge, on_progress=on_progress)
 
     def verify(
         self, *, full: bool = True, time_limit: float | None = None, on_progress: OnProgress | None = None

@@ -115,6 +115,17 @@ def test_gc_frees_what_no_snapshot_needs(cli: Clew, work: Path) -> None:
     assert "removed" in cli("gc").out
 
 
+def test_gc_merges_packs_when_asked(cli: Clew, work: Path) -> None:
+    for number in range(9):
+        (work / "a.txt").write_text(f"{number} " + "text that is the same " * 500)
+        cli("snapshot", str(work))
+    assert "merging" not in cli("gc").out
+    would = cli("gc", "--merge", "--dry-run", "--json").records[0]["merged"]
+    assert would > 0
+    assert "saved by merging packs" in cli("gc", "--merge").out
+    assert cli("gc", "--merge", "--json").records[0]["merged"] == 0
+
+
 def test_no_restore_was_cut_off(cli: Clew, work: Path) -> None:
     taken(cli)
     assert "" == cli("restore", "--pending").out

@@ -41,7 +41,7 @@ def collect(engine: Engine, end: float) -> int:
     removed = 0
     while time.monotonic() < end:
         try:
-            removed += gc(engine, thorough=True).objects
+            removed += gc(engine, thorough=True, merge=True).objects
         except LeaseHeldError:
             pass
         time.sleep(0.003)  # without a gap a snapshot that waits for its turn gets it by luck

@@ -53,13 +53,13 @@ def test_what_a_snapshot_adds_before_its_record_stays_in_its_pack(
     trees: list[bytes] = []
     added: list[PackInfo] = []
 
-    def plant_and_merge(collection: module._Collection) -> None:
+    def plant_and_merge(collection: module._Collection) -> int:
         trees.append(planted(engine, {"mine": b"not yet recorded"}))
         added.append(packs(engine)[-1])
-        merge(collection)
+        return merge(collection)
 
     monkeypatch.setattr(module._Collection, "_merge", plant_and_merge)
-    gc(engine)
+    gc(engine, merge=True)
     assert added[0] in packs(engine)
     assert len(packs(engine)) < 10
     assert ObjectReader(engine.read).directory(trees[0])
@@ -74,15 +74,15 @@ def test_a_merge_refuses_no_snapshot_and_makes_no_cache_useless(
     merge = module._Collection._merge
     under_way: list[tuple[bytes, snapshots.Shelf]] = []
 
-    def begin_and_merge(collection: module._Collection) -> None:
+    def begin_and_merge(collection: module._Collection) -> int:
         with engine.read() as reader:
             shelf = snapshots.shelf_of(reader)
         under_way.append((planted(engine, edited(20)), shelf))
-        merge(collection)
+        return merge(collection)
 
     monkeypatch.setattr(module._Collection, "_merge", begin_and_merge)
     before = len(packs(engine))
-    gc(engine)
+    gc(engine, merge=True)
     assert len(packs(engine)) < before / 2
     tree, shelf = under_way[0]
     snapshot = snapshot_of(tree)
@@ -113,7 +113,7 @@ def test_a_snapshot_that_is_taken_between_two_moves_is_whole(
             taken.append((take(engine, tree), tree))
 
     monkeypatch.setattr(repacking.Repacking, "parcels", parcels)
-    gc(engine)
+    gc(engine, merge=True)
     assert count > 3
     assert_whole(engine, taken)
 
@@ -147,13 +147,13 @@ def test_f44_a_merge_that_ends_anywhere_leaves_the_store_in_order(
             objects = object_count(engine)
             monkeypatch.setattr(module._Collection, "_move", stopping)
             try:
-                gc(engine)
+                gc(engine, merge=True)
                 is_stopped = False
             except Stop:
                 is_stopped = True
             monkeypatch.setattr(module._Collection, "_move", move)
             assert_whole(engine, taken)
-            gc(engine)
+            gc(engine, merge=True)
             assert_whole(engine, taken)
             assert object_count(engine) == objects
         if not is_stopped:
@@ -170,14 +170,14 @@ def test_f43_a_merge_that_lost_its_claim_moves_nothing(
     before = packs(engine)
     merge = module._Collection._merge
 
-    def lose_and_merge(collection: module._Collection) -> None:
+    def lose_and_merge(collection: module._Collection) -> int:
         engine.run(lambda tx: tx.drop_record(STORE_WIDE, "lease", "objects"))
         engine.run(lambda tx: snapshots.take_claim(tx, engine.here))
-        merge(collection)
+        return merge(collection)
 
     monkeypatch.setattr(module._Collection, "_merge", lose_and_merge)
     with pytest.raises(LeaseLostError):
-        gc(engine)
+        gc(engine, merge=True)
     assert packs(engine) == before
     assert_whole(engine, taken)
 
@@ -222,7 +222,7 @@ def test_p7_a_damaged_object_stays_where_it_is_and_the_others_are_merged(engine:
         engine.run(partial(snapshots.put, snapshot=snapshot_of(root), seen=shelf))
     for number in range(FEWEST):
         take(engine, {"a": b"%d" % number})
-    gc(engine)
+    gc(engine, merge=True)
 
     assert damaged in packs(engine)
     assert len(packs(engine)) == 2
@@ -282,5 +282,5 @@ def test_f44_a_merge_that_is_killed_inside_a_transaction_does_no_harm(tmp_path: 
             command = [sys.executable, "-c", EAGER, path, str(number)]
             assert subprocess.run(command, check=False, timeout=90).returncode == -9
             assert_whole(store._engine, taken)
-        assert not gc(store._engine).dry_run
+        assert not gc(store._engine, merge=True).dry_run
         assert_whole(store._engine, taken)

@@ -117,10 +117,15 @@ class AsyncStoreFiles:
         return await self._bridge.call(self._store.diff, a, b, text=text, renames=renames)
 
     async def gc(
-        self, *, dry_run: bool = False, thorough: bool = False, on_progress: OnProgress | None = None
+        self,
+        *,
+        dry_run: bool = False,
+        thorough: bool = False,
+        merge: bool = False,
+        on_progress: OnProgress | None = None,
     ) -> GcReport:
         return await self._bridge.call(
-            self._store.gc, dry_run=dry_run, thorough=thorough, on_progress=on_progress
+            self._store.gc, dry_run=dry_run, thorough=thorough, merge=merge, on_progress=on_progress
         )
 
     async def verify(

@@ -227,17 +227,25 @@ def _coloured(lines: Iterator[str]) -> Iterator[Text]:
         yield Text(line, style="bold" if bold else _COLOURS.get(line[:1], ""))
 
 
-@command("gc", "clew gc --dry-run", "clew gc")
+@command("gc", "clew gc --dry-run", "clew gc", "clew gc --merge")
 @click.option("--dry-run", is_flag=True, help="Only say what would be removed.")
 @click.option("--thorough", is_flag=True, help="Rewrite packs, so that none holds a byte of what is removed.")
+@click.option(
+    "--merge", is_flag=True, help="Join the small packs that small snapshots leave; it saves space."
+)
 @click.pass_obj
-def gc_command(settings: Settings, dry_run: bool, thorough: bool) -> None:
-    """Remove the content of files that no snapshot, checkpoint or trash needs any more."""
+def gc_command(settings: Settings, dry_run: bool, thorough: bool, merge: bool) -> None:
+    """Remove the content of files that no snapshot, checkpoint or trash needs any more.
+
+    The file of the store does not get smaller; `clew vacuum` gives the space back to the system.
+    """
     out = Output(settings)
     with opened(settings) as store, progress("gc") as told:
-        report = store.gc(dry_run=dry_run, thorough=thorough, on_progress=on_files(told))
+        report = store.gc(dry_run=dry_run, thorough=thorough, merge=merge, on_progress=on_files(told))
     if out.json:
         out.record(report)
     else:
         would = "would be removed" if dry_run else "removed"
         out.line(f"{count(report.objects, 'object')}, {size(report.bytes)} {would}")
+        if merge:
+            out.line(f"{size(report.merged)} {'would be saved' if dry_run else 'saved'} by merging packs")

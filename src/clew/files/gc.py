@@ -3,9 +3,9 @@ safe while snapshots are taken).
 
 First the snapshots that nobody needs any more are forgotten, then all that the others reach is marked,
 and then what is not marked goes: whole packs where nothing else lies in them, single objects elsewhere,
-and a pack of which less than half is left is packed anew. At last the small packs that small snapshots
-leave are merged (see clew.files.repacking). Small transactions: each leaves the store in order, so it may
-be killed anywhere, and the next one goes on.
+and a pack of which less than half is left is packed anew. If it is asked for, the small packs that small
+snapshots leave are merged at last (see clew.files.repacking). Small transactions: each leaves the store in
+order, so it may be killed anywhere, and the next one goes on.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from clew.errors import ClewError, CorruptError, ObjectMissingError
 from clew.files.needs import drop_unneeded, trees_of_restores, unneeded
 from clew.files.objects import PACK_SIZE, ObjectReader
 from clew.files.reach import Reach
-from clew.files.repacking import Parcel, Repacking, shrink
+from clew.files.repacking import Parcel, Repacking
 from clew.model.files import FileProgress, GcReport, OnProgress
 from clew.work import retention, snapshots
 
@@ -43,24 +43,27 @@ Member = tuple[bytes, int, int]
 
 
 def gc(
-    engine: Machinery, *, dry_run: bool = False, thorough: bool = False, on_progress: OnProgress | None = None
+    engine: Machinery,
+    *,
+    dry_run: bool = False,
+    thorough: bool = False,
+    merge: bool = False,
+    on_progress: OnProgress | None = None,
 ) -> GcReport:
-    """Remove what no snapshot needs, and pack what is left closer if that is worth it.
+    """Remove what no snapshot needs.
 
     `thorough`: pack anew whatever has a gap, so that no byte of what is removed stays in a pack.
+    `merge`: join the small packs of small snapshots.
     LeaseHeldError: somebody else collects, or must not be disturbed. CorruptError, ObjectMissingError:
     a snapshot is damaged, so that it can not be told what it needs; no object was removed.
     """
     if dry_run:
-        return _Collection(engine, None, thorough, on_progress).run()
+        return _Collection(engine, None, thorough, on_progress).run(merge=merge)
     lease = engine.run(lambda tx: snapshots.take_claim(tx, engine.here))
-    collection = _Collection(engine, lease, thorough, on_progress)
     try:
-        report = collection.run()
+        return _Collection(engine, lease, thorough, on_progress).run(merge=merge)
     finally:
         _give_back(engine, lease)
-    shrink(engine, collection.saved)
-    return report
 
 
 def _give_back(engine: Machinery, lease: Lease) -> None:
@@ -105,18 +108,18 @@ class _Collection:
         self._empty: frozenset[int] = frozenset()
         self._renewed = engine.here.moment().steady
         self._objects = self._bytes = 0
-        self.saved = 0
-        """Stored bytes that merging saved."""
 
-    def run(self) -> GcReport:
+    def run(self, *, merge: bool) -> GcReport:
         forgotten, spared = self._forget_snapshots()
         self._mark(spared)
         for packs in self._plan():
             self._sweep(packs)
-        if self._lease is not None:
-            self._merge()
         return GcReport(
-            dry_run=self._lease is None, snapshots=forgotten, objects=self._objects, bytes=self._bytes
+            dry_run=self._lease is None,
+            snapshots=forgotten,
+            objects=self._objects,
+            bytes=self._bytes,
+            merged=self._merge() if merge else 0,
         )
 
     # -- snapshots
@@ -262,22 +265,27 @@ class _Collection:
 
     # -- merging
 
-    def _merge(self) -> None:
-        """Pack what small snapshots left as one would pack it had it come at once."""
+    def _merge(self) -> int:
+        """Pack what small snapshots left as one would pack it had it come at once; the stored bytes that this
+        saves. A dry run makes the packs but writes none, and passes over packs that hold garbage."""
         packs = list(self._all_packs())
         sizes = {info.pack: info.size for info in packs}
+        stored = {info.pack: info.stored for info in packs}
+        saved = 0
         if not Repacking(self._reader, sizes).is_due:
-            return
+            return saved
         for name, place in self._all_objects():
             if name not in self._reach.names:  # of a snapshot that is being taken: none of ours yet
                 sizes.pop(place.pack, None)
         repacking = Repacking(self._reader, sizes, lambda: self._tick(len(self._reach.names)))
         if not repacking.is_due:
-            return
+            return saved
         for parcel in repacking.parcels(self._all_objects, self._trees[::-1]):
-            if not self._engine.run(partial(self._move, parcel=parcel)):
+            if self._lease is not None and not self._engine.run(partial(self._move, parcel=parcel)):
                 break
-        self.saved = sum(info.stored for info in packs) - sum(info.stored for info in self._all_packs())
+            saved += sum(stored[pack] for pack in parcel.emptied)
+            saved -= sum(len(blob) for _, blob, _, _ in parcel.packs)
+        return max(saved, 0)
 
     def _move(self, tx: Transaction, *, parcel: Parcel) -> bool:
         self._renew(tx)

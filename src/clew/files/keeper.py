@@ -364,8 +364,8 @@ class Keeper:
         place = check_root(other, force=True)
         return bytes.fromhex(self._taker.look(place, self._rules(first)).snapshot.tree)
 
-    def gc(self, *, dry_run: bool, thorough: bool, on_progress: OnProgress | None) -> GcReport:
-        return gc(self._engine, dry_run=dry_run, thorough=thorough, on_progress=on_progress)
+    def gc(self, *, dry_run: bool, thorough: bool, merge: bool, on_progress: OnProgress | None) -> GcReport:
+        return gc(self._engine, dry_run=dry_run, thorough=thorough, merge=merge, on_progress=on_progress)
 
     def verify(self, *, full: bool, time_limit: float | None, on_progress: OnProgress | None) -> VerifyReport:
         return verify(self._engine, full=full, time_limit=time_limit, on_progress=on_progress)

@@ -14,19 +14,16 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 
-from clew.backends.contract import Backend, Transaction
+from clew.backends.contract import Transaction
 from clew.core import frame
 from clew.core.objects import FOLDER, TreeEntry, decode_directory
 from clew.core.rows import ObjectPlace
-from clew.errors import ClewError, CorruptError, ObjectMissingError
+from clew.errors import CorruptError, ObjectMissingError
 from clew.files.objects import PACK_SIZE, ObjectReader
-
-if TYPE_CHECKING:
-    from clew.work.sweep import Machinery
 
 SMALL: Final = PACK_SIZE // 2
 FEWEST: Final = 8
@@ -36,10 +33,6 @@ MERGED: Final = 2 * PACK_SIZE
 WORTH: Final = 16
 """A larger pack is packed anew for versions that have at least this part of its size."""
 LEVEL: Final = 9
-SHRUNK_AT_MOST: Final = 256 * 1024 * 1024
-"""A larger store is not rewritten for the space that it does not need: others would have to wait."""
-SHRUNK_FOR: Final = 16
-"""Nor is one for less than this part of it and its log: the space is used by what comes next."""
 DIRECTORIES_AT_ONCE: Final = 256
 PACKS_AT_ONCE: Final = 8
 
@@ -243,16 +236,3 @@ def _packed(objects: Sequence[tuple[bytes, bytes]]) -> tuple[int, bytes, int, li
         members.append((name, size, len(content)))
         size += len(content)
     return *frame.pack_objects(b"".join(content for _, content in objects), LEVEL), size, members
-
-
-def shrink(engine: Machinery, saved: int) -> None:
-    """Give the space back to the system that merging left free, if that is much of a store that is not
-    large; else it waits for what is stored next."""
-    backend: Backend | None = getattr(engine, "backend", None)
-    if not saved or backend is None:
-        return
-    try:
-        if saved * SHRUNK_FOR >= backend.bytes_on_disk() <= SHRUNK_AT_MOST:
-            backend.scrub()
-    except ClewError:
-        pass  # somebody reads, or the disk is full: what was collected is collected

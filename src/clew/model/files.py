@@ -181,6 +181,8 @@ class GcReport(msgspec.Struct, frozen=True, kw_only=True):
     snapshots: int
     objects: int
     bytes: int
+    merged: int = 0
+    """Stored bytes that merging of packs saved (`gc(merge=True)`)."""
 
 
 class VerifyProblem(msgspec.Struct, frozen=True, kw_only=True):
