@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import clew
-from clew.core.exact import MAX_DEPTH, MAX_MESSAGE_BYTES
 from clew.core.ids import MAX_ID_BYTES
+from clew.core.messages.validate import MAX_DEPTH, MAX_MESSAGE_BYTES
 
 
 @pytest.fixture

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from clew.core.codec import encode_json
 from clew.core.ids import check_id
+from clew.core.messages.codec import encode_json
 from clew.core.records import json_in
 from clew.handle import Handle
 from clew.model import Json

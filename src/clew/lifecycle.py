@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import clew.work as work
 from clew.backends.contract import Transaction
-from clew.core.codec import encode_json
 from clew.core.ids import check_id
+from clew.core.messages.codec import encode_json
 from clew.errors import ClewError, InvalidError, LeaseHeldError
 from clew.handle import Handle
 from clew.model import Head, Json, LeaseInfo, Resumption, StatusChange

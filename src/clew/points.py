@@ -8,8 +8,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import clew.work as work
-from clew.core.codec import encode_json
 from clew.core.ids import check_id
+from clew.core.messages.codec import encode_json
 from clew.core.rows import SessionRow
 from clew.errors import CheckpointNotFoundError
 from clew.model import Checkpoint, Json, Moved, Tree

@@ -24,12 +24,12 @@ _EXPORTERS: Final = {
     "json": "clew.exporters.json",
     "markdown": "clew.exporters.markdown",
     "html": "clew.exporters.html",
-    "picoclaw": "clew.exporters.seed_picoclaw",
-    "ggcode": "clew.exporters.seed_ggcode",
-    "tingly": "clew.exporters.seed_tingly",
-    "ductwork": "clew.exporters.seed_ductwork",
+    "picoclaw": "clew.exporters.programs.picoclaw",
+    "ggcode": "clew.exporters.programs.ggcode",
+    "tingly": "clew.exporters.programs.tingly_box",
+    "ductwork": "clew.exporters.programs.ductwork",
 }
-_APPEARING: Final = "clew.exporters.appearing"
+_APPEARING: Final = "clew.exporters.file"
 _LANDING: Final = "clew.importers.landing"
 
 

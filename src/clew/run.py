@@ -9,9 +9,9 @@ from functools import partial
 from types import TracebackType
 
 from clew.backends.contract import Transaction
-from clew.core.codec import encode_json
 from clew.core.ids import MAX_POSITION, check_id
 from clew.core.lease import Lease
+from clew.core.messages.codec import encode_json
 from clew.engine import Engine
 from clew.errors import ClewError, InvalidError, LeaseLostError
 from clew.heartbeat import BEATS, Heartbeat

@@ -113,9 +113,9 @@ def _checked(
     cursor: str | None,
 ) -> Request:
     from clew.core.ids import check_id
-    from clew.core.query import parse
+    from clew.core.messages.query import parse
+    from clew.core.messages.searchtext import ROLES
     from clew.core.searchcursor import read_cursor
-    from clew.core.searchtext import ROLES
     from clew.work.searching import Request
     from clew.work.usage import span_of
     from clew.workspace import normalised

@@ -15,9 +15,9 @@ SIZE = usually(150_000, thorough=1_000_000)
 """An expression that reads a text by the square of its length takes minutes for one text of this size."""
 
 MADE_OF_DATA = {
-    ("exporters/colours.py", "_parts"),  # of constants, and kept in the table of languages
-    ("exporters/redact.py", "_own_rule"),  # a rule of the caller
-    ("exporters/redact_rules.py", "_shape"),  # of constants, and kept in the list of rules
+    ("exporters/highlight.py", "_parts"),  # of constants, and kept in the table of languages
+    ("exporters/redact/__init__.py", "_own_rule"),  # a rule of the caller
+    ("exporters/redact/rules.py", "_shape"),  # of constants, and kept in the list of rules
     ("files/ignore.py", "_regex"),  # of rule files: test_texts
 }
 

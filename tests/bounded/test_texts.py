@@ -16,14 +16,14 @@ import pytest
 import clew
 from clew.cli.listing import short_ids
 from clew.cli.safe import clean, flat, one_line
-from clew.core import words
-from clew.core.dialects import prompt_of, snippet, text_of
-from clew.core.dialects.claude_people import is_human as is_human_in_claude
-from clew.core.dialects.prompts import marked_words, own_words
 from clew.core.excerpt import excerpt
-from clew.core.query import Term
+from clew.core.messages import words
+from clew.core.messages.dialects import prompt_of, snippet, text_of
+from clew.core.messages.dialects.claude_people import is_human as is_human_in_claude
+from clew.core.messages.prompts import marked_words, own_words
+from clew.core.messages.query import Term
 from clew.core.textdiff import unified
-from clew.exporters.colours import LANGUAGES, coloured
+from clew.exporters.highlight import LANGUAGES, coloured
 from clew.exporters.html_text import MOST_CELLS, MOST_CODE, MOST_MARKDOWN, code, escape, prose
 from clew.exporters.markdown_text import fence, inline, quote
 from clew.exporters.redact import Redactor

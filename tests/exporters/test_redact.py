@@ -10,7 +10,7 @@ import pytest
 
 import clew
 from clew.exporters.redact import Redactor
-from clew.exporters.redact_rules import RULES
+from clew.exporters.redact.rules import RULES
 
 KEY = "ghp_" + "a1B2" * 9
 FORMATS: list[Literal["markdown", "html", "json", "jsonl"]] = ["markdown", "html", "json", "jsonl"]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import clew
-from clew.core.dialects import is_user_turn, role_of
+from clew.core.messages.dialects import is_user_turn, role_of
 from clew.core.rows import Details
 from clew.importers.contract import Problem, SourceEntry, SourceEvent, SourceSession, SourceUsage
 from clew.importers.jsonlines import read_lines

@@ -21,9 +21,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from clew.core import codec
-from clew.core.codec import Prepared, decode_json, encode_json, prepare
-from clew.core.exact import MAX_DEPTH, MAX_MESSAGE_BYTES
+from clew.core.messages import codec
+from clew.core.messages.codec import Prepared, decode_json, encode_json, prepare
+from clew.core.messages.validate import MAX_DEPTH, MAX_MESSAGE_BYTES
 from clew.errors import InvalidEntryError
 
 # By number: some tools take all surrogates in a literal for the same character.

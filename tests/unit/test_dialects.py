@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.core.dialects import (
+from clew.core.messages.dialects import (
     Call,
     calls_of,
     dialect_of,

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clew.core import frame
-from clew.core.exact import MAX_MESSAGE_BYTES
 from clew.core.frame import OBJECTS_THRESHOLD, RAW, THRESHOLD, ZSTD, checksum, pack, pack_objects, unpack
+from clew.core.messages.validate import MAX_MESSAGE_BYTES
 
 if sys.version_info >= (3, 14):
     from compression import zstd

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from clew.core.dialects import prompt_of
-from clew.core.dialects.prompts import own_words
+from clew.core.messages.dialects import prompt_of
+from clew.core.messages.prompts import own_words
 from clew.model import Json
 
 DETAILS = "<environment_details>\n# Files\na.py\n</environment_details>"

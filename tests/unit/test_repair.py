@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.core.dialects import INTERRUPTED
-from clew.core.repair import repair
-from clew.core.view import safe_cut
+from clew.core.conversation.window import safe_cut
+from clew.core.messages.dialects import INTERRUPTED
+from clew.core.messages.repair import repair
 from tests.unit.histories import (
     History,
     Message,

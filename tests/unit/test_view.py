@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.core.dialects import is_user_turn
-from clew.core.repair import repair
-from clew.core.view import ContextBuilder, estimate_tokens
+from clew.core.conversation.window import ContextBuilder, estimate_tokens
+from clew.core.messages.dialects import is_user_turn
+from clew.core.messages.repair import repair
 from clew.errors import InvalidQueryError
 from clew.model import Context
 from tests.unit.histories import (

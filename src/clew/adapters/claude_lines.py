@@ -11,7 +11,7 @@ import clew
 from clew.adapters.claude_keys import Place, find_session, open_session
 from clew.adapters.claude_summary import fold
 from clew.adapters.common import session_id
-from clew.core.dialects import snippet, text_of
+from clew.core.messages.dialects import snippet, text_of
 
 Line: TypeAlias = dict[str, Any]
 

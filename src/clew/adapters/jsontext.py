@@ -13,7 +13,7 @@ from dataclasses import fields, is_dataclass
 from math import inf, isfinite, nan
 from typing import Any, Final
 
-from clew.core.codec import prepare
+from clew.core.messages.codec import prepare
 
 _NUMBER: Final = "__clew_float__"
 """The only key of an object that stands for a number."""

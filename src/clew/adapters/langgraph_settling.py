@@ -16,7 +16,7 @@ import msgspec
 
 import clew
 from clew.adapters.langgraph_documents import PACKED
-from clew.core.exact import MAX_MESSAGE_BYTES
+from clew.core.messages.validate import MAX_MESSAGE_BYTES
 
 _SMALLEST: Final = 128
 """Bytes of a document; less is not worth the time."""

@@ -34,6 +34,7 @@ from typing import Literal, Protocol, TypeAlias
 
 import msgspec
 
+from clew.core.messages.texts import TextPlace, TextQuery, TextRow
 from clew.core.rows import (
     BranchRow,
     Damaged,
@@ -50,7 +51,6 @@ from clew.core.rows import (
     UsageRow,
     UsageSum,
 )
-from clew.core.texts import TextPlace, TextQuery, TextRow
 from clew.errors import CorruptEntryError
 from clew.model import Json, UsageKey
 

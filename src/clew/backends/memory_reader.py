@@ -12,8 +12,8 @@ from clew.backends.memory_objects import ObjectReader
 from clew.backends.memory_streams import StreamReader
 from clew.backends.memory_tables import Tables
 from clew.backends.scanned_texts import ScannedTexts
-from clew.core.codec import decode_json
 from clew.core.listing import TAG, facets_of
+from clew.core.messages.codec import decode_json
 from clew.core.rows import (
     EMPTY,
     MESSAGE,

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from clew.core import checked
+from clew.core.messages.texts import TextPlace, TextQuery, TextRow
 from clew.core.rows import MESSAGE, SessionQuery, SessionRow
-from clew.core.texts import TextPlace, TextQuery, TextRow
 from clew.errors import CorruptEntryError, CorruptError
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def read_texts(
     """The texts of the messages at these positions; damaged ones are passed over.
 
     `on_damage` is told of them."""
-    from clew.core.searchtext import searched_text
+    from clew.core.messages.searchtext import searched_text
 
     while first <= last:
         end = min(first + AT_ONCE - 1, last)
@@ -63,7 +63,7 @@ def is_match(reader: Reader, place: TextPlace, query: TextQuery) -> bool:
 
 
 def _matches(row: TextRow, query: TextQuery) -> bool:
-    from clew.core.words import flat
+    from clew.core.messages.words import flat
 
     text = flat(row.said)
     if query.tools and row.tool:

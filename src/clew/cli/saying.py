@@ -7,7 +7,7 @@ from typing import Final, Literal, NamedTuple
 import msgspec
 
 import clew
-from clew.core.dialects import role_of
+from clew.core.messages.dialects import role_of
 from clew.exporters.blocks import Block, blocks_of
 from clew.model import Json
 

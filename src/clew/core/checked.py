@@ -13,9 +13,9 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from clew.core.codec import decode_json
 from clew.core.fields import DIGEST_SIZE, FIRST_TIME, LAST_TIME, MAX_TITLE, MOST, STATUS_COUNT
 from clew.core.ids import is_id
+from clew.core.messages.codec import decode_json
 from clew.core.rows import (
     KIND_NAMES,
     BranchRow,

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
-from clew.core.cut import safe_cut
-from clew.core.pairing import pair
+from clew.core.messages.cut import safe_cut
+from clew.core.messages.pairing import pair
 from clew.core.paths import Paths
 from clew.core.rows import NOWHERE
 from clew.core.tree import Segment

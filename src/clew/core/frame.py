@@ -16,7 +16,7 @@ from typing import Final
 
 from xxhash import xxh3_64_intdigest
 
-from clew.core.exact import MAX_MESSAGE_BYTES
+from clew.core.messages.validate import MAX_MESSAGE_BYTES
 
 RAW: Final = 0
 ZSTD: Final = 1

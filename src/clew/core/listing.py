@@ -9,8 +9,8 @@ from typing import Any
 
 import msgspec
 
-from clew.core.codec import encode_json
 from clew.core.ids import check_filter_key, is_filter_key
+from clew.core.messages.codec import encode_json
 from clew.core.records import decoder
 from clew.core.rows import Details
 from clew.errors import InvalidQueryError

@@ -9,7 +9,7 @@ from __future__ import annotations
 from decimal import Decimal, InvalidOperation
 from typing import Final, TypeAlias
 
-from clew.core.exact import clipped
+from clew.core.messages.validate import clipped
 from clew.errors import InvalidError
 
 Money: TypeAlias = Decimal | int | str

@@ -11,10 +11,10 @@ from typing import Final
 
 import msgspec
 
-from clew.core.dialects import dialect_of, is_user_turn
-from clew.core.dialects.content import is_blank, texts_in
 from clew.core.fields import Integer, Time
 from clew.core.lease import Now
+from clew.core.messages.dialects import dialect_of, is_user_turn
+from clew.core.messages.dialects.content import is_blank, texts_in
 from clew.core.rows import EXPIRED, NEVER, NOT_DUE, RUNNING, Details, SessionRow
 from clew.core.status import LEGAL
 from clew.model import Json, Message, Retention, SweepVerb

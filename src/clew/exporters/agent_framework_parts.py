@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from clew.core.dialects.agent_framework import result_of
-from clew.core.dialects.content import parts_of, type_of
+from clew.core.messages.dialects.agent_framework import result_of
+from clew.core.messages.dialects.content import parts_of, type_of
 from clew.model import Json, Message
 
 

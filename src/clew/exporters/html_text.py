@@ -13,7 +13,7 @@ from typing import Final
 import nh3
 from markdown_it import MarkdownIt
 
-from clew.exporters.colours import CLASSES, coloured
+from clew.exporters.highlight import CLASSES, coloured
 from clew.exporters.visible import visible, visible_line
 
 MOST_MARKDOWN: Final = 200_000

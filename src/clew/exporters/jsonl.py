@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from clew.exporters.redact import Redactor, redactor_of
-from clew.exporters.redact_lines import redacted_lines
+from clew.exporters.redact.jsonl import redacted_lines
 from clew.interchange import export_lines
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from typing import Final
 
 import msgspec
 
-from clew.core.dialects.claude_people import is_human
-from clew.core.dialects.prompts import own_words
+from clew.core.messages.dialects.claude_people import is_human
+from clew.core.messages.prompts import own_words
 from clew.importers.claude_files import FileHistory
 from clew.importers.claude_tree import Tree
 from clew.importers.contract import SourceCheckpoint, SourceEntry, SourceEvent, SourceUsage

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from clew.core.dialects.content import texts_in
+from clew.core.messages.dialects.content import texts_in
 from clew.importers import cline_task
 from clew.importers.cline_people import is_human, model_told, task_of, working_directory
 from clew.importers.contract import OnBytes, OnProblem, Problem, SourceEntry, SourceSession

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from clew.core.dialects.content import texts_in, type_of
-from clew.core.dialects.prompts import inside
+from clew.core.messages.dialects.content import texts_in, type_of
+from clew.core.messages.prompts import inside
 from clew.importers.loose import items
 from clew.model import Json
 

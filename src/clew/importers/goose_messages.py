@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from clew.core.dialects.content import texts_in
+from clew.core.messages.dialects.content import texts_in
 from clew.importers.loose import items, mapping, text, without
 from clew.model import Json
 

@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from clew.core.exact import MAX_INT_DIGITS
+from clew.core.messages.validate import MAX_INT_DIGITS
 from clew.importers.unpacking import content_of
 from clew.model import Json
 

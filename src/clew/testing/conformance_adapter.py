@@ -29,7 +29,7 @@ from typing import Any, ClassVar
 import pytest
 
 import clew
-from clew.core.dialects import calls_of, results_of, role_of, text_of
+from clew.core.messages.dialects import calls_of, results_of, role_of, text_of
 
 TURNS = 8
 """How often each of several writers writes."""

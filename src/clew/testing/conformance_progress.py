@@ -10,7 +10,7 @@ import pytest
 from blake3 import blake3
 
 from clew.backends.contract import Backend, Transaction
-from clew.core.codec import encode_json
+from clew.core.messages.codec import encode_json
 from clew.errors import InvalidError, OpenCallsError
 from clew.model import Json, utc
 from clew.session import Session

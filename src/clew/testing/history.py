@@ -35,8 +35,8 @@ from typing import Any, Final
 
 import msgspec
 
-from clew.core.dialects import Call, calls_of, results_of
 from clew.core.hashing import ROOT, entry_digest
+from clew.core.messages.dialects import Call, calls_of, results_of
 from clew.core.rows import KIND_NAMES, NOT_HUMAN, REPLACED
 from clew.errors import ClewError, OutcomeUnknownError
 from clew.model import Entry

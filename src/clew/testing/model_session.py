@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from clew.core.codec import prepare
+from clew.core.messages.codec import prepare
 from clew.model import Entry, Json
 from clew.testing.model_runs import Worked
 

@@ -9,10 +9,10 @@ import msgspec
 from uuid_utils import uuid7
 
 from clew.backends.contract import Transaction
-from clew.core.codec import decode_json, prepare
-from clew.core.dialects import is_user_turn, prompt_of, snippet
 from clew.core.fields import Count, Position
 from clew.core.hashing import batch_digest
+from clew.core.messages.codec import decode_json, prepare
+from clew.core.messages.dialects import is_user_turn, prompt_of, snippet
 from clew.core.records import decoder
 from clew.core.rows import MESSAGE, REPLACED, Draft, EntryRow, SessionRow, Tip
 from clew.core.tree import chain, locate

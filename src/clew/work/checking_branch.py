@@ -14,8 +14,9 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from clew.backends.contract import Reader
-from clew.core.codec import decode_json
 from clew.core.hashing import LOST
+from clew.core.messages.codec import decode_json
+from clew.core.messages.speakers import is_human_turn
 from clew.core.rows import (
     EMPTY,
     ERASED,
@@ -28,7 +29,6 @@ from clew.core.rows import (
     EntryRow,
     Tip,
 )
-from clew.core.speakers import is_human_turn
 from clew.core.tree import chain
 from clew.errors import CorruptEntryError, CorruptError
 

@@ -8,10 +8,10 @@ from typing import Final
 import msgspec
 
 from clew.backends.contract import STORE_WIDE, OnDamage, Reader
-from clew.core.dialects import is_user_turn, role_of
+from clew.core.conversation.window import ContextBuilder
+from clew.core.messages.dialects import is_user_turn, role_of
 from clew.core.rows import NOWHERE, SessionRow
 from clew.core.tree import Segment
-from clew.core.view import ContextBuilder
 from clew.model import Context, Json
 from clew.work.history import PAGE_BYTES, read_messages, removed_between, removed_name
 from clew.work.marks import cut_of

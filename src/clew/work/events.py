@@ -8,8 +8,8 @@ from typing import Any, Final
 import msgspec
 
 from clew.backends.contract import STORE_WIDE, Reader, Transaction
-from clew.core.codec import encode_json
 from clew.core.ids import check_id
+from clew.core.messages.codec import encode_json
 from clew.core.records import decoder, json_in
 from clew.core.rows import EventRow, SessionRow
 from clew.errors import InvalidError, KeyReusedError

@@ -10,8 +10,8 @@ import msgspec
 
 from clew.backends.contract import Reader, Transaction
 from clew.backends.scanned_texts import read_texts
+from clew.core.messages.texts import TextRow
 from clew.core.rows import MESSAGE, SessionRow
-from clew.core.texts import TextRow
 from clew.errors import CorruptEntryError, CorruptError, StoreBusyError, UnreadableEntryError
 
 ENTRIES: Final = 1000

@@ -16,8 +16,8 @@ from typing import Final, TypeAlias, TypeVar
 import msgspec
 
 from clew.backends.contract import Reader, Transaction
-from clew.core.dialects import snippet
 from clew.core.ids import check_id
+from clew.core.messages.dialects import snippet
 from clew.core.rows import EMPTY, NOWHERE, SessionRow
 from clew.errors import InvalidError, SessionExistsError, StoreBusyError
 from clew.here import Here

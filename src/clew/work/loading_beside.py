@@ -9,9 +9,9 @@ import msgspec
 
 from clew.backends.contract import STORE_WIDE, Reader, Transaction
 from clew.core import checked
-from clew.core.codec import encode_json
 from clew.core.fields import MAX_TITLE
 from clew.core.ids import check_id, is_id
+from clew.core.messages.codec import encode_json
 from clew.core.records import json_in
 from clew.core.rows import NOWHERE, SessionRow
 from clew.errors import ClewError

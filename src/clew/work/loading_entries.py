@@ -13,10 +13,10 @@ from typing import Final
 import msgspec
 
 from clew.backends.contract import STORE_WIDE, Transaction
-from clew.core.codec import encode_json, prepare
-from clew.core.dialects import is_user_turn, prompt_of, role_of
-from clew.core.exact import MAX_DEPTH, MAX_MESSAGE_BYTES
 from clew.core.ids import check_id
+from clew.core.messages.codec import encode_json, prepare
+from clew.core.messages.dialects import is_user_turn, prompt_of, role_of
+from clew.core.messages.validate import MAX_DEPTH, MAX_MESSAGE_BYTES
 from clew.core.rows import (
     COMPACTION,
     EMPTY,

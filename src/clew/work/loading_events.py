@@ -8,8 +8,8 @@ from typing import Final
 import msgspec
 
 from clew.backends.contract import Transaction
-from clew.core.codec import encode_json
 from clew.core.ids import is_id
+from clew.core.messages.codec import encode_json
 from clew.core.rows import EventRow
 from clew.errors import ClewError
 from clew.model.loading import SourceEvent

@@ -8,13 +8,13 @@ from typing import Final
 import msgspec
 
 from clew.backends.contract import Reader, Transaction
-from clew.core.codec import prepare
-from clew.core.dialects import calls_of, results_of
+from clew.core.conversation.window import safe_cut
 from clew.core.fields import Count
+from clew.core.messages.codec import prepare
+from clew.core.messages.dialects import calls_of, results_of
 from clew.core.records import decoder
 from clew.core.rows import COMPACTION, NOWHERE, REPLACED, SUMMARY, TRUNCATION, Draft, EntryRow, SessionRow
 from clew.core.tree import Segment, locate
-from clew.core.view import safe_cut
 from clew.errors import CorruptEntryError, CorruptError, InvalidError
 from clew.model import Entry, Json
 from clew.work.access import Access, admit

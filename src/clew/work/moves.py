@@ -16,11 +16,11 @@ import msgspec
 
 from clew.backends.contract import Reader, Transaction
 from clew.core import checked
-from clew.core.dialects import prompt_of, snippet
 from clew.core.fields import Count, Time
+from clew.core.messages.dialects import prompt_of, snippet
+from clew.core.messages.speakers import is_human_turn
 from clew.core.records import decoder
 from clew.core.rows import EMPTY, MESSAGE, NOWHERE, EntryRow, SessionRow, Tip
-from clew.core.speakers import is_human_turn
 from clew.core.tree import clip, locate
 from clew.errors import CorruptEntryError, CorruptError, NothingToUndoError
 from clew.model import Head, Json

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from clew.backends.contract import STORE_WIDE, Reader, Transaction
-from clew.core.codec import decode_json, encode_json
 from clew.core.ids import check_id
+from clew.core.messages.codec import decode_json, encode_json
 from clew.core.records import decoder, json_in, number_in
 from clew.core.rows import SessionRow
 from clew.errors import CheckpointNotFoundError, EntryNotFoundError

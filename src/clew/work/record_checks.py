@@ -13,8 +13,8 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from clew.backends.contract import RecordKind
-from clew.core.codec import check_json
 from clew.core.ids import MAX_POSITION, check_id
+from clew.core.messages.codec import check_json
 from clew.core.rows import NOWHERE
 from clew.errors import InvalidError
 from clew.model import STATUSES, Head

@@ -9,9 +9,9 @@ import msgspec
 from blake3 import blake3
 
 from clew.backends.contract import Reader, Transaction
-from clew.core.codec import encode_json
-from clew.core.dialects import calls_of, results_of
 from clew.core.ids import check_id
+from clew.core.messages.codec import encode_json
+from clew.core.messages.dialects import calls_of, results_of
 from clew.core.rows import SessionRow
 from clew.errors import CheckpointNotFoundError, OpenCallsError
 from clew.model import Checkpoint, Json, Progress, Resumption

@@ -12,10 +12,11 @@ from typing import Any, Final
 
 import msgspec
 
-from clew.core.codec import check_json, prepare
 from clew.core.fields import MAX_TITLE
 from clew.core.hashing import DIGEST_SIZE, LOST, entry_digest
 from clew.core.ids import MAX_POSITION, check_id
+from clew.core.messages.codec import check_json, prepare
+from clew.core.messages.speakers import is_human_turn
 from clew.core.rows import (
     COMPACTION,
     ERASED,
@@ -38,7 +39,6 @@ from clew.core.rows import (
     Tip,
     UsageRow,
 )
-from clew.core.speakers import is_human_turn
 from clew.core.tree import chain
 from clew.errors import InvalidError
 from clew.model import STATUSES

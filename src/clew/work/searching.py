@@ -11,12 +11,12 @@ from clew.backends.contract import Reader
 from clew.core import checked
 from clew.core.excerpt import Excerpt, excerpt
 from clew.core.ids import entry_id
-from clew.core.query import Query
+from clew.core.messages.query import Query
+from clew.core.messages.searchtext import ROLES, searched_text
+from clew.core.messages.texts import TextPlace, TextQuery
 from clew.core.ranking import score
 from clew.core.rows import MESSAGE, SessionQuery, SessionRow
 from clew.core.searchcursor import Cursor, make_cursor
-from clew.core.searchtext import ROLES, searched_text
-from clew.core.texts import TextPlace, TextQuery
 from clew.errors import CorruptError, SessionNotFoundError
 from clew.model import Json, utc
 from clew.model.searching import Hit, SearchOrder, SearchPage

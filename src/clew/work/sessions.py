@@ -10,10 +10,10 @@ import msgspec
 
 from clew.backends.contract import STORE_WIDE, Reader, Transaction
 from clew.core import checked
-from clew.core.codec import encode_json
-from clew.core.dialects import snippet
 from clew.core.fields import MAX_TITLE, is_time
 from clew.core.ids import check_id
+from clew.core.messages.codec import encode_json
+from clew.core.messages.dialects import snippet
 from clew.core.rows import EMPTY, NEVER, NOWHERE, RUNNING, Details, Listed, SessionQuery, SessionRow
 from clew.errors import (
     AliasExistsError,

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from clew.backends.contract import Reader
+from clew.core.messages.texts import TextPlace
 from clew.core.rows import SessionRow
-from clew.core.texts import TextPlace
 from clew.core.tree import Segment
 from clew.errors import CorruptError
 from clew.model import Head

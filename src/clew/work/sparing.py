@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, TypeAlias
 
 from clew.backends.contract import Reader
-from clew.core.dialects import results_of, role_of
 from clew.core.erasure import Ranges, View, removable, those_that_spare, whole_from
+from clew.core.messages.dialects import results_of, role_of
 from clew.core.paths import Paths
 from clew.core.rows import MESSAGE, NOT_DUE, NOWHERE, BranchRow, SessionRow, Tip
 from clew.core.tree import Segment

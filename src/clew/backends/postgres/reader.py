@@ -60,9 +60,9 @@ from clew.backends.postgres.sql import (
 )
 from clew.backends.problems import nameless, stray, unknown_kinds
 from clew.core import checked
-from clew.core.codec import decode_json
 from clew.core.fields import MAX_POSITION
 from clew.core.frame import checksum
+from clew.core.messages.codec import decode_json
 from clew.core.rows import (
     MESSAGE,
     NOWHERE,

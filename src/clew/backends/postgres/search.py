@@ -15,8 +15,8 @@ from clew.backends.postgres.statements_search import (
 )
 from clew.backends.postgres.streams import StreamReader
 from clew.backends.scanned_texts import is_match
+from clew.core.messages.texts import TextPlace, TextQuery
 from clew.core.rows import NOWHERE
-from clew.core.texts import TextPlace, TextQuery
 
 MOST_AT_ONCE: Final = 1000
 

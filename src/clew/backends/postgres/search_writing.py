@@ -20,8 +20,8 @@ from clew.backends.postgres.statements_search import (
     SET_UPTO,
     slices_of,
 )
+from clew.core.messages.texts import TextRow
 from clew.core.rows import SessionRow
-from clew.core.texts import TextRow
 
 
 class TextWriter(Conversation):

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from clew.core.query import Query, Term
-    from clew.core.texts import TextQuery, TextRow
+    from clew.core.messages.query import Query, Term
+    from clew.core.messages.texts import TextQuery, TextRow
 
 SLICE_WORDS: Final = 5000
 SLICE_BYTES: Final = 400_000
@@ -103,7 +103,7 @@ def any_of(query: Query, *, tools: bool) -> str:
 
 
 def _single_words(query: Query) -> Iterator[Term]:
-    from clew.core.query import Term
+    from clew.core.messages.query import Term
 
     for term in query.wanted:
         yield Term(term.words[-1:], term.prefix)
@@ -127,7 +127,7 @@ def ascii_word(word: str) -> str:
 
 def slices_of(row: TextRow) -> list[list[str]]:
     """The words of a text, each once, as many together as a tsvector holds."""
-    from clew.core.words import flat
+    from clew.core.messages.words import flat
 
     words = [f"s{ascii_word(word)}" for word in dict.fromkeys(flat(row.said).split(" ")) if word]
     words += [f"t{ascii_word(word)}" for word in dict.fromkeys(flat(row.tool).split(" ")) if word]

@@ -58,8 +58,8 @@ from clew.backends.sqlite.statements import (
 )
 from clew.backends.sqlite.streams import EARLIEST
 from clew.core import checked
-from clew.core.codec import decode_json
 from clew.core.frame import checksum
+from clew.core.messages.codec import decode_json
 from clew.core.rows import (
     MESSAGE,
     NOWHERE,

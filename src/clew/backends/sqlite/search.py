@@ -32,8 +32,8 @@ from clew.backends.sqlite.statements_search import (
     home_words,
     slot_of,
 )
+from clew.core.messages.texts import TextPlace, TextQuery, TextRow
 from clew.core.rows import NOWHERE, SessionRow
-from clew.core.texts import TextPlace, TextQuery, TextRow
 
 _complete: WeakKeyDictionary[apsw.Connection, int] = WeakKeyDictionary()
 """Connections that have found everything searched, with the version of the file that they saw then."""
@@ -73,7 +73,7 @@ class TextReader(ObjectReader):
 
 class TextWriter(TextReader, ObjectWriter):
     def add_texts(self, rows: Sequence[TextRow], upto: Mapping[int, int]) -> None:
-        from clew.core.words import flat, is_plain
+        from clew.core.messages.words import flat, is_plain
 
         def indexed(text: str) -> str:
             return text if is_plain(text) else flat(text)

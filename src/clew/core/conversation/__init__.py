@@ -1,0 +1,1 @@
+"""One session: its messages, marks and points in time."""

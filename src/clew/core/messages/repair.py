@@ -1,0 +1,267 @@
+"""The history as a model provider accepts it: every tool call with one result, in its place (P15).
+
+Repairs are made for the model's eyes only; the log keeps what was recorded. Messages that need no repair
+come out as the very objects that went in, so signatures and encrypted reasoning stay as they are.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Final, Literal, TypeAlias
+
+import msgspec
+
+from clew.core.messages.cut import is_reasoning_only
+from clew.core.messages.dialects import Edit, Placement, role_of, snippet
+from clew.core.messages.pairing import Found, Pairing, pair
+from clew.core.messages.saying import is_misplaced, is_notice, is_plain, sayable
+from clew.model import Json
+
+OpenTail: TypeAlias = Literal["close", "keep"]
+
+_LABEL_LENGTH: Final = 80
+_MOVABLE: Final = (Placement.AFTER_CALL, Placement.ONE_MESSAGE, Placement.AFTER_TURN)
+
+
+class Repaired(msgspec.Struct, frozen=True):
+    messages: list[dict[str, Json]]
+    repairs: list[str]
+    """One sentence for each repair."""
+    origins: list[int]
+    """For each message the index of the given one that it is, or that it was put beside."""
+    left_out: int
+    """How many of the given messages are not there any more, not even in part."""
+
+
+def repair(messages: Sequence[dict[str, Json]], *, open_tail: OpenTail = "close") -> Repaired:
+    """Give every call one result, where its provider wants it, and leave out results without a call.
+
+    A call without a result gets one that says so. `open_tail="keep"` spares the calls at the very end,
+    which a living agent is about to answer.
+    """
+    return _Repair(messages, open_tail).run()
+
+
+class _Repair:
+    def __init__(self, messages: Sequence[dict[str, Json]], open_tail: OpenTail) -> None:
+        self.messages = messages
+        self.keep_tail = open_tail == "keep"
+        self.pairing: Pairing = pair(messages)
+        self.homes = _homes(self.pairing)
+        self.last_spoken = _last_spoken(self.pairing)
+        self.edits: defaultdict[int, Edit] = defaultdict(Edit)
+        self.after: defaultdict[int, list[dict[str, Json]]] = defaultdict(list)
+        self.notes: defaultdict[int, list[str]] = defaultdict(list)
+        self.moved_from: set[int] = set()
+
+    def run(self) -> Repaired:
+        self._drop_what_pairs_with_nothing()
+        calls: defaultdict[tuple[int, Placement], list[Found]] = defaultdict(list)
+        for found in self.pairing.found:
+            for item in found:
+                if not item.slot.is_result and not item.repeated:
+                    calls[self.homes[item.index], item.slot.placement].append(item)
+        for (home, placement), same_place in calls.items():
+            self._settle(home, placement, same_place)
+        return self._without_dangling_reasoning(_without_silence(self._write()))
+
+    def _drop_what_pairs_with_nothing(self) -> None:
+        for found in self.pairing.found:
+            for item in found:
+                if item.slot.is_result and item.partner is None:
+                    why = "it was answered before" if item.repeated else "its call is not there"
+                    self._drop(item, f"left out a result of call {_label(item)}: {why}")
+                elif item.repeated:
+                    self._drop(item, f"left out call {_label(item)}, which its turn has already")
+
+    def _drop(self, item: Found, note: str) -> None:
+        self.edits[item.index].drop.add(item.slot.at)
+        self.notes[item.index].append(note)
+
+    def _settle(self, home: int, placement: Placement, calls: list[Found]) -> None:
+        """Bring the results of the calls to where they belong: directly after the message at `home`."""
+        zone = self._zone(home, placement)
+        in_place = set(zone)
+        pieces: list[Json] = []
+        for call in calls:
+            result = call.partner
+            if result is None:
+                pieces.extend(self._interrupted(call, home))
+            elif placement in _MOVABLE and result.index not in in_place:
+                pieces.append(self._take_away(result))
+        if placement is Placement.AFTER_TURN:
+            self._put_results_first(zone)
+        if pieces:
+            self._put(pieces, home, zone, calls[0])
+
+    def _zone(self, home: int, placement: Placement) -> list[int]:
+        """The messages directly after `home` that hold results of its calls and may go on doing so."""
+        zone: list[int] = []
+        if placement not in _MOVABLE:
+            return zone
+        for index in range(home + 1, len(self.messages)):
+            found = self.pairing.found[index]
+            if any(self._belongs_to(item, home) for item in found):
+                zone.append(index)
+                if placement is Placement.ONE_MESSAGE or not found[0].dialect.only_results(
+                    self.messages[index]
+                ):
+                    break
+            elif not self._vanishes(index):
+                break
+        return zone
+
+    def _belongs_to(self, item: Found, home: int) -> bool:
+        return item.slot.is_result and item.partner is not None and self.homes[item.partner.index] == home
+
+    def _vanishes(self, index: int) -> bool:
+        """Every piece of the message is an orphan, or moves up to a call further above."""
+        found = self.pairing.found[index]
+        movable = all(item.slot.placement in _MOVABLE for item in found)
+        return bool(found) and movable and found[0].dialect.only_results(self.messages[index])
+
+    def _interrupted(self, call: Found, home: int) -> list[Json]:
+        inside = call.slot.placement is Placement.INSIDE
+        # A paused turn goes back to the provider as it is, and the provider goes on with its own tool.
+        if home >= self.last_spoken and (self.keep_tail or inside):
+            return []
+        self.notes[call.index].append(
+            f"added an 'interrupted' result for call {_label(call)}: none was recorded"
+        )
+        piece = call.dialect.interrupted(self.messages[call.index], call.slot)
+        if inside:
+            self.edits[call.index].inside[call.slot.at] = piece
+            return []
+        return [piece]
+
+    def _take_away(self, result: Found) -> Json:
+        message = self.messages[result.index]
+        self.edits[result.index].drop.add(result.slot.at)
+        self.moved_from.add(result.index)
+        self.notes[result.index].append(f"moved the result of call {_label(result)} up to its call")
+        return result.dialect.pick(message, result.slot)
+
+    def _put_results_first(self, zone: list[int]) -> None:
+        for index in zone:
+            results = [item for item in self.pairing.found[index] if item.partner is not None]
+            dropped = self.edits[index].drop if index in self.edits else ()
+            kept = [item.slot.at for item in results if item.slot.at not in dropped]
+            before_last = kept[-1] - sum(at < kept[-1] for at in dropped)
+            if before_last >= len(kept):
+                self.edits[index].results_first = True
+                self.notes[index].append(
+                    f"moved the result of call {_label(results[-1])} before the text beside it"
+                )
+
+    def _put(self, pieces: list[Json], home: int, zone: list[int], call: Found) -> None:
+        if zone and not call.dialect.results_are_messages:
+            self.edits[zone[0]].add.extend(pieces)
+        else:
+            self.after[zone[-1] if zone else home].extend(call.dialect.gather(pieces))
+
+    def _write(self) -> Repaired:
+        messages: list[dict[str, Json]] = []
+        origins: list[int] = []
+        left_out = 0
+        for index, given in enumerate(self.messages):
+            message = self._edited(index, given)
+            here = self.after.get(index, []) if message is None else [message, *self.after.get(index, ())]
+            messages.extend(here)
+            origins.extend([index] * len(here))
+            if message is None and index not in self.moved_from:
+                left_out += 1
+        repairs = [note for index in sorted(self.notes) for note in self.notes[index]]
+        return Repaired(messages, repairs, origins, left_out)
+
+    def _edited(self, index: int, message: dict[str, Json]) -> dict[str, Json] | None:
+        edit = self.edits.get(index)
+        if not edit:
+            return message
+        # Only calls and results are edited away, so there is one that knows its dialect.
+        return self.pairing.found[index][0].dialect.edit(message, edit)
+
+    def _without_dangling_reasoning(self, written: Repaired) -> Repaired:
+        """Providers refuse reasoning that leads to nothing: the run stopped before its answer came."""
+        kept: list[int] = []
+        answered = self.keep_tail
+        for index in reversed(range(len(written.messages))):
+            message = written.messages[index]
+            is_assistant = role_of(message) == "assistant"
+            if is_assistant and not answered and is_reasoning_only(message):
+                continue
+            answered = is_assistant
+            kept.append(index)
+        lost = len(written.messages) - len(kept)
+        if not lost:
+            return written
+        kept.reverse()
+        return Repaired(
+            messages=[written.messages[index] for index in kept],
+            repairs=[*written.repairs, *["left out reasoning that no answer followed"] * lost],
+            origins=[written.origins[index] for index in kept],
+            left_out=written.left_out + lost,
+        )
+
+
+def _without_silence(written: Repaired) -> Repaired:
+    """Leave out what no provider takes: messages that say nothing, and notices for people."""
+    if all(map(is_plain, written.messages)):
+        return written
+    found: list[dict[str, Json] | None] = []
+    is_inside = False
+    for message in written.messages:
+        is_lost = is_notice(message) or (is_inside and is_misplaced(message))
+        found.append(None if is_lost else sayable(message))
+        is_inside = is_inside or role_of(message) != "system"
+    if all(now is before for now, before in zip(found, written.messages, strict=True)):
+        return written
+    repairs = list(written.repairs)
+    kept: list[tuple[dict[str, Json], int]] = []
+    for before, now, origin in zip(written.messages, found, written.origins, strict=True):
+        if now is not None:
+            kept.append((now, origin))
+        if now is None:
+            is_system = role_of(before) == "system"
+            what = "a notice of the program" if is_system else "a message that says nothing"
+            repairs.append(f"left out {what}")
+        elif now is not before:
+            repairs.append("left out an empty text beside others")
+    return Repaired(
+        messages=[message for message, _ in kept],
+        repairs=repairs,
+        origins=[origin for _, origin in kept],
+        left_out=written.left_out + len(found) - len(kept),
+    )
+
+
+def _last_spoken(pairing: Pairing) -> int:
+    """The index of the last message of the user or the assistant; after it come results, and notes."""
+    spoken = (index for index, role in enumerate(pairing.roles) if role in ("user", "assistant"))
+    return max(spoken, default=-1)
+
+
+def _homes(pairing: Pairing) -> list[int]:
+    """For each message the index of the one directly after which the results of its calls belong."""
+    homes = list(range(len(pairing.found)))
+    for index in reversed(homes):
+        found = pairing.found[index]
+        placement = next((item.slot.placement for item in found if not item.slot.is_result), None)
+        if placement in (Placement.AFTER_TURN, Placement.INSIDE):
+            homes[index] = pairing.turn_ends[pairing.turns[index]]
+        elif placement is Placement.ANYWHERE and _calls_anywhere(pairing, index + 1):
+            homes[index] = homes[index + 1]
+    return homes
+
+
+def _calls_anywhere(pairing: Pairing, index: int) -> bool:
+    found = pairing.found[index] if index < len(pairing.found) else ()
+    return any(item.slot.placement is Placement.ANYWHERE and not item.slot.is_result for item in found)
+
+
+def _label(item: Found) -> str:
+    call = (item.partner or item).slot.call if item.slot.is_result else item.slot.call
+    key, name = (snippet(text or "", _LABEL_LENGTH) for text in (call.id, call.name))
+    if not key:
+        return f"of {name}" if name else "without a name"
+    return f"{key!r} ({name})" if name else repr(key)

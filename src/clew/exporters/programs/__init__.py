@@ -1,0 +1,1 @@
+"""Sessions as the files of other agents."""

@@ -1,0 +1,121 @@
+"""Whatever a seed package can have written: imported and exported it is the same again."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import ModuleType
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import clew
+from clew.exporters.programs import ductwork as to_ductwork
+from clew.exporters.programs import ggcode as to_ggcode
+from clew.exporters.programs import picoclaw as to_picoclaw
+from clew.importers import seed_ductwork as from_ductwork
+from clew.importers import seed_ggcode as from_ggcode
+from clew.importers import seed_picoclaw as from_picoclaw
+from tests.importers.seed_landing import bring_one
+
+# Go writes no lone surrogates, and floats in another way: what is left comes back to the byte.
+TEXT = st.text(st.characters(codec="utf-8"), max_size=12)
+SCALAR = st.none() | st.booleans() | st.integers(-(2**70), 2**70) | TEXT
+VALUE = st.recursive(
+    SCALAR, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3)
+)
+TIME = st.sampled_from(
+    ["0001-01-01T00:00:00Z", "2026-08-01T09:00:00.000000001+08:00", "2026-08-01T09:00:00.5Z"]
+)
+
+
+def go(value: Any, *, html: bool, indent: int | None = None) -> str:
+    """As Go writes it; another way than that of the exporter."""
+    text = json.dumps(value, ensure_ascii=False, indent=indent, separators=(",", ": " if indent else ":"))
+    for letter in "\u2028\u2029" + ("<>&" if html else ""):
+        text = text.replace(letter, f"\\u{ord(letter):04x}")
+    return text
+
+
+def there_and_back(reader: ModuleType, exporter: ModuleType, name: str, text: str, **beside: str) -> str:
+    with TemporaryDirectory() as folder, clew.open("memory:") as store:
+        for suffix, content in beside.items():
+            Path(folder, f"x.{suffix}.json").write_text(content)
+        path = Path(folder, name)
+        path.write_bytes(text.encode())
+        s = bring_one(store, reader, path)
+        return b"".join(exporter.pieces(store, s.id)).decode()
+
+
+@st.composite
+def chat(draw: st.DrawFn) -> dict[str, Any]:
+    message = {"role": draw(st.sampled_from(["user", "assistant", "system", "tool"])), "content": draw(TEXT)}
+    return message | draw(st.fixed_dictionaries({}, optional={"reasoning_content": TEXT, "x": VALUE}))
+
+
+@st.composite
+def blocks(draw: st.DrawFn) -> dict[str, Any]:
+    text = st.builds(lambda text: {"type": "text", "text": text}, TEXT)
+    call = st.builds(
+        lambda id, value: {"type": "tool_use", "tool_name": "f", "tool_id": id, "input": value}, TEXT, VALUE
+    )
+    message = {
+        "role": draw(st.sampled_from(["user", "assistant"])),
+        "content": draw(st.lists(text | call, max_size=3)),
+    }
+    return message | draw(st.fixed_dictionaries({}, optional={"x": VALUE}))
+
+
+@st.composite
+def records(draw: st.DrawFn) -> dict[str, Any]:
+    kind = draw(
+        st.sampled_from(["message", "message", "checkpoint", "tunnel_event", "cost", "usage", "unheard_of"])
+    )
+    record: dict[str, Any] = {
+        "type": kind,
+        **draw(st.fixed_dictionaries({}, optional={"session_id": st.just("x")})),
+    }
+    if kind == "message":
+        record["message"] = draw(blocks())
+    elif kind == "checkpoint":
+        record["checkpoint_messages"] = draw(st.lists(blocks(), max_size=2))
+    else:
+        record["usage_entry" if kind == "usage" else kind] = draw(st.dictionaries(TEXT, VALUE, max_size=2))
+    return record | draw(st.fixed_dictionaries({}, optional={"timestamp": TIME}))
+
+
+@settings(max_examples=60)
+@given(messages=st.lists(chat(), min_size=1, max_size=6), skip=st.integers(0, 7))
+def test_a_log_of_picoclaw(messages: list[dict[str, Any]], skip: int) -> None:
+    log = "".join(go(message, html=True) + "\n" for message in messages)
+    meta = json.dumps({"key": "x", "summary": "s", "skip": skip})
+    assert there_and_back(from_picoclaw, to_picoclaw, "x.jsonl", log, meta=meta) == log
+
+
+@settings(max_examples=60)
+@given(told=st.lists(records(), max_size=8))
+def test_a_log_of_ggcode(told: list[dict[str, Any]]) -> None:
+    meta = {"type": "meta", "session_id": "x", "title": "T"}
+    log = "".join(go(record, html=False) + "\n" for record in [meta, *told])
+    assert there_and_back(from_ggcode, to_ggcode, "x.jsonl", log) == log
+
+
+@settings(max_examples=60)
+@given(
+    said=st.lists(TEXT, max_size=4),
+    iteration=st.integers(0, 99),
+    more=st.dictionaries(TEXT, VALUE, max_size=2),
+)
+def test_a_run_of_ductwork(said: list[str], iteration: int, more: dict[str, Any]) -> None:
+    messages = [{"content": [{"text": text, "type": "text"}], "role": "user", "x": more} for text in said]
+    run = {
+        "run_id": "r",
+        "task_name": "t",
+        "iteration": iteration,
+        "messages": messages,
+        "system_prompt": "p",
+    }
+    text = go(run, html=True, indent=2)
+    assert there_and_back(from_ductwork, to_ductwork, "r.json", text) == text
