@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import clew
-from clew.backends.postgres.local_objects import LocalObjects
+from clew.backends.postgres.blobs import LocalObjects
 from tests.crash.helper import message
 
 FORMATS = ["jsonl", "json", "markdown", "html", "picoclaw", "ggcode", "tingly", "ductwork"]

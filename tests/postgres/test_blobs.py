@@ -146,12 +146,12 @@ def test_a_transaction_that_is_undone_leaves_no_object(backend: PostgresBackend,
 KILLED = """
 import os, signal, sys
 from clew.backends.postgres import PostgresBackend
-from clew.backends.postgres.connection import Line
+from clew.backends.postgres.connection import ServerConnection
 from clew.core import frame
 
 url, bucket, step, pack = sys.argv[1:]
 backend = PostgresBackend(url, blobs=bucket)
-run = Line.run
+run = ServerConnection.run
 
 def dying(self, statements):
     is_commit = any(sql == "COMMIT" for sql, _ in statements)
@@ -161,7 +161,7 @@ def dying(self, statements):
         os.kill(os.getpid(), signal.SIGKILL)
     run(self, statements)
 
-Line.run = dying
+ServerConnection.run = dying
 blob = sys.stdin.buffer.read()
 with backend.write() as tx:
     if int(pack):

@@ -8,8 +8,8 @@ import psycopg
 import pytest
 
 import clew
-from clew.backends.postgres import connection_check
-from clew.backends.postgres.connection_check import Way, examine
+from clew.backends.postgres import connection
+from clew.backends.postgres.connection import Way, examine
 from clew.errors import BackendUnavailableError
 from tests.cli.inside import in_pipe, on_terminal
 
@@ -57,7 +57,7 @@ def test_s33_a_wire_that_others_can_tap_is_told(
     postgres_place: str, monkeypatch: pytest.MonkeyPatch, encrypted: bool, verified: bool, state: str
 ) -> None:
     far = Way("app", False, "db.example.com", False, encrypted, verified)
-    monkeypatch.setattr(connection_check, "examine", lambda *_: far)
+    monkeypatch.setattr(connection, "examine", lambda *_: far)
     clew.open(postgres_place).close()
     check, text, step = told(postgres_place, monkeypatch)["wire"]
     assert check == state

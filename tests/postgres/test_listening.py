@@ -17,7 +17,7 @@ import pytest
 
 import clew
 from clew.backends.postgres import PostgresBackend
-from clew.backends.postgres.connection import Line
+from clew.backends.postgres.connection import ServerConnection
 from clew.backends.postgres.notify import channel_of
 from clew.core.rows import EMPTY, Details, SessionRow
 from clew.store import Store
@@ -106,14 +106,14 @@ def test_an_append_sends_what_it_sent_before(store: Store) -> None:
     say(s, "a")
     writer = store._engine.backend._writer  # type: ignore[attr-defined]
     sent: list[tuple[object, str]] = []
-    execute: Any = Line.execute
+    execute: Any = ServerConnection.execute
 
-    def watched(self: Line, sql: object, *args: object, **options: object) -> object:
+    def watched(self: ServerConnection, sql: object, *args: object, **options: object) -> object:
         sent.append((self, str(sql)))
         return execute(self, sql, *args, **options)
 
     with traffic() as seen, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Line, "execute", watched)
+        patch.setattr(ServerConnection, "execute", watched)
         for number in range(20):
             say(s, str(number))
         store.close()

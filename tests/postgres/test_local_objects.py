@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from clew.backends.postgres.blobs import Blobs, blob_name
-from clew.backends.postgres.local_objects import LocalObjects
+from clew.backends.postgres.blobs import Blobs, LocalObjects, blob_name
 from clew.errors import BackendUnavailableError, ClewError, InvalidUrlError
 
 STORE = "0123abcd-0123-0123-0123-0123456789ab"

@@ -15,7 +15,7 @@ import pytest
 import clew
 from clew.backends.contract import STORE_WIDE, Stale, Transaction
 from clew.backends.postgres import PostgresBackend
-from clew.backends.postgres.connection import Line
+from clew.backends.postgres.connection import ServerConnection
 from clew.core.rows import Details
 from clew.errors import BackendUnavailableError
 from clew.session import Session
@@ -214,7 +214,7 @@ def test_a_question_that_failed_lets_nothing_be_committed(
     backend = store._engine.backend
     assert isinstance(backend, PostgresBackend)
 
-    def unreachable() -> Line:
+    def unreachable() -> ServerConnection:
         raise BackendUnavailableError("no")
 
     writing = backend.write(certain=False)

@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 import clew
-from clew.backends.postgres.connection import open_line
+from clew.backends.postgres.connection import connect
 from clew.backends.postgres.schema import migrate
 from clew.backends.postgres.schema.migrate import MIGRATIONS
 from clew.backends.postgres.sql import VERSION, Schema
@@ -197,7 +197,7 @@ def test_p21_a_migration_waits_for_the_transactions_that_are_under_way(
         monkeypatch.setattr(migrate, "_filled", lambda *_: "SELECT 1")
 
         def bring_up_to_date() -> None:
-            line = open_line(postgres_url, 30, prepares=True)
+            line = connect(postgres_url, 30, prepares=True)
             try:
                 line.execute("SET lock_timeout = '300ms'")
                 migrate.ensure_schema(line, schema, "here", partitions=0, read_only=False)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from clew.backends.postgres.connection import Line
+from clew.backends.postgres.connection import ServerConnection
 
 
 class Traffic:
@@ -26,17 +26,19 @@ class Traffic:
 def traffic() -> Iterator[Traffic]:
     """Watch every connection of this process."""
     seen = Traffic()
-    run, ask = Line.run, Line.ask
+    run, ask = ServerConnection.run, ServerConnection.ask
 
-    def watched_run(self: Line, statements: Sequence[Any]) -> None:
+    def watched_run(self: ServerConnection, statements: Sequence[Any]) -> None:
         seen.trips.append([sql for sql, _ in statements])
         run(self, statements)
 
-    def watched_ask(self: Line, sql: str, given: Sequence[Any], *, after: Sequence[Any] = ()) -> Any:
+    def watched_ask(
+        self: ServerConnection, sql: str, given: Sequence[Any], *, after: Sequence[Any] = ()
+    ) -> Any:
         seen.trips.append([*(before for before, _ in after), sql])
         return ask(self, sql, given, after=after)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Line, "run", watched_run)
-        patch.setattr(Line, "ask", watched_ask)
+        patch.setattr(ServerConnection, "run", watched_run)
+        patch.setattr(ServerConnection, "ask", watched_ask)
         yield seen

@@ -141,7 +141,7 @@ def _way(settings: Settings) -> Iterator[Finding]:
     scheme, url, _ = parse(settings.store)
     if scheme != "postgresql":
         return
-    from clew.backends.postgres.connection_check import examine
+    from clew.backends.postgres.connection import examine
 
     way = examine(url, PATIENCE)
     if way.is_superuser:

@@ -1,4 +1,4 @@
-"""The PostgreSQL backend: one connection that writes, a pool of those that read."""
+"""The clock of the server, read here without asking it each time."""
 
 from __future__ import annotations
 
@@ -12,20 +12,15 @@ import psycopg
 
 from clew.backends.contract import Capabilities
 from clew.backends.postgres.address import Address, parse_address
-from clew.backends.postgres.blobs import Blobs, check_blobs
-from clew.backends.postgres.clock import ServerClock
-from clew.backends.postgres.connection import Line, open_line
-from clew.backends.postgres.failures import censored, translate
-from clew.backends.postgres.ids import Numbers
-from clew.backends.postgres.notify import Bell, Ear
+from clew.backends.postgres.blobs import Blobs, check_blobs, sweep_strays
+from clew.backends.postgres.connection import ServerConnection, censored, connect, translate
+from clew.backends.postgres.ids import Ids
+from clew.backends.postgres.notify import Listener, Notifier
 from clew.backends.postgres.pool import Pool
-from clew.backends.postgres.row_cache import Memory
+from clew.backends.postgres.row_cache import RowCache
 from clew.backends.postgres.schema.migrate import MIGRATIONS, TABLES, ensure_schema
-from clew.backends.postgres.scopes import Reading, Writing, reraise_read
-from clew.backends.postgres.sql import Schema
-from clew.backends.postgres.statements_streams import SIZE_OUTSIDE
-from clew.backends.postgres.still import StillReader, standing_still
-from clew.backends.postgres.strays import sweep_strays
+from clew.backends.postgres.scopes import ReadScope, SnapshotReader, WriteScope, reraise_read, standing_still
+from clew.backends.postgres.sql import SIZE_OUTSIDE, Schema
 from clew.errors import (
     BackendUnavailableError,
     ClewError,
@@ -34,6 +29,45 @@ from clew.errors import (
     StoreBusyError,
     StoreClosedError,
 )
+
+ASK: Final = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
+REFRESH_AFTER: Final = 30.0
+
+
+class ServerClock:
+    """The distance of the server's clock from the monotonic one, to half of a round trip."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._distance = 0.0
+        self._measured: float | None = None
+        self._last = 0
+
+    @property
+    def is_old(self) -> bool:
+        return self._measured is None or time.monotonic() - self._measured > REFRESH_AFTER
+
+    def measure(self, line: ServerConnection) -> None:
+        before = time.monotonic()
+        ((server,),) = line.ask(ASK, ())
+        after = time.monotonic()
+        with self._lock:
+            self._distance = server - (before + after) / 2 * 1e6
+            self._measured = after
+
+    def postpone(self) -> None:
+        """The server has no time for this just now: do not ask again with every look at the clock."""
+        with self._lock:
+            self._measured = time.monotonic()
+
+    def now(self) -> int:
+        """Microseconds since 1970; never goes back."""
+        with self._lock:
+            self._last = max(self._last, int(time.monotonic() * 1e6 + self._distance))
+            return self._last
+
+
+# ── The PostgreSQL backend: one connection that writes, a pool of those that read ─────────────────
 
 POOL: Final = 16
 SCRUBBING: Final = 24 * 3600.0
@@ -98,13 +132,13 @@ class PostgresBackend:
         """Be as before opening."""
         self._lock = threading.RLock()
         self._held: list[threading.RLock] = []
-        self._writer: Line | None = None
-        self.numbers = Numbers()
-        self.memory = Memory()
+        self._writer: ServerConnection | None = None
+        self.numbers = Ids()
+        self.memory = RowCache()
         self._clock = ServerClock()
         self.pool = Pool(self._connect, self._size, self._timeout, self.location)
-        self.bell = Bell(self.pool, self.schema)
-        self._ear = Ear(self._connect, self.schema)
+        self.bell = Notifier(self.pool, self.schema)
+        self._ear = Listener(self._connect, self.schema)
 
     def _open(self) -> None:
         with self.read() as reader:
@@ -138,10 +172,10 @@ class PostgresBackend:
 
     # -- connections
 
-    def _connect(self) -> Line:
+    def _connect(self) -> ServerConnection:
         error: ClewError
         try:
-            return open_line(self._address.conninfo, self._timeout, prepares=self.prepares)
+            return connect(self._address.conninfo, self._timeout, prepares=self.prepares)
         except psycopg.ProgrammingError:
             # The driver repeats what it can not read, and that may be a password.
             error = InvalidUrlError(f"{self.location} has an option that the driver does not know")
@@ -152,7 +186,7 @@ class PostgresBackend:
                 raise error from exc
         raise error  # here, where nothing is its context
 
-    def writing_line(self) -> Line:
+    def writing_line(self) -> ServerConnection:
         """The connection for writes: never shared with readers, so that no crowd of them holds up a lease."""
         if self._writer is None or not self._writer.is_alive():
             self.close_writer()
@@ -175,14 +209,14 @@ class PostgresBackend:
 
     # -- the contract
 
-    def write(self, certain: bool = True) -> Writing:
-        return Writing(self, certain)
+    def write(self, certain: bool = True) -> WriteScope:
+        return WriteScope(self, certain)
 
-    def read(self) -> Reading:
-        return Reading(self)
+    def read(self) -> ReadScope:
+        return ReadScope(self)
 
     @contextmanager
-    def read_still(self) -> Iterator[StillReader]:
+    def read_still(self) -> Iterator[SnapshotReader]:
         """All of it as it is at one moment."""
         self.check_open()
         try:

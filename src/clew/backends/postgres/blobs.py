@@ -1,23 +1,96 @@
-"""Packs that are large lie in an object store, each under the hash of its bytes.
-
-An object never changes and may be put any number of times, so nothing depends on what else the store of
-objects can do: no conditional writes, no listings, no order between requests for different objects.
-"""
+"""Objects in a directory, for their owner only, whatever the umask; no link in it is followed."""
 
 from __future__ import annotations
 
 import os
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import timedelta
-from typing import Any, ClassVar, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 from urllib.parse import unquote, urlsplit
 
 from blake3 import blake3
 
-from clew.backends.postgres.local_objects import LocalObjects
+from clew.backends.postgres.rows import lock_key
+from clew.backends.private import DIRECTORY, create_file, make_directories, sync_directory
 from clew.errors import BackendUnavailableError, CorruptError, InvalidUrlError
+
+if TYPE_CHECKING:
+    from clew.backends.postgres.connection import ServerConnection
+    from clew.backends.postgres.sql import Schema
+
+_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+class LocalObjects:
+    """What `Blobs` asks of an object store. An error is an OSError; FileNotFoundError: it is not there."""
+
+    def __init__(self, directory: str) -> None:
+        self._root = Path(directory)
+        if not self._root.is_absolute():
+            raise InvalidUrlError(f"blobs=file://{directory}: the path of a directory begins with a slash")
+        for made in make_directories(self._root):
+            sync_directory(made.parent)
+
+    def put(self, place: str, blob: bytes) -> None:
+        """Durable when it returns, with its folders."""
+        with self._folder(place, make=True) as (folder, name):
+            temporary = f".{name}.{os.urandom(8).hex()}"
+            handle = create_file(temporary, dir_fd=folder)
+            try:
+                with open(handle, "wb") as file:
+                    file.write(blob)
+                    file.flush()
+                    os.fsync(handle)
+                os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+            except BaseException:
+                with suppress(OSError):
+                    os.unlink(temporary, dir_fd=folder)
+                raise
+            os.fsync(folder)
+
+    def get(self, place: str) -> bytes:
+        with (
+            self._folder(place) as (folder, name),
+            open(os.open(name, _FILE, dir_fd=folder), "rb") as file,
+        ):
+            return file.read()
+
+    def delete(self, place: str) -> None:
+        with self._folder(place) as (folder, name):
+            os.unlink(name, dir_fd=folder)
+
+    @contextmanager
+    def _folder(self, place: str, *, make: bool = False) -> Iterator[tuple[int, str]]:
+        *folders, name = place.split("/")
+        handle = os.open(self._root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            for folder in folders:
+                if make:
+                    _make(folder, handle)
+                inner = os.open(folder, _FOLDER, dir_fd=handle)
+                os.close(handle)
+                handle = inner
+            yield handle, name
+        finally:
+            os.close(handle)
+
+
+def _make(name: str, parent: int) -> None:
+    try:
+        os.mkdir(name, DIRECTORY, dir_fd=parent)
+    except FileExistsError:
+        return
+    os.chmod(name, DIRECTORY, dir_fd=parent)
+    os.fsync(parent)
+
+
+# ── Packs that are large lie in an object store, each under the hash of its bytes ─────────────────
+# An object never changes and may be put any number of times, so nothing depends on what else the store of
+# objects can do: no conditional writes, no listings, no order between requests for different objects.
 
 LARGE: Final = 64 * 1024
 """Packs above so many bytes do not go into the database."""
@@ -145,3 +218,53 @@ def _open(address: str, timeout: float) -> Any:
     except (BaseError, OSError, ValueError) as exc:
         reason = str(exc).partition("\n")[0]
         raise InvalidUrlError(f"blobs={address} is no place for objects: {reason}") from exc
+
+
+# ── Objects in the object store and rows that name them: what keeps the two together ──────────────
+# An object in doubt (about to be put, or about to lose a row) is noted in `strays` first, in a transaction
+# of its own, and held by a shared lock until the transaction in question has ended. A sweep removes noted
+# objects that nobody holds and no row names. A process killed at any step leaves a note, never a row without
+# its object.
+
+STRAYS_AT_ONCE: Final = 100
+
+NOTE_STRAY: Final = "INSERT INTO {s}.strays (blob) VALUES ($1) ON CONFLICT DO NOTHING RETURNING 1"
+_STRAYS: Final = "SELECT blob FROM {s}.strays WHERE blob > $1 ORDER BY blob LIMIT $2"
+_TRY_LOCK: Final = "SELECT pg_try_advisory_xact_lock($1)"
+_IS_NAMED: Final = "SELECT count(*) > 0 FROM {s}.packs WHERE blob = $1"
+_DROP_STRAY: Final = "DELETE FROM {s}.strays WHERE blob = $1"
+
+
+def stray_key(schema: Schema, blob: bytes) -> int:
+    """The lock of whoever has an object in doubt."""
+    return lock_key(schema.name, "blob", blob.hex())
+
+
+def still_key(schema: Schema) -> int:
+    """The lock of whoever reads the store as it was a while ago: no object is removed meanwhile."""
+    return lock_key(schema.name, "still")
+
+
+def sweep_strays(line: ServerConnection, schema: Schema, blobs: Blobs) -> int:
+    """Remove the objects that nothing names; how many that were."""
+    removed, after = 0, b""
+    while True:
+        rows = line.ask(schema[_STRAYS], (after, STRAYS_AT_ONCE))
+        for (blob,) in rows:
+            removed += _settle(line, schema, blobs, blob)
+        if len(rows) < STRAYS_AT_ONCE:
+            return removed
+        after = rows[-1][0]
+
+
+def _settle(line: ServerConnection, schema: Schema, blobs: Blobs, blob: bytes) -> bool:
+    with line.transacting():
+        for key in (still_key(schema), stray_key(schema, blob)):
+            ((is_free,),) = line.ask(_TRY_LOCK, (key,))
+            if not is_free:
+                return False
+        ((is_named,),) = line.ask(schema[_IS_NAMED], (blob,))
+        if not is_named:
+            blobs.remove(blob)
+        line.run([(schema[_DROP_STRAY], (blob,))])
+        return not is_named

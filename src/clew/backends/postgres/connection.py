@@ -15,13 +15,24 @@ from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
+import msgspec
 import psycopg
+from psycopg import errors
 from psycopg.pq import ConnStatus, TransactionStatus
 from psycopg.types.numeric import Int8BinaryDumper
 
-from clew.backends.postgres.arrays import register
-from clew.backends.postgres.rows import Row
+from clew.backends.postgres.address import Address, parse_address
+from clew.backends.postgres.rows import Row, register
 from clew.backends.postgres.sql import Guarded
+from clew.errors import (
+    BackendError,
+    BackendUnavailableError,
+    ClewError,
+    DiskFullError,
+    InvalidEntryError,
+    ReadOnlyError,
+    StoreBusyError,
+)
 
 # A connection that is lost is ours to deal with. Who has set up logging sees what the driver says about it;
 # who has not must not find it on the screen.
@@ -55,7 +66,7 @@ class StaleRowError(psycopg.Error):
         self.sql = sql
 
 
-class Line(psycopg.Connection[Row]):
+class ServerConnection(psycopg.Connection[Row]):
     """One connection, in autocommit: transactions are begun and ended by statements of ours."""
 
     patience = 10.0
@@ -173,9 +184,9 @@ def _judge(statements: Sequence[Statement], cursors: Sequence[psycopg.Cursor[Row
                 raise StaleRowError(sql)
 
 
-def open_line(conninfo: str, timeout: float, *, prepares: bool) -> Line:
+def connect(conninfo: str, timeout: float, *, prepares: bool) -> ServerConnection:
     """Connect. `timeout` is for connecting, and then for each answer. `prepares`: if no pooler is noticed."""
-    line = Line.connect(
+    line = ServerConnection.connect(
         conninfo,
         autocommit=True,
         cursor_factory=psycopg.RawCursor,
@@ -208,3 +219,102 @@ def _defaults(conninfo: str, timeout: float) -> dict[str, Any]:
     }
     given = psycopg.conninfo.conninfo_to_dict(conninfo)
     return {name: value for name, value in ours.items() if name not in given}
+
+
+# ── From the errors of the driver to ours ─────────────────────────────────────────────────────────
+
+CHANGED: Final = (
+    StaleRowError,
+    errors.UniqueViolation,
+    errors.DeadlockDetected,
+    errors.SerializationFailure,
+)
+"""Somebody else was faster; nothing was written, and the same operations can be run again."""
+
+FORGOTTEN: Final = (errors.InvalidSqlStatementName, errors.DuplicatePreparedStatement)
+"""A pooler gave us another session of the server than the one in which a statement was prepared."""
+
+REFUSED: Final = (errors.AdminShutdown, errors.CannotConnectNow)
+"""The server says goodbye in the place of an answer: the statement was not carried out."""
+
+_BUSY: Final = (
+    errors.LockNotAvailable,
+    errors.QueryCanceled,
+    errors.TooManyConnections,
+    errors.IdleInTransactionSessionTimeout,
+)
+
+
+def is_lost(exc: BaseException | None) -> bool:
+    """The connection is gone, and with it the answer to whatever was sent."""
+    if isinstance(exc, errors.AdminShutdown | errors.CrashShutdown | errors.CannotConnectNow | DeadlineError):
+        return True
+    # An error that the server reports has a state; one without is of the connection itself.
+    return isinstance(exc, psycopg.OperationalError | psycopg.InterfaceError) and exc.sqlstate is None
+
+
+def censored(exc: BaseException, address: Address) -> str:
+    text = str(exc).strip()
+    for secret in address.secrets:
+        text = text.replace(secret, "***")
+    return text
+
+
+def translate(exc: psycopg.Error, address: Address) -> ClewError:
+    """The error of ours that says what `exc` means to a user."""
+    detail = f"{address.shown}: {censored(exc, address)}"
+    if isinstance(exc, _BUSY):
+        return StoreBusyError(f"others hold {detail}; nothing was written; try again")
+    if is_lost(exc):
+        return BackendUnavailableError(f"can not reach {detail}")
+    match exc:
+        case errors.DiskFull():
+            return DiskFullError(f"no space left to write {detail}")
+        case errors.ReadOnlySqlTransaction() | errors.InsufficientPrivilege():
+            return ReadOnlyError(f"not allowed on {detail}")
+        case errors.ProgramLimitExceeded() | errors.OutOfMemory():
+            return InvalidEntryError(f"larger than PostgreSQL can store: {detail}")
+        case psycopg.OperationalError():
+            return BackendUnavailableError(f"can not use {detail}")
+        case _:
+            return BackendError(f"{type(exc).__name__} of {detail}")
+
+
+# ── How a store is come by: with which rights, and over which wire. For `clew doctor` ─────────────
+
+_ROLE: Final = "SELECT rolname::text, rolsuper FROM pg_roles WHERE rolname = current_user"
+_NEAR: Final = ("localhost", "127.0.0.1", "::1")
+
+
+class Way(msgspec.Struct, frozen=True):
+    role: str
+    is_superuser: bool
+    host: str
+    is_near: bool
+    """It does not leave this machine."""
+    is_encrypted: bool
+    is_verified: bool
+    """The server has shown that it is the one that was named."""
+
+
+def examine(url: str, timeout: float) -> Way:
+    """Connect as a store does, and look. BackendUnavailableError and others if that is not possible."""
+    address = parse_address(url)
+    try:
+        line = connect(address.conninfo, timeout, prepares=False)
+        try:
+            ((role, is_superuser),) = line.ask(_ROLE, ())
+            host = line.info.host
+            return Way(
+                role=role,
+                is_superuser=is_superuser,
+                host=host,
+                is_near=host.startswith("/") or host in _NEAR,
+                is_encrypted=line.pgconn.ssl_in_use,
+                is_verified=line.info.get_parameters().get("sslmode") == "verify-full",
+            )
+        finally:
+            line.close()
+    except psycopg.Error as exc:
+        error = translate(exc, address)
+    raise error

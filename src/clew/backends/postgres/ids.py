@@ -27,7 +27,7 @@ def home_of(number: int) -> int:
     return number >> PLACE_BITS
 
 
-class Numbers:
+class Ids:
     """Gives out numbers. Used by one thread at a time."""
 
     def __init__(self) -> None:

@@ -16,7 +16,7 @@ from typing import Final
 
 import psycopg
 
-from clew.backends.postgres.connection import Line
+from clew.backends.postgres.connection import ServerConnection
 from clew.backends.postgres.pool import Pool
 from clew.backends.postgres.rows import lock_key
 from clew.backends.postgres.sql import Schema
@@ -32,7 +32,7 @@ def channel_of(schema: Schema) -> str:
     return f"clew_{lock_key(schema.name) + (1 << 63):016x}"
 
 
-class Bell:
+class Notifier:
     """Rung after a commit. The thread that tells the others starts with the first ring."""
 
     def __init__(self, pool: Pool, schema: Schema) -> None:
@@ -81,14 +81,14 @@ class Bell:
             self._pool.give(line)
 
 
-class Ear:
+class Listener:
     """Listens on a connection of its own, which is opened when somebody listens first. One thread at a time
     waits for the server; others that come meanwhile wait for that one."""
 
-    def __init__(self, connect: Callable[[], Line], schema: Schema) -> None:
+    def __init__(self, connect: Callable[[], ServerConnection], schema: Schema) -> None:
         self._connect = connect
         self._listen = f'LISTEN "{channel_of(schema)}"'
-        self._line: Line | None = None
+        self._line: ServerConnection | None = None
         self._is_deaf = False
         """The server does not let us listen: a standby does not."""
         self._changed = threading.Condition()
@@ -143,7 +143,7 @@ class Ear:
         self._line = line
         return True
 
-    def _hear(self, line: Line) -> None:
+    def _hear(self, line: ServerConnection) -> None:
         try:
             line.pgconn.consume_input()
             while line.pgconn.notifies() is not None:

@@ -12,21 +12,23 @@ from collections.abc import Callable
 
 import psycopg
 
-from clew.backends.postgres.connection import Line
+from clew.backends.postgres.connection import ServerConnection
 from clew.errors import StoreBusyError
 
 
 class Pool:
     """At most `size` connections at a time; the one given back last is used first."""
 
-    def __init__(self, connect: Callable[[], Line], size: int, timeout: float, location: str) -> None:
+    def __init__(
+        self, connect: Callable[[], ServerConnection], size: int, timeout: float, location: str
+    ) -> None:
         self._connect = connect
         self._size = size
         self._timeout = timeout
         self._location = location
         self._changed = threading.Condition()
-        self._idle: list[Line] = []
-        self._borrowed: set[Line] = set()
+        self._idle: list[ServerConnection] = []
+        self._borrowed: set[ServerConnection] = set()
         self._connecting = 0
         self._paused = False
         self._closed = False
@@ -35,7 +37,7 @@ class Pool:
     def in_use(self) -> int:
         return len(self._borrowed) + self._connecting
 
-    def take(self) -> Line:
+    def take(self) -> ServerConnection:
         with self._changed:
             if not self._changed.wait_for(self._has_room, self._timeout):
                 raise StoreBusyError(
@@ -62,7 +64,7 @@ class Pool:
     def _has_room(self) -> bool:
         return not self._paused and self.in_use < self._size
 
-    def give(self, line: Line) -> None:
+    def give(self, line: ServerConnection) -> None:
         with self._changed:
             self._borrowed.discard(line)
             if line.is_idle and not self._closed:

@@ -12,7 +12,7 @@ from clew.core.rows import BranchRow, SessionRow
 KEPT: Final = 10_000
 
 
-class Memory:
+class RowCache:
     """Rows as they were last seen or written. Any of them may be out of date: whoever relies on one says
     so to the database, by its version, when writing. Branches do not change, but for their owner."""
 

@@ -3,14 +3,22 @@
 Made of constants only, every value a parameter; {s} is the quoted schema.
 """
 
-# ruff: noqa: S608 - the pieces are the constants of this file
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final
 
 from clew.backends.postgres.rows import encode, facet_hash
 from clew.core.listing import TAG
 from clew.core.rows import MESSAGE, NOT_DUE, REMOVED, RUNNING, SessionQuery
+from clew.model import UsageKey
+
+if TYPE_CHECKING:
+    from clew.core.messages.query import Query, Term
+    from clew.core.messages.texts import TextQuery, TextRow
+
+# ruff: noqa: S608 - the pieces are the constants of this file
+
 
 SESSION: Final = (
     "sid, id, tree, created, updated, deleted, branch, position, digest, messages, turns, size, cut, summary,"
@@ -325,3 +333,260 @@ STRAYS: Final = (
 RECORD_KINDS: Final = "SELECT DISTINCT kind FROM {s}.records"
 ODD_NAMES: Final = "SELECT name FROM {s}.records WHERE encode(name, 'hex') ~ '^(..)*[89a-f]'"
 """Those that hold a byte that is not of ASCII."""
+
+
+# ── Statements streams ────────────────────────────────────────────────────────────────────────────
+# The SQL statements for events, usage and the objects of snapshots: constants, every value a parameter.
+
+# ruff: noqa: S608 - the pieces are the constants of this file
+
+
+EVENT: Final = "number, time, stream, type, id, data"
+USAGE: Final = (
+    "number, time, id, model, vendor, endpoint, source, branch, position, input, output, cache_read,"
+    " cache_write, reasoning, cost, priced_by, all_input, all_output, all_cache_read, all_cache_write,"
+    " all_reasoning, all_cost, all_unpriced, all_estimated"
+)
+_OF_STREAM: Final = "home = $1 AND sid = $2"
+
+
+def _stream_marks(columns: str) -> str:
+    return ", ".join(f"${number + 1}" for number in range(len(columns.split(","))))
+
+
+EVENT_BOUNDS: Final = (
+    f"SELECT (SELECT min(number) FROM {{s}}.events WHERE {_OF_STREAM}),"
+    f" (SELECT max(number) FROM {{s}}.events WHERE {_OF_STREAM})"
+)
+FIND_EVENT: Final = f"SELECT {EVENT} FROM {{s}}.events WHERE {_OF_STREAM} AND id = $3"
+READ_EVENTS: Final = (
+    f"SELECT {EVENT} FROM {{s}}.events WHERE {_OF_STREAM} AND number > $3 ORDER BY number LIMIT $4"
+)
+READ_UNNAMED: Final = (
+    f"SELECT {EVENT} FROM {{s}}.events WHERE {_OF_STREAM} AND number > $3 AND stream = ''"
+    " ORDER BY number LIMIT $4"
+)
+READ_STREAM: Final = (
+    f"SELECT {EVENT} FROM {{s}}.events WHERE {_OF_STREAM} AND number > $3 AND stream = $5 AND stream <> ''"
+    " ORDER BY number LIMIT $4"
+)
+ADD_EVENT: Final = (
+    f"INSERT INTO {{s}}.events (home, sid, {EVENT}) VALUES ({_stream_marks('home, sid, ' + EVENT)})"
+)
+DROP_EVENTS: Final = (
+    f"WITH done AS (DELETE FROM {{s}}.events WHERE {_OF_STREAM} AND number <= $3 RETURNING 1)"
+    " SELECT count(*) FROM done"
+)
+
+LAST_USAGE: Final = f"SELECT {USAGE} FROM {{s}}.usage WHERE {_OF_STREAM} ORDER BY number DESC LIMIT 1"
+FIND_USAGE: Final = f"SELECT {USAGE} FROM {{s}}.usage WHERE {_OF_STREAM} AND id = $3"
+READ_USAGE: Final = (
+    f"SELECT {USAGE} FROM {{s}}.usage WHERE {_OF_STREAM} AND number > $3 ORDER BY number LIMIT $4"
+)
+ADD_USAGE: Final = (
+    f"INSERT INTO {{s}}.usage (home, sid, {USAGE}) VALUES ({_stream_marks('home, sid, ' + USAGE)})"
+)
+
+_DAY: Final = (
+    "convert_to(to_char(timestamp '1970-01-01'"
+    " + floor(usage.time / 1000000.0)::bigint * interval '1 second', 'YYYY-MM-DD'), 'UTF8')"
+)
+_OF_SESSION: Final = "LEFT JOIN {s}.sessions ON sessions.home = usage.home AND sessions.sid = usage.sid"
+_OF_BRANCH: Final = (
+    "LEFT JOIN {s}.branches ON branches.home = usage.branch >> 20 AND branches.branch = usage.branch"
+)
+_SUMS: Final = (
+    "count(*), sum(input), sum(output), sum(cache_read), sum(cache_write), sum(reasoning),"
+    " coalesce(sum(cost), 0), count(*) FILTER (WHERE cost IS NULL), count(priced_by)"
+)
+_TIMES: Final = (
+    "usage.time >= $1 AND usage.time < $2 AND usage.time BETWEEN -62135596800000000 AND 253402300799999999"
+)
+_GROUPS: Final[dict[UsageKey | None, tuple[str, str]]] = {
+    None: ("NULL::bytea", ""),
+    "model": ("usage.model", ""),
+    "vendor": ("usage.vendor", ""),
+    "endpoint": ("usage.endpoint", ""),
+    "source": ("usage.source", ""),
+    "day": (_DAY, ""),
+    "workspace": ("sessions.workspace", _OF_SESSION),
+    "session": ("sessions.id", _OF_SESSION),
+    "branch": ("convert_to(branches.uid, 'UTF8')", _OF_BRANCH),
+}
+
+
+def _grouped(by: UsageKey | None, where: str) -> str:
+    group, join = _GROUPS[by]
+    return (
+        f"SELECT {group} AS part, {_SUMS} FROM {{s}}.usage {join} WHERE {where}"
+        " GROUP BY part ORDER BY part NULLS FIRST"
+    )
+
+
+SUM_ALL: Final = {by: _grouped(by, _TIMES) for by in _GROUPS}
+SUM_OF_SESSION: Final = {
+    by: _grouped(by, f"{_TIMES} AND usage.home = $3 AND usage.sid = $4") for by in _GROUPS
+}
+
+OBJECT: Final = "name, pack, start, size"
+FIND_OBJECTS: Final = f"SELECT {OBJECT} FROM {{s}}.objects WHERE name = ANY($1)"
+SCAN_OBJECTS: Final = f"SELECT {OBJECT} FROM {{s}}.objects WHERE name > $1 ORDER BY name LIMIT $2"
+GET_PACK: Final = "SELECT size, codec, checksum, content, blob FROM {s}.packs WHERE pack = $1"
+PACK_BLOB: Final = "SELECT blob FROM {s}.packs WHERE pack = $1 AND blob IS NOT NULL"
+LIST_PACKS: Final = (
+    "SELECT pack, size, coalesce(stored, length(content)),"
+    " (SELECT count(*) FROM {s}.objects WHERE objects.pack = packs.pack)"
+    " FROM {s}.packs WHERE pack > $1 ORDER BY pack LIMIT $2"
+)
+ADD_PACK: Final = "INSERT INTO {s}.packs (pack, size, codec, checksum, content) VALUES ($1, $2, $3, $4, $5)"
+ADD_PACK_OUTSIDE: Final = (
+    "INSERT INTO {s}.packs (pack, size, codec, checksum, stored, blob) VALUES ($1, $2, $3, $4, $5, $6)"
+)
+SIZE_OUTSIDE: Final = (
+    "SELECT coalesce(sum(stored), 0)::bigint FROM"
+    " (SELECT DISTINCT blob, stored FROM {s}.packs WHERE blob IS NOT NULL) AS outside"
+)
+ADD_OBJECT: Final = (
+    f"INSERT INTO {{s}}.objects ({OBJECT}) VALUES ($1, $2, $3, $4) ON CONFLICT (name) DO NOTHING"
+)
+DROP_OBJECTS: Final = (
+    "WITH done AS (DELETE FROM {s}.objects WHERE name = ANY($1) RETURNING 1) SELECT count(*) FROM done"
+)
+DROP_PACK: Final = (
+    "WITH places AS (DELETE FROM {s}.objects WHERE pack = $1 RETURNING 1),"
+    " done AS (DELETE FROM {s}.packs WHERE pack = $1 RETURNING 1)"
+    " SELECT (SELECT count(*) FROM places) + (SELECT count(*) FROM done)"
+)
+
+
+# ── The SQL statements about the words of entries ─────────────────────────────────────────────────
+# Made of constants only, every value a parameter; {s} is the quoted schema.
+
+SLICE_WORDS: Final = 5000
+SLICE_BYTES: Final = 400_000
+"""Of a tsvector, which holds a mebibyte."""
+
+UNSEARCHED: Final = (
+    "SELECT DISTINCT tree FROM {s}.sessions LEFT JOIN {s}.texts_sessions AS seen USING (home, sid)"
+    " WHERE (seen.updated, seen.branch, seen.position, seen.moves) IS DISTINCT FROM"
+    " (sessions.updated, sessions.branch, sessions.position, sessions.moves)"
+)
+SEARCHED_UPTO: Final = "SELECT position FROM {s}.texts_branches WHERE home = $1 AND branch = $2"
+SET_UPTO: Final = (
+    "INSERT INTO {s}.texts_branches (home, branch, position) VALUES ($1, $2, $3)"
+    " ON CONFLICT (home, branch) DO UPDATE SET position = excluded.position"
+)
+SET_SEARCHED: Final = (
+    "INSERT INTO {s}.texts_sessions (home, sid, updated, branch, position, moves)"
+    " VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (home, sid) DO UPDATE SET"
+    " (updated, branch, position, moves)"
+    " = (excluded.updated, excluded.branch, excluded.position, excluded.moves)"
+)
+ADD_TEXT: Final = (
+    "INSERT INTO {s}.texts (home, branch, position, slice, slices, time, role, words)"
+    " VALUES ($1, $2, $3, $4, $5, $6, $7, array_to_tsvector($8::text[])) ON CONFLICT DO NOTHING"
+)
+DROP_TEXTS: Final = "DELETE FROM {s}.texts WHERE home = $1 AND branch = $2 AND position > $3"
+ERASE_TEXTS: Final = "DELETE FROM {s}.texts WHERE home = $1 AND branch = $2 AND position = ANY($3)"
+LOWER_UPTO: Final = (
+    "UPDATE {s}.texts_branches SET position = least(position, $3) WHERE home = $1 AND branch = $2"
+)
+FORGET_TREE: Final = (
+    "DELETE FROM {s}.texts_sessions WHERE home = $1 AND sid IN (SELECT sid FROM {s}.sessions"
+    " WHERE home = $1 AND tree = (SELECT tree FROM {s}.branches WHERE home = $1 AND branch = $2))"
+)
+DROP_UPTO: Final = "DELETE FROM {s}.texts_branches WHERE home = $1 AND branch = $2"
+DROP_SEARCHED: Final = "DELETE FROM {s}.texts_sessions WHERE home = $1 AND sid = $2"
+
+
+def finding(wanted: TextQuery) -> tuple[str, list[Any]]:
+    """The statement for a query; what it finds may lack what only a look at the text shows: see `is_sure`."""
+    given: list[Any] = [
+        expression(wanted.query, tools=wanted.tools),
+        any_of(wanted.query, tools=wanted.tools),
+    ]
+    pieces: list[str] = []
+
+    def piece(text: str, *values: Any) -> None:
+        marks = []
+        for value in values:
+            given.append(value)
+            marks.append(f"${len(given)}")
+        pieces.append(text.format(*marks))
+
+    if wanted.since is not None:
+        piece("time >= {}", wanted.since)
+    if wanted.until is not None:
+        piece("time < {}", wanted.until)
+    if wanted.before is not None:
+        piece("(time, branch, position) < ({}, {}, {})", *wanted.before)
+    if wanted.role is not None:
+        piece("role = {}", wanted.role)
+    if wanted.branches is not None:
+        piece("branch = ANY({}::bigint[])", sorted(wanted.branches))
+    also = "".join(f" AND {each}" for each in pieces)
+    given.append(wanted.limit)
+    columns = "SELECT time, branch, position, slices FROM {s}.texts"
+    sql = (
+        f"{columns} WHERE slices = 1 AND words @@ $1::text::tsquery{also}"
+        f" UNION {columns} WHERE slices > 1 AND words @@ $2::text::tsquery{also}"
+        f" ORDER BY time DESC, branch DESC, position DESC LIMIT ${len(given)}"
+    )
+    return sql, given
+
+
+def is_sure(query: Query) -> bool:
+    """Whether the words alone decide, and not where they stand."""
+    return all(len(term.words) == 1 for term in (*query.wanted, *query.unwanted))
+
+
+def expression(query: Query, *, tools: bool) -> str:
+    """What every text that matches has, in the words of a tsquery."""
+    pieces = [_words(term, tools) for term in query.wanted]
+    pieces += [f"!({_words(term, tools)})" for term in query.unwanted if len(term.words) == 1]
+    return " & ".join(pieces)
+
+
+def any_of(query: Query, *, tools: bool) -> str:
+    """What a slice of a text has that matches as a whole."""
+    return " | ".join(f"({_words(term, tools)})" for term in _single_words(query))
+
+
+def _single_words(query: Query) -> Iterator[Term]:
+    from clew.core.messages.query import Term
+
+    for term in query.wanted:
+        yield Term(term.words[-1:], term.prefix)
+
+
+def _words(term: Term, tools: bool) -> str:
+    found = []
+    for number, word in enumerate(term.words, 1):
+        star = ":*" if term.prefix and number == len(term.words) else ""
+        said, tool = f"'s{ascii_word(word)}'{star}", f"'t{ascii_word(word)}'{star}"
+        found.append(f"({said} | {tool})" if tools else said)
+    return " & ".join(found)
+
+
+def ascii_word(word: str) -> str:
+    """As a database of any encoding keeps it; the beginning of a word stays its beginning."""
+    if word.isascii():
+        return word
+    return "".join(letter if letter.isascii() else f"_{ord(letter):06x}" for letter in word)
+
+
+def slices_of(row: TextRow) -> list[list[str]]:
+    """The words of a text, each once, as many together as a tsvector holds."""
+    from clew.core.messages.words import flat
+
+    words = [f"s{ascii_word(word)}" for word in dict.fromkeys(flat(row.said).split(" ")) if word]
+    words += [f"t{ascii_word(word)}" for word in dict.fromkeys(flat(row.tool).split(" ")) if word]
+    slices: list[list[str]] = [[]]
+    size = 0
+    for word in words:
+        if len(slices[-1]) >= SLICE_WORDS or size + len(word) > SLICE_BYTES:
+            slices.append([])
+            size = 0
+        slices[-1].append(word)
+        size += len(word)
+    return slices

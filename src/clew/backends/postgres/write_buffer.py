@@ -10,10 +10,10 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from clew.backends.contract import STORE_WIDE
-from clew.backends.postgres.arrays import columns
 from clew.backends.postgres.connection import Statement
-from clew.backends.postgres.ids import Numbers, home_of
+from clew.backends.postgres.ids import Ids, home_of
 from clew.backends.postgres.rows import (
+    columns,
     encode,
     encode_details,
     entry_values,
@@ -53,7 +53,7 @@ CROWD: Final = 2
 RecordName = tuple[int, str, str]
 
 
-class Held:
+class SessionLock:
     """The row of a session in a transaction."""
 
     __slots__ = ("change", "is_locked", "made", "name", "row", "version")
@@ -76,14 +76,14 @@ def name_of(row: SessionRow | None) -> str | None:
     return None if row is None or row.deleted is not None or not isinstance(row.id, str) else row.id
 
 
-class Gathering:
+class WriteBuffer:
     """Writes in waiting, by what they are about."""
 
-    def __init__(self, schema: Schema, numbers: Numbers, *, is_sharded: bool) -> None:
+    def __init__(self, schema: Schema, numbers: Ids, *, is_sharded: bool) -> None:
         self._schema = schema
         self._is_sharded = is_sharded
         self._numbers = numbers
-        self.held: dict[int, Held] = {}
+        self.held: dict[int, SessionLock] = {}
         self.entries: dict[int, list[EntryRow]] = {}
         self.details: dict[int, Details] = {}
         self.records: dict[RecordName, bytes | None] = {}
@@ -174,7 +174,7 @@ class Gathering:
             self.add(PUT_RECORD, home_of(sid), sid, kind, encode(name), value)
         self.unwritten.clear()
 
-    def _write_row(self, sid: int, held: Held) -> None:
+    def _write_row(self, sid: int, held: SessionLock) -> None:
         row = held.row
         assert row is not None
         version = self._numbers.version(held.version)
@@ -191,14 +191,14 @@ class Gathering:
         held.is_locked = True
         held.change = UNCHANGED
 
-    def _appends(self, held: Held) -> bool:
+    def _appends(self, held: SessionLock) -> bool:
         """Whether nothing but an append happened to it."""
         return held.change == HEAD and bool(self._entries_of(held))
 
-    def _entries_of(self, held: Held) -> Sequence[EntryRow]:
+    def _entries_of(self, held: SessionLock) -> Sequence[EntryRow]:
         return () if held.row is None else self.entries.get(held.row.head.branch, ())
 
-    def _write_crowd(self, crowd: Sequence[tuple[int, Held]]) -> None:
+    def _write_crowd(self, crowd: Sequence[tuple[int, SessionLock]]) -> None:
         """The appends to many sessions, in one statement."""
         rows, entries = [], []
         for sid, held in crowd:
@@ -227,5 +227,5 @@ class Gathering:
             self.unwritten.discard(key)
         self.details.pop(sid, None)
 
-    def rows(self) -> Iterator[tuple[int, Held]]:
+    def rows(self) -> Iterator[tuple[int, SessionLock]]:
         yield from self.held.items()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import resources
 from typing import Final
 
-from clew.backends.postgres.connection import Line, Statement
+from clew.backends.postgres.connection import ServerConnection, Statement
 from clew.backends.postgres.rows import lock_key
 from clew.backends.postgres.schema.planted import refuse_planted
 from clew.backends.postgres.sql import LOCK, Schema
@@ -37,7 +37,9 @@ _MAY_CREATE: Final = (
 )
 
 
-def ensure_schema(line: Line, schema: Schema, location: str, *, partitions: int, read_only: bool) -> None:
+def ensure_schema(
+    line: ServerConnection, schema: Schema, location: str, *, partitions: int, read_only: bool
+) -> None:
     """Have the tables of this version, whoever else is making them at the same moment."""
     refuse_planted(line, schema, ["meta", *TABLES], location)
     found = _version(line, schema, location)
@@ -56,7 +58,7 @@ def ensure_schema(line: Line, schema: Schema, location: str, *, partitions: int,
     _migrate(line, schema, location, partitions)
 
 
-def _version(line: Line, schema: Schema, location: str) -> int:
+def _version(line: ServerConnection, schema: Schema, location: str) -> int:
     """0: there is no store yet."""
     ((exists,),) = line.ask(_STORE_EXISTS, (schema.name,))
     if not exists:
@@ -67,7 +69,7 @@ def _version(line: Line, schema: Schema, location: str) -> int:
     return int(version)
 
 
-def _migrate(line: Line, schema: Schema, location: str, partitions: int) -> None:
+def _migrate(line: ServerConnection, schema: Schema, location: str, partitions: int) -> None:
     """All missing steps in one transaction, one process after the other: whoever dies leaves nothing."""
     if not 0 <= partitions <= 1024:
         raise InvalidUrlError(f"partitions is a number from 0 to 1024, not {partitions}")

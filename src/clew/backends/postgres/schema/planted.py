@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from clew.backends.postgres.connection import Line
+from clew.backends.postgres.connection import ServerConnection
 from clew.backends.postgres.sql import Schema
 from clew.errors import BackendError
 
@@ -92,7 +92,7 @@ ORDER BY rank, name, what LIMIT 1
 """
 
 
-def refuse_planted(line: Line, schema: Schema, tables: list[str], location: str) -> None:
+def refuse_planted(line: ServerConnection, schema: Schema, tables: list[str], location: str) -> None:
     """BackendError if code of somebody else would run with our rights. Nothing of it is run to find out."""
     given = (schema.name, tables, list(OUR_VALUES), list(OUR_INDEXED), list(OUR_CONDITIONS))
     found = line.ask(_PLANTED, given, after=[(_PLAINLY, ())])
