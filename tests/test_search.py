@@ -20,7 +20,6 @@ from clew.core.messages.texts import TextQuery
 from clew.model.searching import SearchPage
 from clew.store import Store
 from clew.work import indexing
-from tests.sqlite.old_stores import store_of_schema_1
 
 
 def user(text: str) -> dict[str, Any]:
@@ -303,13 +302,6 @@ def test_a_damaged_index_does_not_keep_anybody_from_searching(tmp_path: Path) ->
 
     with clew.open(path) as store:
         assert found(store, "n7") == [("s", 7)]
-
-
-def test_a_store_of_an_older_schema_that_can_not_be_migrated_is_searched(tmp_path: Path) -> None:
-    store_of_schema_1(tmp_path / "old.db")
-
-    with clew.open(tmp_path / "old.db", read_only=True) as store:
-        assert ("f", 3) in found(store, "forked")
 
 
 # JSONL: the index of words is a part of a cache

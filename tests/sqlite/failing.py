@@ -20,11 +20,10 @@ import apsw
 import msgspec
 
 import clew
-from clew.backends.sqlite import connection, schema
 from clew.testing.faults import Child, ProcessFailed
 from clew.testing.history import History, Operation, check, log_of
 from tests.crash.helper import chain_of, check_file, message, said, texts
-from tests.sqlite.old_stores import store_of_schema_1
+from tests.sqlite.next_schema import plan_step
 from tests.sqlite.traces import SECRET, Words, fill, needles, traces
 from tests.thoroughness import spread
 
@@ -222,14 +221,6 @@ def kill_purges(directory: str, syscall: str, every: int) -> dict[str, Any]:
 
 # P21: a migration that is killed
 
-STEP = """
-ALTER TABLE sessions ADD COLUMN colour TEXT;
-UPDATE sessions SET colour = 'blue';
-CREATE TABLE palette (name TEXT PRIMARY KEY, value BLOB) STRICT;
-INSERT INTO palette SELECT id, randomblob(3000) FROM sessions;
-CREATE INDEX sessions_colour ON sessions (colour);
-"""
-
 
 def migrate(tell: Tell, path: str) -> None:
     clew.open(path).close()
@@ -254,18 +245,12 @@ def _finish_migration(path: str) -> list[Any]:
 
 
 def kill_migrations(directory: str, kind: str, syscall: str, every: int) -> dict[str, Any]:
-    """Kill a migration at its Nth call: from nothing to a store, from a store to one with a step more, or
-    from a store of schema 1 to what it is now."""
+    """Kill a migration at its Nth call: from nothing to a store, or from a store to one with a step more."""
     path = Path(directory, "store", "a.db")
     path.parent.mkdir()
     if kind == "step":
         look(str(path), _small_store)
-        step = Path(directory, "colour.sql")
-        step.write_text(STEP)
-        schema.MIGRATIONS = (*schema.MIGRATIONS, str(step))  # type: ignore[misc,assignment]
-        connection.MIGRATIONS = schema.MIGRATIONS  # type: ignore[attr-defined]
-    elif kind == "schema 1":
-        store_of_schema_1(path)
+        plan_step(Path(directory))
     else:
         path.touch()
     base = files_of(path.parent)

@@ -16,7 +16,7 @@ import pytest
 import clew
 from clew.core.frame import checksum
 from tests.crash.helper import texts
-from tests.sqlite.old_stores import TEXTS, store_of_schema_1
+from tests.sqlite.next_schema import TEXTS, plan_step, store_of_today
 
 
 class Exploit:
@@ -28,8 +28,9 @@ class Exploit:
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
-    store_of_schema_1(tmp_path / "old.db")
+def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    store_of_today(tmp_path / "old.db")
+    plan_step(tmp_path, monkeypatch)
     return tmp_path / "old.db"
 
 
@@ -89,7 +90,7 @@ def test_s04_a_pickle_in_the_place_of_a_record_is_damage(path: Path, tmp_path: P
     [
         "CREATE TRIGGER t AFTER UPDATE ON sessions BEGIN DELETE FROM entries; END",
         "CREATE TRIGGER t AFTER INSERT ON entries BEGIN DELETE FROM sessions; END",
-        "CREATE VIEW events AS WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x FROM n) SELECT x FROM n",
+        "CREATE VIEW palette AS WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x FROM n) SELECT x FROM n",
     ],
 )
 def test_s04_s57_an_older_store_with_a_schema_of_somebody_else_is_not_migrated(

@@ -1,11 +1,10 @@
-"""P21: a store of an older schema loses nothing, and a killed migration leaves the old schema or the new."""
+"""P21: a migration loses nothing, and one that is killed leaves the old schema or the new."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 from contextlib import closing
-from importlib import resources
 from pathlib import Path
 
 import apsw
@@ -14,35 +13,21 @@ import pytest
 import clew
 from clew.backends.sqlite import SqliteBackend
 from clew.backends.sqlite.schema import MIGRATIONS
-from clew.core.rows import MESSAGE, PENDING, EventRow, SessionQuery, SessionRow
+from clew.core.rows import MESSAGE, SessionQuery
 from clew.files.objects import ObjectReader, ObjectWriter
 from clew.testing.faults import call
 from tests.crash.helper import chain_of, message, texts
 from tests.crash.root import needs_strace
 from tests.sqlite.failing import kill_migrations
-from tests.sqlite.old_stores import TEXTS, store_of_schema_1
+from tests.sqlite.next_schema import TEXTS, plan_step, store_of_today, version_of
 
 
-@pytest.fixture(params=[1, 2], ids=["schema 1", "schema 2"])
-def path(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
-    store_of_schema_1(tmp_path / "old.db")
-    if request.param == 2:
-        to_schema_2(tmp_path / "old.db")
+@pytest.fixture
+def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Of a store that lacks the newest migration."""
+    store_of_today(tmp_path / "old.db")
+    plan_step(tmp_path, monkeypatch)
     return tmp_path / "old.db"
-
-
-def to_schema_2(path: Path) -> None:
-    """As the version of Clew did whose newest schema that was; with an event in it."""
-    step = resources.files("clew.backends.sqlite").joinpath("migrations", MIGRATIONS[1]).read_text("utf-8")
-    with closing(apsw.Connection(str(path))) as connection, connection:
-        connection.execute(step)
-        connection.execute("INSERT INTO events VALUES (2 << 32 | 1, 5, '', 'kept', NULL, x'7b7d')")
-        connection.execute("PRAGMA user_version = 2")
-
-
-def version(path: Path) -> int:
-    with closing(apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)) as connection:
-        return int(connection.execute("PRAGMA user_version").get)
 
 
 @pytest.mark.parametrize("read_only", [False, True], ids=["migrated", "read-only"])
@@ -57,7 +42,6 @@ def test_p21_all_of_an_older_store_is_there(path: Path, read_only: bool) -> None
         ]
         assert [found.row.id for found in trash] == ["gone"]
         for row in (found.row for found in (*listed, *trash)):
-            assert new_fields(row) == (PENDING, 0, 0, 0)
             assert reader.get_tip(row.head.branch, row.head.position) == row.head
         entries = [
             *reader.read_entries(1, 0, 3),
@@ -69,41 +53,19 @@ def test_p21_all_of_an_older_store_is_there(path: Path, read_only: bool) -> None
         ]
         assert reader.read_messages(2, 3, 3) == [(3, message("forked"))]
         assert reader.get_record(1, "var", "v") == b"[1]"
-
-
-@pytest.mark.parametrize("read_only", [False, True], ids=["migrated", "read-only"])
-def test_p21_an_older_store_has_what_is_new_and_nothing_in_it(path: Path, read_only: bool) -> None:
-    was = version(path)
-    with closing(SqliteBackend(path, read_only=read_only)) as backend, backend.read() as reader:
-        totals = reader.totals(1_750_000_000_006_000)
-
-        assert (totals.sessions, totals.deleted, totals.messages, totals.entries) == (2, 1, 6, 6)
-        assert (totals.by_status, totals.active, totals.created) == ({PENDING: 2}, {PENDING: 1}, 1)
-        assert [row.sid for row in reader.due_sessions(0, 9)] == [1, 2, 3]
-        assert [row.id for row in reader.idle_sessions(9)] == ["f", "a"]
-        assert [len(reader.list_sessions(SessionQuery(limit=9, status=n))) for n in range(7)] == [2] + [0] * 6
-        assert reader.event_bounds(1) == (1, 0)
-        assert reader.read_events(1, 0, 9) == reader.read_events(1, 0, 9, "x") == []
-        assert (reader.find_event(1, "x"), reader.find_usage(1, "x")) == (None, None)
-        assert (reader.last_usage(1), reader.sum_usage(None, "workspace")) == (None, [])
-        assert reader.count_entries(1, 0, 9, MESSAGE) == 4
-        assert (reader.find_objects([b"x"] * 200), reader.find_objects([b"x"])) == ({}, {})
-        assert (reader.scan_objects(b"", 9), reader.list_packs(0, 9)) == ([], [])
-        with pytest.raises(KeyError):
-            reader.get_pack(1)
-        kept = [] if was == 1 else [EventRow(1, 5, "", "kept", None, b"{}")]
-        assert reader.read_events(2, 0, 9) == kept
+        assert [event.type for event in reader.read_events(1, 0, 9)] == ["kept"]
+        assert [used.input for used in reader.read_usage(1, 0, 9)] == [3]
 
 
 def test_p21_only_a_writer_changes_the_schema(path: Path) -> None:
-    before = version(path), hashlib.sha256(path.read_bytes()).digest()
+    before = version_of(path), hashlib.sha256(path.read_bytes()).digest()
     SqliteBackend(path, read_only=True).close()
-    assert (version(path), hashlib.sha256(path.read_bytes()).digest()) == before
+    assert (version_of(path), hashlib.sha256(path.read_bytes()).digest()) == before
     SqliteBackend(path).close()
-    assert version(path) == len(MIGRATIONS) == 4
+    assert (before[0], version_of(path)) == (len(MIGRATIONS), len(MIGRATIONS) + 1)
 
 
-def test_p21_work_goes_on_in_an_older_store(path: Path) -> None:
+def test_p21_work_goes_on_in_a_migrated_store(path: Path) -> None:
     with clew.open(path) as store:
         assert {info.id: texts(store.get(info.id)) for info in store.list()} == TEXTS
         session = store.get("alias")
@@ -124,7 +86,7 @@ def test_p21_work_goes_on_in_an_older_store(path: Path) -> None:
 
 
 @needs_strace
-@pytest.mark.parametrize("kind", ["new", "step", "schema 1"])
+@pytest.mark.parametrize("kind", ["new", "step"])
 @pytest.mark.parametrize(("syscall", "every"), [("fdatasync", 1), ("pwrite64", 4)])
 def test_p21_a_killed_migration_leaves_the_old_or_the_new_schema_and_can_be_finished(
     tmp_path: Path, kind: str, syscall: str, every: int
@@ -133,10 +95,6 @@ def test_p21_a_killed_migration_leaves_the_old_or_the_new_schema_and_can_be_fini
 
     assert result["wrong"] == {}
     assert result["old"] > 0
-
-
-def new_fields(row: SessionRow) -> tuple[int, int, int, int]:
-    return row.status, row.epoch, row.fence, row.due
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "jsonl", "jsonl, its index"])

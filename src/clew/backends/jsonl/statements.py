@@ -8,7 +8,7 @@ from typing import Final
 from clew.backends.sqlite.schema import Known
 from clew.backends.sqlite.statements import SESSION, _marks
 
-VERSION: Final = 3
+VERSION: Final = 1
 SCHEMA: Final = f"""
 CREATE TABLE IF NOT EXISTS index_version (version INTEGER PRIMARY KEY) STRICT;
 INSERT OR IGNORE INTO index_version VALUES ({VERSION});
@@ -33,7 +33,7 @@ CREATE TABLE IF NOT EXISTS damage (
   log INTEGER NOT NULL, line INTEGER NOT NULL, reason TEXT NOT NULL, PRIMARY KEY (log, line)
 ) STRICT, WITHOUT ROWID;
 """
-INDEX: Final = Known({4: "e9f454eb941382882deb84a47fffbdf3"}, SCHEMA)
+INDEX: Final = Known({1: "e91aed702d777c6f941d1646dfa81913"}, SCHEMA)
 TABLES: Final = 4
 TABLES_THERE: Final = (
     "SELECT count(*) FROM sqlite_master WHERE type = 'table'"

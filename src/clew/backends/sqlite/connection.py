@@ -21,9 +21,6 @@ from clew.backends.sqlite.schema import (
     migration,
 )
 from clew.backends.sqlite.side_files import refuse_planted
-from clew.backends.sqlite.statements_objects import OBJECT, PACK
-from clew.backends.sqlite.statements_search import STAND_IN
-from clew.backends.sqlite.statements_streams import EVENT, USAGE
 from clew.errors import (
     BackendUnavailableError,
     CorruptError,
@@ -39,22 +36,6 @@ PAGE_SIZE: Final = 4096
 CHECKPOINT_PAGES: Final = 1000
 CACHE_KIB: Final = 8192
 SYNCHRONOUS: Final = {"full": 2, "process": 1}
-
-# What a store of an older schema lacks, for those who can not migrate it, by the schema that has it:
-# found before the store's own tables by name.
-STAND_INS: Final = {
-    2: (
-        "CREATE TEMP VIEW sessions AS SELECT *, 0 status, 0 epoch, 0 fence, 0 due FROM main.sessions",
-        "CREATE TEMP VIEW entries AS SELECT *, 0 epoch FROM main.entries",
-        f"CREATE TEMP TABLE events ({EVENT})",
-        f"CREATE TEMP TABLE usage ({USAGE})",
-    ),
-    3: (
-        f"CREATE TEMP TABLE packs ({PACK})",
-        f"CREATE TEMP TABLE objects ({OBJECT})",
-    ),
-    4: STAND_IN,
-}
 
 # Links on the way are refused, too: they were followed when the store was named.
 WRITING: Final = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_NOFOLLOW
@@ -159,16 +140,7 @@ def open_reader(path: Path, timeout: float, *, immutable: bool = False) -> apsw.
     defend(connection)
     connection.set_busy_timeout(int(timeout * 1000))
     _settle(connection)
-    _stand_in(connection, _pragma(connection, "user_version"))
     return connection
-
-
-def _stand_in(connection: apsw.Connection, found: int) -> None:
-    """Let a store of an older schema look like one of the newest; 0 is none yet."""
-    for version, statements in STAND_INS.items():
-        if 0 < found < version:
-            for statement in statements:
-                connection.execute(statement)
 
 
 def _has_log(path: Path) -> bool:

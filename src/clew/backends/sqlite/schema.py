@@ -16,12 +16,8 @@ from blake3 import blake3
 
 from clew.errors import CorruptError
 
-MIGRATIONS: Final = (
-    "0001_sessions_branches_entries.sql",
-    "0002_runs_events_usage.sql",
-    "0003_objects.sql",
-    "0004_search.sql",
-)
+MIGRATIONS: Final = ("0001_schema.sql",)
+"""Applied in order. A released one is never changed: the next change of the schema is the next file."""
 STEPS: Final = 500_000
 """Instructions of SQLite after which Python may look whether somebody pressed Ctrl-C: some milliseconds."""
 LONGEST_SQL: Final = 1_000_000
@@ -55,14 +51,7 @@ class Known(NamedTuple):
     """Statements that make what it has beside the tables of a store."""
 
 
-STORE: Final = Known(
-    {
-        1: "dc31ed0687d7fdcfb579bd78afb9efa8",
-        2: "0411bf4334a880bc832f452b9fdaa8bb",
-        3: "7a104253e700f8b58042613c14b68595",
-        4: "d7a50e06fe65f3a9e283554fef26d796",
-    }
-)
+STORE: Final = Known({1: "274cd4643fe7fb5f7a7f06cc8d47a7c7"})
 
 
 class ForeignSchemaError(CorruptError):

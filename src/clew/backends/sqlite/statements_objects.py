@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from typing import Final
 
-PACK: Final = "pack, size, codec, checksum, content"
 OBJECT: Final = "key, offset, size, name"
 
 # The index holds the first bytes of names; without this condition beside the name it is not used.

@@ -16,13 +16,6 @@ FEW_BRANCHES: Final = 100
 """So many are looked for in the index of words; of more, each hit is asked whether it is on one of them."""
 LAST_SLOT: Final = (1 << (63 - SLOT_BITS)) - 1
 
-STAND_IN: Final = (
-    "CREATE TEMP TABLE search_entries (place INTEGER PRIMARY KEY, key)",
-    "CREATE VIRTUAL TABLE temp.search_words USING fts5 (said, tool, home, content = '', tokenize = 'ascii')",
-    "CREATE TEMP TABLE search_branches (branch INTEGER PRIMARY KEY, position)",
-    "CREATE TEMP TABLE search_sessions (sid INTEGER PRIMARY KEY, updated, branch, position, moves)",
-)
-
 UNSEARCHED: Final = (
     "SELECT DISTINCT tree FROM sessions LEFT JOIN search_sessions AS seen ON seen.sid = sessions.sid"
     " WHERE seen.sid IS NULL OR seen.updated <> sessions.updated OR seen.position <> sessions.position"
