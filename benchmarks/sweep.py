@@ -23,9 +23,9 @@ from benchmarks.tally import watching
 from benchmarks.work import Conversation
 from clew.backends.contract import Transaction
 from clew.backends.sqlite import SqliteBackend
-from clew.work.access import Access
-from clew.work.append import Batch, append, batch_of
-from clew.work.sessions import Changes, create
+from clew.core.conversation.append import Batch, append, batch_of
+from clew.core.conversation.sessions import Changes, create
+from clew.core.runs.access import Access
 
 DUE = 10
 SECOND = 1_000_000

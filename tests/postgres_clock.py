@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from clew.here import Clock, Here, machine_clock
+from clew.core.engine.host import Clock, Here, machine_clock
 
 
 class Timed(Here):

@@ -133,7 +133,9 @@ def test_vacuum_gives_space_back_and_removes_nothing(store: clew.Store, tmp_path
     large = store.session("large")
     noise = random.Random(1)  # PostgreSQL compresses what can be compressed
     large.append(*({"role": "user", "content": noise.randbytes(1500).hex()} for _ in range(300)))
-    store._engine.run(lambda tx: clew.work.purge.purge_id(tx, "large", store._engine.here, force=False))
+    store._engine.run(
+        lambda tx: clew.core.retention.purge.purge_id(tx, "large", store._engine.here, force=False)
+    )
     before, size = dump(store), store.stats().bytes_on_disk
 
     given = store.vacuum()

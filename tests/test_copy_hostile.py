@@ -12,7 +12,7 @@ import pytest
 
 import clew
 from clew.backends.contract import STORE_WIDE, Transaction
-from clew.core.rows import SessionRow
+from clew.core.log.rows import SessionRow
 from tests.importers.forging import check_removable, check_whole, fill, said
 
 Harm = Callable[[Transaction, SessionRow], Any]

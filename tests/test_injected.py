@@ -13,10 +13,10 @@ import clew
 from clew.backends.sqlite.rows import key
 from clew.cli.branches import entries_of_tree
 from clew.cli.saying import who
-from clew.core.frame import checksum
+from clew.core.log.frame import checksum
 from clew.core.messages.speakers import speaker_of
 from clew.exporters.transcript import Transcript
-from clew.model.loading import SourceEntry, SourceSession
+from clew.model.source import SourceEntry, SourceSession
 
 ID = "other:1"
 WHO = [True, False, False, True]

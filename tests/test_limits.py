@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import clew
-from clew.core.ids import MAX_ID_BYTES
+from clew.core.log.ids import MAX_ID_BYTES
 from clew.core.messages.validate import MAX_DEPTH, MAX_MESSAGE_BYTES
 
 

@@ -16,7 +16,8 @@ import pytest
 from clew.backends.contract import Reader, Transaction
 from clew.backends.memory import MemoryBackend
 from clew.backends.sqlite import SqliteBackend
-from clew.core import frame
+from clew.core.log import frame
+from clew.core.log.rows import PackInfo
 from clew.core.objects import (
     CHUNKED,
     FILE,
@@ -27,7 +28,6 @@ from clew.core.objects import (
     encode_directory,
     object_name,
 )
-from clew.core.rows import PackInfo
 from clew.engine import Engine
 from clew.errors import CorruptError, DiskFullError, ObjectMissingError, QuotaExceededError
 from clew.files.objects import AT_ONCE, CACHED, HELD_BACK, PACK_SIZE, ObjectReader, ObjectWriter

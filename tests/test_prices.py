@@ -14,7 +14,7 @@ import genai_prices
 import pytest
 
 import clew
-from clew import prices
+from clew.core.streams import prices
 from clew.model import UsageTotals
 
 AT = datetime(2025, 6, 15, tzinfo=UTC)

@@ -17,9 +17,9 @@ from clew.backends.sqlite import SqliteBackend
 from clew.backends.sqlite.statements_search import finding
 from clew.core.messages.query import parse
 from clew.core.messages.texts import TextQuery
-from clew.model.searching import SearchPage
+from clew.core.search import index
+from clew.model.search import SearchPage
 from clew.store import Store
-from clew.work import indexing
 
 
 def user(text: str) -> dict[str, Any]:
@@ -92,15 +92,15 @@ def test_a_search_over_much_that_is_new_lets_writers_in_between(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Many small transactions: each ends before the next is prepared."""
-    monkeypatch.setattr(indexing, "ENTRIES", 10)
+    monkeypatch.setattr(index, "ENTRIES", 10)
     sizes: list[int] = []
-    put = indexing.Parcel.put
+    put = index.Parcel.put
 
-    def counted(parcel: indexing.Parcel, tx: Any) -> bool:
+    def counted(parcel: index.Parcel, tx: Any) -> bool:
         sizes.append(len(parcel.rows))
         return put(parcel, tx)
 
-    monkeypatch.setattr(indexing.Parcel, "put", counted)
+    monkeypatch.setattr(index.Parcel, "put", counted)
     store.session("s").append(*(user("word") for _ in range(95)))
     for number in range(7):
         store.session(f"small-{number}").append(user("word"))
@@ -162,11 +162,11 @@ def test_what_another_process_appended_is_found(tmp_path: Path) -> None:
 def test_an_indexing_that_was_cut_short_is_finished_by_the_next_search(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(indexing, "ENTRIES", 10)
-    put = indexing.Parcel.put
+    monkeypatch.setattr(index, "ENTRIES", 10)
+    put = index.Parcel.put
     left = [3]
 
-    def failing(parcel: indexing.Parcel, tx: Any) -> bool:
+    def failing(parcel: index.Parcel, tx: Any) -> bool:
         done = put(parcel, tx)
         left[0] -= 1
         if left[0] == 0:
@@ -176,7 +176,7 @@ def test_an_indexing_that_was_cut_short_is_finished_by_the_next_search(
     with clew.open(tmp_path / "a.db", durability="process") as store:
         store.session("s").append(*(user("word") for _ in range(55)))
         with monkeypatch.context() as patched:
-            patched.setattr(indexing.Parcel, "put", failing)
+            patched.setattr(index.Parcel, "put", failing)
             with pytest.raises(KeyboardInterrupt):
                 store.search("word")
 
@@ -188,13 +188,13 @@ def test_what_two_searches_index_at_once_is_found_once(store: Store) -> None:
     """The second finds that the first has done it, and does nothing."""
     store.session("s").append(user("word"), user("word"))
     engine = store._engine
-    parcels: list[indexing.Parcel] = []
+    parcels: list[index.Parcel] = []
 
     def keep(work: Callable[[Any], bool]) -> bool:
         parcels.append(work.__self__)  # type: ignore[attr-defined]
         return True
 
-    indexing.catch_up(engine.read, keep)
+    index.catch_up(engine.read, keep)
     assert found(store) == [("s", 1), ("s", 0)]
 
     assert [engine.run(parcel.put) for parcel in parcels] == [False]
@@ -204,13 +204,13 @@ def test_what_two_searches_index_at_once_is_found_once(store: Store) -> None:
 def test_what_was_purged_while_it_was_indexed_is_not_found(store: Store, backend: SqliteBackend) -> None:
     store.session("s").append(user("word secretly"))
     engine = store._engine
-    parcels: list[indexing.Parcel] = []
+    parcels: list[index.Parcel] = []
 
     def keep(work: Callable[[Any], bool]) -> bool:
         parcels.append(work.__self__)  # type: ignore[attr-defined]
         return True
 
-    indexing.catch_up(engine.read, keep)
+    index.catch_up(engine.read, keep)
     store.delete("s", purge=True)
 
     assert [engine.run(parcel.put) for parcel in parcels] == [False]
@@ -286,7 +286,7 @@ def test_p23_a_full_disk_does_not_keep_anybody_from_searching(
     def full(*given: Any) -> bool:
         raise clew.DiskFullError("no space left")
 
-    monkeypatch.setattr(indexing.Parcel, "put", full)
+    monkeypatch.setattr(index.Parcel, "put", full)
 
     assert found(store) == [("s", 1), ("s", 0)]
 

@@ -14,8 +14,8 @@ import apsw
 import pytest
 
 import clew
-from clew.core import lines
-from clew.core.frame import checksum
+from clew.core.log import jsonl
+from clew.core.log.frame import checksum
 from tests.postgres_server import emptied_postgres, postgres_url, reused_schema  # noqa: F401 (fixtures)
 
 WORDS = [f"word {number}" for number in range(6)]
@@ -150,9 +150,9 @@ def forged_log(raw: list[bytes], how: str) -> list[bytes]:
 
 def forged(line: bytes, old: bytes, new: bytes) -> bytes:
     """Another line, with its checksum."""
-    is_last, text = lines.open_line(line.rstrip(b"\n"))
+    is_last, text = jsonl.open_line(line.rstrip(b"\n"))
     assert old in text
-    return lines.finish(text.replace(old, new), is_last=is_last)
+    return jsonl.finish(text.replace(old, new), is_last=is_last)
 
 
 @pytest.mark.parametrize("how", ["edit", "reorder", "delete", "delete with its head"])

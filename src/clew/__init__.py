@@ -117,8 +117,8 @@ if _TYPE_CHECKING:
     from clew.model.files import VerifyReport as VerifyReport
     from clew.model.porting import ImportedSession as ImportedSession
     from clew.model.porting import ImportReport as ImportReport
-    from clew.model.searching import Hit as Hit
-    from clew.model.searching import SearchPage as SearchPage
+    from clew.model.search import Hit as Hit
+    from clew.model.search import SearchPage as SearchPage
     from clew.model.watching import Change as Change
     from clew.run import Run as Run
 
@@ -150,8 +150,8 @@ _LAZY = {
     "Change": "clew.model.watching",
     "ImportReport": "clew.model.porting",
     "ImportedSession": "clew.model.porting",
-    "Hit": "clew.model.searching",
-    "SearchPage": "clew.model.searching",
+    "Hit": "clew.model.search",
+    "SearchPage": "clew.model.search",
     "Maintenance": "clew.maintenance",
     "Watch": "clew.files.watcher",
     "Run": "clew.run",

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from clew.core.ids import check_id
+from clew.core.conversation import documents, sessions
+from clew.core.log.ids import check_id
+from clew.core.log.records import json_in
 from clew.core.messages.codec import encode_json
-from clew.core.records import json_in
 from clew.handle import Handle
 from clew.model import Json
-from clew.work import documents, sessions
 
 
 class Beside(Handle):

@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from clew.commit import Pending
-from clew.core.ids import check_id
+from clew.core.conversation.points import find
+from clew.core.engine.commit import Pending
+from clew.core.log.ids import check_id
 from clew.errors import (
     ConflictError,
     CorruptError,
@@ -19,7 +20,6 @@ from clew.errors import (
 )
 from clew.model.care import CopyProgress, CopyReport, LostRecord, OnCopyConflict, OnCopyProgress
 from clew.work.checked_source import CheckedSource
-from clew.work.places import find
 from clew.work.source import ChangedError, Page, Source
 from clew.work.storewide import copy_store_wide
 from clew.work.transfer import BringFiles, Landed, Landing, prepare, transfer

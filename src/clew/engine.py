@@ -10,9 +10,9 @@ from contextlib import AbstractContextManager
 from typing import Any, Protocol, TypeVar, cast
 
 from clew.backends.contract import Backend, Reader, Transaction
-from clew.commit import Committer, Courier, Pending
+from clew.core.engine.commit import Committer, Courier, Pending
+from clew.core.engine.host import Clock, Here, wall_clock
 from clew.errors import InvalidError, LeaseLostError
-from clew.here import Clock, Here, wall_clock
 
 T = TypeVar("T")
 

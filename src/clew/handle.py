@@ -7,10 +7,10 @@ from contextlib import contextmanager
 from typing import Concatenate, ParamSpec, TypeVar
 
 from clew.backends.contract import Reader, Transaction
-from clew.core.rows import SessionRow
+from clew.core.conversation import history
+from clew.core.log.rows import SessionRow
+from clew.core.runs.access import Access, live
 from clew.engine import Engine
-from clew.work import history
-from clew.work.access import Access, live
 
 P = ParamSpec("P")
 T = TypeVar("T")

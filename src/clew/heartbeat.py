@@ -8,9 +8,9 @@ import weakref
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from clew.commit import Pending
+from clew.core.engine.commit import Pending
+from clew.core.runs.lease import renew
 from clew.engine import Engine
-from clew.work.runs import renew
 
 if TYPE_CHECKING:
     from clew.run import Run

@@ -16,16 +16,16 @@ from typing import TYPE_CHECKING, Final, Literal
 import msgspec
 
 from clew.backends.contract import STORE_WIDE, Reader, RecordKind
-from clew.core import lines
-from clew.core.rows import BranchRow, Details, ForkOrigin, SessionRow, UsageRow
+from clew.core.conversation.annotations import decode_label
+from clew.core.conversation.branches import check_branches
+from clew.core.conversation.history import decode_note, note_name, removed_name
+from clew.core.log import jsonl
+from clew.core.log.rows import BranchRow, Details, ForkOrigin, SessionRow, UsageRow
 from clew.errors import BranchMissingError, CorruptEntryError, CorruptError, InvalidError, StoreBusyError
 from clew.work.checked_source import CheckedSource
 from clew.work.checking_records import points_of
-from clew.work.history import decode_note, note_name, removed_name
 from clew.work.image import BranchImage, SessionImage, TreeImage, read_session
 from clew.work.line_checks import Ids, check_line, where_of
-from clew.work.lineage import check_branches
-from clew.work.notes import decode_label
 from clew.work.plain_files import open_file
 from clew.work.source import ChangedError, Page, Source, UnsoundError, Where
 from clew.work.transfer import Landing, Target, prepare, transfer
@@ -56,12 +56,12 @@ def export_lines(engine: Engine, sid: int) -> Iterator[bytes]:
     excerpt = _excerpt(engine, sid)
     held: bytes | None = None
     for line in _lines(excerpt, Source(engine.read)):
-        text = lines.encode(line)
+        text = jsonl.encode(line)
         if held is not None:
-            yield lines.finish(held, is_last=False)
+            yield jsonl.finish(held, is_last=False)
         held = text
     if held is not None:
-        yield lines.finish(held, is_last=True)
+        yield jsonl.finish(held, is_last=True)
 
 
 def _excerpt(engine: Engine, sid: int) -> Excerpt:
@@ -133,30 +133,30 @@ def _beside(
         yield "retention", removed_name(SELF), b""
 
 
-def _lines(excerpt: Excerpt, source: Source) -> Iterator[lines.AnyLine]:
+def _lines(excerpt: Excerpt, source: Source) -> Iterator[jsonl.AnyLine]:
     session = excerpt.session
     numbers = {branch.uid: number for number, branch in enumerate(excerpt.branches, 1)}
     local = {branch.number: numbers[branch.uid] for branch in excerpt.branches}
-    yield lines.LogLine(lines.FORMAT, SELF, session.row.id)
-    yield lines.SessionLine(_row(session, numbers))
-    yield lines.DetailsLine(SELF, _details(session.details, numbers))
+    yield jsonl.LogLine(jsonl.FORMAT, SELF, session.row.id)
+    yield jsonl.SessionLine(_row(session, numbers))
+    yield jsonl.DetailsLine(SELF, _details(session.details, numbers))
     for branch in excerpt.branches:
         number, parent = numbers[branch.uid], numbers.get(branch.parent, 0)
         owner = SELF if branch.owner else 0
-        yield lines.BranchLine(BranchRow(number, branch.uid, SELF, owner, parent, branch.fork))
+        yield jsonl.BranchLine(BranchRow(number, branch.uid, SELF, owner, parent, branch.fork))
         for page in source.entries(branch, branch.fork + 1):
             for entry in page.entries:
-                yield lines.entry_line(number, entry)
+                yield jsonl.entry_line(number, entry)
     for (kind, name), value in sorted(session.records.items()):
-        yield lines.record_line(SELF, kind, name, value)
+        yield jsonl.record_line(SELF, kind, name, value)
     for page in source.events(session, session.events[0] - 1):
         for event in page.events:
-            yield lines.event_line(SELF, event)
+            yield jsonl.event_line(SELF, event)
     for page in source.calls(session, 0):
         for call in page.calls:
-            yield lines.UsageLine(SELF, _call(call, local))
+            yield jsonl.UsageLine(SELF, _call(call, local))
     for kind, name, value in excerpt.beside:
-        yield lines.record_line(STORE_WIDE, kind, name, value)
+        yield jsonl.record_line(STORE_WIDE, kind, name, value)
 
 
 def _row(session: SessionImage, numbers: dict[str, int]) -> SessionRow:
@@ -248,8 +248,8 @@ def _look_through(path: str | os.PathLike[str]) -> Iterator[Damage]:
             if line is not None:
                 check_line(line)
                 ids.check(line)
-        except lines.BadLineError as error:
-            if isinstance(error, lines.WrongLineError):
+        except jsonl.BadLineError as error:
+            if isinstance(error, jsonl.WrongLineError):
                 raise _refusal(path, number, str(error)) from error
             is_end = True
             yield Damage(number, str(error))
@@ -259,11 +259,11 @@ def _look_through(path: str | os.PathLike[str]) -> Iterator[Damage]:
         yield Damage(number, "the file ends inside of what was written at once")
 
 
-def _read_line(raw: bytes | None) -> tuple[bool, lines.AnyLine | None]:
+def _read_line(raw: bytes | None) -> tuple[bool, jsonl.AnyLine | None]:
     if raw is None:
-        raise lines.BadLineError(f"it is longer than {LONGEST} bytes")
-    is_end, text = lines.open_line(raw)
-    return is_end, lines.decode(text)
+        raise jsonl.BadLineError(f"it is longer than {LONGEST} bytes")
+    is_end, text = jsonl.open_line(raw)
+    return is_end, jsonl.decode(text)
 
 
 def _numbered(path: str | os.PathLike[str]) -> Iterator[tuple[int, bytes | None]]:
@@ -279,7 +279,7 @@ def _numbered(path: str | os.PathLike[str]) -> Iterator[tuple[int, bytes | None]
                 yield number, None
                 continue
             line = raw.removesuffix(b"\n").removesuffix(b"\r")
-            yield number, line.removeprefix(lines.BOM) if number == 1 else line
+            yield number, line.removeprefix(jsonl.BOM) if number == 1 else line
 
 
 def _checked(path: str | os.PathLike[str], source: Source, damage: tuple[Damage, ...]) -> SessionRow:
@@ -318,7 +318,7 @@ def _line_of(path: str | os.PathLike[str], where: Where) -> int | None:
     for number, raw in _numbered(path):
         try:
             line = _read_line(raw)[1]
-        except lines.BadLineError:
+        except jsonl.BadLineError:
             continue
         if line is not None and where in where_of(line):
             found = number

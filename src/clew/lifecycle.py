@@ -9,18 +9,17 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, TypeVar
 
-import clew.work as work
 from clew.backends.contract import Transaction
-from clew.core.ids import check_id
+from clew.core.conversation.points import head_of
+from clew.core.log.ids import check_id
 from clew.core.messages.codec import encode_json
 from clew.errors import ClewError, InvalidError, LeaseHeldError
 from clew.handle import Handle
 from clew.model import Head, Json, LeaseInfo, Resumption, StatusChange
-from clew.work.places import head_of
 
 if TYPE_CHECKING:
+    from clew.core.runs.lease import Bid
     from clew.run import Run
-    from clew.work.runs import Bid
 
 SHORTEST_LEASE: Final = 0.1
 LONGEST_LEASE: Final = 86_400.0
@@ -40,8 +39,10 @@ class Lifecycle(Handle):
 
         Also if it is running already: then a new run begins. Of a closed session: InvalidTransitionError.
         """
+        from clew.core.runs import status
+
         _check_task(task)
-        self._write(work.status.start, encode_json(request, what="request"), task, self._engine.now())
+        self._write(status.start, encode_json(request, what="request"), task, self._engine.now())
 
     def complete(self, response: Json = None) -> None:
         """End the run well. If none was started, one that began just now.
@@ -49,14 +50,18 @@ class Lifecycle(Handle):
         The last word counts: after `fail` or another `complete` this outcome takes the place of that one;
         only, when it has completed already, no response leaves the one that is there.
         """
+        from clew.core.runs import status
+
         access, now, by = self._access, self._engine.now(), self._worker
         encoded = encode_json(response, what="response")
-        self._finish(lambda tx: work.status.complete(tx, access, encoded, now, by))
+        self._finish(lambda tx: status.complete(tx, access, encoded, now, by))
 
     def fail(self, error: str | BaseException) -> None:
         """End the run with an error: its text is kept. As `complete`, whatever the status was."""
+        from clew.core.runs import status
+
         access, now, by, text = self._access, self._engine.now(), self._worker, error_text(error)
-        self._finish(lambda tx: work.status.fail(tx, access, text, now, by))
+        self._finish(lambda tx: status.fail(tx, access, text, now, by))
 
     def _finish(self, work: Callable[[Transaction], None]) -> None:
         self._engine.run(work)
@@ -67,17 +72,23 @@ class Lifecycle(Handle):
         A run that is under way ends. What becomes of it later can still be told by `complete` or `fail`;
         the session stays closed.
         """
+        from clew.core.runs import status
+
         access, now, by = self._access, self._engine.now(), self._worker
-        self._finish(lambda tx: work.status.close(tx, access, now, by))
+        self._finish(lambda tx: status.close(tx, access, now, by))
 
     def reopen(self) -> None:
         """Make a closed or expired session pending again. One that is open stays as it is."""
-        self._write(work.status.reopen, self._engine.now())
+        from clew.core.runs import status
+
+        self._write(status.reopen, self._engine.now())
 
     def status_changes(self) -> list[StatusChange]:
         """Every change of status, oldest first, with who made it and when."""
+        from clew.core.runs import status
+
         with self._look() as (reader, row):
-            return work.status.changes(reader, row)
+            return status.changes(reader, row)
 
     @property
     def _worker(self) -> str:
@@ -89,8 +100,10 @@ class Lifecycle(Handle):
     @property
     def lease(self) -> LeaseInfo | None:
         """Who works on the session now; None: nobody, or somebody who is gone."""
+        from clew.core.runs import lease
+
         with self._look() as (reader, row):
-            return work.runs.lease_info(reader, row, self._engine.here)
+            return lease.lease_info(reader, row, self._engine.here)
 
     def run(
         self,
@@ -129,23 +142,26 @@ class Lifecycle(Handle):
                 time.sleep(pause)
 
     def _bid(self, request: Json, task: str | None, lease: float, owner: str | None, steal: bool) -> Bid:
+        from clew.core.runs import lease as lease_
+
         _check_task(task)
         if owner is not None:
             check_id(owner, "owner")
         fence = int.from_bytes(os.urandom(8), "big") >> 2 or 1
         encoded = encode_json(request, what="request")
-        return work.runs.Bid(
+        return lease_.Bid(
             owner or self._engine.here.name, int(_seconds(lease) * 1e6), fence, encoded, task, bool(steal)
         )
 
     def _take(self, bid: Bid) -> Run:
+        from clew.core.runs import lease
         from clew.run import Run  # a run is a session too
 
         self._engine.check_outside("run")
         if not bid.steal:
             with self._engine.read() as reader:
-                work.runs.refuse_early(reader, self._access)
-        return Run(self._engine, self._access, self._write(work.runs.take, bid), bid.task)
+                lease.refuse_early(reader, self._access)
+        return Run(self._engine, self._access, self._write(lease.take, bid), bid.task)
 
     def resume(
         self, *, system_prompt: Json = None, tools_hash: str | None = None, model: str | None = None
@@ -159,8 +175,10 @@ class Lifecycle(Handle):
                 point = run.resume()
                 run.rewind(point.head)
         """
+        from clew.core.conversation import resume
+
         with self._look() as (reader, row):
-            return work.resuming.resume(reader, row, system_prompt, tools_hash, model)
+            return resume.resume(reader, row, system_prompt, tools_hash, model)
 
     @contextmanager
     def turn(self: H) -> Iterator[H]:
@@ -175,8 +193,10 @@ class Lifecycle(Handle):
             raise
 
     def _abort(self, began: Head, failure: BaseException) -> None:
+        from clew.core.conversation import moves
+
         try:
-            self._write(work.moves.abort, began, self._engine.now())
+            self._write(moves.abort, began, self._engine.now())
         except ClewError as exc:
             failure.add_note(f"the turn that failed stays on the path: {exc}")
 

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 from types import TracebackType
 
-from clew.core.acting import for_a_log
+from clew.core.messages.characters import for_a_log
 from clew.errors import LeaseHeldError, StoreClosedError
 from clew.model import SweepReport
 

@@ -7,14 +7,13 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-import clew.work as work
-from clew.core.ids import check_id
+from clew.core.conversation.points import Point
+from clew.core.log.ids import check_id
+from clew.core.log.rows import SessionRow
 from clew.core.messages.codec import encode_json
-from clew.core.rows import SessionRow
 from clew.errors import CheckpointNotFoundError
 from clew.model import Checkpoint, Json, Moved, Tree
 from clew.session_files import Files, SessionFiles, moved_to
-from clew.work.places import Point
 
 if TYPE_CHECKING:
     from clew.model.files import OnConflict
@@ -48,29 +47,37 @@ class Points(SessionFiles):
         SnapshotFailedError: the system failed to read a file, and no checkpoint was set. What else the
         snapshot does not hold is in `store.get_snapshot(checkpoint.snapshot).skipped`.
         """
+        from clew.core.conversation import checkpoints
+
         check_id(name, "checkpoint name")
         encoded = encode_json(state, what="state")
-        setting = partial(work.checkpoints.set_checkpoint, name=name, state=encoded, now=self._engine.now())
+        setting = partial(checkpoints.set_checkpoint, name=name, state=encoded, now=self._engine.now())
         if files is None:
             return self._write(setting)
         return self._set_with_files(setting, files, include, exclude)
 
     def checkpoints(self) -> list[Checkpoint]:
         """Oldest first. Reads no messages."""
+        from clew.core.conversation import checkpoints
+
         with self._look() as (reader, row):
-            return work.checkpoints.list_checkpoints(reader, row)
+            return checkpoints.list_checkpoints(reader, row)
 
     def get_checkpoint(self, name: str) -> Checkpoint:
+        from clew.core.conversation import checkpoints
+
         check_id(name, "checkpoint name")
         with self._look() as (reader, row):
-            found = work.checkpoints.find_checkpoint(reader, row, name)
+            found = checkpoints.find_checkpoint(reader, row, name)
         if found is None:
             raise CheckpointNotFoundError(self.id, name, f"session {self.id!r} has no checkpoint {name!r}")
         return found
 
     def delete_checkpoint(self, name: str) -> bool:
         """Forget the name; False if there was none. The entries stay."""
-        return self._write(work.checkpoints.delete_checkpoint, check_id(name, "checkpoint name"))
+        from clew.core.conversation import checkpoints
+
+        return self._write(checkpoints.delete_checkpoint, check_id(name, "checkpoint name"))
 
     def rewind(self, to: Point, *, files: Files = False, on_conflict: OnConflict = "overwrite") -> Moved:
         """Go back to a checkpoint (or its name), an entry (or its id) or a position.
@@ -88,8 +95,10 @@ class Points(SessionFiles):
         What comes back is the new head; its `files` says what was restored, deleted and kept.
         RestoreFailedError if single files could not be restored: its `report` names them.
         """
+        from clew.core.conversation import moves
+
         if files is False:
-            return moved_to(self._write(work.moves.rewind, to, self._engine.now()))
+            return moved_to(self._write(moves.rewind, to, self._engine.now()))
         return self._rewind_with_files(to, files, on_conflict)
 
     def undo(self, *, root: str | os.PathLike[str] | None = None, dry_run: bool = False) -> Moved:
@@ -102,13 +111,17 @@ class Points(SessionFiles):
                 user on another machine; else that is refused (RootNotNamedError).
             dry_run: Only say where it would go, and what would be done to the files.
         """
+        from clew.core.conversation import moves
+
         with_files = self._step_with_files("undo", root, dry_run=dry_run)
-        return with_files or moved_to(self._write(work.moves.undo, self._engine.now()))
+        return with_files or moved_to(self._write(moves.undo, self._engine.now()))
 
     def redo(self, *, root: str | os.PathLike[str] | None = None, dry_run: bool = False) -> Moved:
         """Take back the last undo. `root` and `dry_run` as for `undo`."""
+        from clew.core.conversation import moves
+
         with_files = self._step_with_files("redo", root, dry_run=dry_run)
-        return with_files or moved_to(self._write(work.moves.redo, self._engine.now()))
+        return with_files or moved_to(self._write(moves.redo, self._engine.now()))
 
     def fork(self, id: str | None = None, *, at: Point | None = None) -> Session:
         """A new session that shares every entry up to `at` (the head): it costs the same however many.
@@ -116,10 +129,14 @@ class Points(SessionFiles):
         The checkpoints on the way there, and the variables, are copied: they are its own from now on.
         Without an id it is called `<this id>#fork-<n>`. It starts pending, with its own runs and usage.
         """
+        from clew.core.conversation import fork
+
         new_id = None if id is None else check_id(id)
-        return self._sibling(self._write(work.forks.fork, new_id, at, self._engine.now()))
+        return self._sibling(self._write(fork.fork, new_id, at, self._engine.now()))
 
     def tree(self) -> Tree:
         """Every branch, fork, checkpoint and head of this session and its relatives."""
+        from clew.core.conversation import trees
+
         with self._look() as (reader, row):
-            return work.trees.tree(reader, row)
+            return trees.tree(reader, row)

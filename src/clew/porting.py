@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 from clew.errors import InvalidError
 
 if TYPE_CHECKING:
-    from clew.model.loading import Loaded, SourceSession
     from clew.model.porting import ExportFormat, ImportFormat, ImportReport, OnImportProgress
+    from clew.model.source import Loaded, SourceSession
     from clew.store import Store
 
 _EXPORTERS: Final = {
@@ -134,7 +134,7 @@ class Porting:
             rename: Give it a new id if the store has another session of its id; else ConflictError.
             on_refused: Told of entries that can not be kept, and why; without it the first one raises.
         """
-        from clew.prices import is_available
+        from clew.core.streams.prices import is_available
         from clew.session import settings
         from clew.streams import price_of
         from clew.work.loading import Loading

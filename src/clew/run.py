@@ -9,16 +9,16 @@ from functools import partial
 from types import TracebackType
 
 from clew.backends.contract import Transaction
-from clew.core.ids import MAX_POSITION, check_id
-from clew.core.lease import Lease
+from clew.core.conversation import resume
+from clew.core.log.ids import MAX_POSITION, check_id
+from clew.core.log.lease import Lease
 from clew.core.messages.codec import encode_json
+from clew.core.runs.access import NO_FENCE, Access
 from clew.engine import Engine
 from clew.errors import ClewError, InvalidError, LeaseLostError
 from clew.heartbeat import BEATS, Heartbeat
 from clew.model import Checkpoint, Json
 from clew.session import Session
-from clew.work import resuming
-from clew.work.access import NO_FENCE, Access
 
 
 class Run(Session):
@@ -148,10 +148,10 @@ class Run(Session):
         for what, text in (("checkpoint name", name), ("tools_hash", tools_hash), ("model", model)):
             if text is not None:
                 check_id(text, what)
-        standing = resuming.Standing(iteration, model, resuming.prompt_hash(system_prompt), tools_hash)
+        standing = resume.Standing(iteration, model, resume.prompt_hash(system_prompt), tools_hash)
         encoded = encode_json(state, what="state")
         setting = partial(
-            resuming.set_progress,
+            resume.set_progress,
             name=name,
             state=encoded,
             standing=standing,

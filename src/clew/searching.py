@@ -12,8 +12,8 @@ from clew.engine import Engine
 from clew.errors import CorruptError, DiskFullError, InvalidQueryError, ReadOnlyError
 
 if TYPE_CHECKING:
-    from clew.model.searching import SearchOrder, SearchPage, SearchRole
-    from clew.work.searching import Request
+    from clew.core.search.search import Request
+    from clew.model.search import SearchOrder, SearchPage, SearchRole
 
 MOST_HITS = 1000
 
@@ -78,7 +78,7 @@ class Searching:
 
 def _caught_up(engine: Engine) -> bool:
     """Whether all is in the index; not so in a store that can not be written. Then all of it is read."""
-    from clew.work.indexing import catch_up
+    from clew.core.search.index import catch_up
 
     if engine.is_reading:
         return False
@@ -91,7 +91,7 @@ def _caught_up(engine: Engine) -> bool:
 
 def _page(engine: Engine, request: Request, is_indexed: bool) -> SearchPage:
     from clew.backends.scanned_texts import scan_texts
-    from clew.work.searching import Search
+    from clew.core.search.search import Search
 
     with engine.read() as reader:
         find_texts = reader.find_texts if is_indexed else partial(scan_texts, reader)
@@ -112,12 +112,12 @@ def _checked(
     limit: int,
     cursor: str | None,
 ) -> Request:
-    from clew.core.ids import check_id
+    from clew.core.log.ids import check_id
     from clew.core.messages.query import parse
     from clew.core.messages.searchtext import ROLES
-    from clew.core.searchcursor import read_cursor
-    from clew.work.searching import Request
-    from clew.work.usage import span_of
+    from clew.core.search.cursor import read_cursor
+    from clew.core.search.search import Request
+    from clew.core.streams.usage import span_of
     from clew.workspace import normalised
 
     if role is not None and role not in ROLES:

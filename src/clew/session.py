@@ -9,20 +9,19 @@ from typing import Any, Literal
 
 import msgspec
 
-import clew.work as work
 from clew.backends.contract import Transaction
 from clew.beside import Beside
-from clew.core.ids import MAX_POSITION, check_id
-from clew.core.rows import SessionRow
+from clew.core.conversation import history, points, sessions
+from clew.core.conversation.append import Sayable, append, batch_of
+from clew.core.conversation.points import Point
+from clew.core.log.ids import MAX_POSITION, check_id
+from clew.core.log.rows import SessionRow
+from clew.core.runs.access import Access
 from clew.errors import InvalidError, InvalidQueryError
 from clew.lifecycle import Lifecycle
 from clew.model import Context, Entry, Head, Json, SessionInfo
 from clew.points import Points
 from clew.streams import Streams
-from clew.work import history, places, sessions
-from clew.work.access import Access
-from clew.work.append import Sayable, append, batch_of
-from clew.work.places import Point
 from clew.workspace import normalised
 
 
@@ -64,7 +63,7 @@ class Session(Lifecycle, Points, Streams, Beside):
     def head(self) -> Head:
         """Where the session stands now."""
         with self._look() as (reader, row):
-            return places.head_of(reader, row.head)
+            return points.head_of(reader, row.head)
 
     def update(
         self,
@@ -148,7 +147,9 @@ class Session(Lifecycle, Points, Streams, Beside):
         at: datetime | None = None,
     ) -> Callable[[Transaction], list[Entry]] | None:
         """The operation that appends these messages, checked; for whoever commits it. None: nothing to do."""
-        time = None if at is None else work.calls.moment(at, "at")
+        from clew.core.streams import calls
+
+        time = None if at is None else calls.moment(at, "at")
         if not messages:
             return None
         batch = batch_of(messages, strict=strict)
@@ -177,26 +178,32 @@ class Session(Lifecycle, Points, Streams, Beside):
 
         `user_turns` sets the counter of user turns, which otherwise counts those in `messages`.
         """
+        from clew.core.conversation import replacing
+
         if isinstance(messages, (str, bytes, dict)):
             raise InvalidError(f"replace takes a list of messages, not {type(messages).__name__}")
         if user_turns is not None and (type(user_turns) is not int or not 0 <= user_turns <= MAX_POSITION):
             raise InvalidError(f"user_turns must be a number from 0 to {MAX_POSITION}, not {user_turns!r}")
         return self._write(
-            work.replacing.replace, batch_of(messages, strict=strict), user_turns, self._engine.now()
+            replacing.replace, batch_of(messages, strict=strict), user_turns, self._engine.now()
         )
 
     def clear(self) -> Head:
         """Start over with an empty path. The history stays reachable: `undo()` brings it back."""
-        return self._write(work.moves.clear, self._engine.now())
+        from clew.core.conversation import moves
+
+        return self._write(moves.clear, self._engine.now())
 
     def truncate(self, keep_last: int) -> Entry | None:
         """Let `context()` begin with the last `keep_last` messages; `messages()` still gives all.
 
         Where the cut would part a tool call from its result, more is kept. None: nothing to cut.
         """
+        from clew.core.conversation import marks
+
         if isinstance(keep_last, bool) or not isinstance(keep_last, int) or keep_last < 0:
             raise InvalidError(f"keep_last must be a number from 0 on, not {keep_last!r}")
-        return self._write(work.marks.truncate, keep_last, self._engine.now())
+        return self._write(marks.truncate, keep_last, self._engine.now())
 
     def compact(
         self,
@@ -211,25 +218,33 @@ class Session(Lifecycle, Points, Streams, Beside):
         rewind to before the compaction brings the old context back. Tool calls that still wait for
         their results are not compacted away.
         """
-        digest = work.marks.digest_of(messages_or_text, tokens)
-        return self._write(work.marks.compact, digest, upto, self._engine.now())
+        from clew.core.conversation import marks
+
+        digest = marks.digest_of(messages_or_text, tokens)
+        return self._write(marks.compact, digest, upto, self._engine.now())
 
     @property
     def summary(self) -> str | None:
         """The latest summary on the path."""
+        from clew.core.conversation import marks
+
         with self._look() as (reader, row):
-            return work.marks.summary(reader, row)
+            return marks.summary(reader, row)
 
     def set_summary(self, text: str | None) -> Entry:
         """Keep a summary of the conversation so far; it rewinds with the conversation."""
-        return self._write(work.marks.set_summary, work.marks.summary_of(text), self._engine.now())
+        from clew.core.conversation import marks
+
+        return self._write(marks.set_summary, marks.summary_of(text), self._engine.now())
 
     def annotate(self, entry: Point, **fields: Json) -> Entry:
         """Put something beside an entry, never into it; None takes a field away.
 
         Entries are found again by their `label`: `s.entries(label="…")`.
         """
-        return self._write(work.notes.annotate, entry, work.notes.fields_of(fields))
+        from clew.core.conversation import annotations
+
+        return self._write(annotations.annotate, entry, annotations.fields_of(fields))
 
     # -- reading
 
@@ -299,8 +314,10 @@ class Session(Lifecycle, Points, Streams, Beside):
 
         A plain list of messages; its `report` says what was left out or repaired.
         """
+        from clew.core.conversation import context
+
         with self._look() as (reader, row):
-            return work.context.build(reader, row, max_messages, max_tokens, count_tokens)
+            return context.build(reader, row, max_messages, max_tokens, count_tokens)
 
 
 def settings(**given: Any) -> sessions.Changes:

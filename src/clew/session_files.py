@@ -9,20 +9,19 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-import clew.work as work
 from clew.backends.contract import Reader, Transaction
-from clew.core.rows import SessionRow
+from clew.core.conversation.points import Point, resolve, tip_at
+from clew.core.log.rows import SessionRow
+from clew.core.runs.access import Access, admit
 from clew.errors import CorruptError, RestoreFailedError, SnapshotNotFoundError
 from clew.handle import Handle
 from clew.model import Checkpoint, Head, Moved
-from clew.work.access import Access, admit
-from clew.work.places import Point, resolve, tip_at
 
 if TYPE_CHECKING:
+    from clew.core.conversation.moves import FileMove
     from clew.engine import Engine
     from clew.files.keeper import Keeper
     from clew.model.files import FileVersion, OnConflict, OnProgress, RestoreReport, Snapshot
-    from clew.work.moves import FileMove
     from clew.work.snapshots import Shelf
 
 NOT_BROUGHT = " (an export holds no files: those of an imported session stayed behind)"
@@ -61,14 +60,16 @@ def keeper_of(engine: Engine) -> Keeper:
 
 def carry_out(tx: Transaction, access: Access, move: HeadMove, now: int, files: FileMove) -> Head:
     """Move the head, in the transaction that ends the restore."""
+    from clew.core.conversation import moves
+
     match move.kind:
         case "undo":
-            return work.moves.undo(tx, access, now, files)
+            return moves.undo(tx, access, now, files)
         case "redo":
-            return work.moves.redo(tx, access, now, files)
+            return moves.redo(tx, access, now, files)
         case _:
             assert move.to is not None
-            return work.moves.rewind(tx, access, move.to, now, files)
+            return moves.rewind(tx, access, move.to, now, files)
 
 
 class SessionFiles(Handle):
@@ -96,9 +97,11 @@ class SessionFiles(Handle):
 
     def file_history(self, path: str) -> list[FileVersion]:
         """The checkpoints on the path at which a file was not as at the one before, oldest first."""
+        from clew.core.conversation import checkpoints
+
         with self._look() as (reader, row):
-            kept = [c for c in work.checkpoints.list_checkpoints(reader, row) if c.snapshot is not None]
-            lies_there = work.checkpoints.on_path(reader, row.head)
+            kept = [c for c in checkpoints.list_checkpoints(reader, row) if c.snapshot is not None]
+            lies_there = checkpoints.on_path(reader, row.head)
             there = [checkpoint for checkpoint in kept if lies_there(checkpoint.head)]
         return keeper_of(self._engine).history(
             path, sorted(there, key=lambda c: (c.position, c.snapshot or ""))
@@ -113,12 +116,13 @@ class SessionFiles(Handle):
     ) -> Checkpoint:
         """Keep the files and set the checkpoint that names them, in one transaction."""
         from clew.files.taking import rules_of
+        from clew.work import snapshots
 
         access = self._access
 
         def put(tx: Transaction, snapshot: Snapshot, shelf: Shelf, signature: bytes) -> Checkpoint:
             row = admit(tx, access)
-            work.snapshots.put(tx, snapshot, shelf, sessions=row.tree, signature=signature)
+            snapshots.put(tx, snapshot, shelf, sessions=row.tree, signature=signature)
             return setting(tx, access, snapshot=snapshot.id)
 
         return keeper_of(self._engine).snapshot(root, "checkpoint", rules_of(include, exclude, None), put)
@@ -137,9 +141,11 @@ class SessionFiles(Handle):
         self, what: Literal["undo", "redo"], root: str | os.PathLike[str] | None, *, dry_run: bool
     ) -> Moved | None:
         """Undo or redo a move that changed files, which takes back exactly these; None: it did not."""
+        from clew.core.conversation import moves
+
         with self._look() as (reader, row):
-            files = work.moves.files_of(reader, row, what)
-            there = work.moves.next_head(reader, row, what) if dry_run else None
+            files = moves.files_of(reader, row, what)
+            there = moves.next_head(reader, row, what) if dry_run else None
         keeper = keeper_of(self._engine) if files is not None else None
         record = keeper.restore_of(files) if keeper is not None and files is not None else None
         if keeper is None or record is None:
@@ -175,18 +181,20 @@ def moved_to(head: Head, files: RestoreReport | None = None) -> Moved:
 
 def snapshot_at(reader: Reader, row: SessionRow, to: Point) -> str:
     """The snapshot of a checkpoint, or of the last checkpoint with files at or before a point."""
+    from clew.core.conversation import checkpoints
+
     if isinstance(to, str):
-        to = work.checkpoints.find_checkpoint(reader, row, to) or to
+        to = checkpoints.find_checkpoint(reader, row, to) or to
     if isinstance(to, Checkpoint):
         if to.snapshot is None:
             raise SnapshotNotFoundError(
                 None, f"checkpoint {to.name!r} of session {row.id!r} has no files{NOT_BROUGHT}"
             )
         return to.snapshot
-    lies_there = work.checkpoints.on_path(reader, tip_at(reader, *resolve(reader, row, to)))
+    lies_there = checkpoints.on_path(reader, tip_at(reader, *resolve(reader, row, to)))
     found = [
         checkpoint
-        for checkpoint in work.checkpoints.list_checkpoints(reader, row)
+        for checkpoint in checkpoints.list_checkpoints(reader, row)
         if checkpoint.snapshot is not None and lies_there(checkpoint.head)
     ]
     if not found:

@@ -15,17 +15,18 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, overload
 import msgspec
 from uuid_utils import uuid7
 
-import clew.work as work
 from clew.backends.contract import Backend, Capabilities, Transaction
 from clew.backends.registry import connect
 from clew.care import Care
-from clew.core.ids import check_id
+from clew.core.conversation import points, sessions
+from clew.core.engine.host import Clock, wall_clock
 from clew.core.listing import make_cursor, read_cursor, wanted
-from clew.core.rows import INTERRUPTED, RUNNING, SessionQuery, SessionRow
-from clew.core.status import status_number
+from clew.core.log.ids import check_id
+from clew.core.log.rows import INTERRUPTED, RUNNING, SessionQuery, SessionRow
+from clew.core.runs.access import Access, is_held
+from clew.core.runs.steps import status_number
 from clew.engine import Engine
 from clew.errors import InvalidError, InvalidQueryError, ReadOnlyError, SessionNotFoundError
-from clew.here import Clock, wall_clock
 from clew.inside import Inside, Unprepared
 from clew.model import STATUSES, Json, Page, Stats, Status, UsageGroup, UsageKey, UsageTotals
 from clew.porting import Porting
@@ -33,8 +34,6 @@ from clew.searching import Searching
 from clew.session import Session, settings
 from clew.store_files import StoreFiles
 from clew.upkeep import Upkeep, purge_and_scrub
-from clew.work import places, sessions
-from clew.work.access import Access, is_held
 from clew.workspace import normalised
 
 if TYPE_CHECKING:
@@ -118,6 +117,8 @@ class Store(Upkeep, Care, StoreFiles, Porting, Searching):
 
         `created_at`, with a time zone, is for sessions that are brought over from elsewhere; default: now.
         """
+        from clew.core.streams import calls
+
         changes = _initial(
             title=title,
             workspace=workspace,
@@ -129,10 +130,10 @@ class Store(Upkeep, Care, StoreFiles, Porting, Searching):
             expires_at=expires_at,
             idle_timeout=idle_timeout,
         )
-        created = None if created_at is None else work.calls.moment(created_at, "created_at")
+        created = None if created_at is None else calls.moment(created_at, "created_at")
         check_id(id)
         with self._engine.read() as reader:
-            row = places.find(reader, id)
+            row = points.find(reader, id)
         if row is None:
             now = self._engine.now()
             row = self._engine.run(lambda tx: sessions.open_or_create(tx, id, changes, now, created))
@@ -157,6 +158,8 @@ class Store(Upkeep, Care, StoreFiles, Porting, Searching):
 
         `created_at` as for `session`.
         """
+        from clew.core.streams import calls
+
         changes = _initial(
             title=title,
             workspace=workspace,
@@ -168,7 +171,7 @@ class Store(Upkeep, Care, StoreFiles, Porting, Searching):
             expires_at=expires_at,
             idle_timeout=idle_timeout,
         )
-        created = None if created_at is None else work.calls.moment(created_at, "created_at")
+        created = None if created_at is None else calls.moment(created_at, "created_at")
         new_id = str(uuid7()) if id is None else check_id(id)
         now = self._engine.now()
         return self._handle(self._engine.run(lambda tx: sessions.create(tx, new_id, changes, now, created)))
@@ -183,7 +186,7 @@ class Store(Upkeep, Care, StoreFiles, Porting, Searching):
     def find(self, id: str) -> Session | None:
         """The session of this id or alias, or None."""
         with self._engine.read() as reader:
-            row = places.find(reader, check_id(id))
+            row = points.find(reader, check_id(id))
         return None if row is None else self._handle(row)
 
     def list(
@@ -245,6 +248,8 @@ class Store(Upkeep, Care, StoreFiles, Porting, Searching):
         Runs whose worker is found to be gone get the status `interrupted` here, unless the store is
         open for reading only.
         """
+        from clew.core.runs import lease
+
         here = self._engine.here
         with self._engine.read() as reader:
             running = reader.list_sessions(SessionQuery(limit=MOST_LISTED, status=RUNNING))
@@ -252,7 +257,7 @@ class Store(Upkeep, Care, StoreFiles, Porting, Searching):
         if not self._engine.is_reading:
             with suppress(ReadOnlyError):
                 for row in gone:
-                    self._engine.run(partial(work.runs.interrupt_deserted, sid=row.sid, here=here))
+                    self._engine.run(partial(lease.interrupt_deserted, sid=row.sid, here=here))
                 gone = []
         with self._engine.read() as reader:
             found = reader.list_sessions(SessionQuery(limit=MOST_LISTED, status=INTERRUPTED))
@@ -270,6 +275,8 @@ class Store(Upkeep, Care, StoreFiles, Porting, Searching):
         `deleted` purges only what is in the trash, and leaves a session of the same id that is in use.
         A purge rewrites the store's file: it takes as long as copying it.
         """
+        from clew.core.retention import purge as purge_
+
         check_id(id)
         here = self._engine.here
         if deleted and not purge:
@@ -278,9 +285,7 @@ class Store(Upkeep, Care, StoreFiles, Porting, Searching):
             )
         if purge:
             self._engine.check_outside("purge")
-            purging = (
-                work.purge.purge_deleted if deleted else partial(work.purge.purge_id, here=here, force=force)
-            )
+            purging = purge_.purge_deleted if deleted else partial(purge_.purge_id, here=here, force=force)
             return purge_and_scrub(self._engine, lambda tx: purging(tx, id), force=force)
         now = self._engine.now()
         return self._engine.run(lambda tx: sessions.delete(tx, id, now, here, force=force))
@@ -295,12 +300,14 @@ class Store(Upkeep, Care, StoreFiles, Porting, Searching):
     def clear(self, *, confirm: bool = False, purge: bool = False, force: bool = False) -> int:
         """Delete every session, into the trash or (with `purge`) for good; how many there were.
         LeaseHeldError while somebody works on one of them, unless `force` is set."""
+        from clew.core.retention import purge as purge_
+
         if confirm is not True:
             raise InvalidError("clear deletes every session of the store: pass confirm=True if you mean it")
         now, here = self._engine.now(), self._engine.here
         if purge:
             self._engine.check_outside("purge")
-            everything = partial(work.purge.purge_everything, here=here, force=force)
+            everything = partial(purge_.purge_everything, here=here, force=force)
             return purge_and_scrub(self._engine, everything, force=force)
         return self._engine.run(lambda tx: sessions.delete_all(tx, now, here, force=force))
 
@@ -340,9 +347,11 @@ class Store(Upkeep, Care, StoreFiles, Porting, Searching):
         `since` (included) and `until` (not) bound the time of the calls. What two forks share was
         paid for once, and is counted once.
         """
-        first, end = work.usage.span_of(by, since, until)
+        from clew.core.streams import usage
+
+        first, end = usage.span_of(by, since, until)
         with self._engine.read() as reader:
-            return work.usage.store_totals(reader, by, first, end)
+            return usage.store_totals(reader, by, first, end)
 
     # -- several things at once
 
@@ -414,7 +423,7 @@ class Store(Upkeep, Care, StoreFiles, Porting, Searching):
             wait: False tells what has happened until now; else it goes on until the store is closed.
             every: Seconds between two looks. PostgreSQL also wakes up those who wait.
         """
-        from clew.watching import Watcher
+        from clew.core.conversation.watch import Watcher
 
         self._engine.check_outside("watch")
         watcher = Watcher(self._engine, after, every)

@@ -6,9 +6,9 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
+from clew.core.runs.access import Access
 from clew.engine import Engine
 from clew.errors import InvalidError
-from clew.work.access import Access
 
 if TYPE_CHECKING:
     from clew.files.keeper import Ending, Keeper

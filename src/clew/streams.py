@@ -5,35 +5,36 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
-from typing import Final, TypeVar, overload
+from typing import TYPE_CHECKING, Final, TypeVar, overload
 
-import clew.work as work
 from clew.backends.contract import Transaction
-from clew.core.ids import check_id
+from clew.core.conversation.points import Point
+from clew.core.log.ids import check_id
 from clew.engine import Engine
 from clew.errors import InvalidQueryError
 from clew.handle import Handle
 from clew.model import Event, EventCounts, Json, Usage, UsageGroup, UsageKey, UsageTotals, utc
-from clew.work.places import Point
+
+if TYPE_CHECKING:
+    from clew.core.streams import calls
 
 T = TypeVar("T")
 
 _MOST: Final = 2**63 - 1
 
 
-def price_of(
-    engine: Engine, names: work.calls.Names, counts: work.calls.Counts, time: int
-) -> work.calls.Estimate | None:
+def price_of(engine: Engine, names: calls.Names, counts: calls.Counts, time: int) -> calls.Estimate | None:
     """What a call costs by the price list; None: there is none, or it does not know."""
-    from clew.core.money import units_of
-    from clew.prices import estimate, is_available, is_loaded, load
+    from clew.core.streams import calls
+    from clew.core.streams.money import units_of
+    from clew.core.streams.prices import estimate, is_available, is_loaded, load
 
     if names.model is None or not is_available():
         return None
     if not is_loaded():
         engine.prepare(load)
     found = estimate(names.model, names.vendor, names.endpoint, counts.tokens(), utc(time))
-    return None if found is None else work.calls.Estimate(names, units_of(found.cost), found.priced_by)
+    return None if found is None else calls.Estimate(names, units_of(found.cost), found.priced_by)
 
 
 class Streams(Handle):
@@ -57,9 +58,11 @@ class Streams(Handle):
         self, type: str, data: Json, *, stream: str, id: str | None
     ) -> Callable[[Transaction], Event]:
         """The operation that adds this event, checked; for whoever commits it."""
-        draft = work.events.draft_of(type, data, stream, id)
+        from clew.core.streams import events
+
+        draft = events.draft_of(type, data, stream, id)
         access, now = self._access, self._engine.now()
-        return lambda tx: work.events.add(tx, access, [draft], now)[0]
+        return lambda tx: events.add(tx, access, [draft], now)[0]
 
     def add_events(self, events: Sequence[Mapping[str, Json]]) -> list[Event]:
         """Add several events, all of them or none; one comes back for each.
@@ -73,11 +76,13 @@ class Streams(Handle):
         self, given: Sequence[Mapping[str, Json]]
     ) -> Callable[[Transaction], list[Event]] | None:
         """The operation that adds these events, checked; for whoever commits it. None: nothing to do."""
-        drafts = work.events.drafts_of(given)
+        from clew.core.streams import events
+
+        drafts = events.drafts_of(given)
         if not drafts:
             return None
         access, now = self._access, self._engine.now()
-        return lambda tx: work.events.add(tx, access, drafts, now)
+        return lambda tx: events.add(tx, access, drafts, now)
 
     def events(
         self, *, after: Event | int | None = None, stream: str | None = None, limit: int = 1000
@@ -89,6 +94,8 @@ class Streams(Handle):
             stream: Only those of this stream; "" for those of none.
             limit: How many at most.
         """
+        from clew.core.streams import events
+
         start = _start(after.cursor if isinstance(after, Event) else after)
         if stream:
             check_id(stream, "stream")
@@ -96,12 +103,14 @@ class Streams(Handle):
             raise InvalidQueryError(f"stream must be text, not {_shown(stream)}")
         most = _limit(limit)
         with self._look() as (reader, _):
-            return work.events.read(reader, self._sid, start, stream, most)
+            return events.read(reader, self._sid, start, stream, most)
 
     def count_events(self) -> EventCounts:
         """How many events there were and are, without reading them."""
+        from clew.core.streams import events
+
         with self._look() as (reader, _):
-            return work.events.counts(reader, self._sid)
+            return events.counts(reader, self._sid)
 
     # -- usage
 
@@ -139,7 +148,9 @@ class Streams(Handle):
             id: Names this call. A second one with the same id and the same values is not written: the
                 first one comes back, so it is safe to repeat after a failure.
         """
-        draft = work.calls.draft_of(
+        from clew.core.streams import calls, usage
+
+        draft = calls.draft_of(
             names={"model": model, "vendor": vendor, "endpoint": endpoint},
             tokens={
                 "input_tokens": input_tokens,
@@ -154,18 +165,20 @@ class Streams(Handle):
             id=id,
         )
         now = self._engine.now()
-        return self._write(work.usage.add, draft, self._estimate(draft, now), entry, now)
+        return self._write(usage.add, draft, self._estimate(draft, now), entry, now)
 
-    def _estimate(self, draft: work.calls.UsageDraft, now: int) -> work.calls.Estimate | None:
+    def _estimate(self, draft: calls.UsageDraft, now: int) -> calls.Estimate | None:
         """What the call costs by the price list, before any lock is taken: to load it takes long."""
+        from clew.core.streams import usage
+
         if draft.cost is not None:
             return None
-        from clew.prices import is_available
+        from clew.core.streams.prices import is_available
 
         if not is_available():
             return None
         with self._look() as (reader, _):
-            names = work.usage.names_of(reader, self._sid, draft.names)
+            names = usage.names_of(reader, self._sid, draft.names)
         return price_of(self._engine, names, draft.counts, now if draft.time is None else draft.time)
 
     def usage_records(self, *, after: Usage | int | None = None, limit: int = 1000) -> list[Usage]:
@@ -173,10 +186,12 @@ class Streams(Handle):
 
         `after`: only those after this one, or after its `number`.
         """
+        from clew.core.streams import usage
+
         start = _start(after.number if isinstance(after, Usage) else after)
         most = _limit(limit)
         with self._look() as (reader, _):
-            return work.usage.read(reader, self._sid, start, most)
+            return usage.read(reader, self._sid, start, most)
 
     @overload
     def usage(
@@ -196,13 +211,15 @@ class Streams(Handle):
             since: Only calls at this time or later.
             until: Only calls before this time.
         """
-        first, end = work.usage.span_of(by, since, until)
+        from clew.core.streams import usage
+
+        first, end = usage.span_of(by, since, until)
         with self._look() as (reader, _):
-            return work.usage.session_totals(reader, self._sid, by, first, end)
+            return usage.session_totals(reader, self._sid, by, first, end)
 
 
 def _shown(value: object) -> str:
-    from clew.core.money import shown  # seldom needed
+    from clew.core.streams.money import shown  # seldom needed
 
     return shown(value)
 

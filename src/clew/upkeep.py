@@ -6,17 +6,16 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import TYPE_CHECKING, TypeVar
 
-import clew.work as work
 from clew.backends.contract import Transaction
-from clew.core.acting import for_a_log
-from clew.core.lease import Lease
+from clew.core.log.lease import Lease
+from clew.core.messages.characters import for_a_log
 from clew.engine import Engine
 from clew.errors import ClewError, InvalidError, InvalidQueryError
 from clew.model import Removal, Retention, SweepReport, utc
 
 if TYPE_CHECKING:
+    from clew.core.retention.sweep import Sweep
     from clew.maintenance import Maintenance
-    from clew.work.sweep import Sweep
 
 T = TypeVar("T")
 
@@ -32,19 +31,22 @@ class Upkeep:
     @property
     def retention(self) -> Retention:
         """The rules of this store, for every process that uses it."""
+        from clew.core.retention import records
+
         with self._engine.read() as reader:
-            return work.retention.rules_of(reader)
+            return records.rules_of(reader)
 
     def set_retention(self, rules: Retention) -> None:
         """Let these rules hold from the next sweep on, instead of those before.
 
         They are kept in the store, for all who use it. `Retention()` switches everything off.
         """
-        from clew.core.rules import checked
+        from clew.core.retention import records
+        from clew.core.retention.accepted import checked
 
         rules = checked(rules)
         moment = self._engine.here.moment()
-        self._engine.run(lambda tx: work.retention.set_rules(tx, rules, moment))
+        self._engine.run(lambda tx: records.set_rules(tx, rules, moment))
 
     def sweep(
         self, *, rules: Retention | None = None, dry_run: bool = False, scrub: bool = False
@@ -88,10 +90,12 @@ class Upkeep:
 
     def removals(self, *, limit: int = 100) -> list[Removal]:
         """What sweeps have put in the trash, purged and removed; newest first."""
+        from clew.core.retention import records
+
         if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
             raise InvalidQueryError(f"limit must be a number from 1 on, not {limit!r}")
         with self._engine.read() as reader:
-            return work.retention.removals(reader, min(limit, MOST_REMOVALS))
+            return records.removals(reader, min(limit, MOST_REMOVALS))
 
     def _stop_maintenance(self) -> None:
         running, self._maintenances = self._maintenances, ()
@@ -102,9 +106,11 @@ class Upkeep:
 def scrub_traces(engine: Engine, *, drops_pending: bool = False) -> bool:
     """Leave no byte of what was purged or removed, be it by this process or by a killed one; False: nothing
     was. `drops_pending`: nor of restores that were cut off in sessions that are gone."""
+    from clew.core.retention import purge as purge_
+
     with engine.read() as reader:
-        purge = work.purge.unscrubbed(reader)
-        has_files = work.purge.may_have_files(reader)
+        purge = purge_.unscrubbed(reader)
+        has_files = purge_.may_have_files(reader)
     if purge is None:
         return False
     failure: ClewError | None = None
@@ -119,15 +125,17 @@ def scrub_traces(engine: Engine, *, drops_pending: bool = False) -> bool:
     engine.backend.scrub()
     if failure is not None:
         raise failure
-    engine.run(lambda tx: work.purge.scrubbed(tx, purge))
+    engine.run(lambda tx: purge_.scrubbed(tx, purge))
     return True
 
 
 def purge_and_scrub(engine: Engine, purge: Callable[[Transaction], T], *, force: bool) -> T:
     """Purge sessions, and leave no byte of what only they held."""
 
+    from clew.core.retention import purge as purge_
+
     def checked(tx: Transaction) -> T:
-        if force or not work.purge.may_have_files(tx):
+        if force or not purge_.may_have_files(tx):
             return purge(tx)
         from clew.files.erasing import unless_cut_off
 
@@ -139,7 +147,7 @@ def purge_and_scrub(engine: Engine, purge: Callable[[Transaction], T], *, force:
 
 
 def _checked_once(rules: Retention) -> Retention:
-    from clew.core.rules import checked
+    from clew.core.retention.accepted import checked
 
     rules = checked(rules)
     if rules.max_events is not None:
@@ -151,28 +159,34 @@ def _checked_once(rules: Retention) -> Retention:
 
 
 def _looked(engine: Engine, once: Retention | None) -> SweepReport:
+    from clew.core.retention import records
+    from clew.core.retention import sweep as sweep_
+
     moment = engine.here.moment()
     with engine.read() as reader:
-        rules = work.retention.rules_of(reader) if once is None else once
-        now = work.retention.time_of(reader, moment)
-    sweep = work.sweep.Sweep(engine, rules, now, None, _log, once=once is not None)
+        rules = records.rules_of(reader) if once is None else once
+        now = records.time_of(reader, moment)
+    sweep = sweep_.Sweep(engine, rules, now, None, _log, once=once is not None)
     sweep.run()
     return _report(sweep, now, moment.wall, dry_run=True)
 
 
 def _swept(engine: Engine, once: Retention | None) -> SweepReport:
+    from clew.core.retention import records
+    from clew.core.retention import sweep as sweep_
+
     here = engine.here
     moment = here.moment()
     lease, rules, now = engine.run(
         lambda tx: (
-            work.retention.take_sweep(tx, here),
-            work.retention.rules_of(tx) if once is None else once,
-            work.retention.anchor(tx, moment) if once is None else work.retention.time_of(tx, moment),
+            records.take_sweep(tx, here),
+            records.rules_of(tx) if once is None else once,
+            records.anchor(tx, moment) if once is None else records.time_of(tx, moment),
         )
     )
     is_done = False
     try:
-        sweep = work.sweep.Sweep(engine, rules, now, lease, _log, once=once is not None)
+        sweep = sweep_.Sweep(engine, rules, now, lease, _log, once=once is not None)
         sweep.run()
         is_done = True
     finally:
@@ -181,8 +195,10 @@ def _swept(engine: Engine, once: Retention | None) -> SweepReport:
 
 
 def _give_back(engine: Engine, lease: Lease, swept: int | None, is_done: bool) -> None:
+    from clew.core.retention import records
+
     try:
-        engine.run(lambda tx: work.retention.end_sweep(tx, lease, swept))
+        engine.run(lambda tx: records.end_sweep(tx, lease, swept))
     except ClewError:
         if is_done:
             raise

@@ -16,12 +16,12 @@ import pytest
 import clew
 from clew.cli.listing import short_ids
 from clew.cli.safe import clean, flat, one_line
-from clew.core.excerpt import excerpt
 from clew.core.messages import words
 from clew.core.messages.dialects import prompt_of, snippet, text_of
 from clew.core.messages.dialects.claude_people import is_human as is_human_in_claude
 from clew.core.messages.prompts import marked_words, own_words
 from clew.core.messages.query import Term
+from clew.core.search.excerpt import excerpt
 from clew.core.textdiff import unified
 from clew.exporters.highlight import LANGUAGES, coloured
 from clew.exporters.html_text import MOST_CELLS, MOST_CODE, MOST_MARKDOWN, code, escape, prose

@@ -11,7 +11,7 @@ import pytest
 
 from clew.backends.contract import STORE_WIDE, Backend
 from clew.backends.jsonl import JsonlBackend
-from clew.core.rows import Details, ObjectPlace
+from clew.core.log.rows import Details, ObjectPlace
 from clew.testing import BackendConformance, DurableConformance
 from clew.testing.conformance_base import a_session, add, an_entry
 from clew.testing.conformance_streams_storage import a_call, an_event

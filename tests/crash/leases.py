@@ -17,15 +17,16 @@ import apsw
 import msgspec
 
 import clew
-from clew import here
-from clew.core.lease import Lease
-from clew.here import Here
+from clew.core.conversation import append, moves, points, resume
+from clew.core.conversation.checkpoints import list_checkpoints
+from clew.core.engine import host
+from clew.core.engine.host import Here
+from clew.core.log.lease import Lease
+from clew.core.runs import lease
+from clew.core.runs.access import lease_of, live, refuse_if_held
 from clew.run import Run
 from clew.testing.faults import Child, ProcessFailed
 from clew.testing.history import History, Kind, Operation, Outcome
-from clew.work import append, moves, places, resuming, runs
-from clew.work.access import lease_of, live, refuse_if_held
-from clew.work.checkpoints import list_checkpoints
 
 Tell = Callable[[Any], None]
 Listen = Callable[[], None]
@@ -164,21 +165,21 @@ def _bugs() -> dict[str, list[tuple[Any, str, Any]]]:
         "": [],
         "the fence is not compared": [(append, "admit", lambda tx, access: live(tx, access.sid, access.id))],
         "held leases are seen only before the transaction": [
-            (runs, "refuse_early", lambda tx, a: refuse_if_held(tx, live(tx, a.sid, a.id), a.here)),
-            (runs, "refuse_if_held", lambda tx, row, here: None),
+            (lease, "refuse_early", lambda tx, a: refuse_if_held(tx, live(tx, a.sid, a.id), a.here)),
+            (lease, "refuse_if_held", lambda tx, row, here: None),
         ],
         "nobody is ever gone": [(Here, "is_gone", lambda self, holder: False)],
-        "numbers of any namespace are believed": [(here, "_namespace", lambda *kind: "everywhere")],
-        "leases are told by the wall clock": [(here, "machine_clock", here.wall_clock)],
+        "numbers of any namespace are believed": [(host, "_namespace", lambda *kind: "everywhere")],
+        "leases are told by the wall clock": [(host, "machine_clock", host.wall_clock)],
         "a rewind does not last": [
             (
                 moves,
                 "rewind",
-                lambda tx, access, to, now: places.head_of(tx, live(tx, access.sid, access.id).head),
+                lambda tx, access, to, now: points.head_of(tx, live(tx, access.sid, access.id).head),
             )
         ],
         "resumes from the oldest checkpoint": [
-            (resuming, "_newest", lambda reader, row: next(iter(list_checkpoints(reader, row)), None))
+            (resume, "_newest", lambda reader, row: next(iter(list_checkpoints(reader, row)), None))
         ],
     }
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import clew
-import clew.work.sweep
+import clew.core.retention.sweep
 from clew.backends.contract import STORE_WIDE
 from clew.model import Retention, SweepAction
 from clew.testing.faults import Child, ProcessFailed
@@ -73,7 +73,7 @@ class Setback:
         self._behind = hours * 3600 * 10**6
 
     def __call__(self) -> int:
-        from clew.here import wall_clock
+        from clew.core.engine.host import wall_clock
 
         return wall_clock() - self._behind
 
@@ -97,14 +97,14 @@ def fill(path: str) -> None:
 
 def sweep_slowly(tell: Tell, path: str) -> None:
     """Sweep in the smallest steps, and tell of each that is committed."""
-    clew.work.sweep.BATCH = 4  # type: ignore[misc]
-    note = clew.work.sweep.Sweep._note
+    clew.core.retention.sweep.BATCH = 4  # type: ignore[misc]
+    note = clew.core.retention.sweep.Sweep._note
 
-    def told(sweep: clew.work.sweep.Sweep, actions: Sequence[SweepAction]) -> None:
+    def told(sweep: clew.core.retention.sweep.Sweep, actions: Sequence[SweepAction]) -> None:
         tell(len(actions))
         note(sweep, actions)
 
-    clew.work.sweep.Sweep._note = told  # type: ignore[assignment, method-assign]
+    clew.core.retention.sweep.Sweep._note = told  # type: ignore[assignment, method-assign]
     with clew.open(path) as store:
         store.sweep()
 

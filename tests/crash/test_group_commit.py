@@ -13,7 +13,7 @@ import pytest
 
 import clew
 from clew.backends.contract import Transaction
-from clew.commit import Committer, Pending
+from clew.core.engine.commit import Committer, Pending
 from clew.testing.faults import call
 from tests.crash.helper import message, texts
 from tests.crash.root import needs_strace

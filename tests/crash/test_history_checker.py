@@ -11,8 +11,8 @@ import msgspec
 import pytest
 
 import clew
+from clew.core.conversation import append as appending
 from clew.testing.history import History, Operation, Outcome, Record, check, log_of, outcome_of
-from clew.work import append as appending
 from tests.crash.helper import message, texts
 
 

@@ -10,10 +10,10 @@ import msgspec
 import pytest
 
 import clew
+from clew.core.runs import lease
+from clew.core.runs.access import Access
 from clew.session import Session
 from clew.testing.faults import call
-from clew.work import runs
-from clew.work.access import Access
 from tests.crash import workers
 from tests.crash.helper import message, texts
 from tests.crash.leases import lease_record
@@ -238,7 +238,7 @@ def test_s21_nobody_renews_the_lease_of_another(store: clew.Store, forgery: str)
         forged = msgspec.structs.replace(run._access, **FORGERIES[forgery](run._access))
         before = lease_record(session)
 
-        assert store._engine.run(lambda tx: runs.renew(tx, forged)) is False
+        assert store._engine.run(lambda tx: lease.renew(tx, forged)) is False
         assert lease_record(session) == before
 
 
@@ -247,7 +247,7 @@ def test_s21_without_a_right_nobody_renews_a_lease_that_is_over(store: clew.Stor
     with session.run() as run:
         over = run._access
 
-    assert store._engine.run(lambda tx: runs.renew(tx, over)) is False
+    assert store._engine.run(lambda tx: lease.renew(tx, over)) is False
     assert lease_record(session) is None
 
 

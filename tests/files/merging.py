@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from blake3 import blake3
 
-from clew.core.rows import PackInfo
+from clew.core.log.rows import PackInfo
 from clew.engine import Engine
 from clew.files.objects import ObjectReader
 from clew.files.verify import verify

@@ -11,8 +11,9 @@ from uuid_utils import uuid7
 
 import clew
 from clew.backends.contract import STORE_WIDE, Reader, Transaction
+from clew.core.conversation import moves
 from clew.core.objects import FILE, FOLDER, TreeEntry, encode_directory, object_name
-from clew.core.retention import DAY
+from clew.core.retention.rules import DAY
 from clew.engine import Engine
 from clew.errors import CorruptError, ObjectMissingError
 from clew.files import gc as module
@@ -23,7 +24,7 @@ from clew.files.needs import unneeded
 from clew.files.objects import ObjectReader, ObjectWriter
 from clew.files.verify import verify
 from clew.model.files import FileProgress, Snapshot
-from clew.work import moves, snapshots
+from clew.work import snapshots
 from clew.work.snapshots import Shelf
 from tests.files.planting import (
     Chunked,
@@ -321,7 +322,7 @@ def _row(engine: Engine, id: str) -> Any:
 
 
 def _checkpoint(store: clew.Store, session: clew.Session, name: str, tree: Tree) -> Snapshot:
-    from clew.work.checkpoints import set_checkpoint
+    from clew.core.conversation.checkpoints import set_checkpoint
 
     engine = store._engine
     sessions = _row(engine, session.id).tree

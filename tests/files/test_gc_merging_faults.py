@@ -15,9 +15,9 @@ import pytest
 
 import clew
 from clew.backends.contract import STORE_WIDE, Transaction
-from clew.core import frame
+from clew.core.log import frame
+from clew.core.log.rows import PackInfo
 from clew.core.objects import FILE, TreeEntry, encode_directory, object_name
-from clew.core.rows import PackInfo
 from clew.engine import Engine
 from clew.errors import LeaseLostError
 from clew.files import gc as module

@@ -14,7 +14,7 @@ import pytest
 
 import clew
 from clew.backends.contract import STORE_WIDE, Transaction
-from clew.core.lease import Holder
+from clew.core.log.lease import Holder
 from clew.engine import Engine
 from clew.errors import ConflictError, CorruptError, NotFoundError, RestoreFailedError
 from clew.files import journal

@@ -15,8 +15,8 @@ import pytest
 
 import clew
 from clew.backends.contract import STORE_WIDE
-from clew.core.frame import checksum
-from clew.core.rows import EntryRow
+from clew.core.log.frame import checksum
+from clew.core.log.rows import EntryRow
 from clew.engine import Engine
 from clew.errors import InvalidError
 from clew.files import verify as module

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import clew
-from clew.core import lines
+from clew.core.log import jsonl
 from tests.fuzz.mutating import Number, change_bytes, change_database, change_lines, change_value, numbers
 from tests.importers import forging
 from tests.thoroughness import usually
@@ -164,7 +164,7 @@ def change_log(path: Path, choose: Number) -> None:
     try:
         path.write_bytes(
             b"".join(
-                lines.finish(json.dumps(one, ensure_ascii=False).encode()[1:], is_last=True) for one in found
+                jsonl.finish(json.dumps(one, ensure_ascii=False).encode()[1:], is_last=True) for one in found
             )
         )
     except UnicodeEncodeError:

@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import clew
-from clew.core import lines
+from clew.core.log import jsonl
 from tests.fuzz.mutating import Number, change_bytes, change_file, change_lines, change_value, numbers
 from tests.importers import forging, test_contexts, test_lookalikes, test_tokens
 from tests.thoroughness import usually
@@ -149,4 +149,4 @@ def test_the_samples_have_every_format() -> None:
     from clew.importers import READERS
 
     assert {name.partition(",")[0] for name in SAMPLES} == set(READERS)
-    assert lines.begins_log(forging.framed(own_lines()))
+    assert jsonl.begins_log(forging.framed(own_lines()))

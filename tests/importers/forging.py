@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import clew
-from clew.core import lines
-from clew.core.hashing import ROOT, entry_digest
+from clew.core.log import jsonl
+from clew.core.log.hashing import ROOT, entry_digest
 
 Fields = dict[str, Any]
 Change = Callable[[list[Fields]], Any]
@@ -63,7 +63,7 @@ def opened(line: bytes) -> Fields:
 def framed(found: list[Fields]) -> bytes:
     """Lines with checksums that are right."""
     texts = [json.dumps(one, ensure_ascii=False, separators=(",", ":")).encode()[1:] for one in found]
-    return b"".join(lines.finish(text, is_last=number == len(texts)) for number, text in enumerate(texts, 1))
+    return b"".join(jsonl.finish(text, is_last=number == len(texts)) for number, text in enumerate(texts, 1))
 
 
 def line_of(found: list[Fields], kind: str, **wanted: Any) -> int:

@@ -7,7 +7,7 @@ from types import ModuleType
 
 import clew
 from clew.importers.contract import Problem
-from clew.model.loading import Loaded
+from clew.model.source import Loaded
 
 
 def bring(store: clew.Store, reader: ModuleType, *paths: Path) -> list[Loaded]:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import clew
-from clew.core import lines
+from clew.core.log import jsonl
 from tests.importers.forging import (
     Fields,
     check_removable,
@@ -291,7 +291,7 @@ def test_s53_what_editors_and_later_versions_leave_is_let_pass(tmp_path: Path, w
         found[1]["row"]["tomorrow"] = 1
     raw = framed(found)
     if what == "BOM":
-        raw = lines.BOM + raw
+        raw = jsonl.BOM + raw
     elif what == "CRLF":
         raw = raw.replace(b"\n", b"\r\n")
     path.write_bytes(raw)
@@ -327,8 +327,8 @@ def test_s53_bytes_that_no_store_writes_are_refused_with_their_line(tmp_path: Pa
     exported(path)
     raw = path.read_bytes().splitlines()
     number = next(number for number, line in enumerate(raw) if b'"two"' in line)
-    end, text = lines.open_line(raw[number])
-    raw[number] = lines.finish(BYTES[what](text), is_last=end).removesuffix(b"\n")
+    end, text = jsonl.open_line(raw[number])
+    raw[number] = jsonl.finish(BYTES[what](text), is_last=end).removesuffix(b"\n")
     path.write_bytes(b"\n".join(raw) + b"\n")
     with clew.open("memory:") as store:
         if what == "no kind":  # of a version that we do not know

@@ -10,16 +10,16 @@ from typing import Any
 import pytest
 
 import clew
+from clew.core.log.rows import Details
 from clew.core.messages.dialects import is_user_turn, role_of
-from clew.core.rows import Details
+from clew.core.streams.calls import Estimate
+from clew.core.streams.usage import row_after
 from clew.importers.contract import Problem, SourceEntry, SourceEvent, SourceSession, SourceUsage
 from clew.importers.jsonlines import read_lines
 from clew.work import loading
-from clew.work.calls import Estimate
 from clew.work.loading_calls import _draft as careful_draft
 from clew.work.loading_calls import _plain_row
 from clew.work.loading_entries import _may_be_user, item_of, sealed
-from clew.work.usage import row_after
 
 BEGAN = datetime(2024, 3, 1, 12, tzinfo=UTC)
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import clew
-from clew.model.loading import SourceEntry, SourceSession
+from clew.model.source import SourceEntry, SourceSession
 from clew.work import loading
 from tests.importers import forging, test_contexts
 from tests.importers.reading import write_json, write_lines

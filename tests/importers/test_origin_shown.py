@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import clew
-from clew.core.origins import Origin, origin_of
+from clew.core.log.origin import Origin, origin_of
 from tests.cli.processes import Clew
 from tests.importers.reading import write_lines
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import clew
-from clew.model.loading import SourceEntry, SourceSession
+from clew.model.source import SourceEntry, SourceSession
 from tests.importers.test_lookalikes import SAMPLES
 from tests.importers.test_tokens import of_llm
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from clew.core import lines
+from clew.core.log import jsonl
 
 LOST = "lost line"
 VALUES: dict[str, Any] = {
@@ -78,7 +78,7 @@ def _places(told: dict[str, Any], above: tuple[str, ...] = ()) -> Iterator[tuple
 
 
 def _fields(raw: bytes) -> dict[str, Any]:
-    return lines.fields_of(lines.open_line(raw)[1])
+    return jsonl.fields_of(jsonl.open_line(raw)[1])
 
 
 def put(sound: Path, place: Path, harm: Harm) -> None:
@@ -87,17 +87,17 @@ def put(sound: Path, place: Path, harm: Harm) -> None:
     shutil.copytree(sound, place, ignore=shutil.ignore_patterns("index.db*"))
     path = place / harm.file
     found = path.read_bytes().splitlines(keepends=True)
-    is_last, text = lines.open_line(found[harm.line].rstrip(b"\n"))
+    is_last, text = jsonl.open_line(found[harm.line].rstrip(b"\n"))
     if harm.value == LOST:
         del found[harm.line]
         if is_last and harm.line:  # the batch still has its end
-            _, text = lines.open_line(found[harm.line - 1].rstrip(b"\n"))
-            found[harm.line - 1] = lines.finish(text, is_last=True)
+            _, text = jsonl.open_line(found[harm.line - 1].rstrip(b"\n"))
+            found[harm.line - 1] = jsonl.finish(text, is_last=True)
     else:
-        told = lines.fields_of(text)
+        told = jsonl.fields_of(text)
         _set(told, harm.field, harm.value)
         changed = json.dumps(told, separators=(",", ":"), ensure_ascii=False).encode()[1:]
-        found[harm.line] = lines.finish(changed, is_last=is_last)
+        found[harm.line] = jsonl.finish(changed, is_last=is_last)
     path.write_bytes(b"".join(found))
 
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import clew
 from clew.backends.jsonl import JsonlBackend
-from clew.core import lines
+from clew.core.log import jsonl
 from clew.errors import ClewError
 
 SECRET: Final = b"export PATH=/usr/bin\n" * 40
@@ -143,12 +143,12 @@ def forget_index(place: Path) -> None:
         file.unlink()
 
 
-def rewritten(path: Path, change: Callable[[lines.AnyLine], lines.AnyLine]) -> None:
+def rewritten(path: Path, change: Callable[[jsonl.AnyLine], jsonl.AnyLine]) -> None:
     """Forge the lines of a log, with checksums as they have to be."""
     text = b""
     for raw in path.read_bytes().splitlines():
-        is_last, inside = lines.open_line(raw)
-        line = lines.decode(inside)
+        is_last, inside = jsonl.open_line(raw)
+        line = jsonl.decode(inside)
         assert line is not None
-        text += lines.finish(lines.encode(change(line)), is_last=is_last)
+        text += jsonl.finish(jsonl.encode(change(line)), is_last=is_last)
     path.write_bytes(text)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import pytest
 
 import clew
-from clew.core import lines
+from clew.core.log import jsonl
 from tests.everything import HARMED, Look, build, harm_done, look
 from tests.jsonl.harm import Harm, harms, put
 from tests.thoroughness import spread, usually
@@ -95,12 +95,12 @@ def _lose(log: Path, kinds: tuple[str, ...], *, are_gone: bool) -> None:
     """Make the lines of these kinds such as nobody writes; or remove those that do not end a batch."""
     text = b""
     for raw in log.read_bytes().splitlines():
-        is_last, inside = lines.open_line(raw)
-        if (kind := lines.fields_of(inside)["kind"]) in kinds:
+        is_last, inside = jsonl.open_line(raw)
+        if (kind := jsonl.fields_of(inside)["kind"]) in kinds:
             if are_gone and not is_last:
                 continue
             inside = b'"kind":"%s","sid":"no"}' % kind.encode()
-        text += lines.finish(inside, is_last=is_last)
+        text += jsonl.finish(inside, is_last=is_last)
     log.write_bytes(text)
 
 
@@ -112,8 +112,8 @@ def test_s51_metadata_that_is_none_costs_its_session(fast_path: Path) -> None:
     log = place / "sessions" / "two.jsonl"
     text = b""
     for raw in log.read_bytes().splitlines():
-        is_last, inside = lines.open_line(raw)
-        text += lines.finish(inside.replace(b'{"of":"two"}', b"1.5"), is_last=is_last)
+        is_last, inside = jsonl.open_line(raw)
+        text += jsonl.finish(inside.replace(b'{"of":"two"}', b"1.5"), is_last=is_last)
     log.write_bytes(text)
     for index in place.glob("index.db*"):
         index.unlink()
@@ -130,9 +130,9 @@ def test_s51_a_log_of_a_newer_version_costs_its_session(fast_path: Path) -> None
             store.session(name).append({"role": "user", "content": name})
     log = place / "sessions" / "two.jsonl"
     first, _, rest = log.read_bytes().partition(b"\n")
-    is_last, inside = lines.open_line(first)
+    is_last, inside = jsonl.open_line(first)
     newer = inside.replace(b'"format":1', b'"format":2')
-    log.write_bytes(lines.finish(newer, is_last=is_last) + rest)
+    log.write_bytes(jsonl.finish(newer, is_last=is_last) + rest)
     before = log.read_bytes()
     for index in place.glob("index.db*"):
         index.unlink()

@@ -9,7 +9,7 @@ import pytest
 from xxhash import xxh3_64_hexdigest
 
 import clew
-from clew.core import lines
+from clew.core.log import jsonl
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "format.md"
 
@@ -50,7 +50,7 @@ def test_the_example_has_ten_lines_with_right_checksums() -> None:
 def test_every_kind_of_line_is_documented() -> None:
     table = PAGE.read_text()
 
-    assert {kind for kind in lines.KINDS if f"`{kind}`" not in table} == set()
+    assert {kind for kind in jsonl.KINDS if f"`{kind}`" not in table} == set()
 
 
 @pytest.mark.parametrize(
@@ -58,22 +58,22 @@ def test_every_kind_of_line_is_documented() -> None:
     [b"{}", b"1", b'"a\\n"', b' {"a":1}', b'{"a":\n1}', b"", b"\0\xff", b"nul", b'{"a":1}x', b'"\xff"'],
 )
 def test_a_value_comes_out_of_a_line_as_it_went_in(value: bytes) -> None:
-    line = lines.record_line(1, "var", "n", value)
-    whole = lines.finish(lines.encode(line), is_last=True)
+    line = jsonl.record_line(1, "var", "n", value)
+    whole = jsonl.finish(jsonl.encode(line), is_last=True)
 
     assert whole.count(b"\n") == 1
-    is_last, text = lines.open_line(whole[:-1])
-    found = lines.decode(text)
+    is_last, text = jsonl.open_line(whole[:-1])
+    found = jsonl.decode(text)
     assert is_last
-    assert isinstance(found, lines.RecordLine)
-    assert lines.extract(found.base64, found.value) == value
+    assert isinstance(found, jsonl.RecordLine)
+    assert jsonl.extract(found.base64, found.value) == value
 
 
 def test_any_changed_byte_of_a_line_is_found() -> None:
     """P7."""
-    whole = lines.finish(lines.encode(lines.record_line(1, "var", "n", b"[1]")), is_last=True)[:-1]
+    whole = jsonl.finish(jsonl.encode(jsonl.record_line(1, "var", "n", b"[1]")), is_last=True)[:-1]
     for at in range(len(whole)):
         for bit in (1, 16, 128):
             changed = whole[:at] + bytes([whole[at] ^ bit]) + whole[at + 1 :]
-            with pytest.raises(lines.BadLineError):
-                lines.open_line(changed)
+            with pytest.raises(jsonl.BadLineError):
+                jsonl.open_line(changed)

@@ -10,7 +10,7 @@ import pytest
 
 import clew
 from clew.backends.jsonl import JsonlBackend
-from clew.core import lines
+from clew.core.log import jsonl
 from clew.errors import CorruptEntryError
 from tests.thoroughness import spread
 
@@ -193,7 +193,7 @@ def test_a_session_whose_branch_is_lost_with_its_entries_is_damaged_and_listed(p
     without_index(place)
     kept = [
         line for line in log(place, "lost").read_bytes().splitlines(keepends=True)
-        if lines.fields_of(lines.open_line(line[:-1])[1])["kind"] not in ("branch", "entry")
+        if jsonl.fields_of(jsonl.open_line(line[:-1])[1])["kind"] not in ("branch", "entry")
     ]  # fmt: skip
     kept.insert(2, b"\0" * 40 + b"\n")
     log(place, "lost").write_bytes(b"".join(kept))
@@ -227,7 +227,7 @@ def test_a_line_with_a_number_that_nobody_can_store_costs_itself(place: Path) ->
     text = b'"kind":"usage","sid":1,"row":{"number":%d}}' % (1 << 70)
     strange = b'"kind":"branch-disowned","branch":%d}' % ((1 << 64) - 1)
     with log(place).open("ab") as file:
-        file.write(lines.finish(text, is_last=True) + lines.finish(strange, is_last=True))
+        file.write(jsonl.finish(text, is_last=True) + jsonl.finish(strange, is_last=True))
     with clew.open(f"jsonl:///{place}") as store:
         assert said(store)[-1] == "four"
         store.get("s").append(user("five"))

@@ -15,7 +15,7 @@ import clew
 from clew.backends.jsonl import JsonlBackend
 from clew.backends.jsonl.journal import Intent
 from clew.backends.jsonl.names import encoded, is_log, is_ours, pack_file
-from clew.core import lines
+from clew.core.log import jsonl
 from clew.errors import CorruptError
 from tests.jsonl.planting import SECRET, forget_index, make_outside, make_store, rewritten, state, use, user
 
@@ -50,7 +50,7 @@ def intent(*parts: Part, lengths: tuple[int, ...] = ()) -> bytes:
         (name, at, length, xxh3_64_hexdigest(data))
         for (name, at, data), length in zip(parts, claimed, strict=True)
     )
-    head = lines.finish(msgspec.json.encode(Intent(named, True))[1:], is_last=True)
+    head = jsonl.finish(msgspec.json.encode(Intent(named, True))[1:], is_last=True)
     return head + b"".join(data for _, _, data in parts)
 
 
@@ -158,8 +158,8 @@ def test_s49_a_new_session_takes_no_file_that_is_there(place: Path) -> None:
 def aim_pack(place: Path, file: str) -> None:
     """Let the line of a pack name another file."""
 
-    def change(line: lines.AnyLine) -> lines.AnyLine:
-        return msgspec.structs.replace(line, file=file) if isinstance(line, lines.PackLine) else line
+    def change(line: jsonl.AnyLine) -> jsonl.AnyLine:
+        return msgspec.structs.replace(line, file=file) if isinstance(line, jsonl.PackLine) else line
 
     rewritten(place / "store.jsonl", change)
     forget_index(place)
@@ -200,10 +200,10 @@ def test_s49_an_absolute_name_of_a_pack_is_not_followed(place: Path, outside: Pa
 def test_s49_a_session_from_elsewhere_brings_no_packs(place: Path) -> None:
     """Only the store's own log says where packs are: another log must not take their places."""
     log = place / "sessions" / "b.jsonl"
-    evil = lines.PackLine(1, pack_file(1, 7), 0, 2, 7, 2, ((b"n" * 32, 0, 1),))
-    gone = lines.PackGoneLine(1)
-    for line in (evil, gone, lines.ObjectsGoneLine((b"n" * 32,))):
-        log.write_bytes(log.read_bytes() + lines.finish(lines.encode(line), is_last=True))
+    evil = jsonl.PackLine(1, pack_file(1, 7), 0, 2, 7, 2, ((b"n" * 32, 0, 1),))
+    gone = jsonl.PackGoneLine(1)
+    for line in (evil, gone, jsonl.ObjectsGoneLine((b"n" * 32,))):
+        log.write_bytes(log.read_bytes() + jsonl.finish(jsonl.encode(line), is_last=True))
     forget_index(place)
     with closing(JsonlBackend(place)) as backend, backend.read() as reader:
         assert reader.get_pack(1) == b"xy"

@@ -15,10 +15,10 @@ import pytest
 import clew
 from clew.backends.jsonl import JsonlBackend, disk
 from clew.backends.jsonl.names import encoded
-from clew.commit import Pending
-from clew.core.rows import SessionRow
+from clew.core.conversation import sessions
+from clew.core.engine.commit import Pending
+from clew.core.log.rows import SessionRow
 from clew.testing.conformance_chain import check_store
-from clew.work import sessions
 
 
 def user(text: str) -> dict[str, str]:

@@ -189,9 +189,9 @@ def test_what_editors_do_to_a_log_is_let_pass(place: Path, change: str) -> None:
 
 def test_lines_and_fields_of_a_newer_version_are_kept(place: Path) -> None:
     """Also when the log is written anew."""
-    from clew.core import lines
+    from clew.core.log import jsonl
 
-    strange = lines.finish(b'"kind":"hologram","sid":1,"depth":3}', is_last=True)
+    strange = jsonl.finish(b'"kind":"hologram","sid":1,"depth":3}', is_last=True)
     with log(place).open("ab") as file:
         file.write(strange)
     backend = JsonlBackend(place)

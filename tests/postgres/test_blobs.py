@@ -22,7 +22,7 @@ from obstore.store import LocalStore, from_url
 import clew
 from clew.backends.postgres import PostgresBackend
 from clew.backends.postgres.blobs import LARGE, Blobs, blob_name
-from clew.core import frame
+from clew.core.log import frame
 from clew.errors import BackendUnavailableError, CorruptError, InvalidUrlError
 from clew.testing.conformance_objects import ObjectConformance, a_name
 from tests.postgres.object_server import SECRET, make_bucket, serving, use

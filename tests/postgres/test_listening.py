@@ -19,7 +19,7 @@ import clew
 from clew.backends.postgres import PostgresBackend
 from clew.backends.postgres.connection import ServerConnection
 from clew.backends.postgres.notify import channel_of
-from clew.core.rows import EMPTY, Details, SessionRow
+from clew.core.log.rows import EMPTY, Details, SessionRow
 from clew.store import Store
 from clew.testing.conformance_base import say
 from tests.postgres.watching import traffic

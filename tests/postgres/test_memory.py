@@ -16,7 +16,7 @@ import clew
 from clew.backends.contract import STORE_WIDE, Stale, Transaction
 from clew.backends.postgres import PostgresBackend
 from clew.backends.postgres.connection import ServerConnection
-from clew.core.rows import Details
+from clew.core.log.rows import Details
 from clew.errors import BackendUnavailableError
 from clew.session import Session
 from clew.store import Store

@@ -13,7 +13,7 @@ import pytest
 import clew
 from clew.backends.sqlite import SqliteBackend
 from clew.backends.sqlite.schema import MIGRATIONS
-from clew.core.rows import MESSAGE, SessionQuery
+from clew.core.log.rows import MESSAGE, SessionQuery
 from clew.files.objects import ObjectReader, ObjectWriter
 from clew.testing.faults import call
 from tests.crash.helper import chain_of, message, texts

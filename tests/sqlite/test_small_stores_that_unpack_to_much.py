@@ -11,7 +11,7 @@ import apsw
 import pytest
 
 import clew
-from clew.work.history import PAGE_BYTES
+from clew.core.conversation.history import PAGE_BYTES
 
 BODY = 3 * 1024 * 1024
 COUNT = 40

@@ -17,8 +17,8 @@ from clew.backends.jsonl import JsonlBackend
 from clew.backends.memory import MemoryBackend
 from clew.backends.postgres import PostgresBackend
 from clew.backends.sqlite import SqliteBackend
-from clew.core import lines
-from clew.core.rows import BranchRow
+from clew.core.log import jsonl
+from clew.core.log.rows import BranchRow
 
 KINDS = ("memory", "sqlite", "jsonl", "postgres")
 
@@ -95,9 +95,9 @@ def forged_lines(content: bytes, change: Change) -> bytes:
     """A log, or an exported session, with other rows of branches and right checksums."""
     made = []
     for text in content.splitlines():
-        is_last, rest = lines.open_line(text)
-        line = lines.decode(rest)
-        if isinstance(line, lines.BranchLine):
-            rest = lines.encode(msgspec.structs.replace(line, row=change(line.row)))
-        made.append(lines.finish(rest, is_last=is_last))
+        is_last, rest = jsonl.open_line(text)
+        line = jsonl.decode(rest)
+        if isinstance(line, jsonl.BranchLine):
+            rest = jsonl.encode(msgspec.structs.replace(line, row=change(line.row)))
+        made.append(jsonl.finish(rest, is_last=is_last))
     return b"".join(made)

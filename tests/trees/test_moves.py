@@ -10,8 +10,8 @@ import pytest
 
 import clew
 from clew.backends.contract import Transaction
+from clew.core.conversation.moves import Move
 from clew.store import Store
-from clew.work.moves import Move
 from tests.postgres_server import emptied_postgres, postgres_url, reused_schema  # noqa: F401 (fixtures)
 from tests.trees.forging import KINDS, make
 

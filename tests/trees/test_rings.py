@@ -11,7 +11,7 @@ import pytest
 
 import clew
 from clew.backends.contract import Backend
-from clew.core.rows import BranchRow
+from clew.core.log.rows import BranchRow
 from clew.store import Store
 from tests.postgres_server import emptied_postgres, postgres_url, reused_schema  # noqa: F401 (fixtures)
 from tests.trees.forging import KINDS, Change, forged, forged_lines, make

@@ -18,7 +18,7 @@ from clew.testing.conformance_depth import Counting, forks_of_forks
 def test_s52_a_sweep_in_many_batches_looks_at_a_large_tree_once(
     monkeypatch: pytest.MonkeyPatch, rules: Retention, of_the_store: bool
 ) -> None:
-    monkeypatch.setattr("clew.work.sweep.BATCH", 5)
+    monkeypatch.setattr("clew.core.retention.sweep.BATCH", 5)
     costs = []
     for depth in (100, 200):
         counting = Counting(MemoryBackend())

@@ -12,7 +12,7 @@ import pytest
 
 from clew.backends.jsonl.quarantine import tell
 from clew.cli.safe import clean
-from clew.core.acting import escape_json, for_a_log
+from clew.core.messages.characters import escape_json, for_a_log
 from clew.exporters.json import _safe
 from clew.exporters.visible import visible
 from clew.maintenance import Maintenance

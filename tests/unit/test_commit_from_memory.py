@@ -9,7 +9,7 @@ import pytest
 
 from clew.backends.contract import STORE_WIDE, Stale, Transaction
 from clew.backends.memory import MemoryBackend, MemoryTransaction
-from clew.commit import TRIES, Committer, Pending
+from clew.core.engine.commit import TRIES, Committer, Pending
 from clew.errors import ConflictError, OutcomeUnknownError, StoreBusyError
 
 

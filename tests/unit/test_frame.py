@@ -12,8 +12,8 @@ from blake3 import blake3
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.core import frame
-from clew.core.frame import OBJECTS_THRESHOLD, RAW, THRESHOLD, ZSTD, checksum, pack, pack_objects, unpack
+from clew.core.log import frame
+from clew.core.log.frame import OBJECTS_THRESHOLD, RAW, THRESHOLD, ZSTD, checksum, pack, pack_objects, unpack
 from clew.core.messages.validate import MAX_MESSAGE_BYTES
 
 if sys.version_info >= (3, 14):

@@ -10,20 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.core.erasure import View, merged, removable, those_that_spare, whole_from
-from clew.core.lease import Now
-from clew.core.paths import Paths
-from clew.core.retention import (
-    LOOK_AGAIN,
-    TOLERANCE,
-    Anchor,
-    expiry,
-    may_be_silent,
-    may_be_speech,
-    trusted_time,
-    verdict_on,
-)
-from clew.core.rows import (
+from clew.core.log.lease import Now
+from clew.core.log.paths import Paths
+from clew.core.log.rows import (
     CLOSED,
     EMPTY,
     EXPIRED,
@@ -35,7 +24,18 @@ from clew.core.rows import (
     Details,
     SessionRow,
 )
-from clew.core.tree import Segment, path
+from clew.core.log.tree import Segment, path
+from clew.core.retention.erasable import View, merged, removable, those_that_spare, whole_from
+from clew.core.retention.rules import (
+    LOOK_AGAIN,
+    TOLERANCE,
+    Anchor,
+    expiry,
+    may_be_silent,
+    may_be_speech,
+    trusted_time,
+    verdict_on,
+)
 from clew.model import Retention
 
 HOUR = 3_600_000_000

@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 
 from clew.backends.memory import MemoryBackend
 from clew.backends.sqlite import SqliteBackend
-from clew.core.excerpt import LONGEST, excerpt
 from clew.core.messages.query import parse
 from clew.core.messages.searchtext import searched_text
 from clew.core.messages.words import flat, is_plain, run_together, words_in
-from clew.core.ranking import score
-from clew.core.searchcursor import Cursor, make_cursor, read_cursor
+from clew.core.search.cursor import Cursor, make_cursor, read_cursor
+from clew.core.search.excerpt import LONGEST, excerpt
+from clew.core.search.ranking import score
 from clew.errors import InvalidQueryError
 from clew.store import Store
 from tests.crash.helper import quick_directory

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from clew.core.rows import BranchRow
-from clew.core.tree import Segment, clip, clipped, locate, path
+from clew.core.log.rows import BranchRow
+from clew.core.log.tree import Segment, clip, clipped, locate, path
 from clew.errors import CorruptError
 
 

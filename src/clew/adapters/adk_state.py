@@ -16,7 +16,7 @@ from blake3 import blake3
 
 import clew
 from clew.adapters.jsontext import decode
-from clew.core.ids import is_id
+from clew.core.log.ids import is_id
 
 Values: TypeAlias = dict[str, msgspec.Raw]
 """Keys with the JSON text of their values, as the framework wrote it."""

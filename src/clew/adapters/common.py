@@ -10,7 +10,7 @@ from typing import Any, Final
 from blake3 import blake3
 
 import clew
-from clew.core.ids import is_id
+from clew.core.log.ids import is_id
 
 NEEDED: Final = {
     "adk": ("google-adk", "2.13"),

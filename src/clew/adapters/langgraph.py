@@ -59,7 +59,7 @@ from clew.adapters.langgraph_putting import Put, Stale
 from clew.adapters.langgraph_reading import PAGE, Found, Reader
 from clew.adapters.langgraph_upkeep import Upkeep
 from clew.adapters.langgraph_writing import writing
-from clew.model.conversation import microseconds
+from clew.model.session import microseconds
 
 T = TypeVar("T")
 

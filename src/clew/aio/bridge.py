@@ -18,7 +18,7 @@ from typing import Any, Final, ParamSpec, TypeVar
 from weakref import WeakKeyDictionary
 
 from clew.backends.contract import Transaction
-from clew.commit import Pending
+from clew.core.engine.commit import Pending
 from clew.engine import Engine
 from clew.errors import StoreClosedError
 

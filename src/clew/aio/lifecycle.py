@@ -9,11 +9,11 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from clew.aio.bridge import Bridge
+from clew.core.runs.lease import Bid
 from clew.errors import LeaseHeldError
 from clew.lifecycle import Pauses
 from clew.model import Json, LeaseInfo, Resumption, StatusChange
 from clew.session import Session
-from clew.work.runs import Bid
 
 if TYPE_CHECKING:
     from clew.aio.run import AsyncRun

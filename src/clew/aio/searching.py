@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from clew.aio.bridge import Bridge
 
 if TYPE_CHECKING:
-    from clew.model.searching import SearchOrder, SearchPage, SearchRole
+    from clew.model.search import SearchOrder, SearchPage, SearchRole
     from clew.store import Store
 
 

@@ -13,12 +13,12 @@ from clew.aio.beside import AsyncBeside
 from clew.aio.bridge import Bridge
 from clew.aio.lifecycle import AsyncLifecycle
 from clew.aio.streams import AsyncStreams
+from clew.core.conversation.append import Sayable
+from clew.core.conversation.points import Point
 from clew.model import Checkpoint, Context, Entry, Head, Json, Moved, SessionInfo, Tree
 from clew.model.files import FileVersion, OnConflict, OnProgress, RestoreReport
 from clew.session import Session
 from clew.session_files import Files
-from clew.work.append import Sayable
-from clew.work.places import Point
 
 
 class AsyncSession(AsyncLifecycle, AsyncStreams, AsyncBeside):

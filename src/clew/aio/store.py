@@ -19,8 +19,8 @@ from clew.aio.session import AsyncSession
 from clew.aio.store_files import AsyncStoreFiles
 from clew.aio.upkeep import AsyncUpkeep
 from clew.backends.contract import Backend, Capabilities
+from clew.core.engine.host import Clock, wall_clock
 from clew.errors import SessionNotFoundError, StoreClosedError
-from clew.here import Clock, wall_clock
 from clew.inside import Unprepared
 from clew.model import Json, Page, Stats, Status, UsageGroup, UsageKey, UsageTotals
 from clew.store import DEFAULT_SESSION, Store
@@ -265,7 +265,7 @@ class AsyncStore(AsyncUpkeep, AsyncCare, AsyncStoreFiles, AsyncPorting, AsyncSea
     async def watch(
         self, after: str | None = None, *, wait: bool = True, every: float = 0.5
     ) -> AsyncIterator[Change]:
-        from clew.watching import Watcher
+        from clew.core.conversation.watch import Watcher
 
         watcher = await self._call(Watcher, self._store._engine, after, every)
         while True:

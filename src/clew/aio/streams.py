@@ -8,9 +8,9 @@ from decimal import Decimal
 from typing import overload
 
 from clew.aio.bridge import Bridge
+from clew.core.conversation.points import Point
 from clew.model import Event, EventCounts, Json, Usage, UsageGroup, UsageKey, UsageTotals
 from clew.session import Session
-from clew.work.places import Point
 
 
 class AsyncStreams:

@@ -19,7 +19,7 @@ The rules:
 - Entries never change. What a path reaches stays as it is until somebody purges it; readers
   therefore need no snapshot.
 - Rows come back equal to what was put, bodies byte for byte.
-- Nothing that is read back is believed: every row passes the check of its kind in clew.core.checked.
+- Nothing that is read back is believed: every row passes the check of its kind in clew.core.log.checks.
   One that can not be raises CorruptError, and costs no other.
 - Errors are those of clew.errors; a driver's own error is their `__cause__`.
 
@@ -34,8 +34,7 @@ from typing import Literal, Protocol, TypeAlias
 
 import msgspec
 
-from clew.core.messages.texts import TextPlace, TextQuery, TextRow
-from clew.core.rows import (
+from clew.core.log.rows import (
     BranchRow,
     Damaged,
     Details,
@@ -51,6 +50,7 @@ from clew.core.rows import (
     UsageRow,
     UsageSum,
 )
+from clew.core.messages.texts import TextPlace, TextQuery, TextRow
 from clew.errors import CorruptEntryError
 from clew.model import Json, UsageKey
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias
 
-from clew.core import checked
-from clew.core.fields import MAX_TITLE, MOST, STATUS_COUNT
-from clew.core.rows import (
+from clew.core.log import checks
+from clew.core.log.fields import MAX_TITLE, MOST, STATUS_COUNT
+from clew.core.log.rows import (
     EMPTY,
     PENDING,
     Damaged,
@@ -34,7 +34,7 @@ def only_sound(ask: Ask, convert: Convert, limit: int) -> list[SessionRow]:
         found = []
         for row in rows:
             try:
-                found.append(checked.session(convert(row)))
+                found.append(checks.session(convert(row)))
             except CorruptSessionError:
                 continue
         if len(found) >= limit or len(rows) < wanted:
@@ -51,7 +51,7 @@ def list_sound(ask: Ask, convert: Convert, query: SessionQuery) -> list[Listed]:
         for row in rows:
             session = convert(row)
             try:
-                found.append(Listed(checked.session(session), checked.details(session.id, row[-2]), row[-1]))
+                found.append(Listed(checks.session(session), checks.details(session.id, row[-2]), row[-1]))
             except CorruptSessionError as error:
                 if query.damaged:
                     behind = _behind(session.deleted if query.deleted else session.updated, session.id)
@@ -109,8 +109,8 @@ def sound_sums(rows: Iterable[Row]) -> list[UsageSum]:
 def damage_of(row: SessionRow, details: object) -> Damaged | None:
     """What is wrong with a session; None: nothing."""
     try:
-        id = checked.session(row).id
-        checked.metadata(id, checked.details(id, details))
+        id = checks.session(row).id
+        checks.metadata(id, checks.details(id, details))
     except CorruptSessionError as error:
         return Damaged(believable(row), error.reason)
     return None
@@ -120,12 +120,12 @@ def believable(row: SessionRow) -> SessionRow:
     """A row with what can be believed of it, and zeros and nothing in place of the rest. The times by which
     it is listed stay what they are: the next page begins behind them."""
     try:
-        head = checked.tip(row.head)
+        head = checks.tip(row.head)
     except CorruptError:
         head = EMPTY
     return SessionRow(
         sid=_number(row.sid),
-        id=checked.shown_id(row),
+        id=checks.shown_id(row),
         tree=_number(row.tree),
         created=_moment(row.created),
         updated=_moment(row.updated),

@@ -14,7 +14,7 @@ from clew.backends.memory_objects import ObjectTransaction
 from clew.backends.memory_reader import MemoryReader
 from clew.backends.memory_streams import StreamTransaction
 from clew.backends.memory_tables import Journal, Tables
-from clew.core.rows import ERASED, REMOVED, BranchRow, Details, EntryRow, SessionRow, Tip
+from clew.core.log.rows import ERASED, REMOVED, BranchRow, Details, EntryRow, SessionRow, Tip
 from clew.errors import StoreClosedError
 
 

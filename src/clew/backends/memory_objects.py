@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from heapq import nsmallest
 
 from clew.backends.memory_tables import Journal, Tables
-from clew.core.frame import unpack
-from clew.core.rows import ObjectPlace, PackInfo
+from clew.core.log.frame import unpack
+from clew.core.log.rows import ObjectPlace, PackInfo
 from clew.errors import CorruptError
 
 

@@ -13,8 +13,7 @@ from clew.backends.memory_streams import StreamReader
 from clew.backends.memory_tables import Tables
 from clew.backends.scanned_texts import ScannedTexts
 from clew.core.listing import TAG, facets_of
-from clew.core.messages.codec import decode_json
-from clew.core.rows import (
+from clew.core.log.rows import (
     EMPTY,
     MESSAGE,
     NOT_DUE,
@@ -28,6 +27,7 @@ from clew.core.rows import (
     Tip,
     Totals,
 )
+from clew.core.messages.codec import decode_json
 from clew.errors import BranchMissingError, CorruptEntryError
 from clew.model import Json
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import islice
 
 from clew.backends.memory_tables import Journal, Tables
-from clew.core.rows import EventRow, UsageRow, UsageSum
+from clew.core.log.rows import EventRow, UsageRow, UsageSum
 from clew.model import UsageKey
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TypeAlias, TypeVar
 
 from clew.backends.contract import RecordKind
-from clew.core.rows import BranchRow, Details, EntryRow, EventRow, ObjectPlace, SessionRow, UsageRow
+from clew.core.log.rows import BranchRow, Details, EntryRow, EventRow, ObjectPlace, SessionRow, UsageRow
 
 Undo: TypeAlias = Callable[[], object]
 K = TypeVar("K")

@@ -6,9 +6,9 @@ import heapq
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from clew.core import checked
+from clew.core.log import checks
+from clew.core.log.rows import MESSAGE, SessionQuery, SessionRow
 from clew.core.messages.texts import TextPlace, TextQuery, TextRow
-from clew.core.rows import MESSAGE, SessionQuery, SessionRow
 from clew.errors import CorruptEntryError, CorruptError
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def read_texts(
             if row.kind != MESSAGE:
                 continue
             try:
-                message = checked.message(str(branch), row.position, row.body)
+                message = checks.message(str(branch), row.position, row.body)
             except CorruptEntryError as damage:
                 on_damage(damage)
                 continue

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import clew
 from clew.cli.places import path_to
-from clew.work.history import branch_pages
+from clew.core.conversation.history import branch_pages
 
 
 def entries_of_tree(store: clew.Store, tree: clew.Tree) -> Iterator[clew.Entry]:

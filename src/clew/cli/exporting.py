@@ -18,7 +18,7 @@ from clew.cli.safe import clean, one_line
 from clew.cli.settings import Settings, command, session_argument
 from clew.cli.store import all_sessions, opened, session_of
 from clew.cli.wording import count
-from clew.core.acting import escape_json
+from clew.core.messages.characters import escape_json
 from clew.model.porting import ExportFormat
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from clew.cli.output import Output
 from clew.cli.settings import Settings, command, session_argument
 from clew.cli.store import opened, session_of
 from clew.cli.wording import Moment, count, local, money, size
-from clew.core.origins import origin_of
+from clew.core.log.origin import origin_of
 from clew.model import UsageKey, UsageTotals
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ import msgspec
 
 from clew.cli.safe import clean, one_line
 from clew.cli.settings import Settings
-from clew.core.acting import escape_json
+from clew.core.messages.characters import escape_json
 
 if TYPE_CHECKING:
     from subprocess import Popen

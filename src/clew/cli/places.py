@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 import clew
-from clew.core.ids import parse_entry_id
+from clew.core.log.ids import parse_entry_id
 from clew.errors import CheckpointNotFoundError
 
 

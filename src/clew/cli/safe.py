@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from clew.core.acting import ACTING
+from clew.core.messages.characters import ACTING
 
 _PICTURES: Final = 0x2400
 """U+2400 and the following show the control characters 0 to 31: ␀ ␁ …"""

@@ -15,12 +15,12 @@ from clew.cli.safe import flat, one_line
 from clew.cli.settings import Command, Settings, command
 from clew.cli.store import opened, session_of
 from clew.cli.wording import Moment, ago, iso
-from clew.model.searching import SearchOrder, SearchRole
+from clew.model.search import SearchOrder, SearchRole
 
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from clew.model.searching import Hit, SearchPage
+    from clew.model.search import Hit, SearchPage
 
 
 _WITHOUT: Final = re.compile(r"""-(?!n\d)["'\w].""")

@@ -9,10 +9,10 @@ from typing import Any
 
 import msgspec
 
-from clew.core.ids import check_filter_key, is_filter_key
+from clew.core.log.ids import check_filter_key, is_filter_key
+from clew.core.log.records import decoder
+from clew.core.log.rows import Details
 from clew.core.messages.codec import encode_json
-from clew.core.records import decoder
-from clew.core.rows import Details
 from clew.errors import InvalidQueryError
 from clew.model import Json
 

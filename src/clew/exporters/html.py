@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from clew.core.origins import origin_of
+from clew.core.log.origin import origin_of
 from clew.exporters.blocks import Block
 from clew.exporters.html_style import style
 from clew.exporters.html_text import code, escape, escape_line, prose

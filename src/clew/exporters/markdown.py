@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
-from clew.core.origins import origin_of
+from clew.core.log.origin import origin_of
 from clew.exporters.blocks import Block
 from clew.exporters.markdown_text import fence, inline, quote
 from clew.exporters.redact import Redactor, redactor_of

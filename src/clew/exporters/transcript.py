@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 import msgspec
 
-from clew.core import lines
-from clew.core.ids import entry_id
+from clew.core.log import jsonl as lines
+from clew.core.log.ids import entry_id
+from clew.core.log.rows import KIND_NAMES, NOT_HUMAN, REPLACED
 from clew.core.messages.dialects import prompt_of, snippet, text_of
 from clew.core.messages.speakers import is_human_turn, speaker_of
-from clew.core.rows import KIND_NAMES, NOT_HUMAN, REPLACED
 from clew.errors import CorruptError
 from clew.exporters import jsonl
 from clew.exporters.blocks import Block, blocks_of

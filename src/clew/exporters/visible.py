@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from clew.core.acting import ACTING
+from clew.core.messages.characters import ACTING
 
 _COLOURS: Final = re.compile(r"\x1b\[[0-9;:]*m")
 

@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from clew.core.hashing import DIGEST_SIZE
+from clew.core.log.hashing import DIGEST_SIZE
 from clew.core.objects import FOLDER, LINK, TreeEntry, encode_directory
 from clew.files.ignore import NORMAL, PROTECTED
 from clew.files.rows import Row, packed, size_of, times_of, unpacked

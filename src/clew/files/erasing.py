@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from uuid_utils import uuid7
 
 from clew.backends.contract import STORE_WIDE, Transaction
+from clew.core.retention.purge import FILES
 from clew.errors import ConflictError, LeaseHeldError, StoreBusyError
 from clew.files import journal
 from clew.files.gc import gc
 from clew.files.needs import Left, left_by_purged
 from clew.files.statcache import forget_root
 from clew.work import snapshots
-from clew.work.purge import FILES
 
 if TYPE_CHECKING:
     from clew.engine import Engine

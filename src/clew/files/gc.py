@@ -18,19 +18,20 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from clew.backends.contract import Transaction
-from clew.core import frame
-from clew.core.lease import Lease
-from clew.core.rows import ObjectPlace, PackInfo
+from clew.core.log import frame
+from clew.core.log.lease import Lease
+from clew.core.log.rows import ObjectPlace, PackInfo
+from clew.core.retention import records
 from clew.errors import ClewError, CorruptError, ObjectMissingError
 from clew.files.needs import drop_unneeded, trees_of_restores, unneeded
 from clew.files.objects import PACK_SIZE, ObjectReader
 from clew.files.reach import Reach
 from clew.files.repacking import Parcel, Repacking
 from clew.model.files import FileProgress, GcReport, OnProgress
-from clew.work import retention, snapshots
+from clew.work import snapshots
 
 if TYPE_CHECKING:
-    from clew.work.sweep import Machinery
+    from clew.core.retention.sweep import Machinery
 
 PAGE: Final = 5000
 PACKS_AT_ONCE: Final = 32
@@ -128,7 +129,7 @@ class _Collection:
         """How many; and of a dry run those that would be."""
         moment = self._engine.here.moment()
         with self._engine.read() as reader:
-            now = retention.time_of(reader, moment)
+            now = records.time_of(reader, moment)
             ids = unneeded(reader, now)
         if self._lease is None:
             return len(ids), set(ids)

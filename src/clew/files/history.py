@@ -13,9 +13,9 @@ from clew.model.files import FileVersion
 from clew.work import snapshots
 
 if TYPE_CHECKING:
+    from clew.core.retention.sweep import Machinery
     from clew.files.objects import ObjectReader
     from clew.model import Checkpoint
-    from clew.work.sweep import Machinery
 
 
 def history(

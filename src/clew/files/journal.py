@@ -16,12 +16,12 @@ from typing import Final, Literal, TypeAlias
 import msgspec
 
 from clew.backends.contract import STORE_WIDE, Reader, Transaction
-from clew.core.fields import Time
-from clew.core.hashing import DIGEST_SIZE
-from clew.core.lease import Holder
-from clew.core.records import decoder
+from clew.core.engine.host import Here
+from clew.core.log.fields import Time
+from clew.core.log.hashing import DIGEST_SIZE
+from clew.core.log.lease import Holder
+from clew.core.log.records import decoder
 from clew.errors import ConflictError, CorruptError, NotFoundError
-from clew.here import Here
 from clew.work.snapshots import Shelf, rely
 
 RestoreState: TypeAlias = Literal["pending", "done", "rolled back"]

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from clew.backends.contract import Reader, Transaction
+from clew.core.conversation.moves import FileMove
 from clew.core.objects import FOLDER
 from clew.core.restoring import find_entry
 from clew.engine import Engine
@@ -42,7 +43,6 @@ from clew.model.files import (
     VerifyReport,
 )
 from clew.work import snapshots as records
-from clew.work.moves import FileMove
 from clew.work.snapshots import Shelf
 
 T = TypeVar("T")

@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from clew.core.lease import Lease
+from clew.core.log.lease import Lease
 from clew.errors import ClewError, LeaseHeldError, StoreBusyError
 from clew.work.snapshots import CollectedError, Shelf, end_claim, refuse_if_claimed, shelf_of, take_claim
 
 if TYPE_CHECKING:
-    from clew.work.sweep import Machinery
+    from clew.core.retention.sweep import Machinery
 
 TRIES: Final = 8
 WAIT: Final = 30.0

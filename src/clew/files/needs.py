@@ -8,12 +8,12 @@ from typing import Final
 import msgspec
 
 from clew.backends.contract import STORE_WIDE, Reader, Transaction
-from clew.core.retention import DAY
+from clew.core.conversation.checkpoints import decode_checkpoint
+from clew.core.conversation.moves import decode_move
+from clew.core.retention.rules import DAY
 from clew.errors import CorruptError
 from clew.files import journal
 from clew.work import snapshots
-from clew.work.checkpoints import decode_checkpoint
-from clew.work.moves import decode_move
 
 SAFETY_AGE: Final = 30 * DAY
 """How long a restore can be undone at least."""

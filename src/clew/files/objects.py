@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from clew.backends.contract import Reader, Transaction
+from clew.core.log.rows import ObjectPlace
 from clew.core.objects import (
     CHUNKED,
     Chunk,
@@ -23,12 +24,11 @@ from clew.core.objects import (
     decode_directory,
     object_name,
 )
-from clew.core.rows import ObjectPlace
 from clew.errors import CorruptError, ObjectMissingError, QuotaExceededError
 from clew.files.packing import Pack, compress
 
 if TYPE_CHECKING:
-    from clew.work.sweep import Machinery
+    from clew.core.retention.sweep import Machinery
 
 PACK_SIZE: Final = 256 * 1024
 AT_ONCE: Final = 8 * 1024 * 1024

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from clew.backends.contract import Transaction
-from clew.core import frame
+from clew.core.log import frame
 
 
 class Pack(msgspec.Struct, frozen=True):

@@ -19,9 +19,9 @@ from typing import Final
 import msgspec
 
 from clew.backends.contract import Transaction
-from clew.core import frame
+from clew.core.log import frame
+from clew.core.log.rows import ObjectPlace
 from clew.core.objects import FOLDER, TreeEntry, decode_directory
-from clew.core.rows import ObjectPlace
 from clew.errors import CorruptError, ObjectMissingError
 from clew.files.objects import PACK_SIZE, ObjectReader
 

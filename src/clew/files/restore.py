@@ -31,9 +31,9 @@ from clew.model.files import KeptReason, OnConflict, OnProgress, RestoreReport
 from clew.work.snapshots import next_id
 
 if TYPE_CHECKING:
+    from clew.core.retention.sweep import Machinery
     from clew.files.objects import ObjectReader
     from clew.files.signatures import OwnWork
-    from clew.work.sweep import Machinery
 
 Finishing: TypeAlias = Callable[[Transaction], object]
 

@@ -16,8 +16,8 @@ from clew.files.roots import check_named
 from clew.files.user_key import UserKey
 
 if TYPE_CHECKING:
+    from clew.core.engine.host import Here
     from clew.files.journal import Restore
-    from clew.here import Here
     from clew.model.files import Snapshot
     from clew.work.snapshots import Kept
 

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import msgspec
 
 from clew.backends.contract import STORE_WIDE, Reader, Transaction
-from clew.core.records import decoder
-from clew.core.rows import ObjectPlace
+from clew.core.log.records import decoder
+from clew.core.log.rows import ObjectPlace
 from clew.errors import ConflictError, CorruptError, NotFoundError, ObjectMissingError, ReadOnlyError
 from clew.files import journal
 from clew.files.keeping import claimed
@@ -34,8 +34,8 @@ from clew.work.source import GoneError
 from clew.work.transfer import Adopt
 
 if TYPE_CHECKING:
+    from clew.core.retention.sweep import Machinery
     from clew.work.image import TreeImage
-    from clew.work.sweep import Machinery
 
 PAGE: Final = 5000
 PLACES: Final = 200_000

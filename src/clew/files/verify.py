@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from clew.backends.contract import STORE_WIDE
+from clew.core.log.rows import ObjectPlace
 from clew.core.objects import (
     CHUNKED,
     FOLDER,
@@ -18,7 +19,6 @@ from clew.core.objects import (
     decode_directory,
     object_name,
 )
-from clew.core.rows import ObjectPlace
 from clew.errors import ClewError, CorruptError, InvalidError, NotFoundError
 from clew.files import journal
 from clew.files.blame import paths_to
@@ -30,7 +30,7 @@ from clew.work.checking_records import scan
 from clew.work.findings import EnoughError, Findings
 
 if TYPE_CHECKING:
-    from clew.work.sweep import Machinery
+    from clew.core.retention.sweep import Machinery
 
 AT_ONCE: Final = 256
 UNREADABLE: Final = (CorruptError, msgspec.MsgspecError, UnicodeDecodeError)

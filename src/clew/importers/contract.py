@@ -12,14 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Protocol, TypeAlias
 
-from clew.model.loading import (
-    Problem,
-    SourceCheckpoint,
-    SourceEntry,
-    SourceEvent,
-    SourceSession,
-    SourceUsage,
-)
+from clew.model.source import Problem, SourceCheckpoint, SourceEntry, SourceEvent, SourceSession, SourceUsage
 
 __all__ = [
     "OnBytes",

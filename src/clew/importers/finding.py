@@ -11,7 +11,7 @@ from typing import Final, TypeAlias, cast
 
 import msgspec
 
-from clew.core.lines import begins_log
+from clew.core.log.jsonl import begins_log
 from clew.errors import InvalidError
 from clew.importers import OWN, READERS, telling
 from clew.importers.contract import Problem, Reader

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import msgspec
 
-from clew.core.origins import ORIGIN
+from clew.core.log.origin import ORIGIN
 from clew.errors import (
     ClewError,
     ConflictError,

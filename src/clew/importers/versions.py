@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 from blake3 import blake3
 
-from clew.core.ids import is_id
+from clew.core.log.ids import is_id
 from clew.model import Json
 
 _LONGEST_NAME: Final = 64

@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from clew.model.loading import LoadState, Problem
+from clew.model.source import LoadState, Problem
 
 ExportFormat: TypeAlias = Literal[
     "jsonl", "json", "markdown", "html", "picoclaw", "ggcode", "tingly", "ductwork"

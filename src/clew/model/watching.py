@@ -7,8 +7,8 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from clew.model.conversation import Head
-from clew.model.runs import Status
+from clew.model.run import Status
+from clew.model.session import Head
 
 ChangeKind: TypeAlias = Literal["created", "changed", "deleted"]
 

@@ -9,7 +9,7 @@ from typing import Any, Final, cast
 import pytest
 
 from clew.backends.contract import Backend, Reader, Transaction
-from clew.core.rows import FAILED, MESSAGE, Details, EntryRow, SessionQuery, SessionRow, Tip
+from clew.core.log.rows import FAILED, MESSAGE, Details, EntryRow, SessionQuery, SessionRow, Tip
 from clew.model import Json
 from clew.session import Session
 from clew.store import Store

@@ -12,10 +12,10 @@ from typing import TypeAlias
 import msgspec
 
 from clew.backends.contract import STORE_WIDE, Reader
-from clew.core.hashing import entry_digest
+from clew.core.log.hashing import entry_digest
+from clew.core.log.rows import EMPTY, KIND_NAMES, MESSAGE, EntryRow, SessionQuery, SessionRow, Tip
 from clew.core.messages.codec import decode_json
 from clew.core.messages.speakers import is_human_turn
-from clew.core.rows import EMPTY, KIND_NAMES, MESSAGE, EntryRow, SessionQuery, SessionRow, Tip
 from clew.session import Session
 from clew.store import Store
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from clew.backends.contract import STORE_WIDE, Backend
-from clew.core.rows import Details
+from clew.core.log.rows import Details
 from clew.errors import KeyReusedError, NothingToUndoError, SessionDeletedError
 from clew.session import Session
 from clew.store import Store

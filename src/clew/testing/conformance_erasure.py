@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
+from clew.core.retention import erase
 from clew.model import Retention
 from clew.session import Session
 from clew.store import Store
 from clew.testing.conformance_base import Conformance, Ticking, calling, result, said, say, system, user
 from clew.testing.conformance_sweeping import DAY, HOUR, ONE_DAY, done
-from clew.work import erasure
 
 
 class ErasureConformance(Conformance):
@@ -149,15 +149,15 @@ class ErasureConformance(Conformance):
         """It may need what was to be removed, so nothing that was planned without it is done."""
         say(s, *"abcd")
         store.set_retention(Retention(max_messages=1))
-        plan = erasure.plan
+        plan = erase.plan
 
-        def overtaken(*args: Any) -> erasure.Plan:
+        def overtaken(*args: Any) -> erase.Plan:
             made = plan(*args)
             if store.find("fork") is None:
                 s.fork("fork", at=1)
             return made
 
-        monkeypatch.setattr("clew.work.erasure.plan", overtaken)
+        monkeypatch.setattr("clew.core.retention.erase.plan", overtaken)
         store.sweep()
         assert (said(s), said(store.get("fork"))) == (["b", "d"], ["b"])
 
@@ -205,7 +205,7 @@ class ErasureConformance(Conformance):
         self, store: Store, s: Session, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """The report counts them together; the log of removals has a line for each transaction."""
-        monkeypatch.setattr("clew.work.erasure.AT_ONCE", 4)
+        monkeypatch.setattr("clew.core.retention.erase.AT_ONCE", 4)
         say(s, *"abcdefghijkl")
         store.set_retention(Retention(max_messages=2))
         assert [action.messages for action in store.sweep().actions] == [10]

@@ -10,7 +10,7 @@ import pytest
 
 from clew.errors import InvalidError, InvalidQueryError, SessionNotFoundError
 from clew.model import Retention, utc
-from clew.model.searching import SearchPage
+from clew.model.search import SearchPage
 from clew.session import Session
 from clew.store import Store
 from clew.testing.conformance_base import START, Conformance, Ticking, say, user

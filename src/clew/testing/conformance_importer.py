@@ -21,7 +21,7 @@ import msgspec
 import pytest
 
 import clew
-from clew.model.loading import Problem, SourceSession
+from clew.model.source import Problem, SourceSession
 from clew.work import loading
 
 

@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from clew.backends.contract import Backend
-from clew.core.lease import Holder
+from clew.core.log.lease import Holder
 from clew.errors import LeaseHeldError, LeaseLostError, StoreClosedError
 from clew.model import utc
 from clew.store import Store

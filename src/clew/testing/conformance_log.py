@@ -8,7 +8,7 @@ import random
 import pytest
 
 from clew.backends.contract import Backend, Transaction
-from clew.core.rows import COMPACTION, MESSAGE, REPLACED, SUMMARY, TRUNCATION, TURNS, BranchRow, EntryRow
+from clew.core.log.rows import COMPACTION, MESSAGE, REPLACED, SUMMARY, TRUNCATION, TURNS, BranchRow, EntryRow
 from clew.errors import CorruptEntryError
 from clew.testing.conformance_base import Conformance, add, an_entry
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from clew.backends.contract import Backend, Transaction
-from clew.core import frame
-from clew.core.hashing import DIGEST_SIZE
-from clew.core.rows import ObjectPlace, PackInfo
+from clew.core.log import frame
+from clew.core.log.hashing import DIGEST_SIZE
+from clew.core.log.rows import ObjectPlace, PackInfo
 from clew.errors import CorruptError
 from clew.testing.conformance_base import Conformance
 

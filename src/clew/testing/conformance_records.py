@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from clew.backends.contract import STORE_WIDE, Backend
-from clew.core.rows import CLOSED, COMPLETED, FAILED, PENDING, RUNNING, Details, SessionQuery
+from clew.core.log.rows import CLOSED, COMPLETED, FAILED, PENDING, RUNNING, Details, SessionQuery
 from clew.testing.conformance_base import Conformance, a_tip, add, query
 
 ALL_BYTES = bytes(range(256))

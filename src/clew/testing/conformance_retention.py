@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from clew.backends.contract import Backend
-from clew.core.rows import NOT_DUE
+from clew.core.log.rows import NOT_DUE
 from clew.errors import CorruptEntryError, InvalidQueryError
 from clew.model import Json, Retention
 from clew.session import Session

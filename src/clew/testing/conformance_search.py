@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from clew.errors import InvalidQueryError
-from clew.model.searching import Hit, SearchPage
+from clew.model.search import Hit, SearchPage
 from clew.session import Session
 from clew.store import Store
 from clew.testing.conformance_base import (

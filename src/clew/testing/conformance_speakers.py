@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from clew.model import Json, Retention
-from clew.model.loading import SourceEntry, SourceSession
+from clew.model.source import SourceEntry, SourceSession
 from clew.session import Session
 from clew.store import Store
 from clew.testing.conformance_base import Conformance, Ticking, assistant, say, texts, user

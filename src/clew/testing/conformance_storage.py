@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from clew.backends.contract import Backend
-from clew.core.rows import FAILED, NOT_DUE, PENDING, RUNNING, Details, ForkOrigin, Listed
+from clew.core.log.rows import FAILED, NOT_DUE, PENDING, RUNNING, Details, ForkOrigin, Listed
 from clew.testing.conformance_base import START, Conformance, a_session, a_tip, add, an_entry, query
 
 DETAILS = Details(

@@ -8,16 +8,7 @@ import msgspec
 import pytest
 
 from clew.backends.contract import Backend, Transaction
-from clew.core.rows import (
-    ERASED,
-    MESSAGE,
-    REMOVED,
-    SUMMARY,
-    EntryRow,
-    EventRow,
-    UsageRow,
-    UsageSum,
-)
+from clew.core.log.rows import ERASED, MESSAGE, REMOVED, SUMMARY, EntryRow, EventRow, UsageRow, UsageSum
 from clew.model import UsageKey
 from clew.testing.conformance_base import START, Conformance, add, an_entry
 

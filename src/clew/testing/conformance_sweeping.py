@@ -10,14 +10,14 @@ import msgspec
 import pytest
 
 from clew.backends.contract import STORE_WIDE, Backend
-from clew.core.lease import Lease, encode_lease
-from clew.core.rows import SessionRow
+from clew.core.log.lease import Lease, encode_lease
+from clew.core.log.rows import SessionRow
+from clew.core.retention.looking import look
 from clew.errors import InvalidError, LeaseHeldError
 from clew.model import Retention, SweepReport
 from clew.session import Session
 from clew.store import Store
 from clew.testing.conformance_base import START, Conformance, Ticking, Watched, said, say
-from clew.work.looking import look
 
 HOUR: Final = 3_600_000_000
 DAY: Final = 24 * HOUR
@@ -159,7 +159,7 @@ class SweepConformance(Conformance):
         self, store: Store, clock: Ticking, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """None is passed over because others go."""
-        monkeypatch.setattr("clew.work.sweep.BATCH", 2)
+        monkeypatch.setattr("clew.core.retention.sweep.BATCH", 2)
         for number in range(5):
             store.create(f"old {number}")
             store.delete(store.create(f"trash {number}").id)
@@ -286,7 +286,7 @@ class SweepConformance(Conformance):
                     s.update(tags=["keep"])
             return found
 
-        monkeypatch.setattr("clew.work.sweep.look", overtaken)
+        monkeypatch.setattr("clew.core.retention.sweep.look", overtaken)
         assert store.sweep().actions == ()
         monkeypatch.undo()
         assert store.sweep().actions == ()
@@ -308,8 +308,8 @@ class SweepConformance(Conformance):
                 raise KeyboardInterrupt
             return look(read, row, *args)
 
-        monkeypatch.setattr("clew.work.sweep.BATCH", 2)
-        monkeypatch.setattr("clew.work.sweep.look", interrupted)
+        monkeypatch.setattr("clew.core.retention.sweep.BATCH", 2)
+        monkeypatch.setattr("clew.core.retention.sweep.look", interrupted)
         with pytest.raises(KeyboardInterrupt):
             store.sweep()
         assert [store.get(f"s{number}").info.status for number in range(4)] == [

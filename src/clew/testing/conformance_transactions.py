@@ -10,7 +10,7 @@ from typing import Any, get_args
 import pytest
 
 from clew.backends.contract import STORE_WIDE, Backend, Reader, RecordKind, Transaction
-from clew.core.rows import Details, SessionRow
+from clew.core.log.rows import Details, SessionRow
 from clew.errors import StoreClosedError
 from clew.testing.conformance_base import START, Conformance, a_session, a_tip, add, an_entry, query
 from clew.testing.conformance_storage import DETAILS

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import pytest
 
-from clew import prices
+from clew.core.streams import prices
 from clew.errors import (
     EntryNotFoundError,
     InvalidError,
@@ -17,7 +17,7 @@ from clew.errors import (
     SessionDeletedError,
 )
 from clew.model import Usage, UsageTotals, utc
-from clew.model.loading import SourceSession, SourceUsage
+from clew.model.source import SourceSession, SourceUsage
 from clew.session import Session
 from clew.store import Store
 from clew.testing.conformance_base import Conformance, Ticking, say, user

@@ -35,9 +35,9 @@ from typing import Any, Final
 
 import msgspec
 
-from clew.core.hashing import ROOT, entry_digest
+from clew.core.log.hashing import ROOT, entry_digest
+from clew.core.log.rows import KIND_NAMES, NOT_HUMAN, REPLACED
 from clew.core.messages.dialects import Call, calls_of, results_of
-from clew.core.rows import KIND_NAMES, NOT_HUMAN, REPLACED
 from clew.errors import ClewError, OutcomeUnknownError
 from clew.model import Entry
 from clew.session import Session

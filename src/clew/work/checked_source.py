@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from clew.backends.contract import Reader
-from clew.core.rows import EMPTY, NOWHERE, BranchRow, SessionRow, Tip, UsageRow
+from clew.core.log.rows import EMPTY, NOWHERE, BranchRow, SessionRow, Tip, UsageRow
 from clew.errors import ClewError, CorruptEntryError, InvalidError
 from clew.work.checking_records import places_named
 from clew.work.image import BranchImage, SessionImage, TreeImage

@@ -12,9 +12,9 @@ from functools import partial
 from typing import Final, Literal
 
 from clew.backends.contract import STORE_WIDE, Reader
-from clew.core.lineage import in_order, misplaced
 from clew.core.listing import TAG, facets_of
-from clew.core.rows import EMPTY, BranchRow, SessionQuery, SessionRow
+from clew.core.log.lineage import in_order, misplaced
+from clew.core.log.rows import EMPTY, BranchRow, SessionQuery, SessionRow
 from clew.errors import CorruptSessionError
 from clew.model.files import VerifyProblem
 from clew.work.checking_branch import OF_TIP, BranchCheck, Read

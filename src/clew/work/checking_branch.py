@@ -14,10 +14,8 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from clew.backends.contract import Reader
-from clew.core.hashing import LOST
-from clew.core.messages.codec import decode_json
-from clew.core.messages.speakers import is_human_turn
-from clew.core.rows import (
+from clew.core.log.hashing import LOST
+from clew.core.log.rows import (
     EMPTY,
     ERASED,
     KIND_NAMES,
@@ -29,7 +27,9 @@ from clew.core.rows import (
     EntryRow,
     Tip,
 )
-from clew.core.tree import chain
+from clew.core.log.tree import chain
+from clew.core.messages.codec import decode_json
+from clew.core.messages.speakers import is_human_turn
 from clew.errors import CorruptEntryError, CorruptError
 
 PAGE: Final = 64

@@ -8,16 +8,16 @@ from typing import Any, Final, Literal, NamedTuple
 import msgspec
 
 from clew.backends.contract import STORE_WIDE, Reader, RecordKind
-from clew.core.lease import Lease
-from clew.core.records import decoder, json_in
-from clew.core.retention import Anchor
-from clew.core.rows import NOWHERE, SessionRow
+from clew.core.conversation.append import decode_uses
+from clew.core.conversation.checkpoints import decode_checkpoint
+from clew.core.conversation.moves import decode_move, is_before
+from clew.core.log.lease import Lease
+from clew.core.log.records import decoder, json_in
+from clew.core.log.rows import NOWHERE, SessionRow
+from clew.core.retention.rules import Anchor
+from clew.core.runs.status import Change, RunRecord
 from clew.errors import CorruptError
 from clew.model import Head, Removal, Retention
-from clew.work.append import decode_uses
-from clew.work.checkpoints import decode_checkpoint
-from clew.work.moves import decode_move, is_before
-from clew.work.status import Change, RunRecord
 
 PAGE: Final = 500
 UNREADABLE: Final = (CorruptError, msgspec.MsgspecError, ValueError, TypeError, AttributeError)

@@ -9,8 +9,8 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from clew.backends.contract import Reader
+from clew.core.log.rows import EventRow, UsageRow
 from clew.core.messages.codec import decode_json
-from clew.core.rows import EventRow, UsageRow
 from clew.work.checking_records import UNREADABLE
 
 PAGE: Final = 256

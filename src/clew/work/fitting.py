@@ -15,11 +15,11 @@ from typing import Final, Literal
 import msgspec
 
 from clew.backends.contract import STORE_WIDE, Reader
-from clew.core.records import decoder
-from clew.core.rows import NOWHERE, SessionQuery, SessionRow
+from clew.core.conversation.points import find
+from clew.core.log.records import decoder
+from clew.core.log.rows import NOWHERE, SessionQuery, SessionRow
 from clew.errors import ConflictError
 from clew.work.image import BranchImage, SessionImage, TreeImage, fingerprint, read_image
-from clew.work.places import find
 
 TRASH_PAGE: Final = 100
 

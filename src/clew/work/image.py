@@ -15,16 +15,16 @@ import msgspec
 from blake3 import blake3
 
 from clew.backends.contract import STORE_WIDE, Reader, RecordKind
-from clew.core import checked
-from clew.core.hashing import ROOT
-from clew.core.records import number_in
-from clew.core.rows import INTERRUPTED, REMOVED, RUNNING, BranchRow, Details, ForkOrigin, SessionRow
+from clew.core.conversation.annotations import decode_label
+from clew.core.conversation.branches import check_branches
+from clew.core.conversation.history import decode_note, note_name, removed_name
+from clew.core.log import checks
+from clew.core.log.hashing import ROOT
+from clew.core.log.records import number_in
+from clew.core.log.rows import INTERRUPTED, REMOVED, RUNNING, BranchRow, Details, ForkOrigin, SessionRow
+from clew.core.runs.status import Change
 from clew.errors import CorruptError, CorruptSessionError
 from clew.work.checking_records import places_named, scan
-from clew.work.history import decode_note, note_name, removed_name
-from clew.work.lineage import check_branches
-from clew.work.notes import decode_label
-from clew.work.status import Change
 
 KINDS: Final[tuple[RecordKind, ...]] = (
     "checkpoint", "document", "key", "move", "run", "status", "var",
@@ -122,7 +122,7 @@ def read_session(reader: Reader, row: SessionRow, uids: Mapping[int, str]) -> Se
     if row.head.branch and row.head.branch not in uids:
         raise CorruptSessionError(row.id, f"it stands in branch {row.head.branch}, which is none of its own")
     details = reader.get_details(row.sid)
-    checked.metadata(row.id, details)
+    checks.metadata(row.id, details)
     mine = str(row.sid).encode()
     records: Records = {}
     for kind in KINDS:

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from clew.backends.contract import STORE_WIDE
-from clew.core import lines
-from clew.core.ids import MAX_ID_BYTES, MAX_POSITION, check_id
-from clew.core.rows import NOWHERE
+from clew.core.log import jsonl
+from clew.core.log.ids import MAX_ID_BYTES, MAX_POSITION, check_id
+from clew.core.log.rows import NOWHERE
 from clew.errors import InvalidError
 from clew.work.image import KINDS
 from clew.work.record_checks import check_label, check_note, check_record
@@ -33,7 +33,7 @@ _LONGEST_NAME: Final = 2 * MAX_ID_BYTES
 """Names of records that we make of an id and something else."""
 
 
-def check_line(line: lines.AnyLine) -> None:
+def check_line(line: jsonl.AnyLine) -> None:
     """InvalidError: no store writes such a line into the file of a session."""
     check = _CHECKS.get(type(line))
     if check is None:
@@ -48,12 +48,12 @@ class Ids:
         self._events: set[tuple[int, str]] = set()
         self._calls: set[tuple[int, str]] = set()
 
-    def check(self, line: lines.AnyLine) -> None:
-        if isinstance(line, lines.EventsGoneLine):
+    def check(self, line: jsonl.AnyLine) -> None:
+        if isinstance(line, jsonl.EventsGoneLine):
             self._events.clear()  # the ids of these are free again
-        elif isinstance(line, lines.EventLine):
+        elif isinstance(line, jsonl.EventLine):
             self._add(self._events, line.sid, line.id)
-        elif isinstance(line, lines.UsageLine):
+        elif isinstance(line, jsonl.UsageLine):
             self._add(self._calls, line.sid, line.row.id)
 
     def _add(self, seen: set[tuple[int, str]], sid: int, id: str | None) -> None:
@@ -64,28 +64,28 @@ class Ids:
         seen.add((sid, id))
 
 
-def where_of(line: lines.AnyLine) -> list[Where]:
+def where_of(line: jsonl.AnyLine) -> list[Where]:
     """What a line tells of, from the single thing to its kind."""
     match line:
-        case lines.SessionLine() | lines.HeadLine():
-            sid = line.row.sid if isinstance(line, lines.SessionLine) else line.sid
+        case jsonl.SessionLine() | jsonl.HeadLine():
+            sid = line.row.sid if isinstance(line, jsonl.SessionLine) else line.sid
             return [("session", sid), ("session",)]
-        case lines.DetailsLine():
+        case jsonl.DetailsLine():
             return [("details", line.sid)]
-        case lines.BranchLine():
+        case jsonl.BranchLine():
             return [("branch", line.row.branch)]
-        case lines.EntryLine():
+        case jsonl.EntryLine():
             return [("entry", line.branch, line.position), ("entry", line.branch)]
-        case lines.EventLine():
+        case jsonl.EventLine():
             return [("event", line.number), ("event",)]
-        case lines.UsageLine():
+        case jsonl.UsageLine():
             return [("usage", line.row.number), ("usage",)]
-        case lines.RecordLine():
+        case jsonl.RecordLine():
             return [("record", line.sid, line.type, line.name)]
     return []
 
 
-def _log(line: lines.LogLine) -> None:
+def _log(line: jsonl.LogLine) -> None:
     check_number(line.format, 1, LARGEST, "format")  # a newer one is refused by its reader
     check_number(line.sid, 0, FURTHEST, "sid")
     if line.id:
@@ -93,19 +93,19 @@ def _log(line: lines.LogLine) -> None:
     check_text(line.mark, "mark", MAX_ID_BYTES)
 
 
-def _session(line: lines.SessionLine) -> None:
+def _session(line: jsonl.SessionLine) -> None:
     check_session(line.row)
     for number in (line.row.sid, line.row.tree, line.row.head.branch):
         check_number(number, 0, FURTHEST, "the number of a session or branch")
 
 
-def _new_branch(line: lines.BranchLine) -> None:
+def _new_branch(line: jsonl.BranchLine) -> None:
     check_branch(line.row)
     for number in (line.row.branch, line.row.tree, line.row.owner, line.row.parent):
         check_number(number, 0, FURTHEST, "the number of a session or branch")
 
 
-def _head(line: lines.HeadLine) -> None:
+def _head(line: jsonl.HeadLine) -> None:
     _sid(line)
     check_tip(line.head)
     check_number(line.head.branch, 0, FURTHEST, "branch")
@@ -114,7 +114,7 @@ def _head(line: lines.HeadLine) -> None:
     check_text(line.preview, "preview", _LONGEST_NAME)
 
 
-def _record(line: lines.RecordLine) -> None:
+def _record(line: jsonl.RecordLine) -> None:
     check_number(line.sid, STORE_WIDE, FURTHEST, "sid")
     check_id(line.type, "the type of a record")
     check_text(line.name, "the name of a record", _LONGEST_NAME)
@@ -136,21 +136,21 @@ def _record(line: lines.RecordLine) -> None:
 
 def _value(is_base64: bool, value: Any) -> bytes:
     try:
-        return lines.extract(is_base64, value)
+        return jsonl.extract(is_base64, value)
     except ValueError as error:
         raise InvalidError(f"its value can not be read: {error}") from error
 
 
-def _entry(line: lines.EntryLine) -> None:
+def _entry(line: jsonl.EntryLine) -> None:
     check_number(line.branch, 1, FURTHEST, "branch")
     _value(line.base64, line.body)
-    check_entry(lines.entry_row(line))
+    check_entry(jsonl.entry_row(line))
 
 
-def _event(line: lines.EventLine) -> None:
+def _event(line: jsonl.EventLine) -> None:
     _sid(line)
     _value(line.base64, line.data)
-    check_event(lines.event_row(line))
+    check_event(jsonl.event_row(line))
 
 
 def _sid(line: Any) -> None:
@@ -161,58 +161,58 @@ def _branch(line: Any) -> None:
     check_number(line.branch, 1, FURTHEST, "branch")
 
 
-def _details(line: lines.DetailsLine) -> None:
+def _details(line: jsonl.DetailsLine) -> None:
     _sid(line)
     check_details(line.details)
 
 
-def _entries_gone(line: lines.EntriesGoneLine) -> None:
+def _entries_gone(line: jsonl.EntriesGoneLine) -> None:
     _branch(line)
     check_number(line.after, NOWHERE, MAX_POSITION, "after")
 
 
-def _erased(line: lines.ErasedLine) -> None:
+def _erased(line: jsonl.ErasedLine) -> None:
     _branch(line)
     for position in line.positions:
         check_number(position, 0, MAX_POSITION, "position")
 
 
-def _events_gone(line: lines.EventsGoneLine) -> None:
+def _events_gone(line: jsonl.EventsGoneLine) -> None:
     _sid(line)
     check_number(line.upto, 0, MAX_POSITION, "upto")
 
 
-def _usage(line: lines.UsageLine) -> None:
+def _usage(line: jsonl.UsageLine) -> None:
     _sid(line)
     check_call(line.row)
 
 
-def _record_gone(line: lines.RecordGoneLine) -> None:
+def _record_gone(line: jsonl.RecordGoneLine) -> None:
     check_number(line.sid, STORE_WIDE, FURTHEST, "sid")
     check_text(line.name, "the name of a record", _LONGEST_NAME)
 
 
-def _numbers(line: lines.NumbersLine) -> None:
+def _numbers(line: jsonl.NumbersLine) -> None:
     for name in ("sid", "branch", "pack"):
         check_number(getattr(line, name), 0, FURTHEST, name)
 
 
 _CHECKS: Final[dict[type, Callable[[Any], None]]] = {
-    lines.LogLine: _log,
-    lines.SessionLine: _session,
-    lines.DetailsLine: _details,
-    lines.HeadLine: _head,
-    lines.SessionGoneLine: _sid,
-    lines.BranchLine: _new_branch,
-    lines.DisownedLine: _branch,
-    lines.BranchGoneLine: _branch,
-    lines.EntryLine: _entry,
-    lines.EntriesGoneLine: _entries_gone,
-    lines.ErasedLine: _erased,
-    lines.EventLine: _event,
-    lines.EventsGoneLine: _events_gone,
-    lines.UsageLine: _usage,
-    lines.RecordLine: _record,
-    lines.RecordGoneLine: _record_gone,
-    lines.NumbersLine: _numbers,
+    jsonl.LogLine: _log,
+    jsonl.SessionLine: _session,
+    jsonl.DetailsLine: _details,
+    jsonl.HeadLine: _head,
+    jsonl.SessionGoneLine: _sid,
+    jsonl.BranchLine: _new_branch,
+    jsonl.DisownedLine: _branch,
+    jsonl.BranchGoneLine: _branch,
+    jsonl.EntryLine: _entry,
+    jsonl.EntriesGoneLine: _entries_gone,
+    jsonl.ErasedLine: _erased,
+    jsonl.EventLine: _event,
+    jsonl.EventsGoneLine: _events_gone,
+    jsonl.UsageLine: _usage,
+    jsonl.RecordLine: _record,
+    jsonl.RecordGoneLine: _record_gone,
+    jsonl.NumbersLine: _numbers,
 }

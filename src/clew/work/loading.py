@@ -16,24 +16,21 @@ from typing import Final, TypeAlias, TypeVar
 import msgspec
 
 from clew.backends.contract import Reader, Transaction
-from clew.core.ids import check_id
+from clew.core.conversation.append import TITLE_LENGTH
+from clew.core.conversation.moves import settle
+from clew.core.conversation.notices import notice
+from clew.core.conversation.points import head_of, tip_at
+from clew.core.conversation.sessions import create
+from clew.core.engine.host import Here
+from clew.core.log.ids import check_id
+from clew.core.log.rows import EMPTY, NOWHERE, SessionRow
 from clew.core.messages.dialects import snippet
-from clew.core.rows import EMPTY, NOWHERE, SessionRow
+from clew.core.runs.access import Access, admit, admit_beside
+from clew.core.streams.calls import Estimate
 from clew.errors import InvalidError, SessionExistsError, StoreBusyError
-from clew.here import Here
 from clew.model import Head, Json
-from clew.model.loading import (
-    Loaded,
-    LoadState,
-    SourceCheckpoint,
-    SourceEntry,
-    SourceSession,
-    SourceUsage,
-)
+from clew.model.source import Loaded, LoadState, SourceCheckpoint, SourceEntry, SourceSession, SourceUsage
 from clew.work import loading_beside as beside
-from clew.work.access import Access, admit, admit_beside
-from clew.work.append import TITLE_LENGTH
-from clew.work.calls import Estimate
 from clew.work.loading_batch import Batch
 from clew.work.loading_calls import CallWriter, Price, larger
 from clew.work.loading_entries import Item, Placing, item_of
@@ -49,10 +46,6 @@ from clew.work.loading_memory import (
     sign,
 )
 from clew.work.loading_times import time_of
-from clew.work.moves import settle
-from clew.work.notices import notice
-from clew.work.places import head_of, tip_at
-from clew.work.sessions import create
 from clew.work.transfer import Target
 
 AT_ONCE: Final = 1000

@@ -8,21 +8,21 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from clew.backends.contract import STORE_WIDE, Reader, Transaction
-from clew.core import checked
-from clew.core.fields import MAX_TITLE
-from clew.core.ids import check_id, is_id
+from clew.core.conversation.checkpoints import Record, decode_checkpoint
+from clew.core.conversation.points import find
+from clew.core.conversation.sessions import Changes, add_alias, update
+from clew.core.log import checks
+from clew.core.log.fields import MAX_TITLE
+from clew.core.log.ids import check_id, is_id
+from clew.core.log.records import json_in
+from clew.core.log.rows import NOWHERE, SessionRow
 from clew.core.messages.codec import encode_json
-from clew.core.records import json_in
-from clew.core.rows import NOWHERE, SessionRow
+from clew.core.runs.access import Access
 from clew.errors import ClewError
 from clew.model import Head, Json
-from clew.model.loading import SourceCheckpoint, SourceEvent, SourceSession
-from clew.work.access import Access
-from clew.work.checkpoints import Record, decode_checkpoint
+from clew.model.source import SourceCheckpoint, SourceEvent, SourceSession
 from clew.work.loading_events import EventWriter, drafts_of
 from clew.work.loading_times import time_of
-from clew.work.places import find
-from clew.work.sessions import Changes, add_alias, update
 from clew.work.snapshots import give_to_checkpoint
 
 MakeChanges: TypeAlias = Callable[..., Changes]
@@ -83,7 +83,7 @@ def present_settings(reader: Reader, row: SessionRow) -> dict[str, Json]:
         "endpoint": details.endpoint,
         "tags": sorted(details.tags),
     }
-    for key, value in checked.metadata(row.id, details).items():
+    for key, value in checks.metadata(row.id, details).items():
         found[_META + key] = value
     for name, raw in reader.scan_records(row.sid, "var"):
         found[_VAR + name] = json_in(raw, f"the variable {name!r}")

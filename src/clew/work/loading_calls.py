@@ -7,13 +7,13 @@ from operator import attrgetter
 from typing import Final, TypeAlias
 
 from clew.backends.contract import Reader, Transaction
-from clew.core.money import Money, amount_of, units_of
-from clew.core.rows import NOWHERE, Details, SessionRow, UsageRow
+from clew.core.log.rows import NOWHERE, Details, SessionRow, UsageRow
+from clew.core.streams.calls import MOST_TOKENS, Counts, Estimate, Names, UsageDraft, draft_of
+from clew.core.streams.money import Money, amount_of, units_of
+from clew.core.streams.usage import MOST_IN_ALL, row_after
 from clew.errors import InvalidError
-from clew.model.loading import SourceUsage
-from clew.work.calls import MOST_TOKENS, Counts, Estimate, Names, UsageDraft, draft_of
+from clew.model.source import SourceUsage
 from clew.work.loading_times import is_plain_name, time_of
-from clew.work.usage import MOST_IN_ALL, row_after
 
 _NO_PLACE: Final = (0, NOWHERE)
 _FAR_FROM_FULL: Final = MOST_IN_ALL // 2

@@ -13,11 +13,11 @@ from typing import Final
 import msgspec
 
 from clew.backends.contract import STORE_WIDE, Transaction
-from clew.core.ids import check_id
-from clew.core.messages.codec import encode_json, prepare
-from clew.core.messages.dialects import is_user_turn, prompt_of, role_of
-from clew.core.messages.validate import MAX_DEPTH, MAX_MESSAGE_BYTES
-from clew.core.rows import (
+from clew.core.conversation.append import new_branch
+from clew.core.conversation.history import note_name
+from clew.core.conversation.points import tip_at
+from clew.core.log.ids import check_id
+from clew.core.log.rows import (
     COMPACTION,
     EMPTY,
     MESSAGE,
@@ -29,15 +29,15 @@ from clew.core.rows import (
     SessionRow,
     Tip,
 )
-from clew.core.tree import chain
+from clew.core.log.tree import chain
+from clew.core.messages.codec import encode_json, prepare
+from clew.core.messages.dialects import is_user_turn, prompt_of, role_of
+from clew.core.messages.validate import MAX_DEPTH, MAX_MESSAGE_BYTES
 from clew.errors import InvalidError
 from clew.model import Json
-from clew.model.loading import SourceEntry
-from clew.work.append import new_branch
-from clew.work.history import note_name
+from clew.model.source import SourceEntry
 from clew.work.loading_memory import Memory, Run, packed, unpacked
 from clew.work.loading_times import is_plain_name
-from clew.work.places import tip_at
 
 LABEL: Final = "label"
 _SURELY_FLAT: Final = 2 * MAX_DEPTH

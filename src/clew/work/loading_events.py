@@ -8,11 +8,11 @@ from typing import Final
 import msgspec
 
 from clew.backends.contract import Transaction
-from clew.core.ids import is_id
+from clew.core.log.ids import is_id
+from clew.core.log.rows import EventRow
 from clew.core.messages.codec import encode_json
-from clew.core.rows import EventRow
 from clew.errors import ClewError
-from clew.model.loading import SourceEvent
+from clew.model.source import SourceEvent
 from clew.work.loading_entries import sealed
 from clew.work.loading_times import is_plain_name, time_of
 

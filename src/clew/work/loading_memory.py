@@ -15,12 +15,12 @@ import msgspec
 from blake3 import blake3
 
 from clew.backends.contract import Reader, Transaction
-from clew.core.ids import MAX_POSITION
-from clew.core.records import decoder
-from clew.core.rows import SessionRow
+from clew.core.conversation.points import find
+from clew.core.log.ids import MAX_POSITION
+from clew.core.log.records import decoder
+from clew.core.log.rows import SessionRow
 from clew.errors import ConflictError
 from clew.model import Head
-from clew.work.places import find
 
 PREFIX: Final = "clew load "
 STATE: Final = PREFIX + "state"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Final
 
-from clew.core.ids import MAX_ID_BYTES
-from clew.model.conversation import EPOCH
+from clew.core.log.ids import MAX_ID_BYTES
+from clew.model.session import EPOCH
 
 _LATEST: Final = 2**57
 

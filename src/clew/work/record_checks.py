@@ -13,18 +13,18 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from clew.backends.contract import RecordKind
-from clew.core.ids import MAX_POSITION, check_id
+from clew.core.conversation.append import KeyUse
+from clew.core.conversation.checkpoints import Record as CheckpointRecord
+from clew.core.conversation.history import note_name
+from clew.core.conversation.moves import Move
+from clew.core.log.ids import MAX_POSITION, check_id
+from clew.core.log.rows import NOWHERE
 from clew.core.messages.codec import check_json
-from clew.core.rows import NOWHERE
+from clew.core.runs.status import Change, RunRecord
 from clew.errors import InvalidError
 from clew.model import STATUSES, Head
-from clew.work.append import KeyUse
-from clew.work.checkpoints import Record as CheckpointRecord
-from clew.work.history import note_name
 from clew.work.loading_memory import PREFIX, STATE, Run, StateUse
-from clew.work.moves import Move
 from clew.work.row_checks import LARGEST, MOST, check_number, check_text, check_time, check_uid
-from clew.work.status import Change, RunRecord
 
 LONGEST_ID: Final = 64
 """Of a snapshot."""

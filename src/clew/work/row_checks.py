@@ -12,12 +12,12 @@ from typing import Any, Final
 
 import msgspec
 
-from clew.core.fields import MAX_TITLE
-from clew.core.hashing import DIGEST_SIZE, LOST, entry_digest
-from clew.core.ids import MAX_POSITION, check_id
-from clew.core.messages.codec import check_json, prepare
-from clew.core.messages.speakers import is_human_turn
-from clew.core.rows import (
+from clew.core.conversation.append import PREVIEW_KEPT
+from clew.core.conversation.sessions import MAX_DURATION
+from clew.core.log.fields import MAX_TITLE
+from clew.core.log.hashing import DIGEST_SIZE, LOST, entry_digest
+from clew.core.log.ids import MAX_POSITION, check_id
+from clew.core.log.rows import (
     COMPACTION,
     ERASED,
     KIND_NAMES,
@@ -39,13 +39,13 @@ from clew.core.rows import (
     Tip,
     UsageRow,
 )
-from clew.core.tree import chain
+from clew.core.log.tree import chain
+from clew.core.messages.codec import check_json, prepare
+from clew.core.messages.speakers import is_human_turn
+from clew.core.streams.calls import MOST_TOKENS
 from clew.errors import InvalidError
 from clew.model import STATUSES
-from clew.work.append import PREVIEW_KEPT
-from clew.work.calls import MOST_TOKENS
 from clew.work.checking_streams import LATEST, after
-from clew.work.sessions import MAX_DURATION
 
 MOST: Final = 2**53
 """More leases, moves or forks than there can have been."""

@@ -12,10 +12,12 @@ from typing import Final, TypeVar
 import msgspec
 
 from clew.backends.contract import STORE_WIDE, Reader
-from clew.core import checked
-from clew.core.fields import MAX_TITLE
-from clew.core.ids import check_id
-from clew.core.rows import (
+from clew.core.conversation.append import PREVIEW_KEPT
+from clew.core.conversation.history import removed_name
+from clew.core.log import checks
+from clew.core.log.fields import MAX_TITLE
+from clew.core.log.ids import check_id
+from clew.core.log.rows import (
     CLOSED,
     EMPTY,
     KIND_NAMES,
@@ -30,10 +32,8 @@ from clew.core.rows import (
 )
 from clew.errors import InvalidError
 from clew.model.care import LostRecord
-from clew.work.append import PREVIEW_KEPT
 from clew.work.checking_records import UNREADABLE
 from clew.work.checking_streams import is_time
-from clew.work.history import removed_name
 from clew.work.image import BranchImage, Records, SessionImage, TreeImage, at_rest
 from clew.work.row_checks import MOST, check_details, check_uid
 from clew.work.salvage_entries import Salvage
@@ -348,7 +348,7 @@ def _in_range(row: SessionRow) -> SessionRow:
 
 def _sound_details(reader: Reader, row: SessionRow) -> Details:
     details = reader.get_details(row.sid)
-    checked.metadata(row.id, details)
+    checks.metadata(row.id, details)
     check_details(details)
     return details
 

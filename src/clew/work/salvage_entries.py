@@ -13,11 +13,11 @@ from typing import Any, Final
 import msgspec
 
 from clew.backends.contract import Reader
-from clew.core.hashing import DIGEST_SIZE, LOST, entry_digest
+from clew.core.log.hashing import DIGEST_SIZE, LOST, entry_digest
+from clew.core.log.rows import ERASED, KIND_NAMES, MESSAGE, REMOVED, Draft, EntryRow, Tip
+from clew.core.log.tree import chain
 from clew.core.messages.codec import decode_json
 from clew.core.messages.speakers import is_human_turn
-from clew.core.rows import ERASED, KIND_NAMES, MESSAGE, REMOVED, Draft, EntryRow, Tip
-from clew.core.tree import chain
 from clew.errors import CorruptEntryError
 from clew.work.checking_records import UNREADABLE
 from clew.work.row_checks import MOST, draft_of

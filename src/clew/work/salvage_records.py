@@ -9,16 +9,16 @@ from typing import Final
 import msgspec
 
 from clew.backends.contract import STORE_WIDE, RecordKind
-from clew.core.ids import check_id
-from clew.core.rows import NOWHERE, SessionRow
-from clew.core.rules import checked
+from clew.core.conversation.history import note_name
+from clew.core.conversation.moves import Move, is_before
+from clew.core.log.ids import check_id
+from clew.core.log.rows import NOWHERE, SessionRow
+from clew.core.retention.accepted import checked
 from clew.errors import CorruptError
 from clew.model import Head, Removal, Retention
 from clew.model.care import LostRecord
 from clew.work.checking_records import UNREADABLE, places_named
-from clew.work.history import note_name
 from clew.work.image import KINDS, BranchImage, Records
-from clew.work.moves import Move, is_before
 from clew.work.record_checks import check_note, check_record
 from clew.work.source import Read
 

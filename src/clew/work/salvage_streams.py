@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from clew.core.rows import NOWHERE, EventRow, UsageRow
+from clew.core.log.rows import NOWHERE, EventRow, UsageRow
 from clew.model.care import LostRecord
 from clew.work.checking_records import UNREADABLE
 from clew.work.checking_streams import after

@@ -23,14 +23,14 @@ import msgspec
 from uuid_utils import uuid7
 
 from clew.backends.contract import STORE_WIDE, Reader, RecordKind, Transaction
-from clew.core.fields import Count, Time
-from clew.core.lease import Lease
-from clew.core.records import decoder
+from clew.core.engine.host import Here
+from clew.core.log.fields import Count, Time
+from clew.core.log.lease import Lease
+from clew.core.log.records import decoder
+from clew.core.runs import claims
 from clew.errors import ConflictError, CorruptError, SnapshotNotFoundError
-from clew.here import Here
 from clew.model import microseconds, utc
 from clew.model.files import Skipped, SkipReason, Snapshot, SnapshotKind
-from clew.work import claims
 
 CLAIM_TTL: Final = 60_000_000
 MOST_BYTES: Final = 2**63 - 1

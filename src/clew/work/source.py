@@ -13,7 +13,7 @@ from typing import Final, Protocol, TypeAlias
 import msgspec
 
 from clew.backends.contract import Reader, Transaction
-from clew.core.rows import REMOVED, EntryRow, EventRow, SessionQuery, SessionRow, Tip, UsageRow
+from clew.core.log.rows import REMOVED, EntryRow, EventRow, SessionQuery, SessionRow, Tip, UsageRow
 from clew.errors import CorruptError, ReadOnlyError, StoreBusyError
 from clew.work.checking_records import UNREADABLE
 from clew.work.image import BranchImage, SessionImage, TreeImage, read_image

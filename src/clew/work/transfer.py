@@ -19,14 +19,14 @@ from typing import Final, Literal, Protocol, TypeAlias, TypeVar
 import msgspec
 
 from clew.backends.contract import STORE_WIDE, Reader, Transaction
-from clew.core.rows import EMPTY, NOWHERE, Details, ForkOrigin, SessionRow, Tip, UsageRow
+from clew.core.conversation.history import removed_name
+from clew.core.conversation.notices import notice
+from clew.core.engine.host import Here
+from clew.core.log.rows import EMPTY, NOWHERE, Details, ForkOrigin, SessionRow, Tip, UsageRow
+from clew.core.retention.purge import purge
 from clew.errors import ConflictError, CorruptEntryError
-from clew.here import Here
 from clew.work.fitting import Fit, Mark, alias_leads_to, check_names, encode_mark, fit, renamed
-from clew.work.history import removed_name
 from clew.work.image import KINDS, BranchImage, SessionImage, TreeImage, fingerprint, read_image
-from clew.work.notices import notice
-from clew.work.purge import purge
 from clew.work.snapshots import CollectedError
 from clew.work.source import ChangedError, GoneError, Page, Source, UnsoundError
 from clew.work.transfer_notes import put_notes

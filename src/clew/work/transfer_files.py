@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 
 from clew.backends.contract import Reader, RecordKind
-from clew.work.checkpoints import Record
+from clew.core.conversation.checkpoints import Record
+from clew.core.conversation.moves import Move
 from clew.work.image import Records, SessionImage, TreeImage
-from clew.work.moves import Move
 from clew.work.snapshots import find_kept
 
 _encode = msgspec.json.Encoder().encode

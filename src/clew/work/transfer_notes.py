@@ -7,8 +7,8 @@ from collections.abc import Collection
 import msgspec
 
 from clew.backends.contract import STORE_WIDE, Transaction
+from clew.core.conversation.annotations import decode_label
 from clew.work.image import TreeImage, read_image
-from clew.work.notes import decode_label
 
 
 def put_notes(tx: Transaction, image: TreeImage, tree: int, sids: Collection[int]) -> None:

@@ -23,7 +23,7 @@ from clew.backends.jsonl.statements import (
     SET_LOG,
     UNREADABLE_STRANGERS,
 )
-from clew.core import lines
+from clew.core.log import jsonl
 from clew.errors import BackendUnavailableError
 
 
@@ -49,20 +49,20 @@ class Sheet:
         self.head = row.head
         self.texts: list[bytes] = []
 
-    def add(self, line: lines.AnyLine) -> int:
+    def add(self, line: jsonl.AnyLine) -> int:
         """Put a line at the end; where its last field will end."""
-        text = lines.encode(line)
+        text = jsonl.encode(line)
         self.texts.append(text)
-        size = lines.finished_size(text)
+        size = jsonl.finished_size(text)
         self.at += size
-        if isinstance(line, lines.ANEW):
+        if isinstance(line, jsonl.ANEW):
             self.stale += size
         return self.at - len(b"}\n")
 
     def data(self) -> bytes:
         last = len(self.texts) - 1
         return b"".join(
-            [lines.finish(text, is_last=number == last) for number, text in enumerate(self.texts)]
+            [jsonl.finish(text, is_last=number == last) for number, text in enumerate(self.texts)]
         )
 
 
@@ -141,7 +141,7 @@ class Book:
         self._connection.execute(ADD_LOG, (name, sid))
         row = next(LogRow(*row) for row in self._connection.execute(LOG_BY_NAME, (name,)))
         sheet = self._sheets[row.log] = Sheet(row, is_new=True)
-        sheet.add(lines.LogLine(lines.FORMAT, sid, id, new_mark()))
+        sheet.add(jsonl.LogLine(jsonl.FORMAT, sid, id, new_mark()))
         return sheet
 
     def _sheet(self, log: int) -> Sheet:

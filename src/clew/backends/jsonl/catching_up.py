@@ -44,7 +44,7 @@ from clew.backends.jsonl.statements import (
 from clew.backends.jsonl.unfinding import forget_texts
 from clew.backends.sqlite.statements import DROP_BRANCH, DROP_ENTRIES, DROP_SESSION, REEXAMINE
 from clew.backends.sqlite.statements_search import DROP_SEARCHED
-from clew.core import lines
+from clew.core.log import jsonl
 from clew.errors import ReadOnlyError
 
 SHORTEST_BRANCH = 128
@@ -250,7 +250,7 @@ def _tell_damage(connection: apsw.Connection, layout: Layout, row: LogRow) -> No
 
 def _is_ours(handle: int) -> bool:
     """Whether a file begins as a log does, however little of it there is: others are let alone."""
-    head = disk.read_at(handle, 4096, 0).removeprefix(lines.BOM).rstrip(b"\0")
+    head = disk.read_at(handle, 4096, 0).removeprefix(jsonl.BOM).rstrip(b"\0")
     begin = b'{"x":"'
     return head.startswith(begin) or begin.startswith(head) or b"\n" + begin in head
 

@@ -21,8 +21,8 @@ from clew.backends.jsonl.statements import (
     PACK_FILES,
     RECORDS_OF,
 )
-from clew.core import lines
-from clew.core.rows import BranchRow, EntryRow
+from clew.core.log import jsonl
+from clew.core.log.rows import BranchRow, EntryRow
 
 PAGE: Final = 200
 
@@ -35,45 +35,45 @@ def lines_of_session(connection: apsw.Connection, layout: Layout, row: LogRow) -
     """Session, branches with their entries, and what lies beside them."""
     reader = _reader(connection, layout)
     session = reader.get_session(row.sid)
-    yield lines.encode(lines.LogLine(lines.FORMAT, row.sid, session.id if session else "", new_mark()))
+    yield jsonl.encode(jsonl.LogLine(jsonl.FORMAT, row.sid, session.id if session else "", new_mark()))
     if session is not None:
-        yield lines.encode(lines.SessionLine(session))
-        yield lines.encode(lines.DetailsLine(row.sid, reader.get_details(row.sid)))
+        yield jsonl.encode(jsonl.SessionLine(session))
+        yield jsonl.encode(jsonl.DetailsLine(row.sid, reader.get_details(row.sid)))
     yield from _branches(connection, reader, row.log)
     for kind, name, value in connection.execute(RECORDS_OF, (row.sid,)):
-        yield lines.encode(lines.record_line(row.sid, kind, name, value))
+        yield jsonl.encode(jsonl.record_line(row.sid, kind, name, value))
     yield from _streams(reader, row.sid)
 
 
 def lines_of_store(connection: apsw.Connection, layout: Layout, row: LogRow) -> Iterator[bytes]:
     """The numbers, what belongs to no session, and where the packs are."""
     reader = _reader(connection, layout)
-    yield lines.encode(lines.LogLine(lines.FORMAT, mark=new_mark()))
-    yield lines.encode(numbers_line(connection))
+    yield jsonl.encode(jsonl.LogLine(jsonl.FORMAT, mark=new_mark()))
+    yield jsonl.encode(numbers_line(connection))
     yield from _branches(connection, reader, row.log)
     for sid, kind, name, value in connection.execute(HOMELESS_RECORDS):
-        yield lines.encode(lines.record_line(sid, kind, name, value))
+        yield jsonl.encode(jsonl.record_line(sid, kind, name, value))
     for (sid,) in list(connection.execute(HOMELESS_SIDS)):
         yield from _streams(reader, sid)
     for pack, size, codec, recorded, content in list(connection.execute(PACK_FILES)):
         file, stored = pack_place(content)
         members = tuple(connection.execute(OBJECTS_OF_PACK, (pack,)))
-        yield lines.encode(lines.PackLine(pack, file, codec, size, recorded, stored, members))
+        yield jsonl.encode(jsonl.PackLine(pack, file, codec, size, recorded, stored, members))
 
 
-def numbers_line(connection: apsw.Connection) -> lines.NumbersLine:
+def numbers_line(connection: apsw.Connection) -> jsonl.NumbersLine:
     highest = [
         connection.execute(LAST_NUMBER, (table,)).get or 0 for table in ("sessions", "branches", "packs")
     ]
-    return lines.NumbersLine(*highest)
+    return jsonl.NumbersLine(*highest)
 
 
 def _branches(connection: apsw.Connection, reader: JsonlReader, log: int) -> Iterator[bytes]:
     for found in list(connection.execute(BRANCHES_OF_LOG, (log,))):
         branch = BranchRow(*found)
-        yield lines.encode(lines.BranchLine(branch))
+        yield jsonl.encode(jsonl.BranchLine(branch))
         for entry in _entries(connection, reader, branch):
-            yield lines.encode(lines.entry_line(branch.branch, entry))
+            yield jsonl.encode(jsonl.entry_line(branch.branch, entry))
 
 
 def _entries(connection: apsw.Connection, reader: JsonlReader, branch: BranchRow) -> Iterator[EntryRow]:
@@ -98,10 +98,10 @@ def _streams(reader: JsonlReader, sid: int) -> Iterator[bytes]:
     after = 0
     while rows := reader.read_events(sid, after, PAGE):
         for event in rows:
-            yield lines.encode(lines.event_line(sid, event))
+            yield jsonl.encode(jsonl.event_line(sid, event))
         after = rows[-1].number
     after = 0
     while calls := reader.read_usage(sid, after, PAGE):
         for call in calls:
-            yield lines.encode(lines.UsageLine(sid, call))
+            yield jsonl.encode(jsonl.UsageLine(sid, call))
         after = calls[-1].number

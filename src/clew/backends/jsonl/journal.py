@@ -21,7 +21,7 @@ from clew.backends.jsonl.directory import StrangeFileError
 from clew.backends.jsonl.layout import STORE_LOG, Layout
 from clew.backends.jsonl.names import is_ours
 from clew.backends.jsonl.quarantine import copy_aside, tell
-from clew.core import lines
+from clew.core.log import jsonl
 from clew.errors import CorruptError, OutcomeUnknownError
 
 LONGEST: Final = 4 * 1024 * 1024
@@ -65,7 +65,7 @@ class Journal:
         bring it back); or NotUndoneError.
         """
         named = tuple((name, at, len(data), xxh3_64_hexdigest(data)) for name, at, data in parts)
-        head = lines.finish(msgspec.json.encode(Intent(named, self._durable))[1:], is_last=True)
+        head = jsonl.finish(msgspec.json.encode(Intent(named, self._durable))[1:], is_last=True)
         is_new = not disk.exists(self._layout.journal)
         handle = disk.open_for_appending(self._layout.journal)
         try:
@@ -264,7 +264,7 @@ def _intent_at(handle: int, at: int) -> tuple[Intent, int] | None:
         end = text.find(b"\n", begin)
     line = bytes(text[:end])
     try:
-        _, rest = lines.open_line(line)
+        _, rest = jsonl.open_line(line)
         return _decode(b"{" + rest), at + len(line) + 1
-    except (lines.BadLineError, msgspec.DecodeError):
+    except (jsonl.BadLineError, msgspec.DecodeError):
         return None

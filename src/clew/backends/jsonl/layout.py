@@ -12,7 +12,7 @@ import msgspec
 from clew.backends.jsonl import disk
 from clew.backends.jsonl.directory import Directory, File, NotOursError, StrangeFileError
 from clew.backends.jsonl.names import is_log
-from clew.core.lines import FORMAT
+from clew.core.log.jsonl import FORMAT
 from clew.errors import CorruptError, InvalidUrlError, ReadOnlyError, SchemaTooNewError
 
 STORE_LOG: Final = "store.jsonl"

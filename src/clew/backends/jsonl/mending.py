@@ -20,7 +20,7 @@ from clew.backends.jsonl.statements import (
 from clew.backends.sqlite.rows import session_values
 from clew.backends.sqlite.statements import GET_SESSION, SET_DETAILS
 from clew.backends.sqlite.writer import SqliteTransaction
-from clew.core.rows import EMPTY, BranchRow, ForkOrigin, SessionRow, Tip
+from clew.core.log.rows import EMPTY, BranchRow, ForkOrigin, SessionRow, Tip
 from clew.errors import CorruptError, CorruptSessionError
 
 

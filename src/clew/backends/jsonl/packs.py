@@ -12,8 +12,8 @@ from clew.backends.jsonl import disk
 from clew.backends.jsonl.directory import File
 from clew.backends.jsonl.layout import Layout
 from clew.backends.jsonl.names import pack_file
-from clew.core import lines
-from clew.core.frame import checksum, unpack
+from clew.core.log import jsonl
+from clew.core.log.frame import checksum, unpack
 from clew.errors import CorruptError
 
 LARGEST: Final = 1 << 30
@@ -40,14 +40,14 @@ def pack_checksum(size: int, codec: int, blob: bytes) -> int:
 def write_pack(
     layout: Layout, pack: int, codec: int, blob: bytes, size: int,
     members: Sequence[tuple[bytes, int, int]], *, durable: bool,
-) -> lines.PackLine:  # fmt: skip
+) -> jsonl.PackLine:  # fmt: skip
     """Write the file of a pack, durably, and give the line that names it."""
     recorded = pack_checksum(size, codec, blob)
     head = PackHead(pack, codec, size, recorded, len(blob), members)
-    first = lines.finish(msgspec.json.encode(head)[1:], is_last=True)
+    first = jsonl.finish(msgspec.json.encode(head)[1:], is_last=True)
     file = pack_file(pack, recorded)
     disk.write_whole(layout.packs.file(file), first + blob, durable=durable)
-    return lines.PackLine(pack, file, codec, size, recorded, len(blob), tuple(members))
+    return jsonl.PackLine(pack, file, codec, size, recorded, len(blob), tuple(members))
 
 
 def read_pack(layout: Layout, pack: int, codec: int, size: int, recorded: int) -> bytes:

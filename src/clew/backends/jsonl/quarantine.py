@@ -10,7 +10,7 @@ from clew.backends.jsonl.directory import File
 from clew.backends.jsonl.layout import Layout
 from clew.backends.jsonl.names import shortened
 from clew.backends.jsonl.scan import CHUNK
-from clew.core.acting import for_a_log
+from clew.core.messages.characters import for_a_log
 
 
 def set_tail_aside(layout: Layout, name: str, offset: int) -> File:

@@ -24,7 +24,7 @@ from clew.backends.jsonl.statements import (
 )
 from clew.backends.sqlite.reader import SqliteReader
 from clew.backends.sqlite.rows import Row
-from clew.core.rows import BranchRow, EntryRow, Listed, PackInfo, SessionQuery
+from clew.core.log.rows import BranchRow, EntryRow, Listed, PackInfo, SessionQuery
 from clew.errors import CorruptEntryError, CorruptSessionError, UnreadableEntryError
 
 T = TypeVar("T")

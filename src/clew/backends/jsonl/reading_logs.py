@@ -16,7 +16,7 @@ from clew.backends.jsonl.mending import is_headless, mend
 from clew.backends.jsonl.recognizing import UnreadableLogError, id_of
 from clew.backends.jsonl.replay import Replay
 from clew.backends.jsonl.statements import ADD_DAMAGE, DAMAGE_OF_LOG
-from clew.core import lines
+from clew.core.log import jsonl
 from clew.errors import CorruptError, SchemaTooNewError
 
 
@@ -30,7 +30,7 @@ class _Batch:
     def add_bad(self, raw: bytes) -> None:
         self._is_bad = True
         self._has_nul = self._has_nul or b"\0" in raw
-        self._has_line = self._has_line or lines.looks_like_line(raw)
+        self._has_line = self._has_line or jsonl.looks_like_line(raw)
 
     @property
     def may_be_torn(self) -> bool:
@@ -60,7 +60,7 @@ def read_log(connection: apsw.Connection, handle: int, row: LogRow, *, limit: in
             raw, is_last, text = _opened(offset, raw, is_ended=is_ended)
             end = offset + len(raw) + 1
             _apply(replay, row.name, offset, raw, text)
-        except lines.BadLineError as exc:
+        except jsonl.BadLineError as exc:
             connection.execute(ADD_DAMAGE, (row.log, reached.lines + 1, str(exc)))
             batch.add_bad(raw)
         reached = _after(reached, replay, offset, raw, end)
@@ -90,30 +90,30 @@ def _keep(connection: apsw.Connection) -> None:
 def _opened(offset: int, raw: bytes, *, is_ended: bool) -> tuple[bytes, bool, bytes]:
     """A line without its end, whether it is the last of its batch, and its text."""
     try:
-        return raw, *lines.open_line(scan.cleaned(offset, raw))
-    except lines.BadLineError:
+        return raw, *jsonl.open_line(scan.cleaned(offset, raw))
+    except jsonl.BadLineError:
         if is_ended:
             raise
     raw = raw[:-1]  # the last line of the log: perhaps only its line end is wrong
-    return raw, *lines.open_line(scan.cleaned(offset, raw))
+    return raw, *jsonl.open_line(scan.cleaned(offset, raw))
 
 
 def _apply(replay: Replay, name: str, offset: int, raw: bytes, text: bytes) -> None:
-    line = lines.decode(text)
-    if isinstance(line, lines.LogLine) and line.format > lines.FORMAT:
-        newer = SchemaTooNewError(name, line.format, lines.FORMAT)
+    line = jsonl.decode(text)
+    if isinstance(line, jsonl.LogLine) and line.format > jsonl.FORMAT:
+        newer = SchemaTooNewError(name, line.format, jsonl.FORMAT)
         if name == STORE_LOG:
             raise newer
         raise UnreadableLogError(name, OSError(str(newer)))
     if line is not None:
         last = offset + len(raw.removesuffix(b"\r")) - 1
-        body_at = last - len(line.body) if isinstance(line, lines.EntryLine) else 0
+        body_at = last - len(line.body) if isinstance(line, jsonl.EntryLine) else 0
         try:
             replay.apply(line, body_at)
         except OverflowError as exc:
-            raise lines.BadLineError(f"it holds a number that is too large: {exc}") from exc
+            raise jsonl.BadLineError(f"it holds a number that is too large: {exc}") from exc
         except CorruptError as exc:
-            raise lines.BadLineError(str(exc)) from exc
+            raise jsonl.BadLineError(str(exc)) from exc
 
 
 def _after(row: LogRow, replay: Replay, offset: int, raw: bytes, end: int) -> LogRow:

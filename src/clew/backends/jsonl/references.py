@@ -13,8 +13,8 @@ from clew.backends.jsonl.layout import Layout
 from clew.backends.jsonl.recognizing import OF_THE_PROCESS
 from clew.backends.jsonl.statements import LOG_NAME
 from clew.backends.sqlite.rows import POSITION_BITS, Row, entry_values
-from clew.core.frame import RAW, checksum
-from clew.core.rows import EntryRow
+from clew.core.log.frame import RAW, checksum
+from clew.core.log.rows import EntryRow
 
 LOGGED: Final = 64
 """The codec of a body that lies in a log."""

@@ -28,18 +28,18 @@ from clew.backends.sqlite.statements import ADD_ENTRY
 from clew.backends.sqlite.statements_objects import ADD_OBJECT
 from clew.backends.sqlite.statements_streams import ADD_EVENT, ADD_USAGE
 from clew.backends.sqlite.writer import SqliteTransaction
-from clew.core import lines
-from clew.core.rows import Details, EventRow, UsageRow
+from clew.core.log import jsonl
+from clew.core.log.rows import Details, EventRow, UsageRow
 
 # A line that says once more what is there changes nothing.
 _PUT_ENTRY: Final = ADD_ENTRY.replace("INSERT", "INSERT OR IGNORE", 1)
 _PUT_EVENT: Final = ADD_EVENT.replace("INSERT", "INSERT OR IGNORE", 1)
 _PUT_USAGE: Final = ADD_USAGE.replace("INSERT", "INSERT OR IGNORE", 1)
 _DROPS: Final = (
-    lines.SessionGoneLine, lines.BranchGoneLine, lines.EntriesGoneLine, lines.ErasedLine,
-    lines.EventsGoneLine, lines.RecordGoneLine, lines.ObjectsGoneLine, lines.PackGoneLine,
+    jsonl.SessionGoneLine, jsonl.BranchGoneLine, jsonl.EntriesGoneLine, jsonl.ErasedLine,
+    jsonl.EventsGoneLine, jsonl.RecordGoneLine, jsonl.ObjectsGoneLine, jsonl.PackGoneLine,
 )  # fmt: skip
-_OF_STORE: Final = (lines.PackLine, lines.ObjectsGoneLine, lines.PackGoneLine)
+_OF_STORE: Final = (jsonl.PackLine, jsonl.ObjectsGoneLine, jsonl.PackGoneLine)
 
 
 class TwinError(Exception):
@@ -70,14 +70,14 @@ class Replay:
         self.sid = 0
         """Of the session whose log this is."""
 
-    def apply(self, line: lines.AnyLine, body_at: int) -> None:
+    def apply(self, line: jsonl.AnyLine, body_at: int) -> None:
         """Do what a line says. `body_at` is where the body of an entry lies."""
-        self.said_anew = isinstance(line, lines.ANEW)
-        if isinstance(line, lines.EntryLine):
+        self.said_anew = isinstance(line, jsonl.ANEW)
+        if isinstance(line, jsonl.EntryLine):
             self._entry(line, body_at)
             return
         if isinstance(line, _OF_STORE) and not self._is_of_store:
-            raise lines.BadLineError("only the log of the store itself says where packs are")
+            raise jsonl.BadLineError("only the log of the store itself says where packs are")
         self.dropped = self.dropped or isinstance(line, _DROPS)
         _ACTIONS[type(line)](self, line)
 
@@ -88,97 +88,97 @@ class Replay:
             row = self._execute(LOG_OF_BRANCH, (branch,)).fetchone()
             place = self._places[branch] = row[0] if row else self._log
         if place != self._log:
-            raise lines.BadLineError(f"branch {branch} is in another log")
+            raise jsonl.BadLineError(f"branch {branch} is in another log")
 
-    def _entry(self, line: lines.EntryLine, body_at: int) -> None:
+    def _entry(self, line: jsonl.EntryLine, body_at: int) -> None:
         self._check_branch(line.branch)
         offset = None if line.base64 else body_at
-        self._execute(_PUT_ENTRY, column_values(line.branch, lines.entry_row(line), self._log, offset))
+        self._execute(_PUT_ENTRY, column_values(line.branch, jsonl.entry_row(line), self._log, offset))
         self.ahead = line.branch, line.position
 
-    def _begin(self, line: lines.LogLine) -> None:
+    def _begin(self, line: jsonl.LogLine) -> None:
         other = self._execute(OTHER_LOG, (line.sid, self._log)).fetchone() if line.sid else None
         if other is not None:
             raise TwinError(other[0])
         self.sid, self.id, self.mark = line.sid, line.id, line.mark
         self._raise("sessions", line.sid)
 
-    def _session(self, line: lines.SessionLine) -> None:
+    def _session(self, line: jsonl.SessionLine) -> None:
         self.sid = self.sid or line.row.sid
         self.ahead = None
         self._execute(PUT_SESSION, (line.row.sid, *session_values(line.row)))
         self._execute(USUAL_DETAILS, (line.row.sid, _USUAL))  # a bad line costs the settings, not the session
 
-    def _details(self, line: lines.DetailsLine) -> None:
+    def _details(self, line: jsonl.DetailsLine) -> None:
         self.sid = self.sid or line.sid
         self._tx.set_details(line.sid, line.details)
 
-    def _head(self, line: lines.HeadLine) -> None:
+    def _head(self, line: jsonl.HeadLine) -> None:
         self.sid = self.sid or line.sid
         self.ahead = None
         self._tx.set_head(line.sid, line.head, line.updated, line.title, line.preview)
 
-    def _session_gone(self, line: lines.SessionGoneLine) -> None:
+    def _session_gone(self, line: jsonl.SessionGoneLine) -> None:
         self.session_gone = True
         self._tx.drop_session(line.sid)
 
-    def _branch(self, line: lines.BranchLine) -> None:
+    def _branch(self, line: jsonl.BranchLine) -> None:
         self._check_branch(line.row.branch)
         self.sid = self.sid or line.row.owner
         self._execute(PUT_BRANCH, msgspec.structs.astuple(line.row))
         self._execute(ADD_PLACE, (line.row.branch, self._log))
 
-    def _disowned(self, line: lines.DisownedLine) -> None:
+    def _disowned(self, line: jsonl.DisownedLine) -> None:
         self._check_branch(line.branch)
         self._tx.disown_branch(line.branch)
 
-    def _branch_gone(self, line: lines.BranchGoneLine) -> None:
+    def _branch_gone(self, line: jsonl.BranchGoneLine) -> None:
         self._check_branch(line.branch)
         self._tx.drop_branch(line.branch)
         self._execute(DROP_PLACE, (line.branch,))
 
-    def _entries_gone(self, line: lines.EntriesGoneLine) -> None:
+    def _entries_gone(self, line: jsonl.EntriesGoneLine) -> None:
         self._check_branch(line.branch)
         self._tx.drop_entries(line.branch, line.after)
 
-    def _erased(self, line: lines.ErasedLine) -> None:
+    def _erased(self, line: jsonl.ErasedLine) -> None:
         self._check_branch(line.branch)
         self._tx.erase_entries(line.branch, line.positions)
 
-    def _event(self, line: lines.EventLine) -> None:
-        self._execute(_PUT_EVENT, _keyed(line.sid, lines.event_row(line)))
+    def _event(self, line: jsonl.EventLine) -> None:
+        self._execute(_PUT_EVENT, _keyed(line.sid, jsonl.event_row(line)))
 
-    def _events_gone(self, line: lines.EventsGoneLine) -> None:
+    def _events_gone(self, line: jsonl.EventsGoneLine) -> None:
         self._tx.drop_events(line.sid, line.upto)
 
-    def _usage(self, line: lines.UsageLine) -> None:
+    def _usage(self, line: jsonl.UsageLine) -> None:
         self._execute(_PUT_USAGE, _keyed(line.sid, line.row))
 
-    def _record(self, line: lines.RecordLine) -> None:
+    def _record(self, line: jsonl.RecordLine) -> None:
         if line.sid == 0 and self.sid and self._tx.get_record(0, line.type, line.name) is not None:  # type: ignore[arg-type]
             return  # a file that was put here brought it; what the store says is newer
-        value = lines.extract(line.base64, line.value)
+        value = jsonl.extract(line.base64, line.value)
         self._tx.put_record(line.sid, line.type, line.name, value)  # type: ignore[arg-type]
 
-    def _record_gone(self, line: lines.RecordGoneLine) -> None:
+    def _record_gone(self, line: jsonl.RecordGoneLine) -> None:
         self._tx.drop_record(line.sid, line.type, line.name)  # type: ignore[arg-type]
 
-    def _pack(self, line: lines.PackLine) -> None:
+    def _pack(self, line: jsonl.PackLine) -> None:
         if line.file != pack_file(line.pack, line.checksum):
-            raise lines.BadLineError(f"pack {line.pack} does not lie in a file {line.file!r}")
+            raise jsonl.BadLineError(f"pack {line.pack} does not lie in a file {line.file!r}")
         content = pack_content(line.file, line.stored)
         self._execute(PUT_PACK, (line.pack, line.size, line.codec, line.checksum, content))
         first = line.pack << POSITION_BITS
         for number, (name, offset, size) in enumerate(line.members):
             self._execute(ADD_OBJECT, (name, first | number, offset, size))
 
-    def _objects_gone(self, line: lines.ObjectsGoneLine) -> None:
+    def _objects_gone(self, line: jsonl.ObjectsGoneLine) -> None:
         self._tx.drop_objects(line.names)
 
-    def _pack_gone(self, line: lines.PackGoneLine) -> None:
+    def _pack_gone(self, line: jsonl.PackGoneLine) -> None:
         self._tx.drop_pack(line.pack)
 
-    def _numbers(self, line: lines.NumbersLine) -> None:
+    def _numbers(self, line: jsonl.NumbersLine) -> None:
         self._raise("sessions", line.sid)
         self._raise("branches", line.branch)
         self._raise("packs", line.pack)
@@ -190,25 +190,25 @@ class Replay:
 
 _USUAL: Final = details_values(Details())
 _ACTIONS: Final[dict[type, Callable[[Replay, Any], None]]] = {
-    lines.LogLine: Replay._begin,
-    lines.SessionLine: Replay._session,
-    lines.DetailsLine: Replay._details,
-    lines.HeadLine: Replay._head,
-    lines.SessionGoneLine: Replay._session_gone,
-    lines.BranchLine: Replay._branch,
-    lines.DisownedLine: Replay._disowned,
-    lines.BranchGoneLine: Replay._branch_gone,
-    lines.EntriesGoneLine: Replay._entries_gone,
-    lines.ErasedLine: Replay._erased,
-    lines.EventLine: Replay._event,
-    lines.EventsGoneLine: Replay._events_gone,
-    lines.UsageLine: Replay._usage,
-    lines.RecordLine: Replay._record,
-    lines.RecordGoneLine: Replay._record_gone,
-    lines.PackLine: Replay._pack,
-    lines.ObjectsGoneLine: Replay._objects_gone,
-    lines.PackGoneLine: Replay._pack_gone,
-    lines.NumbersLine: Replay._numbers,
+    jsonl.LogLine: Replay._begin,
+    jsonl.SessionLine: Replay._session,
+    jsonl.DetailsLine: Replay._details,
+    jsonl.HeadLine: Replay._head,
+    jsonl.SessionGoneLine: Replay._session_gone,
+    jsonl.BranchLine: Replay._branch,
+    jsonl.DisownedLine: Replay._disowned,
+    jsonl.BranchGoneLine: Replay._branch_gone,
+    jsonl.EntriesGoneLine: Replay._entries_gone,
+    jsonl.ErasedLine: Replay._erased,
+    jsonl.EventLine: Replay._event,
+    jsonl.EventsGoneLine: Replay._events_gone,
+    jsonl.UsageLine: Replay._usage,
+    jsonl.RecordLine: Replay._record,
+    jsonl.RecordGoneLine: Replay._record_gone,
+    jsonl.PackLine: Replay._pack,
+    jsonl.ObjectsGoneLine: Replay._objects_gone,
+    jsonl.PackGoneLine: Replay._pack_gone,
+    jsonl.NumbersLine: Replay._numbers,
 }
 
 

@@ -32,7 +32,7 @@ from clew.backends.jsonl.statements import (
     TIGHTEN,
 )
 from clew.backends.sqlite.statements import GET_SESSION, SET_DUE
-from clew.core import lines
+from clew.core.log import jsonl
 from clew.errors import CorruptEntryError, CorruptError
 
 BUFFER: Final = 1 << 20
@@ -125,13 +125,13 @@ def _write_lines(file: File, content: Iterator[bytes], foreign: Iterator[bytes])
         out = _Buffered(handle)
         held = next(content)
         for text in content:
-            out.write(lines.finish(held, is_last=False))
+            out.write(jsonl.finish(held, is_last=False))
             held = text
             count += 1
         for line in foreign:
             out.write(line)
             count += 1
-        out.write(lines.finish(held, is_last=True))
+        out.write(jsonl.finish(held, is_last=True))
         out.flush()
         disk.sync(handle)
     finally:
@@ -166,13 +166,13 @@ def _foreign_lines(layout: Layout, name: str) -> Iterator[bytes]:
     try:
         for offset, raw, end, _ in _scanned(handle, name):
             try:
-                _, text = lines.open_line(scan.cleaned(offset, raw))
-                line = lines.decode(text)
+                _, text = jsonl.open_line(scan.cleaned(offset, raw))
+                line = jsonl.decode(text)
                 if line is None or (
-                    name != STORE_LOG and isinstance(line, lines.RecordLine) and not line.sid
+                    name != STORE_LOG and isinstance(line, jsonl.RecordLine) and not line.sid
                 ):
-                    yield lines.finish(text, is_last=False)
-            except lines.BadLineError:
+                    yield jsonl.finish(text, is_last=False)
+            except jsonl.BadLineError:
                 for at in range(offset, end - 1, scan.CHUNK):
                     with reading(name):
                         piece = disk.read_at(handle, min(scan.CHUNK, end - 1 - at), at)
@@ -199,14 +199,14 @@ def _remember_numbers(connection: apsw.Connection, layout: Layout) -> None:
     from clew.backends.jsonl.dump import numbers_line
 
     file = layout.file(STORE_LOG)
-    text = lines.encode(numbers_line(connection))
+    text = jsonl.encode(numbers_line(connection))
     is_new = not disk.exists(file)
     handle = disk.open_for_appending(file)
     try:
         if is_new:
-            first = lines.LogLine(lines.FORMAT, mark=new_mark())
-            disk.write(handle, lines.finish(lines.encode(first), is_last=False))
-        disk.write(handle, lines.finish(text, is_last=True))
+            first = jsonl.LogLine(jsonl.FORMAT, mark=new_mark())
+            disk.write(handle, jsonl.finish(jsonl.encode(first), is_last=False))
+        disk.write(handle, jsonl.finish(text, is_last=True))
         disk.sync(handle)
     finally:
         disk.close(handle)
@@ -245,12 +245,12 @@ def _packs_named(layout: Layout) -> set[str] | None:
         return set() if isinstance(exc.reason, FileNotFoundError) else None
     try:
         for offset, raw, _, _ in _scanned(handle, STORE_LOG):
-            line = lines.decode(lines.open_line(scan.cleaned(offset, raw))[1])
-            if isinstance(line, lines.PackLine):
+            line = jsonl.decode(jsonl.open_line(scan.cleaned(offset, raw))[1])
+            if isinstance(line, jsonl.PackLine):
                 named[line.pack] = pack_file(line.pack, line.checksum)
-            elif isinstance(line, lines.PackGoneLine):
+            elif isinstance(line, jsonl.PackGoneLine):
                 named.pop(line.pack, None)
-    except (lines.BadLineError, UnreadableLogError):
+    except (jsonl.BadLineError, UnreadableLogError):
         return None
     finally:
         disk.close(handle)

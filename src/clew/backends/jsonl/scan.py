@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from clew.backends.jsonl import disk
-from clew.core.lines import BOM
+from clew.core.log.jsonl import BOM
 
 CHUNK = 1 << 20
 LONGEST = 128 * CHUNK

@@ -27,8 +27,8 @@ from clew.backends.sqlite.rows import POSITION_BITS
 from clew.backends.sqlite.statements import ADD_ENTRY
 from clew.backends.sqlite.statements_objects import ADD_OBJECT
 from clew.backends.sqlite.writer import SqliteTransaction
-from clew.core import lines
-from clew.core.rows import BranchRow, Details, EntryRow, EventRow, SessionRow, Tip, UsageRow
+from clew.core.log import jsonl
+from clew.core.log.rows import BranchRow, Details, EntryRow, EventRow, SessionRow, Tip, UsageRow
 
 PASSING: Final = ("lease", "notice", "unscrubbed")
 """Records that come and go and hold nothing of anybody's: no reason to write a log anew."""
@@ -64,44 +64,44 @@ class JsonlTransaction(JsonlReader, SqliteTransaction):
         stored = self.get_session(sid)
         assert stored is not None
         sheet = self.book.new_session(sid, row.id)
-        sheet.add(lines.SessionLine(stored))
-        sheet.add(lines.DetailsLine(sid, details))
+        sheet.add(jsonl.SessionLine(stored))
+        sheet.add(jsonl.DetailsLine(sid, details))
         return sid
 
     def set_session(self, row: SessionRow) -> None:
         super().set_session(row)
         if self.connection.changes():
-            self.book.of_session(row.sid).add(lines.SessionLine(row))
+            self.book.of_session(row.sid).add(jsonl.SessionLine(row))
 
     def set_head(self, sid: int, head: Tip, updated: int, title: str | None, preview: str) -> None:
         super().set_head(sid, head, updated, title, preview)
-        self.book.of_session(sid).add(lines.HeadLine(sid, head, updated, title, preview))
+        self.book.of_session(sid).add(jsonl.HeadLine(sid, head, updated, title, preview))
 
     def set_details(self, sid: int, details: Details) -> None:
         super().set_details(sid, details)
         if self.book.knows(sid):  # of a session that is being added: `add_session` writes the line
-            self.book.of_session(sid).add(lines.DetailsLine(sid, details))
+            self.book.of_session(sid).add(jsonl.DetailsLine(sid, details))
 
     def drop_session(self, sid: int) -> None:
         super().drop_session(sid)
         self._soiled = True
-        self.book.of_session(sid).add(lines.SessionGoneLine(sid))
+        self.book.of_session(sid).add(jsonl.SessionGoneLine(sid))
 
     def add_branch(self, uid: str, tree: int, owner: int, parent: int, fork: int) -> int:
         branch = super().add_branch(uid, tree, owner, parent, fork)
         sheet = self.book.of_session(owner)
-        sheet.add(lines.BranchLine(BranchRow(branch, uid, tree, owner, parent, fork)))
+        sheet.add(jsonl.BranchLine(BranchRow(branch, uid, tree, owner, parent, fork)))
         self._execute(ADD_PLACE, (branch, sheet.log))
         return branch
 
     def disown_branch(self, branch: int) -> None:
         super().disown_branch(branch)
-        self.book.of_branch(branch).add(lines.DisownedLine(branch))
+        self.book.of_branch(branch).add(jsonl.DisownedLine(branch))
 
     def drop_branch(self, branch: int) -> None:
         super().drop_branch(branch)
         self._soiled = True
-        self.book.of_branch(branch).add(lines.BranchGoneLine(branch))
+        self.book.of_branch(branch).add(jsonl.BranchGoneLine(branch))
         self._execute(DROP_PLACE, (branch,))
 
     def add_entries(self, branch: int, rows: Sequence[EntryRow]) -> None:
@@ -109,7 +109,7 @@ class JsonlTransaction(JsonlReader, SqliteTransaction):
         sheet = self.book.of_branch(branch)
         values = []
         for row in rows:
-            line = lines.entry_line(branch, row)
+            line = jsonl.entry_line(branch, row)
             end = sheet.add(line)
             offset = None if line.base64 else end - len(row.body)
             if offset is not None:
@@ -120,40 +120,40 @@ class JsonlTransaction(JsonlReader, SqliteTransaction):
     def drop_entries(self, branch: int, after: int) -> None:
         super().drop_entries(branch, after)
         self._soiled = True
-        self.book.of_branch(branch).add(lines.EntriesGoneLine(branch, after))
+        self.book.of_branch(branch).add(jsonl.EntriesGoneLine(branch, after))
 
     def erase_entries(self, branch: int, positions: Sequence[int]) -> None:
         before = self.writes
         super().erase_entries(branch, positions)
         if self.writes != before:
             self._soiled = True
-            self.book.of_branch(branch).add(lines.ErasedLine(branch, tuple(positions)))
+            self.book.of_branch(branch).add(jsonl.ErasedLine(branch, tuple(positions)))
 
     def add_events(self, sid: int, rows: Sequence[EventRow]) -> None:
         super().add_events(sid, rows)
         for row in rows:
-            self.book.of_session(sid).add(lines.event_line(sid, row))
+            self.book.of_session(sid).add(jsonl.event_line(sid, row))
 
     def drop_events(self, sid: int, upto: int) -> None:
         before = self.writes
         super().drop_events(sid, upto)
         if self.writes != before:
             self._soiled = True
-            self.book.of_session(sid).add(lines.EventsGoneLine(sid, upto))
+            self.book.of_session(sid).add(jsonl.EventsGoneLine(sid, upto))
 
     def add_usage(self, sid: int, row: UsageRow) -> None:
         super().add_usage(sid, row)
-        self.book.of_session(sid).add(lines.UsageLine(sid, row))
+        self.book.of_session(sid).add(jsonl.UsageLine(sid, row))
 
     def put_record(self, sid: int, kind: RecordKind, name: str, value: bytes) -> None:
         super().put_record(sid, kind, name, value)
-        self.book.of_session(sid).add(lines.record_line(sid, kind, name, value))
+        self.book.of_session(sid).add(jsonl.record_line(sid, kind, name, value))
 
     def drop_record(self, sid: int, kind: RecordKind, name: str) -> bool:
         dropped = super().drop_record(sid, kind, name)
         if dropped:
             self._soiled = self._soiled or kind not in PASSING
-            self.book.of_session(sid).add(lines.RecordGoneLine(sid, kind, name))
+            self.book.of_session(sid).add(jsonl.RecordGoneLine(sid, kind, name))
         return dropped
 
     def add_pack(self, codec: int, blob: bytes, size: int, members: Sequence[tuple[bytes, int, int]]) -> int:
@@ -175,13 +175,13 @@ class JsonlTransaction(JsonlReader, SqliteTransaction):
         before = self.writes
         super().drop_objects(names)
         if self.writes != before:
-            self.book.of_store().add(lines.ObjectsGoneLine(tuple(names)))
+            self.book.of_store().add(jsonl.ObjectsGoneLine(tuple(names)))
 
     def drop_pack(self, pack: int) -> None:
         row = self._one(PACK_FILE, pack)
         before = self.writes
         super().drop_pack(pack)
         if self.writes != before:
-            self.book.of_store().add(lines.PackGoneLine(pack))
+            self.book.of_store().add(jsonl.PackGoneLine(pack))
         if row is not None:
             self.old_packs.append(pack_file(pack, row[2]))

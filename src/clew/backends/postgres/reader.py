@@ -80,12 +80,10 @@ from clew.backends.postgres.sql import (
 )
 from clew.backends.problems import nameless, stray, unknown_kinds
 from clew.backends.scanned_texts import is_match
-from clew.core import checked
-from clew.core.fields import MAX_POSITION
-from clew.core.frame import checksum, unpack
-from clew.core.messages.codec import decode_json
-from clew.core.messages.texts import TextPlace, TextQuery
-from clew.core.rows import (
+from clew.core.log import checks
+from clew.core.log.fields import MAX_POSITION
+from clew.core.log.frame import checksum, unpack
+from clew.core.log.rows import (
     MESSAGE,
     NOWHERE,
     BranchRow,
@@ -103,6 +101,8 @@ from clew.core.rows import (
     UsageRow,
     UsageSum,
 )
+from clew.core.messages.codec import decode_json
+from clew.core.messages.texts import TextPlace, TextQuery
 from clew.errors import (
     BackendUnavailableError,
     BranchMissingError,
@@ -165,12 +165,12 @@ class StreamReader:
         found = {}
         for first in range(0, len(names), NAMES_AT_ONCE):
             rows = self.ask(FIND_OBJECTS, list(names[first : first + NAMES_AT_ONCE]))
-            found.update({row[0]: checked.place(row[0], ObjectPlace(*row[1:])) for row in rows})
+            found.update({row[0]: checks.place(row[0], ObjectPlace(*row[1:])) for row in rows})
         return found
 
     def scan_objects(self, after: bytes, limit: int) -> list[tuple[bytes, ObjectPlace]]:
         rows = self.ask(SCAN_OBJECTS, after, limit)
-        return [(row[0], checked.place(row[0], ObjectPlace(*row[1:]))) for row in rows]
+        return [(row[0], checks.place(row[0], ObjectPlace(*row[1:]))) for row in rows]
 
     def get_pack(self, pack: int) -> bytes:
         size, codec, recorded, blob = self._stored_pack(pack)
@@ -205,7 +205,7 @@ class StreamReader:
             raise CorruptError(f"pack {pack} is damaged: its object {place} is missing") from exc
 
     def list_packs(self, after: int, limit: int) -> list[PackInfo]:
-        return [checked.pack(PackInfo(*row)) for row in self.ask(LIST_PACKS, after, limit)]
+        return [checks.pack(PackInfo(*row)) for row in self.ask(LIST_PACKS, after, limit)]
 
 
 def pack_checksum(size: int, codec: int, blob: bytes) -> int:
@@ -215,7 +215,7 @@ def pack_checksum(size: int, codec: int, blob: bytes) -> int:
 
 def event_from(row: Row) -> EventRow:
     number, time, stream, type, id, data = row
-    return checked.event(EventRow(number, time, text_from(stream), text_from(type), text_from(id), data))
+    return checks.event(EventRow(number, time, text_from(stream), text_from(type), text_from(id), data))
 
 
 def event_values(row: EventRow) -> Row:
@@ -225,7 +225,7 @@ def event_values(row: EventRow) -> Row:
 def usage_from(row: Row) -> UsageRow:
     texts = (text_from(value) for value in row[2:7])
     values = (*row[:2], *texts, *row[7:15], text_from(row[15]), *row[16:])
-    return checked.call(UsageRow(*values))
+    return checks.call(UsageRow(*values))
 
 
 def usage_values(row: UsageRow) -> Row:
@@ -325,7 +325,7 @@ class PostgresReader(TextReader):
     def get_details(self, sid: int) -> Details:
         rows = self.ask(GET_DETAILS, home_of(sid), sid)
         if rows:
-            return checked.details(self._name_of(sid), rows[0][0])
+            return checks.details(self._name_of(sid), rows[0][0])
         if not self.ask(GET_SESSION, home_of(sid), sid):
             return Details()  # it was purged
         raise CorruptSessionError(self._name_of(sid), "its settings are lost")
@@ -333,7 +333,7 @@ class PostgresReader(TextReader):
     def _name_of(self, sid: int) -> str:
         """The id of a session, for those who tell of its damage."""
         rows = self.ask(GET_SESSION, home_of(sid), sid)
-        return checked.shown_id(session_from(rows[0])) if rows else f"{checked.STANDS_FOR_ID}{sid})"
+        return checks.shown_id(session_from(rows[0])) if rows else f"{checks.STANDS_FOR_ID}{sid})"
 
     def list_sessions(self, query: SessionQuery) -> list[Listed]:
         def ask(limit: int) -> list[Row]:
@@ -365,7 +365,7 @@ class PostgresReader(TextReader):
                 rows = self.ask(GET_BRANCH, home_of(branch), branch)
             if not rows:
                 raise BranchMissingError(branch)
-            known = checked.branch(BranchRow(*rows[0]))
+            known = checks.branch(BranchRow(*rows[0]))
             self._memory.note_branch(known)
             self._note_lineage(known, rows[1:])
         return known
@@ -374,17 +374,17 @@ class PostgresReader(TextReader):
         """Remember what a branch continues, as far as it is sound: the rest is told when it is asked for."""
         for values in above:
             try:
-                row = checked.branch(BranchRow(*values))
+                row = checks.branch(BranchRow(*values))
             except CorruptError:
                 break
             self._memory.note_branch(row)
         self._above = row.parent
 
     def find_branch(self, uid: str) -> BranchRow | None:
-        return next((checked.branch(BranchRow(*row)) for row in self.ask(FIND_BRANCH, uid)), None)
+        return next((checks.branch(BranchRow(*row)) for row in self.ask(FIND_BRANCH, uid)), None)
 
     def tree_branches(self, tree: int) -> list[BranchRow]:
-        return [checked.branch(BranchRow(*row)) for row in self.ask(TREE_BRANCHES, home_of(tree), tree)]
+        return [checks.branch(BranchRow(*row)) for row in self.ask(TREE_BRANCHES, home_of(tree), tree)]
 
     def branch_numbers(self, sid: int, tree: int) -> list[int]:
         return [branch for (branch,) in self.ask(BRANCH_NUMBERS, sid, tree)]
@@ -397,7 +397,7 @@ class PostgresReader(TextReader):
         if not 0 <= position <= MAX_POSITION:
             return None
         rows = self.ask(GET_TIP, home_of(branch), branch, position)
-        return checked.tip(Tip(branch, position, *rows[0])) if rows else None
+        return checks.tip(Tip(branch, position, *rows[0])) if rows else None
 
     def get_entry(self, branch: int, position: int) -> EntryRow | None:
         if not 0 <= position <= MAX_POSITION:
@@ -502,7 +502,7 @@ class PostgresReader(TextReader):
                 try:
                     uid = self.get_branch(branch).uid
                     body = body_from(uid, position, MESSAGE, time, flags, codec, recorded, blob)
-                    message = checked.message(uid, position, body)
+                    message = checks.message(uid, position, body)
                 except CorruptEntryError as damage:
                     if on_damage is None:
                         raise

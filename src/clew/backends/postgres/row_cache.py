@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Iterable
 from typing import Final
 
-from clew.core.rows import BranchRow, SessionRow
+from clew.core.log.rows import BranchRow, SessionRow
 
 KEPT: Final = 10_000
 

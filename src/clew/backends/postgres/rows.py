@@ -13,9 +13,9 @@ from psycopg.pq import Format
 from xxhash import xxh3_64_intdigest
 
 from clew.backends.postgres.ids import home_of
-from clew.core import checked
-from clew.core.frame import checksum, pack, unpack
-from clew.core.rows import ERASED, REMOVED, EntryRow, SessionRow, Tip
+from clew.core.log import checks
+from clew.core.log.frame import checksum, pack, unpack
+from clew.core.log.rows import ERASED, REMOVED, EntryRow, SessionRow, Tip
 from clew.errors import CorruptEntryError
 
 Row: TypeAlias = tuple[Any, ...]
@@ -63,7 +63,7 @@ def session_from(row: Row) -> SessionRow:
 
 def sound_session(row: Row) -> SessionRow:
     """CorruptSessionError: it can not be one."""
-    return checked.session(session_from(row))
+    return checks.session(session_from(row))
 
 
 def session_values(row: SessionRow) -> Row:
@@ -120,8 +120,8 @@ def entry_from(uid: str, row: Row) -> EntryRow:
         row[2], row[3], row[4], row[5], row[8], row[9], row[10], row[11], row[12], row[13], row[14], body,
         row[15],
     )  # fmt: skip
-    if not checked.is_entry(entry):
-        raise CorruptEntryError(uid, entry.position, checked.entry_flaw(entry))
+    if not checks.is_entry(entry):
+        raise CorruptEntryError(uid, entry.position, checks.entry_flaw(entry))
     return entry
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from clew.backends.postgres.rows import encode, facet_hash
 from clew.core.listing import TAG
-from clew.core.rows import MESSAGE, NOT_DUE, REMOVED, RUNNING, SessionQuery
+from clew.core.log.rows import MESSAGE, NOT_DUE, REMOVED, RUNNING, SessionQuery
 from clew.model import UsageKey
 
 if TYPE_CHECKING:

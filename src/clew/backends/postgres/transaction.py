@@ -57,9 +57,9 @@ from clew.backends.postgres.sql import (
     slices_of,
 )
 from clew.backends.postgres.write_buffer import HEAD, NEW, ROW, SessionLock, WriteBuffer
-from clew.core import checked
+from clew.core.log import checks
+from clew.core.log.rows import BranchRow, Details, EntryRow, EventRow, SessionRow, Tip, UsageRow
 from clew.core.messages.texts import TextRow
-from clew.core.rows import BranchRow, Details, EntryRow, EventRow, SessionRow, Tip, UsageRow
 
 if TYPE_CHECKING:
     from clew.backends.postgres.backend import PostgresBackend
@@ -178,7 +178,7 @@ class TransactionIO(PostgresReader):
 
     def get_session(self, sid: int) -> SessionRow | None:
         held = self._hold(sid)
-        return None if held is None or held.row is None else checked.session(held.row)
+        return None if held is None or held.row is None else checks.session(held.row)
 
     def _hold(self, sid: int) -> SessionLock | None:
         held = self._waiting.held.get(sid)

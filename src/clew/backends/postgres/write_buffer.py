@@ -43,7 +43,7 @@ from clew.backends.postgres.sql import (
     Schema,
 )
 from clew.core.listing import facets_of
-from clew.core.rows import Details, EntryRow, SessionRow
+from clew.core.log.rows import Details, EntryRow, SessionRow
 
 UNCHANGED, HEAD, ROW, NEW = range(4)
 

@@ -29,7 +29,7 @@ from clew.backends.sqlite.reader import SqliteReader
 from clew.backends.sqlite.schema import ForeignSchemaError
 from clew.backends.sqlite.statements_search import MERGE
 from clew.backends.sqlite.writer import SqliteTransaction
-from clew.core.rows import BranchRow
+from clew.core.log.rows import BranchRow
 from clew.errors import (
     BackendUnavailableError,
     CorruptError,

@@ -20,9 +20,9 @@ from clew.backends.sqlite.statements_objects import (
     SCAN_OBJECTS,
 )
 from clew.backends.sqlite.streams import StreamReader, StreamWriter
-from clew.core import checked
-from clew.core.frame import checksum, unpack
-from clew.core.rows import ObjectPlace, PackInfo
+from clew.core.log import checks
+from clew.core.log.frame import checksum, unpack
+from clew.core.log.rows import ObjectPlace, PackInfo
 from clew.errors import CorruptError
 
 FEW: Final = 20
@@ -60,7 +60,7 @@ class ObjectReader(StreamReader):
         return content
 
     def list_packs(self, after: int, limit: int) -> list[PackInfo]:
-        return [checked.pack(PackInfo(*row)) for row in self._execute(LIST_PACKS, (after, limit))]
+        return [checks.pack(PackInfo(*row)) for row in self._execute(LIST_PACKS, (after, limit))]
 
 
 class ObjectWriter(StreamWriter):
@@ -87,7 +87,7 @@ class ObjectWriter(StreamWriter):
 
 
 def _place(row: Row) -> ObjectPlace:
-    return checked.place(row[3], ObjectPlace(row[0] >> POSITION_BITS, row[1], row[2]))
+    return checks.place(row[3], ObjectPlace(row[0] >> POSITION_BITS, row[1], row[2]))
 
 
 def _checksum(size: int, codec: int, blob: bytes) -> int:

@@ -57,10 +57,9 @@ from clew.backends.sqlite.statements import (
     listing,
 )
 from clew.backends.sqlite.streams import EARLIEST
-from clew.core import checked
-from clew.core.frame import checksum
-from clew.core.messages.codec import decode_json
-from clew.core.rows import (
+from clew.core.log import checks
+from clew.core.log.frame import checksum
+from clew.core.log.rows import (
     MESSAGE,
     NOWHERE,
     BranchRow,
@@ -73,6 +72,7 @@ from clew.core.rows import (
     Tip,
     Totals,
 )
+from clew.core.messages.codec import decode_json
 from clew.errors import BranchMissingError, CorruptEntryError, CorruptError, CorruptSessionError
 from clew.model import Json
 
@@ -112,7 +112,7 @@ class SqliteReader(TextReader):
     def get_details(self, sid: int) -> Details:
         row = self._one(GET_DETAILS, sid)
         if row is not None:
-            return checked.details(self._name_of(sid), row[0])
+            return checks.details(self._name_of(sid), row[0])
         if self._one(GET_LOOSELY, sid) is None:
             return Details()  # it was purged
         raise CorruptSessionError(self._name_of(sid), "its settings are lost")
@@ -147,21 +147,21 @@ class SqliteReader(TextReader):
                 raise BranchMissingError(branch)
             if len(self._branches) >= BRANCHES_KEPT:
                 self._branches.clear()
-            known = self._branches[branch] = checked.branch(BranchRow(*row))
+            known = self._branches[branch] = checks.branch(BranchRow(*row))
         return known
 
     def find_branch(self, uid: str) -> BranchRow | None:
         row = self._one(FIND_BRANCH, uid)
         if row is None:
             return None
-        branch = checked.branch(BranchRow(*row))
+        branch = checks.branch(BranchRow(*row))
         if branch.uid != uid:
             raise CorruptError(_MISLED.format("branch", uid, branch.uid))
         return branch
 
     def tree_branches(self, tree: int) -> list[BranchRow]:
         try:
-            return [checked.branch(BranchRow(*row)) for row in self._execute(TREE_BRANCHES, (tree,))]
+            return [checks.branch(BranchRow(*row)) for row in self._execute(TREE_BRANCHES, (tree,))]
         except UnicodeDecodeError as error:
             raise CorruptError(f"a branch holds text that is no UTF-8: {error.object[:40]!r}") from error
 
@@ -176,7 +176,7 @@ class SqliteReader(TextReader):
         if not 0 <= position <= POSITION_MASK:
             return None
         row = self._one(GET_TIP, key(branch, position))
-        return checked.tip(Tip(branch, position, *row)) if row else None
+        return checks.tip(Tip(branch, position, *row)) if row else None
 
     def get_entry(self, branch: int, position: int) -> EntryRow | None:
         if not 0 <= position <= POSITION_MASK:
@@ -308,7 +308,7 @@ class SqliteReader(TextReader):
             try:
                 if row.kind != MESSAGE:
                     continue
-                found.append((row.position, checked.message(uid, row.position, row.body)))
+                found.append((row.position, checks.message(uid, row.position, row.body)))
             except CorruptEntryError as damage:
                 if on_damage is None:
                     raise

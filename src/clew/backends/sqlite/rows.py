@@ -7,9 +7,9 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from clew.core import checked
-from clew.core.frame import checksum, pack, unpack
-from clew.core.rows import ERASED, REMOVED, Details, EntryRow, SessionRow, Tip
+from clew.core.log import checks
+from clew.core.log.frame import checksum, pack, unpack
+from clew.core.log.rows import ERASED, REMOVED, Details, EntryRow, SessionRow, Tip
 from clew.errors import CorruptEntryError
 
 Row: TypeAlias = tuple[Any, ...]
@@ -44,7 +44,7 @@ def session_from(row: Row) -> SessionRow:
 
 def sound_session(row: Row) -> SessionRow:
     """CorruptSessionError: it can not be one."""
-    return checked.session(session_from(row))
+    return checks.session(session_from(row))
 
 
 def loosely(row: Row) -> Row:
@@ -109,8 +109,8 @@ def entry_from(uid: str, row: Row) -> EntryRow:
         position, row[1], row[2], row[3], row[6], row[7], row[8], row[9], row[10], row[11], row[12], body,
         row[13],
     )  # fmt: skip
-    if not checked.is_entry(entry):
-        raise CorruptEntryError(uid, position, checked.entry_flaw(entry))
+    if not checks.is_entry(entry):
+        raise CorruptEntryError(uid, position, checks.entry_flaw(entry))
     return entry
 
 

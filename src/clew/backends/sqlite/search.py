@@ -32,8 +32,8 @@ from clew.backends.sqlite.statements_search import (
     home_words,
     slot_of,
 )
+from clew.core.log.rows import NOWHERE, SessionRow
 from clew.core.messages.texts import TextPlace, TextQuery, TextRow
-from clew.core.rows import NOWHERE, SessionRow
 
 _complete: WeakKeyDictionary[apsw.Connection, int] = WeakKeyDictionary()
 """Connections that have found everything searched, with the version of the file that they saw then."""

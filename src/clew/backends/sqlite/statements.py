@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from clew.backends.sqlite.statements_streams import DROP_STREAMS
 from clew.core.listing import TAG
-from clew.core.rows import CLOSED, MESSAGE, NOT_DUE, PENDING, REMOVED, RUNNING, SessionQuery
+from clew.core.log.rows import CLOSED, MESSAGE, NOT_DUE, PENDING, REMOVED, RUNNING, SessionQuery
 
 SESSION: Final = (
     "sid, id, tree, created, updated, deleted, branch, position, digest, messages, turns, size,"

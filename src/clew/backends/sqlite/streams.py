@@ -25,8 +25,8 @@ from clew.backends.sqlite.statements_streams import (
     READ_USAGE,
     SUM_USAGE,
 )
-from clew.core import checked
-from clew.core.rows import EventRow, UsageRow, UsageSum
+from clew.core.log import checks
+from clew.core.log.rows import EventRow, UsageRow, UsageSum
 from clew.errors import CorruptError, CorruptSessionError
 from clew.model import UsageKey
 
@@ -132,11 +132,11 @@ def _keyed(sid: int, row: EventRow | UsageRow) -> Row:
 
 
 def _event(row: Row) -> EventRow:
-    return checked.event(EventRow(row[0] & POSITION_MASK, *row[1:]))
+    return checks.event(EventRow(row[0] & POSITION_MASK, *row[1:]))
 
 
 def _usage(row: Row) -> UsageRow:
-    return checked.call(UsageRow(row[0] & POSITION_MASK, *row[1:]))
+    return checks.call(UsageRow(row[0] & POSITION_MASK, *row[1:]))
 
 
 def _sum(row: Row) -> UsageSum:

@@ -38,7 +38,7 @@ from clew.backends.sqlite.statements import (
     SET_TREE,
 )
 from clew.core.listing import facets_of
-from clew.core.rows import Details, EntryRow, SessionRow, Tip
+from clew.core.log.rows import Details, EntryRow, SessionRow, Tip
 from clew.errors import CorruptError
 
 

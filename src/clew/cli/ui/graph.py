@@ -19,7 +19,7 @@ from clew.cli.saying import first_words, who
 from clew.cli.ui.lines import Item, Lines
 from clew.cli.ui.moves import MOVES, MovesScreen, Under
 from clew.cli.ui.reader import ReaderScreen
-from clew.core.ids import parse_entry_id
+from clew.core.log.ids import parse_entry_id
 
 
 class GraphScreen(MovesScreen):

@@ -19,7 +19,7 @@ from clew.cli.safe import clean, one_line
 from clew.cli.ui.dialogs import ConfirmDialog, ForkDialog
 from clew.cli.ui.preview import fork_lines, rewind_lines
 from clew.cli.wording import count
-from clew.core.ids import parse_entry_id
+from clew.core.log.ids import parse_entry_id
 from clew.errors import ClewError
 
 SHOWN: Final = 10

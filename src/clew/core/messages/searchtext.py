@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
+from clew.core.log.rows import NOT_HUMAN
 from clew.core.messages.dialects import dialect_of, text_of
 from clew.core.messages.dialects.content import type_of
 from clew.core.messages.dialects.contract import Role
 from clew.core.messages.speakers import speaker_of
-from clew.core.rows import NOT_HUMAN
 from clew.model import Json
 
 ROLES: Final[tuple[Role, ...]] = ("user", "assistant", "tool", "system", "other")

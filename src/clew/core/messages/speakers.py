@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from clew.core.log.rows import NOT_HUMAN
 from clew.core.messages.dialects import is_user_turn, role_of
 from clew.core.messages.dialects.contract import Role
-from clew.core.rows import NOT_HUMAN
 from clew.model import Message
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
-from clew.core.ids import entry_id
+from clew.core.log.ids import entry_id
 from clew.core.messages.dialects import role_of
 from clew.exporters.programs.go import go_json, go_time
 from clew.exporters.programs.shapes import as_anthropic

@@ -14,9 +14,9 @@ from typing import Final
 
 import msgspec
 
-from clew.core import lines
-from clew.core.hashing import ROOT, entry_digest
-from clew.core.rows import KIND_NAMES, Details, SessionRow, UsageRow
+from clew.core.log import jsonl
+from clew.core.log.hashing import ROOT, entry_digest
+from clew.core.log.rows import KIND_NAMES, Details, SessionRow, UsageRow
 from clew.exporters.redact import Redactor
 
 _LEFT_OUT: Final = frozenset({"document", "key"})
@@ -34,7 +34,7 @@ class Chain:
         self._sizes: dict[int, list[int]] = {}
         self._old_sizes: dict[int, list[int]] = {}
 
-    def open_branch(self, line: lines.BranchLine) -> None:
+    def open_branch(self, line: jsonl.BranchLine) -> None:
         row = line.row
         self._parents[row.branch] = (row.parent, row.fork)
         self._digests[row.branch] = bytearray()
@@ -50,19 +50,19 @@ class Chain:
         digest = bytes(self._digests[branch][32 * at : 32 * at + 32])
         return digest, self._sizes[branch][at], self._old_sizes[branch][at]
 
-    def add(self, line: lines.EntryLine, body: bytes) -> lines.EntryLine:
+    def add(self, line: jsonl.EntryLine, body: bytes) -> jsonl.EntryLine:
         """The line of an entry with another body."""
         parent, size, old_size = self.at(line.branch, line.position - 1)
         grown = line.size - old_size
         if grown and line.body:
-            grown += len(body) - len(lines.extract(line.base64, line.body))
+            grown += len(body) - len(jsonl.extract(line.base64, line.body))
         digest = line.digest
         if KIND_NAMES[line.type] != "removed":  # what is removed can not be hashed again
             digest = entry_digest(parent, line.position, line.type, line.time, line.flags, body)
         self._digests[line.branch] += digest
         self._sizes[line.branch].append(size + grown)
         self._old_sizes[line.branch].append(line.size)
-        is_base64, embedded = lines.embed(body)
+        is_base64, embedded = jsonl.embed(body)
         return msgspec.structs.replace(
             line, digest=digest, size=size + grown, base64=is_base64, body=embedded
         )
@@ -70,52 +70,52 @@ class Chain:
 
 def redacted_lines(pieces: Iterator[bytes], redactor: Redactor) -> Iterator[bytes]:
     """The lines of a session's file, each without secrets."""
-    session: lines.SessionLine | None = None
-    first: list[lines.AnyLine] = []
+    session: jsonl.SessionLine | None = None
+    first: list[jsonl.AnyLine] = []
     chain = Chain()
     # The session's line comes first and names the hash of the head, which is known last.
     with tempfile.TemporaryFile() as rest:
         for piece in pieces:
-            line = lines.decode(lines.open_line(piece.rstrip(b"\n"))[1])
-            if isinstance(line, lines.SessionLine):
+            line = jsonl.decode(jsonl.open_line(piece.rstrip(b"\n"))[1])
+            if isinstance(line, jsonl.SessionLine):
                 session = line
-            elif isinstance(line, lines.LogLine):
+            elif isinstance(line, jsonl.LogLine):
                 first.append(msgspec.structs.replace(line, id=redactor.text(line.id, "session: id")))
             elif line is not None and (clean := _clean(line, redactor, chain)) is not None:
-                rest.write(lines.encode(clean) + b"\n")
+                rest.write(jsonl.encode(clean) + b"\n")
         if session is not None:
-            first.append(lines.SessionLine(_session(session.row, redactor, chain)))
+            first.append(jsonl.SessionLine(_session(session.row, redactor, chain)))
         rest.seek(0)
-        yield from _finished(chain_together(map(lines.encode, first), (line.rstrip(b"\n") for line in rest)))
+        yield from _finished(chain_together(map(jsonl.encode, first), (line.rstrip(b"\n") for line in rest)))
 
 
 def _finished(texts: Iterable[bytes]) -> Iterator[bytes]:
     held: bytes | None = None
     for text in texts:
         if held is not None:
-            yield lines.finish(held, is_last=False)
+            yield jsonl.finish(held, is_last=False)
         held = text
     if held is not None:
-        yield lines.finish(held, is_last=True)
+        yield jsonl.finish(held, is_last=True)
 
 
-def _clean(line: lines.AnyLine, redactor: Redactor, chain: Chain) -> lines.AnyLine | None:
+def _clean(line: jsonl.AnyLine, redactor: Redactor, chain: Chain) -> jsonl.AnyLine | None:
     match line:
-        case lines.BranchLine():
+        case jsonl.BranchLine():
             chain.open_branch(line)
-        case lines.EntryLine():
-            body = lines.extract(line.base64, line.body)
+        case jsonl.EntryLine():
+            body = jsonl.extract(line.base64, line.body)
             return chain.add(line, redactor.raw(body, f"entry {line.position}") if body else body)
-        case lines.DetailsLine():
+        case jsonl.DetailsLine():
             return msgspec.structs.replace(line, details=_details(line.details, redactor))
-        case lines.EventLine():
-            data = lines.extract(line.base64, line.data)
-            is_base64, clean = lines.embed(redactor.raw(data, f"event {line.number}") if data else data)
+        case jsonl.EventLine():
+            data = jsonl.extract(line.base64, line.data)
+            is_base64, clean = jsonl.embed(redactor.raw(data, f"event {line.number}") if data else data)
             kind = redactor.text(line.type, f"event {line.number}: type")
             return msgspec.structs.replace(line, type=kind, base64=is_base64, data=clean)
-        case lines.UsageLine():
+        case jsonl.UsageLine():
             return msgspec.structs.replace(line, row=_call(line.row, redactor))
-        case lines.RecordLine():
+        case jsonl.RecordLine():
             return None if line.type in _LEFT_OUT else _record(line, redactor)
     return line
 
@@ -151,8 +151,8 @@ def _call(row: UsageRow, redactor: Redactor) -> UsageRow:
     return msgspec.structs.replace(row, endpoint=_text(row.endpoint, f"usage {row.number}", redactor))
 
 
-def _record(line: lines.RecordLine, redactor: Redactor) -> lines.RecordLine:
-    value = lines.extract(line.base64, line.value)
+def _record(line: jsonl.RecordLine, redactor: Redactor) -> jsonl.RecordLine:
+    value = jsonl.extract(line.base64, line.value)
     name = line.name
     if line.type in _NAMED:
         # Labels and aliases stand elsewhere too; those places are counted.
@@ -161,7 +161,7 @@ def _record(line: lines.RecordLine, redactor: Redactor) -> lines.RecordLine:
     known_as = line.name if line.type == "var" else ""
     if value:
         value = redactor.raw(value, f"{line.type} {name}", known_as)
-    is_base64, embedded = lines.embed(value)
+    is_base64, embedded = jsonl.embed(value)
     return msgspec.structs.replace(line, name=name, base64=is_base64, value=embedded)
 
 

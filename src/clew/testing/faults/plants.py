@@ -53,8 +53,8 @@ def _forget_keys() -> None:
 
 
 def _compare_no_fence() -> None:
-    from clew.work import append
-    from clew.work.access import live
+    from clew.core.conversation import append
+    from clew.core.runs.access import live
 
     mock.patch.object(append, "admit", lambda tx, access: live(tx, access.sid, access.id)).start()
 
@@ -98,10 +98,10 @@ def _glue_to_the_tail() -> None:
 
 
 def _accept_torn_batches() -> None:
-    from clew.core import lines
+    from clew.core.log import jsonl
 
-    really_open = lines.open_line
-    mock.patch.object(lines, "open_line", lambda line: (True, really_open(line)[1])).start()
+    really_open = jsonl.open_line
+    mock.patch.object(jsonl, "open_line", lambda line: (True, really_open(line)[1])).start()
 
 
 def _know_a_log_by_its_end() -> None:

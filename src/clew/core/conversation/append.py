@@ -1,0 +1,152 @@
+"""Appending to a session's path."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final, TypeAlias
+
+import msgspec
+from uuid_utils import uuid7
+
+from clew.backends.contract import Transaction
+from clew.core.conversation.history import entry_of
+from clew.core.conversation.points import head_of, path_of
+from clew.core.log.fields import Count, Position
+from clew.core.log.hashing import batch_digest
+from clew.core.log.records import decoder
+from clew.core.log.rows import MESSAGE, REPLACED, Draft, EntryRow, SessionRow, Tip
+from clew.core.log.tree import chain, locate
+from clew.core.messages.codec import decode_json, prepare
+from clew.core.messages.dialects import is_user_turn, prompt_of, snippet
+from clew.core.runs.access import Access, admit
+from clew.errors import HeadMovedError, KeyReusedError, LeaseLostError
+from clew.model import Entry, Head, Message
+
+TITLE_LENGTH: Final = 60
+PREVIEW_LENGTH: Final = 160
+PREVIEW_KEPT: Final = 2 * PREVIEW_LENGTH
+"""As many characters are stored as said: to make them presentable is left to those who look."""
+
+Sayable: TypeAlias = Message | str | bytes | bytearray | memoryview
+"""A message: a JSON object, or its JSON text."""
+
+
+class Batch(msgspec.Struct, frozen=True, gc=False):
+    """Messages that passed the door, to be appended together."""
+
+    drafts: list[Draft]
+    first_said: str
+    """The first words of the user in it, for a title; empty if there are none."""
+    last_said: str | None
+    """The beginning of the last ones, for a preview."""
+
+
+class KeyUse(msgspec.Struct, frozen=True, array_like=True):
+    """What an idempotency key stands for."""
+
+    uid: str
+    first: Position
+    count: Count
+    digest: str
+
+
+decode_uses: Callable[[bytes], list[KeyUse]] = decoder(list[KeyUse], "the record of a key")
+
+
+def batch_of(messages: Sequence[Sayable], *, strict: bool = False) -> Batch:
+    """Check the messages. Done before any lock is taken: what is refused costs nobody anything."""
+    single = len(messages) == 1
+    drafts: list[Draft] = []
+    first = ""
+    last: str | None = None
+    for index, message in enumerate(messages):
+        item = prepare(message, strict=strict, index=None if single else index)
+        is_turn = is_user_turn(item.value)
+        if is_turn:
+            text = prompt_of(item.value)
+            first = first or text
+            last = text
+        drafts.append(Draft(MESSAGE, item.body, REPLACED if item.replaced else 0, is_turn))
+    return Batch(drafts, first, last if last is None else last[:PREVIEW_KEPT])
+
+
+def new_branch(tx: Transaction, row: SessionRow, after: Tip) -> tuple[int, str]:
+    """Open a branch of this session's behind a place."""
+    uid = uuid7().hex
+    return tx.add_branch(uid, row.tree, row.sid, after.branch, after.position), uid
+
+
+def place(
+    tx: Transaction, row: SessionRow, drafts: Sequence[Draft], now: int, epoch: int
+) -> tuple[str, list[EntryRow], Tip]:
+    """Write entries behind the head, on its branch if that can grow, else on a new one."""
+    if row.grows:
+        branch, uid = row.head.branch, tx.get_branch(row.head.branch).uid
+    else:
+        branch, uid = new_branch(tx, row, row.head)
+    rows, tip = chain(row.head, branch, drafts, now, epoch)
+    tx.add_entries(branch, rows)
+    return uid, rows, tip
+
+
+def append(
+    tx: Transaction,
+    access: Access,
+    batch: Batch,
+    now: int,
+    *,
+    key: str | None,
+    expect: Head | None,
+    at: int | None = None,
+) -> list[Entry]:
+    """Write the batch behind the head, all of it or nothing. `at`: the time of its entries; None: now."""
+    try:
+        row = admit(tx, access)
+    except LeaseLostError as lost:
+        lost.messages = tuple(decode_json(draft.body) for draft in batch.drafts)
+        raise
+    digest = ""
+    if key is not None:
+        digest = batch_digest([draft.body for draft in batch.drafts]).hex()
+        known = _known(tx, row, key, digest)
+        if known is not None:
+            return known
+    if expect is not None and expect != (actual := head_of(tx, row.head)):
+        raise HeadMovedError(expect, actual)
+    time = now if at is None else at
+    uid, rows, tip = place(tx, row, batch.drafts, time, access.epoch)
+    preview = row.preview if batch.last_said is None else batch.last_said
+    # What has not happened yet is no activity: the session would never be idle, and always listed first.
+    tx.set_head(row.sid, tip, max(row.updated, min(time, now)), title_after(row, batch), preview)
+    if at is not None and row.due:
+        tx.set_due(row.sid, 0)  # rules go by times, and here is one that no sweep has seen
+    if key is not None:
+        use = KeyUse(uid, rows[0].position, len(rows), digest)
+        tx.put_record(row.sid, "key", key, msgspec.json.encode([*_uses(tx, row.sid, key), use]))
+    return [entry_of(uid, entry) for entry in rows]
+
+
+def title_after(row: SessionRow, batch: Batch) -> str | None:
+    """The title of a session after a batch: the first words of its user, unless it has one."""
+    return row.title if row.title is not None else snippet(batch.first_said, TITLE_LENGTH) or None
+
+
+def _known(tx: Transaction, row: SessionRow, key: str, digest: str) -> list[Entry] | None:
+    """The entries that this key stands for already, if they are on the path.
+
+    After a rewind they may not be: then the key is free, because the turn it named is to be done anew.
+    After an undo they may be again: so every use is kept.
+    """
+    for use in reversed(_uses(tx, row.sid, key)):
+        branch = tx.find_branch(use.uid)
+        last = use.first + use.count - 1
+        if branch is not None and locate(path_of(tx, row.head), last) == branch.branch:
+            if use.digest != digest:
+                raise KeyReusedError(row.id, key)
+            return [entry_of(use.uid, entry) for entry in tx.read_entries(branch.branch, use.first, last)]
+    return None
+
+
+def _uses(tx: Transaction, sid: int, key: str) -> list[KeyUse]:
+    value = tx.get_record(sid, "key", key)
+    return [] if value is None else decode_uses(value)

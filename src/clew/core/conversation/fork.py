@@ -1,0 +1,60 @@
+"""A second session that shares everything before a point. Its row, checkpoints and variables are copied."""
+
+from __future__ import annotations
+
+import msgspec
+
+from clew.backends.contract import Transaction
+from clew.core.conversation.checkpoints import copy_checkpoints
+from clew.core.conversation.moves import preview_at, title_at
+from clew.core.conversation.points import Point, find, head_of, resolve, tip_at
+from clew.core.conversation.sessions import check_free
+from clew.core.log.ids import check_id
+from clew.core.log.rows import PENDING, ForkOrigin, SessionRow
+from clew.core.runs.access import Access, admit_beside
+
+
+def _keeps_title(base: SessionRow, at: Point | None) -> bool:
+    """Whether the title of a fork is that of its base, which need not be looked up on its path: it was given,
+    or the base has never left the path that it is taken from."""
+    return base.titled or base.title is None or (at is None and not base.moves)
+
+
+def fork(tx: Transaction, access: Access, new_id: str | None, at: Point | None, now: int) -> SessionRow:
+    base = admit_beside(tx, access)
+    tip = base.head if at is None else tip_at(tx, *resolve(tx, base, at))
+    forks = base.forks
+    if new_id is None:
+        forks += 1
+        while find(tx, f"{base.id}#fork-{forks}") is not None:
+            forks += 1
+        new_id = check_id(f"{base.id}#fork-{forks}")
+    else:
+        check_free(tx, new_id)
+    details = tx.get_details(base.sid)
+    origin = ForkOrigin(base.sid, base.id, tip.branch, head_of(tx, tip).branch, tip.position)
+    row = msgspec.structs.replace(
+        base,
+        id=new_id,
+        created=now,
+        updated=now,
+        head=tip,
+        grows=False,
+        title=base.title if _keeps_title(base, at) else title_at(tx, tip),
+        preview=base.preview if at is None else preview_at(tx, tip),
+        moves=0,
+        undo=0,
+        redo=0,
+        forks=0,
+        status=PENDING,
+        epoch=0,
+        fence=0,
+        due=0,
+    )
+    if forks != base.forks:
+        tx.set_session(msgspec.structs.replace(base, forks=forks))
+    new_sid = tx.add_session(row, msgspec.structs.replace(details, aliases=(), origin=origin))
+    for name, value in tx.scan_records(base.sid, "var"):
+        tx.put_record(new_sid, "var", name, value)
+    copy_checkpoints(tx, base.sid, new_sid, tip)
+    return msgspec.structs.replace(row, sid=new_sid)

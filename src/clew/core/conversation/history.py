@@ -1,0 +1,305 @@
+"""Reading what lies on a path."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
+from typing import Any, Final
+
+import msgspec
+
+from clew.backends.contract import STORE_WIDE, OnDamage, Reader
+from clew.core.conversation.points import Point, path_of, position_on_path, resolve, tip_at, tip_before
+from clew.core.log.ids import MAX_POSITION, check_id, entry_id
+from clew.core.log.records import decoder, number_in
+from clew.core.log.rows import KIND_NAMES, NOT_HUMAN, REMOVED, REPLACED, EntryRow, SessionRow
+from clew.core.log.tree import Segment, clip, clipped, locate
+from clew.core.runs.access import live
+from clew.errors import CorruptEntryError, CorruptError, InvalidQueryError, SessionDeletedError
+from clew.model import NO_ANNOTATIONS, Entry, Json
+
+PAGE: Final = 64
+"""Entries that an iteration holds in memory at once,"""
+PAGE_BYTES: Final = 4 * 1024 * 1024
+"""and how large they may be together, unless a single one is larger."""
+
+
+def entry_of(uid: str, row: EntryRow, notes: dict[int, dict[str, Json]] | None = None) -> Entry:
+    return Entry(
+        entry_id(uid, row.position),
+        row.position,
+        KIND_NAMES[row.kind],
+        row.body,
+        row.time,
+        row.digest,
+        bool(row.flags & REPLACED),
+        (notes.get(row.position, NO_ANNOTATIONS) if notes else NO_ANNOTATIONS),
+        row.epoch,
+        bool(row.flags & NOT_HUMAN),
+    )
+
+
+def note_name(uid: str, position: int) -> str:
+    """The name under which the annotations of an entry are kept: sorts by position."""
+    return f"{uid}.{position:010d}"
+
+
+decode_note: Callable[[bytes], dict[str, Json]] = decoder(dict[str, Any], "an annotation")
+
+
+def notes_beside(reader: Reader, uid: str, rows: Sequence[EntryRow]) -> dict[int, dict[str, Json]]:
+    """What stands beside these entries of a branch, by position."""
+    low, high = sorted((rows[0].position, rows[-1].position))
+    found = reader.scan_records(STORE_WIDE, "annotation", note_name(uid, low), note_name(uid, high))
+    return {
+        number_in(name.rpartition(".")[2], f"the annotation {name!r}"): decode_note(value)
+        for name, value in found
+    }
+
+
+def read_path(
+    reader: Reader,
+    segments: Sequence[Segment],
+    first: int,
+    last: int,
+    *,
+    reverse: bool = False,
+    limit: int | None = None,
+    room: int | None = None,
+    on_damage: OnDamage | None = None,
+) -> list[Entry]:
+    """The entries of a path between two positions, at most `limit` of them, and no more than fit into about
+    `room` bytes."""
+    found: list[Entry] = []
+    parts = clip(segments, first, last)
+    for part in reversed(parts) if reverse else parts:
+        left = None if limit is None else limit - len(found)
+        if left is not None and left <= 0:
+            break
+        rows = reader.read_entries(
+            part.branch, part.first, part.last, reverse=reverse, limit=left, room=room, on_damage=on_damage
+        )
+        uid = reader.get_branch(part.branch).uid
+        notes = notes_beside(reader, uid, rows) if rows else None
+        found += [entry_of(uid, row, notes) for row in rows]
+        if room is not None and len(parts) > 1:
+            room -= sum(len(row.body) for row in rows)
+            if room <= 0:
+                break
+    return found
+
+
+def read_messages(
+    reader: Reader,
+    segments: Sequence[Segment],
+    first: int,
+    last: int,
+    *,
+    reverse: bool = False,
+    limit: int | None = None,
+    room: int | None = None,
+    on_damage: OnDamage | None = None,
+) -> list[tuple[int, dict[str, Json]]]:
+    """Positions and messages of a path between two positions; with `room` of one branch only."""
+    found: list[tuple[int, dict[str, Json]]] = []
+    for part in clipped(segments, first, last, reverse=reverse):
+        left = None if limit is None else limit - len(found)
+        if left is not None and left <= 0:
+            break
+        found += reader.read_messages(
+            part.branch, part.first, part.last, reverse=reverse, limit=left, room=room, on_damage=on_damage
+        )
+        if room is not None and found:
+            break
+    return found
+
+
+def standing_at(reader: Reader, row: SessionRow, at: Point | None) -> SessionRow:
+    """The session as if it stood at a point of its tree."""
+    if at is None:
+        return row
+    return msgspec.structs.replace(row, head=tip_at(reader, *resolve(reader, row, at)))
+
+
+def span(
+    reader: Reader, row: SessionRow, before: Point | None, after: Point | None
+) -> tuple[list[Segment], int, int]:
+    """The path, and the first and last position between two points, both left out."""
+    first = 0 if after is None else position_on_path(reader, row, after) + 1
+    last = row.head.position if before is None else position_on_path(reader, row, before) - 1
+    return path_of(reader, row.head), first, last
+
+
+def check_last(last: int | None) -> int | None:
+    if last is None:
+        return None
+    if isinstance(last, bool) or not isinstance(last, int) or last < 0:
+        raise InvalidQueryError(f"last must be a number from 0 on, not {last!r}")
+    return min(last, MAX_POSITION)
+
+
+def messages(
+    reader: Reader,
+    row: SessionRow,
+    last: int | None,
+    before: Point | None,
+    after: Point | None,
+    *,
+    newest_first: bool,
+    at: Point | None = None,
+) -> list[dict[str, Json]]:
+    row = standing_at(reader, row, at)
+    segments, low, high = span(reader, row, before, after)
+    last = check_last(last)
+    backwards = last is not None
+    found = read_messages(reader, segments, low, high, reverse=backwards, limit=last)
+    if last is None or len(found) < last:
+        _check_complete(reader, row, segments, low, high, len(found))
+    elif found:
+        _check_complete(reader, row, segments, found[-1][0], high, len(found))
+    if backwards != newest_first:
+        found.reverse()
+    return [message for _, message in found]
+
+
+def _check_complete(
+    reader: Reader, row: SessionRow, segments: Sequence[Segment], first: int, last: int, found: int
+) -> None:
+    """A history must not come back shorter because rows are missing: name the first that is."""
+    if first > last:
+        return
+    end = row.head if last == row.head.position else tip_at(reader, locate(segments, last), last)
+    missing = end.messages - tip_before(reader, segments, first).messages - found
+    if missing and missing != removed_between(reader, segments, first, last):
+        read_path(reader, segments, first, last)  # raises CorruptEntryError
+        raise CorruptError(
+            f"session {row.id!r} counts {end.messages} messages up to {last}, but holds {found}"
+        )
+
+
+def removed_name(tree: int) -> str:
+    """The name of the record that says that messages were removed from a tree by a retention rule."""
+    return f"removed:{tree}"
+
+
+def removed_between(reader: Reader, segments: Sequence[Segment], first: int, last: int) -> int:
+    """How many messages of a path a retention rule took away, between two positions."""
+    return sum(
+        reader.count_entries(part.branch, part.first, part.last, REMOVED)
+        for part in clip(segments, first, last)
+    )
+
+
+def pages(
+    read: Callable[[], AbstractContextManager[Reader]],
+    sid: int,
+    id: str,
+    *,
+    last: int | None = None,
+    before: Point | None = None,
+    after: Point | None = None,
+    newest_first: bool = False,
+    label: str | None = None,
+    damaged: str = "raise",
+    at: Point | None = None,
+) -> Iterator[list[Entry]]:
+    """Entries in lists. No storage is held between two of them, however long the caller takes."""
+    with read() as reader:
+        row = standing_at(reader, live(reader, sid, id), at)
+        segments, first, high = span(reader, row, before, after)
+        last = check_last(last)
+        if last is not None:
+            first = max(first, high - last + 1)
+        places = None
+        if label is not None:
+            places = _labelled_on(reader, row, segments, check_id(label, "label"))
+        spans = [(first, high)] if damaged != "skip" else _held(reader, segments, first, high)
+    for low, top in reversed(spans) if newest_first else spans:
+        yield from _pages_between(read, sid, id, segments, low, top, places, newest_first, damaged)
+
+
+def _held(reader: Reader, segments: Sequence[Segment], first: int, last: int) -> list[tuple[int, int]]:
+    """The parts of a path that have entries: a damaged head may be far behind the last of them."""
+    parts = clip(segments, first, last)
+    return [(part.first, min(part.last, reader.last_position(part.branch))) for part in parts]
+
+
+def _pages_between(
+    read: Callable[[], AbstractContextManager[Reader]],
+    sid: int,
+    id: str,
+    segments: Sequence[Segment],
+    first: int,
+    last: int,
+    places: Sequence[int] | None,
+    newest_first: bool,
+    damaged: str,
+) -> Iterator[list[Entry]]:
+    while first <= last:
+        low = max(first, last - PAGE + 1) if newest_first else first
+        top = last if newest_first else min(last, first + PAGE - 1)
+        with read() as reader, unless_purged(reader, sid, id):
+            on_damage = partial(_skip, reader, sid, id) if damaged == "skip" else None
+            if places is None:
+                found = read_path(
+                    reader, segments, low, top, reverse=newest_first, room=PAGE_BYTES, on_damage=on_damage
+                )
+            else:
+                wanted = sorted((p for p in places if low <= p <= top), reverse=newest_first)
+                found = [e for p in wanted for e in read_path(reader, segments, p, p, on_damage=on_damage)]
+        is_full = len(found) <= top - low and places is None and _size(found) >= PAGE_BYTES
+        if newest_first:
+            last = (found[-1].position if is_full else low) - 1
+        else:
+            first = (found[-1].position if is_full else top) + 1
+        if found:
+            yield found
+            del found
+
+
+def _size(found: Sequence[Entry]) -> int:
+    return sum(len(entry.raw) for entry in found)
+
+
+def branch_pages(
+    read: Callable[[], AbstractContextManager[Reader]], uid: str, first: int, last: int
+) -> Iterator[list[Entry]]:
+    """The entries of one branch between two positions, in lists, whether a path leads to them or not. Damaged
+    ones are left out, and so is what was purged meanwhile."""
+    while first <= last:
+        top = min(last, first + PAGE - 1)
+        with read() as reader:
+            branch = reader.find_branch(uid)
+            if branch is None:
+                return
+            segment = Segment(branch.branch, first, top)
+            found = read_path(reader, [segment], first, top, room=PAGE_BYTES, on_damage=lambda _: None)
+        is_full = _size(found) >= PAGE_BYTES
+        first = (found[-1].position if is_full else top) + 1
+        yield found
+
+
+def _skip(reader: Reader, sid: int, id: str, damage: CorruptEntryError) -> None:
+    """Leave out a damaged entry; but what was purged must not look like a shorter history."""
+    if reader.get_session(sid) is None:
+        raise SessionDeletedError(id) from damage
+
+
+@contextmanager
+def unless_purged(reader: Reader, sid: int, id: str) -> Iterator[None]:
+    """A session that was purged while it was read is deleted, not damaged."""
+    try:
+        yield
+    except (CorruptError, KeyError):
+        if reader.get_session(sid) is None:
+            raise SessionDeletedError(id) from None
+        raise
+
+
+def _labelled_on(reader: Reader, row: SessionRow, segments: Sequence[Segment], label: str) -> list[int]:
+    from clew.core.conversation.annotations import labelled  # the two need each other
+
+    return [
+        position for branch, position in labelled(reader, row, label) if locate(segments, position) == branch
+    ]

@@ -1,0 +1,196 @@
+"""Marks on the path: compaction, truncation, summary. They change what a model gets, never the log."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from clew.backends.contract import Reader, Transaction
+from clew.core.conversation.append import Sayable, place
+from clew.core.conversation.history import entry_of, read_messages
+from clew.core.conversation.moves import MoveKind, step
+from clew.core.conversation.points import Point, path_of, position_on_path
+from clew.core.conversation.window import safe_cut
+from clew.core.log.fields import Count
+from clew.core.log.records import decoder
+from clew.core.log.rows import COMPACTION, NOWHERE, REPLACED, SUMMARY, TRUNCATION, Draft, EntryRow, SessionRow
+from clew.core.log.tree import Segment, locate
+from clew.core.messages.codec import prepare
+from clew.core.messages.dialects import calls_of, results_of
+from clew.core.runs.access import Access, admit
+from clew.errors import CorruptEntryError, CorruptError, InvalidError
+from clew.model import Entry, Json
+
+CHUNK: Final = 64
+
+
+class Cut(msgspec.Struct, frozen=True):
+    """Where the model's view begins, and what stands for everything before."""
+
+    start: Count
+    """The first position that is still in view."""
+    messages: list[dict[str, Json]] = []
+
+
+class Summary(msgspec.Struct, frozen=True):
+    """What the mark of a summary says."""
+
+    text: str | None
+
+
+_decode_cut = decoder(Cut, "the mark of a compaction or truncation")
+decode_summary = decoder(Summary, "the mark of a summary")
+
+
+def cut_of(reader: Reader, row: SessionRow, segments: Sequence[Segment]) -> Cut:
+    """The latest compaction or truncation on the path."""
+    if row.head.cut == NOWHERE:
+        return Cut(0)
+    return _decode_cut(_mark_at(reader, row, segments, row.head.cut).body)
+
+
+def _mark_at(reader: Reader, row: SessionRow, segments: Sequence[Segment], position: int) -> EntryRow:
+    entry = reader.get_entry(locate(segments, position), position)
+    if entry is None:
+        raise CorruptError(f"the mark at {position} of session {row.id!r} is missing")
+    return entry
+
+
+def _mark(tx: Transaction, access: Access, row: SessionRow, draft: Draft, kind: MoveKind, now: int) -> Entry:
+    uid, rows, tip = place(tx, row, [draft], now, access.epoch)
+    tx.set_session(msgspec.structs.replace(step(tx, row, tip, kind, now), grows=True))
+    return entry_of(uid, rows[0])
+
+
+def truncate(tx: Transaction, access: Access, keep_last: int, now: int) -> Entry | None:
+    row = admit(tx, access)
+    if keep_last > row.head.messages:
+        return None
+    segments = path_of(tx, row.head)
+    cut = cut_of(tx, row, segments)
+    start = row.head.position + 1
+    if keep_last:
+        kept = read_messages(
+            tx, segments, cut.start, row.head.position, reverse=True, limit=keep_last, on_damage=_pass_over
+        )
+        if len(kept) < keep_last:
+            return None
+        start = _safe_start(tx, segments, kept[-1][0], cut.start, row.head.position)
+    older = read_messages(tx, segments, cut.start, start - 1, limit=1, on_damage=_pass_over)
+    if not older and not cut.messages:
+        return None
+    draft = Draft(TRUNCATION, msgspec.json.encode({"start": start}))
+    return _mark(tx, access, row, draft, "truncate", now)
+
+
+class Digest(msgspec.Struct, frozen=True):
+    """What a compaction puts in the place of a history, checked and encoded before any lock is taken."""
+
+    bodies: bytes
+    """The messages, separated by commas."""
+    bodies_in_parts: bytes | None
+    """Of a text: the same for a session whose messages have `parts`."""
+    is_replaced: bool
+    tokens: bytes
+
+
+def digest_of(given: str | Sequence[Sayable], tokens: int | None) -> Digest:
+    """Check what a compaction is given. A text becomes a user message."""
+    if tokens is not None and (isinstance(tokens, bool) or not isinstance(tokens, int) or tokens < 0):
+        raise InvalidError(f"tokens must be a number from 0 on, not {tokens!r}")
+    counted = b"null" if tokens is None else b"%d" % tokens
+    if isinstance(given, str):
+        if not given.strip():
+            raise InvalidError(
+                "a compaction needs a text that is not empty: the history would be lost to the model"
+            )
+        plain = prepare({"role": "user", "content": given}, index=0)
+        in_parts = prepare({"role": "user", "parts": [{"text": given}]}, index=0)
+        return Digest(plain.body, in_parts.body, plain.replaced, counted)
+    if not given or isinstance(given, (bytes, dict)):
+        raise InvalidError("a compaction needs a text, or a list of messages that is not empty")
+    prepared = [prepare(message, index=index) for index, message in enumerate(given)]
+    bodies = b",".join(item.body for item in prepared)
+    return Digest(bodies, None, any(item.replaced for item in prepared), counted)
+
+
+def compact(tx: Transaction, access: Access, digest: Digest, upto: Point | None, now: int) -> Entry:
+    row = admit(tx, access)
+    segments = path_of(tx, row.head)
+    last = row.head.position if upto is None else position_on_path(tx, row, upto)
+    view = cut_of(tx, row, segments).start
+    start = _safe_start(tx, segments, last + 1, min(view, last + 1), row.head.position)
+    bodies = digest.bodies
+    if digest.bodies_in_parts is not None and _speaks_in_parts(tx, row, segments):
+        bodies = digest.bodies_in_parts
+    body = b'{"start":%d,"tokens":%s,"messages":[%s]}' % (start, digest.tokens, bodies)
+    flags = REPLACED if digest.is_replaced else 0
+    return _mark(tx, access, row, Draft(COMPACTION, body, flags), "compact", now)
+
+
+def _speaks_in_parts(tx: Transaction, row: SessionRow, segments: Sequence[Segment]) -> bool:
+    """Whether the newest message of a session is in the dialect whose messages have `parts`."""
+    newest = read_messages(tx, segments, 0, row.head.position, reverse=True, limit=1, on_damage=_pass_over)
+    return bool(newest) and "parts" in newest[0][1]
+
+
+def _safe_start(tx: Transaction, segments: Sequence[Segment], wished: int, lowest: int, head: int) -> int:
+    """The nearest position at or before `wished` where no tool call is parted from its result,
+    be it recorded or still to come."""
+    after = read_messages(tx, segments, wished, head, on_damage=_pass_over)
+    reach = CHUNK
+    while True:
+        before = read_messages(
+            tx, segments, lowest, wished - 1, reverse=True, limit=reach, on_damage=_pass_over
+        )[::-1]
+        complete = len(before) < reach
+        positions = [position for position, _ in before] + [position for position, _ in after]
+        messages = [message for _, message in before] + [message for _, message in after]
+        index = min(len(before), _first_open_call(messages))
+        found = safe_cut(messages, index, complete=complete)
+        if found is not None:
+            return wished if found >= len(before) else positions[found]
+        reach *= 4
+
+
+def _pass_over(damage: CorruptEntryError) -> None:
+    """A damaged entry costs itself: it can not be asked what it calls or answers."""
+
+
+def _first_open_call(messages: Sequence[dict[str, Json]]) -> int:
+    """The index of the first message whose calls still wait at the end of the history."""
+    answered: list[str | None] = []
+    first = len(messages)
+    for index in range(len(messages) - 1, -1, -1):
+        results, calls = results_of(messages[index]), calls_of(messages[index])
+        if not results and not calls:
+            break  # somebody went on without them: they will not be answered any more
+        answered += [result.id or result.name for result in results]
+        for call in calls:
+            if (call.id or call.name) in answered:
+                answered.remove(call.id or call.name)
+            else:
+                first = index
+    return first
+
+
+def summary_of(text: str | None) -> Draft:
+    """Check a summary."""
+    if text is not None and not isinstance(text, str):
+        raise InvalidError(f"a summary is a text, not {type(text).__name__}")
+    item = prepare({"text": text})
+    return Draft(SUMMARY, item.body, REPLACED if item.replaced else 0)
+
+
+def set_summary(tx: Transaction, access: Access, draft: Draft, now: int) -> Entry:
+    row = admit(tx, access)
+    return _mark(tx, access, row, draft, "summary", now)
+
+
+def summary(reader: Reader, row: SessionRow) -> str | None:
+    if row.head.summary == NOWHERE:
+        return None
+    entry = _mark_at(reader, row, path_of(reader, row.head), row.head.summary)
+    return decode_summary(entry.body).text

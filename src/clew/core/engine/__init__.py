@@ -1,0 +1,1 @@
+"""How work reaches a backend: group commit, transactions, clocks."""

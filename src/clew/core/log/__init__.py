@@ -1,0 +1,1 @@
+"""What storage keeps, as plain values, and the arithmetic of paths. Pure: no I/O, no clock."""

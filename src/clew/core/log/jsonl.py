@@ -1,0 +1,312 @@
+"""One line of the JSONL format: what it says, its bytes, its checksum. docs/reference/format.md tells more.
+
+    {"x":"<16 hex digits>","end":1,"kind":"record",...}
+
+`x` is the XXH3 of all that follows its comma. `end` is 1 in the last line of a batch: what was written
+by one transaction is there as a whole or not at all. Its width never changes, so the place of a body
+is known before it is known which line comes last.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, TypeAlias
+
+import msgspec
+from msgspec import Raw, Struct
+from xxhash import xxh3_64_hexdigest
+
+from clew.core.log.rows import BranchRow, Details, EntryRow, EventRow, SessionRow, Tip, UsageRow
+
+FORMAT: Final = 1
+"""The version of the format. A reader refuses a newer one; new kinds and fields do not change it."""
+
+_HEAD: Final = len(b'{"x":"0123456789abcdef",')
+_END: Final = len(b'"end":0,')
+BOM: Final = b"\xef\xbb\xbf"
+
+
+class Line(Struct, frozen=True, tag_field="kind", gc=False):
+    """What all lines have in common: they are told apart by `kind`."""
+
+
+class LogLine(Line, frozen=True, tag="log", omit_defaults=True):
+    """The first line of a file."""
+
+    format: int
+    sid: int = 0
+    id: str = ""
+    mark: str = ""
+    """Random, and another one each time the file is written anew: a log that has the same only grew."""
+
+
+class SessionLine(Line, frozen=True, tag="session"):
+    """A session's row, new or changed."""
+
+    row: SessionRow
+
+
+class DetailsLine(Line, frozen=True, tag="details"):
+    sid: int
+    details: Details
+
+
+class HeadLine(Line, frozen=True, tag="head"):
+    """What an append does to the row of a session."""
+
+    sid: int
+    head: Tip
+    updated: int
+    title: str | None
+    preview: str
+
+
+class SessionGoneLine(Line, frozen=True, tag="session-gone"):
+    sid: int
+
+
+class BranchLine(Line, frozen=True, tag="branch"):
+    row: BranchRow
+
+
+class DisownedLine(Line, frozen=True, tag="branch-disowned"):
+    branch: int
+
+
+class BranchGoneLine(Line, frozen=True, tag="branch-gone"):
+    branch: int
+
+
+class EntryLine(Line, frozen=True, tag="entry", omit_defaults=True):
+    branch: int
+    position: int
+    type: int
+    time: int
+    flags: int
+    digest: bytes
+    messages: int
+    turns: int
+    size: int
+    cut: int
+    summary: int
+    asked: int
+    epoch: int
+    base64: bool = False
+    body: Raw = Raw(b"")
+    """The last field of its line: its place is known without a search."""
+
+
+class EntriesGoneLine(Line, frozen=True, tag="entries-gone"):
+    branch: int
+    after: int
+
+
+class ErasedLine(Line, frozen=True, tag="entries-erased"):
+    branch: int
+    positions: tuple[int, ...]
+
+
+class EventLine(Line, frozen=True, tag="event", omit_defaults=True):
+    sid: int
+    number: int
+    time: int
+    stream: str
+    type: str
+    id: str | None
+    base64: bool = False
+    data: Raw = Raw(b"")
+
+
+class EventsGoneLine(Line, frozen=True, tag="events-gone"):
+    sid: int
+    upto: int
+
+
+class UsageLine(Line, frozen=True, tag="usage"):
+    sid: int
+    row: UsageRow
+
+
+class RecordLine(Line, frozen=True, tag="record", omit_defaults=True):
+    sid: int
+    type: str
+    name: str
+    base64: bool = False
+    value: Raw = Raw(b"")
+
+
+class RecordGoneLine(Line, frozen=True, tag="record-gone"):
+    sid: int
+    type: str
+    name: str
+
+
+class PackLine(Line, frozen=True, tag="pack"):
+    """A pack lies in a file of its own, which also says what is in it."""
+
+    pack: int
+    file: str
+    codec: int
+    size: int
+    checksum: int
+    stored: int
+    members: tuple[tuple[bytes, int, int], ...]
+
+
+class ObjectsGoneLine(Line, frozen=True, tag="objects-gone"):
+    names: tuple[bytes, ...]
+
+
+class PackGoneLine(Line, frozen=True, tag="pack-gone"):
+    pack: int
+
+
+class NumbersLine(Line, frozen=True, tag="numbers"):
+    """The highest numbers ever given out: none is used twice, also when its owner left no line."""
+
+    sid: int
+    branch: int
+    pack: int
+
+
+AnyLine: TypeAlias = (
+    LogLine | SessionLine | DetailsLine | HeadLine | SessionGoneLine | BranchLine | DisownedLine
+    | BranchGoneLine | EntryLine | EntriesGoneLine | ErasedLine | EventLine | EventsGoneLine | UsageLine
+    | RecordLine | RecordGoneLine | PackLine | ObjectsGoneLine | PackGoneLine | NumbersLine
+)  # fmt: skip
+
+ANEW: Final = (SessionLine, DetailsLine, RecordLine, RecordGoneLine)
+"""Kinds that are written again and again for one thing: of its lines the newest counts."""
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(AnyLine).decode
+_decode_text = msgspec.json.Decoder(str).decode
+_decode_raw = msgspec.json.Decoder(Raw).decode
+_decode_kind = msgspec.json.Decoder(dict[str, Raw]).decode
+
+
+class BadLineError(ValueError):
+    """A line whose bytes are not what was written."""
+
+
+class WrongLineError(BadLineError):
+    """A line whose bytes are what was written, and which says what no version writes."""
+
+
+def encode(line: AnyLine) -> bytes:
+    """The text of a line from its kind on, without the frame that `finish` puts around it."""
+    text = _encode(line)
+    if b"\n" in text or b"\r" in text:  # between the tokens of an embedded value; in texts they are escaped
+        text = text.replace(b"\n", b" ").replace(b"\r", b" ")
+    return text[1:]
+
+
+def finish(text: bytes, *, is_last: bool) -> bytes:
+    """The whole line, with its checksum and line end."""
+    rest = (b'"end":1,' if is_last else b'"end":0,') + text
+    return b'{"x":"' + xxh3_64_hexdigest(rest).encode() + b'",' + rest + b"\n"
+
+
+def finished_size(text: bytes) -> int:
+    """How long the line will be."""
+    return _HEAD + _END + len(text) + 1
+
+
+def open_line(line: bytes) -> tuple[bool, bytes]:
+    """Whether it is the last of its batch, and its text, of a line whose checksum is right."""
+    if line[:6] != b'{"x":"' or line[22 : _HEAD + 6] != b'","end":':
+        raise BadLineError("it does not begin as a line does")
+    if line[6:22] != xxh3_64_hexdigest(memoryview(line)[_HEAD:]).encode():
+        raise BadLineError("its checksum does not match")
+    return line[_HEAD + 6 : _HEAD + 7] == b"1", line[_HEAD + _END :]
+
+
+def looks_like_line(raw: bytes) -> bool:
+    """Whether a line that can not be read was one of ours: of the marks at its begin one is left."""
+    return raw[:6] == b'{"x":"' or raw[22:30] == b'","end":' or raw[32:40] == b'"kind":"'
+
+
+def begins_log(content: bytes) -> bool:
+    """Whether a file that begins so is a log: by its first line."""
+    first = content.removeprefix(BOM).split(b"\n", 1)[0].rstrip(b"\r")
+    try:
+        return isinstance(decode(open_line(first)[1]), LogLine)
+    except BadLineError:
+        return False
+
+
+def decode(text: bytes) -> AnyLine | None:
+    """What a line says; None: it is of a kind that this version does not know."""
+    try:
+        line: AnyLine = _decode(b"{" + text)
+        return line
+    except msgspec.ValidationError as exc:
+        kind = _kind_of(text)
+        if kind in KINDS:
+            raise WrongLineError(f"a {kind} line that is none: {exc}") from exc
+        return None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
+        raise WrongLineError(f"it is no JSON: {exc}") from exc
+
+
+def _kind_of(text: bytes) -> str:
+    try:
+        return _decode_text(_decode_kind(b"{" + text).get("kind", Raw(b'""')))
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as exc:
+        raise WrongLineError(f"it is no line: {exc}") from exc
+
+
+KINDS: Final = frozenset(kind.__struct_config__.tag for kind in AnyLine.__args__)
+
+
+def embed(value: bytes) -> tuple[bool, Raw]:
+    """A value as it stands in a line: itself if it is JSON on one line, else base64 of it."""
+    if b"\n" not in value and b"\r" not in value:
+        try:
+            value.decode()
+            if bytes(_decode_raw(value)) == value:
+                return False, Raw(value)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            pass
+    return True, Raw(_encode(value))
+
+
+def extract(is_base64: bool, value: Raw) -> bytes:
+    """The value that was embedded."""
+    if not is_base64:
+        return bytes(value)
+    try:
+        return msgspec.json.decode(value, type=bytes)
+    except msgspec.MsgspecError as exc:
+        raise WrongLineError(f"it is no base64: {exc}") from exc
+
+
+def entry_line(branch: int, row: EntryRow) -> EntryLine:
+    is_base64, body = embed(row.body)
+    return EntryLine(
+        branch, row.position, row.kind, row.time, row.flags, row.digest, row.messages, row.turns,
+        row.size, row.cut, row.summary, row.asked, row.epoch, is_base64, body,
+    )  # fmt: skip
+
+
+def entry_row(line: EntryLine) -> EntryRow:
+    return EntryRow(
+        line.position, line.type, line.time, line.flags, line.digest, line.messages, line.turns,
+        line.size, line.cut, line.summary, line.asked, extract(line.base64, line.body), line.epoch,
+    )  # fmt: skip
+
+
+def event_line(sid: int, row: EventRow) -> EventLine:
+    return EventLine(sid, row.number, row.time, row.stream, row.type, row.id, *embed(row.data))
+
+
+def event_row(line: EventLine) -> EventRow:
+    return EventRow(line.number, line.time, line.stream, line.type, line.id, extract(line.base64, line.data))
+
+
+def record_line(sid: int, kind: str, name: str, value: bytes) -> RecordLine:
+    return RecordLine(sid, kind, name, *embed(value))
+
+
+def fields_of(text: bytes) -> dict[str, Any]:
+    """All fields of a line of any kind, for those who look at what they do not know."""
+    return dict(msgspec.json.decode(b"{" + text, type=dict[str, Any]))

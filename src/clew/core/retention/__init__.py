@@ -1,0 +1,1 @@
+"""What is removed, when, and how: rules, sweeps, purges."""

@@ -1,0 +1,224 @@
+"""Removing for good what only one session reaches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from uuid_utils import uuid7
+
+from clew.backends.contract import STORE_WIDE, Reader, Transaction
+from clew.core.conversation.history import decode_note, note_name, removed_name
+from clew.core.conversation.notices import forget
+from clew.core.conversation.points import find, find_deleted
+from clew.core.conversation.sessions import refuse_if_any_held
+from clew.core.engine.host import Here
+from clew.core.log.checks import STANDS_FOR_ID
+from clew.core.log.rows import NOWHERE, BranchRow, SessionQuery, SessionRow
+from clew.core.runs.access import refuse_if_held
+from clew.errors import CorruptError, CorruptSessionError
+from clew.work.checking_records import points_of
+
+FILES: Final = "files"
+"""Under this name it is noted that content of files may be left, of which the records are gone."""
+AT_ONCE: Final = 1000
+
+
+def purge_id(tx: Transaction, id: str, here: Here, *, force: bool) -> bool:
+    """Purge the session of this id, and what the trash holds under it; else the session of this alias,
+    be it in the trash. Those that are damaged go too."""
+    was_damaged = _purge_damaged(tx, id)
+    found = tx.find_session(id)
+    if found is None and tx.find_deleted(id) is None and not was_damaged:
+        found = find(tx, id)
+    if found is None:
+        return purge_deleted(tx, id) or was_damaged
+    if not force:
+        refuse_if_held(tx, found, here)
+    purge(tx, found)
+    while (row := tx.find_deleted(found.id)) is not None:
+        purge(tx, row)
+    return True
+
+
+def unscrubbed(reader: Reader) -> bytes | None:
+    """The name of the last purge of which traces may be left, be it by this process or by a killed one."""
+    return reader.get_record(STORE_WIDE, "unscrubbed", "")
+
+
+def may_have_files(reader: Reader) -> bool:
+    """Whether there is anything of files in the store, or may be, because a purge of some was cut off."""
+    is_noted = reader.get_record(STORE_WIDE, "unscrubbed", FILES) is not None
+    return is_noted or any(reader.scan_records(STORE_WIDE, kind, limit=1) for kind in ("snapshot", "restore"))
+
+
+def scrubbed(tx: Transaction, purge: bytes) -> None:
+    """No traces are left, unless somebody purged meanwhile."""
+    if unscrubbed(tx) == purge:
+        tx.drop_record(STORE_WIDE, "unscrubbed", "")
+
+
+def purge_deleted(tx: Transaction, id: str) -> bool:
+    """Purge what the trash holds under this id or alias, and nothing else; False if there was nothing."""
+    row = find_deleted(tx, id)
+    if row is None:
+        return False
+    while row is not None:
+        purge(tx, row)
+        row = tx.find_deleted(id)
+    return True
+
+
+def purge_everything(tx: Transaction, here: Here, *, force: bool) -> int:
+    """Purge every session, those in the trash too; how many."""
+    if not force:
+        refuse_if_any_held(tx, here)
+    damaged = tx.damaged_sessions()
+    for bad in damaged:
+        _remove_damaged(tx, bad.row)
+    count = len(damaged)
+    for deleted in (False, True):
+        while found := tx.list_sessions(SessionQuery(limit=AT_ONCE, deleted=deleted)):
+            for one in found:
+                purge(tx, one.row)
+            count += len(found)
+    return count
+
+
+def purge(tx: Transaction, row: SessionRow) -> None:
+    """Remove a session, and the entries that no other session of its tree can come back to."""
+    others = [other for other in _relatives(tx, row) if other.sid != row.sid]
+    branches = {branch.branch: branch for branch in tx.tree_branches(row.tree)}
+    needed = _needed(tx, others, branches)
+    _remove(tx, row.sid, tx.get_details(row.sid).aliases)
+    if not others:
+        tx.drop_record(STORE_WIDE, "retention", removed_name(row.tree))
+    for branch in branches.values():
+        _cut(tx, row, branch, needed)
+
+
+def _cut(tx: Transaction, row: SessionRow, branch: BranchRow, needed: dict[int, int]) -> None:
+    """Remove what nobody needs of a branch, now that a session is gone."""
+    last = needed.get(branch.branch, branch.fork)
+    _drop_notes(tx, row.tree, branch.uid, last)
+    tx.drop_entries(branch.branch, last)
+    if branch.branch not in needed:
+        tx.drop_branch(branch.branch)
+    elif branch.owner == row.sid:
+        tx.disown_branch(branch.branch)
+
+
+def _relatives(tx: Transaction, row: SessionRow) -> list[SessionRow]:
+    try:
+        return tx.tree_sessions(row.tree)
+    except CorruptSessionError as error:
+        if error.session == row.id:
+            raise
+        raise CorruptError(
+            f"session {row.id!r} can not be purged: it shares a history with session {error.session!r}, "
+            f"which is damaged ({error.reason}), so nobody can tell what that needs of it. "
+            f"Purge {error.session!r} first, or save both by `clew repair`"
+        ) from error
+
+
+def _remove(tx: Transaction, sid: int, aliases: Iterable[str]) -> None:
+    for alias in aliases:
+        if tx.get_record(STORE_WIDE, "alias", alias) == str(sid).encode():
+            tx.drop_record(STORE_WIDE, "alias", alias)
+    tx.put_record(STORE_WIDE, "unscrubbed", "", uuid7().hex.encode())
+    forget(tx, sid)
+    tx.drop_session(sid)
+
+
+def _needed(tx: Transaction, others: list[SessionRow], branches: dict[int, BranchRow]) -> dict[int, int]:
+    """For each branch that the others need: the last position that they need of it."""
+    by_uid = {branch.uid: branch.branch for branch in branches.values()}
+    needed: dict[int, int] = {}
+
+    def need(branch: int, position: int) -> None:
+        while branch in branches and position >= 0 and needed.get(branch, -1) < position:
+            needed[branch] = position
+            branch, position = branches[branch].parent, branches[branch].fork
+
+    sids = {other.sid for other in others}
+    for branch in branches.values():
+        if branch.owner in sids:
+            need(branch.branch, tx.last_position(branch.branch))
+    for other in others:
+        need(other.head.branch, other.head.position)
+        for head in points_of(tx, other.sid):
+            need(by_uid.get(head.branch, 0), head.position)
+    return needed
+
+
+def _label_of(value: bytes) -> str | None:
+    """None: it has none, or can not be read; it goes all the same."""
+    try:
+        return decode_note(value).get("label")
+    except CorruptError:
+        return None
+
+
+def _drop_notes(tx: Transaction, tree: int, uid: str, last: int) -> None:
+    """Remove the annotations of the entries of a branch behind a position."""
+    from clew.core.conversation.annotations import unlabel
+
+    for name, value in tx.scan_records(STORE_WIDE, "annotation", note_name(uid, last + 1), f"{uid}/"):
+        label = _label_of(value)
+        if label is not None:
+            unlabel(tx, tree, label, name)
+        tx.drop_record(STORE_WIDE, "annotation", name)
+
+
+# -- what is damaged
+
+
+def _purge_damaged(tx: Transaction, id: str) -> bool:
+    """Purge the sessions of this id that can not be read; False if there were none."""
+    if not _is_damaged(tx, id):
+        return False
+    damaged = [bad.row for bad in tx.damaged_sessions() if bad.row.id == id]
+    for row in damaged:
+        _remove_damaged(tx, row)
+    return bool(damaged)
+
+
+def _is_damaged(tx: Transaction, id: str) -> bool:
+    """Whether it is worth a look at every session."""
+    try:
+        for row in (tx.find_session(id), tx.find_deleted(id)):
+            if row is not None:
+                tx.get_details(row.sid)
+                tx.tree_sessions(row.tree)
+                tx.tree_branches(row.tree)
+    except CorruptError:
+        return True
+    return id.startswith(STANDS_FOR_ID)
+
+
+def _remove_damaged(tx: Transaction, row: SessionRow) -> None:
+    """Remove a session of which nobody can tell what it was. What others of its tree may need stays, and
+    belongs to nobody: else it would be taken for a session that lost its row."""
+    mine = str(row.sid).encode()
+    own = tx.branch_numbers(row.sid, NOWHERE)
+    of_tree = tx.branch_numbers(row.sid, row.tree)
+    aliases = [name for name, value in tx.scan_records(STORE_WIDE, "alias") if value == mine]
+    _remove(tx, row.sid, aliases)
+    try:
+        others = tx.tree_sessions(row.tree)
+        branches = {branch.branch: branch for branch in tx.tree_branches(row.tree)}
+        needed = _needed(tx, others, branches)
+    except CorruptError:
+        for branch in own:
+            tx.disown_branch(branch)
+        return
+    if not others:
+        for branch in of_tree:
+            tx.drop_entries(branch, NOWHERE)
+            tx.drop_branch(branch)
+        return
+    for branch in own:
+        if branch not in branches:
+            tx.disown_branch(branch)
+        else:
+            _cut(tx, row, branches[branch], needed)

@@ -1,0 +1,220 @@
+"""What a sweep may do with a session, and when it has to look at it again.
+
+Everything here is arithmetic over what is stored: the time is given, nothing is read. Times are
+microseconds since 1970 UTC. When in doubt the answer is to keep.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Final
+
+import msgspec
+
+from clew.core.log.fields import Integer, Time
+from clew.core.log.lease import Now
+from clew.core.log.rows import EXPIRED, NEVER, NOT_DUE, RUNNING, Details, SessionRow
+from clew.core.messages.dialects import dialect_of, is_user_turn
+from clew.core.messages.dialects.content import is_blank, texts_in
+from clew.core.runs.steps import LEGAL
+from clew.model import Json, Message, Retention, SweepVerb
+
+TOLERANCE: Final = 60_000_000
+"""A clock may be wrong by this much and is believed; slow drift can thus correct itself."""
+LOOK_AGAIN: Final = 300_000_000
+"""How soon a sweep looks again at what somebody works on now: its holder may die without a word."""
+DAY: Final = 86_400_000_000
+
+
+class Anchor(msgspec.Struct, frozen=True):
+    """A moment by the wall clock that is believed, and by the clock that nobody can set."""
+
+    wall: Time
+    steady: Integer
+    domain: str
+
+
+def trusted_time(now: Now, anchor: Anchor | None) -> int:
+    """The time to go by, whatever the wall clock of this process says.
+
+    A clock that jumped disagrees with the one that nobody can set: then that one counts, from the
+    anchor on. After a restart of the machine there is nothing to compare with; time never goes back.
+    """
+    if anchor is None:
+        return now.wall
+    if not anchor.domain or anchor.domain != now.domain:
+        return max(now.wall, anchor.wall)
+    expected = anchor.wall + max(0, now.steady - anchor.steady)
+    return now.wall if abs(now.wall - expected) <= TOLERANCE else expected
+
+
+def micros(length: timedelta) -> int:
+    return length // timedelta(microseconds=1)
+
+
+class Step(msgspec.Struct, frozen=True):
+    """One thing to do with a session, and why."""
+
+    verb: SweepVerb
+    reason: str
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """What to do with a session now, and when to look at it again."""
+
+    steps: tuple[Step, ...] = ()
+    due: int = NOT_DUE
+
+
+def is_kept(details: Details, rules: Retention) -> bool:
+    """Whether a tag exempts a session from every rule."""
+    return not set(details.tags).isdisjoint(rules.keep_tags)
+
+
+def may_be_silent(row: SessionRow, details: Details, rules: Retention, now: int) -> bool:
+    """Whether it is worth reading the log of a session to learn if a human ever spoke in it."""
+    if rules.silent_after is None or row.head.turns or row.deleted is not None:
+        return False
+    at_rest = row.status != RUNNING and not row.fence
+    return at_rest and not is_kept(details, rules) and row.updated + micros(rules.silent_after) <= now
+
+
+def verdict_on(
+    row: SessionRow,
+    details: Details,
+    rules: Retention,
+    now: int,
+    *,
+    held: bool = False,
+    expired_at: int | None = None,
+    silent: bool | None = None,
+) -> Verdict:
+    """Judge a session.
+
+    Args:
+        held: Somebody holds a lease on it and may still be there.
+        expired_at: When its status became expired; None: it is not.
+        silent: No human ever spoke in it; None: nobody has looked.
+    """
+    if held:
+        return Verdict(due=now + LOOK_AGAIN)
+    if row.deleted is not None:
+        return _on_trash(row.deleted, details, rules, now)
+    if row.fence:
+        return Verdict((Step("interrupt", "whoever worked on it is gone"),), 0)
+    if row.status == RUNNING or is_kept(details, rules):
+        return Verdict()
+    return _on_resting(row, details, rules, now, expired_at, silent)
+
+
+def _on_trash(deleted: int, details: Details, rules: Retention, now: int) -> Verdict:
+    """Nobody can work on it any more, whatever its status says."""
+    if is_kept(details, rules):
+        return Verdict()
+    due = purge_time(deleted, rules)
+    if due > now:
+        return Verdict(due=due)
+    return Verdict((Step("purge", f"in the trash for {rules.purge_after}"),), NOT_DUE)
+
+
+def purge_time(deleted: int, rules: Retention) -> int:
+    return NOT_DUE if rules.purge_after is None else deleted + micros(rules.purge_after)
+
+
+def _on_resting(
+    row: SessionRow,
+    details: Details,
+    rules: Retention,
+    now: int,
+    expired_at: int | None,
+    silent: bool | None,
+) -> Verdict:
+    steps: tuple[Step, ...] = ()
+    ends: list[tuple[int, str]] = []
+    """When it goes to the trash, by which rule."""
+    expires, why = expiry(row, details, rules)
+    ahead = NOT_DUE
+    if row.status == EXPIRED:
+        if rules.trash_expired:
+            ends.append((_end_of_expired(row, details, rules, now, expired_at), "it expired"))
+    elif EXPIRED in LEGAL[row.status]:
+        if expires > now:
+            ahead = expires
+        else:
+            steps = (Step("expire", why),)
+            if rules.trash_expired:
+                ends.append((max(now, row.updated), f"it expired: {why}"))
+    if rules.max_idle is not None:
+        ends.append((row.updated + micros(rules.max_idle), f"no activity for {rules.max_idle}"))
+    if rules.silent_after is not None and not row.head.turns and silent is not False:
+        ends.append((row.updated + micros(rules.silent_after), "no human ever spoke in it"))
+    for moment, reason in ends:
+        if moment <= now:
+            return Verdict((*steps, Step("trash", reason)), purge_time(now, rules))
+    return Verdict(steps, min([ahead, *(moment for moment, _ in ends)]))
+
+
+def expiry(row: SessionRow, details: Details, rules: Retention) -> tuple[int, str]:
+    """When a session expires, and by which rule; NOT_DUE: never."""
+    ends: list[tuple[int, str]] = [(NOT_DUE, "")]
+    if details.expires == NEVER:
+        return ends[0]
+    if details.expires is not None:
+        ends.append((details.expires, "the end that was set for it"))
+    elif rules.lifetime is not None:
+        ends.append((row.created + micros(rules.lifetime), f"created {rules.lifetime} ago"))
+    idle = _idle(details, rules)
+    if idle is not None:
+        ends.append((row.updated + idle, f"no activity for {timedelta(microseconds=idle)}"))
+    return min(ends)
+
+
+def _idle(details: Details, rules: Retention) -> int | None:
+    if details.idle is not None:
+        return details.idle
+    return None if rules.idle_timeout is None else micros(rules.idle_timeout)
+
+
+def _end_of_expired(
+    row: SessionRow, details: Details, rules: Retention, now: int, expired_at: int | None
+) -> int:
+    """When an expired session goes to the trash: at once, unless it was active since it expired, or was
+    given another end. Activity renews it for as long as the rule gives a session at all."""
+    expires, _ = expiry(row, details, rules)
+    if details.expires == NEVER or expired_at is None:
+        return NOT_DUE
+    if now < expires < NOT_DUE:
+        return expires
+    if row.updated <= expired_at:
+        return now
+    renewal = _idle(details, rules)
+    if renewal is None and details.expires is None and rules.lifetime is not None:
+        renewal = micros(rules.lifetime)
+    return NOT_DUE if renewal is None else row.updated + renewal
+
+
+def may_be_speech(message: Message) -> bool:
+    """Whether a human may have spoken: words, an image, or anything that we can not read.
+
+    Stricter than `is_user_turn` the other way round: here a doubt must speak for the human.
+    """
+    if is_user_turn(message):
+        return True
+    dialect = dialect_of(message)
+    role = dialect.role(message)
+    if role != "user":
+        return role == "other"
+    results = {slot.at for slot in dialect.slots(message) if slot.is_result}
+    content: Json = message.get("content")
+    if not content:
+        content = message.get("parts")
+    if not isinstance(content, list):
+        return not (content is None or isinstance(content, str))
+    return any(not _is_blank_part(part) for at, part in enumerate(content) if at not in results)
+
+
+def _is_blank_part(part: Json) -> bool:
+    if not part:
+        return True
+    texts = texts_in([part]) or ([part["text"]] if isinstance(part, dict) and set(part) == {"text"} else [])
+    return bool(texts) and all(isinstance(text, str) and is_blank(text) for text in texts)

@@ -1,0 +1,106 @@
+"""By what right somebody writes: every operation on a session begins here, inside its transaction."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from clew.backends.contract import Reader, Transaction
+from clew.core.conversation.notices import notice
+from clew.core.engine.host import Here
+from clew.core.log.lease import Lease, decode_lease, expiry, judge
+from clew.core.log.rows import INTERRUPTED, RUNNING, SessionRow
+from clew.errors import LeaseHeldError, LeaseLostError, SessionDeletedError
+from clew.model import utc
+
+NO_FENCE: Final = -1
+"""The fence of no lease that there ever was."""
+
+
+class Access(msgspec.Struct, frozen=True):
+    """A handle on a session: which one, and under which lease, if any."""
+
+    sid: int
+    id: str
+    here: Here
+    epoch: int = 0
+    fence: int = 0
+    """The secret of the lease under which this handle writes; 0: none."""
+    heedless: bool = False
+    """Write whoever holds a lease."""
+
+    def __repr__(self) -> str:  # the fence is a secret
+        return f"<Access to {self.id!r}, epoch {self.epoch}>"
+
+
+def live(reader: Reader, sid: int, id: str) -> SessionRow:
+    """The session behind a handle, unless it was deleted."""
+    row = reader.get_session(sid)
+    if row is None or row.deleted is not None:
+        raise SessionDeletedError(id)
+    return row
+
+
+def admit(tx: Transaction, access: Access) -> SessionRow:
+    """The session, for a write that changes the conversation, its status or its variables.
+
+    LeaseLostError: the lease of this handle is not in force any more. LeaseHeldError: somebody else's
+    is. A lease whose holder is gone is ended here, so that its holder can not come back to it.
+    """
+    row = live(tx, access.sid, access.id)
+    if row.fence == access.fence and (not row.fence or row.epoch == access.epoch):
+        return row
+    if access.fence:
+        raise _lost(tx, row, access)
+    if access.heedless:
+        return row
+    refuse_if_held(tx, row, access.here)
+    return end_lease(tx, row, access.here)
+
+
+def admit_beside(tx: Transaction, access: Access) -> SessionRow:
+    """The session, for a write beside the conversation: a lease of somebody else does not stop it."""
+    row = live(tx, access.sid, access.id)
+    if access.fence and (row.fence != access.fence or row.epoch != access.epoch):
+        raise _lost(tx, row, access)
+    return row
+
+
+def _lost(tx: Transaction, row: SessionRow, access: Access) -> LeaseLostError:
+    lease = lease_of(tx, row)
+    taken_over = lease is not None and lease.epoch != access.epoch
+    return LeaseLostError(row.id, access.epoch, row.epoch, lease.owner if lease and taken_over else None)
+
+
+def lease_of(reader: Reader, row: SessionRow) -> Lease | None:
+    """The lease in force, whether or not its holder is still there."""
+    value = reader.get_record(row.sid, "lease", "") if row.fence else None
+    return None if value is None else decode_lease(value)
+
+
+def is_held(reader: Reader, row: SessionRow, here: Here) -> bool:
+    """Whether somebody holds a lease and may still be there."""
+    lease = lease_of(reader, row)
+    return lease is not None and judge(lease, here.moment(), is_gone=here.is_gone(lease.holder)) == "held"
+
+
+def refuse_if_held(reader: Reader, row: SessionRow, here: Here) -> None:
+    lease = lease_of(reader, row)
+    if lease is not None:
+        now = here.moment()
+        if judge(lease, now, is_gone=here.is_gone(lease.holder)) == "held":
+            raise LeaseHeldError(row.id, lease.owner, utc(expiry(lease, now)))
+
+
+def end_lease(tx: Transaction, row: SessionRow, here: Here, by: str | None = None) -> SessionRow:
+    """End a lease that its holder does not give back; what it was running is interrupted."""
+    from clew.core.runs.status import change  # the two need each other
+
+    freed = msgspec.structs.replace(row, fence=0)
+    if row.status == RUNNING:
+        freed = change(tx, freed, INTERRUPTED, here.now(), by=by or here.name, epoch=row.epoch)
+        notice(tx, row.sid, here.now())
+    tx.drop_record(row.sid, "lease", "")
+    tx.set_session(freed)
+    return freed

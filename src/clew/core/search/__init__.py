@@ -1,0 +1,1 @@
+"""Finding messages: the index, the query, the page of hits."""

@@ -1,0 +1,223 @@
+"""From a query to a page of hits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+import msgspec
+
+from clew.backends.contract import Reader
+from clew.core.conversation.points import find
+from clew.core.log import checks
+from clew.core.log.ids import entry_id
+from clew.core.log.rows import MESSAGE, SessionQuery, SessionRow
+from clew.core.messages.query import Query
+from clew.core.messages.searchtext import ROLES, searched_text
+from clew.core.messages.texts import TextPlace, TextQuery
+from clew.core.search.cursor import Cursor, make_cursor
+from clew.core.search.excerpt import Excerpt, excerpt
+from clew.core.search.ranking import score
+from clew.core.search.visibility import Sight, Sightings
+from clew.errors import CorruptError, SessionNotFoundError
+from clew.model import Json, utc
+from clew.model.search import Hit, SearchOrder, SearchPage
+
+RANKED: Final = 1000
+"""So many of the newest hits are compared to find the best."""
+MOST_AT_ONCE: Final = 2000
+EVERY_SESSION: Final = 2**31
+GONE: Final = 2**62
+
+FindTexts = Callable[[TextQuery], list[TextPlace]]
+
+
+class Request(msgspec.Struct, frozen=True, kw_only=True):
+    """What to search for, checked."""
+
+    query: Query
+    limit: int
+    order: SearchOrder = "newest"
+    tools: bool = False
+    role: int | None = None
+    session: str | None = None
+    workspace: str | None = None
+    tags: tuple[str, ...] = ()
+    since: int | None = None
+    until: int | None = None
+    cursor: Cursor | None = None
+
+
+class Found(msgspec.Struct, frozen=True):
+    """An entry that matches, and who can show it."""
+
+    place: TextPlace
+    sight: Sight
+    message: dict[str, Json]
+    flags: int
+    score: float = 0.0
+
+
+class Search:
+    """One search over one reader."""
+
+    def __init__(self, reader: Reader, request: Request, find_texts: FindTexts) -> None:
+        self._reader = reader
+        self._request = request
+        self._find_texts = find_texts
+        shown, self._branches = self._scope()
+        self._sightings = Sightings(reader, shown)
+
+    def page(self) -> SearchPage:
+        request = self._request
+        if self._branches is not None and not self._branches:
+            return SearchPage((), None)
+        found = self._best() if request.order == "best" else self._newest()
+        wanted = found[: request.limit]
+        hits = tuple(self._hit(each) for each in wanted)
+        if len(found) <= request.limit:
+            return SearchPage(hits, None)
+        last = wanted[-1]
+        uid = self._reader.get_branch(last.place.branch).uid
+        score = last.score if request.order == "best" else None
+        return SearchPage(hits, make_cursor(Cursor(last.place.time, uid, last.place.position, score)))
+
+    # -- where to look
+
+    def _scope(self) -> tuple[Callable[[SessionRow], bool], frozenset[int] | None]:
+        """Which sessions may show a hit, and the branches that these can show; None: all."""
+        request = self._request
+        if request.session is None and request.workspace is None and not request.tags:
+            return (lambda row: True), None
+        rows = self._sessions()
+        trees = dict.fromkeys(row.tree for row in rows)
+        branches = frozenset(branch for tree in trees for branch in self._branches_of(tree))
+        sids = frozenset(row.sid for row in rows)
+        return (lambda row: row.sid in sids), branches
+
+    def _branches_of(self, tree: int) -> list[int]:
+        try:
+            return [branch.branch for branch in self._reader.tree_branches(tree)]
+        except CorruptError:
+            return []  # the others can be searched
+
+    def _sessions(self) -> list[SessionRow]:
+        request = self._request
+        query = SessionQuery(limit=EVERY_SESSION, workspace=request.workspace, tags=request.tags)
+        filters = request.workspace is not None or bool(request.tags)
+        rows = [each.row for each in self._reader.list_sessions(query)] if filters else []
+        if request.session is None:
+            return rows
+        one = find(self._reader, request.session)
+        if one is None:
+            raise SessionNotFoundError(request.session)
+        return [one] if not filters or any(row.sid == one.sid for row in rows) else []
+
+    # -- what is found
+
+    def _newest(self) -> list[Found]:
+        """One more than is wanted, to know whether there are more."""
+        found: list[Found] = []
+        for each in self._matching(self._before(), self._request.limit + 1):
+            found.append(each)
+            if len(found) > self._request.limit:
+                break
+        return found
+
+    def _best(self) -> list[Found]:
+        ranked: list[Found] = []
+        for each in self._matching(None, RANKED):
+            text = searched_text(each.message, each.flags)
+            points = score(self._request.query, text.said, text.tool if self._request.tools else "")
+            ranked.append(msgspec.structs.replace(each, score=points))
+            if len(ranked) >= RANKED:
+                break
+        ranked.sort(key=lambda each: _rank(each.score, each.place))
+        cursor, last = self._request.cursor, self._before()
+        if cursor is None or cursor.score is None or last is None:
+            return ranked
+        seen = _rank(cursor.score, last)
+        return [each for each in ranked if _rank(each.score, each.place) > seen]
+
+    def _before(self) -> TextPlace | None:
+        cursor = self._request.cursor
+        if cursor is None:
+            return None
+        branch = self._reader.find_branch(cursor.branch)
+        return TextPlace(cursor.time, GONE if branch is None else branch.branch, cursor.position)
+
+    def _matching(self, before: TextPlace | None, first: int) -> Iterator[Found]:
+        """All that match and can be shown, newest first; the first pages are small."""
+        request = self._request
+        query = TextQuery(
+            query=request.query,
+            limit=first + first // 4,
+            tools=request.tools,
+            role=request.role,
+            branches=self._branches,
+            since=request.since,
+            until=request.until,
+            before=before,
+        )
+        while True:
+            places = self._find_texts(query)
+            for place in places:
+                found = self._found(place)
+                if found is not None:
+                    yield found
+            if len(places) < query.limit:
+                return
+            limit = min(query.limit * 4, MOST_AT_ONCE)
+            query = msgspec.structs.replace(query, before=places[-1], limit=limit)
+
+    def _found(self, place: TextPlace) -> Found | None:
+        request = self._request
+        if request.since is not None and place.time < request.since:
+            return None
+        if request.until is not None and place.time >= request.until:
+            return None
+        sight = self._sightings.sight(place)
+        if sight is None:
+            return None
+        try:
+            row = self._reader.get_entry(place.branch, place.position)
+            if row is None or row.kind != MESSAGE:
+                return None
+            message = checks.message(str(place.branch), row.position, row.body)
+        except CorruptError:
+            return None
+        return Found(place, sight, message, row.flags)
+
+    # -- what is told of it
+
+    def _hit(self, found: Found) -> Hit:
+        text = searched_text(found.message, found.flags)
+        shown, in_tool = self._excerpt(text.said, text.tool)
+        head = self._sightings.head_of(found.place)
+        return Hit(
+            session=found.sight.session.id,
+            title=found.sight.session.title,
+            entry_id=entry_id(head.branch, head.position),
+            position=head.position,
+            on_path=found.sight.on_path,
+            role=ROLES[text.role],
+            at=utc(found.place.time),
+            snippet=shown.text,
+            marks=shown.marks,
+            in_tool=in_tool,
+        )
+
+    def _excerpt(self, said: str, tool: str) -> tuple[Excerpt, bool]:
+        """Around the first hit in what was said, or else in what a tool was asked or answered."""
+        terms = self._request.query.wanted
+        shown = excerpt(said, terms)
+        if shown is None and self._request.tools:
+            shown = excerpt(tool, terms)
+            if shown is not None:
+                return shown, True
+        return shown or Excerpt("", ()), False
+
+
+def _rank(score: float, place: TextPlace) -> tuple[float, int, int, int]:
+    """The order of the best: of equals the newest comes first, and no two hits have the same rank."""
+    return -score, -place.time, -place.branch, -place.position

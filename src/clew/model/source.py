@@ -1,0 +1,145 @@
+"""What an importer reads out of a file: a session of another program, on its way into a store.
+
+`clew.importers.contract` says how they are made; `Store.load` takes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from clew.model.session import Json
+
+LoadState: TypeAlias = Literal["new", "grown", "unchanged", "trashed"]
+"""Unchanged: all of it was there already. Trashed: it was deleted here, and stays so."""
+
+
+class SourceEvent(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    id: str
+    type: str
+    data: Json = None
+    stream: str = ""
+    at: datetime | None = None
+
+
+class SourceUsage(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """One model call, as the file tells of it. A call that several lines repeat has one id."""
+
+    id: str
+    model: str | None = None
+    vendor: str | None = None
+    endpoint: str | None = None
+    source: str | None = None
+    """Who called: an agent, a summariser, a tool."""
+    input_tokens: int = 0
+    """The whole prompt: what was read from a cache or written to one is part of it."""
+    output_tokens: int = 0
+    """The whole answer, with its reasoning."""
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+    reasoning_tokens: int = 0
+    cost: str | None = None
+    """In dollars; None: the file does not tell, and it is estimated if a price list is installed."""
+    at: datetime | None = None
+    is_sum: bool = False
+    """No call, but the sum of some: no price list tells what it cost, as prices depend on each call."""
+
+
+class SourceEntry(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """One message, or one mark, in its place."""
+
+    uid: str
+    """Its name in this session: the same whenever the file is read again."""
+    parent: str | None
+    """The entry before it; None: it is the first. Parents come before their children."""
+    message: dict[str, Json]
+    """As it stands in the file, in the shape of its vendor. Of a mark: what `compact` or `set_summary`
+    takes, as {"text": ...} or {"messages": [...]}; of a compaction also "tokens", and "from", the uid of
+    the first entry before it that stays in the model's view."""
+    kind: Literal["message", "compaction", "summary"] = "message"
+    at: datetime | None = None
+    usage: SourceUsage | None = None
+    notes: Mapping[str, Json] = {}
+    """Kept beside the message, as annotations."""
+    human: bool | None = None
+    """False: no person said it, though it has the shape of a user's message; the entry is `injected`. None:
+    its shape tells."""
+    decoded: bool = False
+    """The reader's word that its message, its notes and the data of its events hold nothing but what a
+    decoder of JSON gave: then they are not looked through again."""
+    events: tuple[SourceEvent, ...] = ()
+    """What the file tells beside the conversation, between the entry before and this one: so no reader has
+    to keep them all."""
+
+
+class SourceCheckpoint(msgspec.Struct, frozen=True, kw_only=True):
+    name: str
+    entry: str | None
+    """The uid of the entry that it names; None: before the first."""
+    at: datetime | None = None
+    state: Json = None
+    files: Mapping[str, str | None] = {}
+    """Files that the program kept: their paths below the workspace, and for each where a copy lies now;
+    None: it was not there. The state must be an object then. `clew.importers.landing` makes a snapshot."""
+    snapshot: str | None = None
+    """The id of a snapshot of this store that becomes the checkpoint's: one of no directory, so that
+    whoever restores it says where."""
+
+
+class SourceSession(msgspec.Struct, frozen=True, kw_only=True):
+    """One session of a file. `entries` is read once, and before what follows it in this list."""
+
+    id: str
+    """For the store, such as "claude-code:0b1c…": the same whenever the file is read again."""
+    entries: Iterable[SourceEntry]
+    head: Callable[[], str | None] = lambda: None
+    """Asked after the entries were read: the uid at which the program itself would go on; None: at the
+    last entry; "": before the first."""
+    title: str | None = None
+    workspace: str | None = None
+    model: str | None = None
+    vendor: str | None = None
+    endpoint: str | None = None
+    created_at: datetime | None = None
+    tags: tuple[str, ...] = ()
+    metadata: Mapping[str, Json] = {}
+    aliases: tuple[str, ...] = ()
+    """Names that lead to it too: the program's own id. One that is not free stays somebody else's."""
+    parent: str | None = None
+    """The id of the session that this one is a subagent, or a copy, of."""
+    shares_calls: bool = True
+    """A call that the parent has counted under the same id is the same call, and is not counted again. False:
+    ids of calls mean something in their own session only."""
+    checkpoints: Callable[[], Iterable[SourceCheckpoint]] = lambda: ()
+    """Asked after the entries were read, as are those below."""
+    events: Callable[[], Iterable[SourceEvent]] = lambda: ()
+    usage: Callable[[], Iterable[SourceUsage]] = lambda: ()
+    """Calls that belong to no entry."""
+    vars: Callable[[], Mapping[str, Json]] = dict
+    updates: Callable[[], Mapping[str, Json]] = dict
+    """What only the end of the file told: title, workspace, model, vendor, endpoint, tags, aliases, and
+    metadata, which is added to the one above."""
+
+
+class Problem(msgspec.Struct, frozen=True, kw_only=True):
+    """Something in a file that could not be read; the rest was."""
+
+    path: str
+    line: int | None
+    """From 1 on."""
+    reason: str
+
+
+class Loaded(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of a session of a source, or would."""
+
+    id: str
+    """In the store."""
+    state: LoadState
+    entries: int
+    """Added, on whatever branch."""
+    messages: int
+    """On its path; of a dry run: in the source."""
