@@ -10,11 +10,11 @@ from typing import Any
 import clew
 from clew.backends.sqlite.streams import StreamReader
 from clew.backends.sqlite.writer import SqliteTransaction
-from clew.work import source, transfer
+from clew.core.transfer import source, write
 
 
 def main(src: str, dst: str, deadly: int) -> None:
-    transfer.AT_ONCE = 10  # type: ignore[misc]
+    write.AT_ONCE = 10  # type: ignore[misc]
     source.PAGE = 4  # type: ignore[misc]
     left = deadly
     begin = StreamReader.__init__

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 import clew
 from clew.backends.contract import Reader
-from clew.work import source as reading
-from clew.work import transfer as writing
-from clew.work.source import Source
+from clew.core.transfer import source as reading
+from clew.core.transfer import write as writing
+from clew.core.transfer.source import Source
 from tests.postgres_server import drop_schema, postgres_url  # noqa: F401 (a fixture)
 from tests.thoroughness import THOROUGH
 from tests.wandering import dump, say, wander, with_files

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 import clew
+from clew.core.transfer.image import TreeImage
+from clew.core.transfer.source import Source
 from clew.files.transfer import FileTransfer
-from clew.work.image import TreeImage
-from clew.work.source import Source
 from tests.postgres_server import postgres_url  # noqa: F401 (a fixture)
 from tests.test_copy import KINDS, Open, _server, address, server, stores  # noqa: F401 (fixtures)
 from tests.thoroughness import usually

@@ -426,7 +426,7 @@ def test_importing_clew_does_not_import_what_only_some_need() -> None:
         "clew.files",
         "clew.model.files",
         "clew.model.care",
-        "clew.copying",
+        "clew.core.transfer.copy",
         "pathspec",
         "watchfiles",
     }

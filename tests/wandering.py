@@ -10,8 +10,8 @@ from typing import Any
 
 import clew
 from clew.backends.contract import STORE_WIDE
-from clew.work.image import fingerprint, read_image
-from clew.work.source import Source
+from clew.core.transfer.image import fingerprint, read_image
+from clew.core.transfer.source import Source
 
 WORDS = ("please", "föö", "🎉", "a\u2028b", "x" * 900)
 

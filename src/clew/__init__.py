@@ -94,7 +94,7 @@ if _TYPE_CHECKING:
     from clew.aio import AsyncStore as AsyncStore
     from clew.aio import copy_async as copy_async
     from clew.aio import open_async as open_async
-    from clew.copying import copy as copy
+    from clew.core.transfer.copy import copy as copy
     from clew.files.watcher import Watch as Watch
     from clew.maintenance import Maintenance as Maintenance
     from clew.model.care import BackupReport as BackupReport
@@ -128,7 +128,7 @@ _LAZY = {
     **dict.fromkeys(
         ("BackupReport", "CopyProgress", "CopyReport", "LostRecord", "RepairReport"), "clew.model.care"
     ),
-    "copy": "clew.copying",
+    "copy": "clew.core.transfer.copy",
     **dict.fromkeys(
         (
             "FileChange",

@@ -34,7 +34,7 @@ class Care:
 
         Others go on writing meanwhile; what they commit after the moment of the backup is not in it.
         """
-        from clew.backup import backup
+        from clew.core.transfer.backup import backup
 
         self._engine.check_outside("backup")
         return backup(self._engine, path, overwrite=overwrite, on_progress=on_progress)
@@ -52,7 +52,7 @@ class Care:
         be brought over. An entry that is lost leaves an empty place of kind "removed", so that all others
         keep their positions and hashes.
         """
-        from clew.repairing import repair
+        from clew.core.transfer.repair import repair
 
         self._engine.check_outside("repair")
         return repair(self._engine, to, on_progress)

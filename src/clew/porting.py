@@ -30,7 +30,7 @@ _EXPORTERS: Final = {
     "ductwork": "clew.exporters.programs.ductwork",
 }
 _APPEARING: Final = "clew.exporters.file"
-_LANDING: Final = "clew.importers.landing"
+_LANDING: Final = "clew.importers.run"
 
 
 class Exporter(Protocol):
@@ -134,10 +134,10 @@ class Porting:
             rename: Give it a new id if the store has another session of its id; else ConflictError.
             on_refused: Told of entries that can not be kept, and why; without it the first one raises.
         """
+        from clew.core.load.load import Loading
         from clew.core.streams.prices import is_available
         from clew.session import settings
         from clew.streams import price_of
-        from clew.work.loading import Loading
 
         engine = cast("Store", self)._engine
         engine.check_outside("load")

@@ -28,8 +28,8 @@ from clew.exporters.html_text import MOST_CELLS, MOST_CODE, MOST_MARKDOWN, code,
 from clew.exporters.markdown_text import fence, inline, quote
 from clew.exporters.redact import Redactor
 from clew.files.ignore import Patterns
-from clew.importers.cline_people import is_human, model_told, task_of, working_directory
-from clew.importers.seed_document import _last_whole
+from clew.importers.programs.cline_people import is_human, model_told, task_of, working_directory
+from clew.importers.reading.document import _last_whole
 from tests.thoroughness import spread, usually
 
 SIZE = usually(100_000, thorough=400_000)

@@ -11,8 +11,8 @@ import pytest
 
 import clew
 from clew.exporters.programs import ductwork as exporter
-from clew.importers import seed_ductwork as reader
-from tests.importers.seed_landing import bring_one
+from clew.importers.programs import ductwork as reader
+from tests.importers.programs_landing import bring_one
 
 RUN = """{
   "run_id": "run-sync-1772380000000",

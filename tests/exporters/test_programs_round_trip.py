@@ -15,10 +15,10 @@ import clew
 from clew.exporters.programs import ductwork as to_ductwork
 from clew.exporters.programs import ggcode as to_ggcode
 from clew.exporters.programs import picoclaw as to_picoclaw
-from clew.importers import seed_ductwork as from_ductwork
-from clew.importers import seed_ggcode as from_ggcode
-from clew.importers import seed_picoclaw as from_picoclaw
-from tests.importers.seed_landing import bring_one
+from clew.importers.programs import ductwork as from_ductwork
+from clew.importers.programs import ggcode as from_ggcode
+from clew.importers.programs import picoclaw as from_picoclaw
+from tests.importers.programs_landing import bring_one
 
 # Go writes no lone surrogates, and floats in another way: what is left comes back to the byte.
 TEXT = st.text(st.characters(codec="utf-8"), max_size=12)

@@ -15,6 +15,8 @@ import pytest
 
 import clew
 from clew.backends.contract import STORE_WIDE
+from clew.core.check import branches, findings
+from clew.core.check import verify as checking
 from clew.core.log.frame import checksum
 from clew.core.log.rows import EntryRow
 from clew.engine import Engine
@@ -22,7 +24,6 @@ from clew.errors import InvalidError
 from clew.files import verify as module
 from clew.model.files import FileProgress, VerifyProblem, VerifyReport
 from clew.testing.conformance_base import Watched
-from clew.work import checking, checking_branch, findings
 from tests.files.housing import cache_in
 
 
@@ -393,7 +394,7 @@ def test_what_was_found_before_the_time_was_over_is_told(
     key, _ = place(filled, 4)
     change(filled, "UPDATE entries SET messages = 77 WHERE key = ?", key)
     now = [0.0]
-    monkeypatch.setattr("clew.work.findings.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("clew.core.check.findings.time.monotonic", lambda: now[0])
 
     def late(_: FileProgress) -> None:
         now[0] += 10
@@ -419,7 +420,7 @@ def test_more_problems_than_anybody_reads_are_not_gathered(
 
 
 def test_progress_is_told_and_pages_are_bounded(filled: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checking_branch, "PAGE", 2)
+    monkeypatch.setattr(branches, "PAGE", 2)
     monkeypatch.setattr(checking, "PAGE", 1)
     told: list[FileProgress] = []
     with clew.open(filled) as store:
@@ -475,4 +476,4 @@ def test_rows_say_where_they_are() -> None:
     """`verify` relies on it: what an entry says of itself and what it should say are of one kind."""
     row = EntryRow(3, 0, 0, 0, bytes(32), 1, 2, 3, 4, 5, 6, b"{}")
     tip = row.tip(7)
-    assert [getattr(tip, name) for name in checking_branch.OF_TIP] == [bytes(32), 1, 2, 3, 4, 5, 6]
+    assert [getattr(tip, name) for name in branches.OF_TIP] == [bytes(32), 1, 2, 3, 4, 5, 6]

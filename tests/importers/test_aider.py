@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import clew
-from clew.importers import aider
+from clew.importers.programs import aider
 from tests.importers.reading import Read, in_tokyo, land, read_file, read_one, tree_bytes
 
 START = "\n# aider chat started at 2026-05-22 10:11:12\n\n"

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 import clew
-from clew.importers import claude_code
-from clew.importers.jsonlines import beginning_of
+from clew.importers.programs.claude_code import reader
+from clew.importers.reading.jsonlines import beginning_of
 from clew.testing.conformance_importer import ImporterConformance
 
 SESSION = "0b1c2d3e-1111-4222-8333-444455556666"
@@ -484,11 +484,11 @@ def test_unknown_records_are_kept_as_they_are(store: clew.Store, log: Log) -> No
 
 def test_it_is_known_by_its_content(log: Log, tmp_path: Path) -> None:
     log.user("u1")
-    assert claude_code.recognises(log.path, beginning_of(log.path))
-    assert not claude_code.recognises(tmp_path / "x", b'{"type":"session_meta","payload":{}}\n')
-    assert not claude_code.recognises(tmp_path / "x", b'{"display":"hi","sessionId":"s"}\n')
+    assert reader.recognises(log.path, beginning_of(log.path))
+    assert not reader.recognises(tmp_path / "x", b'{"type":"session_meta","payload":{}}\n')
+    assert not reader.recognises(tmp_path / "x", b'{"display":"hi","sessionId":"s"}\n')
     long = Log(tmp_path / "long.jsonl").user("u1", "x" * 200_000)
-    assert claude_code.recognises(long.path, beginning_of(long.path))
+    assert reader.recognises(long.path, beginning_of(long.path))
 
 
 def test_bases_come_before_their_forks_in_a_directory(log: Log) -> None:
@@ -496,11 +496,11 @@ def test_bases_come_before_their_forks_in_a_directory(log: Log) -> None:
     early = "00000000-1111-4222-8333-444455556666"
     fork = Log(log.path.with_name(f"{early}.jsonl"), sessionId=early, forkedFrom={"sessionId": SESSION})
     fork.user("f1")
-    assert claude_code.files(log.path.parent) == [log.path, fork.path]
+    assert reader.files(log.path.parent) == [log.path, fork.path]
 
 
 class TestConformance(ImporterConformance):
-    reader = claude_code
+    reader = reader
 
     def write(self, place: Path) -> Path:
         log = Log(place / f"{SESSION}.jsonl")

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import clew
-from clew.importers import cline
+from clew.importers.programs import cline
 from tests.importers.reading import land, read_file, read_one, tree_bytes, who_and_what, write_json
 
 TASK = "1760000000000"

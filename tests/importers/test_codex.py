@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 import clew
-from clew.importers import codex
-from clew.importers.jsonlines import beginning_of
+from clew.importers.programs import codex
+from clew.importers.reading.jsonlines import beginning_of
 from clew.testing.conformance_importer import ImporterConformance
 
 if sys.version_info >= (3, 14):

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import clew
-from clew.importers import gemini_cli
+from clew.importers.programs import gemini_cli
 from tests.importers.reading import (
     land,
     read_file,

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import clew
-from clew.importers import goose
+from clew.importers.programs import goose
 from tests.importers.reading import in_tokyo, land, read_file, read_one, tree_bytes, who_and_what, write_lines
 
 SCHEMA = """

@@ -12,8 +12,8 @@ import pytest
 
 import clew
 from tests.importers import test_continue_dev as continue_dev
+from tests.importers import test_ductwork as ductwork
 from tests.importers import test_goose as goose
-from tests.importers import test_seed_ductwork as ductwork
 from tests.importers.reading import write_json
 
 SUMS = [(100, 10, "0.5"), (250, 40, "1.25"), (251, 40, "1.25"), (900, 41, "3")]

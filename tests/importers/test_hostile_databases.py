@@ -12,9 +12,11 @@ from typing import NamedTuple
 import apsw
 import pytest
 
-from clew.importers import goose, llm, opencode, seed_tingly, sqlite_source
 from clew.importers.contract import Problem
-from tests.importers import test_goose, test_llm, test_opencode, test_seed_tingly
+from clew.importers.programs import goose, llm, tingly_box
+from clew.importers.programs.opencode import reader
+from clew.importers.reading import sqlite
+from tests.importers import test_goose, test_llm, test_opencode, test_tingly_box
 from tests.importers.reading import tree_bytes
 
 ENDLESS = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n)"
@@ -30,7 +32,7 @@ class Kind(NamedTuple):
 
 KINDS = {
     "opencode": Kind(
-        opencode,
+        reader,
         test_opencode.SCHEMA,
         "opencode.db",
         "INSERT INTO session (id, time_created, directory) VALUES ('a', 1, '/w')",
@@ -55,11 +57,11 @@ KINDS = {
         "INSERT INTO threads (id, tip_message_hash) VALUES ('a', 'h')",
     ),
     "tingly": Kind(
-        seed_tingly,
-        f"{test_seed_tingly.SESSIONS};{test_seed_tingly.MESSAGES}",
+        tingly_box,
+        f"{test_tingly_box.SESSIONS};{test_tingly_box.MESSAGES}",
         "tingly.db",
-        f"INSERT INTO remote_cc_sessions VALUES ('a', 'completed', '', '', '', '{test_seed_tingly.TIME}',"
-        f" '{test_seed_tingly.TIME}', '{test_seed_tingly.ZERO}', NULL)",
+        f"INSERT INTO remote_cc_sessions VALUES ('a', 'completed', '', '', '', '{test_tingly_box.TIME}',"
+        f" '{test_tingly_box.TIME}', '{test_tingly_box.ZERO}', NULL)",
     ),
 }
 INSTEAD = {
@@ -126,7 +128,7 @@ def test_tables_that_are_only_in_the_log_are_found(tmp_path: Path, kind: str) ->
         db.execute("PRAGMA journal_mode = WAL")
         db.execute(KINDS[kind].schema)
 
-        assert sqlite_source.tables(tmp_path / "a.db") == tables_of(KINDS[kind].schema).keys()
+        assert sqlite.tables(tmp_path / "a.db") == tables_of(KINDS[kind].schema).keys()
 
 
 @pytest.mark.parametrize(("kind", "table"), CASES)
@@ -139,8 +141,8 @@ def test_s34_what_stands_in_the_place_of_a_table_is_not_read(
 
     read(kind, path)
 
-    assert table not in sqlite_source.tables(path)
-    with sqlite_source.opened(path) as db, pytest.raises((apsw.AuthError, apsw.SQLError)):
+    assert table not in sqlite.tables(path)
+    with sqlite.opened(path) as db, pytest.raises((apsw.AuthError, apsw.SQLError)):
         list(db.execute(f"SELECT * FROM {table} LIMIT 1"))
     assert tree_bytes(tmp_path) == before
 
@@ -151,7 +153,7 @@ def test_s34_what_stands_in_the_place_of_a_table_is_not_read(
 def test_s34_nothing_but_reading_is_done_to_a_copy(tmp_path: Path, statement: str) -> None:
     path = make(tmp_path, "opencode")
 
-    with sqlite_source.opened(path) as db, pytest.raises(apsw.AuthError):
+    with sqlite.opened(path) as db, pytest.raises(apsw.AuthError):
         db.execute(statement)
 
 

@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 
 import clew
-from clew.importers import READERS, unpacking
-from clew.importers.jsonlines import read_lines
+from clew.importers import READERS
+from clew.importers.reading import unpacking
+from clew.importers.reading.jsonlines import read_lines
 from clew.testing.faults import call
 from tests.importers import forging, test_contexts
 from tests.importers.reading import write_json, write_lines

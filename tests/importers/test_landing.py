@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 
 import clew
-from clew.importers import READERS, finding, landing
-from clew.work import loading
+from clew.core.load import load
+from clew.importers import READERS, detect, run
 
 
 def write_claude(path: Path, count: int, *, damaged: bool = False, session: str | None = None) -> Path:
@@ -41,7 +41,7 @@ def write_claude(path: Path, count: int, *, damaged: bool = False, session: str 
 
 
 def test_two_that_load_the_same_at_once_load_it_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loading, "AT_ONCE", 1)
+    monkeypatch.setattr(load, "AT_ONCE", 1)
     path = write_claude(tmp_path / "0b1c2d3e-0000-4000-8000-000000000000.jsonl", 30)
     start = threading.Barrier(3)
 
@@ -132,18 +132,18 @@ def test_what_is_no_session_is_refused_with_the_formats_there_are(tmp_path: Path
 
 
 def test_a_reader_that_fails_costs_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from clew.importers import claude_code
+    from clew.importers.programs.claude_code import reader
 
     write_claude(tmp_path / "d" / "one.jsonl", 2)
     write_claude(tmp_path / "d" / "two.jsonl", 2)
-    read: Callable[..., Any] = claude_code.read
+    read: Callable[..., Any] = reader.read
 
     def failing(path: Path, *rest: Any) -> Any:
         if path.stem == "one":
             raise TypeError("odd file")
         return read(path, *rest)
 
-    monkeypatch.setattr(claude_code, "read", failing)
+    monkeypatch.setattr(reader, "read", failing)
     with clew.open("memory:") as store:
         report = store.import_path(tmp_path / "d")
         assert [problem.path for problem in report.problems] == [str(tmp_path / "d" / "one.jsonl")]
@@ -163,14 +163,14 @@ def test_our_own_format_is_known_among_the_others(tmp_path: Path) -> None:
 
 def test_a_scan_finds_what_is_in_the_known_places(tmp_path: Path) -> None:
     path = write_claude(tmp_path / ".claude" / "projects" / "-w" / "one.jsonl", 2)
-    (found,) = [place for place in landing.scan_places(tmp_path) if place.format == "claude-code"]
+    (found,) = [place for place in run.scan_places(tmp_path) if place.format == "claude-code"]
     assert (found.path, found.files) == (str(tmp_path / ".claude" / "projects"), 1)
     assert found.bytes == path.stat().st_size
 
 
 @pytest.mark.parametrize("format", READERS)
 def test_every_reader_of_the_registry_is_one(format: str, tmp_path: Path) -> None:
-    reader = finding.reader_of(format)
+    reader = detect.reader_of(format)
     assert reader.NAME == format
     assert reader.known_places(tmp_path) == [*map(Path, reader.known_places(tmp_path))]
     assert not reader.recognises(tmp_path / "absent", b"")
@@ -225,4 +225,4 @@ def test_a_copy_comes_after_the_session_that_it_was_copied_from(tmp_path: Path) 
     copy = write_claude(tmp_path / "a-copy.jsonl", 2)
     copy.write_text(copy.read_text().replace('"type": "user"', '"type": "user", "forkedFrom": {}'))
     os.utime(copy, (1, 1))
-    assert [job.path for job in finding.look(tmp_path, None).jobs] == [base, copy]
+    assert [job.path for job in detect.look(tmp_path, None).jobs] == [base, copy]

@@ -14,7 +14,7 @@ import pytest
 
 import clew
 from clew.importers import OWN, READERS
-from clew.importers.finding import look, scan_places
+from clew.importers.detect import look, scan_places
 from clew.testing.faults import call
 from tests.crash.helper import quick_directory
 from tests.crash.root import needs_root

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import clew
-from clew.importers import llm
+from clew.importers.programs import llm
 from tests.importers.reading import Read, land, read_file, read_one, tree_bytes
 
 OLD = """

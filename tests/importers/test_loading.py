@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import clew
+from clew.core.load import load
 from clew.importers.contract import (
     SourceCheckpoint,
     SourceEntry,
@@ -18,7 +19,6 @@ from clew.importers.contract import (
     SourceSession,
     SourceUsage,
 )
-from clew.work import loading
 
 BEGAN = datetime(2024, 3, 1, 12, tzinfo=UTC)
 
@@ -179,7 +179,7 @@ def test_batches_do_not_change_what_comes_out(store: clew.Store, monkeypatch: py
         said("e7", "e3"),
     ]
     store.load(session(entries))
-    monkeypatch.setattr(loading, "AT_ONCE", 1)
+    monkeypatch.setattr(load, "AT_ONCE", 1)
     with clew.open("memory:") as other:
         other.load(session(entries))
         assert other.get("other:1").info.hash == store.get("other:1").info.hash
@@ -195,7 +195,7 @@ def test_cut_off_anywhere_and_then_again_is_as_once(
     store: clew.Store, monkeypatch: pytest.MonkeyPatch, cut: int
 ) -> None:
     entries = [*line("e1", "e2", "e3"), said("e4", "e2"), said("e5", "e4"), said("e6", "e3")]
-    monkeypatch.setattr(loading, "AT_ONCE", 2)
+    monkeypatch.setattr(load, "AT_ONCE", 2)
 
     def until_cut() -> Iterator[SourceEntry]:
         yield from entries[:cut]

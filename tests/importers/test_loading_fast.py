@@ -10,16 +10,16 @@ from typing import Any
 import pytest
 
 import clew
+from clew.core.load import load
+from clew.core.load.calls import _draft as careful_draft
+from clew.core.load.calls import _plain_row
+from clew.core.load.entries import _may_be_user, item_of, sealed
 from clew.core.log.rows import Details
 from clew.core.messages.dialects import is_user_turn, role_of
 from clew.core.streams.calls import Estimate
 from clew.core.streams.usage import row_after
 from clew.importers.contract import Problem, SourceEntry, SourceEvent, SourceSession, SourceUsage
-from clew.importers.jsonlines import read_lines
-from clew.work import loading
-from clew.work.loading_calls import _draft as careful_draft
-from clew.work.loading_calls import _plain_row
-from clew.work.loading_entries import _may_be_user, item_of, sealed
+from clew.importers.reading.jsonlines import read_lines
 
 BEGAN = datetime(2024, 3, 1, 12, tzinfo=UTC)
 
@@ -114,7 +114,7 @@ def test_a_turn_of_the_user_is_the_same_by_the_quick_answer_and_by_the_shape(mes
 def test_an_event_that_somebody_adds_meanwhile_is_not_added_again(
     store: clew.Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(loading, "AT_ONCE", 1)
+    monkeypatch.setattr(load, "AT_ONCE", 1)
 
     def told(id: str) -> SourceEvent:
         return SourceEvent(id=id, type="thing", data={"from": "source"})
@@ -165,7 +165,7 @@ def test_a_plain_call_is_written_as_any_other() -> None:
 def test_many_calls_are_counted_once_each_and_bad_ones_are_refused(
     store: clew.Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(loading, "CALLS_AT_ONCE", 2)
+    monkeypatch.setattr(load, "CALLS_AT_ONCE", 2)
     bad = SourceUsage(id="bad", output_tokens=1, cost="-1")
     refused: list[str] = []
     for _ in range(2):

@@ -13,8 +13,8 @@ import pytest
 
 import clew
 from clew.importers import READERS
-from clew.importers.finding import look
-from clew.importers.telling import first_keys, has_keys
+from clew.importers.detect import look
+from clew.importers.reading.telling import first_keys, has_keys
 
 
 def lines(*records: Any) -> str:

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 import clew
+from clew.core.load import load
 from clew.model.source import SourceEntry, SourceSession
-from clew.work import loading
 from tests.importers import forging, test_contexts
 from tests.importers.reading import write_json, write_lines
 
@@ -110,7 +110,7 @@ def source(meanwhile: Any, count: int = 6) -> SourceSession:
 def test_s30_a_session_that_is_deleted_while_it_is_loaded_stays_deleted(
     monkeypatch: pytest.MonkeyPatch, purge: bool
 ) -> None:
-    monkeypatch.setattr(loading, "AT_ONCE", 2)
+    monkeypatch.setattr(load, "AT_ONCE", 2)
     with clew.open("memory:") as store:
         with pytest.raises(clew.NotFoundError):
             store.load(source(lambda: store.delete("s", purge=purge)))

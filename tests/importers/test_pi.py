@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import clew
-from clew.importers import pi
-from clew.importers.finding import look
+from clew.importers.detect import look
+from clew.importers.programs import pi
 from tests.importers.reading import land, read_file, read_one, tree_bytes, who_and_what, write_lines
 
 HEADER = {

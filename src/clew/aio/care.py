@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
-from clew.copying import copy
+from clew.core.transfer.copy import copy
 from clew.model.care import BackupReport, CopyReport, OnCopyConflict, OnCopyProgress, RepairReport
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from clew.cli.settings import Settings, command
 from clew.cli.store import exists
 from clew.cli.wording import count, size
 from clew.errors import InvalidError
-from clew.importers import landing
+from clew.importers import run
 
 if TYPE_CHECKING:
     from clew.model.porting import FoundPlace, ImportProgress, ImportReport
@@ -67,7 +67,7 @@ def import_command(
             try:
                 with progress("importing") as told:
                     reports.append(
-                        landing.import_path(
+                        run.import_path(
                             store,
                             path,
                             kind,
@@ -103,7 +103,7 @@ def _store_when_needed(settings: Settings, *, dry_run: bool) -> Iterator[Callabl
 
 
 def _scanned(*, yes: bool) -> list[tuple[str, str | None]]:
-    from clew.importers.finding import scan_places
+    from clew.importers.detect import scan_places
 
     with progress("scanning"):
         found = scan_places()

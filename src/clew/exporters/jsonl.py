@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from clew.core.transfer.jsonl_file import export_lines
 from clew.exporters.redact import Redactor, redactor_of
 from clew.exporters.redact.jsonl import redacted_lines
-from clew.interchange import export_lines
 
 if TYPE_CHECKING:
     from clew.store import Store

@@ -19,6 +19,9 @@ import msgspec
 from clew.backends.contract import STORE_WIDE, Reader, Transaction
 from clew.core.log.records import decoder
 from clew.core.log.rows import ObjectPlace
+from clew.core.transfer.salvage.records import RecordSalvage, refuse
+from clew.core.transfer.source import GoneError
+from clew.core.transfer.write import Adopt
 from clew.errors import ConflictError, CorruptError, NotFoundError, ObjectMissingError, ReadOnlyError
 from clew.files import journal
 from clew.files.keeping import claimed
@@ -28,14 +31,11 @@ from clew.files.packing import Pack, compress
 from clew.files.reach import Reach
 from clew.model.care import LostRecord
 from clew.work import snapshots
-from clew.work.salvage_records import RecordSalvage, refuse
 from clew.work.snapshots import CollectedError, Kept
-from clew.work.source import GoneError
-from clew.work.transfer import Adopt
 
 if TYPE_CHECKING:
     from clew.core.retention.sweep import Machinery
-    from clew.work.image import TreeImage
+    from clew.core.transfer.image import TreeImage
 
 PAGE: Final = 5000
 PLACES: Final = 200_000
@@ -79,7 +79,7 @@ class FileTransfer:
     # -- the files of one tree of sessions
 
     def bring(self, image: TreeImage, *, is_same: bool) -> Adopt | None:
-        """As `clew.work.transfer.BringFiles` says."""
+        """As `clew.core.transfer.write.BringFiles` says."""
         named = _named_by(image)
         if not named:
             return None

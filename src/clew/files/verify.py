@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from clew.backends.contract import STORE_WIDE
+from clew.core.check.findings import EnoughError, Findings
+from clew.core.check.records import scan
+from clew.core.check.verify import check_conversations
 from clew.core.log.rows import ObjectPlace
 from clew.core.objects import (
     CHUNKED,
@@ -25,9 +28,6 @@ from clew.files.blame import paths_to
 from clew.files.objects import ObjectReader
 from clew.model.files import FileProgress, OnProgress, VerifyProblem, VerifyReport
 from clew.work import snapshots
-from clew.work.checking import check_conversations
-from clew.work.checking_records import scan
-from clew.work.findings import EnoughError, Findings
 
 if TYPE_CHECKING:
     from clew.core.retention.sweep import Machinery

@@ -9,21 +9,21 @@ from __future__ import annotations
 from typing import Final
 
 READERS: Final[dict[str, str]] = {
-    "claude-code": "clew.importers.claude_code",
-    "codex": "clew.importers.codex",
-    "gemini-cli": "clew.importers.gemini_cli",
-    "opencode": "clew.importers.opencode",
-    "pi": "clew.importers.pi",
-    "cline": "clew.importers.cline",
-    "goose": "clew.importers.goose",
-    "llm": "clew.importers.llm",
-    "ggcode": "clew.importers.seed_ggcode",
-    "picoclaw": "clew.importers.seed_picoclaw",
-    "tingly-box": "clew.importers.seed_tingly",
-    "ductwork": "clew.importers.seed_ductwork",
-    "openrouter-agent-sdk": "clew.importers.seed_openrouter",
-    "continue": "clew.importers.continue_dev",
-    "aider": "clew.importers.aider",
+    "claude-code": "clew.importers.programs.claude_code.reader",
+    "codex": "clew.importers.programs.codex",
+    "gemini-cli": "clew.importers.programs.gemini_cli",
+    "opencode": "clew.importers.programs.opencode.reader",
+    "pi": "clew.importers.programs.pi",
+    "cline": "clew.importers.programs.cline",
+    "goose": "clew.importers.programs.goose",
+    "llm": "clew.importers.programs.llm",
+    "ggcode": "clew.importers.programs.ggcode",
+    "picoclaw": "clew.importers.programs.picoclaw",
+    "tingly-box": "clew.importers.programs.tingly_box",
+    "ductwork": "clew.importers.programs.ductwork",
+    "openrouter-agent-sdk": "clew.importers.programs.openrouter",
+    "continue": "clew.importers.programs.continue_dev",
+    "aider": "clew.importers.programs.aider",
 }
 OWN: Final = "jsonl"
 """Clew's own format, in which a session comes back with everything, ids and hashes too."""

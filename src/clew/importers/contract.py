@@ -1,7 +1,7 @@
 """What an importer must do: read a file of another program as sessions. READ THIS FIRST when you write one.
 
 An importer is a module with the functions of `Reader`. It opens files read-only, reads them in a stream,
-and decides nothing about the store: `clew.importers.landing` brings what it finds into one, once, and the
+and decides nothing about the store: `clew.importers.run` brings what it finds into one, once, and the
 next time only what is new. Whatever a file says that has no field here goes into `metadata`, `notes`
 or the message itself: nothing is thrown away.
 """

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from clew.core.transfer.jsonl_file import import_file
 from clew.importers.contract import Problem
-from clew.interchange import import_file
 from clew.model.porting import ImportedSession, ImportReport
 
 if TYPE_CHECKING:

@@ -6,10 +6,10 @@ import re
 from pathlib import Path
 from typing import Final
 
-from clew.importers import sqlite_source
-from clew.importers.jsonlines import first_objects
-from clew.importers.loose import kind
-from clew.importers.telling import first_keys, is_data
+from clew.importers.reading import sqlite
+from clew.importers.reading.jsonlines import first_objects
+from clew.importers.reading.telling import first_keys, is_data
+from clew.importers.reading.values import kind
 from clew.model import Json
 
 ROLES: Final = frozenset({"system", "developer", "user", "human", "assistant", "model", "tool", "toolResult"})
@@ -25,8 +25,8 @@ def reason_to_name(path: Path, beginning: bytes) -> str | None:
     """What an import should say of a file that is of no known format; None: it is none of its business."""
     if not beginning and path.stat().st_size == 0:
         return None
-    if sqlite_source.is_sqlite(beginning):
-        damage = sqlite_source.damage_of(path)
+    if sqlite.is_sqlite(beginning):
+        damage = sqlite.damage_of(path)
         return None if damage is None else f"the database cannot be read: {damage}"
     if _DATABASES.fullmatch(path.name):
         return "it has the name of a database of sessions, but is no SQLite database"

@@ -83,7 +83,7 @@ class SourceCheckpoint(msgspec.Struct, frozen=True, kw_only=True):
     state: Json = None
     files: Mapping[str, str | None] = {}
     """Files that the program kept: their paths below the workspace, and for each where a copy lies now;
-    None: it was not there. The state must be an object then. `clew.importers.landing` makes a snapshot."""
+    None: it was not there. The state must be an object then. `clew.importers.run` makes a snapshot."""
     snapshot: str | None = None
     """The id of a snapshot of this store that becomes the checkpoint's: one of no directory, so that
     whoever restores it says where."""

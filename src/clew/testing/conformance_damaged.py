@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from clew.backends.contract import Backend
-from clew.copying import copy
+from clew.core.transfer.copy import copy
 from clew.errors import CorruptError
 from clew.session import Session
 from clew.store import Store

@@ -21,8 +21,8 @@ import msgspec
 import pytest
 
 import clew
+from clew.core.load import load
 from clew.model.source import Problem, SourceSession
-from clew.work import loading
 
 
 class ImporterConformance:
@@ -140,7 +140,7 @@ class ImporterConformance:
         with clew.open("memory:") as whole:
             count = whole.import_path(path).entries
             expected = _hashes(whole), whole.stats().entries
-        monkeypatch.setattr(loading, "AT_ONCE", 2)
+        monkeypatch.setattr(load, "AT_ONCE", 2)
         for cut in range(1, min(count, 12) + 1):
             with clew.open("memory:") as store:
                 with monkeypatch.context() as patch:

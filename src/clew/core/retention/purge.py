@@ -8,6 +8,7 @@ from typing import Final
 from uuid_utils import uuid7
 
 from clew.backends.contract import STORE_WIDE, Reader, Transaction
+from clew.core.check.records import points_of
 from clew.core.conversation.history import decode_note, note_name, removed_name
 from clew.core.conversation.notices import forget
 from clew.core.conversation.points import find, find_deleted
@@ -17,7 +18,6 @@ from clew.core.log.checks import STANDS_FOR_ID
 from clew.core.log.rows import NOWHERE, BranchRow, SessionQuery, SessionRow
 from clew.core.runs.access import refuse_if_held
 from clew.errors import CorruptError, CorruptSessionError
-from clew.work.checking_records import points_of
 
 FILES: Final = "files"
 """Under this name it is noted that content of files may be left, of which the records are gone."""

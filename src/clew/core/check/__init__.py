@@ -1,0 +1,1 @@
+"""Whether what a store holds is whole."""

@@ -1,0 +1,232 @@
+"""Model calls of another program's session: each once, with the place of its entry."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import attrgetter
+from typing import Final, TypeAlias
+
+from clew.backends.contract import Reader, Transaction
+from clew.core.load.times import is_plain_name, time_of
+from clew.core.log.rows import NOWHERE, Details, SessionRow, UsageRow
+from clew.core.streams.calls import MOST_TOKENS, Counts, Estimate, Names, UsageDraft, draft_of
+from clew.core.streams.money import Money, amount_of, units_of
+from clew.core.streams.usage import MOST_IN_ALL, row_after
+from clew.errors import InvalidError
+from clew.model.source import SourceUsage
+
+_NO_PLACE: Final = (0, NOWHERE)
+_FAR_FROM_FULL: Final = MOST_IN_ALL // 2
+"""Whatever one call adds to a sum below it can be counted."""
+_TOKENS: Final = (
+    "input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "reasoning_tokens"
+)  # fmt: skip
+
+_counts = attrgetter(*_TOKENS)
+
+
+def larger(a: SourceUsage | None, b: SourceUsage) -> SourceUsage:
+    """A call is told of again and again while it goes on: the one that counts most is the whole."""
+    return b if a is None or sum(_counts(b)) > sum(_counts(a)) else a
+
+
+Price: TypeAlias = Callable[[Names, Counts, int], Estimate | None]
+"""What a call costs by a price list, by its time; None: the list does not know."""
+
+
+class CallWriter:
+    """Writes the calls of one load down, each once. What the parent session has counted is not counted
+    again. As long as nobody else adds some, it knows all that are there."""
+
+    def __init__(self, parent: str | None, on_refused: Callable[[str, InvalidError], None]) -> None:
+        self._parent = parent
+        self._on_refused = on_refused
+        self._ids: set[str | None] = set()
+        self._last: UsageRow | None = None
+        self._knows_all = True
+        self._written: tuple[set[str | None], UsageRow | None] | None = None
+
+    def unpriced(
+        self, reader: Reader, row: SessionRow, calls: Iterable[SourceUsage]
+    ) -> dict[str, tuple[Names, Counts, int]]:
+        """Those of the calls that are new and of which the source does not tell what they cost: by their
+        ids, what a price list must know."""
+        base = None if self._parent is None else reader.find_session(self._parent)
+        details = reader.get_details(row.sid)
+        is_first = reader.last_usage(row.sid) is None
+        found: dict[str, tuple[Names, Counts, int]] = {}
+        for call in calls:
+            if call.cost is not None or call.is_sum or call.id in found or call.id in self._ids:
+                continue
+            if base is not None and reader.find_usage(base.sid, call.id) is not None:
+                continue
+            try:
+                draft = _draft(call, details, [] if is_first else _counted(reader, row.sid, call.id))
+            except InvalidError:
+                continue  # it is told when it is written
+            if draft is not None and draft.names.model is not None:
+                found[call.id] = draft.names, Counts(*_counts(call)), time_of(call.at, 0) or row.updated
+        return found
+
+    def add(
+        self,
+        tx: Transaction,
+        row: SessionRow,
+        calls: Sequence[tuple[SourceUsage, tuple[int, int] | None]],
+        prices: Mapping[str, Estimate],
+    ) -> bool:
+        """Calls with the places of their entries; whether there was a new one. What it learned counts when
+        `commit` is called."""
+        base = None if self._parent is None else tx.find_session(self._parent)
+        details = tx.get_details(row.sid)
+        before = last = tx.last_usage(row.sid)
+        self._knows_all = self._knows_all and last == self._last
+        fresh: set[str | None] = set()
+        for call, place in calls:
+            if base is not None and tx.find_usage(base.sid, call.id) is not None:
+                continue
+            if call.id in fresh or call.id in self._ids:
+                continue
+            try:
+                new = self._row(tx, row, call, details, place or _NO_PLACE, last, prices.get(call.id))
+            except InvalidError as error:
+                self._on_refused(call.id, error)
+                continue
+            if new is not None and new.id not in fresh and new.id not in self._ids:
+                fresh.add(new.id)
+                tx.add_usage(row.sid, new)
+                last = new
+        self._written = fresh, last
+        return last is not before
+
+    def _row(
+        self,
+        tx: Transaction,
+        row: SessionRow,
+        call: SourceUsage,
+        details: Details,
+        place: tuple[int, int],
+        last: UsageRow | None,
+        estimate: Estimate | None,
+    ) -> UsageRow | None:
+        """The call as it is written down; None: there is nothing new in it."""
+        known = [] if self._knows_all else _counted(tx, row.sid, call.id)
+        if not known and _is_plain(call, last):
+            return _plain_row(last, call, details, place, row.updated, estimate)
+        draft = _draft(call, details, known)
+        if draft is None:
+            return None
+        if estimate is not None and known:
+            rest = max(0, estimate.cost - sum(part.cost or 0 for part in known))
+            estimate = Estimate(estimate.names, rest, estimate.priced_by)
+        return row_after(last, draft, estimate, draft.names, place, row.updated)
+
+    def commit(self) -> None:
+        """The transaction came to its end."""
+        if self._written is not None:
+            ids, self._last = self._written
+            self._ids |= ids
+            self._written = None
+
+
+def _is_plain(call: SourceUsage, last: UsageRow | None) -> bool:
+    """The quick yes for what passes `draft_of` and `row_after` anyway, but for its cost: most calls do, and
+    there are many."""
+    if not is_plain_name(call.id):
+        return False
+    for name in (call.model, call.vendor, call.endpoint, call.source):
+        if name is not None and not is_plain_name(name):
+            return False
+    for count in _counts(call):
+        if type(count) is not int or not 0 <= count <= MOST_TOKENS:
+            return False
+    return last is None or max(_sums(last)) < _FAR_FROM_FULL
+
+
+_sums = attrgetter(
+    "number", "all_input", "all_output", "all_cache_read", "all_cache_write", "all_reasoning",
+    "all_cost", "all_unpriced", "all_estimated",
+)  # fmt: skip
+_NO_SUMS: Final = (0,) * 9
+
+
+def _plain_row(
+    last: UsageRow | None,
+    call: SourceUsage,
+    details: Details,
+    place: tuple[int, int],
+    now: int,
+    estimate: Estimate | None,
+) -> UsageRow:
+    """What `row_after` makes of a plain call."""
+    before = _NO_SUMS if last is None else _sums(last)
+    input, output, cache_read, cache_write, reasoning = _counts(call)
+    cost, priced_by = None if call.cost is None else units_of(call.cost), None
+    if cost is None and estimate is not None:
+        cost, priced_by = estimate.cost, estimate.priced_by
+    return UsageRow(
+        before[0] + 1,
+        time_of(call.at, 0) or now,
+        call.id,
+        call.model or details.model,
+        call.vendor or details.vendor,
+        call.endpoint or details.endpoint,
+        call.source,
+        place[0],
+        place[1],
+        input,
+        output,
+        cache_read,
+        cache_write,
+        reasoning,
+        cost,
+        priced_by,
+        before[1] + input,
+        before[2] + output,
+        before[3] + cache_read,
+        before[4] + cache_write,
+        before[5] + reasoning,
+        before[6] + (cost or 0),
+        before[7] + (cost is None),
+        before[8] + (priced_by is not None),
+    )
+
+
+def _counted(reader: Reader, sid: int, id: str) -> list[UsageRow]:
+    """What was written down of a call so far, part by part."""
+    found: list[UsageRow] = []
+    while (part := reader.find_usage(sid, _part(id, len(found)))) is not None:
+        found.append(part)
+    return found
+
+
+def _part(id: str, number: int) -> str:
+    return id if number == 0 else f"{id}+rest" if number == 1 else f"{id}+rest{number}"
+
+
+def _draft(call: SourceUsage, details: Details, known: Sequence[UsageRow]) -> UsageDraft | None:
+    """A call that is not known yet, or what is lacking of one: it was going on when it was loaded, or it is
+    the sum of all calls of a session that went on since."""
+    tokens = {name: getattr(call, name) for name in _TOKENS}
+    cost: Money | None = call.cost
+    if known:
+        for row in known:
+            had = (row.input, row.output, row.cache_read, row.cache_write, row.reasoning)
+            tokens = {name: tokens[name] - number for name, number in zip(_TOKENS, had, strict=True)}
+        tokens = {name: max(0, number) for name, number in tokens.items()}
+        if cost is not None:
+            cost = amount_of(max(0, units_of(cost) - sum(row.cost or 0 for row in known)))
+        if not any(tokens.values()) and not cost:
+            return None
+    return draft_of(
+        names={
+            "model": call.model or details.model,
+            "vendor": call.vendor or details.vendor,
+            "endpoint": call.endpoint or details.endpoint,
+        },
+        tokens=tokens,
+        source=call.source,
+        cost=cost,
+        at=call.at,
+        id=_part(call.id, len(known)),
+    )

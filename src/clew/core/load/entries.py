@@ -1,0 +1,279 @@
+"""Entries of another program's session, put in their places with their own times.
+
+A batch is one transaction. Each entry goes behind its parent: on the branch of that one if it is its tip
+and this session's, else on a new branch. So what a program abandoned is a branch, and what the user said
+here since stays where it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from clew.backends.contract import STORE_WIDE, Transaction
+from clew.core.conversation.append import new_branch
+from clew.core.conversation.history import note_name
+from clew.core.conversation.points import tip_at
+from clew.core.load.memory import Memory, Run, packed, unpacked
+from clew.core.load.times import is_plain_name
+from clew.core.log.ids import check_id
+from clew.core.log.rows import (
+    COMPACTION,
+    EMPTY,
+    MESSAGE,
+    NOT_HUMAN,
+    REPLACED,
+    SUMMARY,
+    Draft,
+    EntryRow,
+    SessionRow,
+    Tip,
+)
+from clew.core.log.tree import chain
+from clew.core.messages.codec import encode_json, prepare
+from clew.core.messages.dialects import is_user_turn, prompt_of, role_of
+from clew.core.messages.validate import MAX_DEPTH, MAX_MESSAGE_BYTES
+from clew.errors import InvalidError
+from clew.model import Json
+from clew.model.source import SourceEntry
+
+LABEL: Final = "label"
+_SURELY_FLAT: Final = 2 * MAX_DEPTH
+"""Each level has two brackets: what is shorter is not too deep."""
+_COUNTED: Final = 1500
+"""Bytes up to which counting brackets is quicker than looking at the value."""
+_CONTAINERS: Final = frozenset({dict, list})
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder().decode
+
+
+class Item(Draft, frozen=True, gc=False):
+    """An entry that passed the door."""
+
+    name: str = ""
+    parent: str | None = None
+    time: int = 0
+    note: bytes | None = None
+    """Encoded."""
+    said: str = ""
+    """The words of a human in it."""
+    start: str | None = None
+    """Of a compaction: from where on entries stay in view."""
+
+
+def item_of(entry: SourceEntry, time: int) -> Item:
+    """Check an entry. InvalidError: its name or what it holds can not be kept."""
+    name = entry.uid
+    if not is_plain_name(name):
+        check_id(name, "uid")
+    note = _note(entry.notes, entry.decoded) if entry.notes else None
+    if entry.kind != "message":
+        return _mark(entry, time, note)
+    message = entry.message
+    body, flags = sealed(message, entry.decoded), 0
+    if body is None:
+        found = prepare(message)
+        body, flags, message = found.body, REPLACED if found.replaced else 0, found.value
+    is_turn, said = False, ""
+    if _may_be_user(message):
+        is_turn = is_user_turn(message)
+        if entry.human is False and role_of(message) == "user":
+            flags, is_turn = flags | NOT_HUMAN, False
+        said = prompt_of(message) if is_turn else ""
+    return Item(MESSAGE, body, flags, is_turn, None, name, entry.parent, time, note, said)
+
+
+def _mark(entry: SourceEntry, time: int, note: bytes | None) -> Item:
+    """A summary or a compaction."""
+    start = None
+    if entry.kind == "summary":
+        found = prepare({"text": entry.message.get("text")})
+        kind, body, flags = SUMMARY, found.body, REPLACED if found.replaced else 0
+    else:
+        kind, start = COMPACTION, entry.message.get("from")
+        body, flags = _compaction(entry.message)
+    return Item(kind, body, flags, False, None, entry.uid, entry.parent, time, note, "", start)
+
+
+def _note(notes: Mapping[str, Json], decoded: bool) -> bytes:
+    # A label is a name that leads back to its entry; what a file calls so is not.
+    if LABEL in notes:
+        notes = {"source_label" if key == LABEL else key: value for key, value in notes.items()}
+    return sealed(notes, decoded) or encode_json(dict(notes), what="notes", strict=False)
+
+
+def _may_be_user(message: Mapping[str, Json]) -> bool:
+    """The quick answer for most of what agents write: another role, or nothing but a tool's result. Only
+    Gemini leaves out the role of a user."""
+    role = message.get("role")
+    if role != "user":
+        return role is None and "parts" in message
+    content, parts = message.get("content"), message.get("parts")
+    if parts is None:
+        block = content[0] if type(content) is list and len(content) == 1 else None
+        return not (type(block) is dict and block.get("type") == "tool_result" and block.get("tool_use_id"))
+    block = parts[0] if content is None and type(parts) is list and len(parts) == 1 else None
+    response = block.get("functionResponse") if type(block) is dict and len(block) == 1 else None
+    return not (type(response) is dict and type(name := response.get("name")) is str and name)
+
+
+def sealed(value: Json, decoded: bool) -> bytes | None:
+    """The JSON text of what surely is JSON; None: `prepare` has to judge. Nearly all that is loaded was
+    JSON a moment ago: this is the fast way for it. `decoded`: the reader says so; else it is JSON if it
+    comes back equal."""
+    try:
+        body = _encode(value)
+        if len(body) > _SURELY_FLAT and not _is_fit(body, value):
+            return None
+        return body if decoded or _decode(body) == value else None
+    except (ValueError, TypeError, RecursionError):
+        return None
+
+
+def _is_fit(body: bytes, value: Json) -> bool:
+    """Whether it is neither too large nor too deep, as far as a quick look tells."""
+    if len(body) <= _COUNTED:
+        return body.count(b"{") + body.count(b"[") <= MAX_DEPTH
+    return len(body) <= MAX_MESSAGE_BYTES and _levels_are_few(value)
+
+
+def _levels_are_few(value: Json) -> bool:
+    level = [value]
+    for _ in range(MAX_DEPTH):
+        within = (node.values() if type(node) is dict else node for node in level)
+        level = [item for items in within for item in items if type(item) in _CONTAINERS]
+        if not level:
+            return True
+    return False
+
+
+def _compaction(message: dict[str, Json]) -> tuple[bytes, int]:
+    """The messages and tokens of a compaction, and its flags; its `start` follows when its place is known."""
+    given = message.get("messages") or [{"role": "user", "content": message.get("text") or ""}]
+    if not isinstance(given, list):
+        raise InvalidError(f"a compaction needs a list of messages, not {type(given).__name__}")
+    tokens = message.get("tokens")
+    prepared = [prepare(one, index=index) for index, one in enumerate(given)]
+    counted = b"null"
+    if isinstance(tokens, int) and not isinstance(tokens, bool) and tokens >= 0:
+        counted = b"%d" % tokens
+    body = b'"tokens":%s,"messages":[%s]}' % (counted, b",".join(found.body for found in prepared))
+    return body, REPLACED if any(found.replaced for found in prepared) else 0
+
+
+class Placing:
+    """One batch on its way to its places, inside a transaction."""
+
+    def __init__(self, tx: Transaction, row: SessionRow, memory: Memory) -> None:
+        self._tx = tx
+        self._row = row
+        self._memory = memory
+        self.fresh: dict[str, int] = {}
+        """The places of its entries, as the memory holds them."""
+        self._tips: dict[int, Tip] = {}
+        """Of the branches on which this session may go on."""
+        self._uids: dict[int, str] = {}
+        self._pending: dict[int, list[EntryRow]] = {}
+        self._order: list[tuple[int, int, list[str]]] = []
+        """Branch, first position and names of what lies together."""
+        self.last: Tip | None = None
+
+    def put(self, items: Sequence[Item], before: str | None) -> None:
+        """`before`: the entry behind which one goes whose parent is not here."""
+        first = 0
+        while first < len(items):
+            end = _end_of_row(items, first)
+            parent = items[first].parent
+            if self.last is not None and parent == before:
+                after = self.last
+            else:
+                after = self._after(parent, before)
+            if not after.branch or self._tips.get(after.branch) is not after:
+                after = self._open(after)
+            self._extend(after, items[first:end])
+            first, before = end, items[end - 1].name
+        self._flush()
+
+    def _extend(self, tip: Tip, items: Sequence[Item]) -> None:
+        """Put items one behind the other on the branch of this tip."""
+        branch, first = tip.branch, tip.position + 1
+        pending = self._pending.setdefault(branch, [])
+        for item in items:
+            ready = item if item.kind != COMPACTION else self._ready(item, tip)
+            (row,), tip = chain(tip, branch, (ready,), item.time)
+            pending.append(row)
+            if item.note is not None:
+                name = note_name(self._uid(branch), tip.position)
+                self._tx.put_record(STORE_WIDE, "annotation", name, item.note)
+        self._tips[branch] = self.last = tip
+        names = [item.name for item in items]
+        start = packed(branch, first)
+        self.fresh.update(zip(names, range(start, start + len(names)), strict=True))
+        self._order.append((branch, first, names))
+
+    def runs(self) -> list[Run]:
+        """Where the entries lie, in the order of their source."""
+        found: list[tuple[int, int, list[str]]] = []
+        for branch, first, names in self._order:
+            if found and found[-1][0] == branch:  # a branch grows at its tip only: they go on from there
+                found[-1][2].extend(names)
+            else:
+                found.append((branch, first, [*names]))
+        return [Run(self._uid(branch), first, len(names), "", tuple(names)) for branch, first, names in found]
+
+    def place(self, name: str | None) -> tuple[int, int] | None:
+        if name is None:
+            return None
+        found = self.fresh.get(name)
+        return self._memory.place(name) if found is None else unpacked(found)
+
+    def _after(self, parent: str | None, before: str | None) -> Tip:
+        """The place behind which an entry goes."""
+        place = self.place(parent)
+        if place is None:
+            place = self.place(before) if parent is not None else None
+            if place is None:
+                return EMPTY
+        branch, position = place
+        if branch not in self._tips and self._tx.get_branch(branch).owner == self._row.sid:
+            self._tips[branch] = tip_at(self._tx, branch, self._tx.last_position(branch))
+        tip = self._tips.get(branch)
+        if tip is not None and tip.position == position:
+            return tip
+        pending = self._pending.get(branch)
+        if pending and position >= pending[0].position:
+            return pending[position - pending[0].position].tip(branch)
+        return tip_at(self._tx, branch, position)
+
+    def _open(self, after: Tip) -> Tip:
+        self._flush()
+        branch, uid = new_branch(self._tx, self._row, after)
+        self._uids[branch] = uid
+        return msgspec.structs.replace(after, branch=branch)
+
+    def _ready(self, item: Item, after: Tip) -> Draft:
+        """A compaction that says where the view begins."""
+        place = self.place(item.start)
+        start = after.position + 1 if place is None else min(place[1], after.position + 1)
+        return msgspec.structs.replace(item, body=b'{"start":%d,' % start + item.body)
+
+    def _uid(self, branch: int) -> str:
+        if branch not in self._uids:
+            self._uids[branch] = self._tx.get_branch(branch).uid
+        return self._uids[branch]
+
+    def _flush(self) -> None:
+        for branch, rows in self._pending.items():
+            self._tx.add_entries(branch, rows)
+        self._pending.clear()
+
+
+def _end_of_row(items: Sequence[Item], first: int) -> int:
+    """Up to where each item goes behind the one before it. What a compaction names has its place by then."""
+    end = first + 1
+    while end < len(items) and items[end].parent == items[end - 1].name and items[end].start is None:
+        end += 1
+    return end

@@ -1,0 +1,167 @@
+"""A backup: the whole store at one moment, as one SQLite file."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+from clew.backends.contract import Reader, Transaction
+from clew.backends.private import resolve
+from clew.core.transfer.copy import Copying
+from clew.engine import Engine
+from clew.errors import (
+    BackendUnavailableError,
+    ConflictError,
+    CorruptError,
+    InvalidError,
+    ReadOnlyError,
+)
+from clew.model.care import BackupReport, OnCopyProgress
+
+T = TypeVar("T")
+
+
+def backup(
+    engine: Engine,
+    path: str | os.PathLike[str],
+    *,
+    overwrite: bool,
+    on_progress: OnCopyProgress | None,
+) -> BackupReport:
+    final = resolve(_plain(path))
+    _check(engine, final, overwrite=overwrite)
+    made = final.with_name(f".{final.name}.{secrets.token_hex(8)}.part")
+    try:
+        missing = _write(engine, made, on_progress)
+        if missing and final.exists():
+            raise CorruptError(
+                f"{missing}: so the backup {final}, which is there, stays as it is. Name another path for "
+                "one without these sessions, or make a whole store by `clew repair`, and back that up"
+            )
+        sessions = _count(made)
+        _sync(made)
+        _rename(made, final, overwrite=overwrite)
+    except OSError as exc:
+        raise BackendUnavailableError(f"can not write the backup {final}: {exc}") from exc
+    finally:
+        for end in ("", "-wal", "-shm", "-journal"):
+            with suppress(OSError):
+                made.with_name(made.name + end).unlink()
+    if missing:
+        raise CorruptError(
+            f"{missing}: its sessions are not in the backup {final}, which holds all others. `clew repair` "
+            "makes a store of what is left of them"
+        )
+    return BackupReport(path=str(final), bytes=final.stat().st_size, sessions=sessions)
+
+
+def _plain(path: str | os.PathLike[str]) -> str:
+    text = os.fspath(path)
+    if not isinstance(text, str) or not text or "://" in text:
+        raise InvalidError(f"a backup is a file: name its path, not {path!r}")
+    return text
+
+
+def _check(engine: Engine, final: Path, *, overwrite: bool) -> None:
+    from clew.backends.sqlite.side_files import refuse_planted
+
+    if str(final) == engine.backend.location:
+        raise InvalidError(f"{final} is the store itself")
+    if final.is_dir():
+        raise InvalidError(f"{final} is a directory: name a file")
+    if final.exists() and not overwrite:
+        raise ConflictError(f"{final} exists: choose another path, or pass overwrite=True")
+    refuse_planted(final)
+    for end in ("-wal", "-journal"):
+        log = final.with_name(final.name + end)
+        if log.exists() and log.stat().st_size:
+            # It would be taken for the log of the new file.
+            raise ConflictError(f"{log} exists: a store at {final} is in use, or was not closed")
+
+
+def _write(engine: Engine, made: Path, on_progress: OnCopyProgress | None) -> str:
+    """What is not in it, and why; empty: all is."""
+    from clew.backends.sqlite import SqliteBackend
+
+    if type(engine.backend) is SqliteBackend:  # what is built on one keeps something outside of it
+        from clew.backends.sqlite.backup import write_backup
+
+        write_backup(engine.backend, made)
+        return ""
+    with _still(engine) as source:
+        target = Engine(SqliteBackend(made, durability="process"))
+        try:
+            copying = Copying(source, target, on_progress=on_progress)
+            copying.bring()
+            return copying.stayed_behind
+        finally:
+            target.close()
+
+
+@contextmanager
+def _still(engine: Engine) -> Iterator[Engine]:
+    """The store as it is at one moment, if the backend can show that; else each session as it is when
+    its turn comes."""
+    still: Callable[[], AbstractContextManager[Reader]] | None = getattr(engine.backend, "read_still", None)
+    if still is None:
+        yield engine
+        return
+    with still() as reader:
+        yield cast("Engine", _Still(engine, reader))
+
+
+class _Still:
+    """An engine to read from."""
+
+    def __init__(self, engine: Engine, reader: Reader) -> None:
+        self.backend = engine.backend
+        self.here = engine.here
+        self._reader = reader
+
+    def read(self) -> AbstractContextManager[Reader]:
+        return nullcontext(self._reader)
+
+    def run(self, work: Callable[[Transaction], Any]) -> Any:
+        raise ReadOnlyError(f"{self.backend.location} is only read here")
+
+
+def _count(made: Path) -> int:
+    """Open it as everybody would: what can not be opened is no backup."""
+    from clew.backends.sqlite import SqliteBackend
+
+    opened = SqliteBackend(made, read_only=True)
+    try:
+        with opened.read() as reader:
+            totals = reader.totals(0)
+        return totals.sessions + totals.deleted
+    finally:
+        opened.close()
+
+
+def _sync(made: Path) -> None:
+    handle = os.open(made, os.O_RDWR)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _rename(made: Path, final: Path, *, overwrite: bool) -> None:
+    if overwrite:
+        made.replace(final)
+    else:
+        try:
+            os.link(made, final)  # fails if somebody was faster, where a rename would replace their file
+        except FileExistsError as exc:
+            raise ConflictError(f"{final} exists: choose another path, or pass overwrite=True") from exc
+        except OSError:  # a file system without links
+            made.rename(final)
+    handle = os.open(final.parent, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

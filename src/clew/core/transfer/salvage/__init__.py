@@ -1,0 +1,1 @@
+"""A damaged store, read as far as it can be read."""

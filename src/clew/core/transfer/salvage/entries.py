@@ -1,0 +1,209 @@
+"""The entries of a branch that may be damaged: what can be read, and a place for what can not.
+
+An entry that is lost keeps its position and, if that can still be read, its hash: so those behind it keep
+theirs. The counters are made anew, because they can be. So is a hash that does not fit, with those behind it:
+else nobody could copy what was repaired.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from typing import Any, Final
+
+import msgspec
+
+from clew.backends.contract import Reader
+from clew.core.check.records import UNREADABLE
+from clew.core.log.hashing import DIGEST_SIZE, LOST, entry_digest
+from clew.core.log.rows import ERASED, KIND_NAMES, MESSAGE, REMOVED, Draft, EntryRow, Tip
+from clew.core.log.tree import chain
+from clew.core.messages.codec import decode_json
+from clew.core.messages.speakers import is_human_turn
+from clew.core.transfer.source import PAGE, Read
+from clew.core.transfer.untrusted.rows import MOST, draft_of
+from clew.errors import CorruptEntryError
+
+PAGE_BYTES: Final = 4 * 1024 * 1024
+OF_TIP: Final = ("messages", "turns", "size", "cut", "summary", "asked")
+
+OnLost = Callable[[int, str], object]
+"""Takes the position of an entry, and why it is lost."""
+
+
+class Salvage:
+    """A look through one branch, from its first entry on."""
+
+    def __init__(
+        self,
+        read: Read,
+        branch: int,
+        base: Tip,
+        first: int,
+        last: int,
+        known: Collection[bytes],
+        on_lost: OnLost,
+    ) -> None:
+        """`base`: the place before the first entry; positions up to `first` that it leaves open are lost
+        with another branch, and are not told of here. `known`: hashes that heads have."""
+        self._read = read
+        self._branch = branch
+        self._known = known
+        self._first = first
+        self._last = last
+        self._on_lost = on_lost
+        self._stored = base.digest
+        """The hash that the entry before has in the damaged store."""
+        self.tip = base
+        self.time = self.epoch = self.removed = 0
+
+    def pages(self) -> Iterator[list[EntryRow]]:
+        for low in range(self.tip.position + 1, self._first, PAGE):
+            yield [self._place(position, None) for position in range(low, min(low + PAGE, self._first))]
+        position = self._first
+        while position <= self._last:
+            rows, wrong = self._look(position)
+            end = min(position + len(rows) + len(wrong) - 1, self._last)
+            page: list[EntryRow] = []
+            for here in range(position, end + 1):
+                row = rows.get(here)
+                page.append(
+                    self._lost(here, wrong.get(here, "it is missing")) if row is None else self._kept(row)
+                )
+            yield page
+            position = end + 1
+
+    def _look(self, first: int) -> tuple[dict[int, EntryRow], dict[int, str]]:
+        """The entries from a position on, and what is wrong with those that can not be read."""
+        wrong: dict[int, str] = {}
+
+        def note(error: CorruptEntryError) -> None:
+            wrong[error.position] = error.reason
+
+        last = min(first + PAGE - 1, self._last)
+        while True:
+            try:
+                with self._read() as reader:
+                    last = self._page_end(reader, first, last)
+                    found = reader.read_entries(self._branch, first, last, room=PAGE_BYTES, on_damage=note)
+                if sum(len(row.body) for row in found) >= PAGE_BYTES:
+                    last = found[-1].position
+                break
+            except UNREADABLE as error:
+                if last == first:
+                    return {}, {first: str(error)}
+                wrong.clear()
+                last = (first + last) // 2
+        rows: dict[int, EntryRow] = {}
+        for row in found:
+            try:
+                rows[row.position] = _checked(row)
+            except UNREADABLE as error:
+                wrong[row.position] = str(error)
+        for position in range(first, last + 1):
+            if position not in rows:
+                wrong.setdefault(position, "it is missing")
+        return rows, wrong
+
+    def _page_end(self, reader: Reader, first: int, last: int) -> int:
+        """As that of `Source`, by counters that may be wrong."""
+        try:
+            base = reader.get_tip(self._branch, first)
+            while base is not None and last > first:
+                tip = reader.get_tip(self._branch, last)
+                if tip is None or abs(tip.size - base.size) <= PAGE_BYTES:
+                    break
+                last = (first + last) // 2
+        except UNREADABLE:
+            pass
+        return last
+
+    def _kept(self, row: EntryRow) -> EntryRow:
+        digest = row.digest
+        try:
+            draft = _draft(row)
+        except UNREADABLE as error:
+            return self._lost(row.position, f"its body can not be understood: {error}")
+        if row.kind != REMOVED and self.tip.digest != LOST:
+            digest = _digest(self.tip.digest, row)
+            if digest != row.digest and not self._is_explained(row, digest):
+                reason = "its content is kept, but its hash is not that of what is before it: it is made anew"
+                self._on_lost(row.position, reason)
+        tip = chain(self.tip, 0, [draft], row.time)[1]
+        if row.kind == REMOVED:
+            self.removed += 1
+            tip = msgspec.structs.replace(tip, turns=row.turns, size=row.size, asked=row.asked)
+        return self._placed(row, tip, digest)
+
+    def _is_explained(self, row: EntryRow, digest: bytes) -> bool:
+        """Why an entry gets another hash: that of the one before it was made anew; or its own was damaged,
+        as a head or the entry behind it tells."""
+        if self._stored != self.tip.digest and _digest(self._stored, row) == row.digest:
+            return True
+        if digest in self._known:
+            return True
+        try:
+            with self._read() as reader:
+                following = reader.get_entry(self._branch, row.position + 1)
+            return following is not None and _digest(digest, following) == following.digest
+        except UNREADABLE:
+            return False
+
+    def _lost(self, position: int, reason: str) -> EntryRow:
+        self._on_lost(position, reason)
+        try:
+            with self._read() as reader:
+                tip = reader.get_tip(self._branch, position)
+            return self._place(position, None if tip is None else _checked_tip(tip))
+        except UNREADABLE:
+            return self._place(position, None)
+
+    def _place(self, position: int, stored: Tip | None) -> EntryRow:
+        """An empty place."""
+        self.removed += 1
+        tip = chain(self.tip, 0, [Draft(MESSAGE, b"")], self.time)[1]
+        digest = LOST
+        if stored is not None:
+            digest = stored.digest
+            tip = msgspec.structs.replace(tip, turns=stored.turns, size=stored.size, asked=stored.asked)
+        row = EntryRow(position, REMOVED, self.time, 0, digest, 0, 0, 0, -1, -1, -1, ERASED, self.epoch)
+        return self._placed(row, tip, digest)
+
+    def _placed(self, row: EntryRow, tip: Tip, digest: bytes) -> EntryRow:
+        self.tip = msgspec.structs.replace(tip, digest=digest)
+        self._stored = row.digest
+        self.time, self.epoch = row.time, max(row.epoch, self.epoch)
+        counters = {name: getattr(tip, name) for name in OF_TIP}
+        return msgspec.structs.replace(row, digest=digest, epoch=self.epoch, **counters)
+
+
+def _digest(before: bytes, row: EntryRow) -> bytes:
+    return entry_digest(before, row.position, row.kind, row.time, row.flags, row.body)
+
+
+def _draft(row: EntryRow) -> Draft:
+    """What was appended, as far as it can still be told."""
+    if row.kind == REMOVED:
+        return Draft(MESSAGE, row.body, row.flags)
+    if row.kind != MESSAGE:
+        return draft_of(row)
+    value: Any = decode_json(row.body)
+    if type(value) is not dict:
+        raise ValueError("it is no message")
+    return Draft(MESSAGE, row.body, row.flags, is_human_turn(value, row.flags))
+
+
+def _checked(row: EntryRow) -> EntryRow:
+    """The row, if all of it is of the right types: the checksum covers the body, not the columns."""
+    row = msgspec.convert(msgspec.structs.asdict(row), EntryRow)
+    if not 0 <= row.kind < len(KIND_NAMES):
+        raise ValueError(f"it is of the unknown kind {row.kind}")
+    if len(row.digest) != DIGEST_SIZE:
+        row = msgspec.structs.replace(row, digest=LOST)
+    if row.epoch > MOST:
+        row = msgspec.structs.replace(row, epoch=0)
+    return row
+
+
+def _checked_tip(tip: Tip) -> Tip | None:
+    tip = msgspec.convert(msgspec.structs.asdict(tip), Tip)
+    return tip if len(tip.digest) == DIGEST_SIZE else None

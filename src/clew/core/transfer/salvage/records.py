@@ -1,0 +1,172 @@
+"""The records of a damaged store: those that can be read, and lead to what exists."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import Final
+
+import msgspec
+
+from clew.backends.contract import STORE_WIDE, RecordKind
+from clew.core.check.records import UNREADABLE, places_named
+from clew.core.conversation.history import note_name
+from clew.core.conversation.moves import Move, is_before
+from clew.core.log.ids import check_id
+from clew.core.log.rows import NOWHERE, SessionRow
+from clew.core.retention.accepted import checked
+from clew.core.transfer.image import KINDS, BranchImage, Records
+from clew.core.transfer.source import Read
+from clew.core.transfer.untrusted.records import check_note, check_record
+from clew.errors import CorruptError
+from clew.model import Head, Removal, Retention
+from clew.model.care import LostRecord
+
+PAGE: Final = 200
+
+_json = msgspec.json.decode
+_encode = msgspec.json.Encoder().encode
+
+
+class RecordSalvage:
+    def __init__(self, read: Read, lost: Callable[[LostRecord], object]) -> None:
+        self._read = read
+        self._lost = lost
+
+    @cached_property
+    def aliases(self) -> dict[int, tuple[str, ...]]:
+        """By the sid of the session that they lead to."""
+        found: dict[int, tuple[str, ...]] = {}
+        for name, value in self.scan(STORE_WIDE, "alias", None):
+            try:
+                sid = int(value)
+                check_id(name, "alias")
+            except ValueError as error:
+                self._tell("alias", name, str(error), None)
+                continue
+            found[sid] = (*found.get(sid, ()), name)
+        return found
+
+    def of_session(self, row: SessionRow, branches: list[BranchImage]) -> Records:
+        ends = {branch.uid: branch.last for branch in branches}
+        found: Records = {}
+        for kind in KINDS:
+            for name, value in self.scan(row.sid, kind, row.id):
+                try:
+                    check_record(kind, name, value)
+                    heads, _ = places_named(kind, value)
+                    missing = next((head for head in heads if not _is_there(head, ends)), None)
+                    if kind == "move" and not is_before(_json(value, type=Move), int(name)):
+                        raise CorruptError("it leads to a move that came later")
+                except UNREADABLE as error:
+                    self._tell(kind, name, f"it can not be read: {error}", row.id)
+                    continue
+                if missing is None:
+                    found[kind, name] = value
+                else:
+                    self._tell(kind, name, f"it leads to entry {missing}, which is lost", row.id)
+        return found
+
+    def notes(
+        self, tree: int, branches: list[BranchImage], session: str
+    ) -> tuple[dict[str, bytes], dict[str, bytes]]:
+        """Annotations by name, and for each label who bears it."""
+        notes: dict[str, bytes] = {}
+        labels: dict[str, list[str]] = {}
+        for branch in branches:
+            first, last = note_name(branch.uid, 0), note_name(branch.uid, max(branch.last, 0))
+            for name, value in self.scan(STORE_WIDE, "annotation", session, first, last):
+                try:
+                    label = check_note(name, value)
+                except UNREADABLE as error:
+                    self._tell("annotation", name, str(error), session)
+                    continue
+                notes[name] = value
+                if label is not None:
+                    labels.setdefault(label, []).append(name)
+        return notes, {label: _encode(self._in_order(tree, label, names)) for label, names in labels.items()}
+
+    def _in_order(self, tree: int, label: str, names: list[str]) -> list[str]:
+        """In the order in which they got the label, if that can be read."""
+        try:
+            with self._read() as reader:
+                value = reader.get_record(STORE_WIDE, "label", f"{tree}:{label}")
+            known = [] if value is None else _json(value, type=list[str])
+        except UNREADABLE:
+            known = []
+        return list(dict.fromkeys((*(name for name in known if name in names), *names)))
+
+    def may_go(self, kind: str, name: str, value: bytes) -> bool:
+        """Whether a record of the store can be read, and is one that could have been set."""
+        try:
+            if kind == "removal":
+                _json(value, type=Removal)
+            else:
+                checked(_json(value, type=Retention))
+        except UNREADABLE as error:
+            self._tell(kind, name, str(error), None)
+            return False
+        return True
+
+    def _tell(self, kind: str, name: str, reason: str, session: str | None) -> None:
+        self._lost(LostRecord(kind="record", session=session, name=f"{kind} {name}", reason=reason))
+
+    def scan(
+        self, sid: int, kind: RecordKind, session: str | None, first: str = "", last: str | None = None
+    ) -> list[tuple[str, bytes]]:
+        """All that can be read from the front, and then from the back: between them is the damage."""
+        front, error = self._forward(sid, kind, first, last)
+        if error is None:
+            return front
+        back = self._backward(sid, kind, front[-1][0] + "\0" if front else first, last)
+        reason = f"some records of this kind can not be read: {error}"
+        self._lost(LostRecord(kind="record", session=session, name=kind, reason=reason))
+        return [*front, *reversed(back)]
+
+    def _forward(
+        self, sid: int, kind: RecordKind, first: str, last: str | None
+    ) -> tuple[list[tuple[str, bytes]], Exception | None]:
+        found: list[tuple[str, bytes]] = []
+        limit = PAGE
+        while True:
+            try:
+                with self._read() as reader:
+                    some = reader.scan_records(sid, kind, first, last, limit=limit)
+            except UNREADABLE as error:
+                if limit == 1:
+                    return found, error
+                limit = 1  # up to the damaged one
+                continue
+            found += [(name, value) for name, value in some if _is_record(name, value)]
+            if len(some) < limit:
+                return found, None
+            first = some[-1][0] + "\0"
+
+    def _backward(self, sid: int, kind: RecordKind, first: str, last: str | None) -> list[tuple[str, bytes]]:
+        found: list[tuple[str, bytes]] = []
+        seen: set[str] = set()
+        while True:
+            try:
+                with self._read() as reader:
+                    some = reader.scan_records(sid, kind, first, last, reverse=True, limit=2)
+            except UNREADABLE:
+                return found
+            fresh = [(name, value) for name, value in some if name not in seen]
+            if not fresh:
+                return found
+            found += fresh
+            seen.update(name for name, _ in fresh)
+            last = fresh[-1][0]
+
+
+def refuse(lost: LostRecord) -> None:
+    """For those who want all of it."""
+    raise CorruptError(f"the record {lost.name} is damaged: {lost.reason}")
+
+
+def _is_record(name: object, value: object) -> bool:
+    return isinstance(name, str) and isinstance(value, bytes)
+
+
+def _is_there(head: Head, ends: dict[str, int]) -> bool:
+    return head == Head("", NOWHERE) or 0 <= head.position <= ends.get(head.branch, NOWHERE)

@@ -1,0 +1,1 @@
+"""Checks for what comes from a file or store that anybody may have written."""

@@ -1,0 +1,359 @@
+"""Whether rows that came from elsewhere say only what could have come through the door.
+
+A file of a session, or a store, may be anybody's. Each check takes what `create`, `append`, `add_event` and
+the others would have taken, and raises their InvalidError for all else.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from typing import Any, Final
+
+import msgspec
+
+from clew.core.check.streams import LATEST, after
+from clew.core.conversation.append import PREVIEW_KEPT
+from clew.core.conversation.sessions import MAX_DURATION
+from clew.core.log.fields import MAX_TITLE
+from clew.core.log.hashing import DIGEST_SIZE, LOST, entry_digest
+from clew.core.log.ids import MAX_POSITION, check_id
+from clew.core.log.rows import (
+    COMPACTION,
+    ERASED,
+    KIND_NAMES,
+    MESSAGE,
+    NEVER,
+    NOT_HUMAN,
+    NOWHERE,
+    REMOVED,
+    REPLACED,
+    SUMMARY,
+    TRUNCATION,
+    TURNS,
+    BranchRow,
+    Details,
+    Draft,
+    EntryRow,
+    EventRow,
+    SessionRow,
+    Tip,
+    UsageRow,
+)
+from clew.core.log.tree import chain
+from clew.core.messages.codec import check_json, prepare
+from clew.core.messages.speakers import is_human_turn
+from clew.core.streams.calls import MOST_TOKENS
+from clew.errors import InvalidError
+from clew.model import STATUSES
+
+MOST: Final = 2**53
+"""More leases, moves or forks than there can have been."""
+MOST_BYTES: Final = 2**62
+LARGEST: Final = 2**63 - 1
+"""What storage can hold as a number."""
+_UID: Final = re.compile(r"[A-Za-z0-9-]{1,64}")
+_LONGEST: Final = MAX_DURATION // timedelta(microseconds=1)
+_FROM_BODY: Final = ("turns", "size", "asked")
+"""Counters that nobody can tell of an entry whose body was removed."""
+
+
+class _Compaction(msgspec.Struct):
+    start: int
+    messages: list[msgspec.Raw]
+    tokens: int | None = None
+
+
+class _Truncation(msgspec.Struct):
+    start: int
+
+
+class _Summary(msgspec.Struct):
+    text: str | None
+
+
+class _Turns(msgspec.Struct):
+    user_turns: int
+
+
+def check_number(number: Any, lowest: int, highest: int, what: str) -> int:
+    if type(number) is not int or not lowest <= number <= highest:
+        raise InvalidError(f"{what} is a number from {lowest} to {highest}, not {shown(number)}")
+    return number
+
+
+def check_time(time: Any, what: str = "its time") -> None:
+    if type(time) is not int or not 0 <= time <= LATEST:
+        raise InvalidError(f"{what} must lie between the years 1970 and 9999, not at {shown(time)}")
+
+
+def check_text(text: Any, what: str, longest: int | None = None) -> None:
+    if text is None:
+        return
+    if type(text) is not str:
+        raise InvalidError(f"{what} must be text, not {type(text).__name__}")
+    try:
+        text.encode()
+    except UnicodeEncodeError as exc:
+        raise InvalidError(f"{what} is not valid Unicode (lone surrogate)") from exc
+    if longest is not None and len(text) > longest:
+        raise InvalidError(f"{what} has {len(text)} characters; at most {longest} are allowed")
+
+
+def shown(value: object) -> str:
+    """A value as an error tells it: short, however large it is."""
+    if isinstance(value, int) and not -(2**128) < value < 2**128:
+        return "a number far beyond"
+    text = repr(value)
+    return text if len(text) <= 60 else text[:60] + "…"
+
+
+def check_uid(uid: Any, what: str = "the uid of a branch") -> None:
+    """The name of a branch is a part of other names: it has letters, digits and `-` only."""
+    if type(uid) is not str or _UID.fullmatch(uid) is None:
+        raise InvalidError(f"{what} is at most 64 letters, digits and '-', not {shown(uid)}")
+
+
+# -- sessions and branches
+
+
+def check_session(row: SessionRow) -> None:
+    check_id(row.id)
+    for number, what in ((row.sid, "sid"), (row.tree, "tree")):
+        check_number(number, 1, LARGEST, what)
+    check_time(row.created, "created")
+    check_time(row.updated, "updated")
+    if row.deleted is not None:
+        check_time(row.deleted, "deleted")
+    check_tip(row.head)
+    check_text(row.title, "title", MAX_TITLE)
+    if row.preview is None:
+        raise InvalidError("preview must be text")
+    check_text(row.preview, "preview", PREVIEW_KEPT)
+    check_text(row.workspace, "workspace")
+    check_number(row.status, 0, len(STATUSES) - 1, "status")
+    for name in ("moves", "forks", "epoch"):
+        check_number(getattr(row, name), 0, MOST, name)
+    for name in ("undo", "redo"):
+        check_number(getattr(row, name), 0, row.moves, name)
+    check_number(row.fence, 0, LARGEST, "fence")
+    check_number(row.due, 0, LARGEST, "due")
+
+
+def check_tip(tip: Tip) -> None:
+    check_number(tip.branch, 0, LARGEST, "the branch of the head")
+    check_number(tip.position, NOWHERE, MAX_POSITION, "the position of the head")
+    if (tip.branch == 0) != (tip.position == NOWHERE):
+        raise InvalidError("the head is on no branch, or before its beginning")
+    check_digest(tip.digest)
+    _check_counters(tip, tip.position)
+
+
+def _check_counters(tip: Tip | EntryRow, position: int) -> None:
+    check_number(tip.messages, 0, position + 1, "messages")
+    check_number(tip.turns, 0, 2 * MAX_POSITION, "turns")
+    check_number(tip.size, 0, MOST_BYTES, "size")
+    for name in ("cut", "summary", "asked"):
+        check_number(getattr(tip, name), NOWHERE, position, name)
+
+
+def check_digest(digest: Any) -> None:
+    if type(digest) is not bytes or len(digest) != DIGEST_SIZE:
+        raise InvalidError(f"a hash has {DIGEST_SIZE} bytes")
+
+
+def check_details(details: Details) -> None:
+    for name in ("workspace_given", "vendor", "endpoint", "model"):
+        check_text(getattr(details, name), name)
+    for what, names in (("tag", details.tags), ("alias", details.aliases)):
+        for name in names:
+            check_id(name, what)
+        if len(set(names)) != len(names):
+            raise InvalidError(f"one {what} occurs twice")
+    if type(check_json(bytes(details.metadata), "metadata")) is not dict:
+        raise InvalidError("metadata must be a JSON object")
+    if details.expires is not None and details.expires != NEVER:
+        check_time(details.expires, "expires")
+    if details.idle is not None:
+        check_number(details.idle, 1, _LONGEST, "idle")
+    if details.origin is not None:
+        check_id(details.origin.session, "the session that it was forked from")
+        check_number(details.origin.sid, 0, LARGEST, "the sid that it was forked from")
+        check_number(details.origin.branch, 0, LARGEST, "the branch that it was forked from")
+        check_number(details.origin.position, NOWHERE, MAX_POSITION, "the position that it was forked at")
+        if details.origin.uid:
+            check_uid(details.origin.uid, "the branch that it was forked from")
+
+
+def check_branch(row: BranchRow) -> None:
+    check_uid(row.uid)
+    for number, what in ((row.branch, "branch"), (row.tree, "tree")):
+        check_number(number, 1, LARGEST, what)
+    for number, what in ((row.owner, "owner"), (row.parent, "parent")):
+        check_number(number, 0, LARGEST, what)
+    check_number(row.fork, NOWHERE, MAX_POSITION - 1, "fork")
+    if (row.parent == 0) != (row.fork == NOWHERE):
+        raise InvalidError("a branch continues an entry of its parent, or begins at the root")
+
+
+# -- entries
+
+
+def check_entry(row: EntryRow) -> Draft:
+    """What was appended, as far as an entry tells it by itself."""
+    _check_fields(row)
+    _check_counters(row, row.position)
+    return draft_of(row)
+
+
+def _check_fields(row: EntryRow) -> None:
+    check_number(row.position, 0, MAX_POSITION, "position")
+    check_number(row.kind, 0, len(KIND_NAMES) - 1, "the type of an entry")
+    check_time(row.time)
+    check_number(row.flags, 0, REPLACED | NOT_HUMAN, "flags")
+    check_number(row.epoch, 0, MOST, "epoch")
+    check_digest(row.digest)
+
+
+def draft_of(row: EntryRow) -> Draft:
+    """What was appended; InvalidError: no body of an entry of its kind is such."""
+    kind = row.kind
+    if kind == MESSAGE:
+        found = prepare(row.body)
+        if found.body != row.body:
+            raise InvalidError("the message holds what is no JSON: a lone surrogate")
+        return Draft(kind, row.body, row.flags, is_human_turn(found.value, row.flags))
+    if kind == REMOVED:
+        if row.body != ERASED:
+            raise InvalidError("its message was removed, and something stands in its place")
+        return Draft(MESSAGE, row.body, row.flags)
+    if kind == TURNS:
+        turns = _body(row, _Turns).user_turns
+        return Draft(kind, row.body, row.flags, turns=check_number(turns, 0, MAX_POSITION, "user_turns"))
+    if kind == SUMMARY:
+        _body(row, _Summary)
+        check_json(row.body, "the summary")
+    elif kind == TRUNCATION:
+        _check_start(_body(row, _Truncation).start, row)
+    else:
+        assert kind == COMPACTION
+        compaction = _body(row, _Compaction)
+        _check_start(compaction.start, row)
+        if compaction.tokens is not None and compaction.tokens < 0:
+            raise InvalidError("the tokens of a compaction are a number from 0 on")
+        for message in compaction.messages:
+            if prepare(bytes(message)).body != bytes(message):
+                raise InvalidError("a message of the compaction holds what is no JSON: a lone surrogate")
+    return Draft(kind, row.body, row.flags)
+
+
+def _body(row: EntryRow, type: Any) -> Any:
+    try:
+        return msgspec.json.decode(row.body, type=type)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise InvalidError(f"the body of a {KIND_NAMES[row.kind]} is none: {error}") from error
+
+
+def _check_start(start: int, row: EntryRow) -> None:
+    check_number(start, 0, row.position, f"the start of a {KIND_NAMES[row.kind]}")
+
+
+def check_next(row: EntryRow, before: Tip) -> Tip:
+    """The place of an entry that comes behind `before`. Its hash and its counters are made anew."""
+    if row.kind == MESSAGE:
+        tip = _quick_tip(row, before)
+        if tip is not None:
+            return tip
+    draft = check_entry(row)
+    if row.position != before.position + 1:
+        raise InvalidError(f"entry {row.position} stands behind entry {before.position}")
+    tip = chain(before, before.branch, (draft,), row.time)[1]
+    actual = row.tip(before.branch)
+    if actual == tip:
+        return actual
+    if row.kind == REMOVED:
+        told = {name: getattr(actual, name) for name in _FROM_BODY}
+        tip = msgspec.structs.replace(tip, digest=actual.digest, **told)
+    elif before.digest == LOST:
+        tip = msgspec.structs.replace(tip, digest=actual.digest)
+    if actual.digest != tip.digest:
+        raise InvalidError("its hash is not that of its content and of what is before it")
+    if actual != tip:
+        raise InvalidError("its counters are not those of what is before it")
+    return actual
+
+
+def _quick_tip(row: EntryRow, before: Tip) -> Tip | None:
+    """The same for most messages, without naming what is wrong: None leaves that to the exact check."""
+    position, time, flags, body = row.position, row.time, row.flags, row.body
+    if position != before.position + 1 or not 0 <= time <= LATEST or not 0 <= row.epoch <= MOST:
+        return None
+    if row.digest != entry_digest(before.digest, position, MESSAGE, time, flags, body):
+        return None
+    found = prepare(body)
+    if found.body is not body or not 0 <= flags <= REPLACED | NOT_HUMAN:
+        return None
+    is_turn = is_human_turn(found.value, flags)
+    if (
+        row.messages == before.messages + 1
+        and row.size == before.size + len(body)
+        and row.turns == before.turns + is_turn
+        and row.asked == (position if is_turn else before.asked)
+        and row.cut == before.cut
+        and row.summary == before.summary
+    ):
+        return row.tip(before.branch)
+    return None
+
+
+# -- events and calls
+
+
+def check_event(row: EventRow) -> None:
+    check_number(row.number, 1, MAX_POSITION, "the number of an event")
+    check_time(row.time)
+    check_id(row.type, "type")
+    if row.stream != "":
+        check_id(row.stream, "stream")
+    if row.id is not None:
+        check_id(row.id, "id")
+    check_json(row.data, "data")
+
+
+def check_call(row: UsageRow) -> None:
+    check_number(row.number, 1, MAX_POSITION, "the number of a call")
+    check_time(row.time)
+    for name in ("id", "source"):
+        if getattr(row, name) is not None:
+            check_id(getattr(row, name), name)
+    for name in ("model", "vendor", "endpoint", "priced_by"):
+        check_text(getattr(row, name), name)
+    check_number(row.branch, 0, LARGEST, "branch")
+    check_number(row.position, NOWHERE, MAX_POSITION, "position")
+    for name in ("input", "output", "cache_read", "cache_write", "reasoning"):
+        check_number(getattr(row, name), 0, MOST_TOKENS, name)
+    if row.cost is not None:
+        check_number(row.cost, 0, LARGEST, "cost")
+    elif row.priced_by is not None:
+        raise InvalidError("it names a price list, and no cost")
+    for name in row.__struct_fields__:
+        if name.startswith("all_"):
+            check_number(getattr(row, name), 0, LARGEST, name)
+
+
+def check_next_call(row: UsageRow, before: UsageRow | None) -> None:
+    """The sums of a call are made anew from those of the one before it."""
+    check_call(row)
+    if row.number != (before.number if before else 0) + 1:
+        raise InvalidError(f"call {row.number} is not the next one")
+    sums = {} if before is None else _sums(before)
+    if after(sums, row) != _sums(row):
+        raise InvalidError("its sums are not those of the calls before it")
+
+
+def _sums(row: UsageRow) -> dict[str, int]:
+    return {
+        name.removeprefix("all_"): getattr(row, name)
+        for name in row.__struct_fields__
+        if name.startswith("all_")
+    }

@@ -1,0 +1,260 @@
+"""Which files of a path can be imported, by which reader, and in which order; and which can not, and why."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from importlib import import_module
+from pathlib import Path
+from typing import Final, TypeAlias, cast
+
+import msgspec
+
+from clew.core.log.jsonl import begins_log
+from clew.errors import InvalidError
+from clew.importers import OWN, READERS
+from clew.importers.contract import Problem, Reader
+from clew.importers.leaving import reason_to_name
+from clew.importers.reading import telling
+from clew.importers.reading.jsonlines import read_beginning
+from clew.model.porting import FoundPlace
+
+_TIME: Final = re.compile(rb'"(?:timestamp|startTime|created_at|ts)"\s*:\s*"(\d{4}-[^"]{6,40})"')
+_COPIED: Final = (b'"forkedFrom"', b'"forked_from_id"')
+_Age: TypeAlias = tuple[bytes, bool, float, str]
+DEEPEST: Final = 100
+"""Directories inside of each other that are looked into."""
+_NOT_ENTERED: Final = "it cannot be read: no permission to open what is in it"
+
+
+class Job(msgspec.Struct, frozen=True):
+    """One file to be read."""
+
+    format: str
+    path: Path
+    size: int
+    is_sure: bool = True
+    """Its content tells the format. Else only the caller said so, and the file may be anything."""
+
+
+class Found(msgspec.Struct, frozen=True):
+    """What is at a path."""
+
+    jobs: list[Job]
+    """The files to read, parents before what was copied from them."""
+    problems: list[Problem]
+    """Files and directories that can not be read, or look like sessions of no known format."""
+
+
+def reader_of(format: str) -> Reader:
+    if format not in READERS:
+        raise InvalidError(f"no import of {format!r}; there is {', '.join([OWN, *READERS])}")
+    return cast("Reader", import_module(READERS[format]))
+
+
+def checked(path: str | os.PathLike[str]) -> Path:
+    """The real path of a file or a directory. InvalidError: it is neither. A pipe or a device is not even
+    opened: that could wait forever."""
+    try:
+        mode = os.stat(path).st_mode
+    except (OSError, ValueError) as exc:
+        if isinstance(exc, FileNotFoundError | NotADirectoryError | ValueError):
+            raise InvalidError(f"there is no file {os.fspath(path)!s}") from exc
+        raise InvalidError(f"{os.fspath(path)!s} cannot be read: {exc.strerror}") from exc
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+        raise InvalidError(
+            f"{os.fspath(path)!s} is {_kind(mode)}: only a file or a directory can be imported; "
+            "write what it holds to a file first"
+        )
+    return Path(os.path.realpath(path))
+
+
+def look(path: Path, format: str | None) -> Found:
+    """What there is to import at a path. InvalidError: nothing, and nothing that should be named."""
+    looking = _Looking()
+    if not path.is_dir():
+        jobs = looking.at_file(path) if format is None else looking.as_told(format, [path])
+        if looking.problems and not jobs:
+            [problem, *_] = looking.problems
+            raise InvalidError(f"{problem.path}: {problem.reason}")
+    elif format is None or format == OWN:
+        jobs = [job for job in looking.below(path) if format in (None, job.format)]
+    else:
+        jobs = looking.as_told(format, looking.files_in(reader_of(format), path))
+    if not jobs and not looking.problems:
+        what = "holds no file" if path.is_dir() else "is"
+        raise InvalidError(
+            f"{path} {what} of {'a' if path.is_dir() else 'no'} format that can be imported "
+            f"({', '.join([OWN, *READERS])}); format= names one"
+        )
+    return Found(list({job.path: job for job in jobs}.values()), looking.problems)
+
+
+def scan_places(home: Path | None = None) -> list[FoundPlace]:
+    """Where programs whose sessions can be imported keep them on this machine, with what is there. A place
+    that can not be read is one of them: an import says so."""
+    found = []
+    for format in READERS:
+        reader = reader_of(format)
+        for place in reader.known_places(Path.home() if home is None else home):
+            if not os.path.exists(place):
+                continue
+            looking = _Looking()
+            files = looking.files_in(reader, place)
+            if files or looking.problems:
+                sizes = [_size(file) for file in files]
+                found.append(FoundPlace(format=format, path=str(place), files=len(files), bytes=sum(sizes)))
+    return found
+
+
+class _Looking:
+    """Looks at files, and keeps what should be told of those that are not taken."""
+
+    def __init__(self) -> None:
+        self.problems: list[Problem] = []
+
+    def at_file(self, path: Path) -> list[Job]:
+        """A file, by its content."""
+        beginning = self._beginning(path)
+        return [] if beginning is None else self._jobs_of(path, beginning)
+
+    def below(self, path: Path, level: int = 0) -> list[Job]:
+        """A directory that a reader knows as a whole, or all the files in it."""
+        if level > DEEPEST:
+            self._tell(path, f"it lies more than {DEEPEST} directories deep")
+            return []
+        whole = _recognised(path, b"")
+        if whole is not None:
+            return self.as_told(whole, self.files_in(reader_of(whole), path))
+        groups: list[tuple[_Age, list[Job]]] = []
+        for place in self._inside(path):
+            if place.is_dir():
+                if not place.is_symlink() and (jobs := self.below(place, level + 1)):
+                    groups.append((_age(jobs[0].path, self._beginning(jobs[0].path) or b""), jobs))
+            elif place.is_file():
+                beginning = self._beginning(place)
+                if beginning is not None and (jobs := self._jobs_of(place, beginning)):
+                    groups.append((_age(place, beginning), jobs))
+        return [job for _, jobs in sorted(groups, key=lambda group: group[0]) for job in jobs]
+
+    def as_told(self, format: str, files: list[Path]) -> list[Job]:
+        """Files that the caller says are of a format, but for those that are of another one."""
+        jobs = []
+        for file in files:
+            beginning = self._beginning(file)
+            if beginning is None:
+                continue
+            is_sure = _is_of(format, file, beginning)
+            other = None if is_sure else OWN if begins_log(beginning) else _recognised(file, beginning)
+            if other is None:
+                jobs.append(_job(format, file, is_sure=is_sure))
+            else:
+                self._tell(file, f"it is of the format {other}, not {format}")
+        return jobs
+
+    def files_in(self, reader: Reader, place: Path) -> list[Path]:
+        """What the reader finds at a path. Directories that it may not enter are told here."""
+        try:
+            if place.is_dir():
+                for folder, _, _ in os.walk(place, onerror=self._refused):
+                    if not os.access(folder, os.X_OK):
+                        self._tell(Path(folder), _NOT_ENTERED)
+            # Never raises. A pipe is no file: it has no end that one could wait for.
+            return [file for file in reader.files(place) if os.path.isfile(file)]
+        except OSError as exc:
+            self._refused(exc)
+            return []
+        except RecursionError:
+            self._tell(place, "its directories lie too deep inside of each other")
+            return []
+
+    def _inside(self, path: Path) -> list[Path]:
+        try:
+            inside = sorted(path.iterdir())
+        except OSError as exc:
+            self._refused(exc)
+            return []
+        if not os.access(path, os.X_OK):
+            self._tell(path, _NOT_ENTERED)
+            return []
+        return inside
+
+    def _beginning(self, path: Path) -> bytes | None:
+        """None: it can not be read, and this was told."""
+        try:
+            return read_beginning(path)
+        except OSError as exc:
+            self._tell(path, f"it cannot be read: {exc.strerror or exc}")
+            return None
+
+    def _jobs_of(self, path: Path, beginning: bytes) -> list[Job]:
+        if begins_log(beginning):
+            return [_job(OWN, path)]
+        format = _recognised(path, beginning)
+        if format is not None:
+            return [_job(format, file) for file in self.files_in(reader_of(format), path)]
+        try:
+            reason = reason_to_name(path, beginning)
+        except OSError as exc:
+            reason = f"it cannot be read: {exc.strerror or exc}"
+        if reason is not None:
+            self._tell(path, reason)
+        return []
+
+    def _refused(self, exc: OSError) -> None:
+        self._tell(Path(exc.filename or "."), f"it cannot be read: {exc.strerror or exc}")
+
+    def _tell(self, path: Path, reason: str) -> None:
+        problem = Problem(path=str(path), line=None, reason=reason)
+        if problem not in self.problems:
+            self.problems.append(problem)
+
+
+def _is_of(format: str, path: Path, beginning: bytes) -> bool:
+    if format == OWN:
+        return begins_log(beginning)
+    try:
+        return reader_of(format).recognises(path, beginning)
+    except Exception:  # noqa: BLE001 (as in `_recognised`)
+        return False
+
+
+def _kind(mode: int) -> str:
+    kinds = {stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
+    return kinds.get(stat.S_IFMT(mode), "a device")
+
+
+def _recognised(path: Path, beginning: bytes) -> str | None:
+    is_data = not beginning or telling.is_data(path, beginning)
+    for format in READERS:
+        reader = reader_of(format)
+        try:
+            if (is_data or getattr(reader, "IS_TEXT", False)) and reader.recognises(path, beginning):
+                return format
+        except Exception:  # noqa: BLE001 (what a reader makes of one file must not cost the others)
+            continue
+    return None
+
+
+def _age(path: Path, beginning: bytes) -> _Age:
+    """Sorts files by the time of what they begin with; a copy of a session after that session."""
+    match = _TIME.search(beginning)
+    try:
+        changed = path.stat().st_mtime
+    except OSError:
+        changed = 0.0
+    return match[1] if match else b"", any(mark in beginning for mark in _COPIED), changed, str(path)
+
+
+def _job(format: str, path: Path, *, is_sure: bool = True) -> Job:
+    return Job(format, path, _size(path), is_sure)
+
+
+def _size(path: Path) -> int:
+    try:
+        if path.is_dir():
+            return sum(_size(Path(root, name)) for root, _, names in os.walk(path) for name in names)
+        return path.stat().st_size
+    except (OSError, RecursionError):
+        return 0

@@ -1,0 +1,1 @@
+"""One importer a program: each is a `Reader` of `clew.importers.contract`."""

@@ -1,0 +1,1 @@
+"""Claude Code: JSONL transcripts, subagents, files of checkpoints."""

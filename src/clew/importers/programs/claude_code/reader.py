@@ -1,0 +1,275 @@
+"""Claude Code: one JSONL file a session, a tree of records by `parentUuid`, subagents in files beside it.
+
+What of a line is the message becomes an entry; what stands beside it becomes its notes, except for what all
+lines repeat, which is the session's metadata. Records that are no messages (progress, attachments, hooks,
+meta lines, file history) become events. See claude_tree.py for the order of things.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from clew.importers.contract import OnBytes, OnProblem, SourceSession
+from clew.importers.programs.claude_code.files import FileHistory, copies_of
+from clew.importers.programs.claude_code.transcript import Side, Transcript, summary_in
+from clew.importers.reading.jsonlines import (
+    Line,
+    beginning_of,
+    begins_with_object,
+    first_objects,
+    object_of,
+    read_lines,
+)
+from clew.importers.reading.moments import moment_of
+from clew.importers.reading.telling import has_keys
+from clew.importers.reading.unpacking import content_of
+from clew.model import Json
+
+NAME: Final = "claude-code"
+CALLS_HAVE_ONE_ID: Final = True
+"""The id of a call is the vendor's: in whatever file it stands again, it is the same call."""
+
+_CHAINED: Final = frozenset({"user", "assistant", "system", "attachment", "progress"})
+_ALONE: Final = {
+    "summary": "leafUuid",
+    "file-history-snapshot": "messageId",
+    "file-history-delta": "snapshotMessageId",
+    "queue-operation": "sessionId",
+    "custom-title": "customTitle",
+    "ai-title": "aiTitle",
+    "last-prompt": "lastPrompt",
+}
+"""Records without a chain, and a field by which each is told."""
+_HEADER: Final = 256 * 1024
+_SUMMARIES: Final = 200
+"""Titles of other sessions that a file may begin with."""
+_REPEATED: Final = (
+    "cwd", "sessionId", "version", "gitBranch", "userType", "entrypoint", "slug", "agentId", "isSidechain"
+)  # fmt: skip
+
+
+def recognises(path: Path, beginning: bytes) -> bool:
+    if not begins_with_object(beginning):
+        return False
+    found = first_objects(beginning)
+    if any(_is_ours(record) for record in found):
+        return True
+    # A first line that is longer than what we were shown.
+    return b"\n" not in beginning and has_keys(beginning, "parentUuid", "sessionId")
+
+
+def _is_ours(record: dict[str, Json]) -> bool:
+    kind = record.get("type")
+    if not isinstance(kind, str):
+        return False
+    if kind in _CHAINED:
+        return "parentUuid" in record and "uuid" in record and "sessionId" in record
+    return kind in _ALONE and _ALONE[kind] in record
+
+
+def known_places(home: Path) -> list[Path]:
+    places = [home / ".claude" / "projects", home / ".config" / "claude" / "projects"]
+    moved = os.environ.get("CLAUDE_CONFIG_DIR")
+    if moved and home == Path.home():
+        places.insert(0, Path(moved) / "projects")
+    return list(dict.fromkeys(places))
+
+
+def files(path: Path) -> list[Path]:
+    """A session with its subagents; of a directory all of them, oldest first."""
+    if path.is_file():
+        return [path, *sorted((path.parent / path.stem / "subagents").rglob("agent-*.jsonl"))]
+    inside = [file for file in path.rglob("*.jsonl") if os.path.isfile(file)]
+    mains = [file for file in inside if "subagents" not in file.parts]
+    ordered = sorted(mains, key=lambda file: (_begins(file), file.stem.startswith("agent-"), file.name))
+    found = dict.fromkeys(one for main in ordered for one in files(main))
+    return [*found, *sorted(file for file in inside if file not in found)]
+
+
+def _begins(path: Path) -> str:
+    """The first time in a file, and after it whether it is a copy of a session that began so."""
+    records = first_objects(beginning_of(path))
+    times = [str(record["timestamp"]) for record in records if record.get("timestamp")]
+    copied = any("forkedFrom" in record for record in records)
+    return f"{times[0] if times else ''} {copied:d}"
+
+
+def read(path: Path, on_problem: OnProblem, on_bytes: OnBytes) -> Iterator[SourceSession]:
+    if _says_nothing(path):
+        for _ in read_lines(path, on_problem, on_bytes):
+            pass  # only what is damaged is to be told
+        return
+    header = _header(path)
+    session = _session_id(path, header)
+    agent = _agent_id(path, header)
+    baseline: dict[str, Json] = {key: header[key] for key in _REPEATED if key in header}
+    files = FileHistory(copies_of(path, session), header.get("cwd"))
+    lines = read_lines(path, on_problem, on_bytes)
+    main = Transcript(
+        lines,
+        baseline,
+        is_agent=agent is not None,
+        files=files,
+        summaries=dict if agent is not None else lambda: _summaries_in(path.parent),
+        calls_of_base=_calls_of_base(path, header),
+    )
+    parent, id = None, f"{NAME}:{session}"
+    metadata: dict[str, Json] = {"claude_code": baseline}
+    if agent is not None:
+        parent, id = id, f"{id}/agent-{agent}"
+        meta = _beside(path)
+        metadata |= {"agent": agent, **({"agent_meta": meta} if meta else {})}
+        if meta.get("parentAgentId"):
+            parent = f"{parent}/agent-{meta['parentAgentId']}"
+    elif "forkedFrom" in header and isinstance(header["forkedFrom"], dict):
+        metadata["forked_from"] = header["forkedFrom"]
+        parent = f"{NAME}:{header['forkedFrom'].get('sessionId')}"
+    aliases = (session,) if agent is None else (f"agent-{agent}",)
+    yield _session(main, id, header, metadata, parent, aliases)
+    for name, side in main.sides.items():
+        yield _sidechain(path, id, name, side, header, baseline, on_problem)
+
+
+def _calls_of_base(path: Path, header: dict[str, Json]) -> frozenset[str]:
+    """The calls in the file of the session that this one is a fork of, if that lies beside it."""
+    origin = header.get("forkedFrom")
+    name = origin.get("sessionId") if isinstance(origin, dict) else None
+    if not isinstance(name, str) or Path(name).name != name:
+        return frozenset()
+    base = path.parent / f"{name}.jsonl"
+    try:
+        return frozenset() if base == path else _calls_in(base, base.stat().st_mtime_ns)
+    except OSError:
+        return frozenset()
+
+
+@lru_cache(maxsize=4)
+def _calls_in(path: Path, changed: int) -> frozenset[str]:
+    records = (line.record for line in read_lines(path, lambda problem: None, lambda count: None))
+    messages = (record.get("message") for record in records if record.get("type") == "assistant")
+    ids = (message.get("id") for message in messages if isinstance(message, dict))
+    return frozenset(id for id in ids if isinstance(id, str))
+
+
+def _summaries_in(folder: Path) -> dict[str, str]:
+    """The titles at the beginning of the files in a folder, those of the last file last."""
+    try:
+        return _summaries_of(folder, folder.stat().st_mtime_ns)
+    except OSError:
+        return {}
+
+
+@lru_cache(maxsize=4)
+def _summaries_of(folder: Path, changed: int) -> dict[str, str]:
+    found: dict[str, str] = {}
+    logs = [(file.stat().st_mtime_ns, file.name, file) for file in folder.glob("*.jsonl") if file.is_file()]
+    for _, _, file in sorted(logs):
+        beginning = beginning_of(file)
+        if b'"leafUuid"' not in beginning.partition(b"\n")[0]:
+            continue  # most files begin with something else: their lines need not be decoded
+        for record in first_objects(beginning, most=_SUMMARIES):
+            if record.get("type") != "summary":
+                break
+            found |= summary_in(record)
+    return found
+
+
+def _says_nothing(path: Path) -> bool:
+    """Titles of other sessions, file history of none: a small file without a message is no session."""
+    beginning = beginning_of(path, _HEADER)
+    records = first_objects(beginning, most=_HEADER)
+    return len(beginning) < _HEADER and not any(isinstance(one.get("message"), dict) for one in records)
+
+
+def _sidechain(
+    path: Path,
+    parent: str,
+    name: str,
+    side: Side,
+    header: dict[str, Json],
+    baseline: dict[str, Json],
+    on_problem: OnProblem,
+) -> SourceSession:
+    """A subagent whose lines stand between those of its session."""
+    transcript = Transcript(_lines_at(path, side.places, on_problem), baseline, is_agent=True)
+    metadata: dict[str, Json] = {"claude_code": baseline, "sidechain": side.root}
+    return _session(transcript, f"{parent}/{name}", {**header, "timestamp": side.began}, metadata, parent, ())
+
+
+def _session(
+    transcript: Transcript,
+    id: str,
+    header: dict[str, Json],
+    metadata: dict[str, Json],
+    parent: str | None,
+    aliases: tuple[str, ...],
+) -> SourceSession:
+    return SourceSession(
+        id=id,
+        entries=transcript.entries(),
+        head=transcript.head,
+        workspace=header.get("cwd") if isinstance(header.get("cwd"), str) else None,
+        vendor="anthropic",
+        created_at=moment_of(header.get("timestamp")),
+        metadata=metadata,
+        aliases=aliases,
+        parent=parent,
+        checkpoints=transcript.checkpoints,
+        events=transcript.events,
+        updates=transcript.updates,
+    )
+
+
+def _header(path: Path) -> dict[str, Json]:
+    """What the first records say, the first word on each thing."""
+    found: dict[str, Json] = {}
+    for record in first_objects(beginning_of(path, _HEADER), most=60):
+        for key in (*_REPEATED, "timestamp", "forkedFrom"):
+            if record.get(key) is not None and (key != "isSidechain" or "uuid" in record):
+                found.setdefault(key, record[key])
+    return found
+
+
+def _session_id(path: Path, header: dict[str, Json]) -> str:
+    """A file is named by its session; lines that were copied into it may still name another one."""
+    if path.stem.startswith("agent-"):
+        if path.parent.name == "subagents":
+            return path.parent.parent.name
+        inside = [part for part in path.parts if part == "subagents"]
+        if inside:
+            return path.parts[path.parts.index("subagents") - 1]
+        return str(header.get("sessionId") or path.parent.name)
+    is_uuid = len(path.stem) == 36 and path.stem.count("-") == 4
+    return path.stem if is_uuid else str(header.get("sessionId") or path.stem)
+
+
+def _agent_id(path: Path, header: dict[str, Json]) -> str | None:
+    if path.stem.startswith("agent-"):
+        return path.stem.removeprefix("agent-")
+    is_agent = header.get("isSidechain") is True and isinstance(header.get("agentId"), str)
+    return header["agentId"] if is_agent else None
+
+
+def _beside(path: Path) -> dict[str, Json]:
+    """The file that says which call started a subagent."""
+    try:
+        found = msgspec.json.decode(content_of(path.with_suffix(".meta.json")))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _lines_at(path: Path, places: list[tuple[int, int]], on_problem: OnProblem) -> Iterator[Line]:
+    """Lines whose places are known. They were read before: what was wrong with them was told then."""
+    with path.open("rb") as file:
+        for number, offset in places:
+            file.seek(offset)
+            record = object_of(file.readline(), number, path, lambda problem: None)
+            if record is not None:
+                yield Line(number, offset, record)

@@ -1,0 +1,324 @@
+"""The records of one Claude Code session, read in a stream into entries and what stands beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from datetime import datetime
+from typing import Final
+
+import msgspec
+
+from clew.core.messages.dialects.claude_people import is_human
+from clew.core.messages.prompts import own_words
+from clew.importers.contract import SourceCheckpoint, SourceEntry, SourceEvent, SourceUsage
+from clew.importers.programs.claude_code.files import FileHistory
+from clew.importers.programs.claude_code.tree import Tree
+from clew.importers.reading.jsonlines import Line, closed_after
+from clew.importers.reading.moments import moment_of
+from clew.model import Json
+
+_OWN: Final = frozenset({"parentUuid", "uuid", "type", "message", "timestamp"})
+"""Fields that have a place of their own."""
+_NOBODY: Final = "<synthetic>"
+"""The model of messages that the program itself wrote."""
+_BESIDE: Final = ("file-history-snapshot", "file-history-delta", "summary", "queue-operation")
+
+
+class Side(msgspec.Struct):
+    """A subagent whose records stand in its session's file: where they are."""
+
+    root: str
+    began: Json
+    places: list[tuple[int, int]]
+
+
+class Transcript:
+    def __init__(
+        self,
+        lines: Iterable[Line],
+        baseline: dict[str, Json],
+        *,
+        is_agent: bool,
+        files: FileHistory | None = None,
+        summaries: Callable[[], Mapping[str, str]] = dict,
+        calls_of_base: Collection[str] = (),
+    ) -> None:
+        """`summaries`: titles that other files tell, by the records that they end with. `calls_of_base`: what
+        a fork copied of its base, which counts them itself."""
+        self._lines = lines
+        self._baseline = baseline
+        self._is_agent = is_agent
+        self._tree = Tree()
+        self._head: str | None = None
+        self._titles: dict[str, str] = {}
+        self._summaries: dict[str, str] = {}
+        """Titles by the records that they end with, of this session or of another one."""
+        self._summaries_beside = summaries
+        self._calls_of_base = calls_of_base
+        self._first_words = ""
+        self._tags: dict[str, None] = {}
+        self._model: str | None = None
+        self._waiting: list[SourceEvent] = []
+        self._files = files or FileHistory(None, None)
+        self._preserved: dict[str, Json] = {}
+        self._tokens: Json = None
+        self._request: Json = None
+        self._told: SourceUsage | None = None
+        self._counted: dict[str, Json] = {}
+        """The tokens of the call before, as its record has them."""
+        self._side_of: dict[str, str] = {}
+        self.sides: dict[str, Side] = {}
+
+    # -- asked when the entries were read
+
+    def head(self) -> str | None:
+        return self._head
+
+    def events(self) -> Iterator[SourceEvent]:
+        yield from self._waiting
+
+    def checkpoints(self) -> Iterator[SourceCheckpoint]:
+        yield from self._files.checkpoints(self._tree.entry_at)
+
+    def updates(self) -> dict[str, Json]:
+        found: dict[str, Json] = {"model": self._model, "tags": list(self._tags)}
+        given = (self._titles.get(kind) for kind in ("custom-title", "ai-title", "last-prompt"))
+        title = next(filter(None, given), None) or self._summary()
+        if title or self._is_agent:
+            found["title"] = title or self._first_words[:60]
+        return found
+
+    def _summary(self) -> str | None:
+        """The last one that ends with a record of this session. Most stand before that record, many in
+        the file of a later session: they are looked at when all records are known."""
+        told = [*self._summaries_beside().items(), *self._summaries.items()]
+        return next((text for leaf, text in reversed(told) if self._tree.entry_at(leaf) is not None), None)
+
+    # -- records
+
+    def entries(self) -> Iterator[SourceEntry]:
+        for line in closed_after(self._lines):
+            record = line.record
+            uuid = record.get("uuid")
+            if type(uuid) is not str or record.get("type") in _BESIDE:
+                self._take_side_record(line)
+            elif record.get("isSidechain") and not self._is_agent:
+                self._note_sidechain(line)
+            else:
+                entry = self._take(line, uuid)
+                if entry is not None:
+                    if self._waiting:
+                        self._waiting = []
+                    yield entry
+
+    def _take(self, line: Line, uuid: str) -> SourceEntry | None:
+        if uuid in self._tree.places:
+            self._event(line, f"line-{line.number}")
+            return None
+        record = line.record
+        message = record.get("message")
+        if type(message) is dict and record.get("type") in ("user", "assistant"):
+            notes = self._notes(record)
+            if not notes:
+                return self._message(record, uuid, message, notes)
+            if notes.get("isCompactSummary"):
+                return self._compaction(line, notes)
+            if not notes.get("isMeta"):
+                return self._message(record, uuid, message, notes)
+        self._link(line)
+        return None
+
+    def _message(
+        self, record: dict[str, Json], uuid: str, message: dict[str, Json], notes: dict[str, Json]
+    ) -> SourceEntry:
+        above = record.get("parentUuid")
+        parent, is_known = self._tree.behind(above)
+        self._tree.add(uuid, parent, message)
+        at = moment_of(record.get("timestamp"))
+        human: bool | None = None
+        usage = None
+        if record["type"] == "assistant":
+            usage = self._usage(message, at)
+            model = message.get("model")
+            if model is not None and model != _NOBODY:
+                self._model = str(model)
+        else:
+            self._first_words = self._first_words or own_words(_words_of(message)).strip()
+            if self._is_agent or not is_human(notes, message):
+                human = False
+        if not notes.get("teamName"):
+            self._head = uuid
+        request, self._request = self._request, notes.get("requestId")
+        if notes:
+            if self._request == request is not None:
+                del notes["requestId"]  # each record of an answer repeats it
+            if notes.get("sourceToolAssistantUUID") == above:
+                notes.pop("sourceToolAssistantUUID", None)
+        if not is_known:
+            notes["parent_missing"] = above
+        return SourceEntry(
+            uid=uuid,
+            parent=parent,
+            message=message,
+            at=at,
+            usage=usage,
+            notes=notes,
+            human=human,
+            decoded=True,
+            events=tuple(self._waiting),
+        )
+
+    def _compaction(self, line: Line, notes: dict[str, Json]) -> SourceEntry:
+        """The summary that stands for everything before it, and the messages that were kept beside it."""
+        record, uuid = line.record, line.record["uuid"]
+        parent, _ = self._tree.behind(record.get("parentUuid"))
+        if parent is None:
+            parent = self._tree.last
+        mark: dict[str, Json] = {"messages": [record["message"]], "tokens": self._tokens}
+        kept = self._tree.entry_at(self._preserved.get("headUuid"))
+        if kept is not None:
+            mark["from"] = kept
+        self._tree.add(uuid, parent, {})
+        tail = self._preserved.get("tailUuid")
+        if isinstance(tail, str) and tail in self._tree.places:
+            self._tree.link(tail, uuid)  # what goes on from the last one kept goes on from here
+        self._preserved, self._tokens = {}, None
+        self._head = uuid
+        return SourceEntry(
+            uid=uuid,
+            parent=parent,
+            message=mark,
+            kind="compaction",
+            at=moment_of(record.get("timestamp")),
+            notes=notes,
+            decoded=True,
+            events=tuple(self._waiting),
+        )
+
+    def _link(self, line: Line) -> None:
+        """A record on the chain that is no message."""
+        record = line.record
+        entry, _ = self._tree.behind(record.get("parentUuid"))
+        if record.get("subtype") == "compact_boundary":
+            before = self._tree.behind(record.get("logicalParentUuid"))[0]
+            entry = entry or before or self._tree.last
+            about = record.get("compactMetadata")
+            if isinstance(about, dict):
+                self._tokens = about.get("preTokens")
+                segment = about.get("preservedSegment")
+                self._preserved = segment if isinstance(segment, dict) else _ends(about)
+        self._tree.link(record["uuid"], entry)
+        self._event(line, record["uuid"])
+
+    def _notes(self, record: dict[str, Json]) -> dict[str, Json]:
+        """What stands beside the message, except for what the session says of all its lines."""
+        usual = self._baseline
+        notes = {
+            key: value
+            for key, value in record.items()
+            if key not in _OWN and (key not in usual or usual[key] != value)
+        }
+        if "isSidechain" in notes and (self._is_agent or not notes["isSidechain"]):
+            del notes["isSidechain"]
+        return {key: notes[key] for key in sorted(notes)} if len(notes) > 1 else notes
+
+    def _usage(self, message: dict[str, Json], at: datetime | None) -> SourceUsage | None:
+        found, id = message.get("usage"), message.get("id")
+        if type(found) is not dict or type(id) is not str or message.get("model") == _NOBODY:
+            return None
+        if id in self._calls_of_base:
+            return None
+        told = self._told
+        if told is not None and told.id == id and self._counted == found:
+            return told  # each record of an answer repeats it
+        model = message.get("model")
+        read, write = _count(found, "cache_read_input_tokens"), _count(found, "cache_creation_input_tokens")
+        self._counted = found
+        self._told = SourceUsage(
+            id=id,
+            model=model if isinstance(model, str) else None,
+            vendor="anthropic",
+            # Anthropic leaves out of its input what came from a cache, or went there.
+            input_tokens=_count(found, "input_tokens") + read + write,
+            output_tokens=_count(found, "output_tokens"),
+            cache_read_tokens=read,
+            cache_write_tokens=write,
+            at=at,
+        )
+        return self._told
+
+    # -- records beside the chain
+
+    def _take_side_record(self, line: Line) -> None:
+        record = line.record
+        kind = record.get("type")
+        id = f"line-{line.number}"
+        if kind in ("custom-title", "ai-title", "last-prompt"):
+            field = {"custom-title": "customTitle", "ai-title": "aiTitle", "last-prompt": "lastPrompt"}[kind]
+            self._titles[kind] = _text(record.get(field))
+        elif kind == "summary":
+            self._summaries |= summary_in(record)
+        elif kind == "tag" and _text(record.get("tag")):
+            self._tags[_text(record["tag"])] = None
+        elif kind in ("file-history-snapshot", "file-history-delta"):
+            self._files.take(record, id)
+        self._event(line, id)
+
+    def _note_sidechain(self, line: Line) -> None:
+        record = line.record
+        uuid, agent, parent = record["uuid"], record.get("agentId"), record.get("parentUuid")
+        name = f"agent-{agent}" if isinstance(agent, str) else self._side_of.get(str(parent))
+        if name is None:
+            name = f"sidechain-{uuid}"
+        self._side_of[uuid] = name
+        side = self.sides.setdefault(name, Side(uuid, record.get("timestamp"), []))
+        side.places.append((line.number, line.offset))
+
+    def _event(self, line: Line, id: str) -> None:
+        record = line.record
+        kind = _text(record.get("type")) or "record"
+        subtype = _text(record.get("subtype"))
+        self._waiting.append(
+            SourceEvent(
+                id=id[:400],
+                type=(f"{kind}.{subtype}" if subtype else kind)[:100],
+                data=record,
+                stream="claude-code",
+                at=moment_of(record.get("timestamp")),
+            )
+        )
+
+
+def summary_in(record: dict[str, Json]) -> dict[str, str]:
+    """The title that a summary gives, by the record that the summarised conversation ends with."""
+    leaf, summary = record.get("leafUuid"), record.get("summary")
+    return {leaf: summary} if isinstance(leaf, str) and isinstance(summary, str) and summary else {}
+
+
+def _ends(about: dict[str, Json]) -> dict[str, Json]:
+    """The first and the last of the messages that a compaction kept, where it lists them all."""
+    listed = about.get("preservedMessages")
+    if isinstance(listed, dict):
+        listed = listed.get("uuids")
+    if isinstance(listed, list) and listed:
+        return {"headUuid": listed[0], "tailUuid": listed[-1]}
+    return {}
+
+
+def _count(found: dict[str, Json], name: str) -> int:
+    value = found.get(name)
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
+
+
+def _text(value: Json) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _words_of(message: dict[str, Json]) -> str:
+    content = message.get("content")
+    if isinstance(content, str):
+        return content
+    if isinstance(content, list):
+        texts = (block.get("text") for block in content if isinstance(block, dict))
+        return " ".join(text for text in texts if isinstance(text, str))
+    return ""

@@ -1,0 +1,206 @@
+"""Codex CLI: one rollout a thread, JSONL (or `.jsonl.zst` when it has grown cold).
+
+Response items are the messages. The same story told again for the screen (`event_msg`), settings of turns and
+whatever else stands in a line become events. A rollback leaves the turns that it took on a branch.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from pathlib import Path
+from typing import Final
+
+from clew.importers.contract import OnBytes, OnProblem, Problem, SourceSession
+from clew.importers.programs.codex_rollout import Rollout
+from clew.importers.reading.jsonlines import Line, beginning_of, begins_with_object, first_objects, read_lines
+from clew.importers.reading.moments import moment_of
+from clew.importers.reading.telling import has_keys
+from clew.model import Json
+
+NAME: Final = "codex"
+
+_TYPES: Final = frozenset({"session_meta", "turn_context", "response_item", "event_msg", "compacted"})
+_BURST: Final = timedelta(seconds=1)
+_LAST: Final = datetime(9999, 1, 1, tzinfo=UTC)
+"""There is a second after it."""
+"""A fork writes all that it copies at once."""
+_DEEPEST: Final = 32
+_STEP: Final = 10**9
+"""The numbers of a base's lines lie so far below those of the file itself."""
+
+
+def recognises(path: Path, beginning: bytes) -> bool:
+    if not begins_with_object(beginning):
+        return False
+    records = first_objects(beginning)
+    if any(
+        str(record.get("type")) in _TYPES and isinstance(record.get("payload"), dict) for record in records
+    ):
+        return True
+    if records:
+        first = records[0]
+        # The first rollouts had bare items behind a line about the session.
+        return "instructions" in first and "id" in first and "timestamp" in first and "type" not in first
+    is_meta = b'"type":"session_meta"' in beginning and has_keys(beginning, "type", "payload")
+    return is_meta and b"\n" not in beginning
+
+
+def known_places(home: Path) -> list[Path]:
+    places = [home / ".codex"]
+    moved = os.environ.get("CODEX_HOME")
+    if moved and home == Path.home():
+        places.insert(0, Path(moved))
+    return [place / name for place in dict.fromkeys(places) for name in ("sessions", "archived_sessions")]
+
+
+def files(path: Path) -> list[Path]:
+    if path.is_file():
+        return [path]
+    found = [*path.rglob("rollout-*.jsonl"), *path.rglob("rollout-*.jsonl.zst")]
+    return sorted(found, key=lambda file: file.name)
+
+
+def read(path: Path, on_problem: OnProblem, on_bytes: OnBytes) -> Iterator[SourceSession]:
+    records = first_objects(beginning_of(path, 1024 * 1024), most=8)
+    metas = [record for record in records if record.get("type") == "session_meta"]
+    line = metas[0] if metas else (records[0] if records else {})
+    meta = _payload(line)
+    thread = str(meta.get("id") or meta.get("session_id") or path.name.split(".")[0])
+    rollout = _rollout_of(path, thread)
+    id = f"{NAME}:{thread}" + (f"_{rollout}" if rollout else "")
+    parent, is_agent = _parent(meta)
+    if rollout and parent is None:
+        parent = f"{NAME}:{thread}"
+    inherited = _inherited_until(line, metas)
+    lines = _with_base(path, meta, read_lines(path, on_problem, on_bytes), on_problem, 0)
+    provider = meta.get("model_provider")
+    vendor = provider if isinstance(provider, str) else "openai"
+    story = Rollout(
+        lines,
+        inherited_until=inherited,
+        is_agent=is_agent,
+        is_fork=inherited is not None or isinstance(meta.get("history_base"), dict),
+        vendor=vendor,
+    )
+    name = _names(_home_of(path)).get(thread)
+    yield SourceSession(
+        id=id,
+        entries=story.entries(),
+        head=story.head,
+        title=name,
+        workspace=meta.get("cwd") if isinstance(meta.get("cwd"), str) else None,
+        vendor=vendor,
+        created_at=moment_of(meta.get("timestamp")) or moment_of(line.get("timestamp")),
+        metadata={"codex": {key: value for key, value in meta.items() if key != "base_instructions"}},
+        aliases=(thread,) if not rollout else (f"{thread}_{rollout}",),
+        parent=parent,
+        shares_calls=False,
+        events=story.events,
+        usage=story.usage,
+        updates=story.updates,
+    )
+
+
+def _payload(record: dict[str, Json]) -> dict[str, Json]:
+    payload = record.get("payload")
+    return payload if isinstance(payload, dict) else record
+
+
+def _rollout_of(path: Path, thread: str) -> str:
+    """A thread that was reverted goes on in a file of its own, which has a second id in its name."""
+    _, found, rest = path.name.partition(f"{thread}_")
+    return rest.split(".")[0] if found else ""
+
+
+def _parent(meta: dict[str, Json]) -> tuple[str | None, bool]:
+    """The session of which this one is a subagent (True), or a copy."""
+    source = meta.get("source")
+    agent = source.get("subagent") if isinstance(source, dict) else None
+    if agent is not None:
+        spawned = agent.get("thread_spawn") if isinstance(agent, dict) else None
+        spawner = spawned.get("parent_thread_id") if isinstance(spawned, dict) else None
+        spawner = spawner or meta.get("parent_thread_id") or meta.get("forked_from_id")
+        return (f"{NAME}:{spawner}" if spawner else None), True
+    base = meta.get("forked_from_id")
+    return (f"{NAME}:{base}" if base else None), False
+
+
+def _inherited_until(line: dict[str, Json], metas: list[dict[str, Json]]) -> datetime | None:
+    """A fork of the old kind copies its base, each line with the time of the copy: until when."""
+    born = moment_of(line.get("timestamp"))
+    is_fork = len(metas) > 1 or _payload(line).get("forked_from_id")
+    if born is None or not is_fork or _payload(line).get("history_base"):
+        return None
+    return min(born, _LAST) + _BURST
+
+
+# -- forks that name their base
+
+
+def _with_base(
+    path: Path, meta: dict[str, Json], own: Iterator[Line], on_problem: OnProblem, depth: int
+) -> Iterator[Line]:
+    """The lines of a rollout behind those of the one that it continues, whose numbers are below one."""
+    base = meta.get("history_base")
+    if isinstance(base, dict) and depth < _DEEPEST:
+        yield from _base_lines(path, base, on_problem, depth)
+    yield from own
+
+
+def _base_lines(path: Path, base: dict[str, Json], on_problem: OnProblem, depth: int) -> Iterator[Line]:
+    thread = str(base.get("thread_id"))
+    found = _find_rollout(path, thread)
+    if found is None:
+        reason = f"its beginning is in the rollout of thread {thread}, which is not here"
+        on_problem(Problem(path=str(path), line=1, reason=reason))
+        return
+    meta = _payload((first_objects(beginning_of(found, 1024 * 1024), most=1) or [{}])[0])
+    quiet = read_lines(found, lambda problem: None, lambda count: None)
+    end, most = base.get("end_ordinal_exclusive"), base.get("end_byte_offset")
+    for line in _with_base(found, meta, quiet, on_problem, depth + 1):
+        ordinal = line.record.get("ordinal")
+        if line.number > 0 and isinstance(end, int) and isinstance(ordinal, int):
+            if ordinal >= end:
+                return
+        elif line.number > 0 and isinstance(most, int) and line.offset >= most:
+            return
+        if line.record.get("type") != "session_meta":
+            yield Line(line.number - _STEP, line.offset, line.record)
+
+
+def _find_rollout(path: Path, thread: str) -> Path | None:
+    home = _home_of(path) or path.parent
+    found = sorted(file for file in files(home) if thread in file.name and file != path)
+    plain = [file for file in found if f"{thread}_" not in file.name]
+    return next(iter(plain or found), None)
+
+
+def _home_of(path: Path) -> Path | None:
+    for place in path.parents:
+        if place.name in ("sessions", "archived_sessions"):
+            return place.parent
+    return None
+
+
+def _names(home: Path | None) -> dict[str, str]:
+    """The names that threads were given."""
+    if home is None:
+        return {}
+    index = home / "session_index.jsonl"
+    try:
+        return _names_in(index, index.stat().st_mtime_ns)
+    except OSError:
+        return {}
+
+
+@lru_cache(maxsize=4)
+def _names_in(index: Path, changed: int) -> dict[str, str]:
+    names = {}
+    for line in read_lines(index, lambda problem: None, lambda count: None):
+        id, name = line.record.get("id"), line.record.get("thread_name")
+        if isinstance(id, str) and isinstance(name, str):
+            names[id] = name
+    return names

@@ -1,0 +1,85 @@
+"""ductwork: the newest state of each run that did not end, `.agent/sessions/<run>.json`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Final
+
+from clew.importers.contract import (
+    OnBytes,
+    OnProblem,
+    SourceCheckpoint,
+    SourceEntry,
+    SourceSession,
+    SourceUsage,
+)
+from clew.importers.reading import values
+from clew.importers.reading.chain import link, session_id
+from clew.importers.reading.document import decoded, members_of_file, objects
+from clew.model import Json
+
+NAME: Final = "ductwork"
+_BEGUN: Final = re.compile(r"-(\d{13})\Z")
+"""A run's id ends with the milliseconds at which it began."""
+_BEGINS: Final = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*"run_id"\s*:\s*"')
+
+
+def recognises(path: Path, beginning: bytes) -> bool:
+    """Not a left-over .json.tmp: that is half a save, and the file beside it is whole."""
+    known = b'"iteration"' in beginning or b'"task_name"' in beginning
+    return path.suffix != ".tmp" and known and _BEGINS.match(beginning) is not None
+
+
+def known_places(home: Path) -> list[Path]:
+    return [home / ".agent" / "sessions"]
+
+
+def files(path: Path) -> list[Path]:
+    return sorted(path.glob("*.json")) if path.is_dir() else [path]
+
+
+def read(path: Path, on_problem: OnProblem, on_bytes: OnBytes) -> Iterator[SourceSession]:
+    state = {name: decoded(raw) for name, raw in members_of_file(path, on_problem, on_bytes).items()}
+    if not state:
+        return
+    messages = objects(state.pop("messages", None), "the messages", path, on_problem)
+    run = values.text(state.get("run_id")) or path.stem
+    begun = _BEGUN.search(run)
+    chain = list(_chain(messages, values.when(state.get("created_at"))))
+    last = chain[-1].uid if chain else None
+
+    def saved() -> Iterable[SourceCheckpoint]:
+        name = f"iteration-{values.count(state.get('iteration'))}"
+        return [SourceCheckpoint(name=name, entry=last, at=values.when(state.get("created_at")), state=state)]
+
+    yield SourceSession(
+        id=session_id(NAME, run),
+        aliases=(run,),
+        entries=chain,
+        created_at=values.when(begun[1]) if begun else None,
+        title=(values.text(state.get("task_name")) or "")[:500] or None,
+        metadata=state,
+        checkpoints=saved,
+        usage=lambda: _totals(run, state),
+    )
+
+
+def _chain(messages: list[dict[str, Json]], saved: datetime | None) -> Iterator[SourceEntry]:
+    parent = None
+    for index, message in enumerate(messages, start=1):
+        uid = link(parent, message)
+        at = saved if index == len(messages) else None
+        yield SourceEntry(uid=uid, parent=parent, message=message, at=at)
+        parent = uid
+
+
+def _totals(run: str, state: dict[str, Json]) -> list[SourceUsage]:
+    """One number for the whole run: what single calls cost was never written down."""
+    spent, said = values.count(state.get("input_tokens")), values.count(state.get("output_tokens"))
+    if not spent and not said:
+        return []
+    at = values.when(state.get("created_at"))
+    return [SourceUsage(id=f"{run}:total", input_tokens=spent, output_tokens=said, at=at, is_sum=True)]

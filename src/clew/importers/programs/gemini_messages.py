@@ -1,0 +1,122 @@
+"""A message of Gemini CLI in the shape of the Gemini API: what was said, then what the tools answered."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Final
+
+from clew.core.messages.saying import NOTICE
+from clew.importers.contract import SourceEntry, SourceUsage
+from clew.importers.reading.values import count, items, mapping, plain_name, text, when, without
+from clew.model import Json
+
+_TOLD_OF_CALLS: Final = frozenset({"args", "result"})
+"""What is left are status, times and what was shown, such as the text of a file before and after an edit."""
+_NOT_PROMPTS: Final = ("/", "?", "<session_context>", "<hook_context>")
+"""How the text begins that stands under the name of the human and is none of his prompts."""
+
+
+def entries_of(record: dict[str, Json], uid: str, parent: str | None, *, is_agent: bool) -> list[SourceEntry]:
+    """A message, and behind it what the tools answered. `is_agent`: a model wrote the prompts."""
+    at = when(record.get("timestamp"))
+    if record.get("type") == "gemini":
+        return _answer_and_results(record, uid, parent, at)
+    parts = _parts(record.get("content"))
+    is_notice = record.get("type") != "user"
+    message: dict[str, Json] = {"role": "system" if is_notice else "user", "parts": parts}
+    if is_notice:
+        message[NOTICE] = True
+    human = None if is_notice or (_is_prompt(parts) and not is_agent) else False
+    notes = {"source": without(record, ("content",))}
+    return [
+        SourceEntry(uid=uid, parent=parent, message=message, at=at, human=human, notes=notes, decoded=True)
+    ]
+
+
+def _answer_and_results(
+    record: dict[str, Json], uid: str, parent: str | None, at: datetime | None
+) -> list[SourceEntry]:
+    kept = without(record, ("content", "thoughts", "toolCalls"))
+    calls = [call for call in items(record.get("toolCalls")) if isinstance(call, dict)]
+    answer = SourceEntry(
+        uid=uid,
+        parent=parent,
+        message={"role": "model", "parts": _answer(record, calls)},
+        at=at,
+        usage=_usage(record, uid, at),
+        notes={"source": kept},
+        decoded=True,
+    )
+    results = _results(calls)
+    if not results:
+        return [answer]
+    told = SourceEntry(
+        uid=f"{uid}/results",
+        parent=uid,
+        message={"role": "user", "parts": results},
+        at=at,
+        notes={"source": {"toolCalls": [without(call, _TOLD_OF_CALLS) for call in calls]}},
+        decoded=True,
+    )
+    return [answer, told]
+
+
+def _is_prompt(parts: list[Json]) -> bool:
+    first = next((part["text"] for part in parts if isinstance(part.get("text"), str)), "")
+    return not first.lstrip().startswith(_NOT_PROMPTS)
+
+
+def _parts(content: Json) -> list[Json]:
+    if isinstance(content, str):
+        return [{"text": content}]
+    if isinstance(content, dict):
+        return [content]
+    return [part if isinstance(part, dict) else {"text": str(part)} for part in items(content)]
+
+
+def _answer(record: dict[str, Json], made: list[dict[str, Json]]) -> list[Json]:
+    thoughts = [_thought(mapping(thought)) for thought in items(record.get("thoughts"))]
+    said = [part for part in _parts(record.get("content")) if part != {"text": ""}]
+    calls: list[Json] = [{"functionCall": _call(call)} for call in made]
+    return [*thoughts, *said, *calls] or [{"text": ""}]
+
+
+def _thought(thought: dict[str, Json]) -> Json:
+    told = [text(thought.get("subject")), text(thought.get("description"))]
+    return {"text": "\n".join(filter(None, told)), "thought": True}
+
+
+def _call(call: dict[str, Json]) -> Json:
+    return {name: call[name] for name in ("id", "name", "args") if name in call}
+
+
+def _results(calls: list[dict[str, Json]]) -> list[Json]:
+    parts: list[Json] = []
+    for call in calls:
+        result = call.get("result")
+        if result is None:
+            continue
+        answered = _parts(result)
+        if not any("functionResponse" in part for part in answered):
+            same = {name: call[name] for name in ("id", "name") if name in call}
+            answered = [{"functionResponse": {**same, "response": {"output": result}}}]
+        parts += answered
+    return parts
+
+
+def _usage(record: dict[str, Json], uid: str, at: datetime | None) -> SourceUsage | None:
+    tokens = mapping(record.get("tokens"))
+    told = {name: count(value) for name, value in tokens.items()}
+    if not any(told.values()):
+        return None
+    thoughts = told.get("thoughts", 0)
+    return SourceUsage(
+        id=plain_name(record.get("id")) or uid,
+        model=plain_name(record.get("model")),
+        vendor="google",
+        input_tokens=told.get("input", 0) + told.get("tool", 0),
+        output_tokens=told.get("output", 0) + thoughts,
+        cache_read_tokens=told.get("cached", 0),
+        reasoning_tokens=thoughts,
+        at=at,
+    )

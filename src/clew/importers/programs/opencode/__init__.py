@@ -1,0 +1,1 @@
+"""OpenCode: a database, a folder of JSON files, or an export."""

@@ -1,0 +1,128 @@
+"""tingly-box, whose remote coder has kept its sessions in three ways:
+
+remote-coder.db, remote-cc.db           two tables, remote_cc_sessions and remote_cc_messages
+bot_sessions.json (also .migrated)      one document with all sessions and their messages
+db/tingly.db + remote/transcripts/      a table of sessions, and a log of messages for each
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from clew.importers.contract import OnBytes, OnProblem, SourceEntry, SourceSession
+from clew.importers.programs.tingly_values import NAME, chained, numbered, source_of
+from clew.importers.reading import sqlite, values
+from clew.importers.reading.document import decoded, members, members_of_file, objects
+from clew.importers.reading.jsonlines import first_objects, read_lines
+from clew.model import Json
+
+if TYPE_CHECKING:
+    import apsw
+
+__all__ = ["NAME", "files", "known_places", "read", "recognises"]
+
+_DOCUMENT: Final = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*"version"\s*:\s*\d+\s*,\s*"items"\s*:\s*\{')
+_OLD: Final = frozenset({"remote_cc_sessions", "remote_cc_messages"})
+_SPOKEN: Final = frozenset({"Role", "Content", "Timestamp"})
+_NEW: Final = "remote_sessions"
+_MESSAGES: Final = "SELECT * FROM remote_cc_messages WHERE session_id = ? ORDER BY id"
+_LOST: Final = """SELECT DISTINCT session_id AS id FROM remote_cc_messages
+WHERE session_id NOT IN (SELECT id FROM remote_cc_sessions WHERE id IS NOT NULL)"""
+_SAFE: Final = re.compile(r"[A-Za-z0-9_-]+")
+_PLACES: Final = (
+    *("remote-cc.db", "remote-coder.db", "bot_sessions.json.migrated", "bot_sessions.json"),
+    *("db/tingly.db", "remote/transcripts/*.jsonl"),
+)
+
+
+def recognises(path: Path, beginning: bytes) -> bool:
+    if not beginning:
+        return (path / "db" / "tingly.db").is_file()
+    if sqlite.is_sqlite(beginning):
+        found = sqlite.tables(path)
+        return found.issuperset(_OLD) or _NEW in found
+    if _DOCUMENT.match(beginning):
+        return b'"LastActivity"' in beginning or b'"ChatID"' in beginning
+    return any(line.keys() >= _SPOKEN for line in first_objects(beginning, most=3))
+
+
+def known_places(home: Path) -> list[Path]:
+    return [home / ".tingly-box"]
+
+
+def files(path: Path) -> list[Path]:
+    """Oldest form first; what has moved from one to the next then grows there."""
+    if not path.is_dir():
+        return [path]
+    return [file for place in _PLACES for file in sorted(path.glob(place))]
+
+
+def read(path: Path, on_problem: OnProblem, on_bytes: OnBytes) -> Iterator[SourceSession]:
+    with path.open("rb") as file:
+        is_database = sqlite.is_sqlite(file.read(16))
+    if is_database:
+        with sqlite.reporting(path, on_problem):
+            yield from _database(path, on_problem, on_bytes)
+    elif path.suffix == ".jsonl":
+        yield source_of(_row_of(path), _transcript(path, on_problem, on_bytes))
+    else:
+        items = members_of_file(path, on_problem, on_bytes).get("items")
+        for id, raw in members(items).items():
+            row = values.mapping(decoded(raw))
+            messages = objects(row.pop("Messages", None), f"the messages of {id!r}", path, on_problem)
+            yield source_of({"ID": id, **row}, chained(messages))
+
+
+def _database(path: Path, on_problem: OnProblem, on_bytes: OnBytes) -> Iterator[SourceSession]:
+    on_bytes(path.stat().st_size)
+    with sqlite.opened(path) as db:
+        found = sqlite.tables_in(db)
+        if found.issuperset(_OLD):
+            yield from _old(db, path, on_problem)
+        if _NEW in found:
+            for row in sqlite.rows(db, "SELECT * FROM remote_sessions ORDER BY created_at, id"):
+                log = _transcripts(path) / f"{_key(str(row.get('id')))}.jsonl"
+                entries = _transcript(log, on_problem, on_bytes) if log.is_file() else iter(())
+                yield source_of(row, entries)
+
+
+def _old(db: apsw.Connection, path: Path, on_problem: OnProblem) -> Iterator[SourceSession]:
+    """By the number of the row, never by its time: that is local, to the second, and compared as text."""
+
+    def messages(id: Json) -> Iterator[SourceEntry]:
+        with sqlite.reporting(path, on_problem):
+            yield from numbered(sqlite.rows(db, _MESSAGES, (str(id),)))
+
+    for row in sqlite.rows(db, "SELECT * FROM remote_cc_sessions ORDER BY rowid"):
+        yield source_of(row, messages(row.get("id")))
+    for row in list(sqlite.rows(db, _LOST)):
+        yield source_of({**row, "orphan": True}, messages(row.get("id")))
+
+
+def _transcript(path: Path, on_problem: OnProblem, on_bytes: OnBytes) -> Iterator[SourceEntry]:
+    return chained(line.record for line in read_lines(path, on_problem, on_bytes))
+
+
+def _transcripts(database: Path) -> Path:
+    return database.parent.parent / "remote" / "transcripts"
+
+
+def _key(id: str) -> str:
+    """The name of a session's transcript."""
+    return id if _SAFE.fullmatch(id) else f"h-{sha256(id.encode()).hexdigest()}"
+
+
+def _row_of(transcript: Path) -> dict[str, Json]:
+    """What the table says of a transcript; without it, its name is all that is known."""
+    key = transcript.stem
+    database = transcript.parent.parent.parent / "db" / "tingly.db"
+    if database.is_file() and _NEW in sqlite.tables(database):
+        with sqlite.opened(database) as db:
+            for row in sqlite.rows(db, "SELECT * FROM remote_sessions"):
+                if _key(str(row.get("id"))) == key:
+                    return row
+    return {"id": key, "orphan": True}

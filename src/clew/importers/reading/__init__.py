@@ -1,0 +1,1 @@
+"""Reading other programs' files: what several importers need."""

@@ -1,0 +1,152 @@
+"""Values out of JSON that nobody promised anything about: what does not fit is None or empty."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from math import isfinite
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from clew.core.messages.validate import MAX_INT_DIGITS
+from clew.importers.reading.unpacking import content_of
+from clew.model import Json
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECONDS_FROM: Final = 100_000_000_000
+"""As seconds the year 5138, as milliseconds 1973: a larger number is in milliseconds."""
+_MOST_TOKENS: Final = 2**50
+"""So that a sum of some is still one that can be kept."""
+
+
+def decode(raw: bytes | str) -> Json:
+    """JSON as programs really write it: lone surrogates and NaN are read too. Raises ValueError."""
+    try:
+        return msgspec.json.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        text = raw.decode("utf-8", "strict") if isinstance(raw, bytes) else raw
+        # It has no word for NaN and the infinities, and neither has a store.
+        return json.loads(
+            text.removeprefix("\ufeff"), parse_constant=lambda _: None, parse_float=finite, parse_int=integer
+        )
+    except RecursionError as exc:
+        raise ValueError("nested too deeply") from exc
+
+
+def finite(digits: str) -> float | None:
+    """A number with a point or an exponent; None: it is too large to be one."""
+    number = float(digits)
+    return number if isfinite(number) else None
+
+
+def integer(digits: str) -> int | None:
+    """A whole number; None: it is longer than what a store gives back."""
+    return int(digits) if len(digits) <= MAX_INT_DIGITS else None
+
+
+def decode_or_none(raw: Json) -> Json:
+    """A JSON text inside a column or a field; None when it is no JSON."""
+    if not isinstance(raw, str | bytes):
+        return None
+    try:
+        return decode(raw)
+    except (ValueError, RecursionError):
+        return None
+
+
+def document(path: Path) -> Json:
+    """The whole file as one value. Raises ValueError."""
+    raw = content_of(path)
+    return decode(raw.removeprefix(b"\xef\xbb\xbf"))
+
+
+def text(value: Json) -> str | None:
+    return value if isinstance(value, str) and value else None
+
+
+def plain_name(value: Json) -> str | None:
+    """What something is called: a model, a folder. NUL and lone surrogates are no part of a name."""
+    found = text(value)
+    if found and found.isascii() and "\0" not in found:
+        return found
+    return found and found.encode("utf-8", "replace").decode().replace("\0", "\ufffd")
+
+
+def kind(value: Json) -> str:
+    """A word that tells things apart; empty for whatever is no text."""
+    return value if isinstance(value, str) else ""
+
+
+def mapping(value: Json) -> dict[str, Json]:
+    return value if isinstance(value, dict) else {}
+
+
+def items(value: Json) -> list[Json]:
+    return value if isinstance(value, list) else []
+
+
+def count(value: Json) -> int:
+    """A number of tokens: whole, and not below 0."""
+    if type(value) is int:
+        return min(max(value, 0), _MOST_TOKENS)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return 0
+    if isinstance(value, float) and not isfinite(value):
+        return 0
+    return min(max(int(value), 0), _MOST_TOKENS)
+
+
+def prompt(told: int, cached: int, *, is_apart: bool = False) -> int:
+    """The tokens of a whole prompt. Some programs leave out of what they tell whatever came from a cache or
+    went there (`is_apart`); one that tells less than that certainly does."""
+    return told + cached if is_apart or told < cached else told
+
+
+def money(value: Json) -> str | None:
+    """Dollars, as the decimal digits that the file shows."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e9:
+        return None
+    return format(Decimal(repr(value)), "f")
+
+
+def when(value: Json) -> datetime | None:
+    """An ISO time, or a number of seconds or milliseconds since 1970; also as a text of digits."""
+    if isinstance(value, str):
+        if value.isdecimal() and len(value) >= 9:
+            return _since_epoch(int(value[:20]))
+        return _iso(value)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return _since_epoch(value)
+
+
+def without(values: dict[str, Json], names: Collection[str]) -> dict[str, Json]:
+    """What is left for the notes."""
+    return {name: value for name, value in values.items() if name not in names and value is not None}
+
+
+def _iso(value: str) -> datetime | None:
+    try:
+        moment = datetime.fromisoformat(value.strip())
+    except ValueError:
+        return None
+    if moment.tzinfo is UTC and moment.year > 1:
+        return moment
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    # Year 1 is how Go says that there is no time; the last hours of 9999 may be none in UTC.
+    try:
+        return moment.astimezone(UTC) if moment.year > 1 else None
+    except OverflowError:
+        return None
+
+
+def _since_epoch(number: float) -> datetime | None:
+    if not 0 < number < 1e15:
+        return None
+    seconds = number / 1000 if number >= _MILLISECONDS_FROM else number
+    return _EPOCH + timedelta(seconds=seconds)

@@ -1,0 +1,147 @@
+"""The five seed packages keep the promises of every importer."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import clew
+from clew.importers.programs import ductwork as seed_ductwork
+from clew.importers.programs import ggcode as seed_ggcode
+from clew.importers.programs import openrouter as seed_openrouter
+from clew.importers.programs import picoclaw as seed_picoclaw
+from clew.importers.programs import tingly_box
+from clew.testing.conformance_importer import ImporterConformance
+from tests.importers import test_ductwork as ductwork
+from tests.importers import test_ggcode as ggcode
+from tests.importers import test_openrouter as openrouter
+from tests.importers import test_picoclaw as picoclaw
+from tests.importers import test_tingly_box as tingly
+from tests.importers.reading import write_json, write_lines
+
+
+def add_lines(path: Path, *records: Any) -> None:
+    with path.open("a") as file:
+        file.writelines(json.dumps(record) + "\n" for record in records)
+
+
+class WithoutTimesOfMessages(ImporterConformance):
+    """The newest message has the time of the file's last change, and keeps it when others follow."""
+
+    def test_a_file_that_grew_adds_only_what_is_new(
+        self, store: clew.Store, path: Path, tmp_path: Path
+    ) -> None:
+        store.import_path(path)
+        self.grow(path)
+        report = store.import_path(path)
+        assert (report.new, report.entries > 0) == (0, True)
+        with clew.open(tmp_path / "whole.db") as whole:
+            whole.import_path(path)
+            assert whole.stats().entries == store.stats().entries
+            for info in whole.list():
+                assert store.get(info.id).messages() == whole.get(info.id).messages()
+            assert totals(store) == totals(whole)
+
+
+def totals(store: clew.Store) -> tuple[int, int]:
+    found = store.usage()
+    assert isinstance(found, clew.UsageTotals)
+    return found.input_tokens, found.output_tokens
+
+
+class TestOpenRouter(WithoutTimesOfMessages):
+    reader = seed_openrouter
+
+    def write(self, place: Path) -> Path:
+        rewound = [openrouter.ASK, openrouter.AGAIN]
+        one = openrouter.session(Checkpoints={"u1": [openrouter.ASK], "u2": rewound})
+        return openrouter.state_file(place, one, openrouter.session("default#fork-1"), default=1)
+
+    def grow(self, path: Path) -> None:
+        more = [openrouter.ASK, openrouter.CALL, openrouter.ANSWER, openrouter.AGAIN]
+        rewound = [openrouter.ASK, openrouter.AGAIN]
+        one = openrouter.session(messages=more, Checkpoints={"u1": [openrouter.ASK], "u2": rewound})
+        openrouter.state_file(path.parent, one, openrouter.session("default#fork-1"), default=1)
+
+
+class TestDuctwork(WithoutTimesOfMessages):
+    reader = seed_ductwork
+
+    def write(self, place: Path) -> Path:
+        return write_json(place / "r.json", ductwork.run([ductwork.ASK]))
+
+    def grow(self, path: Path) -> None:
+        write_json(path, ductwork.run(iteration=3, input_tokens=5000))
+
+
+class TestPicoclaw(ImporterConformance):
+    reader = seed_picoclaw
+
+    def write(self, place: Path) -> Path:
+        first = picoclaw.said("one", created_at="2026-05-01T09:00:00.1Z")
+        again = picoclaw.said("one", created_at="2026-05-01T09:00:00.1Z")
+        return picoclaw.log(place, first, again, meta={"aliases": ["chat:1"]})
+
+    def grow(self, path: Path) -> None:
+        add_lines(path, picoclaw.said("two", "assistant", created_at="2026-05-02T09:00:00Z"))
+
+
+class TestPicoclawDocument(WithoutTimesOfMessages):
+    reader = seed_picoclaw
+
+    def write(self, place: Path) -> Path:
+        return picoclaw.legacy(place, picoclaw.ONE, picoclaw.TWO)
+
+    def grow(self, path: Path) -> None:
+        picoclaw.legacy(path.parent, picoclaw.ONE, picoclaw.TWO, picoclaw.THREE)
+
+
+class TestGgcode(ImporterConformance):
+    reader = seed_ggcode
+
+    def write(self, place: Path) -> Path:
+        copied = {"type": "checkpoint", "checkpoint_messages": [ggcode.SUMMARY], "checkpoint_tokens": 12}
+        tunnel = {"type": "tunnel_event", "tunnel_event": {"event_id": "e1", "type": "text"}}
+        time = "2026-08-01T09:00:00Z"
+        said = [ggcode.message(message, timestamp=time) for message in (ggcode.ONE, ggcode.TWO)]
+        return ggcode.log(place, ggcode.META, tunnel, said[0], ggcode.usage(1), tunnel, copied, said[1])
+
+    def grow(self, path: Path) -> None:
+        add_lines(path, ggcode.usage(2), ggcode.message(ggcode.THREE), {"type": "cost", "cost": {"total": 1}})
+
+
+class TestTinglyTables(ImporterConformance):
+    reader = tingly_box
+
+    def write(self, place: Path) -> Path:
+        said = [tingly.words(1, "one"), tingly.words(2, "other", "lost"), tingly.words(3, "two")]
+        return tingly.database(place / "rc.db", tingly.SESSIONS, tingly.MESSAGES, tingly.row(), *said)
+
+    def grow(self, path: Path) -> None:
+        tingly.database(path, tingly.words(9, "three"))
+
+
+class TestTinglyDocument(ImporterConformance):
+    reader = tingly_box
+
+    def write(self, place: Path) -> Path:
+        return self.write_items(place / "bot_sessions.json", "one")
+
+    def grow(self, path: Path) -> None:
+        self.write_items(path, "one", "two")
+
+    def write_items(self, path: Path, *said: str) -> Path:
+        items = {"s1": tingly.item("s1", *map(tingly.spoken, said)), "s2": tingly.item("s2")}
+        return write_json(path, {"version": 1, "items": items})
+
+
+class TestTinglyTranscripts(ImporterConformance):
+    reader = tingly_box
+
+    def write(self, place: Path) -> Path:
+        write_lines(place / "remote" / "transcripts" / "s1.jsonl", tingly.spoken("one"))
+        return tingly.newest_form(place, "s1")
+
+    def grow(self, path: Path) -> None:
+        add_lines(path.parent.parent / "remote" / "transcripts" / "s1.jsonl", tingly.spoken("two"))
