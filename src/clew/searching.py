@@ -90,7 +90,7 @@ def _caught_up(engine: Engine) -> bool:
 
 
 def _page(engine: Engine, request: Request, is_indexed: bool) -> SearchPage:
-    from clew.backends.scanned_texts import scan_texts
+    from clew.backends.text_scan import scan_texts
     from clew.core.search.search import Search
 
     with engine.read() as reader:

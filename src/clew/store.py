@@ -16,11 +16,11 @@ import msgspec
 from uuid_utils import uuid7
 
 from clew.backends.contract import Backend, Capabilities, Transaction
+from clew.backends.listing import make_cursor, read_cursor, wanted
 from clew.backends.registry import connect
 from clew.care import Care
 from clew.core.conversation import points, sessions
 from clew.core.engine.host import Clock, wall_clock
-from clew.core.listing import make_cursor, read_cursor, wanted
 from clew.core.log.ids import check_id
 from clew.core.log.rows import INTERRUPTED, RUNNING, SessionQuery, SessionRow
 from clew.core.runs.access import Access, is_held

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
-from clew.backends.memory import MemoryBackend
+from clew.backends.memory.backend import MemoryBackend
 from clew.core.objects import (
     CHUNKED,
     EXECUTABLE,

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from clew.backends.memory import MemoryBackend
+from clew.backends.memory.backend import MemoryBackend
 from clew.engine import Engine
 from clew.files import recent, statcache
 from clew.files.statcache import StatCache

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import clew
-from clew.backends.memory import MemoryBackend
+from clew.backends.memory.backend import MemoryBackend
 from clew.engine import Engine
 from clew.files import ignore
 from clew.files.secret_names import is_secret_directory, is_secret_file

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clew.backends.memory import MemoryBackend
+from clew.backends.memory.backend import MemoryBackend
 from clew.engine import Engine
 from clew.errors import QuotaExceededError
 from clew.files import drafts, filesystems, ignore, recent, scan, stamps, statcache, walk

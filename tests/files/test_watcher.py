@@ -12,7 +12,7 @@ from typing import NoReturn
 
 import pytest
 
-from clew.backends.memory import MemoryBackend
+from clew.backends.memory.backend import MemoryBackend
 from clew.engine import Engine
 from clew.files import inotify, mounts, watcher
 from clew.files.inotify import Inotify

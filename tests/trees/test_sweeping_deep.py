@@ -7,7 +7,7 @@ from typing import cast
 import pytest
 
 from clew.backends.contract import Backend
-from clew.backends.memory import MemoryBackend
+from clew.backends.memory.backend import MemoryBackend
 from clew.model import Retention
 from clew.store import Store
 from clew.testing.conformance_depth import Counting, forks_of_forks

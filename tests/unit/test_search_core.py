@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clew.backends.memory import MemoryBackend
+from clew.backends.memory.backend import MemoryBackend
 from clew.backends.sqlite import SqliteBackend
 from clew.core.messages.query import parse
 from clew.core.messages.searchtext import searched_text

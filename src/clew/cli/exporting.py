@@ -11,7 +11,7 @@ import click
 from blake3 import blake3
 
 import clew
-from clew.backends.private import make_directories
+from clew.backends.private_files import make_directories
 from clew.cli.output import Output
 from clew.cli.progress import progress
 from clew.cli.safe import clean, one_line

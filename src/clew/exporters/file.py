@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from clew.backends.private import create_file, kind_of, resolve
+from clew.backends.private_files import create_file, kind_of, resolve
 from clew.errors import InvalidError
 
 

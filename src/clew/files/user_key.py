@@ -20,7 +20,7 @@ from typing import Final
 import msgspec
 from blake3 import blake3
 
-from clew.backends.private import make_directories, sync_directory
+from clew.backends.private_files import make_directories, sync_directory
 
 KEY_SIZE: Final = 32
 NAME: Final = "key"

@@ -14,7 +14,7 @@ from typing import Any, Final
 import pytest
 
 import clew
-from clew.backends.memory import MemoryBackend
+from clew.backends.memory.backend import MemoryBackend
 from clew.errors import InvalidError
 from clew.model import Retention
 from clew.session import Session

@@ -23,7 +23,7 @@ from clew.backends.jsonl.reader import JsonlReader, NoCare
 from clew.backends.jsonl.reading_only import open_for_reading_only
 from clew.backends.jsonl.statements import INDEX_VERSION, LAST_NUMBER
 from clew.backends.jsonl.transacting import Reading, Writing
-from clew.backends.private import resolve
+from clew.backends.private_files import resolve
 from clew.backends.sqlite.backend import SqliteBackend
 from clew.backends.sqlite.connection import Level
 from clew.errors import (

@@ -18,7 +18,7 @@ import stat
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from clew.backends.private import is_in_public, kind_of
+from clew.backends.private_files import is_in_public, kind_of
 
 HAS_DESCRIPTORS: Final = {os.open, os.stat, os.unlink, os.rename, os.mkdir} <= os.supports_dir_fd
 """Windows has none: there files are opened by their paths."""

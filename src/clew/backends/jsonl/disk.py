@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from clew.backends.jsonl.directory import NO_LINK, Directory, File
-from clew.backends.private import DIRECTORY, FILE, make_directories
+from clew.backends.private_files import DIRECTORY, FILE, make_directories
 
 # A pipe in the place of a file must not make anybody wait.
 _PLAIN: Final = (

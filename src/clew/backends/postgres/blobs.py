@@ -14,7 +14,7 @@ from urllib.parse import unquote, urlsplit
 from blake3 import blake3
 
 from clew.backends.postgres.rows import lock_key
-from clew.backends.private import DIRECTORY, create_file, make_directories, sync_directory
+from clew.backends.private_files import DIRECTORY, create_file, make_directories, sync_directory
 from clew.errors import BackendUnavailableError, CorruptError, InvalidUrlError
 
 if TYPE_CHECKING:

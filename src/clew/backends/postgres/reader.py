@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from clew.backends.contract import OnDamage, RecordKind
-from clew.backends.damaged import damage_of, list_sound, only_named, only_sound, within
+from clew.backends.damage import damage_of, list_sound, only_named, only_sound, within
 from clew.backends.postgres.blobs import Blobs, ObjectGoneError
 from clew.backends.postgres.ids import home_of
 from clew.backends.postgres.row_cache import RowCache
@@ -79,7 +79,7 @@ from clew.backends.postgres.sql import (
     listing,
 )
 from clew.backends.problems import nameless, stray, unknown_kinds
-from clew.backends.scanned_texts import is_match
+from clew.backends.text_scan import is_match
 from clew.core.log import checks
 from clew.core.log.fields import MAX_POSITION
 from clew.core.log.frame import checksum, unpack

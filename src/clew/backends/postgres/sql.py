@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
+from clew.backends.listing import TAG
 from clew.backends.postgres.rows import encode, facet_hash
-from clew.core.listing import TAG
 from clew.core.log.rows import MESSAGE, NOT_DUE, REMOVED, RUNNING, SessionQuery
 from clew.model import UsageKey
 

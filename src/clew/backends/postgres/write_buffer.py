@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from clew.backends.contract import STORE_WIDE
+from clew.backends.listing import facets_of
 from clew.backends.postgres.connection import Statement
 from clew.backends.postgres.ids import Ids, home_of
 from clew.backends.postgres.rows import (
@@ -42,7 +43,6 @@ from clew.backends.postgres.sql import (
     Guarded,
     Schema,
 )
-from clew.core.listing import facets_of
 from clew.core.log.rows import Details, EntryRow, SessionRow
 
 UNCHANGED, HEAD, ROW, NEW = range(4)

@@ -15,7 +15,7 @@ import apsw
 import msgspec
 
 from clew.backends.contract import Capabilities
-from clew.backends.private import resolve
+from clew.backends.private_files import resolve
 from clew.backends.sqlite.connection import (
     Level,
     open_read_only,

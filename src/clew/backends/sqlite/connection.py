@@ -10,7 +10,7 @@ from typing import Final, Literal, TypeVar
 
 import apsw
 
-from clew.backends.private import create_file, make_directories, sync_directory
+from clew.backends.private_files import create_file, make_directories, sync_directory
 from clew.backends.sqlite.schema import (
     MIGRATIONS,
     STORE,

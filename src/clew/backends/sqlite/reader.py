@@ -10,7 +10,7 @@ import apsw
 import msgspec
 
 from clew.backends.contract import OnDamage, RecordKind
-from clew.backends.damaged import damage_of, list_sound, only_named, only_sound, within
+from clew.backends.damage import damage_of, list_sound, only_named, only_sound, within
 from clew.backends.sqlite.rows import (
     POSITION_MASK,
     Row,

@@ -11,7 +11,7 @@ import stat
 from pathlib import Path
 from typing import Final
 
-from clew.backends.private import is_in_public, kind_of
+from clew.backends.private_files import is_in_public, kind_of
 from clew.errors import InvalidUrlError
 
 BESIDE: Final = ("-wal", "-shm", "-journal")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from clew.backends.listing import TAG
 from clew.backends.sqlite.statements_streams import DROP_STREAMS
-from clew.core.listing import TAG
 from clew.core.log.rows import CLOSED, MESSAGE, NOT_DUE, PENDING, REMOVED, RUNNING, SessionQuery
 
 SESSION: Final = (

@@ -8,7 +8,7 @@ from typing import Any, Final, TypeVar
 import apsw
 import msgspec
 
-from clew.backends.damaged import sound_sums
+from clew.backends.damage import sound_sums
 from clew.backends.sqlite.rows import POSITION_BITS, POSITION_MASK, Row, key
 from clew.backends.sqlite.statements_streams import (
     ADD_EVENT,

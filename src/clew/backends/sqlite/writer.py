@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from clew.backends.contract import RecordKind
+from clew.backends.listing import facets_of
 from clew.backends.sqlite.reader import SqliteReader
 from clew.backends.sqlite.rows import (
     MOST_BRANCHES,
@@ -37,7 +38,6 @@ from clew.backends.sqlite.statements import (
     SET_SESSION,
     SET_TREE,
 )
-from clew.core.listing import facets_of
 from clew.core.log.rows import Details, EntryRow, SessionRow, Tip
 from clew.errors import CorruptError
 

@@ -12,11 +12,11 @@ from functools import partial
 from typing import Final, Literal
 
 from clew.backends.contract import STORE_WIDE, Reader
+from clew.backends.listing import TAG, facets_of
 from clew.core.check.branches import OF_TIP, BranchCheck, Read
 from clew.core.check.findings import MOST, EnoughError, Findings
 from clew.core.check.records import OF_SESSION, OF_STORE, UNREADABLE, of_session, of_store, scan
 from clew.core.check.streams import StreamCheck
-from clew.core.listing import TAG, facets_of
 from clew.core.log.lineage import in_order, misplaced
 from clew.core.log.rows import EMPTY, BranchRow, SessionQuery, SessionRow
 from clew.core.transfer.source import rows_by_number

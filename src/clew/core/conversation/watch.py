@@ -15,9 +15,9 @@ from contextlib import suppress
 from typing import Final, TypeAlias
 
 from clew.backends.contract import Reader
+from clew.backends.listing import make_cursor, read_cursor
 from clew.core.conversation.notices import noticed
 from clew.core.conversation.points import head_of
-from clew.core.listing import make_cursor, read_cursor
 from clew.core.log.rows import SessionQuery, SessionRow, Tip
 from clew.engine import Engine
 from clew.errors import CorruptError, InvalidError, StoreClosedError

@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from clew.backends.contract import Reader, Transaction
-from clew.backends.scanned_texts import read_texts
+from clew.backends.text_scan import read_texts
 from clew.core.log.rows import MESSAGE, SessionRow
 from clew.core.messages.texts import TextRow
 from clew.errors import CorruptEntryError, CorruptError, StoreBusyError, UnreadableEntryError

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from clew.backends.contract import Reader, Transaction
-from clew.backends.private import resolve
+from clew.backends.private_files import resolve
 from clew.core.transfer.copy import Copying
 from clew.engine import Engine
 from clew.errors import (

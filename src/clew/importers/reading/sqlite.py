@@ -18,7 +18,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
-from clew.backends.private import create_file
+from clew.backends.private_files import create_file
 from clew.errors import InvalidUrlError
 from clew.importers.contract import OnProblem, Problem
 from clew.model import Json

@@ -7,12 +7,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 
 from clew.backends.contract import OnDamage, RecordKind
-from clew.backends.damaged import within
-from clew.backends.memory_objects import ObjectReader
-from clew.backends.memory_streams import StreamReader
-from clew.backends.memory_tables import Tables
-from clew.backends.scanned_texts import ScannedTexts
-from clew.core.listing import TAG, facets_of
+from clew.backends.damage import within
+from clew.backends.listing import TAG, facets_of
+from clew.backends.memory.objects import ObjectReader
+from clew.backends.memory.streams import StreamReader
+from clew.backends.memory.tables import Tables
+from clew.backends.text_scan import ScannedTexts
 from clew.core.log.rows import (
     EMPTY,
     MESSAGE,

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from heapq import nsmallest
 
-from clew.backends.memory_tables import Journal, Tables
+from clew.backends.memory.tables import Journal, Tables
 from clew.core.log.frame import unpack
 from clew.core.log.rows import ObjectPlace, PackInfo
 from clew.errors import CorruptError

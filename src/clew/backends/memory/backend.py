@@ -10,10 +10,10 @@ from types import TracebackType
 import msgspec
 
 from clew.backends.contract import Capabilities, RecordKind
-from clew.backends.memory_objects import ObjectTransaction
-from clew.backends.memory_reader import MemoryReader
-from clew.backends.memory_streams import StreamTransaction
-from clew.backends.memory_tables import Journal, Tables
+from clew.backends.memory.objects import ObjectTransaction
+from clew.backends.memory.reader import MemoryReader
+from clew.backends.memory.streams import StreamTransaction
+from clew.backends.memory.tables import Journal, Tables
 from clew.core.log.rows import ERASED, REMOVED, BranchRow, Details, EntryRow, SessionRow, Tip
 from clew.errors import StoreClosedError
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 
-from clew.backends.memory_tables import Journal, Tables
+from clew.backends.memory.tables import Journal, Tables
 from clew.core.log.rows import EventRow, UsageRow, UsageSum
 from clew.model import UsageKey
 
