@@ -14,7 +14,7 @@ from clew.backends.sqlite.rows import key
 from clew.cli.branches import entries_of_tree
 from clew.cli.saying import who
 from clew.core.log.frame import checksum
-from clew.core.messages.speakers import speaker_of
+from clew.core.messages.dialects import speaker_of
 from clew.exporters.transcript import Transcript
 from clew.model.source import SourceEntry, SourceSession
 

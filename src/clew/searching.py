@@ -113,8 +113,8 @@ def _checked(
     cursor: str | None,
 ) -> Request:
     from clew.core.log.ids import check_id
-    from clew.core.messages.query import parse
-    from clew.core.messages.searchtext import ROLES
+    from clew.core.messages.search_text import ROLES
+    from clew.core.messages.words import parse
     from clew.core.search.cursor import read_cursor
     from clew.core.search.search import Request
     from clew.core.streams.usage import span_of

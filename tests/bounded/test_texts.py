@@ -17,15 +17,15 @@ import clew
 from clew.cli.listing import short_ids
 from clew.cli.safe import clean, flat, one_line
 from clew.core.messages import words
-from clew.core.messages.dialects import prompt_of, snippet, text_of
-from clew.core.messages.dialects.claude_people import is_human as is_human_in_claude
-from clew.core.messages.prompts import marked_words, own_words
-from clew.core.messages.query import Term
+from clew.core.messages.dialects import prompt_of, text_of
+from clew.core.messages.dialects.anthropic import is_human as is_human_in_claude
+from clew.core.messages.text import marked_words, own_words, snippet
+from clew.core.messages.words import Term
 from clew.core.search.excerpt import excerpt
 from clew.core.textdiff import unified
 from clew.exporters.highlight import LANGUAGES, coloured
-from clew.exporters.html_text import MOST_CELLS, MOST_CODE, MOST_MARKDOWN, code, escape, prose
-from clew.exporters.markdown_text import fence, inline, quote
+from clew.exporters.html import MOST_CELLS, MOST_CODE, MOST_MARKDOWN, code, escape, prose
+from clew.exporters.markdown import fence, inline, quote
 from clew.exporters.redact import Redactor
 from clew.files.ignore import Patterns
 from clew.importers.programs.cline_people import is_human, model_told, task_of, working_directory

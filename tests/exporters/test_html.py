@@ -13,8 +13,7 @@ import pytest
 
 import clew
 from clew.exporters.blocks import Block, BlockKind
-from clew.exporters.html import _block, _head, _turn
-from clew.exporters.html_text import MOST_MARKDOWN, code, prose
+from clew.exporters.html import MOST_MARKDOWN, _block, _head, _turn, code, prose
 from clew.exporters.media import Media
 from clew.exporters.transcript import Transcript
 from tests.exporters.hostile import ALL, ATTACKS, PIXEL, conversation

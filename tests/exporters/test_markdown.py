@@ -14,7 +14,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 import clew
-from clew.exporters.markdown_text import fence, inline, quote
+from clew.exporters.markdown import fence, inline, quote
 from tests.exporters.hostile import ATTACKS, BIDI, ESCAPES, conversation
 
 PARSER = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])

@@ -77,13 +77,13 @@ def test_s55_an_image_that_is_none_costs_that_image(store: clew.Store, data: Any
 def test_s55_a_text_that_the_parser_cannot_read_is_shown_as_it_is(
     store: clew.Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from clew.exporters import html_text
+    from clew.exporters import html
 
     class Broken:
         def render(self, text: str) -> str:
             raise IndexError("list index out of range")
 
-    monkeypatch.setattr(html_text, "_markdown", Broken)
+    monkeypatch.setattr(html, "_markdown", Broken)
     store.create("a").append({"role": "user", "content": "*said* <b>"})
     assert "*said* <b>" in PageReader(page := store.export("a", "html")).text
     assert "could not be read as Markdown" in page

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from clew.exporters.outline import BranchShape, outline
+from clew.exporters.transcript import BranchShape, outline
 
 
 def _root(last: int) -> BranchShape:

@@ -47,7 +47,7 @@ class Read:
 
 
 def who_and_what(entry: SourceEntry) -> tuple[str, str]:
-    from clew.core.messages.dialects.reading import role_of, text_of
+    from clew.core.messages.dialects import role_of, text_of
 
     if entry.kind != "message":
         return entry.kind, str(entry.message.get("text", ""))

@@ -9,16 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.core.messages.dialects import (
-    Call,
-    calls_of,
-    dialect_of,
-    is_user_turn,
-    results_of,
-    role_of,
-    snippet,
-    text_of,
-)
+from clew.core.messages.dialects import Call, calls_of, dialect_of, is_user_turn, results_of, role_of, text_of
+from clew.core.messages.text import snippet
 from tests.unit.histories import (
     Message,
     blocks,

@@ -8,7 +8,7 @@ import pytest
 
 from clew.core.messages.dialects import calls_of, dialect_of, is_user_turn, results_of, role_of, text_of
 from clew.core.messages.dialects.langchain import LANGCHAIN, as_chat
-from clew.core.messages.searchtext import searched_text
+from clew.core.messages.search_text import searched_text
 from clew.exporters.blocks import blocks_of
 
 CALL = {"name": "look_up", "args": {"bird": "heron"}, "id": "c1", "type": "tool_call"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from clew.core.messages.dialects import prompt_of
-from clew.core.messages.prompts import own_words
+from clew.core.messages.text import own_words
 from clew.model import Json
 
 DETAILS = "<environment_details>\n# Files\na.py\n</environment_details>"

@@ -8,9 +8,8 @@ from hypothesis import strategies as st
 
 from clew.backends.memory.backend import MemoryBackend
 from clew.backends.sqlite import SqliteBackend
-from clew.core.messages.query import parse
-from clew.core.messages.searchtext import searched_text
-from clew.core.messages.words import flat, is_plain, run_together, words_in
+from clew.core.messages.search_text import searched_text
+from clew.core.messages.words import flat, is_plain, parse, run_together, words_in
 from clew.core.search.cursor import Cursor, make_cursor, read_cursor
 from clew.core.search.excerpt import LONGEST, excerpt
 from clew.core.search.ranking import score

@@ -11,7 +11,8 @@ import clew
 from clew.adapters.claude_keys import Place, find_session, open_session
 from clew.adapters.claude_summary import fold
 from clew.adapters.common import session_id
-from clew.core.messages.dialects import snippet, text_of
+from clew.core.messages.dialects import text_of
+from clew.core.messages.text import snippet
 
 Line: TypeAlias = dict[str, Any]
 

@@ -33,7 +33,7 @@ from langchain_core.messages import (
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
 from clew.adapters.jsontext import encode, mended
-from clew.core.messages.dialects.content import type_of
+from clew.core.messages.dialects.base import type_of
 
 _CLASSES: Final[dict[str, type[BaseMessage]]] = {
     "human": HumanMessage,

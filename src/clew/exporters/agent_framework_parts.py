@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from clew.core.messages.dialects.agent_framework import result_of
-from clew.core.messages.dialects.content import parts_of, type_of
+from clew.core.messages.dialects.base import parts_of, type_of
 from clew.model import Json, Message
 
 

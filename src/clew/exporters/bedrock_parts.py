@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from clew.core.messages.dialects.base import filled, parts_of
 from clew.core.messages.dialects.bedrock import MEDIA, inner, texts_of
-from clew.core.messages.dialects.content import filled, parts_of
 from clew.model import Json, Message
 
 

@@ -11,12 +11,12 @@ from typing import Final, Literal, TypeAlias
 import msgspec
 
 from clew.core.messages.dialects import dialect_of
-from clew.core.messages.dialects.adk import content_of, deeds_of, transcripts_of
-from clew.core.messages.dialects.claude_code import inner_of, note_in
-from clew.core.messages.dialects.content import MEDIA_TYPES, TEXT_TYPES, filled, is_blank, type_of
+from clew.core.messages.dialects.anthropic import inner_of, note_in
+from clew.core.messages.dialects.base import MEDIA_TYPES, TEXT_TYPES, filled, is_blank, type_of
+from clew.core.messages.dialects.bedrock import shown_in
+from clew.core.messages.dialects.google import content_of, deeds_of, transcripts_of
 from clew.core.messages.dialects.langchain import as_chat
 from clew.core.messages.dialects.llama_index import as_chat as llama_index_as_chat
-from clew.core.messages.dialects.strands import shown_in
 from clew.exporters.agent_framework_parts import typed_parts as agent_framework_parts
 from clew.exporters.bedrock_parts import typed_parts as bedrock_parts
 from clew.exporters.media import Media, media_in

@@ -1,28 +1,151 @@
-"""A session as one HTML file: readable on a phone, without a network, and without a script.
-
-Tools and thinking fold with `details`; branches are switched by radio buttons and rules of style.
-"""
+"""The looks of an HTML export: one style element, and no script."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
+import html
 from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
+
+import nh3
+from markdown_it import MarkdownIt
 
 from clew.core.log.origin import origin_of
 from clew.exporters.blocks import Block
-from clew.exporters.html_style import style
-from clew.exporters.html_text import code, escape, escape_line, prose
+from clew.exporters.highlight import CLASSES, coloured
 from clew.exporters.markdown import SPEAKERS
 from clew.exporters.media import RASTER, Media
-from clew.exporters.outline import Outline
 from clew.exporters.redact import Redactor, redactor_of
-from clew.exporters.transcript import Transcript, Turn
-from clew.exporters.visible import visible_line
+from clew.exporters.transcript import Outline, Transcript, Turn
+from clew.exporters.visible import visible, visible_line
 
 if TYPE_CHECKING:
     from clew.store import Store
+
+_PAGE: Final = Path(__file__).with_name("html.css")
+
+
+def style(outline: Outline) -> str:
+    """The whole of the style element."""
+    return _PAGE.read_text("utf-8") + _switches(outline)
+
+
+def _switches(outline: Outline) -> str:
+    """With the button of a path pressed, its segments are shown, and its label is marked."""
+    if len(outline.paths) < 2:
+        return ""
+    rules = ["section{display:none}"]
+    for number, path in enumerate(outline.paths):
+        shown = ",".join(f"#p{number}:checked~main>.s{segment}" for segment in path.segments)
+        rules += [f"{shown}{{display:block}}"] if shown else []
+        label = f"~nav>label[for=p{number}]"
+        rules.append(f"#p{number}:checked{label}{{border-color:var(--user);font-weight:600}}")
+        rules.append(f"#p{number}:focus-visible{label}{{outline:2px solid var(--user)}}")
+    return "\n".join(rules)
+
+
+# ── Untrusted text inside an HTML page ────────────────────────────────────────────────────────────
+# Two walls: markdown-it makes no tag that stands in the text, and nh3 lets only known tags, attributes and
+# schemes of links pass. The page's policy (no script, no request) is the third.
+
+MOST_MARKDOWN: Final = 200_000
+MOST_CODE: Final = 40_000
+"""Letters. A longer text is shown as it is: it would take seconds, and nobody reads it for its colours."""
+MOST_CELLS: Final = 50_000
+"""Of the tables of a text. A row of one letter gets as many cells as the head of its table has."""
+
+_TAGS: Final = {
+    "a", "blockquote", "br", "code", "del", "em", "h3", "h4", "h5", "h6", "hr", "li", "ol", "p", "pre", "s",
+    "span", "strong", "table", "tbody", "td", "th", "thead", "tr", "ul",
+}  # fmt: skip
+_ATTRIBUTES: Final = {"a": {"href", "title"}, "ol": {"start"}}
+_CLASSES: Final = {"span": set(CLASSES)}
+
+
+def escape(text: str) -> str:
+    """Any text, as letters, in an element or an attribute."""
+    return html.escape(visible(text), quote=True)
+
+
+def escape_line(text: str) -> str:
+    return html.escape(visible_line(text), quote=True)
+
+
+def prose(text: str) -> str:
+    """What somebody said, as Markdown."""
+    shown = visible(text)
+    if len(shown) > MOST_MARKDOWN:
+        return _plain(shown, "it is long")
+    if _cells(shown) > MOST_CELLS:
+        return _plain(shown, "its tables are large")
+    try:
+        page = _markdown().render(shown)
+    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError):
+        # The parser is not ours, and the text is anybody's: what the two do together costs this text alone.
+        return _plain(shown, "it could not be read as Markdown")
+    return nh3.clean(
+        page,
+        tags=_TAGS,
+        attributes=_ATTRIBUTES,
+        allowed_classes=_CLASSES,
+        url_schemes={"http", "https", "mailto"},
+        link_rel="noopener noreferrer nofollow",
+        set_tag_attribute_values={"a": {"target": "_blank"}},
+    )
+
+
+def _plain(shown: str, why: str) -> str:
+    return (
+        f'<p class="note">Without formatting, because {why}:</p>'
+        f'<pre class="plain">{html.escape(shown, quote=True)}</pre>'
+    )
+
+
+def _cells(shown: str) -> int:
+    """At most so many cells has the text in tables: a table ends with a blank line."""
+    cells = lines = widest = 0
+    for line in shown.split("\n"):
+        if line and not line.isspace():
+            lines += 1
+            widest = max(widest, line.count("|"))
+        else:
+            cells += lines * widest
+            lines = widest = 0
+    return cells + lines * widest
+
+
+def code(text: str, language: str = "") -> str:
+    """Code with its colours, as the inside of an element."""
+    shown = visible(text)
+    return html.escape(shown) if len(shown) > MOST_CODE else coloured(shown, language)
+
+
+@cache
+def _markdown() -> MarkdownIt:
+    parser = MarkdownIt("commonmark", {"html": False, "highlight": _highlight, "breaks": True})
+    parser.enable(["table", "strikethrough"])
+    # A picture from elsewhere would tell its server who reads this. What is left is a link.
+    parser.disable(["image"])
+    parser.core.ruler.push("lower_headings", _lower_headings)
+    return parser
+
+
+def _lower_headings(state: object) -> None:
+    """Headings inside a message are below those of the page."""
+    for token in state.tokens:  # type: ignore[attr-defined]
+        if token.type in ("heading_open", "heading_close"):
+            token.tag = f"h{min(6, int(token.tag[1]) + 2)}"
+
+
+def _highlight(text: str, language: str, _attributes: str) -> str:
+    return code(text, language)
+
+
+# ── A session as one HTML file: readable on a phone, without a network, and without a script ──────
+# Tools and thinking fold with `details`; branches are switched by radio buttons and rules of style.
 
 _WITHOUT_BRACES: Final = str.maketrans('{}"\n', "    ")
 _GIST: Final = 80

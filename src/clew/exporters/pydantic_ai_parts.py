@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from clew.core.messages.dialects.content import parts_of
+from clew.core.messages.dialects.base import parts_of
 from clew.core.messages.dialects.pydantic_ai import is_media, kind_of
 from clew.model import Json, Message
 

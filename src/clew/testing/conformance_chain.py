@@ -15,7 +15,7 @@ from clew.backends.contract import STORE_WIDE, Reader
 from clew.core.log.hashing import entry_digest
 from clew.core.log.rows import EMPTY, KIND_NAMES, MESSAGE, EntryRow, SessionQuery, SessionRow, Tip
 from clew.core.messages.codec import decode_json
-from clew.core.messages.speakers import is_human_turn
+from clew.core.messages.dialects import is_human_turn
 from clew.session import Session
 from clew.store import Store
 

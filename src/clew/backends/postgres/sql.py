@@ -14,8 +14,8 @@ from clew.core.log.rows import MESSAGE, NOT_DUE, REMOVED, RUNNING, SessionQuery
 from clew.model import UsageKey
 
 if TYPE_CHECKING:
-    from clew.core.messages.query import Query, Term
-    from clew.core.messages.texts import TextQuery, TextRow
+    from clew.core.messages.search_text import TextQuery, TextRow
+    from clew.core.messages.words import Query, Term
 
 # ruff: noqa: S608 - the pieces are the constants of this file
 
@@ -553,7 +553,7 @@ def any_of(query: Query, *, tools: bool) -> str:
 
 
 def _single_words(query: Query) -> Iterator[Term]:
-    from clew.core.messages.query import Term
+    from clew.core.messages.words import Term
 
     for term in query.wanted:
         yield Term(term.words[-1:], term.prefix)

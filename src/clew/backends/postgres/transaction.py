@@ -59,7 +59,7 @@ from clew.backends.postgres.sql import (
 from clew.backends.postgres.write_buffer import HEAD, NEW, ROW, SessionLock, WriteBuffer
 from clew.core.log import checks
 from clew.core.log.rows import BranchRow, Details, EntryRow, EventRow, SessionRow, Tip, UsageRow
-from clew.core.messages.texts import TextRow
+from clew.core.messages.search_text import TextRow
 
 if TYPE_CHECKING:
     from clew.backends.postgres.backend import PostgresBackend

@@ -33,7 +33,7 @@ from clew.backends.sqlite.statements_search import (
     slot_of,
 )
 from clew.core.log.rows import NOWHERE, SessionRow
-from clew.core.messages.texts import TextPlace, TextQuery, TextRow
+from clew.core.messages.search_text import TextPlace, TextQuery, TextRow
 
 _complete: WeakKeyDictionary[apsw.Connection, int] = WeakKeyDictionary()
 """Connections that have found everything searched, with the version of the file that they saw then."""

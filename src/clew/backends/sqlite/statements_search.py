@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from clew.core.messages.query import Term
-    from clew.core.messages.texts import TextQuery
+    from clew.core.messages.search_text import TextQuery
+    from clew.core.messages.words import Term
 
 SLOT_BITS: Final = 17
 NUMBERS: Final = (1 << SLOT_BITS) - 1

@@ -29,7 +29,7 @@ from clew.core.log.rows import (
 )
 from clew.core.log.tree import chain
 from clew.core.messages.codec import decode_json
-from clew.core.messages.speakers import is_human_turn
+from clew.core.messages.dialects import is_human_turn
 from clew.errors import CorruptEntryError, CorruptError
 
 PAGE: Final = 64

@@ -17,7 +17,8 @@ from clew.core.log.records import decoder
 from clew.core.log.rows import MESSAGE, REPLACED, Draft, EntryRow, SessionRow, Tip
 from clew.core.log.tree import chain, locate
 from clew.core.messages.codec import decode_json, prepare
-from clew.core.messages.dialects import is_user_turn, prompt_of, snippet
+from clew.core.messages.dialects import is_user_turn, prompt_of
+from clew.core.messages.text import snippet
 from clew.core.runs.access import Access, admit
 from clew.errors import HeadMovedError, KeyReusedError, LeaseLostError
 from clew.model import Entry, Head, Message

@@ -22,8 +22,8 @@ from clew.core.log.fields import Count, Time
 from clew.core.log.records import decoder
 from clew.core.log.rows import EMPTY, MESSAGE, NOWHERE, EntryRow, SessionRow, Tip
 from clew.core.log.tree import clip, locate
-from clew.core.messages.dialects import prompt_of, snippet
-from clew.core.messages.speakers import is_human_turn
+from clew.core.messages.dialects import is_human_turn, prompt_of
+from clew.core.messages.text import snippet
 from clew.core.runs.access import Access, admit, live
 from clew.errors import CorruptEntryError, CorruptError, NothingToUndoError
 from clew.model import Head, Json

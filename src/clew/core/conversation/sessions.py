@@ -19,7 +19,7 @@ from clew.core.log.fields import MAX_TITLE, is_time
 from clew.core.log.ids import check_id
 from clew.core.log.rows import EMPTY, NEVER, NOWHERE, RUNNING, Details, Listed, SessionQuery, SessionRow
 from clew.core.messages.codec import encode_json
-from clew.core.messages.dialects import snippet
+from clew.core.messages.text import snippet
 from clew.core.runs.access import Access, admit, admit_beside, end_lease, refuse_if_held
 from clew.core.runs.status import run_info
 from clew.errors import (

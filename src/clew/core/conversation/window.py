@@ -7,10 +7,9 @@ from itertools import accumulate
 
 import msgspec
 
-from clew.core.messages.cut import first_whole_step, safe_cut
 from clew.core.messages.dialects import is_user_turn, role_of
-from clew.core.messages.repair import OpenTail, Repaired, repair
-from clew.core.messages.saying import is_said
+from clew.core.messages.repair import OpenTail, Repaired, is_said, repair
+from clew.core.messages.tool_calls import first_whole_step, safe_cut
 from clew.errors import InvalidQueryError
 from clew.model import Context, ContextReport, Json
 

@@ -31,7 +31,7 @@ from clew.core.load.memory import Memory, State, batch_name, find_target, keep_r
 from clew.core.load.times import time_of
 from clew.core.log.ids import check_id
 from clew.core.log.rows import EMPTY, NOWHERE, SessionRow
-from clew.core.messages.dialects import snippet
+from clew.core.messages.text import snippet
 from clew.core.runs.access import Access, admit, admit_beside
 from clew.core.streams.calls import Estimate
 from clew.core.transfer.write import Target

@@ -1,10 +1,4 @@
-"""Words: what a text is searched by.
-
-A word is a run of letters and digits, in lower case, without accents. An identifier is its parts:
-`getUserName`, `user_name` and `src/user.name` are found by `user`, by `name` and by `userName`; one in
-camel case also by its letters run together. Scripts that put no spaces between words are taken letter
-by letter, so that any part of them is found.
-"""
+"""Words, and queries made of them."""
 
 from __future__ import annotations
 
@@ -12,6 +6,16 @@ import re
 import unicodedata
 from collections.abc import Iterator
 from typing import Final, NamedTuple
+
+import msgspec
+
+from clew.errors import InvalidQueryError
+
+# ── Words: what a text is searched by ─────────────────────────────────────────────────────────────
+# A word is a run of letters and digits, in lower case, without accents. An identifier is its parts:
+# `getUserName`, `user_name` and `src/user.name` are found by `user`, by `name` and by `userName`; one in
+# camel case also by its letters run together. Scripts that put no spaces between words are taken letter
+# by letter, so that any part of them is found.
 
 LONGEST: Final = 200
 """Of a longer word, such as an image in base64, the beginning counts."""
@@ -126,3 +130,65 @@ def _end_of_slice(text: str, start: int) -> int:
         if text[at - 1].isspace():
             return at
     return end
+
+
+# ── What somebody is looking for: a query as text, and as terms ───────────────────────────────────
+
+MOST_TERMS: Final = 64
+LONGEST_QUERY: Final = 10_000
+SHOWN: Final = 60
+_TERM: Final = re.compile(r'(-?)(?:"([^"]*)"?|([^\s"]+))(\*?)')
+
+
+class Term(msgspec.Struct, frozen=True):
+    """Words that stand behind one another; of the last one maybe only the beginning."""
+
+    words: tuple[str, ...]
+    prefix: bool = False
+
+    @property
+    def needle(self) -> str:
+        """What stands in the flat form of a text, with a space before and behind it, that has this term."""
+        return f" {' '.join(self.words)}{'' if self.prefix else ' '}"
+
+
+class Query(msgspec.Struct, frozen=True):
+    """A text matches if it has all of `wanted` and none of `unwanted`."""
+
+    wanted: tuple[Term, ...]
+    unwanted: tuple[Term, ...] = ()
+
+    def matches(self, flat: str) -> bool:
+        """Whether a text matches whose flat form this is (`flat`)."""
+        text = f" {flat} "
+        return all(term.needle in text for term in self.wanted) and not any(
+            term.needle in text for term in self.unwanted
+        )
+
+
+def parse(text: str) -> Query:
+    """Words, "phrases", prefix*, -exclude. There is no other syntax: what looks like one is text."""
+    if not isinstance(text, str):
+        raise InvalidQueryError(f"a query is text, not {type(text).__name__}")
+    if len(text) > LONGEST_QUERY:
+        raise InvalidQueryError(f"the query has {len(text)} characters; at most {LONGEST_QUERY} are allowed")
+    wanted: list[Term] = []
+    unwanted: list[Term] = []
+    for minus, phrase, word, star in _TERM.findall(text):
+        is_prefix = bool(star) or word.endswith("*")
+        words = tuple(found.word for found in words_in(phrase or word))
+        if words:
+            (unwanted if minus else wanted).append(Term(words, is_prefix))
+    if not wanted:
+        raise InvalidQueryError(f"there is no word to look for in {_shown(text)}")
+    if len(wanted) + len(unwanted) > MOST_TERMS:
+        raise InvalidQueryError(f"a query has at most {MOST_TERMS} words and phrases: {_shown(text)}")
+    return Query(_each_once(wanted), _each_once(unwanted))
+
+
+def _each_once(terms: list[Term]) -> tuple[Term, ...]:
+    return tuple(dict.fromkeys(terms))
+
+
+def _shown(text: str) -> str:
+    return repr(text if len(text) <= SHOWN else f"{text[:SHOWN]}…")

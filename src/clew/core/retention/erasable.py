@@ -11,8 +11,7 @@ import msgspec
 from clew.core.log.paths import Paths
 from clew.core.log.rows import NOWHERE
 from clew.core.log.tree import Segment
-from clew.core.messages.cut import safe_cut
-from clew.core.messages.pairing import pair
+from clew.core.messages.tool_calls import pair, safe_cut
 from clew.model import Json
 
 

@@ -15,7 +15,7 @@ from clew.core.log.fields import Integer, Time
 from clew.core.log.lease import Now
 from clew.core.log.rows import EXPIRED, NEVER, NOT_DUE, RUNNING, Details, SessionRow
 from clew.core.messages.dialects import dialect_of, is_user_turn
-from clew.core.messages.dialects.content import is_blank, texts_in
+from clew.core.messages.dialects.base import is_blank, texts_in
 from clew.core.runs.steps import LEGAL
 from clew.model import Json, Message, Retention, SweepVerb
 

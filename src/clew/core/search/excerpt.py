@@ -6,8 +6,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from clew.core.messages.query import Term
-from clew.core.messages.words import Word, run_together, words_in
+from clew.core.messages.words import Term, Word, run_together, words_in
 
 WORDS_BEFORE: Final = 8
 WORDS: Final = 30

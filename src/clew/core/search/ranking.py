@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from clew.core.messages.query import Query
-from clew.core.messages.words import flat
+from clew.core.messages.words import Query, flat
 
 _SATURATION: Final = 1.2
 _BY_LENGTH: Final = 0.75

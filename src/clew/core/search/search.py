@@ -12,9 +12,8 @@ from clew.core.conversation.points import find
 from clew.core.log import checks
 from clew.core.log.ids import entry_id
 from clew.core.log.rows import MESSAGE, SessionQuery, SessionRow
-from clew.core.messages.query import Query
-from clew.core.messages.searchtext import ROLES, searched_text
-from clew.core.messages.texts import TextPlace, TextQuery
+from clew.core.messages.search_text import ROLES, TextPlace, TextQuery, searched_text
+from clew.core.messages.words import Query
 from clew.core.search.cursor import Cursor, make_cursor
 from clew.core.search.excerpt import Excerpt, excerpt
 from clew.core.search.ranking import score

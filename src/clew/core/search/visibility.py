@@ -9,7 +9,7 @@ from clew.backends.contract import Reader
 from clew.core.conversation.points import path_of
 from clew.core.log.rows import SessionRow
 from clew.core.log.tree import Segment
-from clew.core.messages.texts import TextPlace
+from clew.core.messages.search_text import TextPlace
 from clew.errors import CorruptError
 from clew.model import Head
 

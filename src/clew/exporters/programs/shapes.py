@@ -1,20 +1,216 @@
-"""Messages of other programs in the shapes that picoclaw, ggcode and ductwork read.
+"""Whether Go would decode a message into the types of picoclaw, ggcode or ductwork.
 
-A message that has the shape already is passed on as it is. Of others the words, the calls and their results
-come over; thoughts only where there is a place for them, and images as a word that says so.
+Go refuses a message in which one field has another type, and passes over every field that it does not know.
+So a message has the shape of such a program when all fields that it knows have their types, and none of the
+others holds calls or results: those would be lost. `null` fits everywhere: Go takes it for nothing.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from datetime import datetime
+from typing import Any, Final, Literal
 
 import msgspec
 
 from clew.core.messages.dialects import role_of
-from clew.core.messages.dialects.content import type_of
+from clew.core.messages.dialects.base import type_of
 from clew.exporters.blocks import Block, blocks_of
-from clew.exporters.programs.decoding import is_anthropic, is_ggcode, is_picoclaw
 from clew.model import Json
+
+_ELSEWHERE: Final = frozenset({"tool_calls", "tool_call_id", "function_call", "parts", "toolCalls"})
+"""Where other shapes keep calls and results."""
+_OF_OTHERS: Final = frozenset({"tool_use_id", "source", "image_url"})
+"""What blocks of others have, and those of ggcode have not."""
+
+
+# -- picoclaw
+
+
+class _Function(msgspec.Struct):
+    name: str | None = None
+    arguments: str | None = None
+    thought_signature: str | None = None
+
+
+class _Google(msgspec.Struct):
+    thought_signature: str | None = None
+
+
+class _Extra(msgspec.Struct):
+    google: _Google | None = None
+
+
+class _Call(msgspec.Struct):
+    function: _Function
+    id: str | None = None
+    type: str | None = None
+    extra_content: _Extra | None = None
+
+
+class _CacheControl(msgspec.Struct):
+    type: str | None = None
+
+
+class _SystemPart(msgspec.Struct):
+    type: str | None = None
+    text: str | None = None
+    cache_control: _CacheControl | None = None
+
+
+class _Attachment(msgspec.Struct):
+    type: str | None = None
+    ref: str | None = None
+    url: str | None = None
+    filename: str | None = None
+    content_type: str | None = None
+
+
+class _Picoclaw(msgspec.Struct):
+    role: Literal["system", "user", "assistant", "tool"]
+    content: str
+    media: list[str] | None = None
+    attachments: list[_Attachment] | None = None
+    reasoning_content: str | None = None
+    system_parts: list[_SystemPart] | None = None
+    tool_calls: list[_Call] | None = None
+    tool_call_id: str | None = None
+    model_name: str | None = None
+    created_at: datetime | None = None
+
+
+def is_picoclaw(message: dict[str, Json]) -> bool:
+    return "function_call" not in message and _decodes(message, _Picoclaw)
+
+
+# -- ggcode
+
+
+class _Image(msgspec.Struct):
+    mime: str | None = None
+    base64: str | None = None
+
+
+class _Block(msgspec.Struct):
+    type: Literal["text", "image", "tool_use", "tool_result"]
+    text: str | None = None
+    image_mime: str | None = None
+    image_data: str | None = None
+    tool_name: str | None = None
+    tool_id: str | None = None
+    input: Any = None
+    output: str | None = None
+    is_error: bool | None = None
+    images: list[_Image] | None = None
+    reasoning_content: str | None = None
+    thinking_signature: str | None = None
+    thinking_data: str | None = None
+
+
+class _Ggcode(msgspec.Struct):
+    role: Literal["system", "user", "assistant"]
+    content: list[_Block] | None
+    id: str | None = None
+
+
+def is_ggcode(message: dict[str, Json]) -> bool:
+    if not _ELSEWHERE.isdisjoint(message) or not _decodes(message, _Ggcode):
+        return False
+    return all(map(_is_ggcode_block, message["content"] or ()))
+
+
+def _is_ggcode_block(block: dict[str, Json]) -> bool:
+    if block["type"] == "tool_use" and "id" in block and "tool_id" not in block:
+        return False
+    return _OF_OTHERS.isdisjoint(block)
+
+
+# -- ductwork: the messages of Anthropic's SDK
+
+
+class _Text(msgspec.Struct, tag_field="type", tag="text"):
+    text: str
+
+
+class _Picture(msgspec.Struct, tag_field="type", tag="image"):
+    source: dict[str, Any]
+
+
+class _Document(msgspec.Struct, tag_field="type", tag="document"):
+    source: dict[str, Any]
+
+
+class _SearchResult(msgspec.Struct, tag_field="type", tag="search_result"):
+    source: str
+    title: str
+    content: list[_Text]
+
+
+class _Thinking(msgspec.Struct, tag_field="type", tag="thinking"):
+    thinking: str
+    signature: str
+
+
+class _Redacted(msgspec.Struct, tag_field="type", tag="redacted_thinking"):
+    data: str
+
+
+class _Use(msgspec.Struct, tag_field="type", tag="tool_use"):
+    id: str
+    name: str
+    input: Any
+
+
+class _Result(msgspec.Struct, tag_field="type", tag="tool_result"):
+    tool_use_id: str
+    content: list[_Text | _Picture | _Document | _SearchResult] | None = None
+    is_error: bool | None = None
+
+
+class _ServerUse(msgspec.Struct, tag_field="type", tag="server_tool_use"):
+    id: str
+    name: str
+    input: Any
+
+
+class _WebResult(msgspec.Struct, tag_field="type", tag="web_search_tool_result"):
+    tool_use_id: str
+    content: list[dict[str, Any]] | dict[str, Any]
+
+
+class _Anthropic(msgspec.Struct):
+    role: Literal["user", "assistant"]
+    content: (
+        list[
+            _Text
+            | _Picture
+            | _Document
+            | _SearchResult
+            | _Thinking
+            | _Redacted
+            | _Use
+            | _Result
+            | _ServerUse
+            | _WebResult
+        ]
+        | None
+    )
+
+
+def is_anthropic(message: dict[str, Json]) -> bool:
+    return _ELSEWHERE.isdisjoint(message) and _decodes(message, _Anthropic)
+
+
+def _decodes(message: dict[str, Json], into: type[msgspec.Struct]) -> bool:
+    try:
+        msgspec.convert(message, into)
+    except msgspec.ValidationError:
+        return False
+    return True
+
+
+# ── Messages of other programs in the shapes that picoclaw, ggcode and ductwork read ──────────────
+# A message that has the shape already is passed on as it is. Of others the words, the calls and their results
+# come over; thoughts only where there is a place for them, and images as a word that says so.
 
 _CHAT_ROLES: Final = frozenset({"system", "user", "assistant", "tool"})
 

@@ -2,7 +2,7 @@
 
 The rules are of two sorts. Most know the shape that a vendor gives to its keys: where the shape is found,
 it is a key. The others know the words that stand before a secret; what follows them is judged by
-`redact_values`, because a name like `token` stands before many harmless things.
+`values.py`, because a name like `token` stands before many harmless things.
 
 Every pattern reads a text in one pass: no group is repeated inside a repeated group, and what is
 repeated without end is a set of characters. A rule is only tried on texts that hold one of its `hints`.

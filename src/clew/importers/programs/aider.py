@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-from clew.core.messages.saying import NOTICE
+from clew.core.messages.repair import NOTICE
 from clew.importers.contract import OnBytes, OnProblem, Problem, SourceEntry, SourceSession, SourceUsage
 from clew.importers.reading.ids import digest, session_id, version
 from clew.model import Json

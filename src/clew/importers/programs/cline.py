@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from clew.core.messages.dialects.content import texts_in
+from clew.core.messages.dialects.base import texts_in
 from clew.importers.contract import OnBytes, OnProblem, Problem, SourceEntry, SourceSession
 from clew.importers.programs import cline_task
 from clew.importers.programs.cline_people import is_human, model_told, task_of, working_directory

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from clew.core.messages.dialects.content import texts_in, type_of
-from clew.core.messages.prompts import inside
+from clew.core.messages.dialects.base import texts_in, type_of
+from clew.core.messages.text import inside
 from clew.importers.reading.values import items
 from clew.model import Json
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Final
 
-from clew.core.messages.saying import NOTICE
+from clew.core.messages.repair import NOTICE
 from clew.importers.contract import SourceEntry, SourceUsage
 from clew.importers.reading.values import count, items, mapping, plain_name, text, when, without
 from clew.model import Json

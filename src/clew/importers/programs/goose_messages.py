@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from clew.core.messages.dialects.content import texts_in
+from clew.core.messages.dialects.base import texts_in
 from clew.importers.reading.values import items, mapping, text, without
 from clew.model import Json
 

@@ -5,9 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from clew.core.messages.dialects.blocks import BlockDialect
-from clew.core.messages.dialects.content import filled, parts_of, type_of
-from clew.core.messages.dialects.contract import INTERRUPTED, Call, Placement, Slot
+from clew.core.messages.dialects.base import (
+    INTERRUPTED,
+    BlockDialect,
+    Call,
+    Placement,
+    Slot,
+    filled,
+    parts_of,
+    type_of,
+)
 from clew.model import Json, Message
 
 _MEDIA: Final = frozenset({"data", "uri", "hosted_file"})

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from clew.core.messages.dialects.anthropic import AnthropicDialect
-from clew.core.messages.dialects.content import filled, type_of
-from clew.core.messages.dialects.contract import INTERRUPTED, Call, Placement, Slot
+from clew.core.messages.dialects.base import INTERRUPTED, Call, Placement, Slot, filled, type_of
 from clew.model import Json, Message
 
 

@@ -4,9 +4,21 @@ from __future__ import annotations
 
 from typing import Final
 
-from clew.core.messages.dialects.content import filled, is_blank, media_in, parts_of, texts_in, type_of
-from clew.core.messages.dialects.contract import INTERRUPTED, ROLES, Call, Placement, Role, Slot
-from clew.core.messages.dialects.items import ItemDialect
+from clew.core.messages.dialects.base import (
+    INTERRUPTED,
+    ROLES,
+    Call,
+    ItemDialect,
+    Placement,
+    Role,
+    Slot,
+    filled,
+    is_blank,
+    media_in,
+    parts_of,
+    texts_in,
+    type_of,
+)
 from clew.model import Json, Message
 
 _SPEAKERS: Final[dict[str, Role]] = {

@@ -8,10 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from clew.core.messages.dialects.chat import CHAT
-from clew.core.messages.dialects.content import filled, parts_of
-from clew.core.messages.dialects.contract import INTERRUPTED, Role, Slot
-from clew.core.messages.dialects.items import ItemDialect
+from clew.core.messages.dialects.base import INTERRUPTED, ItemDialect, Role, Slot, filled, parts_of
+from clew.core.messages.dialects.openai import CHAT
 from clew.model import Json, Message
 
 _MEDIA: Final = ("image", "audio", "video", "document")

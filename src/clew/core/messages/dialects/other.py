@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from clew.core.messages.dialects.contract import Role, Slot
-from clew.core.messages.dialects.items import ItemDialect
+from clew.core.messages.dialects.base import ItemDialect, Role, Slot
 from clew.model import Json, Message
 
 

@@ -8,9 +8,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from clew.core.messages.dialects.blocks import BlockDialect
-from clew.core.messages.dialects.content import filled, is_blank, parts_of
-from clew.core.messages.dialects.contract import INTERRUPTED, Call, Placement, Role, Slot
+from clew.core.messages.dialects.base import (
+    INTERRUPTED,
+    BlockDialect,
+    Call,
+    Placement,
+    Role,
+    Slot,
+    filled,
+    is_blank,
+    parts_of,
+)
 from clew.model import Json, Message
 
 _SERVER: Final = "server"

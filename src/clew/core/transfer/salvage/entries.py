@@ -18,7 +18,7 @@ from clew.core.log.hashing import DIGEST_SIZE, LOST, entry_digest
 from clew.core.log.rows import ERASED, KIND_NAMES, MESSAGE, REMOVED, Draft, EntryRow, Tip
 from clew.core.log.tree import chain
 from clew.core.messages.codec import decode_json
-from clew.core.messages.speakers import is_human_turn
+from clew.core.messages.dialects import is_human_turn
 from clew.core.transfer.source import PAGE, Read
 from clew.core.transfer.untrusted.rows import MOST, draft_of
 from clew.errors import CorruptEntryError

@@ -42,7 +42,7 @@ from clew.core.log.rows import (
 )
 from clew.core.log.tree import chain
 from clew.core.messages.codec import check_json, prepare
-from clew.core.messages.speakers import is_human_turn
+from clew.core.messages.dialects import is_human_turn
 from clew.core.streams.calls import MOST_TOKENS
 from clew.errors import InvalidError
 from clew.model import STATUSES

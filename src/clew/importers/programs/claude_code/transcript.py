@@ -8,8 +8,8 @@ from typing import Final
 
 import msgspec
 
-from clew.core.messages.dialects.claude_people import is_human
-from clew.core.messages.prompts import own_words
+from clew.core.messages.dialects.anthropic import is_human
+from clew.core.messages.text import own_words
 from clew.importers.contract import SourceCheckpoint, SourceEntry, SourceEvent, SourceUsage
 from clew.importers.programs.claude_code.files import FileHistory
 from clew.importers.programs.claude_code.tree import Tree

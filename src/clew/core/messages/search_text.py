@@ -1,16 +1,57 @@
-"""What of a message is searched: what was said, and, apart from it, what tools were asked and answered."""
+"""What storage is told and asked about the text of entries."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import msgspec
 
 from clew.core.log.rows import NOT_HUMAN
-from clew.core.messages.dialects import dialect_of, text_of
-from clew.core.messages.dialects.content import type_of
-from clew.core.messages.dialects.contract import Role
-from clew.core.messages.speakers import speaker_of
+from clew.core.messages.dialects import dialect_of, speaker_of, text_of
+from clew.core.messages.dialects.base import Role, type_of
 from clew.model import Json
+
+if TYPE_CHECKING:
+    from clew.core.messages.words import Query
+
+
+class TextPlace(NamedTuple):
+    """Where a text stands. They compare in the order of their time."""
+
+    time: int
+    branch: int
+    position: int
+
+
+class TextRow(msgspec.Struct, frozen=True, gc=False):
+    """The text of one entry, as `searched_text` finds it."""
+
+    place: TextPlace
+    role: int
+    said: str
+    tool: str
+
+
+class TextQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """Which texts to find: newest first."""
+
+    query: Query
+    limit: int
+    tools: bool = False
+    """Look at what tools were asked and answered, too."""
+    role: int | None = None
+    branches: frozenset[int] | None = None
+    """Only on these."""
+    since: int | None = None
+    until: int | None = None
+    """since <= time < until; a few more from just outside may come."""
+    before: TextPlace | None = None
+    """Only those behind this one in the order of the answer."""
+
+
+# ── Searchtext ────────────────────────────────────────────────────────────────────────────────────
+# What of a message is searched: what was said, and, apart from it, what tools were asked and answered.
 
 ROLES: Final[tuple[Role, ...]] = ("user", "assistant", "tool", "system", "other")
 """In storage a role is its number here."""

@@ -1,0 +1,154 @@
+"""Texts for titles and previews: the words of a person in a prompt, and the beginning of a text."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator
+from typing import Final
+
+# ── The beginning of a text, for titles and previews ──────────────────────────────────────────────
+
+_ELLIPSIS: Final = "…"
+_ZERO_WIDTH_JOINER: Final = "\u200d"
+
+# Controls that are not white space, halves of surrogate pairs, and the marks that switch the writing
+# direction until another mark that the cut might lose.
+_UNPRINTABLE: Final = re.compile(
+    "[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\ud800-\udfff\u202a-\u202e\u2066-\u2069]"
+)
+
+
+def snippet(text: str, limit: int) -> str:
+    """At most `limit` code points of `text` on one line, cut between characters as people see them."""
+    if limit <= 0:
+        return ""
+    line = _line(text, limit)
+    if len(line) <= limit:
+        return line
+    cut = limit - len(_ELLIPSIS)
+    while cut > 0 and _joins(line, cut):
+        cut -= 1
+    return line[:cut].rstrip() + _ELLIPSIS
+
+
+def _line(text: str, limit: int) -> str:
+    """The text on one line; of a long text no more than shows whether it exceeds the limit."""
+    read = 2 * limit + 32
+    while True:
+        line = " ".join(text[:read].split())
+        if not line.isprintable():  # seldom, and the test is much faster than the substitution
+            line = " ".join(_UNPRINTABLE.sub("", text[:read]).split())
+        if len(line) > limit or read >= len(text):
+            return line
+        read *= 8
+
+
+def _joins(text: str, cut: int) -> bool:
+    """Do the code points on both sides of the cut make one visible character?"""
+    after = text[cut]
+    if after == _ZERO_WIDTH_JOINER or text[cut - 1] == _ZERO_WIDTH_JOINER:
+        return True
+    if unicodedata.category(after) in ("Mn", "Mc", "Me"):
+        return True
+    return _is_modifier(after) or (_is_flag_half(after) and _flag_halves_before(text, cut) % 2 == 1)
+
+
+def _is_modifier(char: str) -> bool:
+    """Skin tones, the tags of regional flags, the later letters of a Hangul syllable."""
+    return (
+        "\U0001f3fb" <= char <= "\U0001f3ff"
+        or "\U000e0020" <= char <= "\U000e007f"
+        or "\u1160" <= char <= "\u11ff"
+    )
+
+
+def _is_flag_half(char: str) -> bool:
+    return "\U0001f1e6" <= char <= "\U0001f1ff"
+
+
+def _flag_halves_before(text: str, cut: int) -> int:
+    start = cut
+    while start > 0 and _is_flag_half(text[start - 1]):
+        start -= 1
+    return cut - start
+
+
+# ── The words of the person in a prompt, for titles and previews: agents put a lot around them ────
+# Cline and Roo mark what the person wrote; they and others add what their model is to know: open files, the
+# environment, reminders. A prompt is looked through once for each mark, however it was made up.
+
+_OF_PEOPLE: Final = ("task", "user_message", "feedback", "answer")
+_OF_PROGRAMS: Final = (
+    "environment_details",
+    "system-reminder",
+    "explicit_instructions",
+    "file_content",
+    "folder_content",
+    "url_content",
+    "terminal_output",
+    "workspace_diagnostics",
+    "git_working_state",
+    "git_commit",
+    "hook_context",
+    "session_context",
+    "ide_opened_file",
+    "ide_selection",
+    "ide_diagnostics",
+)
+_EDITOR: Final = "# Context from my IDE setup:"
+_REQUEST: Final = "## My request for Codex:"
+"""Codex in an editor puts the prompt behind this, and what is open there before it."""
+
+
+def own_words(text: str) -> str:
+    """What the person wrote; all of it if nothing was put around it."""
+    if text.startswith(_EDITOR) and _REQUEST in text:
+        return text.rpartition(_REQUEST)[2].strip()
+    if "</" not in text:
+        return text
+    for tag in _OF_PROGRAMS:
+        text = without(text, tag)
+    return marked_words(text) or text.strip()
+
+
+def marked_words(text: str) -> str:
+    """What is marked as the words of the person; empty if nothing is."""
+    begins = len(text) - len(text.lstrip())
+    found = [
+        (start, words)
+        for tag in _OF_PEOPLE
+        for start, words in inside(text, tag)
+        if start == begins or words.startswith(("\n", "\r"))
+    ]
+    return "\n\n".join(words.strip() for _, words in sorted(found))
+
+
+def without(text: str, tag: str) -> str:
+    """The text without such tags and what is in them."""
+    opening, closing = f"<{tag}", f"</{tag}>"
+    kept: list[str] = []
+    at = look = 0
+    while (start := text.find(opening, look)) >= 0:
+        look = start + len(opening)
+        if not text.startswith((">", " ", "\n"), look):
+            continue  # a longer name
+        end = text.find(closing, look)
+        if end < 0:
+            break
+        kept.append(text[at:start])
+        at = look = end + len(closing)
+    return "".join([*kept, text[at:]]) if kept else text
+
+
+def inside(text: str, tag: str) -> Iterator[tuple[int, str]]:
+    """Where each such tag begins, and what is in it."""
+    opening, closing = f"<{tag}>", f"</{tag}>"
+    at = 0
+    while (start := text.find(opening, at)) >= 0:
+        inside = start + len(opening)
+        end = text.find(closing, inside)
+        if end < 0:
+            return
+        yield start, text[inside:end]
+        at = end + len(closing)
