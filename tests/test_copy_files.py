@@ -13,7 +13,7 @@ import pytest
 import clew
 from clew.core.transfer.image import TreeImage
 from clew.core.transfer.source import Source
-from clew.files.transfer import FileTransfer
+from clew.files.upkeep.transfer import FileTransfer
 from tests.postgres_server import postgres_url  # noqa: F401 (a fixture)
 from tests.test_copy import KINDS, Open, _server, address, server, stores  # noqa: F401 (fixtures)
 from tests.thoroughness import usually

@@ -18,7 +18,9 @@ from clew.backends.memory.backend import MemoryBackend
 from clew.backends.sqlite import SqliteBackend
 from clew.core.log import frame
 from clew.core.log.rows import PackInfo
-from clew.core.objects import (
+from clew.engine import Engine
+from clew.errors import CorruptError, DiskFullError, ObjectMissingError, QuotaExceededError
+from clew.files.objects.format import (
     CHUNKED,
     FILE,
     LINK,
@@ -28,10 +30,8 @@ from clew.core.objects import (
     encode_directory,
     object_name,
 )
-from clew.engine import Engine
-from clew.errors import CorruptError, DiskFullError, ObjectMissingError, QuotaExceededError
-from clew.files.objects import AT_ONCE, CACHED, HELD_BACK, PACK_SIZE, ObjectReader, ObjectWriter
-from clew.files.overlay import Overlay
+from clew.files.objects.overlay import Overlay
+from clew.files.objects.store import AT_ONCE, CACHED, HELD_BACK, PACK_SIZE, ObjectReader, ObjectWriter
 from clew.testing.conformance_base import Watched
 
 

@@ -95,7 +95,7 @@ if _TYPE_CHECKING:
     from clew.aio import copy_async as copy_async
     from clew.aio import open_async as open_async
     from clew.core.transfer.copy import copy as copy
-    from clew.files.watcher import Watch as Watch
+    from clew.files.snapshot.watch import Watch as Watch
     from clew.maintenance import Maintenance as Maintenance
     from clew.model.care import BackupReport as BackupReport
     from clew.model.care import CopyProgress as CopyProgress
@@ -153,7 +153,7 @@ _LAZY = {
     "Hit": "clew.model.search",
     "SearchPage": "clew.model.search",
     "Maintenance": "clew.maintenance",
-    "Watch": "clew.files.watcher",
+    "Watch": "clew.files.snapshot.watch",
     "Run": "clew.run",
 }
 

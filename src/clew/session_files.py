@@ -20,9 +20,9 @@ from clew.model import Checkpoint, Head, Moved
 if TYPE_CHECKING:
     from clew.core.conversation.moves import FileMove
     from clew.engine import Engine
-    from clew.files.keeper import Keeper
+    from clew.files.records import Shelf
+    from clew.files.service import Keeper
     from clew.model.files import FileVersion, OnConflict, OnProgress, RestoreReport, Snapshot
-    from clew.work.snapshots import Shelf
 
 NOT_BROUGHT = " (an export holds no files: those of an imported session stayed behind)"
 Files = bool | str | os.PathLike[str]
@@ -53,7 +53,7 @@ def decode_move(value: bytes) -> HeadMove:
 
 
 def keeper_of(engine: Engine) -> Keeper:
-    from clew.files.keeper import Keeper  # only those who keep files pay for it
+    from clew.files.service import Keeper  # only those who keep files pay for it
 
     return engine.service(Keeper)
 
@@ -115,14 +115,14 @@ class SessionFiles(Handle):
         exclude: Sequence[str],
     ) -> Checkpoint:
         """Keep the files and set the checkpoint that names them, in one transaction."""
-        from clew.files.taking import rules_of
-        from clew.work import snapshots
+        from clew.files import records
+        from clew.files.snapshot.taking import rules_of
 
         access = self._access
 
         def put(tx: Transaction, snapshot: Snapshot, shelf: Shelf, signature: bytes) -> Checkpoint:
             row = admit(tx, access)
-            snapshots.put(tx, snapshot, shelf, sessions=row.tree, signature=signature)
+            records.put(tx, snapshot, shelf, sessions=row.tree, signature=signature)
             return setting(tx, access, snapshot=snapshot.id)
 
         return keeper_of(self._engine).snapshot(root, "checkpoint", rules_of(include, exclude, None), put)

@@ -11,8 +11,8 @@ from clew.engine import Engine
 from clew.errors import InvalidError
 
 if TYPE_CHECKING:
-    from clew.files.keeper import Ending, Keeper
-    from clew.files.watcher import Watch
+    from clew.files.service import Ending, Keeper
+    from clew.files.snapshot.watch import Watch
     from clew.model.files import (
         FileDiff,
         GcReport,
@@ -35,7 +35,7 @@ class StoreFiles:
 
     @property
     def _files(self) -> Keeper:
-        from clew.files.keeper import Keeper  # only those who keep files pay for it
+        from clew.files.service import Keeper  # only those who keep files pay for it
 
         return self._engine.service(Keeper)
 
@@ -65,8 +65,8 @@ class StoreFiles:
         is what can not be kept (FIFOs, sockets, other mounts, files that this user may not read, …).
         SnapshotFailedError: the system failed to read a file, and no snapshot was kept.
         """
-        from clew.files.keeper import put_record
-        from clew.files.taking import rules_of
+        from clew.files.service import put_record
+        from clew.files.snapshot.taking import rules_of
 
         rules = rules_of(include, exclude, max_file_bytes)
         return self._files.snapshot(root, "snapshot", rules, put_record, force=force, on_progress=on_progress)

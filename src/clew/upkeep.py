@@ -115,7 +115,7 @@ def scrub_traces(engine: Engine, *, drops_pending: bool = False) -> bool:
         return False
     failure: ClewError | None = None
     if has_files:
-        from clew.files.erasing import erase_files_of_purged  # only those who keep files pay for it
+        from clew.files.upkeep.erase import erase_files_of_purged  # only those who keep files pay for it
 
         try:
             erase_files_of_purged(engine, drops_pending=drops_pending)
@@ -137,7 +137,7 @@ def purge_and_scrub(engine: Engine, purge: Callable[[Transaction], T], *, force:
     def checked(tx: Transaction) -> T:
         if force or not purge_.may_have_files(tx):
             return purge(tx)
-        from clew.files.erasing import unless_cut_off
+        from clew.files.upkeep.erase import unless_cut_off
 
         return unless_cut_off(tx, purge)
 

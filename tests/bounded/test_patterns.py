@@ -18,7 +18,7 @@ MADE_OF_DATA = {
     ("exporters/highlight.py", "_parts"),  # of constants, and kept in the table of languages
     ("exporters/redact/__init__.py", "_own_rule"),  # a rule of the caller
     ("exporters/redact/rules.py", "_shape"),  # of constants, and kept in the list of rules
-    ("files/ignore.py", "_regex"),  # of rule files: test_texts
+    ("files/snapshot/ignore.py", "_regex"),  # of rule files: test_texts
 }
 
 

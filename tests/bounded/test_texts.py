@@ -22,12 +22,12 @@ from clew.core.messages.dialects.anthropic import is_human as is_human_in_claude
 from clew.core.messages.text import marked_words, own_words, snippet
 from clew.core.messages.words import Term
 from clew.core.search.excerpt import excerpt
-from clew.core.textdiff import unified
 from clew.exporters.highlight import LANGUAGES, coloured
 from clew.exporters.html import MOST_CELLS, MOST_CODE, MOST_MARKDOWN, code, escape, prose
 from clew.exporters.markdown import fence, inline, quote
 from clew.exporters.redact import Redactor
-from clew.files.ignore import Patterns
+from clew.files.diff.text import unified
+from clew.files.snapshot.ignore import Patterns
 from clew.importers.programs.cline_people import is_human, model_told, task_of, working_directory
 from clew.importers.reading.document import _last_whole
 from tests.thoroughness import spread, usually

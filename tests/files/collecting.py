@@ -10,8 +10,8 @@ from functools import partial
 import clew
 from clew.engine import Engine
 from clew.errors import LeaseHeldError
-from clew.files.gc import gc
-from clew.work import snapshots
+from clew.files import records
+from clew.files.upkeep.gc import gc
 from tests.files.planting import Tree, take
 
 
@@ -32,7 +32,7 @@ def take_and_delete(engine: Engine, seed: int, end: float) -> int:
         mine.append(take(engine, some_tree(chance)).id)
         count += 1
         if len(mine) > 2:
-            engine.run(partial(snapshots.delete, id=mine.pop(0)))
+            engine.run(partial(records.delete, id=mine.pop(0)))
     return count
 
 

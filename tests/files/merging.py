@@ -6,8 +6,8 @@ from blake3 import blake3
 
 from clew.core.log.rows import PackInfo
 from clew.engine import Engine
-from clew.files.objects import ObjectReader
-from clew.files.verify import verify
+from clew.files.objects.store import ObjectReader
+from clew.files.upkeep.verify import verify
 from clew.model.files import Snapshot
 from tests.files.planting import Chunked, Link, Node, Tree, take
 

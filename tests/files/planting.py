@@ -9,7 +9,10 @@ from typing import TypeAlias
 import msgspec
 from uuid_utils import uuid7
 
-from clew.core.objects import (
+from clew.engine import Engine
+from clew.files import records
+from clew.files.keeping import keep
+from clew.files.objects.format import (
     CHUNKED,
     EXECUTABLE,
     FILE,
@@ -20,12 +23,9 @@ from clew.core.objects import (
     encode_chunks,
     encode_directory,
 )
-from clew.engine import Engine
-from clew.files.keeping import keep
-from clew.files.objects import ObjectWriter
+from clew.files.objects.store import ObjectWriter
 from clew.model import utc
 from clew.model.files import Snapshot, SnapshotKind
-from clew.work import snapshots
 
 
 class Link(msgspec.Struct, frozen=True):
@@ -97,9 +97,9 @@ def take(
 ) -> Snapshot:
     """A snapshot of a tree, taken as a store takes it."""
 
-    def attempt(shelf: snapshots.Shelf) -> Snapshot:
+    def attempt(shelf: records.Shelf) -> Snapshot:
         snapshot = snapshot_of(planted(engine, tree), kind=kind, at=engine.now() if at is None else at)
-        engine.run(lambda tx: snapshots.put(tx, snapshot, shelf, sessions=sessions))
+        engine.run(lambda tx: records.put(tx, snapshot, shelf, sessions=sessions))
         return snapshot
 
     return keep(engine, attempt)

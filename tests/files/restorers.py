@@ -10,8 +10,8 @@ from typing import Any
 
 import clew
 import clew.backends.sqlite  # what is imported here need not be imported by every fork
-import clew.files.keeper
-from clew.files import restore
+import clew.files.service
+from clew.files.restore import restore
 from tests.crash.helper import message
 from tests.files.dying import Executioner, watch
 from tests.files.housing import House

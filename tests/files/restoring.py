@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 from clew.backends.memory.backend import MemoryBackend
-from clew.core.objects import (
+from clew.engine import Engine
+from clew.files.objects.format import (
     CHUNKED,
     EXECUTABLE,
     FILE,
@@ -22,10 +23,9 @@ from clew.core.objects import (
     encode_directory,
     object_name,
 )
-from clew.core.restoring import GetDirectories
-from clew.engine import Engine
-from clew.files.objects import ObjectReader, ObjectWriter
-from clew.files.restore import finish, restore, roll_back
+from clew.files.objects.store import ObjectReader, ObjectWriter
+from clew.files.restore.plan import GetDirectories
+from clew.files.restore.restore import finish, restore, roll_back
 from clew.model.files import OnConflict, RestoreReport
 
 CHUNK = 1000

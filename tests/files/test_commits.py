@@ -10,8 +10,8 @@ import pytest
 
 import clew
 from clew.errors import RestoreConflictError
-from clew.files.applying import Applier
-from clew.files.taking import Taken, Taker
+from clew.files.restore.applying import Applier
+from clew.files.snapshot.taking import Taken, Taker
 
 
 @pytest.fixture(params=["memory:", "sqlite"])

@@ -9,9 +9,9 @@ import pytest
 import clew
 from clew.engine import Engine
 from clew.errors import ObjectMissingError
-from clew.files import diff as module
-from clew.files.diff import diff
-from clew.files.objects import ObjectReader
+from clew.files.diff import diff as module
+from clew.files.diff.diff import diff
+from clew.files.objects.store import ObjectReader
 from clew.model.files import FileDiff
 from tests.files.planting import Chunked, Link, Program, Tree, planted
 

@@ -52,7 +52,7 @@ def write_noise(root: Path, each: int, count: int = FILES) -> None:
 @pytest.fixture
 def no_room_needed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the look at the free space before writing: the disk itself says no."""
-    monkeypatch.setattr("clew.files.objects.ROOM_LEFT", -(1 << 50))
+    monkeypatch.setattr("clew.files.objects.store.ROOM_LEFT", -(1 << 50))
 
 
 @needs_root

@@ -12,20 +12,19 @@ from uuid_utils import uuid7
 import clew
 from clew.backends.contract import STORE_WIDE, Reader, Transaction
 from clew.core.conversation import moves
-from clew.core.objects import FILE, FOLDER, TreeEntry, encode_directory, object_name
 from clew.core.retention.rules import DAY
 from clew.engine import Engine
 from clew.errors import CorruptError, ObjectMissingError
-from clew.files import gc as module
-from clew.files import journal
-from clew.files.gc import gc
+from clew.files import journal, records
 from clew.files.keeping import keep
-from clew.files.needs import unneeded
-from clew.files.objects import ObjectReader, ObjectWriter
-from clew.files.verify import verify
+from clew.files.objects.format import FILE, FOLDER, TreeEntry, encode_directory, object_name
+from clew.files.objects.store import ObjectReader, ObjectWriter
+from clew.files.records import Shelf
+from clew.files.upkeep import gc as module
+from clew.files.upkeep.gc import gc
+from clew.files.upkeep.needs import unneeded
+from clew.files.upkeep.verify import verify
 from clew.model.files import FileProgress, Snapshot
-from clew.work import snapshots
-from clew.work.snapshots import Shelf
 from tests.files.planting import (
     Chunked,
     Tree,
@@ -52,12 +51,12 @@ def engine(store: clew.Store) -> Engine:
 
 
 def delete(engine: Engine, snapshot: Snapshot) -> None:
-    assert engine.run(lambda tx: snapshots.delete(tx, snapshot.id))
+    assert engine.run(lambda tx: records.delete(tx, snapshot.id))
 
 
 def ids(engine: Engine) -> set[str]:
     with engine.read() as reader:
-        return {one.id for one in snapshots.iterate(reader)}
+        return {one.id for one in records.iterate(reader)}
 
 
 # ── Objects ───────────────────────────────────────────────────────────────────────────────────────
@@ -175,7 +174,7 @@ def test_a_file_that_holds_the_bytes_of_a_directory_does_not_hide_what_that_need
     for content in (inner, outer, b"needed"):
         writer.put(content)
     writer.flush()
-    engine.run(lambda tx: snapshots.put(tx, snapshot_of(object_name(outer)), snapshots.shelf_of(tx)))
+    engine.run(lambda tx: records.put(tx, snapshot_of(object_name(outer)), records.shelf_of(tx)))
     assert gc(engine).objects == 0
     assert verify(engine).ok
 
@@ -331,7 +330,7 @@ def _checkpoint(store: clew.Store, session: clew.Session, name: str, tree: Tree)
         snapshot = snapshot_of(planted(engine, tree), kind="checkpoint")
 
         def work(tx: Transaction) -> None:
-            snapshots.put(tx, snapshot, shelf, sessions=sessions)
+            records.put(tx, snapshot, shelf, sessions=sessions)
             set_checkpoint(tx, session._access, name, b"null", 1, snapshot.id)
 
         engine.run(work)
@@ -377,7 +376,7 @@ def test_a_fork_keeps_the_files_of_the_checkpoints_that_it_took_along(
 def test_a_snapshot_for_a_checkpoint_needs_its_session(engine: Engine) -> None:
     snapshot = snapshot_of(planted(engine, OLD), kind="checkpoint")
     with pytest.raises(ValueError, match=snapshot.id):
-        engine.run(lambda tx: snapshots.put(tx, snapshot, snapshots.shelf_of(tx)))
+        engine.run(lambda tx: records.put(tx, snapshot, records.shelf_of(tx)))
 
 
 def test_what_becomes_needed_while_it_looks_stays(

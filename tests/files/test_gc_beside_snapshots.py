@@ -15,18 +15,17 @@ import pytest
 
 import clew
 from clew.backends.contract import STORE_WIDE, Transaction
-from clew.core.objects import object_name
 from clew.engine import Engine
 from clew.errors import LeaseHeldError, LeaseLostError, StoreBusyError
-from clew.files import gc as module
-from clew.files import keeping
-from clew.files.gc import gc
+from clew.files import keeping, records
 from clew.files.keeping import keep
-from clew.files.objects import ObjectReader
-from clew.files.verify import verify
+from clew.files.objects.format import object_name
+from clew.files.objects.store import ObjectReader
+from clew.files.records import CollectedError, Shelf
+from clew.files.upkeep import gc as module
+from clew.files.upkeep.gc import gc
+from clew.files.upkeep.verify import verify
 from clew.model.files import Snapshot
-from clew.work import snapshots
-from clew.work.snapshots import CollectedError, Shelf
 from tests.files import collecting
 from tests.files.planting import (
     Chunked,
@@ -54,31 +53,31 @@ def engine(store: clew.Store) -> Engine:
 
 
 def delete(engine: Engine, snapshot: Snapshot) -> None:
-    assert engine.run(lambda tx: snapshots.delete(tx, snapshot.id))
+    assert engine.run(lambda tx: records.delete(tx, snapshot.id))
 
 
 def ids(engine: Engine) -> set[str]:
     with engine.read() as reader:
-        return {one.id for one in snapshots.iterate(reader)}
+        return {one.id for one in records.iterate(reader)}
 
 
 def test_a_snapshot_is_refused_if_objects_were_removed_while_it_was_taken(engine: Engine) -> None:
     with engine.read() as reader:
-        shelf = snapshots.shelf_of(reader)
+        shelf = records.shelf_of(reader)
     tree = planted(engine, OLD)
     gc(engine)
     snapshot = snapshot_of(tree)
     with pytest.raises(CollectedError, match=snapshot.id):
-        engine.run(lambda tx: snapshots.put(tx, snapshot, shelf))
+        engine.run(lambda tx: records.put(tx, snapshot, shelf))
     assert not ids(engine)
 
 
 def test_a_snapshot_is_not_refused_if_nothing_was_removed(engine: Engine) -> None:
     with engine.read() as reader:
-        shelf = snapshots.shelf_of(reader)
+        shelf = records.shelf_of(reader)
     gc(engine)
     snapshot = snapshot_of(planted(engine, OLD))
-    engine.run(lambda tx: snapshots.put(tx, snapshot, shelf))
+    engine.run(lambda tx: records.put(tx, snapshot, shelf))
     assert ids(engine) == {snapshot.id}
 
 
@@ -93,7 +92,7 @@ def test_a_snapshot_that_was_refused_is_taken_again_and_gc_has_to_wait(engine: E
         else:
             with pytest.raises(LeaseHeldError, match="the lease of this store to collect garbage"):
                 gc(engine)
-        engine.run(lambda tx: snapshots.put(tx, snapshot, shelf))
+        engine.run(lambda tx: records.put(tx, snapshot, shelf))
         return snapshot
 
     snapshot = keep(engine, attempt)
@@ -111,7 +110,7 @@ def test_a_snapshot_that_can_not_be_kept_says_so(engine: Engine, monkeypatch: py
         attempts.append(shelf)
         tree = planted(engine, OLD)
         gc(engine)
-        engine.run(lambda tx: snapshots.put(tx, snapshot_of(tree), shelf))
+        engine.run(lambda tx: records.put(tx, snapshot_of(tree), shelf))
 
     with pytest.raises(StoreBusyError, match="8 times"):
         keep(engine, attempt)
@@ -171,7 +170,7 @@ def test_a_collection_that_lost_its_claim_removes_nothing(
 
     def plan(collection: module._Collection) -> Iterator[list[int]]:
         engine.run(lambda tx: tx.drop_record(STORE_WIDE, "lease", "objects"))
-        engine.run(lambda tx: snapshots.take_claim(tx, engine.here))
+        engine.run(lambda tx: records.take_claim(tx, engine.here))
         yield from planned(collection)
 
     monkeypatch.setattr(module._Collection, "_plan", plan)
@@ -193,11 +192,11 @@ def test_a_claim_whose_holder_is_gone_does_not_stop_the_next(tmp_path: Path) -> 
 
 
 def test_one_collection_at_a_time(engine: Engine) -> None:
-    claim = engine.run(lambda tx: snapshots.take_claim(tx, engine.here))
+    claim = engine.run(lambda tx: records.take_claim(tx, engine.here))
     with pytest.raises(LeaseHeldError):
         gc(engine)
     assert gc(engine, dry_run=True).dry_run
-    engine.run(lambda tx: snapshots.end_claim(tx, claim))
+    engine.run(lambda tx: records.end_claim(tx, claim))
     assert not gc(engine).dry_run
 
 
@@ -270,7 +269,7 @@ def test_threads_that_take_snapshots_and_collect_do_no_harm_to_each_other(engine
     assert len(ids(engine)) == 4
     assert verify(engine, full=True).problems == ()
     for id in ids(engine):
-        engine.run(partial(snapshots.delete, id=id))
+        engine.run(partial(records.delete, id=id))
     gc(engine)
     assert object_count(engine) == pack_count(engine) == 0
 
@@ -312,4 +311,4 @@ def test_a_collection_that_is_killed_does_no_harm_and_does_not_stop_the_next(tmp
 
 def _collected(engine: Engine) -> int:
     with engine.read() as reader:
-        return snapshots.shelf_of(reader).collected
+        return records.shelf_of(reader).collected

@@ -9,9 +9,9 @@ import pytest
 
 import clew
 from clew.engine import Engine
-from clew.files.gc import gc
-from clew.files.objects import PACK_SIZE
-from clew.files.repacking import FEWEST, MERGED, SMALL
+from clew.files.objects.store import PACK_SIZE
+from clew.files.upkeep.gc import gc
+from clew.files.upkeep.merge import FEWEST, MERGED, SMALL
 from tests.files.merging import assert_whole, edited, noise, packs, stored, take_many
 from tests.files.planting import object_count, take
 

@@ -17,17 +17,17 @@ import clew
 from clew.backends.contract import STORE_WIDE, Transaction
 from clew.core.log import frame
 from clew.core.log.rows import PackInfo
-from clew.core.objects import FILE, TreeEntry, encode_directory, object_name
 from clew.engine import Engine
 from clew.errors import LeaseLostError
-from clew.files import gc as module
-from clew.files import repacking
-from clew.files.gc import gc
-from clew.files.objects import ObjectReader
-from clew.files.repacking import FEWEST, Parcel
-from clew.files.verify import verify
+from clew.files import records
+from clew.files.objects.format import FILE, TreeEntry, encode_directory, object_name
+from clew.files.objects.store import ObjectReader
+from clew.files.upkeep import gc as module
+from clew.files.upkeep import merge
+from clew.files.upkeep.gc import gc
+from clew.files.upkeep.merge import FEWEST, Parcel
+from clew.files.upkeep.verify import verify
 from clew.model.files import Snapshot
-from clew.work import snapshots
 from tests.files import collecting
 from tests.files.merging import assert_whole, edited, noise, packs, take_many
 from tests.files.planting import Tree, object_count, planted, snapshot_of, take
@@ -72,11 +72,11 @@ def test_a_merge_refuses_no_snapshot_and_makes_no_cache_useless(
     """Nothing that was found in the store is missing afterwards, so nobody has to look again."""
     taken = take_many(engine, 20)
     merge = module._Collection._merge
-    under_way: list[tuple[bytes, snapshots.Shelf]] = []
+    under_way: list[tuple[bytes, records.Shelf]] = []
 
     def begin_and_merge(collection: module._Collection) -> int:
         with engine.read() as reader:
-            shelf = snapshots.shelf_of(reader)
+            shelf = records.shelf_of(reader)
         under_way.append((planted(engine, edited(20)), shelf))
         return merge(collection)
 
@@ -86,14 +86,14 @@ def test_a_merge_refuses_no_snapshot_and_makes_no_cache_useless(
     assert len(packs(engine)) < before / 2
     tree, shelf = under_way[0]
     snapshot = snapshot_of(tree)
-    engine.run(partial(snapshots.put, snapshot=snapshot, seen=shelf))
+    engine.run(partial(records.put, snapshot=snapshot, seen=shelf))
     assert_whole(engine, [*taken, (snapshot, edited(20))])
 
 
 def _few_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(repacking, "MERGED", 40_000)
-    monkeypatch.setattr(repacking, "SMALL", 20_000)
-    monkeypatch.setattr(repacking, "PACKS_AT_ONCE", 1)
+    monkeypatch.setattr(merge, "MERGED", 40_000)
+    monkeypatch.setattr(merge, "SMALL", 20_000)
+    monkeypatch.setattr(merge, "PACKS_AT_ONCE", 1)
 
 
 def test_a_snapshot_that_is_taken_between_two_moves_is_whole(
@@ -101,10 +101,10 @@ def test_a_snapshot_that_is_taken_between_two_moves_is_whole(
 ) -> None:
     _few_at_once(monkeypatch)
     taken = take_many(engine, 40)
-    planned = repacking.Repacking.parcels
+    planned = merge.Repacking.parcels
     count = 0
 
-    def parcels(self: repacking.Repacking, *args: Any) -> Iterator[Parcel]:
+    def parcels(self: merge.Repacking, *args: Any) -> Iterator[Parcel]:
         nonlocal count
         for parcel in planned(self, *args):
             yield parcel
@@ -112,7 +112,7 @@ def test_a_snapshot_that_is_taken_between_two_moves_is_whole(
             tree = {**edited(count), "new": b"%d" % count}
             taken.append((take(engine, tree), tree))
 
-    monkeypatch.setattr(repacking.Repacking, "parcels", parcels)
+    monkeypatch.setattr(merge.Repacking, "parcels", parcels)
     gc(engine, merge=True)
     assert count > 3
     assert_whole(engine, taken)
@@ -172,7 +172,7 @@ def test_f43_a_merge_that_lost_its_claim_moves_nothing(
 
     def lose_and_merge(collection: module._Collection) -> int:
         engine.run(lambda tx: tx.drop_record(STORE_WIDE, "lease", "objects"))
-        engine.run(lambda tx: snapshots.take_claim(tx, engine.here))
+        engine.run(lambda tx: records.take_claim(tx, engine.here))
         return merge(collection)
 
     monkeypatch.setattr(module._Collection, "_merge", lose_and_merge)
@@ -217,9 +217,9 @@ def test_p7_a_damaged_object_stays_where_it_is_and_the_others_are_merged(engine:
         lambda tx: tx.add_pack(frame.RAW, content, len(content), [(object_name(content), 0, len(content))])
     )
     with engine.read() as reader:
-        shelf = snapshots.shelf_of(reader)
+        shelf = records.shelf_of(reader)
     for root in (tree, object_name(content)):
-        engine.run(partial(snapshots.put, snapshot=snapshot_of(root), seen=shelf))
+        engine.run(partial(records.put, snapshot=snapshot_of(root), seen=shelf))
     for number in range(FEWEST):
         take(engine, {"a": b"%d" % number})
     gc(engine, merge=True)
@@ -232,7 +232,7 @@ def test_p7_a_damaged_object_stays_where_it_is_and_the_others_are_merged(engine:
 def test_snapshots_that_are_taken_and_deleted_while_it_merges_stay_whole(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(repacking, "FEWEST", 2)
+    monkeypatch.setattr(merge, "FEWEST", 2)
     applied: list[bool] = []
     apply = Parcel.apply
 
@@ -249,15 +249,15 @@ def test_snapshots_that_are_taken_and_deleted_while_it_merges_stay_whole(
     assert any(applied)
     assert verify(engine, full=True).problems == ()
     with engine.read() as reader:
-        assert len(list(snapshots.iterate(reader))) == 4
+        assert len(list(records.iterate(reader))) == 4
 
 
 EAGER = """
 import os, sys
-from clew.files import repacking
+from clew.files.upkeep import merge
 from tests.files import collecting
-repacking.FEWEST, repacking.MERGED, repacking.SMALL, repacking.PACKS_AT_ONCE = 2, 6000, 3000, 1
-apply, left = repacking.Parcel.apply, int(sys.argv[2])
+merge.FEWEST, merge.MERGED, merge.SMALL, merge.PACKS_AT_ONCE = 2, 6000, 3000, 1
+apply, left = merge.Parcel.apply, int(sys.argv[2])
 def dying(parcel, tx):
     global left
     left -= 1
@@ -265,7 +265,7 @@ def dying(parcel, tx):
     if not left:
         os.kill(os.getpid(), 9)
     return is_applied
-repacking.Parcel.apply = dying
+merge.Parcel.apply = dying
 collecting.main(sys.argv[1], "collect", "0", "20")
 """
 

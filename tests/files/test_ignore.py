@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from clew.backends.memory.backend import MemoryBackend
 from clew.engine import Engine
 from clew.errors import InvalidError, RootRefusedError
-from clew.files.ignore import Patterns
+from clew.files.snapshot.ignore import Patterns
 from tests.files.trees import File, Tree, build, in_store, paths, take
 
 EMPTY = File(b"")

@@ -15,10 +15,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.files import listing, statx
-from clew.files.drafts import split
-from clew.files.listing import Listing, list_directory
-from clew.files.rows import UNKNOWN, Row, mode_of, packed, row_of, size_of, times_of, unpacked, with_size
+from clew.files.snapshot import listing, statx
+from clew.files.snapshot.drafts import split
+from clew.files.snapshot.listing import Listing, list_directory
+from clew.files.snapshot.rows import (
+    UNKNOWN,
+    Row,
+    mode_of,
+    packed,
+    row_of,
+    size_of,
+    times_of,
+    unpacked,
+    with_size,
+)
 
 numbers = st.integers(-(2**63), 2**63 - 1)
 rows = st.tuples(*[numbers] * 7)

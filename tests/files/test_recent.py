@@ -10,8 +10,8 @@ import pytest
 
 from clew.backends.memory.backend import MemoryBackend
 from clew.engine import Engine
-from clew.files import recent, statcache
-from clew.files.statcache import StatCache
+from clew.files.snapshot import recent, statcache
+from clew.files.snapshot.statcache import StatCache
 from tests.files.trees import File, build, take
 
 

@@ -13,7 +13,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from clew.backends.contract import STORE_WIDE, Transaction
-from clew.core.objects import object_name
 from clew.errors import (
     ConflictError,
     CorruptError,
@@ -25,8 +24,9 @@ from clew.errors import (
     RootRefusedError,
 )
 from clew.files import journal
-from clew.files.objects import ObjectReader
-from clew.files.restore import restore
+from clew.files.objects.format import object_name
+from clew.files.objects.store import ObjectReader
+from clew.files.restore.restore import restore
 from clew.model.files import FileProgress, KeptFile
 from tests.crash.root import NOBODY, mounted, needs_root
 from tests.files.restoring import Link, Program, Tree, Workshop, paths_kept, read, write

@@ -12,8 +12,12 @@ from typing import Any
 import pytest
 
 import clew
-from clew.core import tree_budget
-from clew.core.objects import (
+from clew.core.disk.open import DIRECTORY_FLAGS, FILE_FLAGS
+from clew.errors import CorruptError, DiskFullError, InvalidError
+from clew.files import journal, records
+from clew.files.diff.diff import diff
+from clew.files.objects import tree_budget
+from clew.files.objects.format import (
     CHUNKED,
     DIRECTORY,
     FILE,
@@ -25,15 +29,12 @@ from clew.core.objects import (
     encode_directory,
     object_name,
 )
-from clew.errors import CorruptError, DiskFullError, InvalidError
-from clew.files import journal, rooted
-from clew.files.diff import diff
-from clew.files.gc import gc
-from clew.files.objects import ObjectWriter
-from clew.files.restore import restore
-from clew.files.verify import verify
+from clew.files.objects.store import ObjectWriter
+from clew.files.restore import rooted
+from clew.files.restore.restore import restore
+from clew.files.upkeep.gc import gc
+from clew.files.upkeep.verify import verify
 from clew.model.files import RestoreReport
-from clew.work import snapshots
 from tests.files.planting import snapshot_of
 from tests.files.restoring import Link, Program, Tree, Workshop, paths_kept, read, write
 
@@ -303,9 +304,9 @@ def _restore_anyhow(shop: Workshop, target: Tree, last: Tree) -> RestoreReport |
 
 
 def test_no_flag_that_would_follow_a_link_is_used() -> None:
-    assert rooted.FOLDER_FLAGS & os.O_NOFOLLOW
-    assert rooted.FOLDER_FLAGS & os.O_DIRECTORY
-    assert rooted.READ_FLAGS & os.O_NOFOLLOW
+    assert DIRECTORY_FLAGS & os.O_NOFOLLOW
+    assert DIRECTORY_FLAGS & os.O_DIRECTORY
+    assert FILE_FLAGS & os.O_NOFOLLOW
     assert rooted.NEW_FLAGS & os.O_EXCL
 
 
@@ -409,7 +410,7 @@ def test_s56_verify_and_gc_of_such_a_tree_end(shop: Workshop) -> None:
     """Each directory is looked at once; of what is missing a few paths are told, not all of them."""
     tree = bomb(shop, 200)
     engine = shop.engine
-    engine.run(lambda tx: snapshots.put(tx, snapshot_of(tree), snapshots.shelf_of(tx)))
+    engine.run(lambda tx: records.put(tx, snapshot_of(tree), records.shelf_of(tx)))
     assert verify(engine).problems == ()
     gc(engine)
     engine.run(lambda tx: tx.drop_objects([object_name(b"x")]))
@@ -475,7 +476,7 @@ def test_s56_a_file_that_is_too_long_for_memory_is_not_read(tmp_path: Path) -> N
     with clew.open(tmp_path / "store.db") as store:
         shop = Workshop(tmp_path / "root", store._engine)
         tree = chunked(shop, [Chunk(object_name(ZEROS), HUGE)], HUGE)
-        store._engine.run(lambda tx: snapshots.put(tx, snapshot_of(tree), snapshots.shelf_of(tx)))
+        store._engine.run(lambda tx: records.put(tx, snapshot_of(tree), records.shelf_of(tx)))
         (snapshot,) = store.snapshots()
         with pytest.raises(InvalidError, match="10,000,000,000,000 bytes, more than max_bytes"):
             store.read_file(snapshot, "a")

@@ -18,10 +18,10 @@ from clew.core.log.lease import Holder
 from clew.engine import Engine
 from clew.errors import ConflictError, CorruptError, NotFoundError, RestoreFailedError
 from clew.files import journal
-from clew.files.applying import Applier
 from clew.files.journal import Restore
-from clew.files.needs import SAFETY_AGE, drop_unneeded
-from clew.files.verify import verify
+from clew.files.restore.applying import Applier
+from clew.files.upkeep.needs import SAFETY_AGE, drop_unneeded
+from clew.files.upkeep.verify import verify
 from tests.files.restoring import Link, Program, Tree, Workshop, write
 
 BEFORE: Tree = {

@@ -11,11 +11,12 @@ from typing import Any
 
 import pytest
 
-from clew.core.restoring import make_plan
+from clew.core.disk import durable
 from clew.errors import RestoreFailedError
-from clew.files import durable, journal
-from clew.files.planning import directories_of
-from clew.files.rooted import Nearby, Root
+from clew.files import journal
+from clew.files.restore.plan import make_plan
+from clew.files.restore.planning import directories_of
+from clew.files.restore.rooted import Nearby, Root
 from tests.files.restoring import Link, Tree, Workshop, write
 
 BEFORE: Tree = {b"d%d" % n: {b"f%d" % m: b"old %d" % m for m in range(10)} for n in range(6)}

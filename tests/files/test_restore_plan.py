@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.core.objects import FOLDER, TreeEntry, encode_directory, object_name
-from clew.core.restoring import Plan, Present, Selection, Step, find_entry, make_plan, reverse
+from clew.files.objects.format import FOLDER, TreeEntry, encode_directory, object_name
+from clew.files.restore.plan import Plan, Present, Selection, Step, find_entry, make_plan, reverse
 from tests.files.restoring import Link, Program, Tree, in_memory, leaves, reading
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import event, given, settings
 
 import clew
-from clew.files import planning, restore
+from clew.files.restore import planning, restore
 from clew.model.files import RestoreReport
 from tests.files.changing import Change, apply, changes
 from tests.files.housing import State, house, kept, state

@@ -16,14 +16,14 @@ import pytest
 from hypothesis import given, settings
 
 from clew.backends.memory.backend import MemoryBackend
-from clew.core.objects import CHUNKED
 from clew.engine import Engine
 from clew.errors import InvalidError, QuotaExceededError, RootRefusedError
-from clew.files import chunks, reading, walk
-from clew.files.limits import Limits
-from clew.files.objects import ObjectReader, ObjectWriter
+from clew.files.objects.format import CHUNKED
+from clew.files.objects.store import ObjectReader, ObjectWriter
 from clew.files.roots import check_root
-from clew.files.statcache import StatCache
+from clew.files.snapshot import chunks, reading, walk
+from clew.files.snapshot.limits import Limits
+from clew.files.snapshot.statcache import StatCache
 from clew.model.files import FileProgress
 from tests.files.trees import MIB, File, Link, Tree, build, in_store, on_disk, paths, take, trees
 
@@ -93,7 +93,7 @@ def test_a_large_file_is_stored_in_chunks_and_an_edit_costs_those_around_it(
     entry = ObjectReader(engine.read).directory(first.tree)[0]
     assert entry.kind & CHUNKED
     (tmp_path / "large").write_bytes(content[: 6 * MIB] + b"inserted" + content[6 * MIB :])
-    from clew.files.scan import scan
+    from clew.files.snapshot.scan import scan
 
     second = scan(os.path.realpath(tmp_path), writer, limits=Limits(), cache=None)
     assert in_store(engine, second.tree) == on_disk(tmp_path)

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import clew
-from clew.files.applying import Applier
-from clew.files.leaves import Leaves, Ready, RefusedError
+from clew.files.restore.applying import Applier
+from clew.files.restore.leaves import Leaves, Ready, RefusedError
 
 
 def say(text: str) -> dict[str, str]:

@@ -17,13 +17,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clew.backends.memory.backend import MemoryBackend
+from clew.core.disk import filesystems
 from clew.engine import Engine
 from clew.errors import QuotaExceededError
-from clew.files import drafts, filesystems, ignore, recent, scan, stamps, statcache, walk
-from clew.files.limits import Limits
-from clew.files.rows import packed, row_of
-from clew.files.stamps import Beginning
-from clew.files.statcache import StatCache, cache_directory
+from clew.files.snapshot import drafts, ignore, recent, scan, stamps, statcache, walk
+from clew.files.snapshot.limits import Limits
+from clew.files.snapshot.rows import packed, row_of
+from clew.files.snapshot.stamps import Beginning
+from clew.files.snapshot.statcache import StatCache, cache_directory
 from tests.files.trees import File, Link, Tree, build, in_store, on_disk, paths, take, trees
 
 TREE: Tree = {

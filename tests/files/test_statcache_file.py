@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import clew
-from clew.files import recent, stamps
+from clew.files.snapshot import recent, stamps
 
 
 @pytest.fixture(params=["read each time", "in memory"], autouse=True)

@@ -10,14 +10,14 @@ import pytest
 
 import clew
 from clew.backends.contract import STORE_WIDE
-from clew.core.objects import FILE, FOLDER, TreeEntry, encode_directory, object_name
 from clew.engine import Engine
-from clew.files import verify as module
-from clew.files.gc import gc
-from clew.files.objects import ObjectWriter
-from clew.files.verify import verify
+from clew.files import records
+from clew.files.objects.format import FILE, FOLDER, TreeEntry, encode_directory, object_name
+from clew.files.objects.store import ObjectWriter
+from clew.files.upkeep import verify as module
+from clew.files.upkeep.gc import gc
+from clew.files.upkeep.verify import verify
 from clew.model.files import FileProgress
-from clew.work import snapshots
 from tests.files.planting import Chunked, Link, Program, Tree, snapshot_of, take
 
 TREE: Tree = {
@@ -48,7 +48,7 @@ def keep(engine: Engine, *objects: bytes, tree: bytes) -> str:
         writer.put(content)
     writer.flush()
     snapshot = snapshot_of(object_name(tree))
-    engine.run(lambda tx: snapshots.put(tx, snapshot, snapshots.shelf_of(tx)))
+    engine.run(lambda tx: records.put(tx, snapshot, records.shelf_of(tx)))
     return snapshot.id
 
 
@@ -204,7 +204,7 @@ def test_what_is_deleted_and_collected_while_it_looks_is_no_problem(
 
     def vanish(progress: FileProgress) -> None:
         if not looked:
-            engine.run(lambda tx: snapshots.delete(tx, snapshot.id))
+            engine.run(lambda tx: records.delete(tx, snapshot.id))
             gc(engine)
         looked.append(progress)
 

@@ -21,7 +21,7 @@ from clew.core.log.frame import checksum
 from clew.core.log.rows import EntryRow
 from clew.engine import Engine
 from clew.errors import InvalidError
-from clew.files import verify as module
+from clew.files.upkeep import verify as module
 from clew.model.files import FileProgress, VerifyProblem, VerifyReport
 from clew.testing.conformance_base import Watched
 from tests.files.housing import cache_in

@@ -13,14 +13,15 @@ from typing import NoReturn
 import pytest
 
 from clew.backends.memory.backend import MemoryBackend
+from clew.core.disk import inotify, mounts
+from clew.core.disk.inotify import Inotify
 from clew.engine import Engine
-from clew.files import inotify, mounts, watcher
-from clew.files.inotify import Inotify
-from clew.files.limits import Limits
-from clew.files.objects import ObjectWriter
-from clew.files.scan import scan
-from clew.files.statcache import StatCache
-from clew.files.watcher import Lens, Watch
+from clew.files.objects.store import ObjectWriter
+from clew.files.snapshot import watch
+from clew.files.snapshot.limits import Limits
+from clew.files.snapshot.scan import scan
+from clew.files.snapshot.statcache import StatCache
+from clew.files.snapshot.watch import Lens, Watch
 from tests.files.trees import take
 
 pytestmark = pytest.mark.skipif(not inotify.IS_THERE, reason="only Linux tells exactly what changed")
@@ -474,7 +475,7 @@ def test_a_forked_child_does_not_vouch_and_takes_no_event_from_its_parent(scene:
 def test_from_time_to_time_everything_is_looked_at(scene: Scene) -> None:
     """For what no event tells of: writes through a memory map."""
     scene.warm()
-    scene.now += watcher.TRUSTED + 1
+    scene.now += watch.TRUSTED + 1
 
     assert scene.begin().changed is None
 

@@ -11,12 +11,12 @@ from typing import Any, NamedTuple, TypeAlias
 
 from hypothesis import strategies as st
 
-from clew.core.objects import EXECUTABLE, FOLDER, LINK
 from clew.engine import Engine
-from clew.files.limits import Limits
-from clew.files.objects import ObjectReader, ObjectWriter
-from clew.files.scan import Scan, scan
-from clew.files.statcache import StatCache
+from clew.files.objects.format import EXECUTABLE, FOLDER, LINK
+from clew.files.objects.store import ObjectReader, ObjectWriter
+from clew.files.snapshot.limits import Limits
+from clew.files.snapshot.scan import Scan, scan
+from clew.files.snapshot.statcache import StatCache
 
 
 class File(NamedTuple):

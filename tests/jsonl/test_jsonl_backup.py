@@ -9,8 +9,8 @@ import pytest
 
 import clew
 from clew.backends.jsonl import JsonlBackend
-from clew.core.objects import object_name
 from clew.errors import StoreBusyError
+from clew.files.objects.format import object_name
 from clew.model.care import CopyProgress
 
 

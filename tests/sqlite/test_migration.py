@@ -14,7 +14,7 @@ import clew
 from clew.backends.sqlite import SqliteBackend
 from clew.backends.sqlite.schema import MIGRATIONS
 from clew.core.log.rows import MESSAGE, SessionQuery
-from clew.files.objects import ObjectReader, ObjectWriter
+from clew.files.objects.store import ObjectReader, ObjectWriter
 from clew.testing.faults import call
 from tests.crash.helper import chain_of, message, texts
 from tests.crash.root import needs_strace

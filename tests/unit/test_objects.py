@@ -9,7 +9,7 @@ from blake3 import blake3
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.core.objects import (
+from clew.files.objects.format import (
     CHUNKED,
     CHUNKS,
     DIRECTORY,

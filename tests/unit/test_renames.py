@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from clew.core.objects import EXECUTABLE, FILE, LINK, TreeEntry, object_name
-from clew.core.renames import COMMON, exact_renames, is_text, similar_renames
-from clew.core.treediff import Difference
+from clew.files.diff.renames import COMMON, exact_renames, is_text, similar_renames
+from clew.files.diff.trees import Difference
+from clew.files.objects.format import EXECUTABLE, FILE, LINK, TreeEntry, object_name
 
 
 def entry(content: bytes, kind: int = FILE) -> TreeEntry:

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.core import textdiff
-from clew.core.textdiff import blocks, unified
+from clew.files.diff import text
+from clew.files.diff.text import blocks, unified
 
 texts = st.lists(st.sampled_from("abcdef"), max_size=40).map("\n".join)
 texts |= st.text(st.sampled_from("ab\n\r\x0c"), max_size=30)
@@ -99,13 +99,13 @@ def test_long_texts_with_nothing_in_order_are_told_as_replaced(monkeypatch: pyte
             compared.append(len(a) * len(b))
             super().__init__(isjunk, a, b)
 
-    monkeypatch.setattr(textdiff, "SequenceMatcher", Matcher)
+    monkeypatch.setattr(text, "SequenceMatcher", Matcher)
     chance = random.Random(1)
     old = "".join(chance.choice("abc") + "\n" for _ in range(20_000))
     new = "".join(chance.choice("bcd") + "\n" for _ in range(20_000))
     diff = unified(old, new, "f", "f")
     assert applied(old, diff) == new
-    assert all(pairs <= textdiff.MOST_PAIRS for pairs in compared)
+    assert all(pairs <= text.MOST_PAIRS for pairs in compared)
 
 
 def test_a_long_text_with_changes_at_both_ends_is_told_line_by_line() -> None:

@@ -8,8 +8,8 @@ from typing import TypeAlias
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.core.objects import EXECUTABLE, FILE, FOLDER, LINK, TreeEntry, encode_directory, object_name
-from clew.core.treediff import Difference, differences
+from clew.files.diff.trees import Difference, differences
+from clew.files.objects.format import EXECUTABLE, FILE, FOLDER, LINK, TreeEntry, encode_directory, object_name
 
 Leaf: TypeAlias = tuple[int, bytes]
 Tree: TypeAlias = Mapping[bytes, "Leaf | Tree"]

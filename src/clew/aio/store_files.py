@@ -20,7 +20,7 @@ from clew.model.files import (
 from clew.store_files import MOST_READ
 
 if TYPE_CHECKING:
-    from clew.files.watcher import Watch
+    from clew.files.snapshot.watch import Watch
     from clew.store import Store
 
 

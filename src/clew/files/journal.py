@@ -22,7 +22,7 @@ from clew.core.log.hashing import DIGEST_SIZE
 from clew.core.log.lease import Holder
 from clew.core.log.records import decoder
 from clew.errors import ConflictError, CorruptError, NotFoundError
-from clew.work.snapshots import Shelf, rely
+from clew.files.records import Shelf, rely
 
 RestoreState: TypeAlias = Literal["pending", "done", "rolled back"]
 IsInTheWay: TypeAlias = Callable[["Restore"], bool]

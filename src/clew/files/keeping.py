@@ -1,4 +1,4 @@
-"""Taking a snapshot while `gc` may be at work (see clew.work.snapshots for why this is safe)."""
+"""Taking a snapshot while `gc` may be at work (see clew.files.records for why this is safe)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from clew.core.log.lease import Lease
 from clew.errors import ClewError, LeaseHeldError, StoreBusyError
-from clew.work.snapshots import CollectedError, Shelf, end_claim, refuse_if_claimed, shelf_of, take_claim
+from clew.files.records import CollectedError, Shelf, end_claim, refuse_if_claimed, shelf_of, take_claim
 
 if TYPE_CHECKING:
     from clew.core.retention.sweep import Machinery

@@ -18,8 +18,8 @@ from clew.files.user_key import UserKey
 if TYPE_CHECKING:
     from clew.core.engine.host import Here
     from clew.files.journal import Restore
+    from clew.files.records import Kept
     from clew.model.files import Snapshot
-    from clew.work.snapshots import Kept
 
 NAME_IT: Final = "name a directory (root=, of a rewind files=; clew restore --to)"
 

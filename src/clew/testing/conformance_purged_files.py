@@ -110,7 +110,7 @@ class PurgedFileConformance(DurableConformance):
         s.checkpoint("a", files=folder)
         _fill(folder, own=since)
         with monkeypatch.context() as patch:
-            patch.setattr("clew.files.applying.Applier.run", _stop)
+            patch.setattr("clew.files.restore.applying.Applier.run", _stop)
             with pytest.raises(RestoreFailedError):
                 s.rewind("a", files=True)
 
@@ -138,7 +138,7 @@ class PurgedFileConformance(DurableConformance):
         _fill(folder, own=own)
         s.checkpoint("a", files=folder)
         with monkeypatch.context() as patch:
-            patch.setattr("clew.files.erasing.gc", _stop_collecting)
+            patch.setattr("clew.files.upkeep.erase.gc", _stop_collecting)
             with pytest.raises(DiskFullError):
                 store.delete(ID, purge=True)
         assert self._left(backend, own) == {own}

@@ -21,9 +21,9 @@ from clew.core.log.rows import NOWHERE, SessionRow
 from clew.core.messages.codec import encode_json
 from clew.core.runs.access import Access
 from clew.errors import ClewError
+from clew.files.records import give_to_checkpoint
 from clew.model import Head, Json
 from clew.model.source import SourceCheckpoint, SourceEvent, SourceSession
-from clew.work.snapshots import give_to_checkpoint
 
 MakeChanges: TypeAlias = Callable[..., Changes]
 Place: TypeAlias = Callable[[str | None], Head | None]

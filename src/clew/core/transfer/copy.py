@@ -146,7 +146,7 @@ class Copying:
 
     def bring(self, sessions: Sequence[str] | None = None) -> CopyReport:
         """Copy what can be copied; `stayed_behind` says what could not."""
-        from clew.files.transfer import FileTransfer
+        from clew.files.upkeep.transfer import FileTransfer
 
         files = FileTransfer(self._source, self._target, on_bytes=self._stored, lost=self._lost)
         if self._lost is None:

@@ -8,7 +8,7 @@ from clew.backends.contract import Reader, RecordKind
 from clew.core.conversation.checkpoints import Record
 from clew.core.conversation.moves import Move
 from clew.core.transfer.image import Records, SessionImage, TreeImage
-from clew.work.snapshots import find_kept
+from clew.files.records import find_kept
 
 _encode = msgspec.json.Encoder().encode
 

@@ -20,11 +20,11 @@ from clew.core.check.records import points_of
 from clew.core.conversation.annotations import decode_label
 from clew.core.conversation.branches import check_branches
 from clew.core.conversation.history import decode_note, note_name, removed_name
+from clew.core.disk.open import open_file
 from clew.core.log import jsonl
 from clew.core.log.rows import BranchRow, Details, ForkOrigin, SessionRow, UsageRow
 from clew.core.transfer.files import without_files
 from clew.core.transfer.image import BranchImage, SessionImage, TreeImage, read_session
-from clew.core.transfer.plain_file import open_file
 from clew.core.transfer.source import ChangedError, Page, Source, UnsoundError, Where
 from clew.core.transfer.untrusted.lines import Ids, check_line, where_of
 from clew.core.transfer.untrusted.source import CheckedSource

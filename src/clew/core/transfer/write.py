@@ -29,7 +29,7 @@ from clew.core.transfer.notes import put_notes
 from clew.core.transfer.reconcile import Fit, Mark, alias_leads_to, check_names, encode_mark, fit, renamed
 from clew.core.transfer.source import ChangedError, GoneError, Page, Source, UnsoundError
 from clew.errors import ConflictError, CorruptEntryError
-from clew.work.snapshots import CollectedError
+from clew.files.records import CollectedError
 
 AT_ONCE: Final = 2000
 """Entries, events and calls in one transaction,"""

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import IO, Any, Final
 
-from clew.core.transfer.plain_file import open_file
+from clew.core.disk.open import open_file
 
 __all__ = ["content_of", "damage_of", "open_file", "opened"]
 

@@ -1,0 +1,113 @@
+"""How two snapshots differ: per file, with renames, and as text on demand."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from typing import Final
+
+from clew.files.diff.renames import MOST_CANDIDATES, MOST_TEXT, exact_renames, is_text, similar_renames
+from clew.files.diff.text import unified
+from clew.files.diff.trees import Difference, differences
+from clew.files.objects.format import FOLDER, TreeEntry
+from clew.files.objects.store import ObjectReader
+from clew.model.files import FileDiff
+
+MOST_COMPARED: Final = 16 * 1024 * 1024
+"""So much is read on either side to find out what was renamed and changed."""
+
+
+def diff(
+    objects: ObjectReader, old: bytes | None, new: bytes | None, *, text: bool = False, renames: bool = True
+) -> list[FileDiff]:
+    """What differs between two trees, by path; None: an empty one.
+
+    `text` fills in unified diffs of files up to 1 MiB. A file that came is told as renamed if one of the
+    same content went; or, of up to 500 on either side, a text of which half is the same.
+    """
+    found = list(differences(old, new, objects.directory))
+    origins = _origins(objects, found) if renames else {}
+    moved = {origin.path for origin in origins.values()}
+    result = [
+        _told(objects, one, origins.get(one.path), text)
+        for one in found
+        if one.status != "removed" or one.path not in moved
+    ]
+    return sorted(result, key=lambda one: os.fsencode(one.path))
+
+
+def _told(objects: ObjectReader, one: Difference, origin: Difference | None, text: bool) -> FileDiff:
+    old = one.old if origin is None else origin.old
+    path = os.fsdecode(one.path)
+    old_path = None if origin is None else os.fsdecode(origin.path)
+    return FileDiff(
+        path=path,
+        status=one.status if origin is None else "renamed",
+        old_path=old_path,
+        old_size=_size(old),
+        size=_size(one.new),
+        text=_text_diff(objects, old, one.new, old_path or path, path) if text else None,
+    )
+
+
+def _size(entry: TreeEntry | None) -> int | None:
+    return None if entry is None or entry.kind == FOLDER else entry.size
+
+
+def _text_diff(
+    objects: ObjectReader, old: TreeEntry | None, new: TreeEntry | None, old_path: str, path: str
+) -> str | None:
+    """None: a side is no text, or too long. Empty: the content is the same."""
+    if any(side is not None and not (side.is_file and side.size <= MOST_TEXT) for side in (old, new)):
+        return None
+    if old is not None and new is not None and old.digest == new.digest:
+        return ""
+    before = _content(objects, old)
+    after = _content(objects, new)
+    if not is_text(before) or not is_text(after):
+        return None
+    names = None if old is None else old_path, None if new is None else path
+    return unified(before.decode(), after.decode(), *names)
+
+
+def _content(objects: ObjectReader, entry: TreeEntry | None) -> bytes:
+    return b"" if entry is None else b"".join(objects.pieces(entry))
+
+
+# -- renames
+
+
+def _origins(objects: ObjectReader, found: Iterable[Difference]) -> dict[bytes, Difference]:
+    """For the path of each file that came under another name: what went."""
+    removed = [one for one in found if one.status == "removed"]
+    added = [one for one in found if one.status == "added"]
+    origins = exact_renames(removed, added)
+    used = {origin.path for origin in origins.values()}
+    went = {one.path: one for one in removed if one.path not in used and _may_be_text(one.old)}
+    came = {one.path: one for one in added if one.path not in origins and _may_be_text(one.new)}
+    if max(len(went), len(came)) <= MOST_CANDIDATES:
+        pairs = similar_renames(
+            _texts(objects, {path: one.old for path, one in went.items()}),
+            _texts(objects, {path: one.new for path, one in came.items()} if went else {}),
+        )
+        origins.update({path: went[old] for path, old in pairs.items()})
+    return origins
+
+
+def _may_be_text(entry: TreeEntry | None) -> bool:
+    return entry is not None and entry.is_file and 0 < entry.size < MOST_TEXT
+
+
+def _texts(objects: ObjectReader, entries: dict[bytes, TreeEntry | None]) -> dict[bytes, bytes]:
+    """Contents by path, the smallest first, up to what may be compared."""
+    texts: dict[bytes, bytes] = {}
+    size = 0
+    there = [(path, entry) for path, entry in entries.items() if entry is not None]
+    for path, entry in sorted(there, key=lambda pair: pair[1].size):
+        size += entry.size
+        if size > MOST_COMPARED:
+            break
+        content = _content(objects, entry)
+        if is_text(content):
+            texts[path] = content
+    return texts

@@ -1,0 +1,1 @@
+"""Objects of snapshots: their format, packs of them in a store, trees of them."""

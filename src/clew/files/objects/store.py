@@ -1,0 +1,313 @@
+"""Objects in a store: written many to a pack, read back one by one with their hash compared.
+
+An object is small against what it costs to store one, and files that lie together resemble each other:
+so they are gathered to packs of 256 KiB, which compress better and are one row each. What is larger has
+a pack of its own. Compression happens in the thread that filled the pack, outside of any transaction.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from clew.backends.contract import Reader, Transaction
+from clew.core.log.rows import ObjectPlace
+from clew.errors import CorruptError, ObjectMissingError, QuotaExceededError
+from clew.files.objects.format import CHUNKED, Chunk, TreeEntry, decode_chunks, decode_directory, object_name
+from clew.files.objects.packing import Pack, compress
+
+if TYPE_CHECKING:
+    from clew.core.retention.sweep import Machinery
+
+PACK_SIZE: Final = 256 * 1024
+AT_ONCE: Final = 8 * 1024 * 1024
+"""Stored bytes in one transaction, roughly: others wait for it to write their own."""
+HELD_BACK: Final = 4 * 1024 * 1024
+"""So much content may wait, in packs, for the transaction of the record."""
+ROOM_LEFT: Final = 64 * 1024 * 1024
+CACHED: Final = 8 * 1024 * 1024
+RETRIES: Final = 5
+
+
+class ObjectWriter:
+    """The writing of one snapshot. Any number of threads may put; what is there already is not stored
+    again. A failure of one is a failure of all: what was taken for stored may not be."""
+
+    def __init__(self, engine: Machinery, *, holds_back: bool = False) -> None:
+        """`holds_back`: what is little is not stored by `flush`, but left in `unstored` for whoever puts
+        the record, in one transaction: each has to wait for the disk."""
+        self.new_objects = 0
+        """Objects that the store did not hold, of what was flushed."""
+        self.new_bytes = 0
+        """Their content, before compression."""
+        self._engine = engine
+        self._holds_back = holds_back
+        self._path: Path | None = getattr(getattr(engine, "backend", None), "path", None)
+        self._state = threading.Condition()
+        self._writing = threading.Lock()
+        self._held: set[bytes] = set()
+        """Names that the store holds, or that were put."""
+        self._absent: set[bytes] = set()
+        """Names that were asked for, and are not there."""
+        self._gathered: list[tuple[bytes, bytes]] = []
+        self._gathered_size = 0
+        self._packs: list[Pack] = []
+        self._packs_size = 0
+        self._busy = 0
+        """Threads that pack or write what was taken from the two lists."""
+        self._failure: BaseException | None = None
+
+    def has(self, name: bytes) -> bool:
+        return name in self.known([name])
+
+    def known(self, names: Sequence[bytes]) -> set[bytes]:
+        """Those that the store holds, or that were put."""
+        with self._state:
+            unclear = [name for name in names if name not in self._held and name not in self._absent]
+        if unclear:
+            self._ask(unclear)
+        with self._state:
+            return self._held.intersection(names)
+
+    def put(self, content: bytes, name: bytes | None = None) -> bytes:
+        """Store an object; its name. It is durable after the next `flush`, or with what is `unstored`."""
+        if name is None:
+            name = object_name(content)
+        with self._state:
+            self._check()
+            if name in self._held:
+                return name
+            self._held.add(name)
+            batch = self._gather(name, content)
+        if batch:
+            self._work(batch)
+        return name
+
+    def flush(self) -> None:
+        """Make all durable that was put."""
+        while True:
+            with self._state:
+                self._state.wait_for(lambda: self._failure or self._is_more() or not self._busy)
+                self._check()
+                if not self._is_more():
+                    break
+                batch = self._take()
+            self._work(batch, is_last=True)
+        if self._packs:
+            self._need_room(self._packs_size)
+
+    @property
+    def unstored(self) -> list[Pack]:
+        """After a flush: what waits for the transaction of the record."""
+        return self._packs
+
+    def store_rest(self) -> None:
+        """Store what was held back, because no record will be put."""
+        self._holds_back = False
+        self.flush()
+
+    def _is_more(self) -> bool:
+        return bool(self._gathered or (self._packs and self._is_due(is_last=True)))
+
+    def _is_due(self, *, is_last: bool) -> bool:
+        """Whether the packs are to be written now."""
+        if is_last:
+            return not self._holds_back or sum(pack.size for pack in self._packs) > HELD_BACK
+        return self._packs_size >= AT_ONCE
+
+    def _check(self) -> None:
+        if self._failure is not None:
+            raise self._failure
+
+    def _gather(self, name: bytes, content: bytes) -> list[tuple[bytes, bytes]]:
+        """Lay an object to the others; what is to be packed now."""
+        size = len(content)
+        if size >= PACK_SIZE:
+            self._busy += 1
+            return [(name, content)]
+        batch = self._take() if self._gathered_size + size > PACK_SIZE else []
+        self._gathered.append((name, content))
+        self._gathered_size += size
+        return batch
+
+    def _take(self) -> list[tuple[bytes, bytes]]:
+        """What was gathered, for a thread that is busy from now on."""
+        batch, self._gathered, self._gathered_size = self._gathered, [], 0
+        self._busy += 1
+        return batch
+
+    def _work(self, batch: list[tuple[bytes, bytes]], *, is_last: bool = False) -> None:
+        try:
+            pack = self._pack(batch, is_last=is_last)
+            with self._state:
+                if pack is not None:
+                    self._packs.append(pack)
+                    self._packs_size += len(pack.blob)
+                ready: list[Pack] = []
+                if self._is_due(is_last=is_last):
+                    ready, self._packs, self._packs_size = self._packs, [], 0
+            if ready:
+                self._write(ready)
+        except BaseException as exc:
+            self._failure = exc
+            raise
+        finally:
+            with self._state:
+                self._busy -= 1
+                self._state.notify_all()
+
+    def _pack(self, batch: list[tuple[bytes, bytes]], *, is_last: bool) -> Pack | None:
+        """The pack of those that the store does not hold; None: there are too few of them as yet."""
+        with self._state:
+            unclear = [name for name, _ in batch if name not in self._absent]
+        there = self._ask(unclear) if unclear else set()
+        batch = [(name, content) for name, content in batch if name not in there]
+        size = sum(len(content) for _, content in batch)
+        with self._state:
+            if there and not is_last and self._gathered_size + size <= PACK_SIZE:
+                self._gathered += batch
+                self._gathered_size += size
+                return None
+            self._absent.difference_update(name for name, _ in batch)
+            self.new_objects += len(batch)
+            self.new_bytes += size
+        return compress(batch) if batch else None
+
+    def _ask(self, names: Sequence[bytes]) -> set[bytes]:
+        """Those that the store holds."""
+        with self._engine.read() as reader:
+            there = set(reader.find_objects(names))
+        with self._state:
+            self._held |= there
+            self._absent.update(name for name in names if name not in there)
+        return there
+
+    def _write(self, packs: list[Pack]) -> None:
+        def work(tx: Transaction) -> None:
+            for pack in packs:
+                pack.add_to(tx)
+
+        with self._writing:  # else a group commit makes one large transaction of those of all threads
+            self._check()
+            self._need_room(sum(len(pack.blob) for pack in packs))
+            self._engine.run(work)
+
+    def _need_room(self, size: int) -> None:
+        """Twice the size: it is written to the log first. A full disk is no place for the user's work."""
+        if self._path is None:
+            return
+        from shutil import disk_usage
+
+        free, needed = disk_usage(self._path.parent).free, ROOM_LEFT + 2 * size
+        if free < needed:
+            raise QuotaExceededError(
+                f"{free} bytes are free in {self._path.parent}; to store {size} more, {needed} have to be"
+            )
+
+
+def _check_size(entry: TreeEntry, size: int) -> None:
+    if size != entry.size:
+        raise CorruptError(f"{entry.name!r} has {size} bytes in the store; its directory says {entry.size}")
+
+
+class ObjectReader:
+    """Reads objects, and lets none pass whose content is not what its name says. Safe from any thread."""
+
+    def __init__(self, read: Callable[[], AbstractContextManager[Reader]]) -> None:
+        self._read = read
+        self._lock = threading.Lock()
+        self._cache: OrderedDict[int, bytes] = OrderedDict()
+        self._cache_size = 0
+
+    def get(self, name: bytes) -> bytes:
+        for _ in range(RETRIES):
+            place = self._places([name])[name]
+            try:
+                return self._cut(name, place)
+            except KeyError:  # gc moved it to another pack since
+                continue
+        raise ObjectMissingError(name.hex())
+
+    def get_many(self, names: Sequence[bytes]) -> Iterator[tuple[bytes, bytes]]:
+        """Names and contents, in the order in which they lie; each pack is read once. Raises before the
+        first if one is missing."""
+        places = self._places(names)
+        for name in sorted(places, key=lambda name: (places[name].pack, places[name].offset)):
+            try:
+                content = self._cut(name, places[name])
+            except KeyError:
+                content = self.get(name)
+            yield name, content
+
+    def check_there(self, names: Sequence[bytes]) -> None:
+        """ObjectMissingError: one of them is not."""
+        self._places(names)
+
+    def directory(self, name: bytes) -> list[TreeEntry]:
+        content = self.get(name)
+        try:
+            return decode_directory(content)
+        except ValueError as exc:
+            raise CorruptError(f"the object {name.hex()} is no directory of a snapshot: {exc}") from exc
+
+    def pieces(self, entry: TreeEntry) -> Iterator[bytes]:
+        """The content of a file or a link, chunk by chunk: never more than its directory says. CorruptError
+        before the first one if it is not as long as that."""
+        if not entry.kind & CHUNKED:
+            content = self.get(entry.digest)
+            _check_size(entry, len(content))
+            yield content
+            return
+        chunks = self._chunks(entry.digest)
+        _check_size(entry, sum(chunk.size for chunk in chunks))
+        for chunk in chunks:
+            content = self.get(chunk.digest)
+            if len(content) != chunk.size:
+                raise CorruptError(f"a chunk of {entry.name!r} has {len(content)} bytes, not {chunk.size}")
+            yield content
+
+    def _chunks(self, name: bytes) -> list[Chunk]:
+        content = self.get(name)
+        try:
+            return decode_chunks(content)
+        except ValueError as exc:
+            raise CorruptError(f"the object {name.hex()} is no list of chunks: {exc}") from exc
+
+    def _places(self, names: Sequence[bytes]) -> dict[bytes, ObjectPlace]:
+        with self._read() as reader:
+            places = reader.find_objects(names)
+        for name in names:
+            if name not in places:
+                raise ObjectMissingError(name.hex())
+        return places
+
+    def _cut(self, name: bytes, place: ObjectPlace) -> bytes:
+        """The object, compared with its name. KeyError: there is no such pack."""
+        try:
+            pack = self._pack(place.pack)
+        except CorruptError as exc:
+            raise CorruptError(f"the object {name.hex()} is damaged: {exc}") from exc
+        content = pack[place.offset : place.offset + place.size]
+        if object_name(content) != name:
+            raise CorruptError(f"the object {name.hex()} is damaged: its content has another hash")
+        return content
+
+    def _pack(self, pack: int) -> bytes:
+        with self._lock:
+            content = self._cache.get(pack)
+            if content is not None:
+                self._cache.move_to_end(pack)
+                return content
+        with self._read() as reader:
+            content = reader.get_pack(pack)
+        with self._lock:
+            if len(content) <= CACHED and pack not in self._cache:
+                self._cache[pack] = content
+                self._cache_size += len(content)
+                while self._cache_size > CACHED:
+                    self._cache_size -= len(self._cache.popitem(last=False)[1])
+        return content

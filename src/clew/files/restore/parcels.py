@@ -1,0 +1,252 @@
+"""Write the files and links of a restore, many at a time.
+
+All of a batch are written beside their places first, in parcels of one thread each, which reads what it
+needs itself. Then they are made durable together, and only then they get their names. So the disk is
+waited for a few times, not once for each file.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+
+from clew.core.disk import durable
+from clew.errors import CorruptError, ObjectMissingError
+from clew.files.objects.format import CHUNKED, object_name
+from clew.files.restore.leaves import Leaves, Ready, try_to_remove
+from clew.files.restore.plan import Step
+from clew.files.restore.rooted import Nearby, Root
+
+if TYPE_CHECKING:
+    from clew.files.objects.store import ObjectReader
+
+T = TypeVar("T")
+
+THREADS: Final = 8
+"""They wait for the disk most of the time, and those that wait together share a flush."""
+WRITERS: Final = min(4, os.cpu_count() or 1)
+"""Those that unpack and write keep a processor busy: with more of them, each only waits for the others."""
+SMALL_PARCEL: Final = 8
+"""So few files are written faster by one thread."""
+BATCH: Final = 512
+BATCH_WITH_OPEN_FILES: Final = 64
+"""Where each file has to stay open until it is durable."""
+BATCH_BYTES: Final = 32 * 1024 * 1024
+BATCH_FOLDERS: Final = 128
+"""Each stays open until all of the batch have their names, or are removed."""
+DAMAGE: Final = (CorruptError, ObjectMissingError)
+"""Of the store; costs the paths that need what is damaged."""
+
+
+class Attempt(Protocol):
+    """Does something for a step and notes what came of it; raises what stops the whole."""
+
+    def __call__(self, step: Step, act: Callable[[Step], None], *, is_last: bool = True) -> None: ...
+
+
+class Threads:
+    """Started when they are needed first."""
+
+    def __init__(self) -> None:
+        self._stack = ExitStack()
+        self._pool: Any = None
+
+    def __enter__(self) -> Threads:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def each(self, act: Callable[[T], None], things: Sequence[T]) -> None:
+        """All are over when it returns or raises."""
+        if len(things) < 2:
+            for thing in things:
+                act(thing)
+            return
+        if self._pool is None:
+            from concurrent.futures import ThreadPoolExecutor
+
+            self._pool = self._stack.enter_context(ThreadPoolExecutor(THREADS, "clew-restore"))
+        from concurrent.futures import wait
+
+        futures = [self._pool.submit(act, thing) for thing in things]
+        wait(futures)
+        for future in futures:
+            future.result()
+
+
+class LeafWriter:
+    def __init__(
+        self, root: Root, objects: ObjectReader, leaves: Leaves, attempt: Attempt, threads: Threads
+    ) -> None:
+        self._root = root
+        self._objects = objects
+        self._leaves = leaves
+        self._attempt = attempt
+        self._threads = threads
+        self._syncs_all = False
+        self._homes: dict[bytes, int] = {}
+        """The directories of a batch: what waits in them is found again wherever they are moved to."""
+
+    def write(self, steps: Sequence[Step]) -> None:
+        plain: dict[bytes, list[Step]] = {}
+        for step in steps:
+            assert step.new is not None
+            if step.new.kind & CHUNKED:
+                self._write_batch([step])
+            else:
+                plain.setdefault(step.path.rpartition(b"/")[0], []).append(step)
+        in_order = [step for folder in plain.values() for step in folder]
+        self._syncs_all = len(in_order) >= durable.MANY and durable.can_sync_all(self._root.fd)
+        most = BATCH if self._syncs_all else BATCH_WITH_OPEN_FILES
+        for batch in _cut(in_order, most, BATCH_BYTES, BATCH_FOLDERS):
+            self._write_batch(batch)
+
+    def _write_batch(self, steps: Sequence[Step]) -> None:
+        ready: list[Ready] = []
+        try:
+            size = max(SMALL_PARCEL, -(-len(steps) // WRITERS))
+            parcels = list(_cut(steps, size, BATCH_BYTES // WRITERS))
+            self._threads.each(lambda parcel: self._prepare(parcel, ready), parcels)
+            self._make_durable(ready)
+            self._place_all(ready)
+        except BaseException:
+            self._drop(ready)
+            raise
+        finally:
+            while self._homes:
+                os.close(self._homes.popitem()[1])
+
+    # -- beside their places
+
+    def _prepare(self, steps: Sequence[Step], ready: list[Ready]) -> None:
+        digests = {step.new.digest for step in steps if step.new and not step.new.kind & CHUNKED}
+        contents = dict(self._contents(list(digests)))
+        for step in steps:
+            self._prepare_one(step, contents, ready)
+
+    def _prepare_one(self, step: Step, contents: dict[bytes, bytes | Exception], ready: list[Ready]) -> None:
+        made: list[Ready | None] = []
+
+        def prepare(step: Step) -> None:
+            pieces = self._pieces(step, contents)
+            folder, _, name = step.path.rpartition(b"/")
+            made.append(self._leaves.prepare(self._home(folder), name, step, pieces))
+
+        self._attempt(step, prepare, is_last=False)
+        if made == [None]:
+            self._attempt(step, lambda step: None)
+        for one in made:
+            if one is not None:
+                ready.append(one)
+                if one.file is not None and self._is_synced_with_all(one.file):
+                    one.close()
+
+    def _home(self, folder: bytes) -> int:
+        """A folder is of one parcel, or of two where it is cut: then of two threads."""
+        fd = self._homes.get(folder)
+        if fd is None:
+            opened = self._root.open_folder(folder)
+            fd = self._homes.setdefault(folder, opened)
+            if fd != opened:
+                os.close(opened)
+        return fd
+
+    def _is_synced_with_all(self, file: int) -> bool:
+        return self._syncs_all and os.fstat(file).st_dev == self._root.device
+
+    def _pieces(self, step: Step, contents: dict[bytes, bytes | Exception]) -> Iterable[bytes]:
+        assert step.new is not None
+        if step.new.kind & CHUNKED:
+            return self._objects.pieces(step.new)
+        content = contents[step.new.digest]
+        if isinstance(content, Exception):
+            raise content
+        # Once more after the reader: this is the last look before it becomes the user's file.
+        if object_name(content) != step.new.digest or step.new.size != len(content):
+            raise CorruptError(f"{step.path!r} has another hash or size than its directory says")
+        return [content]
+
+    def _contents(self, names: Sequence[bytes]) -> Iterator[tuple[bytes, bytes | Exception]]:
+        """All contents, pack by pack; one that is damaged costs only those that need it."""
+        left = dict.fromkeys(names)
+        try:
+            for name, content in self._objects.get_many(names):
+                del left[name]
+                yield name, content
+        except DAMAGE:
+            for name in left:
+                try:
+                    yield name, self._objects.get(name)
+                except DAMAGE as exc:
+                    yield name, exc
+
+    # -- durable, and then in their places
+
+    def _make_durable(self, ready: Sequence[Ready]) -> None:
+        self._threads.each(_sync, [one for one in ready if one.file is not None])
+        if self._syncs_all and ready:
+            durable.sync_all(self._root.fd)
+
+    def _place_all(self, ready: Sequence[Ready]) -> None:
+        in_order = sorted(ready, key=lambda one: one.step.path.rpartition(b"/"))
+        alone = [one for one in in_order if not one.replaces_link]
+        # Not as many as write: the disk is told of what a file that goes had, and may be waited for.
+        size = max(SMALL_PARCEL, -(-len(alone) // THREADS))
+        self._threads.each(self._place, [alone[at : at + size] for at in range(0, len(alone), size)])
+        # One after the other: a name that goes touches the file, and so all of its other names.
+        self._place([one for one in in_order if one.replaces_link])
+
+    def _place(self, ready: Sequence[Ready]) -> None:
+        with Nearby(self._root) as nearby:
+            for one in ready:
+                placed: list[Ready] = []
+
+                def place(step: Step, one: Ready = one, placed: list[Ready] = placed) -> None:
+                    fd, name = nearby.parent(step.path)
+                    self._leaves.place(fd, name, one)
+                    placed.append(one)
+
+                self._attempt(one.step, place)
+                if not placed:
+                    self._remove_temporary(one)
+
+    def _drop(self, ready: Sequence[Ready]) -> None:
+        """Remove what did not get its name; what did is not there under the other any more."""
+        for one in ready:
+            one.close()
+            self._remove_temporary(one)
+
+    def _remove_temporary(self, one: Ready) -> None:
+        """Where it was made: its directory may have been moved since."""
+        home = self._homes.get(one.step.path.rpartition(b"/")[0])
+        if home is not None:
+            try_to_remove(home, one.temporary)
+
+
+def _sync(ready: Ready) -> None:
+    assert ready.file is not None
+    try:
+        os.fsync(ready.file)
+    finally:
+        ready.close()
+
+
+def _cut(
+    steps: Sequence[Step], most: int, most_bytes: int, most_folders: int = BATCH
+) -> Iterator[list[Step]]:
+    """Parts of at most so many steps, in so many folders, and of not much more than so many bytes."""
+    part: list[Step] = []
+    folders: set[bytes] = set()
+    size = 0
+    for step in steps:
+        part.append(step)
+        folders.add(step.path.rpartition(b"/")[0])
+        size += step.new.size if step.new else 0
+        if len(part) >= most or size >= most_bytes or len(folders) >= most_folders:
+            yield part
+            part, folders, size = [], set(), 0
+    if part:
+        yield part

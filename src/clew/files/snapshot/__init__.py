@@ -1,0 +1,1 @@
+"""From a directory on disk to a snapshot."""

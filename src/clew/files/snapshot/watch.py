@@ -1,0 +1,197 @@
+"""A watcher tells which directories below a root changed, so that a snapshot need not look at the others.
+
+It may say less than it knows, never more. Whenever it can not vouch, everything is looked at: before it
+has seen the whole tree once, after the queue of events was full, after an error, in a forked child, when
+the root or a mount was replaced, and every few minutes in any case.
+
+It vouches for directories, never for files (see `clew.core.disk.eyes` for how). For each `Lens`, which is one
+cache under one set of rules, this holds between two scans: a directory that the cache knows is either
+
+    watched     since before the scan that the cache is of listed it, or
+    suspect     and so the next scan lists it
+
+Not noticed before the next look at everything: what is written through a memory map after its file was
+closed, and by a second name that a file was given outside of the tree.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from types import TracebackType
+from typing import Final
+
+from clew.core.disk.eyes import Eyes
+from clew.files.snapshot.statcache import StatCache
+
+TRUSTED: Final = 300.0
+"""Seconds from one look at everything to the next."""
+MOST_LENSES: Final = 4
+
+
+class Lens:
+    """What one set of rules has seen of a root: its cache, and what has to be looked at again."""
+
+    def __init__(self, cache: StatCache) -> None:
+        self.cache = cache
+        self.changed: frozenset[bytes] | None = None
+        """For the scan under way: only these directories need a look. None: all of them."""
+        self.suspect: set[bytes] = set()
+        self.looked_at: float | None = None
+        """When everything was looked at last, by the eyes that are still open."""
+        self.eyes: Eyes | None = None
+        """Those that were open when the scan under way began, and the number of that moment."""
+        self.began = 0
+        self.is_busy = False
+
+
+class Watch:
+    """A directory tree that is watched, so that snapshots of it are fast; until `stop()`, the end of a
+    `with` block, or the end of the store. Safe from any thread."""
+
+    def __init__(self, root: str, clock: Callable[[], float] = time.monotonic) -> None:
+        self.root = root
+        self.why_not: str | None = "there was no snapshot yet"
+        """Why the last snapshot had to look at everything; None: it had not."""
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._lenses: OrderedDict[bytes, Lens] = OrderedDict()
+        self._eyes: Eyes | None = None
+        self._refused_at: float | None = None
+        """When the system did not let us watch."""
+        self._process = os.getpid()
+        self._is_stopped = False
+
+    def __enter__(self) -> Watch:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def __repr__(self) -> str:
+        return f"<Watch of {self.root!r}, {'running' if self.is_running else 'stopped'}>"
+
+    @property
+    def is_running(self) -> bool:
+        """A forked child does not watch: the events are its parent's."""
+        return not self._is_stopped and self._process == os.getpid()
+
+    def stop(self) -> None:
+        """Watch no more. Idempotent."""
+        with self._lock:
+            if self.is_running:
+                for lens in self._lenses.values():
+                    lens.cache.save()
+            self._is_stopped = True
+            self._shut_eyes()
+            self._lenses.clear()
+
+    def after_fork(self) -> None:
+        """In the child. Its descriptors are copies: to close them does not end the parent's watch."""
+        self._lock = threading.Lock()
+        self.stop()
+
+    # -- for whoever scans
+
+    def begin(self, key: bytes, open_cache: Callable[[], StatCache]) -> Lens:
+        """Before a scan: the cache to scan with, and what `changed`. After it call `end`, or `fail`.
+        `key`: all that a cache depends on, but the root."""
+        with self._lock:
+            lens = self._lens(key, open_cache) if self.is_running else None
+            if lens is None or lens.is_busy:  # of two at once the second one goes by itself
+                return Lens(open_cache())
+            lens.is_busy = True
+            self.why_not = self._take_in() or self._why_all(lens)
+            if self.why_not is None:
+                lens.changed = frozenset(lens.suspect)
+            else:
+                lens.changed = None
+                self._watch_known(lens)
+            lens.suspect = set()
+            lens.eyes = self._eyes
+            lens.began = self._eyes.tick() if self._eyes is not None else 0
+            return lens
+
+    def end(self, lens: Lens) -> None:
+        """After a scan that brought the cache of the lens up to date."""
+        with self._lock:
+            lens.is_busy = False
+            if self._eyes is None or lens.eyes is not self._eyes or not self._is_ours(lens):
+                return
+            if lens.changed is None:
+                lens.looked_at = self._clock()
+            try:
+                self._eyes.look_for_names()
+                lens.suspect |= self._eyes.watch(lens.cache.folders, lens.began)
+            except OSError as exc:
+                self._refuse(exc)
+
+    def fail(self, lens: Lens) -> None:
+        """After a scan that was broken off."""
+        with self._lock:
+            lens.is_busy = False
+            lens.looked_at = None
+
+    # -- what is known
+
+    def _lens(self, key: bytes, open_cache: Callable[[], StatCache]) -> Lens:
+        lens = self._lenses.get(key)
+        if lens is None:
+            lens = self._lenses[key] = Lens(open_cache())
+            if len(self._lenses) > MOST_LENSES:
+                self._lenses.popitem(last=False)
+        self._lenses.move_to_end(key)
+        return lens
+
+    def _is_ours(self, lens: Lens) -> bool:
+        return any(one is lens for one in self._lenses.values())
+
+    def _take_in(self) -> str | None:
+        """Let all lenses know what happened since the last time; why the eyes had to be shut."""
+        if self._eyes is None:
+            return "nothing was watched before"
+        try:
+            suspect, reason = self._eyes.take_in()
+        except OSError as exc:
+            suspect, reason = set(), f"the system does not tell what changed ({exc.strerror or exc})"
+        if reason is not None:
+            self._shut_eyes()
+        for lens in self._lenses.values():
+            lens.suspect |= suspect
+        return reason
+
+    def _why_all(self, lens: Lens) -> str | None:
+        if lens.looked_at is None or not lens.cache.folders:
+            return "not everything was looked at before"
+        if self._clock() - lens.looked_at > TRUSTED:
+            return f"everything was looked at more than {TRUSTED:g} seconds ago"
+        return None
+
+    def _watch_known(self, lens: Lens) -> None:
+        """Watch all that the cache knows, before the scan looks at it."""
+        if self._refused_at is not None and self._clock() - self._refused_at < TRUSTED:
+            return
+        try:
+            if self._eyes is None:
+                self._eyes = Eyes(self.root)
+            self._eyes.watch(lens.cache.folders)
+        except OSError as exc:
+            self._refuse(exc)
+
+    def _refuse(self, exc: OSError) -> None:
+        """Too many watches, or nothing to watch with: no use in trying it each time."""
+        self.why_not = f"the system does not let it be watched ({exc.strerror or exc})"
+        self._refused_at = self._clock()
+        self._shut_eyes()
+
+    def _shut_eyes(self) -> None:
+        eyes, self._eyes = self._eyes, None
+        for lens in self._lenses.values():
+            lens.looked_at = None
+        if eyes is not None:
+            eyes.close()

@@ -1,0 +1,1 @@
+"""Collect, merge, check, copy and erase the objects of a store."""
