@@ -13,7 +13,7 @@ import clew
 from clew.backends.sqlite.rows import key
 from clew.cli.branches import entries_of_tree
 from clew.cli.saying import who
-from clew.core.log.frame import checksum
+from clew.core.log.digest import checksum
 from clew.core.messages.dialects import speaker_of
 from clew.exporters.transcript import Transcript
 from clew.model.source import SourceEntry, SourceSession

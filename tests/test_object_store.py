@@ -16,7 +16,7 @@ import pytest
 from clew.backends.contract import Reader, Transaction
 from clew.backends.memory.backend import MemoryBackend
 from clew.backends.sqlite import SqliteBackend
-from clew.core.log import frame
+from clew.core.log import digest
 from clew.core.log.rows import PackInfo
 from clew.engine import Engine
 from clew.errors import CorruptError, DiskFullError, ObjectMissingError, QuotaExceededError
@@ -367,7 +367,7 @@ def test_f06_nothing_is_written_when_the_disk_has_little_room(
 def test_an_object_larger_than_what_is_unpacked_can_be_read(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(frame, "MAX_MESSAGE_BYTES", 50_000)
+    monkeypatch.setattr(digest, "MAX_MESSAGE_BYTES", 50_000)
     names = store(engine, bytes(50_001))
 
     assert ObjectReader(engine.read).get(names[0]) == bytes(50_001)
@@ -426,7 +426,7 @@ class Damage(NamedTuple):
 def test_p7_content_that_is_not_what_its_name_says_is_never_returned(engine: Engine, damage: Damage) -> None:
     name = object_name(b"other")
     members = [(name, damage.offset, damage.size)]
-    engine.run(lambda tx: tx.add_pack(frame.RAW, damage.content, len(damage.content), members))
+    engine.run(lambda tx: tx.add_pack(digest.RAW, damage.content, len(damage.content), members))
     reader = ObjectReader(engine.read)
 
     with pytest.raises(CorruptError, match=name.hex()):
@@ -487,7 +487,7 @@ def test_an_object_that_is_moved_meanwhile_is_found(engine: Engine) -> None:
             moves["done"] += 1
             with backend.write() as tx:
                 tx.drop_pack(args[0])
-                tx.add_pack(frame.RAW, b"twoone", 6, [(names[0], 3, 3), (names[1], 0, 3)])
+                tx.add_pack(digest.RAW, b"twoone", 6, [(names[0], 3, 3), (names[1], 0, 3)])
 
     watched = Watched(backend, move)
     assert ObjectReader(watched.read).get(names[0]) == b"one"

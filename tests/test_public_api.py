@@ -425,7 +425,7 @@ def test_importing_clew_does_not_import_what_only_some_need() -> None:
         "apsw",
         "clew.files",
         "clew.model.files",
-        "clew.model.care",
+        "clew.model.transfer",
         "clew.core.transfer.copy",
         "pathspec",
         "watchfiles",

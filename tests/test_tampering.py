@@ -15,7 +15,7 @@ import pytest
 
 import clew
 from clew.core.log import jsonl
-from clew.core.log.frame import checksum
+from clew.core.log.digest import checksum
 from tests.postgres_server import emptied_postgres, postgres_url, reused_schema  # noqa: F401 (fixtures)
 
 WORDS = [f"word {number}" for number in range(6)]

@@ -97,11 +97,6 @@ if _TYPE_CHECKING:
     from clew.core.transfer.copy import copy as copy
     from clew.files.snapshot.watch import Watch as Watch
     from clew.maintenance import Maintenance as Maintenance
-    from clew.model.care import BackupReport as BackupReport
-    from clew.model.care import CopyProgress as CopyProgress
-    from clew.model.care import CopyReport as CopyReport
-    from clew.model.care import LostRecord as LostRecord
-    from clew.model.care import RepairReport as RepairReport
     from clew.model.files import FileChange as FileChange
     from clew.model.files import FileDiff as FileDiff
     from clew.model.files import FileFailure as FileFailure
@@ -115,18 +110,23 @@ if _TYPE_CHECKING:
     from clew.model.files import Snapshot as Snapshot
     from clew.model.files import VerifyProblem as VerifyProblem
     from clew.model.files import VerifyReport as VerifyReport
-    from clew.model.porting import ImportedSession as ImportedSession
-    from clew.model.porting import ImportReport as ImportReport
     from clew.model.search import Hit as Hit
     from clew.model.search import SearchPage as SearchPage
-    from clew.model.watching import Change as Change
+    from clew.model.transfer import BackupReport as BackupReport
+    from clew.model.transfer import CopyProgress as CopyProgress
+    from clew.model.transfer import CopyReport as CopyReport
+    from clew.model.transfer import ImportedSession as ImportedSession
+    from clew.model.transfer import ImportReport as ImportReport
+    from clew.model.transfer import LostRecord as LostRecord
+    from clew.model.transfer import RepairReport as RepairReport
+    from clew.model.watch import Change as Change
     from clew.run import Run as Run
 
 
 _LAZY = {
     **dict.fromkeys(("AsyncRun", "AsyncSession", "AsyncStore", "copy_async", "open_async"), "clew.aio"),
     **dict.fromkeys(
-        ("BackupReport", "CopyProgress", "CopyReport", "LostRecord", "RepairReport"), "clew.model.care"
+        ("BackupReport", "CopyProgress", "CopyReport", "LostRecord", "RepairReport"), "clew.model.transfer"
     ),
     "copy": "clew.core.transfer.copy",
     **dict.fromkeys(
@@ -147,9 +147,9 @@ _LAZY = {
         ),
         "clew.model.files",
     ),
-    "Change": "clew.model.watching",
-    "ImportReport": "clew.model.porting",
-    "ImportedSession": "clew.model.porting",
+    "Change": "clew.model.watch",
+    "ImportReport": "clew.model.transfer",
+    "ImportedSession": "clew.model.transfer",
     "Hit": "clew.model.search",
     "SearchPage": "clew.model.search",
     "Maintenance": "clew.maintenance",

@@ -10,7 +10,7 @@ from clew.errors import StoreBusyError
 from clew.upkeep import scrub_traces
 
 if TYPE_CHECKING:
-    from clew.model.care import BackupReport, OnCopyProgress, RepairReport
+    from clew.model.transfer import BackupReport, OnCopyProgress, RepairReport
 
 
 class Care:

@@ -136,7 +136,7 @@ class Points(SessionFiles):
 
     def tree(self) -> Tree:
         """Every branch, fork, checkpoint and head of this session and its relatives."""
-        from clew.core.conversation import trees
+        from clew.core.conversation import fork as trees
 
         with self._look() as (reader, row):
             return trees.tree(reader, row)

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 from clew.errors import InvalidError
 
 if TYPE_CHECKING:
-    from clew.model.porting import ExportFormat, ImportFormat, ImportReport, OnImportProgress
     from clew.model.source import Loaded, SourceSession
+    from clew.model.transfer import ExportFormat, ImportFormat, ImportReport, OnImportProgress
     from clew.store import Store
 
 _EXPORTERS: Final = {

@@ -115,8 +115,7 @@ def _checked(
     from clew.core.log.ids import check_id
     from clew.core.messages.search_text import ROLES
     from clew.core.messages.words import parse
-    from clew.core.search.cursor import read_cursor
-    from clew.core.search.search import Request
+    from clew.core.search.search import Request, read_cursor
     from clew.core.streams.usage import span_of
     from clew.workspace import normalised
 

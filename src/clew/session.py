@@ -147,9 +147,9 @@ class Session(Lifecycle, Points, Streams, Beside):
         at: datetime | None = None,
     ) -> Callable[[Transaction], list[Entry]] | None:
         """The operation that appends these messages, checked; for whoever commits it. None: nothing to do."""
-        from clew.core.streams import calls
+        from clew.core.streams import usage
 
-        time = None if at is None else calls.moment(at, "at")
+        time = None if at is None else usage.moment(at, "at")
         if not messages:
             return None
         batch = batch_of(messages, strict=strict)
@@ -178,7 +178,7 @@ class Session(Lifecycle, Points, Streams, Beside):
 
         `user_turns` sets the counter of user turns, which otherwise counts those in `messages`.
         """
-        from clew.core.conversation import replacing
+        from clew.core.conversation import replace as replacing
 
         if isinstance(messages, (str, bytes, dict)):
             raise InvalidError(f"replace takes a list of messages, not {type(messages).__name__}")

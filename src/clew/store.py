@@ -24,7 +24,7 @@ from clew.core.engine.host import Clock, wall_clock
 from clew.core.log.ids import check_id
 from clew.core.log.rows import INTERRUPTED, RUNNING, SessionQuery, SessionRow
 from clew.core.runs.access import Access, is_held
-from clew.core.runs.steps import status_number
+from clew.core.runs.status import status_number
 from clew.engine import Engine
 from clew.errors import InvalidError, InvalidQueryError, ReadOnlyError, SessionNotFoundError
 from clew.inside import Inside, Unprepared
@@ -37,7 +37,7 @@ from clew.upkeep import Upkeep, purge_and_scrub
 from clew.workspace import normalised
 
 if TYPE_CHECKING:
-    from clew.model.watching import Change
+    from clew.model.watch import Change
     from clew.run import Run
 
 T = TypeVar("T")
@@ -117,7 +117,7 @@ class Store(Upkeep, Care, StoreFiles, Porting, Searching):
 
         `created_at`, with a time zone, is for sessions that are brought over from elsewhere; default: now.
         """
-        from clew.core.streams import calls
+        from clew.core.streams import usage as calls
 
         changes = _initial(
             title=title,
@@ -158,7 +158,7 @@ class Store(Upkeep, Care, StoreFiles, Porting, Searching):
 
         `created_at` as for `session`.
         """
-        from clew.core.streams import calls
+        from clew.core.streams import usage as calls
 
         changes = _initial(
             title=title,

@@ -16,25 +16,25 @@ from clew.handle import Handle
 from clew.model import Event, EventCounts, Json, Usage, UsageGroup, UsageKey, UsageTotals, utc
 
 if TYPE_CHECKING:
-    from clew.core.streams import calls
+    from clew.core.streams import usage
 
 T = TypeVar("T")
 
 _MOST: Final = 2**63 - 1
 
 
-def price_of(engine: Engine, names: calls.Names, counts: calls.Counts, time: int) -> calls.Estimate | None:
+def price_of(engine: Engine, names: usage.Names, counts: usage.Counts, time: int) -> usage.Estimate | None:
     """What a call costs by the price list; None: there is none, or it does not know."""
-    from clew.core.streams import calls
-    from clew.core.streams.money import units_of
+    from clew.core.streams import usage
     from clew.core.streams.prices import estimate, is_available, is_loaded, load
+    from clew.core.streams.usage import units_of
 
     if names.model is None or not is_available():
         return None
     if not is_loaded():
         engine.prepare(load)
     found = estimate(names.model, names.vendor, names.endpoint, counts.tokens(), utc(time))
-    return None if found is None else calls.Estimate(names, units_of(found.cost), found.priced_by)
+    return None if found is None else usage.Estimate(names, units_of(found.cost), found.priced_by)
 
 
 class Streams(Handle):
@@ -148,7 +148,8 @@ class Streams(Handle):
             id: Names this call. A second one with the same id and the same values is not written: the
                 first one comes back, so it is safe to repeat after a failure.
         """
-        from clew.core.streams import calls, usage
+        from clew.core.streams import usage
+        from clew.core.streams import usage as calls
 
         draft = calls.draft_of(
             names={"model": model, "vendor": vendor, "endpoint": endpoint},
@@ -167,7 +168,7 @@ class Streams(Handle):
         now = self._engine.now()
         return self._write(usage.add, draft, self._estimate(draft, now), entry, now)
 
-    def _estimate(self, draft: calls.UsageDraft, now: int) -> calls.Estimate | None:
+    def _estimate(self, draft: usage.UsageDraft, now: int) -> usage.Estimate | None:
         """What the call costs by the price list, before any lock is taken: to load it takes long."""
         from clew.core.streams import usage
 
@@ -219,7 +220,7 @@ class Streams(Handle):
 
 
 def _shown(value: object) -> str:
-    from clew.core.streams.money import shown  # seldom needed
+    from clew.core.streams.usage import shown  # seldom needed
 
     return shown(value)
 

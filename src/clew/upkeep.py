@@ -42,7 +42,7 @@ class Upkeep:
         They are kept in the store, for all who use it. `Retention()` switches everything off.
         """
         from clew.core.retention import records
-        from clew.core.retention.accepted import checked
+        from clew.core.retention.rules import checked
 
         rules = checked(rules)
         moment = self._engine.here.moment()
@@ -147,7 +147,7 @@ def purge_and_scrub(engine: Engine, purge: Callable[[Transaction], T], *, force:
 
 
 def _checked_once(rules: Retention) -> Retention:
-    from clew.core.retention.accepted import checked
+    from clew.core.retention.rules import checked
 
     rules = checked(rules)
     if rules.max_events is not None:

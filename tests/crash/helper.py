@@ -11,7 +11,7 @@ from typing import Any
 import apsw
 
 from clew import Session, Store
-from clew.core.log.hashing import ROOT
+from clew.core.log.digest import ROOT
 from clew.testing.history import Violation, check_digest
 
 MEMORY = Path("/dev/shm")

@@ -15,7 +15,7 @@ import pytest
 
 import clew
 from clew.backends.contract import STORE_WIDE, Transaction
-from clew.core.log import frame
+from clew.core.log import digest
 from clew.core.log.rows import PackInfo
 from clew.engine import Engine
 from clew.errors import LeaseLostError
@@ -190,7 +190,7 @@ def test_a_parcel_is_refused_when_something_does_not_lie_where_it_lay(engine: En
     moved = type(place)(place.pack + 1, place.offset, place.size)
     before = packs(engine)
 
-    assert not engine.run(Parcel({name: moved}, [(frame.RAW, b"content", 7, [(name, 0, 7)])], []).apply)
+    assert not engine.run(Parcel({name: moved}, [(digest.RAW, b"content", 7, [(name, 0, 7)])], []).apply)
     assert packs(engine) == before
 
 
@@ -200,7 +200,7 @@ def test_a_pack_that_still_holds_something_never_goes(engine: Engine) -> None:
     name = object_name(b"content")
     with engine.read() as reader:
         place = reader.find_objects([name])[name]
-    parcel = Parcel({name: place}, [(frame.RAW, b"content", 7, [(name, 0, 7)])], [place.pack])
+    parcel = Parcel({name: place}, [(digest.RAW, b"content", 7, [(name, 0, 7)])], [place.pack])
 
     assert engine.run(parcel.apply)
     assert ObjectReader(engine.read).directory(bytes.fromhex(taken.tree))
@@ -209,12 +209,12 @@ def test_a_pack_that_still_holds_something_never_goes(engine: Engine) -> None:
 
 def test_p7_a_damaged_object_stays_where_it_is_and_the_others_are_merged(engine: Engine) -> None:
     name = object_name(b"right")
-    engine.run(lambda tx: tx.add_pack(frame.RAW, b"wrong", 5, [(name, 0, 5)]))
+    engine.run(lambda tx: tx.add_pack(digest.RAW, b"wrong", 5, [(name, 0, 5)]))
     damaged = packs(engine)[0]
     tree = planted(engine, {"a": b"x"})
     content = encode_directory([TreeEntry(b"bad", FILE, name, 5)])
     engine.run(
-        lambda tx: tx.add_pack(frame.RAW, content, len(content), [(object_name(content), 0, len(content))])
+        lambda tx: tx.add_pack(digest.RAW, content, len(content), [(object_name(content), 0, len(content))])
     )
     with engine.read() as reader:
         shelf = records.shelf_of(reader)

@@ -17,7 +17,7 @@ import clew
 from clew.backends.contract import STORE_WIDE
 from clew.core.check import branches, findings
 from clew.core.check import verify as checking
-from clew.core.log.frame import checksum
+from clew.core.log.digest import checksum
 from clew.core.log.rows import EntryRow
 from clew.engine import Engine
 from clew.errors import InvalidError

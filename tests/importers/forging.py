@@ -10,7 +10,7 @@ from typing import Any
 
 import clew
 from clew.core.log import jsonl
-from clew.core.log.hashing import ROOT, entry_digest
+from clew.core.log.digest import ROOT, entry_digest
 
 Fields = dict[str, Any]
 Change = Callable[[list[Fields]], Any]

@@ -111,7 +111,7 @@ def test_the_source_is_not_changed(tmp_path: Path) -> None:
 def test_progress_goes_up_to_the_end(tmp_path: Path) -> None:
     write_claude(tmp_path / "d" / "one.jsonl", 2)
     write_claude(tmp_path / "d" / "two.jsonl", 3)
-    told: list[clew.model.porting.ImportProgress] = []
+    told: list[clew.model.transfer.ImportProgress] = []
     with clew.open("memory:") as store:
         store.import_path(tmp_path / "d", on_progress=told.append)
     done = [progress.bytes for progress in told]

@@ -16,8 +16,7 @@ from clew.core.load.calls import _plain_row
 from clew.core.load.entries import _may_be_user, item_of, sealed
 from clew.core.log.rows import Details
 from clew.core.messages.dialects import is_user_turn, role_of
-from clew.core.streams.calls import Estimate
-from clew.core.streams.usage import row_after
+from clew.core.streams.usage import Estimate, row_after
 from clew.importers.contract import Problem, SourceEntry, SourceEvent, SourceSession, SourceUsage
 from clew.importers.reading.jsonlines import read_lines
 

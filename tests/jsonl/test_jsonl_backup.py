@@ -11,7 +11,7 @@ import clew
 from clew.backends.jsonl import JsonlBackend
 from clew.errors import StoreBusyError
 from clew.files.objects.format import object_name
-from clew.model.care import CopyProgress
+from clew.model.transfer import CopyProgress
 
 
 def user(text: str) -> dict[str, str]:

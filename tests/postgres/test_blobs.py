@@ -22,7 +22,7 @@ from obstore.store import LocalStore, from_url
 import clew
 from clew.backends.postgres import PostgresBackend
 from clew.backends.postgres.blobs import LARGE, Blobs, blob_name
-from clew.core.log import frame
+from clew.core.log import digest
 from clew.errors import BackendUnavailableError, CorruptError, InvalidUrlError
 from clew.testing.conformance_objects import ObjectConformance, a_name
 from tests.postgres.object_server import SECRET, make_bucket, serving, use
@@ -60,7 +60,7 @@ def objects_in(bucket: str) -> list[str]:
 
 def add(backend: PostgresBackend, blob: bytes, *names: int) -> int:
     with backend.write() as tx:
-        return tx.add_pack(frame.RAW, blob, len(blob), [(a_name(name), 0, len(blob)) for name in names])
+        return tx.add_pack(digest.RAW, blob, len(blob), [(a_name(name), 0, len(blob)) for name in names])
 
 
 def drop(backend: PostgresBackend, pack: int) -> None:
@@ -130,7 +130,7 @@ def test_an_object_goes_with_the_last_row_that_names_it(backend: PostgresBackend
 
 def test_a_transaction_that_is_undone_leaves_no_object(backend: PostgresBackend, bucket: str) -> None:
     with suppress(GiveUpError), backend.write() as tx:
-        tx.add_pack(frame.RAW, BIG, len(BIG), [])
+        tx.add_pack(digest.RAW, BIG, len(BIG), [])
         assert len(objects_in(bucket)) == 1
         raise GiveUpError
 
@@ -219,7 +219,7 @@ def test_what_somebody_is_about_to_name_is_not_removed(
     pack = add(backend, BIG, 1)
     with closing(PostgresBackend(emptied_postgres, blobs=bucket)) as other:
         with other.write() as tx:
-            again = tx.add_pack(frame.RAW, BIG, len(BIG), [(a_name(2), 0, 1)])
+            again = tx.add_pack(digest.RAW, BIG, len(BIG), [(a_name(2), 0, 1)])
             drop(backend, pack)
             assert len(objects_in(bucket)) == 1
         with other.read() as reader:

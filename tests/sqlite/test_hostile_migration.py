@@ -14,7 +14,7 @@ import apsw
 import pytest
 
 import clew
-from clew.core.log.frame import checksum
+from clew.core.log.digest import checksum
 from tests.crash.helper import texts
 from tests.sqlite.next_schema import TEXTS, plan_step, store_of_today
 

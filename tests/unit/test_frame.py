@@ -12,8 +12,8 @@ from blake3 import blake3
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.core.log import frame
-from clew.core.log.frame import OBJECTS_THRESHOLD, RAW, THRESHOLD, ZSTD, checksum, pack, pack_objects, unpack
+from clew.core.log import digest
+from clew.core.log.digest import OBJECTS_THRESHOLD, RAW, THRESHOLD, ZSTD, checksum, pack, pack_objects, unpack
 from clew.core.messages.validate import MAX_MESSAGE_BYTES
 
 if sys.version_info >= (3, 14):
@@ -89,7 +89,7 @@ def test_objects_that_would_not_shrink_by_a_tenth_stay_raw() -> None:
 
 
 def test_objects_that_could_not_be_unpacked_stay_raw(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(frame, "MAX_MESSAGE_BYTES", 50_000)
+    monkeypatch.setattr(digest, "MAX_MESSAGE_BYTES", 50_000)
 
     assert [ZSTD, RAW] == [pack_objects(bytes(size))[0] for size in (50_000, 50_001)]
 

@@ -9,7 +9,7 @@ from blake3 import blake3
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.core.log.hashing import ROOT, batch_digest, entry_digest
+from clew.core.log.digest import ROOT, batch_digest, entry_digest
 
 PARENT = bytes(range(32))
 BODY = b'{"role":"user","content":"hi"}'

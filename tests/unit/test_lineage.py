@@ -7,8 +7,8 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.core.log.lineage import in_order, misplaced, sound
 from clew.core.log.rows import BranchRow
+from clew.core.log.tree import in_order, misplaced, sound
 
 
 def tree(seed: int, size: int) -> list[BranchRow]:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.core.streams.money import amount_of, units_of
+from clew.core.streams.usage import amount_of, units_of
 from clew.errors import InvalidError
 
 AMOUNTS = st.integers(0, 10**18 - 1)

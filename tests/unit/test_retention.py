@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clew.core.log.lease import Now
-from clew.core.log.paths import Paths
 from clew.core.log.rows import (
     CLOSED,
     EMPTY,
@@ -24,8 +23,8 @@ from clew.core.log.rows import (
     Details,
     SessionRow,
 )
-from clew.core.log.tree import Segment, path
-from clew.core.retention.erasable import View, merged, removable, those_that_spare, whole_from
+from clew.core.log.tree import Paths, Segment, path
+from clew.core.retention.erase import View, merged, removable, those_that_spare, whole_from
 from clew.core.retention.rules import (
     LOOK_AGAIN,
     TOLERANCE,

@@ -10,9 +10,8 @@ from clew.backends.memory.backend import MemoryBackend
 from clew.backends.sqlite import SqliteBackend
 from clew.core.messages.search_text import searched_text
 from clew.core.messages.words import flat, is_plain, parse, run_together, words_in
-from clew.core.search.cursor import Cursor, make_cursor, read_cursor
 from clew.core.search.excerpt import LONGEST, excerpt
-from clew.core.search.ranking import score
+from clew.core.search.search import Cursor, make_cursor, read_cursor, score
 from clew.errors import InvalidQueryError
 from clew.store import Store
 from tests.crash.helper import quick_directory

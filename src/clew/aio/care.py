@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 from clew.core.transfer.copy import copy
-from clew.model.care import BackupReport, CopyReport, OnCopyConflict, OnCopyProgress, RepairReport
+from clew.model.transfer import BackupReport, CopyReport, OnCopyConflict, OnCopyProgress, RepairReport
 
 if TYPE_CHECKING:
     from clew.aio.bridge import Bridge

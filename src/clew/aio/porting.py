@@ -10,8 +10,8 @@ from clew.aio.bridge import Bridge
 
 if TYPE_CHECKING:
     from clew.errors import InvalidError
-    from clew.model.porting import ExportFormat, ImportFormat, ImportReport, OnImportProgress
     from clew.model.source import Loaded, SourceSession
+    from clew.model.transfer import ExportFormat, ImportFormat, ImportReport, OnImportProgress
     from clew.store import Store
 
 

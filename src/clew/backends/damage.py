@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias
 
 from clew.core.log import checks
-from clew.core.log.fields import MAX_TITLE, MOST, STATUS_COUNT
+from clew.core.log.records import MAX_TITLE, MOST, STATUS_COUNT
 from clew.core.log.rows import (
     EMPTY,
     PENDING,

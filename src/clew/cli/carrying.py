@@ -11,7 +11,7 @@ from clew.cli.progress import on_copy, progress
 from clew.cli.settings import Settings, command
 from clew.cli.store import must_exist, opened, session_of
 from clew.cli.wording import count, size
-from clew.model.care import OnCopyConflict
+from clew.model.transfer import OnCopyConflict
 
 
 @command(

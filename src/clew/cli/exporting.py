@@ -19,7 +19,7 @@ from clew.cli.settings import Settings, command, session_argument
 from clew.cli.store import all_sessions, opened, session_of
 from clew.cli.wording import count
 from clew.core.messages.characters import escape_json
-from clew.model.porting import ExportFormat
+from clew.model.transfer import ExportFormat
 
 if TYPE_CHECKING:
     from clew.exporters.redact import Redactor

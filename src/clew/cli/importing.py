@@ -22,7 +22,7 @@ from clew.errors import InvalidError
 from clew.importers import run
 
 if TYPE_CHECKING:
-    from clew.model.porting import FoundPlace, ImportProgress, ImportReport
+    from clew.model.transfer import FoundPlace, ImportProgress, ImportReport
 
 
 @command(
@@ -121,7 +121,7 @@ def _place_line(place: FoundPlace) -> str:
     return f"  {place.format:<14} {what:<22} {one_line(place.path)}"
 
 
-def _on_import(told: Report) -> clew.model.porting.OnImportProgress:
+def _on_import(told: Report) -> clew.model.transfer.OnImportProgress:
     def tell(at: ImportProgress) -> None:
         told(f"{at.files:,} of {count(at.all_files, 'file')}", at.bytes, at.all_bytes or None)
 

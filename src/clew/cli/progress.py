@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 from clew.cli.wording import size
 
 if TYPE_CHECKING:
-    from clew.model.care import CopyProgress
     from clew.model.files import FileProgress
+    from clew.model.transfer import CopyProgress
 
 PATIENCE: Final = 0.4
 """Seconds before a bar appears: what is done by then needs none."""

@@ -9,7 +9,7 @@ import click
 
 import clew
 from clew.cli.wording import span
-from clew.core.retention.accepted import COUNTS, LENGTHS
+from clew.core.retention.rules import COUNTS, LENGTHS
 
 _NAMES: Final = (*LENGTHS, *(name for name in COUNTS if name != "max_events"), "trash_expired", "keep_tags")
 

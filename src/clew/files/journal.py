@@ -17,10 +17,9 @@ import msgspec
 
 from clew.backends.contract import STORE_WIDE, Reader, Transaction
 from clew.core.engine.host import Here
-from clew.core.log.fields import Time
-from clew.core.log.hashing import DIGEST_SIZE
+from clew.core.log.digest import DIGEST_SIZE
 from clew.core.log.lease import Holder
-from clew.core.log.records import decoder
+from clew.core.log.records import Time, decoder
 from clew.errors import ConflictError, CorruptError, NotFoundError
 from clew.files.records import Shelf, rely
 

@@ -24,10 +24,9 @@ from uuid_utils import uuid7
 
 from clew.backends.contract import STORE_WIDE, Reader, RecordKind, Transaction
 from clew.core.engine.host import Here
-from clew.core.log.fields import Count, Time
 from clew.core.log.lease import Lease
-from clew.core.log.records import decoder
-from clew.core.runs import claims
+from clew.core.log.records import Count, Time, decoder
+from clew.core.runs import store_lease
 from clew.errors import ConflictError, CorruptError, SnapshotNotFoundError
 from clew.model import microseconds, utc
 from clew.model.files import Skipped, SkipReason, Snapshot, SnapshotKind
@@ -298,16 +297,16 @@ def _set_shelf(tx: Transaction, shelf: Shelf) -> None:
 
 def take_claim(tx: Transaction, here: Here, ttl: int = CLAIM_TTL) -> Lease:
     """The right to collect, or to keep others from it, for one process and one thread at a time."""
-    return claims.take(tx, "objects", here, ttl)
+    return store_lease.take(tx, "objects", here, ttl)
 
 
 def refuse_if_claimed(reader: Reader, here: Here) -> None:
-    claims.refuse_if_taken(reader, "objects", here)
+    store_lease.refuse_if_taken(reader, "objects", here)
 
 
 def renew_claim(tx: Transaction, lease: Lease, here: Here) -> None:
-    claims.renew(tx, "objects", lease, here)
+    store_lease.renew(tx, "objects", lease, here)
 
 
 def end_claim(tx: Transaction, lease: Lease) -> None:
-    claims.end(tx, "objects", lease)
+    store_lease.end(tx, "objects", lease)

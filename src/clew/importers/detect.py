@@ -18,7 +18,7 @@ from clew.importers.contract import Problem, Reader
 from clew.importers.leaving import reason_to_name
 from clew.importers.reading import telling
 from clew.importers.reading.jsonlines import read_beginning
-from clew.model.porting import FoundPlace
+from clew.model.transfer import FoundPlace
 
 _TIME: Final = re.compile(rb'"(?:timestamp|startTime|created_at|ts)"\s*:\s*"(\d{4}-[^"]{6,40})"')
 _COPIED: Final = (b'"forkedFrom"', b'"forked_from_id"')

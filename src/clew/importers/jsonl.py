@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from clew.core.transfer.jsonl_file import import_file
 from clew.importers.contract import Problem
-from clew.model.porting import ImportedSession, ImportReport
+from clew.model.transfer import ImportedSession, ImportReport
 
 if TYPE_CHECKING:
     from clew.store import Store

@@ -31,7 +31,7 @@ from clew.importers.leaving import ROLES
 from clew.importers.reading.jsonlines import closed_after
 from clew.importers.reading.values import kind
 from clew.model import Json
-from clew.model.porting import ImportedSession, ImportProgress, ImportReport, OnImportProgress
+from clew.model.transfer import ImportedSession, ImportProgress, ImportReport, OnImportProgress
 
 __all__ = ["import_path", "scan_places"]
 

@@ -12,7 +12,7 @@ from typing import TypeAlias
 import msgspec
 
 from clew.backends.contract import STORE_WIDE, Reader
-from clew.core.log.hashing import entry_digest
+from clew.core.log.digest import entry_digest
 from clew.core.log.rows import EMPTY, KIND_NAMES, MESSAGE, EntryRow, SessionQuery, SessionRow, Tip
 from clew.core.messages.codec import decode_json
 from clew.core.messages.dialects import is_human_turn

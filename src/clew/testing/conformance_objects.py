@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from clew.backends.contract import Backend, Transaction
-from clew.core.log import frame
-from clew.core.log.hashing import DIGEST_SIZE
+from clew.core.log import digest
+from clew.core.log.digest import DIGEST_SIZE
 from clew.core.log.rows import ObjectPlace, PackInfo
 from clew.errors import CorruptError
 from clew.testing.conformance_base import Conformance
@@ -22,7 +22,7 @@ def a_name(number: int) -> bytes:
 def add_pack(tx: Transaction, names: list[bytes], content: bytes = b"") -> int:
     """A pack with an object of one byte for each name."""
     content = content or bytes(len(names))
-    return tx.add_pack(*frame.pack(content), len(content), [(name, at, 1) for at, name in enumerate(names)])
+    return tx.add_pack(*digest.pack(content), len(content), [(name, at, 1) for at, name in enumerate(names)])
 
 
 class ObjectConformance(Conformance):
@@ -33,7 +33,7 @@ class ObjectConformance(Conformance):
     )
     def test_a_pack_comes_back_byte_for_byte(self, backend: Backend, content: bytes) -> None:
         """Raw or compressed, any bytes, any size."""
-        codec, blob = frame.pack(content)
+        codec, blob = digest.pack(content)
         with backend.write() as tx:
             pack = tx.add_pack(codec, blob, len(content), [(a_name(1), 0, len(content))])
             assert tx.get_pack(pack) == content
@@ -47,9 +47,9 @@ class ObjectConformance(Conformance):
         names = [bytes(DIGEST_SIZE), b"\xff" * DIGEST_SIZE, ALL_BYTES[:DIGEST_SIZE], b"\0" * 31 + b"'"]
         with backend.write() as tx:
             first = tx.add_pack(
-                frame.RAW, b"abcdef", 6, [(names[0], 0, 2), (names[1], 2, 0), (names[2], 2, 4)]
+                digest.RAW, b"abcdef", 6, [(names[0], 0, 2), (names[1], 2, 0), (names[2], 2, 4)]
             )
-            second = tx.add_pack(frame.RAW, b"g", 1, [(names[3], 0, 1)])
+            second = tx.add_pack(digest.RAW, b"g", 1, [(names[3], 0, 1)])
         places = {
             names[0]: ObjectPlace(first, 0, 2),
             names[1]: ObjectPlace(first, 2, 0),
@@ -112,7 +112,7 @@ class ObjectConformance(Conformance):
             packs = [add_pack(tx, [a_name(10 * n + m) for m in range(n)], b"y" * 50_000) for n in range(4)]
             tx.drop_objects([a_name(30)])
 
-        stored = len(frame.pack(b"y" * 50_000)[1])
+        stored = len(digest.pack(b"y" * 50_000)[1])
         infos = [
             PackInfo(pack, 50_000, stored, count) for pack, count in zip(packs, (0, 1, 2, 2), strict=True)
         ]
@@ -194,7 +194,7 @@ class ObjectConformance(Conformance):
 
     @pytest.mark.parametrize(
         ("codec", "blob", "size"),
-        [(frame.ZSTD, b"no frame", 8), (7, b"x", 1), (frame.RAW, b"xy", 1), (frame.RAW, b"x", 2)],
+        [(digest.ZSTD, b"no frame", 8), (7, b"x", 1), (digest.RAW, b"xy", 1), (digest.RAW, b"x", 2)],
         ids=["no frame", "unknown codec", "longer", "shorter"],
     )
     def test_a_damaged_pack_is_not_read(self, backend: Backend, codec: int, blob: bytes, size: int) -> None:

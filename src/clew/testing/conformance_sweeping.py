@@ -12,7 +12,7 @@ import pytest
 from clew.backends.contract import STORE_WIDE, Backend
 from clew.core.log.lease import Lease, encode_lease
 from clew.core.log.rows import SessionRow
-from clew.core.retention.looking import look
+from clew.core.retention.sweep import look
 from clew.errors import InvalidError, LeaseHeldError
 from clew.model import Retention, SweepReport
 from clew.session import Session

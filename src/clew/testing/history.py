@@ -35,7 +35,7 @@ from typing import Any, Final
 
 import msgspec
 
-from clew.core.log.hashing import ROOT, entry_digest
+from clew.core.log.digest import ROOT, entry_digest
 from clew.core.log.rows import KIND_NAMES, NOT_HUMAN, REPLACED
 from clew.core.messages.dialects import Call, calls_of, results_of
 from clew.errors import ClewError, OutcomeUnknownError

@@ -13,7 +13,7 @@ from clew.backends.jsonl.directory import File
 from clew.backends.jsonl.layout import Layout
 from clew.backends.jsonl.names import pack_file
 from clew.core.log import jsonl
-from clew.core.log.frame import checksum, unpack
+from clew.core.log.digest import checksum, unpack
 from clew.errors import CorruptError
 
 LARGEST: Final = 1 << 30

@@ -13,7 +13,7 @@ from clew.backends.jsonl.layout import Layout
 from clew.backends.jsonl.recognizing import OF_THE_PROCESS
 from clew.backends.jsonl.statements import LOG_NAME
 from clew.backends.sqlite.rows import POSITION_BITS, Row, entry_values
-from clew.core.log.frame import RAW, checksum
+from clew.core.log.digest import RAW, checksum
 from clew.core.log.rows import EntryRow
 
 LOGGED: Final = 64

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from heapq import nsmallest
 
 from clew.backends.memory.tables import Journal, Tables
-from clew.core.log.frame import unpack
+from clew.core.log.digest import unpack
 from clew.core.log.rows import ObjectPlace, PackInfo
 from clew.errors import CorruptError
 

@@ -81,8 +81,8 @@ from clew.backends.postgres.sql import (
 from clew.backends.problems import nameless, stray, unknown_kinds
 from clew.backends.text_scan import is_match
 from clew.core.log import checks
-from clew.core.log.fields import MAX_POSITION
-from clew.core.log.frame import checksum, unpack
+from clew.core.log.digest import checksum, unpack
+from clew.core.log.records import MAX_POSITION
 from clew.core.log.rows import (
     MESSAGE,
     NOWHERE,

@@ -14,7 +14,7 @@ from xxhash import xxh3_64_intdigest
 
 from clew.backends.postgres.ids import home_of
 from clew.core.log import checks
-from clew.core.log.frame import checksum, pack, unpack
+from clew.core.log.digest import checksum, pack, unpack
 from clew.core.log.rows import ERASED, REMOVED, EntryRow, SessionRow, Tip
 from clew.errors import CorruptEntryError
 

@@ -21,7 +21,7 @@ from clew.backends.sqlite.statements_objects import (
 )
 from clew.backends.sqlite.streams import StreamReader, StreamWriter
 from clew.core.log import checks
-from clew.core.log.frame import checksum, unpack
+from clew.core.log.digest import checksum, unpack
 from clew.core.log.rows import ObjectPlace, PackInfo
 from clew.errors import CorruptError
 

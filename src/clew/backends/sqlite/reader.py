@@ -58,7 +58,7 @@ from clew.backends.sqlite.statements import (
 )
 from clew.backends.sqlite.streams import EARLIEST
 from clew.core.log import checks
-from clew.core.log.frame import checksum
+from clew.core.log.digest import checksum
 from clew.core.log.rows import (
     MESSAGE,
     NOWHERE,

@@ -8,7 +8,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from clew.core.log import checks
-from clew.core.log.frame import checksum, pack, unpack
+from clew.core.log.digest import checksum, pack, unpack
 from clew.core.log.rows import ERASED, REMOVED, Details, EntryRow, SessionRow, Tip
 from clew.errors import CorruptEntryError
 

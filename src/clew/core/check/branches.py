@@ -14,7 +14,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from clew.backends.contract import Reader
-from clew.core.log.hashing import LOST
+from clew.core.log.digest import LOST
 from clew.core.log.rows import (
     EMPTY,
     ERASED,

@@ -17,8 +17,8 @@ from clew.core.check.branches import OF_TIP, BranchCheck, Read
 from clew.core.check.findings import MOST, EnoughError, Findings
 from clew.core.check.records import OF_SESSION, OF_STORE, UNREADABLE, of_session, of_store, scan
 from clew.core.check.streams import StreamCheck
-from clew.core.log.lineage import in_order, misplaced
 from clew.core.log.rows import EMPTY, BranchRow, SessionQuery, SessionRow
+from clew.core.log.tree import in_order, misplaced
 from clew.core.transfer.source import rows_by_number
 from clew.errors import CorruptSessionError
 from clew.model.files import VerifyProblem

@@ -11,9 +11,8 @@ from uuid_utils import uuid7
 from clew.backends.contract import Transaction
 from clew.core.conversation.history import entry_of
 from clew.core.conversation.points import head_of, path_of
-from clew.core.log.fields import Count, Position
-from clew.core.log.hashing import batch_digest
-from clew.core.log.records import decoder
+from clew.core.log.digest import batch_digest
+from clew.core.log.records import Count, Position, decoder
 from clew.core.log.rows import MESSAGE, REPLACED, Draft, EntryRow, SessionRow, Tip
 from clew.core.log.tree import chain, locate
 from clew.core.messages.codec import decode_json, prepare

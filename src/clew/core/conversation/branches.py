@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from clew.backends.contract import Reader
-from clew.core.log.lineage import misplaced, sound
-from clew.core.log.paths import Paths
 from clew.core.log.rows import BranchRow
+from clew.core.log.tree import Paths, misplaced, sound
 from clew.errors import BranchMissingError, CorruptError
 
 

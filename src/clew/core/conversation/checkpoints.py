@@ -8,8 +8,7 @@ import msgspec
 
 from clew.backends.contract import Reader, Transaction
 from clew.core.conversation.points import head_of, path_of
-from clew.core.log.fields import Position, Time
-from clew.core.log.records import decoder, json_in
+from clew.core.log.records import Position, Time, decoder, json_in
 from clew.core.log.rows import NOWHERE, SessionRow, Tip
 from clew.core.runs.access import Access, admit
 from clew.errors import CorruptError

@@ -18,8 +18,7 @@ from clew.backends.contract import Reader, Transaction
 from clew.core.conversation.append import PREVIEW_KEPT, TITLE_LENGTH
 from clew.core.conversation.points import Point, head_of, path_of, resolve, tip_at
 from clew.core.log import checks
-from clew.core.log.fields import Count, Time
-from clew.core.log.records import decoder
+from clew.core.log.records import Count, Time, decoder
 from clew.core.log.rows import EMPTY, MESSAGE, NOWHERE, EntryRow, SessionRow, Tip
 from clew.core.log.tree import clip, locate
 from clew.core.messages.dialects import is_human_turn, prompt_of

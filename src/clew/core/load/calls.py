@@ -9,9 +9,19 @@ from typing import Final, TypeAlias
 from clew.backends.contract import Reader, Transaction
 from clew.core.load.times import is_plain_name, time_of
 from clew.core.log.rows import NOWHERE, Details, SessionRow, UsageRow
-from clew.core.streams.calls import MOST_TOKENS, Counts, Estimate, Names, UsageDraft, draft_of
-from clew.core.streams.money import Money, amount_of, units_of
-from clew.core.streams.usage import MOST_IN_ALL, row_after
+from clew.core.streams.usage import (
+    MOST_IN_ALL,
+    MOST_TOKENS,
+    Counts,
+    Estimate,
+    Money,
+    Names,
+    UsageDraft,
+    amount_of,
+    draft_of,
+    row_after,
+    units_of,
+)
 from clew.errors import InvalidError
 from clew.model.source import SourceUsage
 

@@ -33,7 +33,7 @@ from clew.core.log.ids import check_id
 from clew.core.log.rows import EMPTY, NOWHERE, SessionRow
 from clew.core.messages.text import snippet
 from clew.core.runs.access import Access, admit, admit_beside
-from clew.core.streams.calls import Estimate
+from clew.core.streams.usage import Estimate
 from clew.core.transfer.write import Target
 from clew.errors import InvalidError, SessionExistsError, StoreBusyError
 from clew.model import Head, Json

@@ -14,9 +14,8 @@ from clew.core.conversation.sessions import Changes, add_alias, update
 from clew.core.load.events import EventWriter, drafts_of
 from clew.core.load.times import time_of
 from clew.core.log import checks
-from clew.core.log.fields import MAX_TITLE
 from clew.core.log.ids import check_id, is_id
-from clew.core.log.records import json_in
+from clew.core.log.records import MAX_TITLE, json_in
 from clew.core.log.rows import NOWHERE, SessionRow
 from clew.core.messages.codec import encode_json
 from clew.core.runs.access import Access

@@ -2,7 +2,7 @@
 
 A store may have been damaged, or written by somebody else on purpose; SQLite holds any type in any column.
 So nothing is believed before it was looked at here. Each kind has a fast look, one expression that takes
-what is surely sound, and an exact one for the rest, by the types of its fields (see clew.core.log.fields),
+what is surely sound, and an exact one for the rest, by the types of its fields (see clew.core.log.records),
 which says what is wrong. The fast look joins numbers by `|`: that fails for all but integers, and the
 result is negative, or too large, if one of them is.
 """
@@ -13,8 +13,8 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from clew.core.log.fields import DIGEST_SIZE, FIRST_TIME, LAST_TIME, MAX_TITLE, MOST, STATUS_COUNT
 from clew.core.log.ids import is_id
+from clew.core.log.records import DIGEST_SIZE, FIRST_TIME, LAST_TIME, MAX_TITLE, MOST, STATUS_COUNT
 from clew.core.log.rows import (
     KIND_NAMES,
     BranchRow,

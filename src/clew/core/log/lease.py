@@ -15,8 +15,7 @@ from typing import Final, Literal, TypeAlias
 
 import msgspec
 
-from clew.core.log.fields import Count, Integer, Time
-from clew.core.log.records import decoder
+from clew.core.log.records import Count, Integer, Time, decoder
 
 GRACE: Final = 1_000_000
 """How much longer a lease holds for those who do not share the clock of its holder."""

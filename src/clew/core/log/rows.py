@@ -10,8 +10,8 @@ from typing import Final
 
 import msgspec
 
-from clew.core.log.fields import Count, Digest, Integer, Position, StatusNumber, Time
-from clew.core.log.hashing import ROOT
+from clew.core.log.digest import ROOT
+from clew.core.log.records import Count, Digest, Integer, Position, StatusNumber, Time
 from clew.model import EntryKind
 
 NOWHERE: Final = -1

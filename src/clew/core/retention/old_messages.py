@@ -9,11 +9,10 @@ from clew.backends.contract import Reader
 from clew.core.conversation.branches import paths_of
 from clew.core.conversation.history import read_messages
 from clew.core.conversation.points import tip_at
-from clew.core.log.paths import Paths
 from clew.core.log.rows import MESSAGE, NOT_DUE, NOWHERE, BranchRow, SessionRow, Tip
-from clew.core.log.tree import Segment
+from clew.core.log.tree import Paths, Segment
 from clew.core.messages.dialects import results_of, role_of
-from clew.core.retention.erasable import Ranges, View, removable, those_that_spare, whole_from
+from clew.core.retention.erase import Ranges, View, removable, those_that_spare, whole_from
 from clew.errors import CorruptEntryError
 from clew.model import Json, Retention
 

@@ -1,9 +1,4 @@
-"""One sweep: look at the sessions that are due, do what the rules say, say when to look again.
-
-Small transactions: each leaves every session as it was or as it should be, so that a sweep may be
-killed anywhere and the next one goes on. What was decided from a look outside the transaction is done
-only if the session is still as it was then; else it is left for the next sweep.
-"""
+"""A look at one session: all that a verdict on it needs, read outside of any transaction."""
 
 from __future__ import annotations
 
@@ -18,17 +13,74 @@ from clew.backends.contract import Reader, Transaction
 from clew.core.conversation.notices import notice
 from clew.core.engine.host import Here
 from clew.core.log.lease import Lease
-from clew.core.log.rows import EXPIRED, RUNNING, SessionQuery, SessionRow, Tip
+from clew.core.log.rows import EXPIRED, RUNNING, Details, SessionQuery, SessionRow, Tip
 from clew.core.retention import erase
-from clew.core.retention.looking import Found, look
 from clew.core.retention.old_messages import is_over_limit, limits_messages, removes_messages
 from clew.core.retention.purge import purge
 from clew.core.retention.records import last_swept, note_removals, renew_sweep
-from clew.core.retention.rules import DAY, TOLERANCE, Step, Verdict, is_kept, purge_time
+from clew.core.retention.rules import (
+    DAY,
+    TOLERANCE,
+    Step,
+    Verdict,
+    is_kept,
+    may_be_silent,
+    purge_time,
+    verdict_on,
+)
+from clew.core.retention.silence import nobody_spoke
 from clew.core.runs.access import end_lease, is_held
-from clew.core.runs.status import change
+from clew.core.runs.status import change, decode_change
 from clew.errors import CorruptError
 from clew.model import Retention, SweepAction
+
+
+class Found(msgspec.Struct, frozen=True):
+    """A session as it was found, and what is to be done with it."""
+
+    row: SessionRow
+    details: Details | None
+    """None: they can not be read, or nobody looked."""
+    verdict: Verdict
+
+    @property
+    def is_purge(self) -> bool:
+        return any(step.verb == "purge" for step in self.verdict.steps)
+
+    def has_details(self, reader: Reader) -> bool:
+        """Whether the details are still those that were found."""
+        return self.details is None or reader.get_details(self.row.sid) == self.details
+
+
+def look(
+    read: Callable[[], AbstractContextManager[Reader]],
+    row: SessionRow,
+    rules: Retention,
+    now: int,
+    here: Here,
+) -> Found:
+    with read() as reader:
+        details = reader.get_details(row.sid)
+        held = bool(row.fence) and is_held(reader, row, here)
+        expired_at = _expired_at(reader, row)
+    silent = None
+    if may_be_silent(row, details, rules, now):
+        silent = nobody_spoke(read, row)
+    verdict = verdict_on(row, details, rules, now, held=held, expired_at=expired_at, silent=silent)
+    return Found(row, details, verdict)
+
+
+def _expired_at(reader: Reader, row: SessionRow) -> int | None:
+    if row.status != EXPIRED:
+        return None
+    newest = reader.scan_records(row.sid, "status", reverse=True, limit=1)
+    return decode_change(newest[0][1]).time if newest else None
+
+
+# ── One sweep: look at the sessions that are due, do what the rules say, say when to look again ───
+# Small transactions: each leaves every session as it was or as it should be, so that a sweep may be
+# killed anywhere and the next one goes on. What was decided from a look outside the transaction is done
+# only if the session is still as it was then; else it is left for the next sweep.
 
 BATCH: Final = 200
 FEW: Final = 20

@@ -1,26 +1,151 @@
-"""From a query to a page of hits."""
+"""From a query to a page of hits: filters, visibility, rank, cursor."""
 
 from __future__ import annotations
 
+import base64
+import binascii
 from collections.abc import Callable, Iterator
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
 from clew.backends.contract import Reader
-from clew.core.conversation.points import find
+from clew.core.conversation.points import find, path_of
 from clew.core.log import checks
 from clew.core.log.ids import entry_id
 from clew.core.log.rows import MESSAGE, SessionQuery, SessionRow
+from clew.core.log.tree import Segment
 from clew.core.messages.search_text import ROLES, TextPlace, TextQuery, searched_text
-from clew.core.messages.words import Query
-from clew.core.search.cursor import Cursor, make_cursor
+from clew.core.messages.words import Query, flat
 from clew.core.search.excerpt import Excerpt, excerpt
-from clew.core.search.ranking import score
-from clew.core.search.visibility import Sight, Sightings
-from clew.errors import CorruptError, SessionNotFoundError
-from clew.model import Json, utc
+from clew.errors import CorruptError, InvalidQueryError, SessionNotFoundError
+from clew.model import Head, Json, utc
 from clew.model.search import Hit, SearchOrder, SearchPage
+
+# ── Where a page of hits ended, as opaque text ────────────────────────────────────────────────────
+
+
+class Cursor(NamedTuple):
+    time: int
+    branch: str
+    position: int
+    score: float | None
+    """Of a page of the best; None: of the newest."""
+
+
+_decode = msgspec.json.Decoder(Cursor).decode
+
+
+def make_cursor(cursor: Cursor) -> str:
+    return base64.urlsafe_b64encode(msgspec.json.encode(cursor)).decode().rstrip("=")
+
+
+def read_cursor(text: str, *, is_ranked: bool) -> Cursor:
+    try:
+        padded = text + "=" * (-len(text) % 4)
+        cursor = _decode(base64.b64decode(padded, altchars=b"-_", validate=True))
+        is_possible = -(2**63) <= cursor.time < 2**63 and 0 <= cursor.position < 2**32
+        if not is_possible or "\0" in cursor.branch:
+            raise ValueError(text)
+    except (binascii.Error, msgspec.MsgspecError, ValueError, TypeError, AttributeError) as exc:
+        raise InvalidQueryError(f"{text!r} is no cursor of a search") from exc
+    if is_ranked != (cursor.score is not None):
+        raise InvalidQueryError(f"{text!r} is the cursor of a search in another order")
+    return cursor
+
+
+# ── How well a text fits a query: alike on every backend, so that no index ranks by rules of its own ───
+
+_SATURATION: Final = 1.2
+_BY_LENGTH: Final = 0.75
+_USUAL_LENGTH: Final = 60
+"""Words of a message that is neither short nor long."""
+
+
+def score(query: Query, said: str, tool: str = "") -> float:
+    """Higher is better: many hits in few words, each term counting for itself (BM25 for texts that all have
+    all terms, where how rare a term is makes no difference)."""
+    text = f" {flat(said)} \n {flat(tool)} "
+    length = text.count(" ")
+    text = text.replace(" ", "  ")  # so that a word that stands twice is counted twice
+    norm = _SATURATION * (1 - _BY_LENGTH + _BY_LENGTH * length / _USUAL_LENGTH)
+    points = 0.0
+    for term in query.wanted:
+        count = text.count(f" {'  '.join(term.words)}{'' if term.prefix else ' '}")
+        points += count * (_SATURATION + 1) / (count + norm)
+    return round(points, 6)
+
+
+# ── Which session can show an entry that was found ────────────────────────────────────────────────
+
+
+class Sight(NamedTuple):
+    session: SessionRow
+    on_path: bool
+
+
+class Sightings:
+    """Answers for one search: it remembers the sessions and paths that it has looked at."""
+
+    def __init__(self, reader: Reader, may_show: Callable[[SessionRow], bool]) -> None:
+        self._reader = reader
+        self._may_show = may_show
+        self._sessions: dict[int, SessionRow | None] = {}
+        self._paths: dict[int, list[Segment]] = {}
+        self._trees: dict[int, list[SessionRow]] = {}
+
+    def sight(self, place: TextPlace) -> Sight | None:
+        """A session on whose path it is: its own first, then the oldest; else the one that was rewound past
+        it. None: only those in the trash can show it, or such as are not asked for."""
+        try:
+            branch = self._reader.get_branch(place.branch)
+        except (KeyError, CorruptError):
+            return None  # purged meanwhile, or damaged
+        owner = self._session(branch.owner)
+        if owner is not None and self._is_on_path(owner, place):
+            return Sight(owner, True)
+        for other in self._relatives(branch.tree):
+            if other.sid != branch.owner and self._is_on_path(other, place):
+                return Sight(other, True)
+        return None if owner is None else Sight(owner, False)
+
+    def head_of(self, place: TextPlace) -> Head:
+        return Head(self._reader.get_branch(place.branch).uid, place.position)
+
+    def _session(self, sid: int) -> SessionRow | None:
+        if sid not in self._sessions:
+            try:
+                row = self._reader.get_session(sid) if sid else None
+            except CorruptError:
+                row = None
+            self._sessions[sid] = row if row is not None and self._is_shown(row) else None
+        return self._sessions[sid]
+
+    def _is_shown(self, row: SessionRow) -> bool:
+        return row.deleted is None and self._may_show(row)
+
+    def _relatives(self, tree: int) -> list[SessionRow]:
+        if tree not in self._trees:
+            try:
+                relatives = self._reader.tree_sessions(tree)
+            except CorruptError:
+                relatives = []
+            self._trees[tree] = [row for row in relatives if self._is_shown(row)]
+        return self._trees[tree]
+
+    def _is_on_path(self, row: SessionRow, place: TextPlace) -> bool:
+        if row.sid not in self._paths:
+            try:
+                self._paths[row.sid] = path_of(self._reader, row.head)
+            except CorruptError:  # a damaged session shows nothing; the others are found
+                self._paths[row.sid] = []
+        return any(
+            part.branch == place.branch and part.first <= place.position <= part.last
+            for part in self._paths[row.sid]
+        )
+
+
+# ── From a query to a page of hits ────────────────────────────────────────────────────────────────
 
 RANKED: Final = 1000
 """So many of the newest hits are compared to find the best."""

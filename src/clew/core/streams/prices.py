@@ -13,7 +13,7 @@ from functools import cache
 from importlib.util import find_spec
 from typing import Any, Final, NamedTuple
 
-from clew.core.streams.money import MOST, PLACES
+from clew.core.streams.usage import MOST, PLACES
 
 _EXACT: Final = Context(prec=60, rounding=ROUND_HALF_EVEN)
 _SMALLEST: Final = Decimal((0, (1,), -PLACES))

@@ -1,17 +1,19 @@
-"""Usage: tokens and money of model calls, and their sums."""
+"""Model calls: their tokens and money, checked on the way in, and the sums of them."""
 
 from __future__ import annotations
 
-from datetime import date, datetime
-from typing import Final, get_args
+from datetime import UTC, date, datetime
+from decimal import Decimal, InvalidOperation
+from typing import Final, TypeAlias, get_args
+
+import msgspec
 
 from clew.backends.contract import Reader, Transaction
 from clew.core.conversation.points import Point, resolve
-from clew.core.log.ids import entry_id
+from clew.core.log.ids import check_id, entry_id
 from clew.core.log.rows import NOWHERE, SessionRow, UsageRow, UsageSum
+from clew.core.messages.validate import clipped
 from clew.core.runs.access import Access, admit_beside
-from clew.core.streams.calls import Counts, Estimate, Names, UsageDraft, moment
-from clew.core.streams.money import amount_of
 from clew.errors import (
     CheckpointNotFoundError,
     EntryNotFoundError,
@@ -19,7 +21,159 @@ from clew.errors import (
     InvalidQueryError,
     KeyReusedError,
 )
-from clew.model import Usage, UsageGroup, UsageKey, UsageTotals, utc
+from clew.model import Usage, UsageGroup, UsageKey, UsageTotals, microseconds, utc
+
+# ── Money: exact decimals outside, whole numbers of millionths of a millionth inside ──────────────
+# Whole numbers add up exactly on every backend. Nothing here depends on the decimal context of the
+# caller's thread, which may round, or raise.
+
+Money: TypeAlias = Decimal | int | str
+"""An amount as a caller may give it."""
+
+PLACES: Final = 12
+MOST: Final = 1_000_000
+"""Every amount is below this one."""
+_DIGITS_BEFORE_POINT: Final = 6
+
+
+def units_of(amount: Money, what: str = "cost") -> int:
+    """The amount in units of 10^-12; `what` names it in errors."""
+    if isinstance(amount, bool) or not isinstance(amount, Money):
+        raise InvalidError(f"{what}: money is a Decimal, an int or a text, never a float: {shown(amount)}")
+    value = _decimal(amount, what)
+    if not value.is_finite():
+        raise InvalidError(f"{what} must be a finite amount, not {shown(amount)}")
+    if not value:
+        return 0
+    if value.is_signed():
+        raise InvalidError(f"{what} must not be negative: {shown(amount)}")
+    if value.adjusted() >= _DIGITS_BEFORE_POINT:
+        raise InvalidError(f"{what} must be below {MOST:,}, not {shown(amount)}")
+    _, digits, exponent = value.as_tuple()
+    text = "".join(map(str, digits))
+    written = text.rstrip("0")
+    places = len(text) - len(written) + int(exponent)
+    if places < -PLACES:
+        raise InvalidError(f"{what} has more than {PLACES} decimal places: {shown(amount)}")
+    return int(written + "0" * (places + PLACES))
+
+
+def amount_of(units: int) -> Decimal:
+    """The amount, exactly, without needless zeros behind the point."""
+    exponent = -PLACES
+    while exponent < 0 and units % 10 == 0:
+        units //= 10
+        exponent += 1
+    return Decimal((0, tuple(map(int, str(units))), exponent))
+
+
+def _decimal(amount: Money, what: str) -> Decimal:
+    if isinstance(amount, str):
+        try:
+            return Decimal(amount)
+        except InvalidOperation as exc:
+            raise InvalidError(f"{what} is not a number: {shown(amount)}") from exc
+    if isinstance(amount, int) and not -MOST < amount < MOST:
+        raise InvalidError(f"{what} must be below {MOST:,}, not {shown(amount)}")
+    return Decimal(amount)
+
+
+def shown(value: object) -> str:
+    """A value that was refused, for the message: short, and whatever it is."""
+    if isinstance(value, int) and value.bit_length() > 200:
+        return clipped(hex(value))  # Python refuses to print integers of very many digits otherwise
+    return clipped(repr(value))
+
+
+# ── A model call as a caller gives it: checked at the door, before any lock is taken ──────────────
+
+MOST_TOKENS: Final = 2**53
+"""Of one call: what every reader of JSON can still tell exactly."""
+_END_OF_TIME: Final = microseconds(datetime.max.replace(tzinfo=UTC))
+
+
+class Names(msgspec.Struct, frozen=True, gc=False):
+    """Who was called."""
+
+    model: str | None
+    vendor: str | None
+    endpoint: str | None
+
+
+class Counts(msgspec.Struct, frozen=True, gc=False):
+    """The tokens of one call."""
+
+    input: int
+    output: int
+    cache_read: int
+    cache_write: int
+    reasoning: int
+
+    def tokens(self) -> dict[str, int]:
+        """By the names that the public surface gives them."""
+        return {f"{name}_tokens": getattr(self, name) for name in self.__struct_fields__}
+
+
+class UsageDraft(msgspec.Struct, frozen=True, gc=False):
+    """A call that was found good, and has no number yet. None: not given."""
+
+    names: Names
+    counts: Counts
+    source: str | None
+    cost: int | None
+    time: int | None
+    id: str | None
+
+
+class Estimate(msgspec.Struct, frozen=True, gc=False):
+    """What a price list says that a call cost."""
+
+    names: Names
+    """Who was called, as far as it was known when the price was looked up."""
+    cost: int
+    priced_by: str
+
+
+def draft_of(
+    *,
+    names: dict[str, str | None],
+    tokens: dict[str, int],
+    source: str | None,
+    cost: Money | None,
+    at: datetime | None,
+    id: str | None,
+) -> UsageDraft:
+    """Check a call. `tokens` has the fields of `Counts`, by the names of the parameters."""
+    for name, text in {**names, "source": source, "id": id}.items():
+        if text is not None:
+            check_id(text, name)
+    return UsageDraft(
+        Names(**names),
+        Counts(*(_checked_count(name, count) for name, count in tokens.items())),
+        source,
+        None if cost is None else units_of(cost),
+        None if at is None else moment(at, "at"),
+        id,
+    )
+
+
+def _checked_count(name: str, count: int) -> int:
+    if isinstance(count, bool) or not isinstance(count, int) or not 0 <= count <= MOST_TOKENS:
+        raise InvalidError(f"{name} must be a number from 0 to 2**53, not {shown(count)}")
+    return int(count)
+
+
+def moment(at: datetime, what: str, error: type[InvalidError] = InvalidError) -> int:
+    """The microseconds of an aware datetime."""
+    if not isinstance(at, datetime) or at.utcoffset() is None:
+        raise error(f"{what} must be a datetime with a time zone, not {at!r}")
+    time = microseconds(at)
+    if not 0 <= time <= _END_OF_TIME:
+        raise error(f"{what} must lie between the years 1970 and 9999, not {at!r}")
+    return time
+
+
+# ── Usage: tokens and money of model calls, and their sums ────────────────────────────────────────
 
 MOST_IN_ALL: Final = 2**63 - 1
 """What storage can hold as a number."""

@@ -20,7 +20,7 @@ from clew.errors import (
     InvalidError,
     ReadOnlyError,
 )
-from clew.model.care import BackupReport, OnCopyProgress
+from clew.model.transfer import BackupReport, OnCopyProgress
 
 T = TypeVar("T")
 

@@ -22,7 +22,7 @@ from clew.errors import (
     ObjectMissingError,
     SessionNotFoundError,
 )
-from clew.model.care import CopyProgress, CopyReport, LostRecord, OnCopyConflict, OnCopyProgress
+from clew.model.transfer import CopyProgress, CopyReport, LostRecord, OnCopyConflict, OnCopyProgress
 
 if TYPE_CHECKING:
     from clew.core.transfer.image import TreeImage

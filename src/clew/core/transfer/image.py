@@ -20,7 +20,7 @@ from clew.core.conversation.annotations import decode_label
 from clew.core.conversation.branches import check_branches
 from clew.core.conversation.history import decode_note, note_name, removed_name
 from clew.core.log import checks
-from clew.core.log.hashing import ROOT
+from clew.core.log.digest import ROOT
 from clew.core.log.records import number_in
 from clew.core.log.rows import INTERRUPTED, REMOVED, RUNNING, BranchRow, Details, ForkOrigin, SessionRow
 from clew.core.runs.status import Change

@@ -9,7 +9,7 @@ from clew.core.transfer.copy import Copying, check_apart, open_place
 from clew.core.transfer.salvage.source import SalvageSource
 from clew.engine import Engine
 from clew.errors import ConflictError
-from clew.model.care import CopyReport, LostRecord, OnCopyProgress, RepairReport
+from clew.model.transfer import CopyReport, LostRecord, OnCopyProgress, RepairReport
 
 
 def repair(

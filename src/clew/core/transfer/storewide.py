@@ -7,7 +7,7 @@ from collections.abc import Callable
 from clew.backends.contract import STORE_WIDE, Transaction
 from clew.core.transfer.salvage.records import RecordSalvage, refuse
 from clew.core.transfer.write import Target
-from clew.model.care import LostRecord
+from clew.model.transfer import LostRecord
 
 
 def copy_store_wide(

@@ -15,7 +15,7 @@ from typing import Final
 import msgspec
 
 from clew.core.log import jsonl
-from clew.core.log.hashing import ROOT, entry_digest
+from clew.core.log.digest import ROOT, entry_digest
 from clew.core.log.rows import KIND_NAMES, Details, SessionRow, UsageRow
 from clew.exporters.redact import Redactor
 

@@ -19,7 +19,7 @@ from typing import Final
 import msgspec
 from blake3 import blake3
 
-from clew.core.log.hashing import DIGEST_SIZE
+from clew.core.log.digest import DIGEST_SIZE
 
 DIRECTORY: Final = b"clewdir1"
 CHUNKS: Final = b"clewchk1"

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from clew.backends.contract import Transaction
-from clew.core.log import frame
+from clew.core.log import digest
 
 
 class Pack(msgspec.Struct, frozen=True):
@@ -22,7 +22,7 @@ class Pack(msgspec.Struct, frozen=True):
         tx.add_pack(self.codec, self.blob, self.size, self.members)
 
     def contents(self) -> Iterator[tuple[bytes, bytes]]:
-        body = frame.unpack(self.codec, self.blob)
+        body = digest.unpack(self.codec, self.blob)
         for name, offset, size in self.members:
             yield name, body[offset : offset + size]
 
@@ -34,4 +34,4 @@ def compress(batch: Sequence[tuple[bytes, bytes]]) -> Pack:
         members.append((name, offset, len(content)))
         offset += len(content)
     body = batch[0][1] if len(batch) == 1 else b"".join(content for _, content in batch)
-    return Pack(*frame.pack_objects(body), offset, members)
+    return Pack(*digest.pack_objects(body), offset, members)

@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from clew.core.log.hashing import DIGEST_SIZE
+from clew.core.log.digest import DIGEST_SIZE
 from clew.files.objects.format import FOLDER, LINK, TreeEntry, encode_directory
 from clew.files.snapshot.ignore import NORMAL, PROTECTED
 from clew.files.snapshot.rows import Row, packed, size_of, times_of, unpacked

@@ -24,7 +24,7 @@ from blake3 import blake3
 from xxhash import xxh3_64_digest
 
 from clew.backends.private_files import create_file, make_directories
-from clew.core.log.hashing import DIGEST_SIZE
+from clew.core.log.digest import DIGEST_SIZE
 from clew.files.snapshot import recent
 from clew.files.snapshot.rows import ROW_SIZE
 

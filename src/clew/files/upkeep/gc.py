@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from clew.backends.contract import Transaction
-from clew.core.log import frame
+from clew.core.log import digest
 from clew.core.log.lease import Lease
 from clew.core.log.rows import ObjectPlace, PackInfo
 from clew.core.retention import records
@@ -312,13 +312,13 @@ def _packed(objects: Sequence[tuple[bytes, bytes]]) -> Iterator[tuple[int, bytes
     members, parts, size = list[Member](), list[bytes](), 0
     for name, content in objects:
         if parts and size + len(content) > PACK_SIZE:
-            yield *frame.pack_objects(b"".join(parts)), size, members
+            yield *digest.pack_objects(b"".join(parts)), size, members
             members, parts, size = [], [], 0
         members.append((name, size, len(content)))
         parts.append(content)
         size += len(content)
     if parts:
-        yield *frame.pack_objects(b"".join(parts)), size, members
+        yield *digest.pack_objects(b"".join(parts)), size, members
 
 
 def _batched(packs: Sequence[int], weights: Mapping[int, int], most: int) -> Iterator[list[int]]:

@@ -19,7 +19,7 @@ from typing import Final
 import msgspec
 
 from clew.backends.contract import Transaction
-from clew.core.log import frame
+from clew.core.log import digest
 from clew.core.log.rows import ObjectPlace
 from clew.errors import CorruptError, ObjectMissingError
 from clew.files.objects.format import FOLDER, TreeEntry, decode_directory
@@ -235,4 +235,4 @@ def _packed(objects: Sequence[tuple[bytes, bytes]]) -> tuple[int, bytes, int, li
     for name, content in objects:
         members.append((name, size, len(content)))
         size += len(content)
-    return *frame.pack_objects(b"".join(content for _, content in objects), LEVEL), size, members
+    return *digest.pack_objects(b"".join(content for _, content in objects), LEVEL), size, members

@@ -30,7 +30,7 @@ from clew.files.objects.reach import Reach
 from clew.files.objects.store import AT_ONCE, PACK_SIZE, ObjectReader
 from clew.files.records import CollectedError, Kept
 from clew.files.upkeep.needs import named_by_checkpoint, named_by_move
-from clew.model.care import LostRecord
+from clew.model.transfer import LostRecord
 
 if TYPE_CHECKING:
     from clew.core.retention.sweep import Machinery

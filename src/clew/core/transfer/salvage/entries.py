@@ -14,7 +14,7 @@ import msgspec
 
 from clew.backends.contract import Reader
 from clew.core.check.records import UNREADABLE
-from clew.core.log.hashing import DIGEST_SIZE, LOST, entry_digest
+from clew.core.log.digest import DIGEST_SIZE, LOST, entry_digest
 from clew.core.log.rows import ERASED, KIND_NAMES, MESSAGE, REMOVED, Draft, EntryRow, Tip
 from clew.core.log.tree import chain
 from clew.core.messages.codec import decode_json

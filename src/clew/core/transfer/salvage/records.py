@@ -14,13 +14,13 @@ from clew.core.conversation.history import note_name
 from clew.core.conversation.moves import Move, is_before
 from clew.core.log.ids import check_id
 from clew.core.log.rows import NOWHERE, SessionRow
-from clew.core.retention.accepted import checked
+from clew.core.retention.rules import checked
 from clew.core.transfer.image import KINDS, BranchImage, Records
 from clew.core.transfer.source import Read
 from clew.core.transfer.untrusted.records import check_note, check_record
 from clew.errors import CorruptError
 from clew.model import Head, Removal, Retention
-from clew.model.care import LostRecord
+from clew.model.transfer import LostRecord
 
 PAGE: Final = 200
 

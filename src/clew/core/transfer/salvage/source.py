@@ -17,8 +17,8 @@ from clew.core.check.streams import is_time
 from clew.core.conversation.append import PREVIEW_KEPT
 from clew.core.conversation.history import removed_name
 from clew.core.log import checks
-from clew.core.log.fields import MAX_TITLE
 from clew.core.log.ids import check_id
+from clew.core.log.records import MAX_TITLE
 from clew.core.log.rows import (
     CLOSED,
     EMPTY,
@@ -39,7 +39,7 @@ from clew.core.transfer.salvage.streams import calls_of, events_of
 from clew.core.transfer.source import MISSES, Page, Read, Source, rows_by_number
 from clew.core.transfer.untrusted.rows import MOST, check_details, check_uid
 from clew.errors import InvalidError
-from clew.model.care import LostRecord
+from clew.model.transfer import LostRecord
 
 MOST_TRIED: Final = 10_000_000
 SPARSE: Final = 100_000

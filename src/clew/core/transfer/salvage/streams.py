@@ -13,7 +13,7 @@ from clew.core.log.rows import NOWHERE, EventRow, UsageRow
 from clew.core.transfer.image import SessionImage
 from clew.core.transfer.source import PAGE, Read
 from clew.core.transfer.untrusted.rows import LARGEST, check_call, check_event
-from clew.model.care import LostRecord
+from clew.model.transfer import LostRecord
 
 LOST_EVENT: Final = "clew.lost"
 """The type of an event that stands for one that is lost."""

@@ -15,9 +15,9 @@ import msgspec
 from clew.core.check.streams import LATEST, after
 from clew.core.conversation.append import PREVIEW_KEPT
 from clew.core.conversation.sessions import MAX_DURATION
-from clew.core.log.fields import MAX_TITLE
-from clew.core.log.hashing import DIGEST_SIZE, LOST, entry_digest
+from clew.core.log.digest import DIGEST_SIZE, LOST, entry_digest
 from clew.core.log.ids import MAX_POSITION, check_id
+from clew.core.log.records import MAX_TITLE
 from clew.core.log.rows import (
     COMPACTION,
     ERASED,
@@ -43,7 +43,7 @@ from clew.core.log.rows import (
 from clew.core.log.tree import chain
 from clew.core.messages.codec import check_json, prepare
 from clew.core.messages.dialects import is_human_turn
-from clew.core.streams.calls import MOST_TOKENS
+from clew.core.streams.usage import MOST_TOKENS
 from clew.errors import InvalidError
 from clew.model import STATUSES
 
