@@ -15,8 +15,8 @@ import pytest
 import clew
 from clew import AsyncSession, AsyncStore, Head
 from clew.backends.memory.backend import MemoryBackend
-from clew.testing.conformance_base import Ticking, user
-from clew.testing.conformance_chain import check_store
+from clew.testing.backend.base import Ticking, user
+from clew.testing.chain import check_store
 
 P = ParamSpec("P")
 URLS = ["memory:", "sqlite"]

@@ -15,7 +15,7 @@ import pytest
 
 import clew
 from clew import AsyncRun, AsyncSession, AsyncStore
-from clew.testing.conformance_base import calling, user
+from clew.testing.backend.base import calling, user
 from tests.test_async import in_loop, refused, said
 
 PATIENCE = 30

@@ -32,7 +32,7 @@ from clew.files.objects.format import (
 )
 from clew.files.objects.overlay import Overlay
 from clew.files.objects.store import AT_ONCE, CACHED, HELD_BACK, PACK_SIZE, ObjectReader, ObjectWriter
-from clew.testing.conformance_base import Watched
+from tests.behaviour.watched import Watched
 
 
 @pytest.fixture(params=["memory", "sqlite"])

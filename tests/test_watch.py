@@ -8,7 +8,7 @@ from pathlib import Path
 
 import clew
 from clew.backends.sqlite import SqliteBackend
-from clew.testing.faults import call
+from tests.children import call
 
 SECOND = 1_000_000
 

@@ -18,7 +18,7 @@ from google.genai import types
 import clew
 from clew.adapters.adk import ClewSessionService
 from clew.adapters.common import session_id
-from clew.testing import AdapterConformance
+from clew.testing.adapter import AdapterConformance
 from tests.adapters.adk_events import TALK, changing, load, run, said, texts
 
 

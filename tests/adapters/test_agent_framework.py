@@ -13,7 +13,7 @@ from agent_framework import AgentSession, Content, InMemoryHistoryProvider, Mess
 
 import clew
 from clew.adapters.agent_framework import ClewHistoryProvider
-from clew.testing import AdapterConformance
+from clew.testing.adapter import AdapterConformance
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", FutureWarning)  # session stores are experimental, says the framework

@@ -10,7 +10,7 @@ import pytest
 
 import clew
 from clew.adapters.common import faces, find_own, open_own, session_id
-from clew.testing import AdapterConformance
+from clew.testing.adapter import AdapterConformance
 
 Message = dict[str, Any]
 

@@ -9,7 +9,7 @@ from langgraph.checkpoint.base import empty_checkpoint
 
 import clew
 from clew.adapters.langgraph import ClewSaver
-from clew.testing import AdapterConformance
+from clew.testing.adapter import AdapterConformance
 
 
 def talk(name: str) -> Any:

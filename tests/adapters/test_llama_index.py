@@ -29,7 +29,7 @@ from llama_index.core.storage.chat_store.base import BaseChatStore
 
 import clew
 from clew.adapters.llama_index import ClewChatStore
-from clew.testing import AdapterConformance
+from clew.testing.adapter import AdapterConformance
 from examples import llama_index_agent
 
 PIXEL = base64.b64decode(

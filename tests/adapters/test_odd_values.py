@@ -28,7 +28,7 @@ from clew.adapters.llama_index import ClewChatStore, ClewDBChatStore
 from clew.adapters.openai_agents import ClewSession
 from clew.adapters.pydantic_ai import ClewConversationStore
 from clew.adapters.strands import ClewSessionRepository
-from clew.testing.conformance_adapter import run
+from clew.testing.adapter import run
 
 LAKE: dict[str, Any] = {"app_name": "birds", "user_id": "ann", "session_id": "lake"}
 EVENT: Any = Event

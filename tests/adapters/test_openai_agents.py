@@ -17,7 +17,7 @@ from openai.types.responses.response_usage import InputTokensDetails, OutputToke
 
 import clew
 from clew.adapters.openai_agents import ClewSession
-from clew.testing import AdapterConformance
+from clew.testing.adapter import AdapterConformance
 from tests.adapters.openai_items import item, items, run, texts
 
 

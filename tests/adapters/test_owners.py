@@ -16,7 +16,7 @@ from clew.adapters.llama_index import ClewChatStore
 from clew.adapters.openai_agents import ClewSession
 from clew.adapters.pydantic_ai import ClewConversationStore
 from clew.adapters.strands import ClewSessionRepository
-from clew.testing.conformance_adapter import wait_for
+from clew.testing.adapter import wait_for
 
 OURS = {"framework": "ours", "key": "talk"}
 FIND = partial(find_own, id="talk", framework="ours")

@@ -30,7 +30,7 @@ from pydantic_ai.usage import RunUsage
 
 import clew
 from clew.adapters.pydantic_ai import ClewConversationStore
-from clew.testing import AdapterConformance
+from clew.testing.adapter import AdapterConformance
 from tests.adapters.pydantic_ai_talk import AT, asks, run, says, started, texts, turn
 
 

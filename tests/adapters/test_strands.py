@@ -12,7 +12,7 @@ from strands.types.session import Session, SessionAgent, SessionMessage, Session
 
 import clew
 from clew.adapters.strands import ClewSessionRepository
-from clew.testing import AdapterConformance
+from clew.testing.adapter import AdapterConformance
 from tests.adapters.strands_talk import conversation, number_of, numbered, said
 
 TALK, AGENT = "talk", "default"

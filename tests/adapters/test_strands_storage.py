@@ -19,7 +19,7 @@ from strands.types.session import decode_bytes_values
 
 import clew
 from clew.adapters.strands import ClewStorage
-from clew.testing import AdapterConformance
+from clew.testing.adapter import AdapterConformance
 from tests.adapters.strands_talk import conversation, number_of, numbered, said, snapshot_of
 
 

@@ -12,9 +12,9 @@ import pytest
 from clew.backends.contract import STORE_WIDE, Backend
 from clew.backends.jsonl import JsonlBackend
 from clew.core.log.rows import Details, ObjectPlace
-from clew.testing import BackendConformance, DurableConformance
-from clew.testing.conformance_base import a_session, add, an_entry
-from clew.testing.conformance_streams_storage import a_call, an_event
+from clew.testing.backend import BackendConformance, DurableConformance
+from clew.testing.backend.base import a_session, add, an_entry
+from clew.testing.backend.streams import a_call, an_event
 
 
 class TestJsonl(BackendConformance, DurableConformance):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from clew.backends.memory.backend import MemoryBackend
-from clew.testing import BackendConformance
+from clew.testing.backend import BackendConformance
 
 
 class TestMemory(BackendConformance):

@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from clew.backends.postgres import PostgresBackend
-from clew.testing import BackendConformance, DurableConformance
+from clew.testing.backend import BackendConformance, DurableConformance
 from tests.postgres_clock import Timed
 from tests.postgres_server import emptied_postgres, postgres_url, reused_schema  # noqa: F401 (fixtures)
 

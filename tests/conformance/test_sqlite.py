@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from clew.backends.sqlite import SqliteBackend
-from clew.testing import BackendConformance, DurableConformance
+from clew.testing.backend import BackendConformance, DurableConformance
 
 
 class TestSqlite(BackendConformance, DurableConformance):

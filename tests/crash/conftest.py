@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from clew.testing.faults.subjects import SUBJECTS, Subject, available
 from tests.crash.helper import quick_directory
+from tests.faults.subjects import SUBJECTS, Subject, available
 
 
 @pytest.fixture(params=available())

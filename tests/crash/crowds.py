@@ -13,9 +13,9 @@ import apsw
 import msgspec
 
 import clew
-from clew.testing.faults import Child, ProcessFailed
-from clew.testing.history import History, Operation, check, log_of
+from tests.children import Child, ProcessFailed
 from tests.crash.helper import chain_of, check_file, message, texts
+from tests.faults.history import History, Operation, check, log_of
 
 Tell = Callable[[Any], None]
 

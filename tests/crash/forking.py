@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import clew
-from clew.testing.faults import Child, ProcessFailed
+from tests.children import Child, ProcessFailed
 from tests.crash.helper import chain_of, check_file, message, texts
 
 Tell = Callable[[Any], None]

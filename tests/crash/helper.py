@@ -12,7 +12,7 @@ import apsw
 
 from clew import Session, Store
 from clew.core.log.digest import ROOT
-from clew.testing.history import Violation, check_digest
+from tests.faults.history import Violation, check_digest
 
 MEMORY = Path("/dev/shm")
 

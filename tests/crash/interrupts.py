@@ -16,9 +16,9 @@ from typing import Any
 
 import clew
 from clew.backends.contract import Transaction
-from clew.testing.faults import Child, ProcessFailed
-from clew.testing.history import History, check, log_of
+from tests.children import Child, ProcessFailed
 from tests.crash.helper import chain_of, check_file, message, said, texts
+from tests.faults.history import History, check, log_of
 
 Tell = Callable[[Any], None]
 

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import clew
-from clew.testing.faults import Child, ProcessFailed
-from clew.testing.history import History, Operation, Record, check, log_of
+from tests.children import Child, ProcessFailed
 from tests.crash.helper import chain_of, check_file, message
+from tests.faults.history import History, Operation, Record, check, log_of
 from tests.thoroughness import usually
 
 Tell = Callable[[Any], None]

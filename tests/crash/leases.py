@@ -25,8 +25,8 @@ from clew.core.log.lease import Lease
 from clew.core.runs import lease
 from clew.core.runs.access import lease_of, live, refuse_if_held
 from clew.run import Run
-from clew.testing.faults import Child, ProcessFailed
-from clew.testing.history import History, Kind, Operation, Outcome
+from tests.children import Child, ProcessFailed
+from tests.faults.history import History, Kind, Operation, Outcome
 
 Tell = Callable[[Any], None]
 Listen = Callable[[], None]

@@ -15,12 +15,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from unittest import mock
 
-from clew.testing.faults.campaign import Result
-from clew.testing.faults.judging import Judge
-from clew.testing.faults.power import LoopDisk, loop_disk
-from clew.testing.faults.processes import Child
-from clew.testing.faults.subjects import Subject
-from clew.testing.faults.working import Orders, work
+from tests.children import Child
+from tests.faults.campaign import Result
+from tests.faults.campaigns.power import LoopDisk, loop_disk
+from tests.faults.judge import Judge
+from tests.faults.subjects import Subject
+from tests.faults.workload.worker import Orders, work
 from tests.postgres_server import Cluster
 
 MEGABYTES = 400
@@ -52,7 +52,7 @@ def stop_servers(
         with server_in(subject.place, server, fsync=fsync) as cluster:
             _cycles(subject, cluster, None, result, cycles, seed)
         return result
-    sizes = mock.patch.dict("clew.testing.faults.power.MEGABYTES", {filesystem: MEGABYTES})
+    sizes = mock.patch.dict("tests.faults.campaigns.power.MEGABYTES", {filesystem: MEGABYTES})
     with sizes, loop_disk(subject.place / "disk", filesystem) as disk:
         disk.mount.chmod(0o755)
         for above in (disk.mount.parent, subject.place):

@@ -11,8 +11,8 @@ from functools import partial
 from typing import Any
 
 import clew
-from clew.testing.history import History, check, log_of
 from tests.crash.helper import chain_of, message, said, texts
+from tests.faults.history import History, check, log_of
 
 
 def together(functions: list[Callable[[], object]], timeout: float = 50) -> list[BaseException]:

@@ -14,7 +14,7 @@ import clew
 import clew.core.retention.sweep
 from clew.backends.contract import STORE_WIDE
 from clew.model import Retention, SweepAction
-from clew.testing.faults import Child, ProcessFailed
+from tests.children import Child, ProcessFailed
 from tests.crash.helper import chain_of, check_file, message
 
 Tell = Callable[[Any], None]

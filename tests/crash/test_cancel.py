@@ -14,9 +14,9 @@ import pytest
 
 import clew
 from clew.backends.contract import Transaction
-from clew.testing.history import History, check, log_of
 from tests.crash.helper import chain_of, message, said, texts
 from tests.crash.storms import together
+from tests.faults.history import History, check, log_of
 
 PATIENCE = 30
 LOTS = 40

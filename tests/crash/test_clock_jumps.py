@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from clew.testing.faults import call
+from tests.children import call
 from tests.crash.sweeping import kill_sweeps, prepare, sweep
 
 needs_faketime = pytest.mark.skipif(not shutil.which("faketime"), reason="needs faketime")

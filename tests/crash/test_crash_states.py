@@ -10,8 +10,9 @@ import pytest
 
 import clew
 from clew.backends.sqlite import connection
-from clew.testing.faults import CrashState, Disk, crash_states, recording
 from tests.crash.helper import chain_of, check_file, everything, message, quick_directory
+from tests.faults.disk.sqlite_log import Disk, recording
+from tests.faults.disk.sqlite_states import CrashState, crash_states
 from tests.thoroughness import spread
 
 Step = Callable[[clew.Store], Any]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import clew
-from clew.testing.faults import call
+from tests.children import call
 from tests.crash.helper import chain_of, texts
 from tests.crash.leaving import leave, leave_a_loop, leave_from_a_thread
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from clew.testing.faults.calls import fail_at_calls, kill_at_calls, shorten_writes
-from clew.testing.faults.campaign import campaign
-from clew.testing.faults.subjects import JsonlSubject, Subject
-from clew.testing.faults.unreadable import unreadable_files
 from tests.crash.root import needs_strace
+from tests.faults.campaign import campaign
+from tests.faults.campaigns.calls import fail_at_calls, kill_at_calls, shorten_writes
+from tests.faults.campaigns.unreadable import unreadable_files
+from tests.faults.subjects import JsonlSubject, Subject
 from tests.thoroughness import usually
 
 

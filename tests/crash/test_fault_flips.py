@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from clew.testing.faults.campaign import campaign
-from clew.testing.faults.flips import flip_bits, tear_tails
-from clew.testing.faults.subjects import SUBJECTS, Subject, available
 from tests.crash.helper import quick_directory
+from tests.faults.campaign import campaign
+from tests.faults.campaigns.flips import flip_bits, tear_tails
+from tests.faults.subjects import SUBJECTS, Subject, available
 from tests.thoroughness import usually
 
 FLIPS = usually(50, thorough=150)

@@ -9,9 +9,9 @@ import apsw
 import pytest
 
 import clew
-from clew.testing.faults.moves import Move, Standing, World, difference, played, standing_of
-from clew.testing.history import check_whole
 from tests.crash.helper import message
+from tests.faults.history import check_whole
+from tests.faults.workload.moves import Move, Standing, World, difference, played, standing_of
 
 
 @pytest.fixture

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from clew.testing.faults.campaign import campaign
-from clew.testing.faults.kills import kill_cycles
-from clew.testing.faults.subjects import Subject
+from tests.faults.campaign import campaign
+from tests.faults.campaigns.kills import kill_cycles
+from tests.faults.subjects import Subject
 from tests.thoroughness import usually
 
 CYCLES = usually(8, thorough=15)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from clew.testing.faults.campaign import campaign
-from clew.testing.faults.limits import few_files, little_memory
-from clew.testing.faults.subjects import Subject
+from tests.faults.campaign import campaign
+from tests.faults.campaigns.limits import few_files, little_memory
+from tests.faults.subjects import Subject
 
 
 def test_f17_a_session_larger_than_the_memory_is_opened_read_at_its_tail_and_appended_to(

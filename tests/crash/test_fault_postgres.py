@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from clew.testing.faults.campaign import campaign
-from clew.testing.faults.kills import kill_cycles
-from clew.testing.faults.subjects import PostgresSubject
-from clew.testing.faults.together import fence, fork_with_a_store, start_together, storm
 from tests.crash.servers import stop_servers
 from tests.crash.test_fault_power import need_power
+from tests.faults.campaign import campaign
+from tests.faults.campaigns.kills import kill_cycles
+from tests.faults.campaigns.together import fence, fork_with_a_store, start_together, storm
+from tests.faults.subjects import PostgresSubject
 from tests.postgres_server import postgres_url
 
 __all__ = ["postgres_url"]

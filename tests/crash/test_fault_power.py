@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from clew.testing.faults.campaign import campaign
-from clew.testing.faults.power import cut_power, why_not
-from clew.testing.faults.subjects import SUBJECTS, Subject, available
+from tests.faults.campaign import campaign
+from tests.faults.campaigns.power import cut_power, why_not
+from tests.faults.subjects import SUBJECTS, Subject, available
 from tests.thoroughness import usually
 
 CUTS = {"ext4": usually(4, thorough=6), "xfs": usually(2, thorough=4)}

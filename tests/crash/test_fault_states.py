@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from clew.testing.faults.campaign import campaign
-from clew.testing.faults.crashing import crash_everywhere
-from clew.testing.faults.file_log import FileEvent
-from clew.testing.faults.file_states import FileState, file_states
-from clew.testing.faults.subjects import SUBJECTS, Subject, available
 from tests.crash.helper import quick_directory
 from tests.crash.root import needs_strace
+from tests.faults.campaign import campaign
+from tests.faults.campaigns.crashes import crash_everywhere
+from tests.faults.disk.file_log import FileEvent
+from tests.faults.disk.file_states import FileState, file_states
+from tests.faults.subjects import SUBJECTS, Subject, available
 from tests.thoroughness import usually
 
 MOST = usually(15, thorough=25)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from clew.testing.faults.campaign import campaign
-from clew.testing.faults.subjects import Subject
-from clew.testing.faults.together import fence, fork_with_a_store, start_together, storm
+from tests.faults.campaign import campaign
+from tests.faults.campaigns.together import fence, fork_with_a_store, start_together, storm
+from tests.faults.subjects import Subject
 
 
 def test_f21_eight_processes_that_open_a_new_store_at_once_all_succeed(subject: Subject) -> None:

@@ -14,7 +14,7 @@ import pytest
 import clew
 from clew.backends.contract import Transaction
 from clew.core.engine.commit import Committer, Pending
-from clew.testing.faults import call
+from tests.children import call
 from tests.crash.helper import message, texts
 from tests.crash.root import needs_strace
 from tests.crash.storms import crowd_of_tasks, crowd_of_threads, together

@@ -12,8 +12,8 @@ import pytest
 
 import clew
 from clew.core.conversation import append as appending
-from clew.testing.history import History, Operation, Outcome, Record, check, log_of, outcome_of
 from tests.crash.helper import message, texts
+from tests.faults.history import History, Operation, Outcome, Record, check, log_of, outcome_of
 
 
 def log(*values: str) -> list[Record]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from clew.testing.faults import call
+from tests.children import call
 from tests.crash.killing import kill_cycles
 from tests.thoroughness import usually
 

@@ -23,7 +23,7 @@ import pytest
 import clew
 from clew.core.engine.host import machine_clock
 from clew.heartbeat import Heartbeat
-from clew.testing.faults import call
+from tests.children import call
 from tests.crash.helper import chain_of, message, texts
 from tests.crash.leases import DEADLINE, lease_record, plant, statuses, until, wait_for
 from tests.thoroughness import spread

@@ -15,11 +15,11 @@ import pytest
 
 import clew
 from clew.run import Run
-from clew.testing.faults import Child, call
-from clew.testing.history import Operation, check, log_of
+from tests.children import Child, call
 from tests.crash.helper import chain_of, check_file, message, said
 from tests.crash.leases import Diary, Tell, operations_in, plant
 from tests.crash.test_resume_after_kill import answers, asks
+from tests.faults.history import Operation, check, log_of
 
 WORKERS = 8
 SESSIONS = 100

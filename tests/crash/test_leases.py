@@ -13,7 +13,7 @@ import clew
 from clew.core.runs import lease
 from clew.core.runs.access import Access
 from clew.session import Session
-from clew.testing.faults import call
+from tests.children import call
 from tests.crash import workers
 from tests.crash.helper import message, texts
 from tests.crash.leases import lease_record

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from clew.testing.faults import call
+from tests.children import call
 from tests.crash.crowds import append_together, append_while_held, duel, start_together
 
 

@@ -12,10 +12,10 @@ import pytest
 
 import clew
 from clew.run import Run
-from clew.testing.faults import call
-from clew.testing.history import History, Operation, check, log_of
+from tests.children import call
 from tests.crash.helper import chain_of, message, said, texts
 from tests.crash.leases import Diary, Listen, Tell, Worker, operations_in, plant, statuses
+from tests.faults.history import History, Operation, check, log_of
 from tests.thoroughness import usually
 
 Found = dict[str, Any]

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from clew.testing.faults import call
-from clew.testing.faults.subjects import SUBJECTS, available
+from tests.children import call
 from tests.crash.storms import readers_and_writer, thread_storm
+from tests.faults.subjects import SUBJECTS, available
 
 
 @pytest.mark.parametrize("where", ["memory:", *available()])

@@ -15,8 +15,7 @@ import msgspec
 import clew
 from clew.heartbeat import Heartbeat
 from clew.run import Run
-from clew.testing.faults import Child
-from clew.testing.history import check, log_of
+from tests.children import Child
 from tests.crash.helper import chain_of, message, said, texts
 from tests.crash.leases import (
     DEADLINE,
@@ -31,6 +30,7 @@ from tests.crash.leases import (
     until,
     wait_for,
 )
+from tests.faults.history import check, log_of
 
 Found = dict[str, Any]
 

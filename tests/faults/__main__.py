@@ -20,14 +20,14 @@ from typing import NamedTuple
 from blake3 import blake3
 
 import clew
-from clew.testing.faults.campaign import Result, campaign
-from clew.testing.faults.power import why_not
-from clew.testing.faults.processes import ProcessFailed
-from clew.testing.faults.subjects import SUBJECTS, PostgresSubject, Subject, available
+from tests.children import ProcessFailed
 from tests.crash.helper import quick_directory
 from tests.crash.servers import server_in
+from tests.faults.campaign import Result, campaign
+from tests.faults.campaigns.power import why_not
 from tests.faults.plan import PLAN, TAKES_SEED, Planned
 from tests.faults.report import Row, read, write
+from tests.faults.subjects import SUBJECTS, PostgresSubject, Subject, available
 from tests.postgres_server import NoServerError, find_programs
 
 PATIENCE = 3600

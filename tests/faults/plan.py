@@ -8,17 +8,17 @@ from typing import Any
 
 import msgspec
 
-from clew.testing.faults.calls import fail_at_calls, kill_at_calls, shorten_writes
-from clew.testing.faults.campaign import Result
-from clew.testing.faults.crashing import crash_everywhere
-from clew.testing.faults.flips import flip_bits, tear_tails
-from clew.testing.faults.kills import kill_cycles
-from clew.testing.faults.limits import few_files, little_memory
-from clew.testing.faults.power import cut_power
-from clew.testing.faults.steps import OPERATIONS
-from clew.testing.faults.together import fence, fork_with_a_store, start_together, storm
-from clew.testing.faults.unreadable import unreadable_files
 from tests.crash.servers import stop_servers
+from tests.faults.campaign import Result
+from tests.faults.campaigns.calls import fail_at_calls, kill_at_calls, shorten_writes
+from tests.faults.campaigns.crashes import crash_everywhere
+from tests.faults.campaigns.flips import flip_bits, tear_tails
+from tests.faults.campaigns.kills import kill_cycles
+from tests.faults.campaigns.limits import few_files, little_memory
+from tests.faults.campaigns.power import cut_power
+from tests.faults.campaigns.together import fence, fork_with_a_store, start_together, storm
+from tests.faults.campaigns.unreadable import unreadable_files
+from tests.faults.workload.steps import OPERATIONS
 
 PACKAGES = {"strace": "strace", "mkfs.ext4": "e2fsprogs", "mkfs.xfs": "xfsprogs"}
 TREES = [name for name in OPERATIONS if name != "restore files"]

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 import clew
-from clew.testing.faults import Child, ProcessFailed
+from tests.children import Child, ProcessFailed
 from tests.crash.helper import check_file, quick_directory
 from tests.files.housing import House, cache_in, copy, kept, state
 from tests.files.restorers import Tell, prepare, restore_first, restorer

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from clew.testing.faults import call
+from tests.children import call
 from tests.crash.root import needs_strace
 from tests.files.housing import House
 from tests.files.repositories import git, work_with_files

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from clew.testing.faults import call
+from tests.children import call
 from tests.crash.root import needs_strace
 from tests.files.housing import House, house
 from tests.files.repositories import everything_of_git, git, make_dirty, work_with_files

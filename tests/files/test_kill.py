@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from clew.testing.faults import call
+from tests.children import call
 from tests.crash.root import needs_strace
 from tests.files.killing import (
     kill_a_snapshot_at_every_change,

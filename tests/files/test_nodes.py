@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import clew
-from clew.testing.faults import call
+from tests.children import call
 from tests.crash.root import NOBODY, needs_root
 from tests.files.housing import House, cache_in, house, state
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 import clew
-from clew.testing.faults.tracing import traced, unreadable
 from tests.crash.root import needs_strace
+from tests.faults.disk.strace import traced, unreadable
 from tests.files.housing import House, cache_in
 
 Tell = Callable[[Any], None]

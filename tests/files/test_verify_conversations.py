@@ -23,7 +23,7 @@ from clew.engine import Engine
 from clew.errors import InvalidError
 from clew.files.upkeep import verify as module
 from clew.model.files import FileProgress, VerifyProblem, VerifyReport
-from clew.testing.conformance_base import Watched
+from tests.behaviour.watched import Watched
 from tests.files.housing import cache_in
 
 

@@ -13,7 +13,8 @@ from clew.backends.contract import Backend
 from clew.backends.memory.backend import MemoryBackend
 from clew.backends.sqlite import SqliteBackend
 from clew.store import Store
-from clew.testing import machine_base, make_machine
+from clew.testing.machine import base as machine_base
+from clew.testing.machine import make_machine
 
 EXAMPLES = settings().max_examples // 4
 pytestmark = pytest.mark.timeout(600)

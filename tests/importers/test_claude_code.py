@@ -12,7 +12,7 @@ import pytest
 import clew
 from clew.importers.programs.claude_code import reader
 from clew.importers.reading.jsonlines import beginning_of
-from clew.testing.conformance_importer import ImporterConformance
+from clew.testing.importer import ImporterConformance
 
 SESSION = "0b1c2d3e-1111-4222-8333-444455556666"
 ID = f"claude-code:{SESSION}"

@@ -13,7 +13,7 @@ import pytest
 import clew
 from clew.importers.programs import codex
 from clew.importers.reading.jsonlines import beginning_of
-from clew.testing.conformance_importer import ImporterConformance
+from clew.testing.importer import ImporterConformance
 
 if sys.version_info >= (3, 14):
     from compression import zstd

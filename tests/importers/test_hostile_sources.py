@@ -17,7 +17,7 @@ import clew
 from clew.importers import READERS
 from clew.importers.reading import unpacking
 from clew.importers.reading.jsonlines import read_lines
-from clew.testing.faults import call
+from tests.children import call
 from tests.importers import forging, test_contexts
 from tests.importers.reading import write_json, write_lines
 

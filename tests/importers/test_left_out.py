@@ -15,7 +15,7 @@ import pytest
 import clew
 from clew.importers import OWN, READERS
 from clew.importers.detect import look, scan_places
-from clew.testing.faults import call
+from tests.children import call
 from tests.crash.helper import quick_directory
 from tests.crash.root import needs_root
 from tests.importers import test_goose

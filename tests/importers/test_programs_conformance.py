@@ -12,7 +12,7 @@ from clew.importers.programs import ggcode as seed_ggcode
 from clew.importers.programs import openrouter as seed_openrouter
 from clew.importers.programs import picoclaw as seed_picoclaw
 from clew.importers.programs import tingly_box
-from clew.testing.conformance_importer import ImporterConformance
+from clew.testing.importer import ImporterConformance
 from tests.importers import test_ductwork as ductwork
 from tests.importers import test_ggcode as ggcode
 from tests.importers import test_openrouter as openrouter

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import clew
-from clew.testing.conformance_chain import check_store
+from clew.testing.chain import check_store
 
 KINDS = ["memory", "sqlite", "jsonl"]
 Opener = Callable[[str], clew.Store]

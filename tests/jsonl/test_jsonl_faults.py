@@ -13,7 +13,7 @@ import pytest
 import clew
 from clew.backends.jsonl import JsonlBackend, disk
 from clew.errors import BackendError, ClewError, DiskFullError, OutcomeUnknownError, StoreBusyError
-from clew.testing.conformance_chain import check_store
+from clew.testing.chain import check_store
 from tests.thoroughness import spread
 
 CHANGING = (

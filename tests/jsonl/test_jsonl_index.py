@@ -18,7 +18,7 @@ from clew.backends.jsonl.names import encoded
 from clew.core.conversation import sessions
 from clew.core.engine.commit import Pending
 from clew.core.log.rows import SessionRow
-from clew.testing.conformance_chain import check_store
+from clew.testing.chain import check_store
 
 
 def user(text: str) -> dict[str, str]:

@@ -10,7 +10,7 @@ import pytest
 
 import clew
 from clew.backends.jsonl import JsonlBackend
-from clew.testing.conformance_chain import check_store
+from clew.testing.chain import check_store
 
 
 def user(text: str) -> dict[str, str]:

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, settings
 
 from clew.backends.contract import Backend
 from clew.backends.jsonl import JsonlBackend
-from clew.testing import make_machine
+from clew.testing.machine import make_machine
 from tests.thoroughness import usually
 
 pytestmark = pytest.mark.timeout(900)

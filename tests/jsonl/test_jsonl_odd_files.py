@@ -16,7 +16,7 @@ import clew
 from clew.backends.jsonl import JsonlBackend, disk
 from clew.backends.jsonl.directory import Directory, File, NotOursError
 from clew.errors import ClewError, CorruptError, ReadOnlyError
-from clew.testing.conformance_chain import check_store
+from clew.testing.chain import check_store
 from tests.crash.root import NOBODY, needs_root
 from tests.jsonl.conftest import MEMORY
 from tests.jsonl.planting import (

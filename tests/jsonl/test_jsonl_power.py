@@ -12,7 +12,7 @@ import pytest
 import clew
 from clew.backends.jsonl import JsonlBackend, disk
 from clew.backends.jsonl.directory import Directory, File
-from clew.testing.conformance_chain import check_store
+from clew.testing.chain import check_store
 
 OPENING = ("open_for_appending", "open_for_patching", "create")
 

@@ -15,7 +15,7 @@ import pytest
 import clew
 from clew.backends.jsonl import JsonlBackend, disk
 from clew.errors import ClewError
-from clew.testing.conformance_chain import check_store
+from clew.testing.chain import check_store
 
 
 def user(text: str) -> dict[str, str]:

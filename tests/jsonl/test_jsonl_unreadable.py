@@ -14,7 +14,7 @@ import clew
 from clew.backends.jsonl import JsonlBackend, disk
 from clew.backends.jsonl.directory import File
 from clew.errors import BackendUnavailableError, ClewError, UnreadableEntryError
-from clew.testing.conformance_chain import check_store
+from clew.testing.chain import check_store
 
 
 def user(text: str) -> dict[str, str]:

@@ -24,7 +24,7 @@ from clew.backends.postgres import PostgresBackend
 from clew.backends.postgres.blobs import LARGE, Blobs, blob_name
 from clew.core.log import digest
 from clew.errors import BackendUnavailableError, CorruptError, InvalidUrlError
-from clew.testing.conformance_objects import ObjectConformance, a_name
+from clew.testing.backend.objects import ObjectConformance, a_name
 from tests.postgres.object_server import SECRET, make_bucket, serving, use
 
 BIG = os.urandom(LARGE + 1)

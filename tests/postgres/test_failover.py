@@ -19,7 +19,7 @@ import clew
 from clew.errors import BackendUnavailableError, LeaseLostError, OutcomeUnknownError, ReadOnlyError
 from clew.run import Run
 from clew.store import Store
-from clew.testing.conformance_base import said, say, user
+from clew.testing.backend.base import said, say, user
 from tests.postgres.replica import Replica, wait_for_each_other
 from tests.postgres_server import Cluster, NoServerError
 

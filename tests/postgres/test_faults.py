@@ -15,7 +15,7 @@ import clew
 from clew.backends.postgres import PostgresBackend
 from clew.errors import BackendUnavailableError, OutcomeUnknownError, StoreBusyError
 from clew.store import Store
-from clew.testing.conformance_base import said, say, user
+from clew.testing.backend.base import said, say, user
 from tests.postgres.proxy import Proxy
 from tests.postgres_server import Cluster
 

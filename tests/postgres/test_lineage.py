@@ -13,7 +13,7 @@ import clew
 from clew.backends.postgres import PostgresBackend, reader
 from clew.backends.postgres.sql import GET_BRANCH, LINEAGE
 from clew.store import Store
-from clew.testing.conformance_depth import forks_of_forks
+from tests.behaviour.conversation.test_fork_depth import forks_of_forks
 from tests.postgres_server import emptied_postgres, postgres_url, reused_schema  # noqa: F401 (fixtures)
 
 DEPTH = 50

@@ -21,7 +21,7 @@ from clew.backends.postgres.connection import ServerConnection
 from clew.backends.postgres.notify import channel_of
 from clew.core.log.rows import EMPTY, Details, SessionRow
 from clew.store import Store
-from clew.testing.conformance_base import say
+from clew.testing.backend.base import say
 from tests.postgres.watching import traffic
 
 LONG = 1000.0

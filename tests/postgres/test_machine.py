@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, settings
 from clew.backends.contract import Backend
 from clew.backends.postgres import PostgresBackend
 from clew.backends.postgres.schema.migrate import TABLES
-from clew.testing import make_machine
+from clew.testing.machine import make_machine
 from tests.postgres_clock import Timed
 from tests.thoroughness import usually
 

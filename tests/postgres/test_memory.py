@@ -20,7 +20,7 @@ from clew.core.log.rows import Details
 from clew.errors import BackendUnavailableError
 from clew.session import Session
 from clew.store import Store
-from clew.testing.conformance_base import said, say, user
+from clew.testing.backend.base import said, say, user
 from tests.postgres.watching import traffic
 
 

@@ -30,7 +30,7 @@ from clew.errors import (
     SchemaTooNewError,
     StoreNotFoundError,
 )
-from clew.testing.conformance_base import said, say
+from clew.testing.backend.base import said, say
 from tests.postgres_server import drop_schema
 
 SECRET = "s3cr3t-p@ss"

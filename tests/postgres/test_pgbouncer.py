@@ -12,7 +12,7 @@ import pytest
 
 import clew
 from clew.backends.postgres import PostgresBackend
-from clew.testing.conformance_base import said, say, user
+from clew.testing.backend.base import said, say, user
 from tests.postgres.pooler import PROGRAM, pooler
 
 pytestmark = pytest.mark.skipif(

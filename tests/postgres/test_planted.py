@@ -16,7 +16,7 @@ import pytest
 
 import clew
 from clew.errors import BackendError
-from clew.testing.conformance_base import said, say
+from clew.testing.backend.base import said, say
 from tests.postgres.pooler import pooler
 
 Connection = psycopg.Connection[tuple[object, ...]]

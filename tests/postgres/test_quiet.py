@@ -16,7 +16,7 @@ from clew.backends.postgres.schema import migrate
 from clew.backends.postgres.schema.migrate import MIGRATIONS
 from clew.backends.postgres.sql import VERSION, Schema
 from clew.store import Store
-from clew.testing.conformance_base import said, say, user
+from clew.testing.backend.base import said, say, user
 from tests.postgres.watching import traffic
 from tests.postgres_server import Cluster
 

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, settings
 from clew.backends.contract import Backend
 from clew.backends.memory.backend import MemoryBackend
 from clew.backends.sqlite import SqliteBackend
-from clew.testing import make_machine
+from clew.testing.machine import make_machine
 from tests.thoroughness import usually
 
 # Seconds when all is well; but Hypothesis shrinks a failure for up to five minutes.

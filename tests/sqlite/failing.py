@@ -20,9 +20,9 @@ import apsw
 import msgspec
 
 import clew
-from clew.testing.faults import Child, ProcessFailed
-from clew.testing.history import History, Operation, check, log_of
+from tests.children import Child, ProcessFailed
 from tests.crash.helper import chain_of, check_file, message, said, texts
+from tests.faults.history import History, Operation, check, log_of
 from tests.sqlite.next_schema import plan_step
 from tests.sqlite.traces import SECRET, Words, fill, needles, traces
 from tests.thoroughness import spread

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import clew
-from clew.testing.faults import Child, ProcessFailed
+from tests.children import Child, ProcessFailed
 from tests.crash.helper import chain_of, message, quick_directory, texts
 from tests.sqlite.traces import SECRET, Words, fill, needles, traces
 

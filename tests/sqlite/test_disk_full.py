@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import clew
-from clew.testing.faults import call
+from tests.children import call
 from tests.crash.helper import chain_of, check_file, texts
 from tests.crash.root import mounted, needs_root
 from tests.sqlite.guests import fill_the_disk, fill_up_to_a_limit, prepare_store, read_when_full

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from clew.testing.faults import call
+from tests.children import call
 from tests.crash.root import needs_strace
 from tests.sqlite.failing import fail_at_every_call
 

@@ -15,7 +15,7 @@ from clew.backends.sqlite import SqliteBackend
 from clew.backends.sqlite.schema import MIGRATIONS
 from clew.core.log.rows import MESSAGE, SessionQuery
 from clew.files.objects.store import ObjectReader, ObjectWriter
-from clew.testing.faults import call
+from tests.children import call
 from tests.crash.helper import chain_of, message, texts
 from tests.crash.root import needs_strace
 from tests.sqlite.failing import kill_migrations

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import clew
-from clew.testing.faults import call
+from tests.children import call
 from tests.crash.helper import message, quick_directory
 from tests.crash.root import needs_root
 from tests.sqlite.guests import mode_behind_a_link, modes_under, open_a_stranger

@@ -12,7 +12,7 @@ import pytest
 
 from clew.backends.sqlite import SqliteBackend, statements, statements_streams
 from clew.core.log.rows import CLOSED, COMPLETED, PENDING, RUNNING, Details, SessionQuery
-from clew.testing.conformance_base import a_session
+from clew.testing.backend.base import a_session
 
 KEYS = "INTEGER PRIMARY KEY (rowid>? AND rowid<?)"
 

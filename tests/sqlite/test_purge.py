@@ -11,7 +11,7 @@ import pytest
 
 import clew
 from clew.backends.sqlite import SqliteBackend
-from clew.testing.faults import call
+from tests.children import call
 from tests.crash.helper import check_file, message, quick_directory, texts
 from tests.crash.root import needs_strace
 from tests.sqlite.failing import kill_purges

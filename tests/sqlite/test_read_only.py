@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import clew
-from clew.testing.faults import call
+from tests.children import call
 from tests.crash.helper import message, quick_directory, texts
 from tests.crash.root import mounted, needs_root
 from tests.sqlite.guests import prepare_store, read_as_somebody_else, read_it

@@ -23,7 +23,7 @@ The rules:
   One that can not be raises CorruptError, and costs no other.
 - Errors are those of clew.errors; a driver's own error is their `__cause__`.
 
-`clew.testing.BackendConformance` is this text as tests.
+`clew.testing.backend` is this text as tests.
 """
 
 from __future__ import annotations

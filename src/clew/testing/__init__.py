@@ -1,101 +1,30 @@
-"""The specification of Clew as tests, for whoever writes a backend; and the tools to break one.
+"""Tests to subclass when you write a backend, an adapter or an importer: `pip install clew[testing]`.
 
-    from clew.testing import BackendConformance, DurableConformance
+    from clew.testing.backend import BackendConformance, DurableConformance
 
     class TestMine(BackendConformance, DurableConformance):
         @pytest.fixture
         def backend(self, tmp_path): ...      # a fresh, empty Backend
         def reopen(self, backend): ...        # close it, open the same place again
 
-`clew.testing.machine.make_machine` compares any backend with a small model. It needs Hypothesis, the
-classes need pytest: nothing is imported before it is used, because the crash tests start processes
-by the hundred that need neither.
+| module | what is in it |
+|---|---|
+| `clew.testing.backend` | `BackendConformance` and `DurableConformance`: the storage contract as tests |
+| `clew.testing.machine` | `make_machine`: compares any backend with a small model of a store |
+| `clew.testing.adapter` | `AdapterConformance`, for adapters to a framework |
+| `clew.testing.importer` | `ImporterConformance`, for readers of another program's files |
+| `clew.testing.chain` | `check_store`, `check_chain`: recompute from the log all that is kept beside it |
+
+Nothing is imported here: `chain` is used by processes that need neither pytest nor Hypothesis.
 """
 
 from __future__ import annotations
 
 import sys
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
 
-if TYPE_CHECKING:
-    from clew.testing.conformance import BackendConformance, DurableConformance
-    from clew.testing.conformance_adapter import AdapterConformance
-    from clew.testing.conformance_chain import check_chain, check_store
-    from clew.testing.machine import make_machine
-
-__all__ = [
-    "AdapterConformance",
-    "BackendConformance",
-    "DurableConformance",
-    "check_chain",
-    "check_store",
-    "make_machine",
-]
-
-_HOMES: Final = {
-    "AdapterConformance": "conformance_adapter",
-    "BackendConformance": "conformance",
-    "DurableConformance": "conformance",
-    "check_chain": "conformance_chain",
-    "check_store": "conformance_chain",
-    "make_machine": "machine",
-}
-_PARTS: Final = (
-    "conformance_adapter",
-    "conformance_append",
-    "conformance_base",
-    "conformance_beside",
-    "conformance_chain",
-    "conformance_concurrent",
-    "conformance_context",
-    "conformance_deletion",
-    "conformance_documents",
-    "conformance_durable",
-    "conformance_durable_runs",
-    "conformance_events",
-    "conformance_expiry",
-    "conformance_fencing",
-    "conformance_forks",
-    "conformance_inputs",
-    "conformance_inside",
-    "conformance_lease_time",
-    "conformance_leases",
-    "conformance_listing",
-    "conformance_log",
-    "conformance_marks",
-    "conformance_points",
-    "conformance_progress",
-    "conformance_reading",
-    "conformance_records",
-    "conformance_resuming",
-    "conformance_retention",
-    "conformance_sessions",
-    "conformance_settings",
-    "conformance_status",
-    "conformance_storage",
-    "conformance_streams_storage",
-    "conformance_together",
-    "conformance_transactions",
-    "conformance_turns",
-    "conformance_usage",
-    "conformance_usage_sums",
-    "machine",
-    "machine_base",
-    "machine_runs",
-)
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    _explain_assertions()
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
-
-
-def _explain_assertions() -> None:
-    """Let pytest show the values of a failed assertion, as it does in test files."""
+if "pytest" in sys.modules:  # let it show the values of a failed assertion, as it does in test files
     import pytest
 
-    names = (f"{__name__}.{part}" for part in _PARTS)
-    pytest.register_assert_rewrite(*(name for name in names if name not in sys.modules))
+    pytest.register_assert_rewrite(
+        *(f"{__name__}.{name}" for name in ("adapter", "backend", "chain", "importer", "machine"))
+    )

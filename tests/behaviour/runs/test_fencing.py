@@ -1,0 +1,345 @@
+"""Who may write to a session while a lease is held, and what happens to those who lost theirs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import pytest
+
+from clew.errors import LeaseHeldError, LeaseLostError
+from clew.run import Run
+from clew.session import Session
+from clew.store import Store
+from clew.testing.backend.base import assistant, said, say, state, user
+from clew.testing.chain import check_store
+
+WRITES: Final[dict[str, Callable[[Session], Any]]] = {
+    "append": lambda s: s.append(user("x")),
+    "append with a known key": lambda s: s.append(user("a"), user("b"), key="k"),
+    "replace": lambda s: s.replace([user("x")]),
+    "clear": lambda s: s.clear(),
+    "truncate": lambda s: s.truncate(1),
+    "compact": lambda s: s.compact("x"),
+    "set_summary": lambda s: s.set_summary("x"),
+    "rewind": lambda s: s.rewind(0),
+    "undo": lambda s: s.undo(),
+    "redo": lambda s: s.redo(),
+    "checkpoint": lambda s: s.checkpoint("x"),
+    "delete_checkpoint": lambda s: s.delete_checkpoint("c"),
+    "set_var": lambda s: s.set_var("x", 1),
+    "delete_var": lambda s: s.delete_var("v"),
+    "complete": lambda s: s.complete(),
+    "fail": lambda s: s.fail("x"),
+}
+"""What changes the conversation, its status, its checkpoints or its variables."""
+STATUS_ONLY: Final[dict[str, Callable[[Session], Any]]] = {
+    "start": lambda s: s.start(),
+    "close": lambda s: s.close(),
+    "reopen": lambda s: s.reopen(),
+}
+BESIDE: Final[dict[str, Callable[[Session], Any]]] = {
+    "fork": lambda s: s.fork("x"),
+    "annotate": lambda s: s.annotate(0, note="x"),
+    "update": lambda s: s.update(title="x"),
+    "touch": lambda s: s.touch(),
+    "add_alias": lambda s: s.add_alias("x"),
+    "remove_alias": lambda s: s.remove_alias("alias"),
+    "add_event": lambda s: s.add_event("x"),
+    "add_events": lambda s: s.add_events([{"type": "x"}]),
+    "add_usage": lambda s: s.add_usage(input_tokens=1),
+}
+"""What is kept beside the conversation: nobody has to wait for it."""
+READS: Final[dict[str, Callable[[Session], Any]]] = {
+    "messages": lambda s: s.messages(),
+    "entries": lambda s: list(s.entries()),
+    "context": lambda s: s.context(),
+    "info": lambda s: s.info,
+    "head": lambda s: s.head,
+    "summary": lambda s: s.summary,
+    "checkpoints": lambda s: s.checkpoints(),
+    "get_checkpoint": lambda s: s.get_checkpoint("c"),
+    "vars": lambda s: s.vars(),
+    "get_var": lambda s: s.get_var("v"),
+    "tree": lambda s: s.tree(),
+    "lease": lambda s: s.lease,
+    "status_changes": lambda s: s.status_changes(),
+    "events": lambda s: s.events(),
+    "count_events": lambda s: s.count_events(),
+    "usage": lambda s: s.usage(),
+    "usage_records": lambda s: s.usage_records(),
+}
+
+
+def _all_of(session: Session) -> Any:
+    """Everything that a write could have changed."""
+    return (
+        state(session),
+        session.info,
+        session.checkpoints(),
+        session.vars(),
+        session.events(),
+        session.usage(),
+        session.status_changes(),
+        [dict(entry.annotations) for entry in session.entries()],
+    )
+
+
+def _robbed(session: Session, work: Callable[[Run], Any]) -> None:
+    """A run whose lease is taken before its work."""
+    with session.run() as run:
+        session.run(owner="thief", steal=True)
+        work(run)
+
+
+class TestFencing:
+    """P9: while a lease is held only its holder writes; who lost it is told, and loses no message."""
+
+    @pytest.fixture
+    def prepared(self, s: Session) -> Session:
+        """A session with something to change of every kind."""
+        s.append(user("a"), user("b"), key="k")
+        s.append(assistant("c"))
+        s.set_summary("sum")
+        s.set_summary("other")
+        s.undo()
+        s.checkpoint("c")
+        s.set_var("v", 1)
+        s.add_alias("alias")
+        return s
+
+    # -- from outside
+
+    @pytest.mark.parametrize("write", [*WRITES.values(), *STATUS_ONLY.values()], ids=[*WRITES, *STATUS_ONLY])
+    def test_a_write_from_outside_is_refused(
+        self, prepared: Session, write: Callable[[Session], Any]
+    ) -> None:
+        """LeaseHeldError says who works there; nothing is changed."""
+        prepared.run(owner="w")
+        before = _all_of(prepared)
+        with pytest.raises(LeaseHeldError) as caught:
+            write(prepared)
+
+        assert (caught.value.session, caught.value.owner) == ("s", "w")
+        assert _all_of(prepared) == before
+
+    def test_an_append_from_outside_that_nobody_waits_for_is_refused_too(
+        self, store: Store, s: Session
+    ) -> None:
+        """`flush` raises it."""
+        run = s.run(owner="w")
+        s.append_nowait(user("x"))
+        with pytest.raises(LeaseHeldError):
+            store.flush()
+        run.append_nowait(user("a"))
+        store.flush()
+        assert said(s) == ["a"]
+
+    @pytest.mark.parametrize("write", BESIDE.values(), ids=BESIDE.keys())
+    def test_a_write_beside_the_conversation_is_taken(
+        self, store: Store, prepared: Session, write: Callable[[Session], Any]
+    ) -> None:
+        """From outside; the lease is not touched."""
+        run = prepared.run()
+        lease, before = prepared.lease, _all_of(prepared)
+        write(prepared)
+        assert _all_of(prepared) != before or store.find("x") is not None
+        assert prepared.lease == lease
+        say(run, "d")
+
+    @pytest.mark.parametrize("write", BESIDE.values(), ids=BESIDE.keys())
+    def test_a_run_may_write_beside_the_conversation(
+        self, store: Store, prepared: Session, write: Callable[[Session], Any]
+    ) -> None:
+        """As everybody."""
+        run = prepared.run()
+        before = _all_of(prepared)
+        write(run)
+        assert _all_of(prepared) != before or store.find("x") is not None
+
+    @pytest.mark.parametrize("read", READS.values(), ids=READS.keys())
+    def test_everybody_may_read(self, prepared: Session, read: Callable[[Session], Any]) -> None:
+        """From outside and through the run: the same."""
+        run = prepared.run()
+        assert read(prepared) == read(run)
+
+    @pytest.mark.parametrize("write", WRITES.values(), ids=WRITES.keys())
+    def test_a_write_through_the_run_is_taken(
+        self, prepared: Session, write: Callable[[Session], Any]
+    ) -> None:
+        """It does what it does without a lease."""
+        run = prepared.run()
+        before = _all_of(prepared)
+        write(run)
+        unchanged = write is WRITES["append with a known key"]
+
+        assert (_all_of(prepared) == before) == unchanged
+
+    @pytest.mark.parametrize("write", WRITES.values(), ids=WRITES.keys())
+    def test_a_write_that_is_asked_for_by_name_is_taken(
+        self, prepared: Session, write: Callable[[Session], Any]
+    ) -> None:
+        """`outside_lease()`: whoever holds a lease; it is not taken away, unless the run is ended."""
+        run = prepared.run()
+        before = _all_of(prepared)
+        write(prepared.outside_lease())
+        assert (_all_of(prepared) == before) == (write is WRITES["append with a known key"])
+        if write in (WRITES["complete"], WRITES["fail"]):
+            assert prepared.lease is None
+            with pytest.raises(LeaseLostError):
+                say(run, "d")
+        else:
+            say(run, "d")
+            assert prepared.info.status == "running"
+
+    def test_what_is_written_outside_a_lease_has_no_epoch(self, store: Store, s: Session) -> None:
+        """J8: an entry carries the epoch of its lease, so the epochs of a log never decrease."""
+        say(s, "plain")
+        with s.run() as run:
+            say(run, "first")
+            s.outside_lease().append(user("remark"))
+            run.compact("mark")
+        with s.run() as run:
+            run.append(user("second"), user("second"))
+            run.replace([user("new")], user_turns=3)
+        say(s, "plain again")
+
+        assert [entry.epoch for entry in s.entries()] == [2, 2, 0]
+        s.undo()
+        assert [entry.epoch for entry in s.entries()] == [0, 1, 0, 1, 2, 2]
+        (entry,) = s.append(user("x"))
+        assert entry.epoch == 0
+        check_store(store)
+
+    # -- who lost the lease
+
+    @pytest.mark.parametrize("write", [*WRITES.values(), *BESIDE.values()], ids=[*WRITES, *BESIDE])
+    @pytest.mark.parametrize("taken", ["stolen", "given back"])
+    def test_a_run_that_lost_its_lease_writes_nothing(
+        self, prepared: Session, write: Callable[[Session], Any], taken: str
+    ) -> None:
+        """F-24: LeaseLostError names both epochs, whatever it tried to write."""
+        run = prepared.run()
+        if taken == "stolen":
+            prepared.run(owner="thief", steal=True)
+        else:
+            prepared.outside_lease().complete()
+        before = _all_of(prepared)
+        with pytest.raises(LeaseLostError) as caught:
+            write(run)
+
+        now = (2, "thief") if taken == "stolen" else (1, None)
+        assert (caught.value.session, caught.value.epoch) == ("s", 1)
+        assert (caught.value.current_epoch, caught.value.owner) == now
+        assert _all_of(prepared) == before
+
+    def test_a_run_that_lost_its_lease_sets_no_checkpoint_to_resume_from(self, prepared: Session) -> None:
+        """F-24: `run.checkpoint` is a write as any other."""
+        run = prepared.run()
+        prepared.run(steal=True)
+        before = _all_of(prepared)
+        with pytest.raises(LeaseLostError):
+            run.checkpoint(iteration=1)
+        assert _all_of(prepared) == before
+
+    @pytest.mark.parametrize("read", READS.values(), ids=READS.keys())
+    def test_a_run_that_lost_its_lease_may_still_read(
+        self, prepared: Session, read: Callable[[Session], Any]
+    ) -> None:
+        """What is there now, as everybody."""
+        run = prepared.run()
+        prepared.run(steal=True)
+        assert read(run) == read(prepared)
+
+    def test_what_was_not_written_comes_back(self, store: Store, s: Session) -> None:
+        """F-24: the messages of the append, so that they can go into a fork."""
+        run = s.run()
+        say(run, "a")
+        head = run.head
+        say(s.run(steal=True), "b")
+        with pytest.raises(LeaseLostError) as caught:
+            run.append(user("c"), '{"role": "user",  "content": "d"}')
+
+        assert caught.value.messages == (user("c"), user("d"))
+        fork = s.fork(at=head)
+        fork.append(*caught.value.messages)
+        assert (said(s), said(fork)) == (["a", "b"], ["a", "c", "d"])
+        check_store(store)
+
+    def test_what_was_posted_and_not_written_comes_back(self, store: Store, s: Session) -> None:
+        """F-24: those of all appends since the last flush, in their order, each once."""
+        run = s.run()
+        s.run(steal=True)
+        run.append_nowait(user("a"))
+        run.append_nowait(user("b"), user("c"))
+        run.append_nowait(user("d"))
+        with pytest.raises(LeaseLostError) as caught:
+            store.flush()
+
+        assert caught.value.messages == tuple(map(user, "abcd"))
+        assert said(s) == []
+        store.flush()
+
+    def test_a_block_that_lost_its_lease_says_so(self, s: Session) -> None:
+        """P4: it does not end as if all were well."""
+        runs: list[Run] = []
+        with pytest.raises(LeaseLostError) as caught:
+            _robbed(s, runs.append)
+        assert (caught.value.epoch, caught.value.current_epoch, caught.value.owner) == (1, 2, "thief")
+        assert (runs[0].lost, s.info.status, s.info.epoch) == (True, "running", 2)
+
+    def test_an_exception_keeps_its_type_when_the_lease_is_lost(self, s: Session) -> None:
+        """A note tells that the run could not be marked; that of the lost lease itself needs none."""
+        with pytest.raises(ZeroDivisionError) as caught:
+            _robbed(s, lambda run: 1 / 0)
+        assert any("lease" in note for note in caught.value.__notes__)
+        assert s.info.status == "running"
+        s.outside_lease().complete()
+
+        with pytest.raises(LeaseLostError) as lost:
+            _robbed(s, lambda run: run.append(user("a")))
+        assert lost.value.messages == (user("a"),)
+        assert not hasattr(lost.value, "__notes__")
+
+    def test_a_thief_can_be_robbed(self, s: Session) -> None:
+        """Each epoch has one holder; all but the last are refused (J8)."""
+        runs: list[Run] = [s.run(owner=f"w{number}", steal=True) for number in range(5)]
+        for run in runs[:-1]:
+            with pytest.raises(LeaseLostError) as caught:
+                say(run, "x")
+            assert (caught.value.current_epoch, caught.value.owner) == (5, "w4")
+        say(runs[-1], "a")
+
+        assert [run.epoch for run in runs] == [1, 2, 3, 4, 5]
+        assert said(s) == ["a"]
+
+    # -- forks
+
+    def test_a_fork_of_a_leased_session_is_free(self, store: Store, s: Session) -> None:
+        """It has never had a lease: its epochs begin anew. What it shares keeps the epochs of its base."""
+        run = s.run(owner="w")
+        say(run, "a")
+        for fork in (s.fork(), run.fork()):
+            assert (fork.lease, fork.info.status, fork.info.epoch) == (None, "pending", 0)
+            say(fork, "b")
+            with fork.run() as own:
+                assert own.epoch == 1
+                say(own, "c")
+            assert [entry.epoch for entry in fork.entries()] == [1, 0, 1]
+        say(run, "d")
+        assert said(s) == ["a", "d"]
+        check_store(store)
+
+    def test_a_lease_of_a_base_is_none_of_its_fork(self, s: Session) -> None:
+        """P9: they may have the same epoch; each is lost by itself, and none opens the other's session."""
+        run, fork = s.run(owner="base"), s.fork()
+        first = fork.run(owner="fork")
+        second = fork.run(owner="thief", steal=True)
+        assert (run.epoch, first.epoch, second.epoch) == (1, 1, 2)
+        with pytest.raises(LeaseLostError):
+            say(first, "x")
+        say(run, "a")
+        say(second, "b")
+
+        assert (said(s), said(fork)) == (["a"], ["b"])
+        assert (s.lease and s.lease.owner, fork.lease and fork.lease.owner) == ("base", "thief")

@@ -1,0 +1,276 @@
+"""Finding sessions: lists, filters, pages, the latest."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clew.errors import InvalidError, InvalidQueryError
+from clew.model import Page
+from clew.store import Store
+from clew.testing.backend.base import Ticking, say
+
+HOSTILE_KEYS: list[Any] = [
+    "",
+    "a b",
+    "a'",
+    'a"',
+    "a') OR ('1'='1",
+    "x = 1; DROP TABLE sessions; --",
+    "$.a",
+    "a[0]",
+    "1a",
+    "a\0",
+    "ä",
+    "a" * 65,
+    "a\n",
+    "\ud800",
+    5,
+    None,
+]
+HOSTILE_VALUES = [
+    "'",
+    '"',
+    "' OR 1=1 --",
+    "%",
+    "_",
+    "*",
+    "\0",
+    "\\",
+    "null",
+    "é",
+    "e\u0301",
+    "\U0001f600",
+    "",
+]
+
+
+class TestListing:
+    """Newest activity first; a filter is a parameter; a cursor stays right while sessions change."""
+
+    def test_newest_activity_comes_first(self, store: Store) -> None:
+        """An append or a move brings a session to the front; ties are in the order of the ids."""
+        for id in "abc":
+            store.create(id)
+        assert _ids(store.list()) == ["c", "b", "a"]
+        say(store.get("a"), "x")
+        assert _ids(store.list()) == ["a", "c", "b"]
+        store.get("b").clear()
+        assert _ids(store.list()) == ["b", "a", "c"]
+
+    def test_ties_are_stable(self, store: Store, clock: Ticking) -> None:
+        """Sessions of one moment come in the order of their ids, however they are paged."""
+        clock.step = 0
+        for id in ("d", "B", "a", "ä", "c"):
+            store.create(id)
+
+        assert _ids(store.list()) == ["B", "a", "c", "d", "ä"]
+        assert _all_pages(store, limit=2) == ["B", "a", "c", "d", "ä"]
+
+    def test_a_list_is_a_page(self, store: Store) -> None:
+        """It has a length, can be indexed and iterated; `cursor` is None on the last one."""
+        for id in "abc":
+            store.create(id)
+        page = store.list(limit=2)
+
+        assert (len(page), page[0].id, page[-1].id) == (2, "c", "b")
+        assert [info.id for info in page[:1]] == ["c"]
+        assert page.cursor is not None
+        rest = store.list(limit=2, cursor=page.cursor)
+        assert (_ids(rest), rest.cursor) == (["a"], None)
+        assert store.list(limit=3).cursor is None
+
+    def test_a_cursor_stays_right_while_sessions_change(self, store: Store) -> None:
+        """What nobody touches comes exactly once; what becomes active, is created or deleted between two
+        pages is not seen twice and hides nothing."""
+        for number in range(8):
+            store.create(f"{number}")
+        first = store.list(limit=3)
+        assert _ids(first) == ["7", "6", "5"]
+        say(store.get("2"), "active again")
+        say(store.get("7"), "active again")
+        store.create("new")
+        store.delete("5")  # the very session at which the page ended
+        store.delete("3")
+        second = store.list(limit=3, cursor=first.cursor)
+        assert _ids(second) == ["4", "1", "0"]
+        assert second.cursor is None
+
+    def test_a_cursor_belongs_to_no_store_object(self, store: Store) -> None:
+        """It is plain text, the same for the same place, and can be used any number of times."""
+        for id in "abc":
+            store.create(id)
+        cursor = store.list(limit=1).cursor
+
+        assert isinstance(cursor, str)
+        assert cursor.isascii()
+        assert store.list(limit=1).cursor == cursor
+        assert _ids(store.list(cursor=cursor)) == _ids(store.list(cursor=cursor)) == ["b", "a"]
+
+    @pytest.mark.parametrize(
+        "cursor",
+        ["", "!", "AAAA", "ä", "W10", "WzEsIDJd", "WyJhIiwiYiJd", "\0", "\ud800", 5, b"WzEsImEiXQ"],
+        ids=repr,
+    )
+    def test_a_bad_cursor_is_refused(self, store: Store, cursor: Any) -> None:
+        """InvalidQueryError, whatever was made of it."""
+        with pytest.raises(InvalidQueryError):
+            store.list(cursor=cursor)
+
+    def test_a_forged_cursor_can_do_no_harm(self, store: Store) -> None:
+        """A well-formed cursor with a number beyond 64 bits is refused or leads nowhere."""
+        from clew.backends.listing import make_cursor
+
+        store.create("a")
+        for moment in (-(2**80), -(2**63) - 1, 2**63, 2**80):
+            try:
+                page = store.list(cursor=make_cursor(moment, "a"))
+            except InvalidQueryError:
+                continue
+            assert len(page) == (1 if moment > 0 else 0)
+
+    @pytest.mark.parametrize("limit", [2**31, 2**63 - 1, 2**63, 2**80])
+    def test_a_large_limit_means_all(self, store: Store, limit: int) -> None:
+        """Whatever numbers a database can count to."""
+        store.create("a")
+
+        assert _ids(store.list(limit=limit)) == ["a"]
+
+    @pytest.mark.parametrize("limit", [0, -1, True, 1.5, "5", None], ids=repr)
+    def test_a_bad_limit_is_refused(self, store: Store, limit: Any) -> None:
+        """It is a number from 1 on."""
+        with pytest.raises(InvalidQueryError):
+            store.list(limit=limit)
+
+    # -- filters
+
+    def test_sessions_are_found_by_tag(self, store: Store) -> None:
+        """By one tag, or by all of several; never by a part of one."""
+        store.create("a", tags=["bug", "ui"])
+        store.create("b", tags=["bug"])
+        store.create("c", tags=["bugs"])
+
+        assert _ids(store.list(tag="bug")) == ["b", "a"]
+        assert _ids(store.list(tag=["bug", "ui"])) == ["a"]
+        assert _ids(store.list(tag=["bug", "x"])) == []
+        assert _ids(store.list(tag=[])) == ["c", "b", "a"]
+
+    def test_sessions_are_found_by_workspace(self, store: Store, tmp_path: Path) -> None:
+        """However the directory is spelled: relative, through a symlink, as a path object."""
+        link = tmp_path / "link"
+        (tmp_path / "real").mkdir()
+        link.symlink_to(tmp_path / "real")
+        store.create("a", workspace=link)
+        store.create("b", workspace=tmp_path)
+
+        assert _ids(store.list(workspace=tmp_path / "real")) == ["a"]
+        assert _ids(store.list(workspace=os.path.relpath(link))) == ["a"]
+        assert _ids(store.list(workspace=f"{tmp_path}/")) == ["b"]
+
+    def test_sessions_are_found_by_metadata_values(self, store: Store) -> None:
+        """Text, numbers, true, false, null: each equal only to itself."""
+        values: list[Any] = ["1", 1, 1.0, True, False, None, 0, -1, 10**30, 0.1, "true", "null"]
+        for number, value in enumerate(values):
+            store.create(f"{number:02}", metadata={"k": value, "other": "k"})
+
+        for number, value in enumerate(values):
+            assert _ids(store.list(where={"k": value})) == [f"{number:02}"], value
+        assert _ids(store.list(where={"missing": None})) == []
+        assert _ids(store.list(where={"k": 1, "other": "k"})) == ["01"]
+        assert _ids(store.list(where={"k": 1, "other": "l"})) == []
+
+    def test_filters_follow_what_changes(self, store: Store) -> None:
+        """After `update` a session is found by its new values only; a deleted one not at all."""
+        s = store.create("a", tags=["x"], metadata={"k": 1})
+        s.update(tags=["y"], metadata={"l": 2})
+
+        assert _ids(store.list(tag="x")) == _ids(store.list(where={"k": 1})) == []
+        assert _ids(store.list(tag="y", where={"l": 2})) == ["a"]
+        store.delete("a")
+        assert _ids(store.list(tag="y")) == []
+        assert _ids(store.list(tag="y", deleted=True)) == ["a"]
+
+    def test_filters_and_pages_go_together(self, store: Store) -> None:
+        """A page holds `limit` matching sessions, however many others lie between."""
+        for number in range(12):
+            store.create(f"{number:02}", tags=["even"] if number % 2 == 0 else [])
+
+        assert _all_pages(store, limit=2, tag="even") == ["10", "08", "06", "04", "02", "00"]
+
+    @pytest.mark.parametrize("key", HOSTILE_KEYS, ids=repr)
+    def test_a_filter_key_that_is_no_name_is_refused(self, store: Store, key: Any) -> None:
+        """S-02, I-24: keys are letters, digits and `_.-`, whatever a database would make of others."""
+        store.create("a", metadata={"k": "v"})
+        with pytest.raises(InvalidQueryError):
+            store.list(where={key: "v"})
+        assert _ids(store.list()) == ["a"]
+
+    @pytest.mark.parametrize("value", HOSTILE_VALUES, ids=repr)
+    def test_a_filter_value_is_only_data(self, store: Store, value: str) -> None:
+        """S-02, I-24: it is compared, never read: metadata, tags and workspace alike."""
+        store.create("plain", metadata={"k": "v"}, tags=["v"], workspace="/v")
+        store.create("hostile", metadata={"k": value})
+        if value and "\0" not in value:
+            store.get("hostile").update(tags=[value])
+
+        assert _ids(store.list(where={"k": value})) == ["hostile"]
+        if value and "\0" not in value:
+            assert _ids(store.list(tag=value)) == ["hostile"]
+            assert _ids(store.list(workspace=f"/{value}")) == []
+
+    @pytest.mark.parametrize("value", [[1], {"a": 1}, (1,), b"v", float("nan"), "\ud800"], ids=repr)
+    def test_a_filter_value_that_is_no_scalar_is_refused(self, store: Store, value: Any) -> None:
+        """Lists, objects and what is no JSON can not be compared with."""
+        with pytest.raises(InvalidError):
+            store.list(where={"k": value})
+
+    @pytest.mark.parametrize("bad", ["\ud800", "a\0b", ["a", 5], ["a", "\udfff"]], ids=ascii)
+    def test_a_tag_that_no_session_could_have_is_refused(self, store: Store, bad: Any) -> None:
+        """The same verdict on every backend, before storage is asked."""
+        with pytest.raises(InvalidError):
+            store.list(tag=bad)
+
+    @pytest.mark.parametrize("bad", ["\ud800", "a\0b"], ids=repr)
+    def test_a_workspace_that_no_session_could_have_is_refused(self, store: Store, bad: str) -> None:
+        """By `list` and by `latest`, as by `create`."""
+        with pytest.raises(InvalidError):
+            store.list(workspace=bad)
+        with pytest.raises(InvalidError):
+            store.latest(workspace=bad)
+
+    # -- the latest
+
+    def test_latest_is_the_last_active_session_with_messages(self, store: Store, tmp_path: Path) -> None:
+        """Empty sessions, cleared ones and those in the trash are passed over."""
+        assert store.latest() is None
+        store.create("empty")
+        assert store.latest() is None
+        here, there = store.create("here", workspace=tmp_path), store.create("there", workspace="/there")
+        say(here, "x")
+        say(there, "x")
+        store.create("newer but empty", workspace=tmp_path)
+
+        assert store.latest() == there
+        assert store.latest(workspace=tmp_path) == here
+        assert store.latest(workspace=tmp_path / "sub") is None
+        there.clear()
+        assert store.latest() == here
+        store.delete("here")
+        assert store.latest() is None
+
+
+def _ids(page: Page) -> list[str]:
+    return [info.id for info in page]
+
+
+def _all_pages(store: Store, **options: Any) -> list[str]:
+    """The ids on all pages."""
+    page = store.list(**options)
+    ids = _ids(page)
+    while page.cursor is not None:
+        page = store.list(cursor=page.cursor, **options)
+        ids += _ids(page)
+    return ids

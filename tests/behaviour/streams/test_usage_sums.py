@@ -1,0 +1,218 @@
+"""Sums of usage: exact, by what a user asks for, whatever happens to the conversation."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, timedelta, timezone
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from clew.backends.contract import Backend
+from clew.errors import InvalidQueryError
+from clew.model import UsageTotals, utc
+from clew.session import Session
+from clew.store import Store
+from clew.testing.backend.base import said, say, user
+from tests.behaviour.streams.test_usage import MODEL, NOON, OTHER, TOKENS
+from tests.behaviour.watched import Watched
+
+
+class TestUsageSums:
+    """What was spent stays spent, and is counted once: usage belongs to the session, and does not rewind."""
+
+    # -- sums
+
+    def test_a_session_sums_its_calls(self, s: Session) -> None:
+        """Calls, tokens and money; how many calls the money lacks."""
+        assert s.usage() == UsageTotals()
+        s.add_usage(cost="0.25", **TOKENS)
+        s.add_usage(cost=1, **TOKENS)
+        s.add_usage(model=MODEL, **TOKENS)
+
+        expected = UsageTotals(
+            calls=3,
+            input_tokens=3000,
+            output_tokens=600,
+            cache_read_tokens=900,
+            cache_write_tokens=120,
+            reasoning_tokens=150,
+            cost=Decimal("1.25"),
+            unpriced=1,
+            estimated=0,
+        )
+        assert s.usage() == s.usage(since=utc(0)) == expected
+
+    def test_the_sum_over_all_calls_reads_one(self, backend: Backend, s: Session) -> None:
+        """However many there are: the sums stand beside the last."""
+        for _ in range(10):
+            s.add_usage(input_tokens=1)
+        asked: list[str] = []
+        with Store(Watched(backend, lambda name, args: asked.append(name))) as watched:
+            again = watched.get("s")
+            asked.clear()
+            assert again.usage().input_tokens == 10
+            assert [name for name in asked if "usage" in name] == ["last_usage"]
+
+    def test_calls_are_grouped(self, store: Store) -> None:
+        """By model, vendor, endpoint, source, workspace, session; None where nothing was said."""
+        s = store.create("a", workspace="/w/x")
+        s.add_usage(model=MODEL, vendor="v", endpoint="e", source="agent", input_tokens=1, cost=1)
+        s.add_usage(model=OTHER, vendor="v", input_tokens=2)
+        s.add_usage(model=MODEL, input_tokens=4, cost=2)
+
+        def inputs(by: Any) -> dict[Any, int]:
+            return {group: totals.input_tokens for group, totals in s.usage(by=by).items()}
+
+        assert inputs("model") == {MODEL: 5, OTHER: 2}
+        assert inputs("vendor") == {None: 4, "v": 3}
+        assert inputs("endpoint") == {None: 6, "e": 1}
+        assert inputs("source") == {None: 6, "agent": 1}
+        assert inputs("workspace") == {s.info.workspace: 7}
+        assert inputs("session") == {"a": 7}
+        assert s.usage(by="model")[MODEL] == UsageTotals(calls=2, input_tokens=5, cost=Decimal(3))
+        assert s.usage(by="model")[OTHER] == UsageTotals(calls=1, input_tokens=2, unpriced=1)
+
+    def test_calls_are_grouped_by_day(self, s: Session) -> None:
+        """Days begin at midnight UTC, wherever the caller is; they come in order."""
+        midnight = datetime(2025, 6, 2, tzinfo=UTC)
+        for at, tokens in (
+            (midnight, 1),
+            (midnight - timedelta(microseconds=1), 2),
+            (midnight.astimezone(timezone(timedelta(hours=-11))), 4),
+            (datetime(1970, 1, 1, tzinfo=UTC), 8),
+        ):
+            s.add_usage(at=at, input_tokens=tokens)
+
+        by_day = s.usage(by="day")
+        assert list(by_day) == [date(1970, 1, 1), date(2025, 6, 1), date(2025, 6, 2)]
+        assert [totals.input_tokens for totals in by_day.values()] == [8, 2, 5]
+
+    def test_calls_are_summed_between_two_times(self, s: Session) -> None:
+        """From `since` on, before `until`; by the time of the call, not of its being written down."""
+        for hours in (2, 0, 1):
+            s.add_usage(at=NOON + timedelta(hours=hours), input_tokens=10**hours)
+        hour = timedelta(hours=1)
+
+        assert s.usage(since=NOON + hour).input_tokens == 110
+        assert s.usage(until=NOON + hour).input_tokens == 1
+        assert s.usage(since=NOON, until=NOON + 2 * hour).input_tokens == 11
+        assert s.usage(since=NOON, until=NOON) == UsageTotals()
+        assert s.usage(by="model", since=NOON + 3 * hour) == {}
+        assert s.usage(by="model", until=NOON + hour)[None].calls == 1
+
+    @pytest.mark.parametrize(
+        "query",
+        [
+            {"by": "colour"}, {"by": 5}, {"by": []}, {"since": NOON.replace(tzinfo=None)}, {"until": 0},
+            {"since": date(2025, 1, 1)}, {"until": "2025"},
+        ],
+        ids=repr,
+    )  # fmt: skip
+    def test_a_sum_that_means_nothing_is_refused(self, s: Session, query: dict[str, Any]) -> None:
+        """The error names the parameter and the value."""
+        [(name, value)] = query.items()
+        with pytest.raises(InvalidQueryError, match=name) as caught:
+            s.usage(**query)
+        assert repr(value) in str(caught.value)
+
+    def test_records_of_usage_are_read_on(self, s: Session) -> None:
+        """After a record or its number, at most `limit`."""
+        records = [s.add_usage(input_tokens=number) for number in range(4)]
+
+        assert s.usage_records(limit=2) == records[:2]
+        assert s.usage_records(after=records[1]) == s.usage_records(after=2) == records[2:]
+        assert s.usage_records(after=4) == s.usage_records(after=10**30) == []
+        wrongs: list[dict[str, Any]] = [{"after": -1}, {"after": "1"}, {"limit": 0}, {"limit": True}]
+        for wrong in wrongs:
+            with pytest.raises(InvalidQueryError):
+                s.usage_records(**wrong)
+
+    # -- what does not change it
+
+    def test_usage_survives_what_happens_to_the_conversation(self, s: Session) -> None:
+        """Rewind, undo, compaction, truncation, replacement and clearing: the money is spent."""
+        entries = s.append(user("a"), user("b"), user("c"))
+        for entry in entries:
+            s.add_usage(entry=entry, input_tokens=1, cost="0.1")
+        before = s.usage(), s.usage_records()
+        s.rewind(0)
+        s.undo()
+        s.truncate(1)
+        s.compact("short")
+        s.replace([user("new")])
+        s.clear()
+
+        assert (s.usage(), s.usage_records()) == before
+
+    def test_a_fork_begins_at_nothing(self, store: Store, s: Session) -> None:
+        """What it inherits is counted where it was spent, and nowhere twice."""
+        [entry] = s.append(user("a"))
+        s.add_usage(entry=entry, input_tokens=5, cost=1)
+        fork = s.fork()
+        assert fork.usage() == UsageTotals()
+        assert fork.usage_records() == []
+
+        mine = fork.add_usage(entry=entry, input_tokens=7)
+        assert (mine.number, mine.entry) == (1, entry.id)
+        assert (s.usage().input_tokens, fork.usage().input_tokens) == (5, 7)
+
+    def test_calls_are_grouped_by_branch(self, s: Session) -> None:
+        """The branch of the entry that each call made: what every attempt cost."""
+        first, second = s.append(user("a"), user("b"))
+        s.add_usage(entry=first, input_tokens=1)
+        s.add_usage(entry=second, input_tokens=2)
+        s.rewind(first)
+        [retry] = s.append(user("c"))
+        s.add_usage(entry=retry, input_tokens=4)
+        s.add_usage(input_tokens=8)
+
+        by_branch = {group: totals.input_tokens for group, totals in s.usage(by="branch").items()}
+        before, after = first.id.rpartition(".")[0], retry.id.rpartition(".")[0]
+        assert by_branch == {before: 3, after: 4, None: 8}
+
+    def test_usage_does_not_touch_the_conversation(self, s: Session) -> None:
+        """Neither head nor history change."""
+        say(s, "a")
+        before = s.info
+        s.add_usage(input_tokens=5, entry=0)
+
+        assert s.info == before
+        assert said(s) == ["a"]
+
+    # -- the whole store
+
+    def test_a_store_sums_the_calls_of_all_sessions(self, store: Store, s: Session) -> None:
+        """Those in the trash too, those of a purged one not; a shared history is paid for once."""
+        assert store.usage() == UsageTotals()
+        [entry] = s.append(user("a"))
+        s.add_usage(model=MODEL, entry=entry, input_tokens=1, cost="0.1", at=NOON)
+        fork = s.fork("f")
+        fork.add_usage(model=OTHER, input_tokens=2, cost="0.2", at=NOON + timedelta(days=1))
+        gone = store.create("gone", workspace="/w/x")
+        gone.add_usage(model=OTHER, input_tokens=4)
+
+        assert (store.usage().calls, store.usage().cost) == (3, Decimal("0.3"))
+        assert {group: totals.input_tokens for group, totals in store.usage(by="model").items()} == {
+            MODEL: 1,
+            OTHER: 6,
+        }
+        assert list(store.usage(by="session")) == ["f", "gone", "s"]
+        assert store.usage(by="workspace")[None].input_tokens == 3
+        assert store.usage(by="day", until=NOON + timedelta(hours=1)).keys() == {NOON.date()}
+        assert store.usage(since=NOON, until=NOON + timedelta(days=2)).input_tokens == 3
+
+        store.delete("gone")
+        assert store.usage().input_tokens == 7
+        store.delete("f", purge=True)
+        assert store.usage().input_tokens == 5
+
+    @pytest.mark.parametrize(
+        "query", [{"by": "colour"}, {"since": NOON.replace(tzinfo=None)}, {"until": 5}], ids=repr
+    )
+    def test_a_sum_over_a_store_that_means_nothing_is_refused(
+        self, store: Store, query: dict[str, Any]
+    ) -> None:
+        """As for a session."""
+        with pytest.raises(InvalidQueryError, match=next(iter(query))):
+            store.usage(**query)

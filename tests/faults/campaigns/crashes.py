@@ -1,0 +1,77 @@
+"""F-04 for any subject: record an operation, make every state that a crash may leave, open the store."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tests.children import Child, ProcessFailed
+from tests.faults.campaign import Result
+from tests.faults.campaigns.calls import Case
+from tests.faults.disk.file_states import FileState, file_states
+from tests.faults.subjects import Subject
+from tests.faults.workload.steps import View, look_again
+
+Tell = Callable[[Any], None]
+
+
+def crash_everywhere(
+    subject: Subject,
+    *,
+    operations: list[str],
+    most: int = 0,
+    at_once: int = 0,
+    seed: int = 0,
+    planted: str = "",
+) -> Result:
+    """Open the store from every state that a crash during these operations may leave; `most`: of each
+    operation only so many of them, `at_once`: of each moment."""
+    result = Result()
+    for operation in operations:
+        case = Case(subject, operation, result, planted)
+        case.put_back()
+        base = tree_below(case.subject)
+        states = list(file_states(case.record(), base, seed=seed, at_once=at_once))
+        result.saw("states there are", len(states))
+        if most and len(states) > most:
+            states = random.Random(seed).sample(states, most)
+        looker = Child(_look_at_all, case.subject, case.files, states, case.views)
+        heard = looker.hear_all()
+        if looker.wait() != 0:
+            raise ProcessFailed(f"whoever opened the states of {operation!r} ended with {looker.status}")
+        result.cycles += len(states)
+        result.acknowledged += sum(state.marks.count("done") for state in states)
+        result.found(operation, heard)
+    return result
+
+
+def tree_below(subject: Subject) -> dict[str, bytes | None]:
+    """Everything in the place of a subject, by path; None is a directory."""
+    return {
+        str(path.relative_to(subject.place)): None if path.is_dir() else path.read_bytes()
+        for path in sorted(subject.place.rglob("*"))
+        if not path.name.endswith(subject.forgets or ("\0",))
+    }
+
+
+def _look_at_all(
+    tell: Tell, subject: Subject, files: Path, states: list[FileState], views: list[View]
+) -> None:
+    for number, state in enumerate(states):
+        place = subject.place.with_name(f"state-{number}")
+        state.write_to(place)
+        if line := _wrong_with(subject.at(place), files, state, views):
+            tell(f"state {number} ({state.story}), after {state.marks}: {line}"[:1500])
+
+
+def _wrong_with(subject: Subject, files: Path, state: FileState, views: list[View]) -> str:
+    found = look_again(subject, files)
+    done = state.marks.count("done")
+    if found["wrong"]:
+        return "; ".join(found["wrong"])
+    if found["view"] not in views[done : done + 2]:
+        where = views.index(found["view"]) if found["view"] in views else "no"
+        return f"{done} operations were done, but it looks as after {where}: {found['view']}"
+    return ""
