@@ -35,3 +35,5 @@ class Framework(msgspec.Struct, frozen=True):
     """What the framework ships, by name, the one to be compared with first."""
     message_bytes: Callable[[int], int]
     """The size of all messages of so many turns, as the framework's own JSON."""
+    disk: float = 1.5
+    """The store may be so many times as large as the messages."""

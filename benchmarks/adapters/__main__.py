@@ -16,7 +16,7 @@ MODULES = (
     "langgraph", "openai_agents", "claude", "adk", "pydantic_ai", "strands", "agent_framework", "llama_index",
 )  # fmt: skip
 OURS = "clew"
-FASTER, GROWTH, DISK = 0.5, 1.3, 1.5
+FASTER, GROWTH = 0.5, 1.3
 EARLY, WINDOW = 50, 20
 """Turns around the 50th are compared with the last ones."""
 
@@ -86,7 +86,7 @@ def rows_of(framework: Framework, samples: Samples, sizes: dict[str, int], turns
         size(sizes[OURS]),
         f"{size(bytes)}; {first}: {size(sizes[first])}",
         sizes[OURS] / bytes,
-        DISK,
+        framework.disk,
     )
 
 

@@ -136,4 +136,5 @@ FRAMEWORK: Final = Framework(
     clew=_clew,
     theirs={"AsyncSqliteSaver": _sqlite, "InMemorySaver": _in_memory},
     message_bytes=_size,
+    disk=2.5,  # inputs and writes of checkpoints are kept beside the messages
 )

@@ -1,21 +1,46 @@
-"""What was packed once can be read for ever."""
+"""How the documents of a LangGraph thread are kept: what this version writes, later ones must read."""
 
 from __future__ import annotations
 
 import base64
 
+import pytest
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
+
 import clew
-from clew.adapters.langgraph_settling import opened, packed
+from clew.adapters.langgraph_documents import Codec, Head
 
-NAME = "c//1f0a-1"
-DOCUMENT = b"o" + b"\x88\xa7content\xbdlangchain_core.messages.human\xacHumanMessage" * 4
-PACKED = "epPEAADEFii1L/0g0W0AABBviAIAmasoACKnwAI="
+HEAD = Head("1f0a-1", "", None, {"v": 4}, None, ("msgpack", b"\x80"), {"plan": ["i", "null", b"heron" * 200]})
+PACKED = "eii1L/1gFwPtAQBEA2+ZpjFmMGEtMaDAgaF2BMCSp21zZ3BhY2vEAYCBpHBsYW6ToWmkbnVsbMUD6Ghlcm9ukMABAAIeVYEC"
 
 
-def test_a_document_packed_by_the_first_version_is_read_by_this_one() -> None:
-    """The words that documents are packed against are a part of the format."""
-    with clew.open("memory:") as store:
-        session = store.session("thread")
+@pytest.fixture
+def codec() -> Codec:
+    return Codec(JsonPlusSerializer())
 
-        assert opened(session, NAME, base64.b64decode(PACKED)) == DOCUMENT
-        assert opened(session, NAME, packed(NAME, DOCUMENT)) == DOCUMENT
+
+def test_a_document_that_was_packed_is_read(codec: Codec) -> None:
+    document = codec.encode_head(HEAD)
+    packed = codec.pack(document)
+
+    assert len(packed) < len(document)
+    assert codec.decode_head(packed) == codec.decode_head(document) == HEAD
+    assert codec.decode_head(base64.b64decode(PACKED)) == HEAD
+
+
+def test_a_small_document_stays_as_it_is(codec: Codec) -> None:
+    document = codec.encode_head(Head("1f0a-1", "", None, {}, None, ("msgpack", b"\x80"), {}))
+
+    assert codec.pack(document) == document
+
+
+@pytest.mark.parametrize("content", [b"z", b"zheron", b"z(\xb5/\xfd", b"x", b""])
+def test_a_document_that_cannot_be_read_is_refused(codec: Codec, content: bytes) -> None:
+    with pytest.raises(clew.CorruptError, match="cannot be read"):
+        codec.decode_head(content)
+
+
+def test_a_document_is_packed_once(codec: Codec) -> None:
+    packed = codec.pack(codec.encode_head(HEAD))
+
+    assert codec.pack(packed) == packed

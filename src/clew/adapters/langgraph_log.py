@@ -19,11 +19,14 @@ from langgraph.checkpoint.serde.base import SerializerProtocol
 import clew
 from clew.adapters.langgraph_documents import LOG, Head
 from clew.adapters.langgraph_messages import Kept, are_messages, keep, kept_from
-from clew.adapters.langgraph_settling import Removed
 
 FIRST_CHOICE: Final = "messages"
 _MOST_BYTES: Final = 64 * 1024 * 1024
 """Of messages that are kept in memory, so that a list need not be read, or written, as a whole each time."""
+
+
+class Purged(clew.NotFoundError):
+    """The messages of a checkpoint were on a branch of another session, and were purged with it."""
 
 
 class Paths:
@@ -97,13 +100,15 @@ def log_channel(ns: str, parent: Head | None, values: dict[str, Any]) -> str | N
 
 
 def read_path(session: clew.Session, entry: str) -> list[Kept]:
-    """The list that ends with an entry."""
+    """The list that ends with an entry, without messages that a retention rule removed. Raises Purged."""
     if not entry:
         return []
     try:
         entries = list(session.entries(at=entry))
     except clew.NotFoundError as error:
-        raise Removed(f"the messages up to {entry} in thread {session.id!r} were purged") from error
+        raise Purged(
+            f"the messages of thread {session.id!r} up to {entry} were purged, with the session that had them"
+        ) from error
     found = (kept_from(each.raw, each.id) for each in entries if each.kind == "message")
     return [kept for kept in found if kept is not None]
 

@@ -17,6 +17,7 @@ from clew.adapters.langgraph_messages import Kept
 
 FRAMEWORK: Final = "langgraph"
 _MOST_HEADS: Final = 512
+_MOST_SWEPT: Final = 10_000
 
 
 class Memory:
@@ -27,6 +28,7 @@ class Memory:
         self.chains = lists.Chains()
         self._heads: OrderedDict[tuple[str, str], tuple[bytes, Head]] = OrderedDict()
         self._removals: list[clew.Removal] | None = None
+        self._swept: set[str] = set()
         self._lock = threading.Lock()
 
     def is_current(self, store: clew.Store) -> bool:
@@ -37,12 +39,26 @@ class Memory:
             if self._removals == removals:
                 return True
             is_first, self._removals = self._removals is None, removals
+            self._swept.clear()
             if is_first:
                 return True
             self._heads.clear()
         self.paths.clear()
         self.chains.clear()
         return False
+
+    def claim_sweep(self, session: str) -> bool:
+        """Whether to look for checkpoints of a thread with copies of messages that a rule removed.
+
+        True once for each thread, and again after each time that a rule of the store removed something.
+        """
+        with self._lock:
+            if not self._removals or session in self._swept:
+                return False
+            if len(self._swept) >= _MOST_SWEPT:
+                self._swept.clear()
+            self._swept.add(session)
+            return True
 
     def head(self, session: str, name: str) -> tuple[bytes, Head] | None:
         with self._lock:

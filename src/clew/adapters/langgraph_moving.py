@@ -27,7 +27,6 @@ from clew.adapters.langgraph_log import FIRST_CHOICE
 from clew.adapters.langgraph_memory import FRAMEWORK, Thread, is_waiting
 from clew.adapters.langgraph_messages import kept_from
 from clew.adapters.langgraph_reading import Found, Reader
-from clew.adapters.langgraph_settling import needed_entry, opened, packed
 from clew.adapters.langgraph_standing import Path, Standing, chosen
 
 
@@ -175,9 +174,6 @@ class _Copy:
         document = self._base.get_document(name)
         if document is None:
             return
-        entry = needed_entry(document)
-        if entry and self._path.depth(entry) is None:  # what it was packed against is not the fork's
-            document = packed(name, opened(self._base, name, document))
         self._fork.set_document(name, document)
         for written, content in self._base.documents(prefix=writes_of(Place(head.ns, head.id))):
             self._fork.set_document(written, content)

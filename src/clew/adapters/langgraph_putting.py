@@ -12,7 +12,6 @@ from clew.adapters.langgraph_documents import (
     INLINE,
     LIST,
     LOG,
-    PACKED,
     VALUE,
     Codec,
     Head,
@@ -32,7 +31,6 @@ from clew.adapters.langgraph_documents import (
 from clew.adapters.langgraph_log import kept_behind, log_channel, write_path
 from clew.adapters.langgraph_memory import Memory, Thread, Unsettled, is_waiting
 from clew.adapters.langgraph_messages import Kept, are_messages, shared
-from clew.adapters.langgraph_settling import opened, packed
 from clew.adapters.langgraph_standing import entry_at
 
 _SMALL: Final = 64
@@ -97,7 +95,7 @@ class Put:
         if session is not None and self._parent_name is not None:
             document = session.get_document(self._parent_name)
             if document is not None:
-                self._parent = document, self._codec.decode_head(opened(session, self._parent_name, document))
+                self._parent = document, self._codec.decode_head(document)
         self._prepare(session)
 
     def _prepare(self, session: clew.Session | None) -> bool:
@@ -219,7 +217,7 @@ class Put:
             path = write_path(session, self._common, self._added)
             refs[self._log] = [LOG, path[-1].entry if path else ""]
         at = None if self._log is not None else entry_at(session.head)
-        self._settle(session, path)
+        self._settle(session)
         head = msgspec.structs.replace(self._head, refs=refs, writes=self._keep_writes(session), at=at)
         document = self._codec.encode_head(head)
         for name, content in self._documents.items():
@@ -250,29 +248,25 @@ class Put:
                 self._memory.paths.forget(self._thread.session)
                 raise Stale from None
 
-    def _settle(self, session: clew.Session, path: list[Kept]) -> None:
-        """The checkpoint before is done with: one document for it and what was written after it, without what
-        is in the log by now."""
+    def _settle(self, session: clew.Session) -> None:
+        """Put the checkpoint before this one, and what was written after it, into one compressed document."""
         if self._parent is None or self._parent_id == self._place.id or not self._codec.is_open:
             return
         stored, head = self._parent
         documents = session.documents(prefix=writes_of(Place(head.ns, head.id)))
         documents = [(name, each) for name, each in documents if len(each) <= _MOST_BESIDE]
-        if stored[:1] == PACKED and not documents:
-            return
-        writes = [self._codec.decode_writes(opened(session, *each)) for each in documents]
+        writes = [self._codec.decode_writes(each) for _, each in documents]
         settled = msgspec.structs.replace(head, writes=merged([*head.writes, *writes]))
-        entry, raws = path[-1].entry if self._added else "", [kept.raw for kept in path[len(self._common) :]]
-        name = checkpoint_name(Place(head.ns, head.id))
-        session.set_document(name, packed(name, self._codec.encode_head(settled), entry, raws))
+        document = self._codec.pack(self._codec.encode_head(settled))
+        if document != stored:
+            session.set_document(checkpoint_name(Place(head.ns, head.id)), document)
         for each, _ in documents:
             session.delete_document(each)
 
     def _keep_writes(self, session: clew.Session) -> list[TaskWrites]:
         """What was written after this checkpoint, if it was put before."""
-        name = checkpoint_name(self._place)
-        stored = None if self._is_newest else session.get_document(name)
-        return self._codec.decode_head(opened(session, name, stored)).writes if stored is not None else []
+        stored = None if self._is_newest else session.get_document(checkpoint_name(self._place))
+        return self._codec.decode_head(stored).writes if stored is not None else []
 
     def _note_run(self, session: clew.Session) -> None:
         if not isinstance(self._run, str) or not self._run:

@@ -26,9 +26,9 @@ from clew.adapters.langgraph_documents import (
     value_name,
     writes_of,
 )
+from clew.adapters.langgraph_log import Purged
 from clew.adapters.langgraph_memory import Memory, Thread, Unsettled, is_waiting
 from clew.adapters.langgraph_messages import message_of
-from clew.adapters.langgraph_settling import Removed, opened
 from clew.adapters.langgraph_standing import Path, Standing, chosen, is_at
 from clew.adapters.langgraph_standing import place_of as place_of_head
 
@@ -86,7 +86,7 @@ class Reader:
             raise Unsettled(thread)
         try:
             found = self._load(session, thread, standing.found, config if place.id else None)
-        except Removed:
+        except Purged:
             if not place.id:
                 raise
             return None
@@ -102,9 +102,9 @@ class Reader:
         """The checkpoint that the thread stands at."""
         prefix = checkpoints_of("")
         rows = session.documents(prefix=prefix, limit=1, newest_first=True)
-        newest = self._found(session, *rows[0]) if rows else None
-        if newest is None:
+        if not rows:
             return None
+        newest = self._found(session, *rows[0])
         self._memory.remember_head(session.id, newest.name, rows[0][1], newest.head)
         if is_at(session, place_of_head(newest.head)):
             return Standing(newest)
@@ -183,30 +183,28 @@ class Reader:
     def _named(self, session: clew.Session, place: Place) -> Found | None:
         name = checkpoint_name(place)
         document = session.get_document(name)
-        found = None if document is None else self._found(session, name, document)
-        if found is not None and document is not None:
-            # What is asked for by its name is often the parent of what is put next.
-            self._memory.remember_head(session.id, name, document, found.head)
+        if document is None:
+            return None
+        found = self._found(session, name, document)
+        # A checkpoint that is asked for by its name is often the parent of the one that is put next.
+        self._memory.remember_head(session.id, name, document, found.head)
         return found
 
-    def _found(self, session: clew.Session, name: str, document: bytes) -> Found | None:
-        """None: its messages were removed, and it is gone with them."""
+    def _found(self, session: clew.Session, name: str, document: bytes) -> Found:
         known = self._memory.head(session.id, name)
         if known is not None and known[0] == document:
             return Found(known[1], name)
-        try:
-            return Found(self._codec.decode_head(opened(session, name, document)), name)
-        except Removed:
-            return None
+        return Found(self._codec.decode_head(document), name)
 
     def _all_found(self, session: clew.Session, rows: Sequence[tuple[str, bytes]]) -> list[Found]:
-        return [found for row in rows if (found := self._found(session, *row)) is not None]
+        return [self._found(session, *row) for row in rows]
 
     def load(self, store: clew.Store, thread: Thread, found: Found) -> CheckpointTuple | None:
+        """A checkpoint with its values; None: it is gone by now."""
         session = self._session(store, thread)
         try:
             return None if session is None else self._load(session, thread, found, None)
-        except Removed:
+        except Purged:
             return None
 
     def _load(
@@ -220,7 +218,7 @@ class Reader:
             checkpoint=self._codec.checkpoint_of(head, values),  # type: ignore[arg-type]
             metadata=self._codec.serde.loads_typed(head.metadata),
             parent_config=_config(thread, head.ns, head.parent) if head.parent else None,
-            pending_writes=self._writes(session, head, writes),
+            pending_writes=self._writes(head, writes),
         )
 
     def _value(self, session: clew.Session, ns: str, channel: str, ref: Ref) -> Any:
@@ -243,13 +241,12 @@ class Reader:
 
     def _writes(
         self,
-        session: clew.Session,
         head: Head,
         documents: Sequence[tuple[str, bytes]],
         channel: str | None = None,
     ) -> list[PendingWrite]:
         """What tasks wrote, in the order in which it is applied."""
-        later = [self._codec.decode_writes(opened(session, *each)) for each in documents]
+        later = [self._codec.decode_writes(each) for _, each in documents]
         found = [(task, write) for task, writes in merged([*head.writes, *later]) for write in writes]
         found.sort(key=lambda each: writes_sort_key(each[1].path, each[0], each[1].idx))
         load = self._codec.serde.loads_typed
@@ -337,7 +334,7 @@ class Reader:
         for channel, chain in chains.items():
             for ancestor in reversed(chain):
                 writes = documents.get(ancestor.id, [])
-                history[channel]["writes"] += self._writes(session, ancestor.head, writes, channel)
+                history[channel]["writes"] += self._writes(ancestor.head, writes, channel)
         return history
 
     def _ancestors(self, session: clew.Session, target: Found) -> Iterator[Found]:

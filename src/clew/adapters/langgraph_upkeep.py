@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from contextlib import suppress
+from typing import Final
 
 import msgspec
 
@@ -23,7 +23,10 @@ from clew.adapters.langgraph_documents import (
 )
 from clew.adapters.langgraph_memory import Thread, Unsettled, is_waiting
 from clew.adapters.langgraph_reading import COUNTERS, Reader
-from clew.adapters.langgraph_settling import Removed, needed_entry, opened
+from clew.adapters.langgraph_standing import Path, place_of
+
+_MOST_SYSTEM: Final = 8
+"""Of the system messages at the beginning of a path, so many stay whatever a retention rule removes."""
 
 
 class Upkeep:
@@ -42,7 +45,28 @@ class Upkeep:
         if is_waiting(session):
             raise Unsettled(thread)
         heads = self._heads(session)
-        by_place = {(head.ns, head.id): head for head in heads.values()}
+        self._keep(session, heads, self._latest(session, heads))
+
+    def drop_removed(self, store: clew.Store, thread: Thread) -> None:
+        """Delete the checkpoints that go with messages which a retention rule removed.
+
+        They hold copies of such messages: the input of a graph, and what its tasks wrote. The checkpoints
+        that the thread goes on from, and the ancestors that their values are made of, stay.
+        """
+        session = thread.find(store)
+        last = _last_removed(session) if session is not None else None
+        if session is None or last is None:
+            return
+        heads = self._heads(session)
+        path = Path(session.tree(), session.head)
+        places = {place for head in heads.values() if (place := place_of(head)) is not None}
+        gone = {place for place in places if _is_gone(session, path, last, place)}
+        kept = [head for head in heads.values() if place_of(head) not in gone]
+        if len(kept) < len(heads):
+            self._keep(session, heads, [*kept, *self._latest(session, heads)])
+
+    def _latest(self, session: clew.Session, heads: dict[str, Head]) -> list[Head]:
+        """The newest checkpoint of each namespace; of the root the one that the thread stands at."""
         newest: dict[str, Head] = {}
         for head in heads.values():
             if head.ns not in newest or newest[head.ns].id < head.id:
@@ -50,7 +74,12 @@ class Upkeep:
         standing = self._reader.standing(session)
         if standing is not None:
             newest[""] = standing.found.head
-        kept = {place for head in newest.values() for place in self._needed(head, by_place)}
+        return list(newest.values())
+
+    def _keep(self, session: clew.Session, heads: dict[str, Head], wanted: Iterable[Head]) -> None:
+        """Delete all checkpoints but these and the ancestors that their values are made of."""
+        by_place = {(head.ns, head.id): head for head in heads.values()}
+        kept = {place for head in wanted for place in self._needed(head, by_place)}
         self._drop(session, heads, [head for head in heads.values() if (head.ns, head.id) not in kept])
 
     def _needed(self, head: Head, by_place: dict[tuple[str, str], Head]) -> Iterable[tuple[str, str]]:
@@ -83,12 +112,9 @@ class Upkeep:
         return session is not None and any(session.get_document(run_name(run)) is not None for run in runs)
 
     def _heads(self, session: clew.Session) -> dict[str, Head]:
-        """All checkpoints by the names of their documents, but those whose messages were removed."""
-        heads: dict[str, Head] = {}
-        for name, document in session.documents(prefix="c/"):
-            with suppress(Removed):
-                heads[name] = self._codec.decode_head(opened(session, name, document))
-        return heads
+        """All checkpoints by the names of their documents."""
+        decode = self._codec.decode_head
+        return {name: decode(document) for name, document in session.documents(prefix="c/")}
 
     def _drop(self, session: clew.Session, heads: dict[str, Head], unwanted: list[Head]) -> None:
         places = {(head.ns, head.id) for head in unwanted}
@@ -130,8 +156,7 @@ class Upkeep:
             new = target.open(store)
         entries = self._moved_entries(old, new, is_shared=is_shared)
         for name, document in old.documents():
-            with suppress(Removed):
-                new.set_document(name, self._moved(old, name, document, entries))
+            new.set_document(name, self._moved(name, document, entries))
 
     def _moved_entries(self, old: clew.Session, new: clew.Session, *, is_shared: bool) -> dict[str, str]:
         """The entries that checkpoints need and the copy does not share, and what they are called in it.
@@ -146,7 +171,7 @@ class Upkeep:
             if wanted in moved_to:
                 continue
             last = ""
-            for entry in old.entries(at=wanted):
+            for entry in _entries_to(old, wanted):
                 if entry.id in on_path or entry.id in moved_to:
                     last = moved_to.get(entry.id, entry.id)
                 elif entry.kind == "message":
@@ -161,28 +186,57 @@ class Upkeep:
         found: set[str] = set()
         for name, document in session.documents():
             if name.startswith("c/"):
-                with suppress(Removed):
-                    head = self._codec.decode_head(opened(session, name, document))
-                    found |= {ref[1] for ref in head.refs.values() if ref[0] == LOG}
+                head = self._codec.decode_head(document)
+                found |= {ref[1] for ref in head.refs.values() if ref[0] == LOG}
             elif name.startswith("l/"):
                 found.add(msgspec.msgpack.decode(document, type=lists.Segment).entry)
         return found - {""}
 
-    def _moved(self, old: clew.Session, name: str, document: bytes, entries: dict[str, str]) -> bytes:
+    def _moved(self, name: str, document: bytes, entries: dict[str, str]) -> bytes:
         if name.startswith("l/"):
             segment = msgspec.msgpack.decode(document, type=lists.Segment)
             changed = msgspec.structs.replace(segment, entry=entries.get(segment.entry, segment.entry))
             return msgspec.msgpack.encode(changed)
-        if needed_entry(document) in entries:
-            document = opened(old, name, document)
         if not entries or not name.startswith("c/"):
             return document
-        head = self._codec.decode_head(opened(old, name, document))
+        head = self._codec.decode_head(document)
         refs = {
             channel: [LOG, entries.get(ref[1], ref[1])] if ref[0] == LOG else ref
             for channel, ref in head.refs.items()
         }
         return self._codec.encode_head(msgspec.structs.replace(head, refs=refs))
+
+
+def _entries_to(session: clew.Session, entry: str) -> list[clew.Entry]:
+    try:
+        return list(session.entries(at=entry))
+    except clew.NotFoundError:
+        return []  # purged, with the session that it was in: the copy of its checkpoint cannot be read either
+
+
+def _last_removed(session: clew.Session) -> int | None:
+    """The position of the last message that a retention rule removed from the path; None: there is none.
+
+    The oldest messages are removed first; only leading system messages stay before them.
+    """
+    found: int | None = None
+    for entry in session.entries():
+        if entry.kind == "removed":
+            found = entry.position
+        elif entry.kind == "message" and (found is not None or entry.position >= _MOST_SYSTEM):
+            break
+    return found
+
+
+def _is_gone(session: clew.Session, path: Path, last: int, place: str) -> bool:
+    """Whether a checkpoint at this place has copies of messages that were removed."""
+    depth = path.depth(place)
+    if depth is not None:
+        return depth <= last
+    try:
+        return next(iter(session.entries(at=place, last=1))).kind == "removed"
+    except (clew.NotFoundError, StopIteration):  # purged, with the session that it was in
+        return True
 
 
 def _stand_at(session: clew.Session, entry: str) -> None:

@@ -10,7 +10,6 @@ from langgraph.checkpoint.base import WRITES_IDX_MAP
 import clew
 from clew.adapters.langgraph_documents import Codec, Place, Write, checkpoint_name, merged, task_name
 from clew.adapters.langgraph_memory import Thread, Unsettled, is_waiting
-from clew.adapters.langgraph_settling import opened
 
 
 def writing(
@@ -30,8 +29,8 @@ def writing(
         if head is None and is_waiting(session):
             raise Unsettled(thread)
         stored = session.get_document(name)
-        kept = codec.decode_writes(opened(session, name, stored))[1] if stored is not None else []
-        settled = codec.decode_head(opened(session, checkpoint, head)).writes if head is not None else []
+        kept = codec.decode_writes(stored)[1] if stored is not None else []
+        settled = codec.decode_head(head).writes if head is not None else []
         there = {each.idx for each in kept}.union(
             each.idx for owner, found in settled if owner == task for each in found
         )
