@@ -1,8 +1,8 @@
 """The storage contract (clew/backends/contract.py) as tests.
 
-Each part is one module: transactions, sessions, records, log, streams, objects, search. A backend that
-passes them carries a store: all above the contract is the same code for every backend, and its tests run
-on Clew's own backends. `clew.testing.machine` then plays the whole public surface of a store on your
+Read it by its parts, one module each: transactions, sessions, listing, log, records, streams, objects,
+search; for durable backends also durable and purge. Everything above the contract is the same code for every
+backend, and is tested on Clew's own. `clew.testing.machine` plays the whole public surface of a store on your
 backend and compares it with a model.
 
 P.., J.. and S.. are the numbers of promises, rules of histories and attacks.
@@ -11,33 +11,34 @@ P.., J.. and S.. are the numbers of promises, rules of histories and attacks.
 from __future__ import annotations
 
 from clew.backends.contract import Backend
-from clew.testing.backend.durable_runs import DurableRunConformance
+from clew.testing.backend.listing import ListingConformance
 from clew.testing.backend.log import LogConformance
 from clew.testing.backend.objects import ObjectConformance
-from clew.testing.backend.purged_files import PurgedFileConformance
+from clew.testing.backend.purge import PurgeConformance
 from clew.testing.backend.records import RecordConformance
 from clew.testing.backend.search import SearchConformance
-from clew.testing.backend.search_pages import FindingConformance
-from clew.testing.backend.sessions import StorageConformance
-from clew.testing.backend.streams import StreamStorageConformance
+from clew.testing.backend.search_pages import SearchPageConformance
+from clew.testing.backend.sessions import SessionConformance
+from clew.testing.backend.streams import StreamConformance
 from clew.testing.backend.transactions import TransactionConformance
 
 __all__ = ["BackendConformance", "DurableConformance"]
 
 
-class DurableConformance(PurgedFileConformance, DurableRunConformance):
+class DurableConformance(PurgeConformance):
     """For backends whose `capabilities.durability` is not "memory". A subclass gives `reopen`."""
 
 
 class BackendConformance(
     TransactionConformance,
-    StorageConformance,
-    RecordConformance,
+    SessionConformance,
+    ListingConformance,
     LogConformance,
-    StreamStorageConformance,
+    RecordConformance,
+    StreamConformance,
     ObjectConformance,
     SearchConformance,
-    FindingConformance,
+    SearchPageConformance,
 ):
     """Every backend passes each test of this class. A subclass gives a fixture `backend`:
 

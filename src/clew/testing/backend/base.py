@@ -125,6 +125,8 @@ def fail(session: Session, *work: Callable[[], Any], error: BaseException | None
 
 # Rows, for the tests of the storage contract
 
+ALL_BYTES: Final = bytes(range(256))
+
 
 def a_tip(branch: int = 0, position: int = -1, messages: int = 0, size: int = 0) -> Tip:
     """A place whose counters are all different, so that none can stand for another."""

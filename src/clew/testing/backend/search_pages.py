@@ -17,7 +17,7 @@ from clew.testing.backend.base import START, Conformance, Ticking, say, user
 from clew.testing.backend.search import positions
 
 
-class FindingConformance(Conformance):
+class SearchPageConformance(Conformance):
     """What is there is found; what is gone is not; filters, order and pages."""
 
     # -- completeness

@@ -22,7 +22,7 @@ DETAILS = Details(
 )
 
 
-class StorageConformance(Conformance):
+class SessionConformance(Conformance):
     """Rows come back equal, in the trash or not; numbers are never used twice."""
 
     def test_a_session_comes_back_equal(self, backend: Backend) -> None:

@@ -43,7 +43,7 @@ def a_branch(
     return branch
 
 
-class StreamStorageConformance(Conformance):
+class StreamConformance(Conformance):
     """Events and usage come back as they were put, an erased entry keeps its place."""
 
     # -- events

@@ -13,12 +13,12 @@ from clew.errors import ConflictError, DiskFullError, RestoreFailedError
 from clew.session import Session
 from clew.store import Store
 from clew.testing.backend.base import say
-from clew.testing.backend.durable import DurableConformance
+from clew.testing.backend.durable import RestartConformance
 
 ID = "the-session-that-goes"
 
 
-class PurgedFileConformance(DurableConformance):
+class PurgeConformance(RestartConformance):
     """Content that nothing can compress is searched for in every file of the store."""
 
     @pytest.fixture

@@ -1,0 +1,190 @@
+"""The storage contract: listing sessions by activity, filters and pages."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from clew.backends.contract import Backend
+from clew.core.log.rows import CLOSED, COMPLETED, FAILED, PENDING, RUNNING, Details, SessionQuery
+from clew.testing.backend.base import ALL_BYTES, Conformance, a_tip, add, query
+
+
+def with_metadata(text: bytes, *tags: str) -> Details:
+    return Details(metadata=msgspec.Raw(text), tags=tags)
+
+
+class ListingConformance(Conformance):
+    """Newest activity first; every filter is exact; a page begins after what was seen."""
+
+    def test_sessions_are_listed_newest_activity_first(self, backend: Backend) -> None:
+        """By `updated`, not by creation; ties by the bytes of the id."""
+        with backend.write() as tx:
+            for id, updated in (("d", 1), ("b", 3), ("ä", 2), ("Z", 2), ("a", 2), ("\U0001f600", 2)):
+                add(tx, id, updated=updated)
+
+        assert _ids(backend) == ["b", "Z", "a", "ä", "\U0001f600", "d"]
+
+    def test_a_page_begins_after_what_was_seen(self, backend: Backend) -> None:
+        """(updated, id) of the last one leads to the next page, also between ties, also if it is gone."""
+        with backend.write() as tx:
+            rows = {
+                id: add(tx, id, updated=updated) for id, updated in (("a", 2), ("b", 2), ("c", 2), ("d", 1))
+            }
+
+        assert _ids(backend, limit=2) == ["a", "b"]
+        assert _ids(backend, limit=2, after=(2, "b")) == ["c", "d"]
+        with backend.write() as tx:
+            tx.drop_session(rows["b"].sid)
+        assert _ids(backend, limit=2, after=(2, "b")) == ["c", "d"]
+        assert _ids(backend, after=(1, "d")) == []
+        assert _ids(backend, after=(3, "")) == ["a", "c", "d"]
+
+    def test_the_trash_is_listed_by_the_time_of_deletion(self, backend: Backend) -> None:
+        """By `deleted`, ties by id; its pages too."""
+        with backend.write() as tx:
+            for id, updated, deleted in (("a", 9, 1), ("c", 1, 3), ("b", 2, 3), ("live", 9, None)):
+                add(tx, id, updated=updated, deleted=deleted)
+
+        assert _ids(backend, deleted=True) == ["b", "c", "a"]
+        assert _ids(backend, deleted=True, after=(3, "b")) == ["c", "a"]
+        assert _ids(backend) == ["live"]
+
+    def test_sessions_are_listed_by_workspace(self, backend: Backend) -> None:
+        """Equal text, nothing more."""
+        with backend.write() as tx:
+            for id, workspace in (("a", "/w"), ("b", "/w/x"), ("c", None), ("d", "/W")):
+                add(tx, id, workspace=workspace)
+
+        assert _ids(backend, workspace="/w") == ["a"]
+        assert _ids(backend, workspace="/%") == []
+
+    def test_sessions_are_listed_by_all_of_several_tags(self, backend: Backend) -> None:
+        """A session must bear every tag that is asked for."""
+        with backend.write() as tx:
+            add(tx, "a", Details(tags=("x", "y")))
+            add(tx, "b", Details(tags=("y",)))
+
+        assert _ids(backend, tags=("y",)) == ["a", "b"]
+        assert _ids(backend, tags=("x", "y")) == ["a"]
+        assert _ids(backend, tags=("x", "z")) == []
+
+    def test_sessions_are_listed_by_metadata_values(self, backend: Backend) -> None:
+        """By the scalars at the top of the metadata, as JSON text: 1, 1.0, "1" and true are four values."""
+        values = {"int": b"1", "float": b"1.0", "text": b'"1"', "true": b"true", "null": b"null"}
+        with backend.write() as tx:
+            for id, value in values.items():
+                add(tx, id, with_metadata(b'{"k":%s}' % value))
+            add(tx, "missing", with_metadata(b'{"other":1}'))
+            add(tx, "nested", with_metadata(b'{"k":[1],"n":{"k":1}}'))
+
+        for id, value in values.items():
+            assert _ids(backend, where=(("k", value.decode()),)) == [id]
+        assert _ids(backend, where=(("k", "[1]"),)) == []
+
+    def test_a_tag_is_no_metadata(self, backend: Backend) -> None:
+        """Neither is found by way of the other."""
+        with backend.write() as tx:
+            add(tx, "tagged", Details(tags=('"x"', "x")))
+            add(tx, "described", with_metadata(b'{"tags":"x","x":"x"}'))
+
+        assert _ids(backend, tags=("x",)) == ["tagged"]
+        assert _ids(backend, where=(("x", '"x"'),)) == ["described"]
+
+    def test_filters_are_combined(self, backend: Backend) -> None:
+        """Workspace, tags, metadata, the page and emptiness: all of them hold."""
+        with backend.write() as tx:
+            wanted = with_metadata(b'{"k":"v"}', "t")
+            add(tx, "a", wanted, updated=5, workspace="/w", head=a_tip(1, 0, messages=1))
+            add(tx, "b", wanted, updated=4, workspace="/w")
+            add(tx, "c", wanted, updated=3, workspace="/x", head=a_tip(1, 0, messages=1))
+            add(tx, "d", Details(tags=("t",)), updated=2, workspace="/w", head=a_tip(1, 0, messages=1))
+            add(tx, "e", wanted, updated=1, workspace="/w", head=a_tip(1, 0, messages=1))
+        query = SessionQuery(limit=9, workspace="/w", tags=("t",), where=(("k", '"v"'),), nonempty=True)
+
+        with backend.read() as reader:
+            assert [found.row.id for found in reader.list_sessions(query)] == ["a", "e"]
+            after = msgspec.structs.replace(query, after=(5, "a"))
+            assert [found.row.id for found in reader.list_sessions(after)] == ["e"]
+
+    @pytest.mark.parametrize("deleted", [None, 7], ids=["live", "trash"])
+    def test_rows_are_listed_by_status(self, backend: Backend, deleted: int | None) -> None:
+        """Every status, with every other filter, in the same order and by the same pages."""
+        with backend.write() as tx:
+            for status in range(PENDING, CLOSED + 1):
+                for updated, id in ((1, "old"), (3, "b"), (3, "a"), (2, "there")):
+                    workspace = "/there" if id == "there" else "/here"
+                    details = Details(tags=("t",) if id == "a" else ())
+                    name = f"{id}{status}"
+                    gone = None if deleted is None else updated
+                    add(tx, name, details, updated=updated, deleted=gone, workspace=workspace, status=status)
+        trash = deleted is not None
+
+        for status in range(PENDING, CLOSED + 1):
+            expected = [f"a{status}", f"b{status}", f"there{status}", f"old{status}"]
+            assert _ids(backend, deleted=trash, status=status) == expected
+            assert _ids(backend, deleted=trash, status=status, limit=2) == expected[:2]
+            assert _ids(backend, deleted=trash, status=status, after=(3, expected[0])) == expected[1:]
+            assert _ids(backend, deleted=trash, status=status, workspace="/there") == [expected[2]]
+            assert _ids(backend, deleted=trash, status=status, tags=("t",)) == [expected[0]]
+            assert _ids(backend, deleted=not trash, status=status) == []
+
+    def test_a_session_that_changes_its_status_is_listed_under_the_new_one_only(
+        self, backend: Backend
+    ) -> None:
+        """And an append to it moves it to the front there, whatever the status."""
+        with backend.write() as tx:
+            row = add(tx, "a", updated=1, status=PENDING)
+            add(tx, "b", updated=2, status=RUNNING)
+            add(tx, "c", updated=2, status=COMPLETED)
+        for status, other in ((RUNNING, "b"), (COMPLETED, "c")):
+            with backend.write() as tx:
+                tx.set_session(msgspec.structs.replace(row, status=status))
+            assert _ids(backend, status=status) == [other, "a"]
+            with backend.write() as tx:
+                tx.set_head(row.sid, a_tip(1, 1), 9, None, "")
+            assert _ids(backend, status=status) == ["a", other]
+            assert _ids(backend, status=PENDING) == []
+
+        assert _ids(backend, status=RUNNING) == ["b"]
+
+    def test_the_run_of_a_session_is_listed_with_it(self, backend: Backend) -> None:
+        """The record of kind "run" with the empty name, and no other; None where there is none."""
+        with backend.write() as tx:
+            first, second = add(tx, "a", status=RUNNING), add(tx, "b", status=FAILED)
+            third = add(tx, "c", status=FAILED)
+            tx.put_record(first.sid, "run", "", ALL_BYTES)
+            tx.put_record(second.sid, "run", "", b"")
+            tx.put_record(second.sid, "run", "other", b"other")
+            tx.put_record(third.sid, "run", "other", b"other")
+            tx.put_record(third.sid, "lease", "", b"lease")
+
+        with backend.read() as reader:
+            assert [found.run for found in reader.list_sessions(query())] == [ALL_BYTES, b"", None]
+            assert [found.run for found in reader.list_sessions(query(status=RUNNING))] == [ALL_BYTES]
+
+    def test_empty_sessions_can_be_left_out(self, backend: Backend) -> None:
+        """`nonempty` looks at the messages on the path, not at the entries."""
+        with backend.write() as tx:
+            add(tx, "empty", head=a_tip(1, 3, messages=0))
+            add(tx, "full", head=a_tip(1, 3, messages=1))
+
+        assert _ids(backend, nonempty=True) == ["full"]
+
+    @pytest.mark.parametrize("count", [1, 60])
+    def test_listing_gives_the_details_of_each(self, backend: Backend, count: int) -> None:
+        """Row and details belong together, however many there are."""
+        with backend.write() as tx:
+            for number in range(count):
+                add(tx, f"{number:03}", Details(model=f"m{number:03}"))
+
+        with backend.read() as reader:
+            found = reader.list_sessions(query())
+
+        assert [one.row.id for one in found] == [f"{number:03}" for number in range(count)]
+        assert all(one.details.model == f"m{one.row.id}" for one in found)
+
+
+def _ids(backend: Backend, **filters: object) -> list[str]:
+    with backend.read() as reader:
+        return [found.row.id for found in reader.list_sessions(query(**filters))]  # type: ignore[arg-type]
