@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from clew.engine import Engine
+from clew.engine import EngineLike
 from clew.errors import StoreBusyError
 from clew.upkeep import scrub_traces
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 class Care:
     """What `Store` can do for its own health."""
 
-    _engine: Engine
+    _scope: EngineLike
 
     def backup(
         self,
@@ -36,8 +36,8 @@ class Care:
         """
         from clew.core.transfer.backup import backup
 
-        self._engine.check_outside("backup")
-        return backup(self._engine, path, overwrite=overwrite, on_progress=on_progress)
+        engine = self._scope.outside("Store.backup()")
+        return backup(engine, path, overwrite=overwrite, on_progress=on_progress)
 
     def repair(
         self, *, to: str | os.PathLike[str], on_progress: OnCopyProgress | None = None
@@ -54,8 +54,7 @@ class Care:
         """
         from clew.core.transfer.repair import repair
 
-        self._engine.check_outside("repair")
-        return repair(self._engine, to, on_progress)
+        return repair(self._scope.outside("Store.repair()"), to, on_progress)
 
     def vacuum(self) -> int:
         """Give the space that nothing uses back to the system; how many bytes that was.
@@ -63,8 +62,7 @@ class Care:
         It rewrites the store, which takes as long as copying it, and removes nothing that can be reached:
         that is for `gc` and retention. Others wait meanwhile; StoreBusyError if they kept it from running.
         """
-        engine = self._engine
-        engine.check_outside("vacuum")
+        engine = self._scope.outside("Store.vacuum()")
         before = engine.backend.bytes_on_disk()
         try:
             if not scrub_traces(engine):

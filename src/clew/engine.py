@@ -9,7 +9,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any, Protocol, TypeVar, cast
 
-from clew.backends.contract import Backend, Reader, Transaction
+from clew.backends.contract import Backend, Capabilities, Reader, Transaction
 from clew.core.engine.commit import Committer, Courier, Pending
 from clew.core.engine.host import Clock, Here, wall_clock
 from clew.errors import InvalidError, LeaseLostError
@@ -27,7 +27,46 @@ class Service(Protocol):
         """In a forked child: threads of the parent are not there."""
 
 
+H = TypeVar("H")
 S = TypeVar("S", bound=Service)
+
+
+class EngineLike(Protocol):
+    """What the operations of a store need: an `Engine`, or a `TransactionScope` that stands for one.
+
+    What only an engine can do (threads, files, the backend itself) is asked of `outside(…)`, which a scope
+    refuses: so it is refused before anything is written.
+    """
+
+    here: Here
+    now: Clock
+
+    @property
+    def location(self) -> str:
+        """Where the store is, fit to be shown."""
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What the store promises."""
+
+    @property
+    def is_reading(self) -> bool:
+        """Inside `read()`: nothing can be written."""
+
+    def run(self, work: Callable[[Transaction], T]) -> T:
+        """Commit one operation, or make it part of the transaction."""
+
+    def read(self) -> AbstractContextManager[Reader]: ...
+
+    def prepare(self, work: Callable[[], object]) -> None:
+        """Do something slow that must not be done while others wait for a transaction."""
+
+    def offered(self, kind: type[H]) -> type[H]:
+        """`Store` or `Session`, as it is here: inside a transaction it refuses most methods."""
+
+    def outside(self, what: str, *, waits: bool = True) -> Engine:
+        """The engine itself. InvalidError, which names `what`, inside a transaction. `waits`: also for a
+        handle from outside, in the thread of a transaction, because `what` waits until that ends."""
 
 
 class Engine:
@@ -36,7 +75,7 @@ class Engine:
     def __init__(self, backend: Backend, clock: Clock = wall_clock, steady: Clock | None = None) -> None:
         self.backend = backend
         self.here = Here(clock, steady, backend.clock)
-        self.now = self.here.now
+        self.now: Clock = self.here.now
         self.committer = Committer(backend)
         self.courier = Courier(self.committer, backend.location)
         self._closing = threading.Lock()
@@ -44,44 +83,56 @@ class Engine:
         self._noting = threading.Lock()
         self._failures: list[BaseException] = []
         self.transacting: set[int] = set()
-        """The threads in which somebody's own function is part of a transaction."""
+        """The threads in which a function of the caller runs as part of a transaction."""
         self.generation = 0
         """Grows in every forked child: threads of the parent are not there any more."""
         _engines.add(self)
 
     is_reading = False
-    """Inside one look at the storage: nothing can be written."""
+
+    @property
+    def location(self) -> str:
+        return self.backend.location
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return self.backend.capabilities
 
     def run(self, work: Callable[[Transaction], T]) -> T:
         """Commit one operation; durable when this returns."""
         if self.transacting and threading.get_ident() in self.transacting:
             raise InvalidError(
-                "this would wait for itself: inside transact() use the store that it gives you"
+                "this write would wait for itself: inside transact() use the store that it gives you,"
+                " and for the session of a run transact(…, run=run)"
             )
         return self.committer.run(work)
 
     def read(self) -> AbstractContextManager[Reader]:
         return self.backend.read()
 
-    def check_outside(self, what: str) -> None:
-        """Refuse what can not be a part of a transaction; called before anything is written."""
-        if self.transacting and threading.get_ident() in self.transacting:
-            raise InvalidError(f"{what} would wait for itself inside transact(): do it before or after")
+    def offered(self, kind: type[H]) -> type[H]:
+        """All of it."""
+        return kind
+
+    def outside(self, what: str, *, waits: bool = True) -> Engine:
+        if waits and self.transacting and threading.get_ident() in self.transacting:
+            raise InvalidError(f"{what} would wait for itself inside transact(): call it before or after")
+        return self
 
     def prepare(self, work: Callable[[], object]) -> None:
-        """Do what takes long, and must not be done while others wait for a transaction."""
+        """At once: no transaction is open."""
         work()
 
     def post(self, work: Callable[[Transaction], Any]) -> None:
         """Commit one operation some time soon; `flush` waits for it and tells of failures."""
-        self.check_outside("append_nowait")
+        self.outside("Session.append_nowait()")
         self.courier.post([Pending(work, self._note_failures)])
 
     def run_behind(self, work: Callable[[Transaction], T]) -> T:
         """Commit one operation after all that was posted before it."""
         if not self.courier.is_busy:
             return self.run(work)
-        self.check_outside("this")
+        self.outside("this write")
         done = threading.Event()
         pending = Pending(work, lambda _: done.set())
         self.courier.post([pending])
@@ -95,7 +146,7 @@ class Engine:
 
     def flush(self) -> None:
         """Wait for all that was posted; raise the first failure since the last flush."""
-        self.check_outside("flush")
+        self.outside("Store.flush()")
         self.courier.drain()
         with self._noting:
             failures, self._failures = self._failures, []
@@ -118,7 +169,7 @@ class Engine:
 
     def close(self) -> None:
         """Stop the services, finish what was posted and close the backend. Idempotent."""
-        self.check_outside("close")
+        self.outside("Store.close()")
         with self._closing:
             for service in self._services.values():
                 service.stop()

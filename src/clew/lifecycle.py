@@ -42,7 +42,7 @@ class Lifecycle(Handle):
         from clew.core.runs import status
 
         _check_task(task)
-        self._write(status.start, encode_json(request, what="request"), task, self._engine.now())
+        self._write(status.start, encode_json(request, what="request"), task, self._scope.now())
 
     def complete(self, response: Json = None) -> None:
         """End the run well. If none was started, one that began just now.
@@ -52,7 +52,7 @@ class Lifecycle(Handle):
         """
         from clew.core.runs import status
 
-        access, now, by = self._access, self._engine.now(), self._worker
+        access, now, by = self._access, self._scope.now(), self._worker
         encoded = encode_json(response, what="response")
         self._finish(lambda tx: status.complete(tx, access, encoded, now, by))
 
@@ -60,11 +60,11 @@ class Lifecycle(Handle):
         """End the run with an error: its text is kept. As `complete`, whatever the status was."""
         from clew.core.runs import status
 
-        access, now, by, text = self._access, self._engine.now(), self._worker, error_text(error)
+        access, now, by, text = self._access, self._scope.now(), self._worker, error_text(error)
         self._finish(lambda tx: status.fail(tx, access, text, now, by))
 
     def _finish(self, work: Callable[[Transaction], None]) -> None:
-        self._engine.run(work)
+        self._scope.run(work)
 
     def close(self) -> None:
         """Set the status to closed: no run starts until `reopen()`. Everything is kept.
@@ -74,14 +74,14 @@ class Lifecycle(Handle):
         """
         from clew.core.runs import status
 
-        access, now, by = self._access, self._engine.now(), self._worker
+        access, now, by = self._access, self._scope.now(), self._worker
         self._finish(lambda tx: status.close(tx, access, now, by))
 
     def reopen(self) -> None:
         """Make a closed or expired session pending again. One that is open stays as it is."""
         from clew.core.runs import status
 
-        self._write(status.reopen, self._engine.now())
+        self._write(status.reopen, self._scope.now())
 
     def status_changes(self) -> list[StatusChange]:
         """Every change of status, oldest first, with who made it and when."""
@@ -93,7 +93,7 @@ class Lifecycle(Handle):
     @property
     def _worker(self) -> str:
         """Who is said to have done it."""
-        return self._engine.here.name
+        return self._scope.here.name
 
     # -- runs under a lease
 
@@ -103,7 +103,7 @@ class Lifecycle(Handle):
         from clew.core.runs import lease
 
         with self._look() as (reader, row):
-            return lease.lease_info(reader, row, self._engine.here)
+            return lease.lease_info(reader, row, self._scope.here)
 
     def run(
         self,
@@ -150,18 +150,18 @@ class Lifecycle(Handle):
         fence = int.from_bytes(os.urandom(8), "big") >> 2 or 1
         encoded = encode_json(request, what="request")
         return lease_.Bid(
-            owner or self._engine.here.name, int(_seconds(lease) * 1e6), fence, encoded, task, bool(steal)
+            owner or self._scope.here.name, int(_seconds(lease) * 1e6), fence, encoded, task, bool(steal)
         )
 
     def _take(self, bid: Bid) -> Run:
         from clew.core.runs import lease
         from clew.run import Run  # a run is a session too
 
-        self._engine.check_outside("run")
+        engine = self._scope.outside("Session.run()")
         if not bid.steal:
-            with self._engine.read() as reader:
+            with engine.read() as reader:
                 lease.refuse_early(reader, self._access)
-        return Run(self._engine, self._access, self._write(lease.take, bid), bid.task)
+        return Run(engine, self._access, self._write(lease.take, bid), bid.task)
 
     def resume(
         self, *, system_prompt: Json = None, tools_hash: str | None = None, model: str | None = None
@@ -196,7 +196,7 @@ class Lifecycle(Handle):
         from clew.core.conversation import moves
 
         try:
-            self._write(moves.abort, began, self._engine.now())
+            self._write(moves.abort, began, self._scope.now())
         except ClewError as exc:
             failure.add_note(f"the turn that failed stays on the path: {exc}")
 

@@ -51,7 +51,7 @@ class Points(SessionFiles):
 
         check_id(name, "checkpoint name")
         encoded = encode_json(state, what="state")
-        setting = partial(checkpoints.set_checkpoint, name=name, state=encoded, now=self._engine.now())
+        setting = partial(checkpoints.set_checkpoint, name=name, state=encoded, now=self._scope.now())
         if files is None:
             return self._write(setting)
         return self._set_with_files(setting, files, include, exclude)
@@ -98,7 +98,7 @@ class Points(SessionFiles):
         from clew.core.conversation import moves
 
         if files is False:
-            return moved_to(self._write(moves.rewind, to, self._engine.now()))
+            return moved_to(self._write(moves.rewind, to, self._scope.now()))
         return self._rewind_with_files(to, files, on_conflict)
 
     def undo(self, *, root: str | os.PathLike[str] | None = None, dry_run: bool = False) -> Moved:
@@ -114,14 +114,14 @@ class Points(SessionFiles):
         from clew.core.conversation import moves
 
         with_files = self._step_with_files("undo", root, dry_run=dry_run)
-        return with_files or moved_to(self._write(moves.undo, self._engine.now()))
+        return with_files or moved_to(self._write(moves.undo, self._scope.now()))
 
     def redo(self, *, root: str | os.PathLike[str] | None = None, dry_run: bool = False) -> Moved:
         """Take back the last undo. `root` and `dry_run` as for `undo`."""
         from clew.core.conversation import moves
 
         with_files = self._step_with_files("redo", root, dry_run=dry_run)
-        return with_files or moved_to(self._write(moves.redo, self._engine.now()))
+        return with_files or moved_to(self._write(moves.redo, self._scope.now()))
 
     def fork(self, id: str | None = None, *, at: Point | None = None) -> Session:
         """A new session that shares every entry up to `at` (the head): it costs the same however many.
@@ -132,7 +132,7 @@ class Points(SessionFiles):
         from clew.core.conversation import fork
 
         new_id = None if id is None else check_id(id)
-        return self._sibling(self._write(fork.fork, new_id, at, self._engine.now()))
+        return self._sibling(self._write(fork.fork, new_id, at, self._scope.now()))
 
     def tree(self) -> Tree:
         """Every branch, fork, checkpoint and head of this session and its relatives."""

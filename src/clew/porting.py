@@ -101,7 +101,7 @@ class Porting:
                 files of which nothing came are its `left_out`.
             on_progress: Told how far it is.
         """
-        cast("Store", self)._engine.check_outside("import_path")
+        cast("Store", self)._scope.outside("Store.import_path()")
         landing = import_module(_LANDING)
         report: ImportReport = landing.import_path(
             lambda **_: cast("Store", self),
@@ -139,8 +139,7 @@ class Porting:
         from clew.session import settings
         from clew.streams import price_of
 
-        engine = cast("Store", self)._engine
-        engine.check_outside("load")
+        engine = cast("Store", self)._scope.outside("Store.load()")
         loading = Loading(
             engine,
             engine.here,

@@ -29,6 +29,8 @@ class Run(Session):
     Use it as a context manager: leaving the block completes the run, an exception fails it.
     """
 
+    _scope: Engine
+
     def __init__(self, engine: Engine, access: Access, lease: Lease, task: str | None) -> None:
         self._generation = engine.generation
         self._held = Access(access.sid, access.id, access.here, lease.epoch, lease.fence)
@@ -44,12 +46,12 @@ class Run(Session):
         self._heartbeat.watch(self)
 
     def __repr__(self) -> str:
-        return f"<Run {self.epoch} of {self.id!r} by {self.owner} in {self._engine.backend.location}>"
+        return f"<Run {self.epoch} of {self.id!r} by {self.owner} in {self._scope.location}>"
 
     @property
     def _access(self) -> Access:
         # The lease stays with the process that forked: what its child brings is no lease at all.
-        return self._held if self._generation == self._engine.generation else self._forked
+        return self._held if self._generation == self._scope.generation else self._forked
 
     @_access.setter
     def _access(self, access: Access) -> None:
@@ -70,7 +72,7 @@ class Run(Session):
     def __exit__(
         self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._ended or self._generation != self._engine.generation:
+        if self._ended or self._generation != self._scope.generation:
             return
         if exc is None:
             self.complete()
@@ -97,7 +99,7 @@ class Run(Session):
             super().close()
 
     def _finish(self, work: Callable[[Transaction], None]) -> None:
-        self._engine.run_behind(work)  # what `append_nowait` took belongs to this run
+        self._scope.run_behind(work)  # what `append_nowait` took belongs to this run
 
     @contextmanager
     def _ending(self) -> Iterator[None]:
@@ -155,7 +157,7 @@ class Run(Session):
             name=name,
             state=encoded,
             standing=standing,
-            now=self._engine.now(),
+            now=self._scope.now(),
             force=force,
         )
         if files is None:

@@ -8,7 +8,7 @@ from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING
 
-from clew.engine import Engine
+from clew.engine import EngineLike
 from clew.errors import CorruptError, DiskFullError, InvalidQueryError, ReadOnlyError
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ MOST_HITS = 1000
 class Searching:
     """What `Store` can find."""
 
-    _engine: Engine
+    _scope: EngineLike
 
     def search(
         self,
@@ -71,12 +71,12 @@ class Searching:
             cursor=cursor,
         )
         try:
-            return _page(self._engine, request, _caught_up(self._engine))
+            return _page(self._scope, request, _caught_up(self._scope))
         except CorruptError:
-            return _page(self._engine, request, False)  # the index may be what is damaged
+            return _page(self._scope, request, False)  # the index may be what is damaged
 
 
-def _caught_up(engine: Engine) -> bool:
+def _caught_up(engine: EngineLike) -> bool:
     """Whether all is in the index; not so in a store that can not be written. Then all of it is read."""
     from clew.core.search.index import catch_up
 
@@ -89,7 +89,7 @@ def _caught_up(engine: Engine) -> bool:
     return True
 
 
-def _page(engine: Engine, request: Request, is_indexed: bool) -> SearchPage:
+def _page(engine: EngineLike, request: Request, is_indexed: bool) -> SearchPage:
     from clew.backends.text_scan import scan_texts
     from clew.core.search.search import Search
 

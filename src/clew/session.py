@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import msgspec
 
@@ -34,21 +34,41 @@ class Session(Lifecycle, Points, Streams, Beside):
     checkpoints or its variables is refused with LeaseHeldError.
     """
 
+    # What of a session is offered inside a transaction and inside `read`; as for `Store`.
+    _READS: ClassVar = frozenset(
+        {
+            "checkpoints", "context", "count_events", "documents", "entries", "events", "get_checkpoint",
+            "get_document", "get_var", "head", "info", "lease", "messages", "outside_lease", "resume",
+            "status_changes", "summary", "tree", "usage", "usage_records", "vars",
+        }
+    )  # fmt: skip
+    _WRITES: ClassVar = frozenset(
+        {
+            "add_alias", "add_event", "add_events", "add_usage", "annotate", "append", "checkpoint", "clear",
+            "close", "compact", "complete", "delete_checkpoint", "delete_document", "delete_var", "fail",
+            "fork", "redo", "remove_alias", "reopen", "replace", "rewind", "set_document", "set_summary",
+            "set_var", "start", "touch", "truncate", "turn", "undo", "update",
+        }
+    )  # fmt: skip
+
     def __repr__(self) -> str:
-        return f"<Session {self.id!r} in {self._engine.backend.location}>"
+        return f"<Session {self.id!r} in {self._scope.location}>"
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Session) and (self._sid, self._engine) == (other._sid, other._engine)
+        return isinstance(other, Session) and (self._sid, self._scope) == (other._sid, other._scope)
 
     def __hash__(self) -> int:
-        return hash((self._sid, id(self._engine)))
+        return hash((self._sid, id(self._scope)))
 
     def _sibling(self, row: SessionRow) -> Session:
-        return Session(self._engine, Access(row.sid, row.id, self._engine.here))
+        return self._handle(Access(row.sid, row.id, self._scope.here))
 
     def outside_lease(self) -> Session:
         """The same session for writes that nobody's lease shall stop, as a remark from outside."""
-        return Session(self._engine, Access(self._sid, self.id, self._engine.here, heedless=True))
+        return self._handle(Access(self._sid, self.id, self._scope.here, heedless=True))
+
+    def _handle(self, access: Access) -> Session:
+        return self._scope.offered(Session)(self._scope, access)
 
     # -- what the session is
 
@@ -100,7 +120,7 @@ class Session(Lifecycle, Points, Streams, Beside):
     def touch(self) -> None:
         """Count as active now: first in listings, and not idle. For whoever works on a session in other ways
         than by messages, as with documents."""
-        self._write(sessions.touch, self._engine.now())
+        self._write(sessions.touch, self._scope.now())
 
     def add_alias(self, alias: str, *, move: bool = False) -> None:
         """Give the session one more id to be found by. AliasExistsError if it leads elsewhere."""
@@ -135,7 +155,7 @@ class Session(Lifecycle, Points, Streams, Beside):
         An append without messages writes nothing.
         """
         work = self._appending(messages, key=key, expect=expect, strict=strict, at=at)
-        return [] if work is None else self._engine.run(work)
+        return [] if work is None else self._scope.run(work)
 
     def _appending(
         self,
@@ -155,7 +175,7 @@ class Session(Lifecycle, Points, Streams, Beside):
         batch = batch_of(messages, strict=strict)
         if key is not None:
             check_id(key, "key")
-        access, now = self._access, self._engine.now()
+        access, now = self._access, self._scope.now()
         return lambda tx: append(tx, access, batch, now, key=key, expect=expect, at=time)
 
     def append_nowait(
@@ -164,7 +184,7 @@ class Session(Lifecycle, Points, Streams, Beside):
         """Append some time soon, in the order of the calls. `store.flush()` waits and raises what failed."""
         work = self._appending(messages, key=key, strict=strict, at=at)
         if work is not None:
-            self._engine.post(work)
+            self._scope.outside("Session.append_nowait()").post(work)
 
     def replace(
         self, messages: Sequence[Sayable], *, user_turns: int | None = None, strict: bool = False
@@ -185,14 +205,14 @@ class Session(Lifecycle, Points, Streams, Beside):
         if user_turns is not None and (type(user_turns) is not int or not 0 <= user_turns <= MAX_POSITION):
             raise InvalidError(f"user_turns must be a number from 0 to {MAX_POSITION}, not {user_turns!r}")
         return self._write(
-            replacing.replace, batch_of(messages, strict=strict), user_turns, self._engine.now()
+            replacing.replace, batch_of(messages, strict=strict), user_turns, self._scope.now()
         )
 
     def clear(self) -> Head:
         """Start over with an empty path. The history stays reachable: `undo()` brings it back."""
         from clew.core.conversation import moves
 
-        return self._write(moves.clear, self._engine.now())
+        return self._write(moves.clear, self._scope.now())
 
     def truncate(self, keep_last: int) -> Entry | None:
         """Let `context()` begin with the last `keep_last` messages; `messages()` still gives all.
@@ -203,7 +223,7 @@ class Session(Lifecycle, Points, Streams, Beside):
 
         if isinstance(keep_last, bool) or not isinstance(keep_last, int) or keep_last < 0:
             raise InvalidError(f"keep_last must be a number from 0 on, not {keep_last!r}")
-        return self._write(marks.truncate, keep_last, self._engine.now())
+        return self._write(marks.truncate, keep_last, self._scope.now())
 
     def compact(
         self,
@@ -221,7 +241,7 @@ class Session(Lifecycle, Points, Streams, Beside):
         from clew.core.conversation import marks
 
         digest = marks.digest_of(messages_or_text, tokens)
-        return self._write(marks.compact, digest, upto, self._engine.now())
+        return self._write(marks.compact, digest, upto, self._scope.now())
 
     @property
     def summary(self) -> str | None:
@@ -235,7 +255,7 @@ class Session(Lifecycle, Points, Streams, Beside):
         """Keep a summary of the conversation so far; it rewinds with the conversation."""
         from clew.core.conversation import marks
 
-        return self._write(marks.set_summary, marks.summary_of(text), self._engine.now())
+        return self._write(marks.set_summary, marks.summary_of(text), self._scope.now())
 
     def annotate(self, entry: Point, **fields: Json) -> Entry:
         """Put something beside an entry, never into it; None takes a field away.
@@ -300,7 +320,7 @@ class Session(Lifecycle, Points, Streams, Beside):
         """The entries in the lists in which they are read from storage. Takes the options of `entries`."""
         if options["damaged"] not in ("raise", "skip"):
             raise InvalidQueryError(f"damaged is 'raise' or 'skip', not {options['damaged']!r}")
-        return history.pages(self._engine.read, self._sid, self.id, **options)
+        return history.pages(self._scope.read, self._sid, self.id, **options)
 
     def context(
         self,

@@ -91,7 +91,7 @@ class SessionFiles(Handle):
         """
         with self._look() as (reader, row):
             snapshot = snapshot_at(reader, row, to)
-        return keeper_of(self._engine).restore(
+        return keeper_of(self._scope.outside("Session.restore_files()")).restore(
             snapshot, root, paths, on_conflict, dry_run=dry_run, on_progress=on_progress
         )
 
@@ -103,7 +103,7 @@ class SessionFiles(Handle):
             kept = [c for c in checkpoints.list_checkpoints(reader, row) if c.snapshot is not None]
             lies_there = checkpoints.on_path(reader, row.head)
             there = [checkpoint for checkpoint in kept if lies_there(checkpoint.head)]
-        return keeper_of(self._engine).history(
+        return keeper_of(self._scope.outside("Session.file_history()", waits=False)).history(
             path, sorted(there, key=lambda c: (c.position, c.snapshot or ""))
         )
 
@@ -125,15 +125,16 @@ class SessionFiles(Handle):
             records.put(tx, snapshot, shelf, sessions=row.tree, signature=signature)
             return setting(tx, access, snapshot=snapshot.id)
 
-        return keeper_of(self._engine).snapshot(root, "checkpoint", rules_of(include, exclude, None), put)
+        keeper = keeper_of(self._scope.outside("Session.checkpoint(files=…)"))
+        return keeper.snapshot(root, "checkpoint", rules_of(include, exclude, None), put)
 
     def _rewind_with_files(self, to: Point, files: Files, on_conflict: OnConflict) -> Moved:
+        keeper = keeper_of(self._scope.outside("Session.rewind(files=…)"))
         with self._look() as (reader, row):
             snapshot = snapshot_at(reader, row, to)
             branch, position = resolve(reader, row, to)
             head = Head(reader.get_branch(branch).uid if branch else "", position)
         root = None if isinstance(files, bool) else files
-        keeper = keeper_of(self._engine)
         restore = partial(keeper.restore, snapshot, root, None, on_conflict)
         return self._restore_and_move(restore, HeadMove(self._sid, self.id, "rewind", head))
 
@@ -146,7 +147,7 @@ class SessionFiles(Handle):
         with self._look() as (reader, row):
             files = moves.files_of(reader, row, what)
             there = moves.next_head(reader, row, what) if dry_run else None
-        keeper = keeper_of(self._engine) if files is not None else None
+        keeper = keeper_of(self._scope.outside(f"Session.{what}() of files")) if files is not None else None
         record = keeper.restore_of(files) if keeper is not None and files is not None else None
         if keeper is None or record is None:
             return None if there is None else moved_to(there)
@@ -156,14 +157,14 @@ class SessionFiles(Handle):
         return self._restore_and_move(back, HeadMove(self._sid, self.id, what))
 
     def _restore_and_move(self, restore: Callable[..., RestoreReport], move: HeadMove) -> Moved:
-        access, now = self._access, self._engine.now()
+        access, now = self._access, self._scope.now()
         moved: list[Head] = []
 
         def ending(tx: Transaction, files: FileMove) -> None:
             moved[:] = [carry_out(tx, access, move, now, files)]
 
         # Before any file is touched: whoever may not move the head may not move the files either.
-        sessions = self._engine.run(lambda tx: admit(tx, access)).tree
+        sessions = self._scope.run(lambda tx: admit(tx, access)).tree
         report = restore(move=encode_move(move), ending=ending, sessions=sessions)
         if report.failed:
             first = report.failed[0]

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import builtins
 import os
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeVar, overload
 
 import msgspec
 from uuid_utils import uuid7
@@ -25,9 +24,9 @@ from clew.core.log.ids import check_id
 from clew.core.log.rows import INTERRUPTED, RUNNING, SessionQuery, SessionRow
 from clew.core.runs.access import Access, is_held
 from clew.core.runs.status import status_number
-from clew.engine import Engine
+from clew.engine import Engine, EngineLike
 from clew.errors import InvalidError, InvalidQueryError, ReadOnlyError, SessionNotFoundError
-from clew.inside import Inside, Unprepared
+from clew.inside import NeedsPreparation, TransactionScope, transaction_of
 from clew.model import STATUSES, Json, Page, Stats, Status, UsageGroup, UsageKey, UsageTotals
 from clew.porting import Porting
 from clew.searching import Searching
@@ -65,13 +64,29 @@ class Store(Upkeep, Care, StoreFiles, Porting, Searching):
     def __init__(self, backend: Backend, *, clock: Clock = wall_clock, steady: Clock | None = None) -> None:
         """`clock` gives the time for stamps, `steady` one that is never set, for leases and retention;
         both in microseconds. For tests: a store that is opened has those of the machine."""
-        self._engine = Engine(backend, clock, steady)
+        self._scope: EngineLike = Engine(backend, clock, steady)
+
+    @property
+    def _engine(self) -> Engine:
+        """The whole engine: refused inside a transaction, where `_scope` is all there is."""
+        return self._scope.outside("this", waits=False)
 
     _run: Run | None = None
     """Inside a transaction: whose writes to its session are those of this run."""
 
+    # The methods that work inside `transact` and `read`, or inside `transact` only. All others are refused
+    # there by their names, before they do anything. A method that is named here may still refuse some of its
+    # arguments: it asks for `self._scope.outside(…)` before it writes.
+    _READS: ClassVar = frozenset(
+        {
+            "capabilities", "export", "find", "get", "interrupted", "latest", "list", "location", "removals",
+            "retention", "search", "session", "sweep", "usage",
+        }
+    )  # fmt: skip
+    _WRITES: ClassVar = frozenset({"clear", "create", "delete", "restore_deleted", "set_retention"})
+
     def __repr__(self) -> str:
-        return f"<Store {self._engine.backend.location}>"
+        return f"<Store {self._scope.location}>"
 
     def __enter__(self) -> Store:
         return self
@@ -82,19 +97,20 @@ class Store(Upkeep, Care, StoreFiles, Porting, Searching):
         self.close()
 
     def _handle(self, row: SessionRow) -> Session:
-        if self._run is not None and self._run._sid == row.sid:
-            return Session(self._engine, self._run._access)
-        return Session(self._engine, Access(row.sid, row.id, self._engine.here))
+        engine, run = self._scope, self._run
+        if run is not None and run._sid == row.sid:
+            return engine.offered(Session)(engine, run._access)
+        return engine.offered(Session)(engine, Access(row.sid, row.id, engine.here))
 
     @property
     def location(self) -> str:
         """Where the store is, fit to be shown."""
-        return self._engine.backend.location
+        return self._scope.location
 
     @property
     def capabilities(self) -> Capabilities:
         """What the store promises."""
-        return self._engine.backend.capabilities
+        return self._scope.capabilities
 
     # -- sessions
 
@@ -132,11 +148,11 @@ class Store(Upkeep, Care, StoreFiles, Porting, Searching):
         )
         created = None if created_at is None else calls.moment(created_at, "created_at")
         check_id(id)
-        with self._engine.read() as reader:
+        with self._scope.read() as reader:
             row = points.find(reader, id)
         if row is None:
-            now = self._engine.now()
-            row = self._engine.run(lambda tx: sessions.open_or_create(tx, id, changes, now, created))
+            now = self._scope.now()
+            row = self._scope.run(lambda tx: sessions.open_or_create(tx, id, changes, now, created))
         return self._handle(row)
 
     def create(
@@ -173,8 +189,8 @@ class Store(Upkeep, Care, StoreFiles, Porting, Searching):
         )
         created = None if created_at is None else calls.moment(created_at, "created_at")
         new_id = str(uuid7()) if id is None else check_id(id)
-        now = self._engine.now()
-        return self._handle(self._engine.run(lambda tx: sessions.create(tx, new_id, changes, now, created)))
+        now = self._scope.now()
+        return self._handle(self._scope.run(lambda tx: sessions.create(tx, new_id, changes, now, created)))
 
     def get(self, id: str) -> Session:
         """The session of this id or alias; SessionNotFoundError if there is none."""
@@ -185,7 +201,7 @@ class Store(Upkeep, Care, StoreFiles, Porting, Searching):
 
     def find(self, id: str) -> Session | None:
         """The session of this id or alias, or None."""
-        with self._engine.read() as reader:
+        with self._scope.read() as reader:
             row = points.find(reader, check_id(id))
         return None if row is None else self._handle(row)
 
@@ -224,7 +240,7 @@ class Store(Upkeep, Care, StoreFiles, Porting, Searching):
             status=_status(status),
             damaged=True,
         )
-        with self._engine.read() as reader:
+        with self._scope.read() as reader:
             found = reader.list_sessions(query)
             infos = tuple(sessions.listed_info(reader, one) for one in found[:limit])
         if len(found) <= limit:
@@ -237,7 +253,7 @@ class Store(Upkeep, Care, StoreFiles, Porting, Searching):
         """The session with the newest activity that has messages, or None."""
         place = None if workspace is None else normalised(workspace)
         query = SessionQuery(limit=1, workspace=place, nonempty=True)
-        with self._engine.read() as reader:
+        with self._scope.read() as reader:
             found = reader.list_sessions(query)
         return self._handle(found[0].row) if found else None
 
@@ -250,16 +266,16 @@ class Store(Upkeep, Care, StoreFiles, Porting, Searching):
         """
         from clew.core.runs import lease
 
-        here = self._engine.here
-        with self._engine.read() as reader:
+        here = self._scope.here
+        with self._scope.read() as reader:
             running = reader.list_sessions(SessionQuery(limit=MOST_LISTED, status=RUNNING))
             gone = [one.row for one in running if one.row.fence and not is_held(reader, one.row, here)]
-        if not self._engine.is_reading:
+        if not self._scope.is_reading:
             with suppress(ReadOnlyError):
                 for row in gone:
-                    self._engine.run(partial(lease.interrupt_deserted, sid=row.sid, here=here))
+                    self._scope.run(partial(lease.interrupt_deserted, sid=row.sid, here=here))
                 gone = []
-        with self._engine.read() as reader:
+        with self._scope.read() as reader:
             found = reader.list_sessions(SessionQuery(limit=MOST_LISTED, status=INTERRUPTED))
         return [self._handle(row) for row in (*gone, *(one.row for one in found))]
 
@@ -278,24 +294,24 @@ class Store(Upkeep, Care, StoreFiles, Porting, Searching):
         from clew.core.retention import purge as purge_
 
         check_id(id)
-        here = self._engine.here
+        here = self._scope.here
         if deleted and not purge:
             raise InvalidError(
                 "delete(deleted=True) is for what is in the trash already: pass purge=True too"
             )
         if purge:
-            self._engine.check_outside("purge")
+            engine = self._scope.outside("Store.delete(purge=True)")
             purging = purge_.purge_deleted if deleted else partial(purge_.purge_id, here=here, force=force)
-            return purge_and_scrub(self._engine, lambda tx: purging(tx, id), force=force)
-        now = self._engine.now()
-        return self._engine.run(lambda tx: sessions.delete(tx, id, now, here, force=force))
+            return purge_and_scrub(engine, lambda tx: purging(tx, id), force=force)
+        now = self._scope.now()
+        return self._scope.run(lambda tx: sessions.delete(tx, id, now, here, force=force))
 
     def restore_deleted(self, id: str) -> Session:
         """Bring the session of this id or alias back from the trash, the one deleted last if there are
         several."""
         check_id(id)
-        now = self._engine.now()
-        return self._handle(self._engine.run(lambda tx: sessions.restore(tx, id, now)))
+        now = self._scope.now()
+        return self._handle(self._scope.run(lambda tx: sessions.restore(tx, id, now)))
 
     def clear(self, *, confirm: bool = False, purge: bool = False, force: bool = False) -> int:
         """Delete every session, into the trash or (with `purge`) for good; how many there were.
@@ -304,17 +320,18 @@ class Store(Upkeep, Care, StoreFiles, Porting, Searching):
 
         if confirm is not True:
             raise InvalidError("clear deletes every session of the store: pass confirm=True if you mean it")
-        now, here = self._engine.now(), self._engine.here
+        now, here = self._scope.now(), self._scope.here
         if purge:
-            self._engine.check_outside("purge")
+            engine = self._scope.outside("Store.clear(purge=True)")
             everything = partial(purge_.purge_everything, here=here, force=force)
-            return purge_and_scrub(self._engine, everything, force=force)
-        return self._engine.run(lambda tx: sessions.delete_all(tx, now, here, force=force))
+            return purge_and_scrub(engine, everything, force=force)
+        return self._scope.run(lambda tx: sessions.delete_all(tx, now, here, force=force))
 
     def stats(self) -> Stats:
         """Totals of the store."""
-        with self._engine.read() as reader:
-            totals = reader.totals(self._engine.now() - DAY)
+        engine = self._scope.outside("Store.stats()", waits=False)
+        with engine.read() as reader:
+            totals = reader.totals(engine.now() - DAY)
             usage = reader.sum_usage(None, None)
         return Stats(
             sessions=totals.sessions,
@@ -322,7 +339,7 @@ class Store(Upkeep, Care, StoreFiles, Porting, Searching):
             messages=totals.messages,
             entries=totals.entries,
             bytes=totals.size,
-            bytes_on_disk=self._engine.backend.bytes_on_disk(),
+            bytes_on_disk=engine.backend.bytes_on_disk(),
             by_status={name: totals.by_status.get(number, 0) for number, name in enumerate(STATUSES)},
             active_24h={name: totals.active.get(number, 0) for number, name in enumerate(STATUSES)},
             created_24h=totals.created,
@@ -350,7 +367,7 @@ class Store(Upkeep, Care, StoreFiles, Porting, Searching):
         from clew.core.streams import usage
 
         first, end = usage.span_of(by, since, until)
-        with self._engine.read() as reader:
+        with self._scope.read() as reader:
             return usage.store_totals(reader, by, first, end)
 
     # -- several things at once
@@ -364,51 +381,33 @@ class Store(Upkeep, Care, StoreFiles, Porting, Searching):
                 once, in whatever thread commits, while others wait: no effects but those in the store.
             run: Lets it write to the session of this run under the run's lease.
 
-        What needs a thread, looks at files or rewrites the store (`append_nowait`, `run`, snapshots, `purge`)
-        is refused in there with InvalidError, before anything of it is written; so is another `transact`.
+        Methods that need a thread, look at files or rewrite the store (`append_nowait`, `run`, snapshots,
+        `purge`) are refused in there with InvalidError, before anything is written; so is another `transact`.
         """
-        self._engine.check_outside("transact")
-        operation = self._transaction(work, run)
+        engine = self._scope.outside("Store.transact()")
+        operation = self._transaction(engine, work, run)
         while True:
             try:
-                return self._engine.run(operation)
-            except Unprepared as needs:
+                return engine.run(operation)
+            except NeedsPreparation as needs:
                 needs.prepare()
 
-    def _transaction(self, work: Callable[[Store], T], run: Run | None) -> Callable[[Transaction], T]:
-        engine = self._engine
-
-        def operation(tx: Transaction) -> T:
-            inside = Inside(engine, tx, tx)
-            me = threading.get_ident()
-            engine.transacting.add(me)
-            try:
-                result = work(self._within(inside, run))
-            finally:
-                engine.transacting.discard(me)
-            inside.end()
-            return result
-
-        return operation
+    def _transaction(
+        self, engine: Engine, work: Callable[[Store], T], run: Run | None
+    ) -> Callable[[Transaction], T]:
+        return transaction_of(engine, lambda scope: work(_store_in(scope, run)))
 
     def read(self, work: Callable[[Store], T]) -> T:
         """Read several things as they are at one moment: `work` gets a store that can only be read from,
         good until it returns. Others go on writing meanwhile."""
-        if isinstance(self._engine, Inside):
-            self._engine.check_outside("read")
-        backend = self._engine.backend
+        engine = self._scope.outside("Store.read()", waits=False)
+        backend = engine.backend
         with getattr(backend, "read_still", backend.read)() as reader:
-            inside = Inside(self._engine, reader, None)
+            scope = TransactionScope(engine, reader, None)
             try:
-                return work(self._within(inside, None))
+                return work(_store_in(scope))
             finally:
-                inside.end()
-
-    def _within(self, inside: Inside, run: Run | None) -> Store:
-        store = Store.__new__(Store)
-        store._engine = inside
-        store._run = run
-        return store
+                scope.end()
 
     # -- the store itself
 
@@ -425,20 +424,28 @@ class Store(Upkeep, Care, StoreFiles, Porting, Searching):
         """
         from clew.core.conversation.watch import Watcher
 
-        self._engine.check_outside("watch")
-        watcher = Watcher(self._engine, after, every)
+        watcher = Watcher(self._scope.outside("Store.watch()"), after, every)
         return watcher.follow() if wait else iter(watcher.look())
 
     def flush(self) -> None:
         """Wait until all that `append_nowait` took is durable; raise the first thing that went wrong."""
-        self._engine.flush()
+        self._scope.outside("Store.flush()").flush()
 
     def close(self) -> None:
         """Flush and close; maintenance stops, leases that are still held run out. Idempotent; raises
         what `flush` would raise."""
-        self._engine.check_outside("close")
+        engine = self._scope.outside("Store.close()")
         self._stop_maintenance()
-        self._engine.close()
+        engine.close()
+
+
+def _store_in(scope: TransactionScope, run: Run | None = None) -> Store:
+    """A store whose handles stand in a scope. Not by its constructor: there is nothing to open."""
+    kind = scope.offered(Store)
+    store = kind.__new__(kind)
+    store._scope = scope
+    store._run = run
+    return store
 
 
 def _status(status: str | None) -> int | None:

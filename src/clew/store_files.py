@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from clew.core.runs.access import Access
-from clew.engine import Engine
+from clew.engine import EngineLike
 from clew.errors import InvalidError
 
 if TYPE_CHECKING:
@@ -31,13 +31,13 @@ MOST_READ: Final = 1024**3
 class StoreFiles:
     """What `Store` can do with directory trees. No git is needed, and the user's `.git` is never touched."""
 
-    _engine: Engine
+    _scope: EngineLike
 
     @property
     def _files(self) -> Keeper:
         from clew.files.service import Keeper  # only those who keep files pay for it
 
-        return self._engine.service(Keeper)
+        return self._scope.outside("this", waits=False).service(Keeper)
 
     def snapshot(
         self,
@@ -169,7 +169,7 @@ class StoreFiles:
         from clew.session_files import carry_out, decode_move
 
         head = decode_move(move)
-        access, now = Access(head.sid, head.session, self._engine.here), self._engine.now()
+        access, now = Access(head.sid, head.session, self._scope.here), self._scope.now()
         return lambda tx, files: carry_out(tx, access, head, now, files)
 
     def diff(

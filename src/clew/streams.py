@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, TypeVar, overload
 from clew.backends.contract import Transaction
 from clew.core.conversation.points import Point
 from clew.core.log.ids import check_id
-from clew.engine import Engine
+from clew.engine import EngineLike
 from clew.errors import InvalidQueryError
 from clew.handle import Handle
 from clew.model import Event, EventCounts, Json, Usage, UsageGroup, UsageKey, UsageTotals, utc
@@ -23,7 +23,9 @@ T = TypeVar("T")
 _MOST: Final = 2**63 - 1
 
 
-def price_of(engine: Engine, names: usage.Names, counts: usage.Counts, time: int) -> usage.Estimate | None:
+def price_of(
+    engine: EngineLike, names: usage.Names, counts: usage.Counts, time: int
+) -> usage.Estimate | None:
     """What a call costs by the price list; None: there is none, or it does not know."""
     from clew.core.streams import usage
     from clew.core.streams.prices import estimate, is_available, is_loaded, load
@@ -52,7 +54,7 @@ class Streams(Handle):
             id: Names this event. A second one with the same id, type, stream and data is not written:
                 the first one comes back, so it is safe to repeat after a failure.
         """
-        return self._engine.run(self._adding_event(type, data, stream=stream, id=id))
+        return self._scope.run(self._adding_event(type, data, stream=stream, id=id))
 
     def _adding_event(
         self, type: str, data: Json, *, stream: str, id: str | None
@@ -61,7 +63,7 @@ class Streams(Handle):
         from clew.core.streams import events
 
         draft = events.draft_of(type, data, stream, id)
-        access, now = self._access, self._engine.now()
+        access, now = self._access, self._scope.now()
         return lambda tx: events.add(tx, access, [draft], now)[0]
 
     def add_events(self, events: Sequence[Mapping[str, Json]]) -> list[Event]:
@@ -70,7 +72,7 @@ class Streams(Handle):
         Each is a mapping with "type", and "data", "stream" and "id" as `add_event` has them.
         """
         work = self._adding_events(events)
-        return [] if work is None else self._engine.run(work)
+        return [] if work is None else self._scope.run(work)
 
     def _adding_events(
         self, given: Sequence[Mapping[str, Json]]
@@ -81,7 +83,7 @@ class Streams(Handle):
         drafts = events.drafts_of(given)
         if not drafts:
             return None
-        access, now = self._access, self._engine.now()
+        access, now = self._access, self._scope.now()
         return lambda tx: events.add(tx, access, drafts, now)
 
     def events(
@@ -165,7 +167,7 @@ class Streams(Handle):
             at=at,
             id=id,
         )
-        now = self._engine.now()
+        now = self._scope.now()
         return self._write(usage.add, draft, self._estimate(draft, now), entry, now)
 
     def _estimate(self, draft: usage.UsageDraft, now: int) -> usage.Estimate | None:
@@ -180,7 +182,7 @@ class Streams(Handle):
             return None
         with self._look() as (reader, _):
             names = usage.names_of(reader, self._sid, draft.names)
-        return price_of(self._engine, names, draft.counts, now if draft.time is None else draft.time)
+        return price_of(self._scope, names, draft.counts, now if draft.time is None else draft.time)
 
     def usage_records(self, *, after: Usage | int | None = None, limit: int = 1000) -> list[Usage]:
         """The calls of this session in the order in which they were written down.

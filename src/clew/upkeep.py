@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 from clew.backends.contract import Transaction
 from clew.core.log.lease import Lease
 from clew.core.messages.characters import for_a_log
-from clew.engine import Engine
+from clew.engine import Engine, EngineLike
 from clew.errors import ClewError, InvalidError, InvalidQueryError
 from clew.model import Removal, Retention, SweepReport, utc
 
@@ -25,7 +25,7 @@ MOST_REMOVALS = 2**31
 class Upkeep:
     """What `Store` can do about old sessions. Nothing is ever removed unless a rule says so."""
 
-    _engine: Engine
+    _scope: EngineLike
     _maintenances: tuple[Maintenance, ...] = ()
 
     @property
@@ -33,7 +33,7 @@ class Upkeep:
         """The rules of this store, for every process that uses it."""
         from clew.core.retention import records
 
-        with self._engine.read() as reader:
+        with self._scope.read() as reader:
             return records.rules_of(reader)
 
     def set_retention(self, rules: Retention) -> None:
@@ -45,8 +45,8 @@ class Upkeep:
         from clew.core.retention.rules import checked
 
         rules = checked(rules)
-        moment = self._engine.here.moment()
-        self._engine.run(lambda tx: records.set_rules(tx, rules, moment))
+        moment = self._scope.here.moment()
+        self._scope.run(lambda tx: records.set_rules(tx, rules, moment))
 
     def sweep(
         self, *, rules: Retention | None = None, dry_run: bool = False, scrub: bool = False
@@ -66,11 +66,11 @@ class Upkeep:
         if rules is not None:
             rules = _checked_once(rules)
         if dry_run:
-            return _looked(self._engine, rules)
-        self._engine.check_outside("sweep")
-        report = _swept(self._engine, rules)
+            return _looked(self._scope, rules)
+        engine = self._scope.outside("Store.sweep()")
+        report = _swept(engine, rules)
         if scrub:
-            scrub_traces(self._engine)
+            scrub_traces(engine)
         return report
 
     def maintain(self, *, every: float = 300.0) -> Maintenance:
@@ -81,7 +81,7 @@ class Upkeep:
         """
         from clew.maintenance import Maintenance
 
-        self._engine.check_outside("maintain")
+        self._scope.outside("Store.maintain()")
         if isinstance(every, bool) or not isinstance(every, (int, float)) or not 0 < every <= 1e9:
             raise InvalidError(f"every must be a number of seconds above 0 and up to 1e9, not {every!r}")
         started = Maintenance(self.sweep, float(every))
@@ -94,7 +94,7 @@ class Upkeep:
 
         if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
             raise InvalidQueryError(f"limit must be a number from 1 on, not {limit!r}")
-        with self._engine.read() as reader:
+        with self._scope.read() as reader:
             return records.removals(reader, min(limit, MOST_REMOVALS))
 
     def _stop_maintenance(self) -> None:
@@ -158,7 +158,7 @@ def _checked_once(rules: Retention) -> Retention:
     return rules
 
 
-def _looked(engine: Engine, once: Retention | None) -> SweepReport:
+def _looked(engine: EngineLike, once: Retention | None) -> SweepReport:
     from clew.core.retention import records
     from clew.core.retention import sweep as sweep_
 

@@ -21,7 +21,7 @@ from clew.aio.upkeep import AsyncUpkeep
 from clew.backends.contract import Backend, Capabilities
 from clew.core.engine.host import Clock, wall_clock
 from clew.errors import SessionNotFoundError, StoreClosedError
-from clew.inside import Unprepared
+from clew.inside import NeedsPreparation
 from clew.model import Json, Page, Stats, Status, UsageGroup, UsageKey, UsageTotals
 from clew.store import DEFAULT_SESSION, Store
 from clew.store import open as open_sync
@@ -95,7 +95,7 @@ class AsyncStore(AsyncUpkeep, AsyncCare, AsyncStoreFiles, AsyncPorting, AsyncSea
     def _use(self, store: Store) -> None:
         self._store = store
         # One for all that use this store with await: adapters make many of these.
-        self._bridge = store._engine.service(Bridge)
+        self._bridge = store._scope.outside("AsyncStore.over()").service(Bridge)
         self._call = self._bridge.call
 
     def __repr__(self) -> str:
@@ -123,11 +123,12 @@ class AsyncStore(AsyncUpkeep, AsyncCare, AsyncStoreFiles, AsyncPorting, AsyncSea
         return self._store.capabilities
 
     async def transact(self, work: Callable[[Store], T], *, run: AsyncRun | None = None) -> T:
-        operation = self._store._transaction(work, None if run is None else run._run)
+        engine = self._store._engine
+        operation = self._store._transaction(engine, work, None if run is None else run._run)
         while True:
             try:
                 return await self._bridge.commit(operation)
-            except Unprepared as needs:
+            except NeedsPreparation as needs:
                 await self._call(needs.prepare)
 
     async def read(self, work: Callable[[Store], T]) -> T:

@@ -21,6 +21,6 @@ def pieces(store: Store, id: str, *, redact: bool | Redactor = False) -> Iterato
         id: Its id or alias.
         redact: Without secrets, and with new hashes. A `Redactor` of yours can report what it replaced.
     """
-    found = export_lines(store._engine, store.get(id)._access.sid)
+    found = export_lines(store._scope, store.get(id)._access.sid)
     redactor = redactor_of(redact)
     return found if redactor is None else redacted_lines(found, redactor)

@@ -87,7 +87,7 @@ class TestTransact:
             mine = tx.get("s")
             mine.append(user("never"))
             with pytest.raises(ZeroDivisionError):
-                mine._engine.run(half)
+                mine._scope.run(half)
 
         with pytest.raises(ZeroDivisionError):
             store.transact(work)

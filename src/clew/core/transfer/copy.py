@@ -86,7 +86,7 @@ def open_place(place: Place, opened: ExitStack, **options: Any) -> Store:
     from clew.store import open as open_store
 
     if isinstance(place, Store):
-        place._engine.check_outside("copy")
+        place._scope.outside("copy()")
         return place
     return opened.enter_context(open_store(place, **options))
 

@@ -32,7 +32,7 @@ from clew.core.transfer.write import Landing, Target, prepare, transfer
 from clew.errors import BranchMissingError, CorruptEntryError, CorruptError, InvalidError, StoreBusyError
 
 if TYPE_CHECKING:
-    from clew.engine import Engine
+    from clew.engine import Engine, EngineLike
 
 SELF: Final = 1
 """The number of the session, and of its tree, in its file."""
@@ -51,7 +51,7 @@ class Excerpt(msgspec.Struct, frozen=True):
     """What the store keeps of it."""
 
 
-def export_lines(engine: Engine, sid: int) -> Iterator[bytes]:
+def export_lines(engine: EngineLike, sid: int) -> Iterator[bytes]:
     """The lines of a session's file, with their ends: as it was at some moment, in bounded memory."""
     excerpt = _excerpt(engine, sid)
     held: bytes | None = None
@@ -64,7 +64,7 @@ def export_lines(engine: Engine, sid: int) -> Iterator[bytes]:
         yield jsonl.finish(held, is_last=True)
 
 
-def _excerpt(engine: Engine, sid: int) -> Excerpt:
+def _excerpt(engine: EngineLike, sid: int) -> Excerpt:
     for _ in range(TRIES):
         with engine.read() as reader:
             row = reader.get_session(sid)
