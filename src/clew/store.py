@@ -422,7 +422,7 @@ class Store(Upkeep, Care, StoreFiles, Porting, Searching):
             wait: False tells what has happened until now; else it goes on until the store is closed.
             every: Seconds between two looks. PostgreSQL also wakes up those who wait.
         """
-        from clew.core.conversation.watch import Watcher
+        from clew.core.watch.watch import Watcher
 
         watcher = Watcher(self._scope.outside("Store.watch()"), after, every)
         return watcher.follow() if wait else iter(watcher.look())

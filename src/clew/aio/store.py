@@ -266,7 +266,7 @@ class AsyncStore(AsyncUpkeep, AsyncCare, AsyncStoreFiles, AsyncPorting, AsyncSea
     async def watch(
         self, after: str | None = None, *, wait: bool = True, every: float = 0.5
     ) -> AsyncIterator[Change]:
-        from clew.core.conversation.watch import Watcher
+        from clew.core.watch.watch import Watcher
 
         watcher = await self._call(Watcher, self._store._engine, after, every)
         while True:

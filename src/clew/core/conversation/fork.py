@@ -5,10 +5,9 @@ from __future__ import annotations
 import msgspec
 
 from clew.backends.contract import Reader, Transaction
-from clew.core.conversation.branches import check_branches
 from clew.core.conversation.checkpoints import copy_checkpoints, list_checkpoints
 from clew.core.conversation.moves import preview_at, title_at
-from clew.core.conversation.points import Point, find, head_of, resolve, tip_at
+from clew.core.conversation.points import Point, check_branches, find, head_of, resolve, tip_at
 from clew.core.conversation.sessions import check_free
 from clew.core.log.ids import check_id
 from clew.core.log.rows import NOWHERE, PENDING, ForkOrigin, SessionRow

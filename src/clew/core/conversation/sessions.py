@@ -11,7 +11,6 @@ import msgspec
 from clew.backends.contract import STORE_WIDE, Reader, Transaction
 from clew.core.conversation.append import PREVIEW_KEPT, PREVIEW_LENGTH
 from clew.core.conversation.moves import title_at
-from clew.core.conversation.notices import notice
 from clew.core.conversation.points import find, find_deleted, head_of
 from clew.core.engine.host import Here
 from clew.core.log import checks
@@ -22,6 +21,7 @@ from clew.core.messages.codec import encode_json
 from clew.core.messages.text import snippet
 from clew.core.runs.access import Access, admit, admit_beside, end_lease, refuse_if_held
 from clew.core.runs.status import run_info
+from clew.core.watch.notices import notice
 from clew.errors import (
     AliasExistsError,
     CorruptError,

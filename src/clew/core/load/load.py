@@ -18,7 +18,6 @@ import msgspec
 from clew.backends.contract import Reader, Transaction
 from clew.core.conversation.append import TITLE_LENGTH
 from clew.core.conversation.moves import settle
-from clew.core.conversation.notices import notice
 from clew.core.conversation.points import head_of, tip_at
 from clew.core.conversation.sessions import create
 from clew.core.engine.host import Here
@@ -35,6 +34,7 @@ from clew.core.messages.text import snippet
 from clew.core.runs.access import Access, admit, admit_beside
 from clew.core.streams.usage import Estimate
 from clew.core.transfer.write import Target
+from clew.core.watch.notices import notice
 from clew.errors import InvalidError, SessionExistsError, StoreBusyError
 from clew.model import Head, Json
 from clew.model.source import Loaded, LoadState, SourceCheckpoint, SourceEntry, SourceSession, SourceUsage

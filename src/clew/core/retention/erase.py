@@ -11,8 +11,8 @@ import msgspec
 from uuid_utils import uuid7
 
 from clew.backends.contract import STORE_WIDE, Reader, Transaction
-from clew.core.conversation.branches import paths_of
 from clew.core.conversation.history import removed_name
+from clew.core.conversation.points import paths_of
 from clew.core.engine.host import Here
 from clew.core.log.rows import NOT_DUE, NOWHERE, RUNNING, Details, SessionRow, Tip
 from clew.core.log.tree import Paths, Segment

@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, TypeAlias
 
 from clew.backends.contract import Reader
-from clew.core.conversation.branches import paths_of
 from clew.core.conversation.history import read_messages
-from clew.core.conversation.points import tip_at
+from clew.core.conversation.points import paths_of, tip_at
 from clew.core.log.rows import MESSAGE, NOT_DUE, NOWHERE, BranchRow, SessionRow, Tip
 from clew.core.log.tree import Paths, Segment
 from clew.core.messages.dialects import results_of, role_of

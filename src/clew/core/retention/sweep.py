@@ -10,7 +10,6 @@ from typing import Final, Protocol, TypeVar
 import msgspec
 
 from clew.backends.contract import Reader, Transaction
-from clew.core.conversation.notices import notice
 from clew.core.engine.host import Here
 from clew.core.log.lease import Lease
 from clew.core.log.rows import EXPIRED, RUNNING, Details, SessionQuery, SessionRow, Tip
@@ -31,6 +30,7 @@ from clew.core.retention.rules import (
 from clew.core.retention.silence import nobody_spoke
 from clew.core.runs.access import end_lease, is_held
 from clew.core.runs.status import change, decode_change
+from clew.core.watch.notices import notice
 from clew.errors import CorruptError
 from clew.model import Retention, SweepAction
 

@@ -7,10 +7,10 @@ from typing import Final
 import msgspec
 
 from clew.backends.contract import Reader, Transaction
-from clew.core.conversation.notices import notice
 from clew.core.engine.host import Here
 from clew.core.log.lease import Lease, decode_lease, expiry, judge
 from clew.core.log.rows import INTERRUPTED, RUNNING, SessionRow
+from clew.core.watch.notices import notice
 from clew.errors import LeaseHeldError, LeaseLostError, SessionDeletedError
 from clew.model import utc
 

@@ -7,10 +7,10 @@ from typing import Final
 import msgspec
 
 from clew.backends.contract import Reader, Transaction
-from clew.core.conversation.notices import notice
 from clew.core.log.records import Count, StatusNumber, Time, decoder, json_in, number_in
 from clew.core.log.rows import CLOSED, COMPLETED, EXPIRED, FAILED, INTERRUPTED, PENDING, RUNNING, SessionRow
 from clew.core.runs.access import Access, admit
+from clew.core.watch.notices import notice
 from clew.errors import InvalidTransitionError
 from clew.model import STATUSES, RunInfo, StatusChange, utc
 

@@ -18,8 +18,8 @@ import msgspec
 from clew.backends.contract import STORE_WIDE, Reader, RecordKind
 from clew.core.check.records import points_of
 from clew.core.conversation.annotations import decode_label
-from clew.core.conversation.branches import check_branches
 from clew.core.conversation.history import decode_note, note_name, removed_name
+from clew.core.conversation.points import check_branches
 from clew.core.disk.open import open_file
 from clew.core.log import jsonl
 from clew.core.log.rows import BranchRow, Details, ForkOrigin, SessionRow, UsageRow

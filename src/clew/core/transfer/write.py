@@ -20,7 +20,6 @@ import msgspec
 
 from clew.backends.contract import STORE_WIDE, Reader, Transaction
 from clew.core.conversation.history import removed_name
-from clew.core.conversation.notices import notice
 from clew.core.engine.host import Here
 from clew.core.log.rows import EMPTY, NOWHERE, Details, ForkOrigin, SessionRow, Tip, UsageRow
 from clew.core.retention.purge import purge
@@ -28,6 +27,7 @@ from clew.core.transfer.image import KINDS, BranchImage, SessionImage, TreeImage
 from clew.core.transfer.notes import put_notes
 from clew.core.transfer.reconcile import Fit, Mark, alias_leads_to, check_names, encode_mark, fit, renamed
 from clew.core.transfer.source import ChangedError, GoneError, Page, Source, UnsoundError
+from clew.core.watch.notices import notice
 from clew.errors import ConflictError, CorruptEntryError
 from clew.files.records import CollectedError
 

@@ -16,9 +16,9 @@ from typing import Final, TypeAlias
 
 from clew.backends.contract import Reader
 from clew.backends.listing import make_cursor, read_cursor
-from clew.core.conversation.notices import noticed
 from clew.core.conversation.points import head_of
 from clew.core.log.rows import SessionQuery, SessionRow, Tip
+from clew.core.watch.notices import noticed
 from clew.engine import Engine
 from clew.errors import CorruptError, InvalidError, StoreClosedError
 from clew.model import STATUSES, Head, utc

@@ -1,0 +1,1 @@
+"""What changed in a store, by whatever process: notices, and the loop that follows them."""
