@@ -43,5 +43,5 @@ class TestPostgres(BackendConformance, DurableConformance):
         """The files of all tables and indexes, as they are on the disk."""
         with psycopg.connect(backend.location.partition("?")[0], autocommit=True) as connection:
             connection.execute("CHECKPOINT")
-            rows = connection.execute(FILES, {"s": backend.schema.quoted}).fetchall()
+            rows = connection.execute(FILES, {"s": backend.database.schema.quoted}).fetchall()
         return [file for base, path in rows for file in Path(base).glob(f"{path}*")]

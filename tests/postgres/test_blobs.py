@@ -22,6 +22,7 @@ from obstore.store import LocalStore, from_url
 import clew
 from clew.backends.postgres import PostgresBackend
 from clew.backends.postgres.blobs import LARGE, Blobs, blob_name
+from clew.backends.postgres.scopes import sweep
 from clew.core.log import digest
 from clew.errors import BackendUnavailableError, CorruptError, InvalidUrlError
 from clew.testing.backend.objects import ObjectConformance, a_name
@@ -74,8 +75,8 @@ def strays(backend: PostgresBackend) -> list[bytes]:
 
 
 def place_of(backend: PostgresBackend, blob: bytes) -> str:
-    assert backend.blobs is not None
-    return backend.blobs.place(blob_name(blob))
+    assert backend.database.blobs is not None
+    return backend.database.blobs.place(blob_name(blob))
 
 
 def test_large_packs_lie_under_their_hash_and_small_ones_in_the_database(
@@ -147,7 +148,7 @@ KILLED = """
 import os, signal, sys
 from clew.backends.postgres import PostgresBackend
 from clew.backends.postgres.connection import ServerConnection
-from clew.core import frame
+from clew.core.log import digest
 
 url, bucket, step, pack = sys.argv[1:]
 backend = PostgresBackend(url, blobs=bucket)
@@ -167,7 +168,7 @@ with backend.write() as tx:
     if int(pack):
         tx.drop_pack(int(pack))
     else:
-        tx.add_pack(frame.RAW, blob, len(blob), [])
+        tx.add_pack(digest.RAW, blob, len(blob), [])
 """
 
 
@@ -202,7 +203,7 @@ def test_whoever_is_killed_after_a_drop_leaves_what_the_next_to_open_removes(
     with closing(PostgresBackend(emptied_postgres, blobs=bucket)) as backend:
         pack = add(backend, BIG, 1)
         killed(emptied_postgres, bucket, "before commit", pack)
-        backend.sweep()
+        sweep(backend.database)
         with backend.read() as reader:
             assert reader.get_pack(pack) == BIG
 
@@ -233,7 +234,7 @@ def test_a_reader_of_a_moment_keeps_its_objects(backend: PostgresBackend, bucket
     with backend.read_still() as reader:
         drop(backend, pack)
         assert reader.get_pack(pack) == BIG
-    backend.sweep()
+    sweep(backend.database)
     assert objects_in(bucket) == []
 
 
@@ -296,7 +297,7 @@ def test_without_the_address_it_is_said_where_the_pack_is(
             reader.get_pack(pack)
         drop(other, pack)  # whoever can not reach the object leaves a note
     assert len(objects_in(bucket)) == 1
-    backend.sweep()
+    sweep(backend.database)
     assert objects_in(bucket) == []
 
 
@@ -369,18 +370,18 @@ def test_a_directory_is_a_place_for_objects_too(emptied_postgres: str, tmp_path:
 def test_a_forked_child_hears_why_it_can_not_use_it(backend: PostgresBackend) -> None:
     """The driver would hang there."""
     add(backend, BIG, 1)
-    assert backend.blobs is not None
+    assert backend.database.blobs is not None
     child = os.fork()
     if child == 0:
         try:
-            backend.blobs.get(blob_name(BIG))
+            backend.database.blobs.get(blob_name(BIG))
         except BackendUnavailableError:
             os._exit(7)
         finally:
             os._exit(1)
     _, status = os.waitpid(child, 0)
     assert os.waitstatus_to_exitcode(status) == 7
-    assert backend.blobs.get(blob_name(BIG)) == BIG
+    assert backend.database.blobs.get(blob_name(BIG)) == BIG
 
 
 def test_a_store_of_the_first_version_is_brought_up_to_date(
@@ -388,7 +389,7 @@ def test_a_store_of_the_first_version_is_brought_up_to_date(
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("clew.backends.postgres.schema.migrate.MIGRATIONS", ("0001_store.sql",))
-        patch.setattr("clew.backends.postgres.backend.PostgresBackend.try_to_sweep", lambda self: None)
+        patch.setattr("clew.backends.postgres.backend.try_to_sweep", lambda database: None)
         PostgresBackend(postgres_place, partitions=2).close()
     url, _, schema = postgres_place.partition("?schema=")
     with psycopg.connect(url) as connection:
@@ -404,4 +405,4 @@ def test_a_store_of_the_first_version_is_brought_up_to_date(
                 (1, 1),
                 (pack, len(BIG)),
             ]
-        assert isinstance(backend.blobs, Blobs)
+        assert isinstance(backend.database.blobs, Blobs)

@@ -9,7 +9,7 @@ import pytest
 
 import clew
 from clew.backends.postgres import connection
-from clew.backends.postgres.connection import Way, examine
+from clew.backends.postgres.connection import ConnectionCheck, check_connection
 from clew.errors import BackendUnavailableError
 from tests.cli.inside import in_pipe, on_terminal
 
@@ -56,8 +56,8 @@ def test_a_role_of_its_own_is_as_it_should_be(
 def test_s33_a_wire_that_others_can_tap_is_told(
     postgres_place: str, monkeypatch: pytest.MonkeyPatch, encrypted: bool, verified: bool, state: str
 ) -> None:
-    far = Way("app", False, "db.example.com", False, encrypted, verified)
-    monkeypatch.setattr(connection, "examine", lambda *_: far)
+    far = ConnectionCheck("app", False, "db.example.com", False, encrypted, verified)
+    monkeypatch.setattr(connection, "check_connection", lambda *_: far)
     clew.open(postgres_place).close()
     check, text, step = told(postgres_place, monkeypatch)["wire"]
     assert check == state
@@ -67,5 +67,5 @@ def test_s33_a_wire_that_others_can_tap_is_told(
 
 def test_a_server_that_is_not_there_is_an_error_without_a_password() -> None:
     with pytest.raises(BackendUnavailableError) as raised:
-        examine("postgresql://u:hunter2@127.0.0.1:1/db", 2.0)
+        check_connection("postgresql://u:hunter2@127.0.0.1:1/db", 2.0)
     assert "hunter2" not in f"{raised.value!r}{raised.value.__context__!r}{raised.value.__cause__!r}"

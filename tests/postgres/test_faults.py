@@ -96,10 +96,10 @@ def test_an_answer_that_is_lost_is_of_unknown_outcome(proxy: Proxy, keyed: bool)
         s.append(user("first"), key="first")
         mark = b"COMMIT" if keyed else b"INSERT INTO"
         # Prepared statements are sent by name: forget them, so that the proxy knows what goes by.
-        backend_of(store).stop_preparing()
-        backend_of(store).close_writer()
+        backend_of(store).database.stop_preparing()
+        backend_of(store).database.close_writer()
         # The thread that tells others of a commit has transactions of its own, at moments of its own.
-        backend_of(store).bell.stop()
+        backend_of(store).database.notifier.stop()
         proxy.cut_when = lambda data: mark in data
         with pytest.raises(OutcomeUnknownError):
             s.append(user("second"), key="k" if keyed else None)
@@ -137,7 +137,7 @@ def test_a_lock_that_somebody_else_holds_is_waited_for_no_longer_than_the_deadli
     ):
         s = store.create("s")
         say(s, "a")
-        schema = backend_of(store).schema.quoted
+        schema = backend_of(store).database.schema.quoted
         holder.execute(f"SELECT 1 FROM {schema}.sessions FOR UPDATE".encode())
         with pytest.raises(StoreBusyError):
             say(s, "b")

@@ -78,7 +78,7 @@ def test_s52_a_long_lineage_is_read_in_parts(
 
 def test_s52_rows_that_lead_round_end_a_lineage(emptied_postgres: str) -> None:  # noqa: F811
     with closing(PostgresBackend(emptied_postgres)) as backend:
-        schema = backend.schema.quoted
+        schema = backend.database.schema.quoted
         with Store(backend) as store:
             id = forks_of_forks(store, 4).id
     with psycopg.connect(emptied_postgres.partition("?")[0], autocommit=True) as connection:

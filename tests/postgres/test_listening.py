@@ -104,7 +104,7 @@ def test_an_append_sends_what_it_sent_before(store: Store) -> None:
     """The notice goes by another connection, and the append does not wait for it."""
     s = store.create("s")
     say(s, "a")
-    writer = store._engine.backend._writer  # type: ignore[attr-defined]
+    writer = store._engine.backend.database._writer  # type: ignore[attr-defined]
     sent: list[tuple[object, str]] = []
     execute: Any = ServerConnection.execute
 
@@ -129,7 +129,7 @@ def test_a_store_that_reads_tells_nobody(store: Store, emptied_postgres: str) ->
     with clew.open(emptied_postgres, read_only=True) as reading:
         reading.get("s").messages()
         threads = {thread.name for thread in threading.enumerate()}
-        assert reading._engine.backend.bell._thread is None  # type: ignore[attr-defined]
+        assert reading._engine.backend.database.notifier._thread is None  # type: ignore[attr-defined]
     assert "clew-notify" in threads  # that of the one who wrote
 
 
@@ -139,18 +139,18 @@ def test_closing_ends_a_pause_and_the_threads(emptied_postgres: str) -> None:
     backend.pause(LONG)
     waiting = threading.Thread(target=backend.pause, args=(LONG,))
     waiting.start()
-    while not backend._ear._is_taken:
+    while not backend._listener._is_taken:
         pass
     backend.close()
     waiting.join()
-    thread = backend.bell._thread
+    thread = backend.database.notifier._thread
     assert thread is not None
     thread.join()
 
     with psycopg.connect(emptied_postgres.partition("?")[0]) as connection:
         listeners = connection.execute(
             "SELECT count(*) FROM pg_stat_activity WHERE query = %s",
-            (f'LISTEN "{channel_of(backend.schema)}"',),
+            (f'LISTEN "{channel_of(backend.database.schema)}"',),
         ).fetchone()
     assert listeners == (0,)
 
@@ -158,7 +158,7 @@ def test_closing_ends_a_pause_and_the_threads(emptied_postgres: str) -> None:
 def test_a_lost_connection_is_replaced(backend: PostgresBackend, emptied_postgres: str) -> None:
     """F-36: the pause ends, as if something had been heard, and the next one listens again."""
     backend.pause(LONG)
-    line = backend._ear._line
+    line = backend._listener._connection
     assert line is not None
     with psycopg.connect(emptied_postgres.partition("?")[0], autocommit=True) as connection:
         connection.execute("SELECT pg_terminate_backend(%s)", (line.info.backend_pid,))
@@ -168,7 +168,7 @@ def test_a_lost_connection_is_replaced(backend: PostgresBackend, emptied_postgre
         write(other)
     backend.pause(LONG)
 
-    assert backend._ear._line is not line
+    assert backend._listener._connection is not line
 
 
 def test_a_forked_child_listens_and_tells_by_itself(backend: PostgresBackend) -> None:
@@ -198,4 +198,4 @@ def test_a_forked_child_listens_and_tells_by_itself(backend: PostgresBackend) ->
 def test_behind_a_pooler_a_pause_is_a_pause(emptied_postgres: str) -> None:
     with closing(PostgresBackend(emptied_postgres, pgbouncer=True)) as backend:
         backend.pause(0.001)
-        assert backend._ear._line is None
+        assert backend._listener._connection is None

@@ -220,7 +220,7 @@ def test_a_question_that_failed_lets_nothing_be_committed(
     writing = backend.write(certain=False)
     tx = writing.__enter__()
     tx.put_record(s._access.sid, "var", "n", b"1")
-    monkeypatch.setattr(backend, "writing_line", unreachable)
+    monkeypatch.setattr(backend.database, "writer", unreachable)
     with pytest.raises(BackendUnavailableError):
         tx.find_session("s")
     monkeypatch.undo()
@@ -345,7 +345,7 @@ def _append_many(store: Store, s: Session, place: str) -> None:
         say(s, f"{number}")
     backend = store._engine.backend
     assert isinstance(backend, PostgresBackend)
-    backend.close_writer()  # a session of the server tells of its numbers when it ends
+    backend.database.close_writer()  # a session of the server tells of its numbers when it ends
     question = (
         "SELECT n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables"
         " WHERE relname = 'sessions' AND schemaname = %s"
@@ -354,7 +354,7 @@ def _append_many(store: Store, s: Session, place: str) -> None:
         deadline = time.monotonic() + 20
         updates, hot = 0, 0
         while updates < 50 and time.monotonic() < deadline:
-            ((updates, hot),) = connection.execute(question, (backend.schema.name,)).fetchall()
+            ((updates, hot),) = connection.execute(question, (backend.database.schema.name,)).fetchall()
 
     assert updates >= 50
     assert hot >= 0.8 * updates

@@ -318,7 +318,7 @@ def test_a_forked_child_has_connections_of_its_own(postgres_place: str) -> None:
         s.messages()
         backend = store._engine.backend
         assert isinstance(backend, PostgresBackend)
-        before = backend.writing_line()
+        before = backend.database.writer()
         child = os.fork()
         if child == 0:
             status = 1
@@ -328,7 +328,7 @@ def test_a_forked_child_has_connections_of_its_own(postgres_place: str) -> None:
             finally:
                 os._exit(status)
         assert os.waitpid(child, 0)[1] == 0
-        assert backend.writing_line() is before, "the child ended the conversation of its parent"
+        assert backend.database.writer() is before, "the child ended the conversation of its parent"
         say(s, "parent again")
 
         assert said(s) == ["parent", "child", "parent again"]

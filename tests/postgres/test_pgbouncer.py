@@ -67,7 +67,7 @@ def test_a_pooler_is_noticed(pooled: str) -> None:
     with clew.open(pooled) as store:
         backend = store._engine.backend
         assert isinstance(backend, PostgresBackend)
-        assert backend.prepares is False
+        assert backend.database.prepares is False
 
 
 def test_a_pooler_may_end_connections_that_idle(pooled: str) -> None:
@@ -81,7 +81,7 @@ def test_a_pooler_may_end_connections_that_idle(pooled: str) -> None:
             connection.execute(
                 "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
                 " WHERE usename = 'clew' AND pid <> pg_backend_pid() AND query LIKE '%%' || %s || '%%'",
-                (backend.schema.name,),
+                (backend.database.schema.name,),
             )
         say(s, "b")
         assert said(s) == ["a", "b"]

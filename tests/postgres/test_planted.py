@@ -155,7 +155,7 @@ def test_s33_a_table_for_a_while_hides_none_of_the_servers(trap: Trap) -> None:
     """Temporary ones come first, unless they are named last."""
     trap.shadow()
     with clew.open(trap.victim) as store, store._engine.backend.read() as reader:
-        line = reader.line  # type: ignore[attr-defined]
+        line = reader.connection  # type: ignore[attr-defined]
         line.run([("CREATE TEMPORARY TABLE pg_class (oid bigint)", ())])
         assert line.ask("SELECT count(*) > 100 FROM pg_class", ()) == [(True,)]
 
@@ -211,7 +211,9 @@ def test_s57_what_an_owner_planted_among_the_tables_is_refused_before_it_runs(
     shared_trap.plant(*(statement.replace("clew.", f"{schema}.") for statement in PLANTED[kind]))
     address = f"{shared_trap.victim}?schema={schema}"
     for one in (address, f"{address}&read_only=1", f"{address}&pgbouncer=1"):
-        with pytest.raises(BackendError, match="is not of Clew, and would run code of the role 'mallory"):
+        with pytest.raises(
+            BackendError, match="was not made by Clew, and would run code of the role 'mallory"
+        ):
             clew.open(one)
     assert shared_trap.caught() == []
 
@@ -220,7 +222,7 @@ def test_s57_the_error_names_the_thing_and_the_next_step(trap: Trap) -> None:
     trap.plant('CREATE TRIGGER "au dit" BEFORE INSERT ON clew.names EXECUTE FUNCTION evil.on_change()')
     with pytest.raises(BackendError) as raised:
         clew.open(trap.victim)
-    assert 'the trigger "au dit" of "clew".names is not of Clew' in str(raised.value)
+    assert 'the trigger "au dit" of "clew".names was not made by Clew' in str(raised.value)
     assert "Drop it, or open the store as the role that made it" in str(raised.value)
 
 

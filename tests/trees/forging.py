@@ -76,7 +76,7 @@ def _forge_sqlite(path: Path, change: Change) -> None:
 
 def _forge_postgres(backend: PostgresBackend, change: Change) -> None:
     with psycopg.connect(backend.location.partition("?")[0], autocommit=True) as connection:
-        table = f"{backend.schema.quoted}.branches"
+        table = f"{backend.database.schema.quoted}.branches"
         rows = connection.execute(
             f"SELECT branch, uid, tree, owner, parent, fork FROM {table}".encode()
         ).fetchall()

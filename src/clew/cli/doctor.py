@@ -141,9 +141,9 @@ def _way(settings: Settings) -> Iterator[Finding]:
     scheme, url, _ = parse(settings.store)
     if scheme != "postgresql":
         return
-    from clew.backends.postgres.connection import examine
+    from clew.backends.postgres.connection import check_connection
 
-    way = examine(url, PATIENCE)
+    way = check_connection(url, PATIENCE)
     if way.is_superuser:
         text = f"the role {way.role} is a superuser: whoever gets at it gets at everything on the server"
         yield Finding(
@@ -151,7 +151,7 @@ def _way(settings: Settings) -> Iterator[Finding]:
         )
     else:
         yield Finding("role", "ok", f"the role {way.role} is no superuser")
-    if way.is_near:
+    if way.is_local:
         yield Finding("wire", "ok", "the server is on this machine")
     elif not way.is_encrypted or not way.is_verified:
         what = "whether this is the server is not checked" if way.is_encrypted else "nothing is encrypted"

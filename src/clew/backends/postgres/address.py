@@ -1,4 +1,4 @@
-"""The address of a PostgreSQL store: what of it is ours, what is the driver's, and what may be shown."""
+"""The address of a PostgreSQL store: options for Clew, options for the driver, and what may be shown."""
 
 from __future__ import annotations
 
@@ -19,10 +19,8 @@ from urllib.parse import (
 import msgspec
 
 from clew.backends.masking import MASK, is_secret, masked, masked_settings
-from clew.backends.postgres.blobs import check_blobs
 from clew.errors import InvalidUrlError
 
-DEFAULT_SCHEMA: Final = "clew"
 _OURS: Final = {
     "blobs": str,
     "partitions": int,
@@ -38,7 +36,7 @@ _SHOWN: Final = (
     "application_name", "connect_timeout", "dbname", "host", "hostaddr", "load_balance_hosts", "options",
     "port", "sslmode", "sslrootcert", "target_session_attrs", "user",
 )  # fmt: skip
-"""Of the settings of the driver. Another may be a password with its name mistyped."""
+"""Settings of the driver that may be shown. Any other may be a password under a mistyped name."""
 _NAME: Final = re.compile(r"\w+", re.ASCII)
 _SIGN: Final = re.compile("[:@]")
 _TRUTH: Final = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
@@ -50,7 +48,7 @@ class Address(msgspec.Struct, frozen=True):
     conninfo: str
     """For the driver, the password included."""
     shown: str
-    """For everybody else."""
+    """For messages and logs."""
     secrets: tuple[str, ...]
     """Texts that must not be in any message."""
     options: dict[str, Any]
@@ -60,7 +58,7 @@ class Address(msgspec.Struct, frozen=True):
 
 
 def parse_address(url: str) -> Address:
-    """Take an address apart. What is wrong with it is said without repeating what may be a password."""
+    """Take an address apart. Errors never repeat a part that may be a password."""
     parts = _parts(url)
     if parts is None:
         raise InvalidUrlError(
@@ -80,7 +78,7 @@ def parse_address(url: str) -> Address:
     secrets = [value for name, value in others if name not in _SHOWN]
     user, at, hosts = parts.netloc.rpartition("@")
     name, colon, password = user.partition(":")
-    # The user's name, as far as it can be one: what follows may be a password with its colon mistyped.
+    # The user's name ends at the first sign: after it may be a password whose colon was mistyped.
     known, _, more = _SIGN.sub("\0", unquote(name), count=1).partition("\0")
     secrets += [password, unquote(password), more]
     account = _encoded(name) + (f":{_encoded(password)}" if colon else "")
@@ -97,13 +95,13 @@ def parse_address(url: str) -> Address:
 
 
 def _encoded(text: str) -> str:
-    """As the driver wants it, whoever forgot to encode what."""
+    """Percent-encoded as the driver wants it, whether it was encoded before or not."""
     return quote_from_bytes(unquote_to_bytes(text), safe="")
 
 
 def _parts(url: str) -> SplitResult | None:
-    """None: it can not be read. A password with one of /?#@ in it moves the borders of all that follows, so
-    what is behind them has to look like what belongs there."""
+    """The parts of an address; None if it cannot be read. An unencoded /, ?, # or @ in a password moves the
+    borders of all parts after it, so each part must look like what belongs there."""
     try:
         parts = urlsplit(url)
     except ValueError:
@@ -115,7 +113,7 @@ def _parts(url: str) -> SplitResult | None:
 
 
 def _are_hosts(hosts: str) -> bool:
-    """There may be several, as in a,b or a:5432,b:5433, of which the driver takes one that answers."""
+    """There may be several, as in a,b or a:5432,b:5433: the driver takes the first that answers."""
     ports = (host.rpartition("]")[2].partition(":")[2] for host in hosts.split(","))
     return all(not port or (port.isascii() and port.isdecimal()) for port in ports)
 
@@ -126,3 +124,16 @@ def _value(name: str, value: str) -> Any:
     except (KeyError, ValueError):
         pass  # its message repeats the value, which may be a password in the wrong place
     raise InvalidUrlError(f"{masked(value)!r} is no value for {name} of a PostgreSQL store")
+
+
+def check_blobs(address: str) -> None:
+    """Refuse an address that may hold a password: addresses are shown. The error does not repeat it."""
+    try:
+        parts = urlsplit(address)
+    except ValueError:
+        parts = urlsplit("")
+    if not parts.scheme or "@" in (parts.netloc if parts.scheme == "file" else address) or parts.query:
+        raise InvalidUrlError(
+            "blobs is an address such as s3://bucket/prefix or file:///directory, without keys and options;"
+            " set those in the environment (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_ENDPOINT_URL …)"
+        )

@@ -1,84 +1,36 @@
-"""The clock of the server, read here without asking it each time."""
+"""The PostgreSQL backend: opening, the server's clock, upkeep, forks, closing."""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager
 from typing import Any, Final, Literal
 
 import psycopg
 
 from clew.backends.contract import Capabilities
-from clew.backends.postgres.address import Address, parse_address
-from clew.backends.postgres.blobs import Blobs, check_blobs, sweep_strays
-from clew.backends.postgres.connection import ServerConnection, censored, connect, translate
-from clew.backends.postgres.ids import Ids
-from clew.backends.postgres.notify import Listener, Notifier
-from clew.backends.postgres.pool import Pool
-from clew.backends.postgres.row_cache import RowCache
-from clew.backends.postgres.schema.migrate import MIGRATIONS, TABLES, ensure_schema
-from clew.backends.postgres.scopes import ReadScope, SnapshotReader, WriteScope, reraise_read, standing_still
-from clew.backends.postgres.sql import SIZE_OUTSIDE, Schema
-from clew.errors import (
-    BackendUnavailableError,
-    ClewError,
-    InvalidUrlError,
-    SchemaTooNewError,
-    StoreBusyError,
-    StoreClosedError,
+from clew.backends.postgres import sql
+from clew.backends.postgres.address import check_blobs, parse_address
+from clew.backends.postgres.blobs import Blobs
+from clew.backends.postgres.connection import ServerConnection
+from clew.backends.postgres.notify import Listener
+from clew.backends.postgres.pool import Database
+from clew.backends.postgres.schema.migrate import TABLES, ensure_schema
+from clew.backends.postgres.scopes import (
+    ReadScope,
+    SnapshotReader,
+    WriteScope,
+    snapshot_scope,
+    sweep,
+    try_to_sweep,
 )
-
-ASK: Final = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
-REFRESH_AFTER: Final = 30.0
-
-
-class ServerClock:
-    """The distance of the server's clock from the monotonic one, to half of a round trip."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._distance = 0.0
-        self._measured: float | None = None
-        self._last = 0
-
-    @property
-    def is_old(self) -> bool:
-        return self._measured is None or time.monotonic() - self._measured > REFRESH_AFTER
-
-    def measure(self, line: ServerConnection) -> None:
-        before = time.monotonic()
-        ((server,),) = line.ask(ASK, ())
-        after = time.monotonic()
-        with self._lock:
-            self._distance = server - (before + after) / 2 * 1e6
-            self._measured = after
-
-    def postpone(self) -> None:
-        """The server has no time for this just now: do not ask again with every look at the clock."""
-        with self._lock:
-            self._measured = time.monotonic()
-
-    def now(self) -> int:
-        """Microseconds since 1970; never goes back."""
-        with self._lock:
-            self._last = max(self._last, int(time.monotonic() * 1e6 + self._distance))
-            return self._last
-
-
-# ── The PostgreSQL backend: one connection that writes, a pool of those that read ─────────────────
+from clew.errors import ClewError, InvalidUrlError
 
 POOL: Final = 16
-SCRUBBING: Final = 24 * 3600.0
 SCHEMA: Final = "clew"
-_SETTINGS: Final = "SELECT current_setting('fsync'), current_setting('synchronous_commit')"
-_VERSION: Final = "SELECT version FROM {s}.meta"
-_STORE: Final = "SELECT store FROM {s}.meta"
-_SIZE: Final = (
-    "SELECT coalesce(sum(pg_total_relation_size(oid)), 0)::bigint FROM pg_class"
-    " WHERE relnamespace = to_regnamespace($1)::oid AND relkind IN ('r', 'm')"
-)
+SCRUB_TIMEOUT: Final = 24 * 3600.0
+CLOCK_REFRESH: Final = 30.0
 
 
 class PostgresBackend:
@@ -98,215 +50,176 @@ class PostgresBackend:
         read_only: bool | None = None,
         blobs: str | None = None,
     ) -> None:
-        self._address = parse_address(url)
-        found = self._address.options
-        self._timeout: float = _first(timeout, found.get("timeout"), 10.0)
-        self._size: int = _first(pool, found.get("pool"), POOL)
-        self._partitions: int = _first(partitions, found.get("partitions"), 0)
-        self._pooler: bool = _first(pgbouncer, found.get("pgbouncer"), False)
-        self.prepares = not self._pooler
-        """Statements may be prepared: no pooler gives the server's sessions to others in between."""
+        address = parse_address(url)
+        found = address.options
+        wait: float = _first(timeout, found.get("timeout"), 10.0)
+        size: int = _first(pool, found.get("pool"), POOL)
+        is_sharded: bool = _first(sharded, found.get("sharded"), False)
+        blobs_at: str | None = blobs or found.get("blobs")
         self._scrub: str = _first(scrub, found.get("scrub"), "vacuum")
-        self._read_only: bool = _first(read_only, found.get("read_only"), False)
-        self.is_sharded: bool = _first(sharded, found.get("sharded"), False)
-        """Each statement of an append is about one tree, as Citus wants it."""
-        self._blobs_at: str | None = blobs or found.get("blobs")
-        self.blobs: Blobs | None = None
-        """Where large packs lie, if not in the database."""
-        self.schema = Schema(_first(schema, found.get("schema"), SCHEMA), is_sharded=self.is_sharded)
         if self._scrub not in ("vacuum", "full"):
             raise InvalidUrlError(f"scrub is 'vacuum' or 'full', not {self._scrub!r}")
-        if self._timeout <= 0 or self._size < 1:
+        if wait <= 0 or size < 1:
             raise InvalidUrlError("timeout and pool are above 0")
-        if self._blobs_at is not None:
-            check_blobs(self._blobs_at)
-        self._closed = False
-        self._forget()
+        if blobs_at is not None:
+            check_blobs(blobs_at)
+        self.database = Database(
+            address,
+            sql.Schema(_first(schema, found.get("schema"), SCHEMA), is_sharded=is_sharded),
+            timeout=wait,
+            pool_size=size,
+            prepares=not _first(pgbouncer, found.get("pgbouncer"), False),
+            is_sharded=is_sharded,
+            read_only=_first(read_only, found.get("read_only"), False),
+        )
+        self._clock = ServerClock()
+        self._listener = Listener(self.database.connect, self.database.schema)
+        self._held: list[threading.RLock] = []
         try:
-            self._open()
+            self._open(_first(partitions, found.get("partitions"), 0), blobs_at)
         except BaseException:
             self.close()
             raise
 
-    def _forget(self) -> None:
-        """Be as before opening."""
-        self._lock = threading.RLock()
-        self._held: list[threading.RLock] = []
-        self._writer: ServerConnection | None = None
-        self.numbers = Ids()
-        self.memory = RowCache()
-        self._clock = ServerClock()
-        self.pool = Pool(self._connect, self._size, self._timeout, self.location)
-        self.bell = Notifier(self.pool, self.schema)
-        self._ear = Listener(self._connect, self.schema)
-
-    def _open(self) -> None:
+    def _open(self, partitions: int, blobs_at: str | None) -> None:
+        database = self.database
         with self.read() as reader:
-            line = reader.line
-            self._clock.measure(line)
+            connection = reader.connection
+            self._clock.measure(connection)
             ensure_schema(
-                line, self.schema, self.location, partitions=self._partitions, read_only=self._read_only
+                connection,
+                database.schema,
+                self.location,
+                partitions=partitions,
+                read_only=database.read_only,
             )
-            ((fsync, commits),) = line.ask(_SETTINGS, ())
-            self.prepares = line.prepares
-            if self._blobs_at is not None:
-                ((store,),) = line.ask(self.schema[_STORE], ())
-                self.blobs = Blobs(self._blobs_at, store, self._timeout)
+            ((fsync, commits),) = connection.ask(sql.DURABILITY, ())
+            database.prepares = connection.prepares
+            if blobs_at is not None:
+                ((store,),) = connection.ask(database.schema[sql.STORE_ID], ())
+                database.blobs = Blobs(blobs_at, store, database.timeout)
         survives = fsync == "on" and commits != "off"
         self.capabilities = Capabilities(durability="full" if survives else "process", shared=True)
-        self.try_to_sweep()
-
-    def refuse_newer(self) -> None:
-        """SchemaTooNewError if a newer Clew has migrated the tables since this process has opened them."""
-        with self.read() as reader:
-            ((version,),) = reader.ask(_VERSION)
-        if version > len(MIGRATIONS):
-            raise SchemaTooNewError(self.location, version, len(MIGRATIONS))
+        try_to_sweep(database)
 
     @property
     def location(self) -> str:
-        return self._address.shown
+        return self.database.location
 
     def __repr__(self) -> str:
         return f"<PostgresBackend {self.location}>"
 
-    # -- connections
-
-    def _connect(self) -> ServerConnection:
-        error: ClewError
-        try:
-            return connect(self._address.conninfo, self._timeout, prepares=self.prepares)
-        except psycopg.ProgrammingError:
-            # The driver repeats what it can not read, and that may be a password.
-            error = InvalidUrlError(f"{self.location} has an option that the driver does not know")
-        except psycopg.OperationalError as exc:
-            error = _unreachable(exc, self._address)
-            exc._pgconn = None  # it knows the password, and shows it to whoever looks
-            if censored(exc, self._address) == str(exc).strip():
-                raise error from exc
-        raise error  # here, where nothing is its context
-
-    def writing_line(self) -> ServerConnection:
-        """The connection for writes: never shared with readers, so that no crowd of them holds up a lease."""
-        if self._writer is None or not self._writer.is_alive():
-            self.close_writer()
-            self._writer = self._connect()
-        return self._writer
-
-    def close_writer(self) -> None:
-        line, self._writer = self._writer, None
-        if line is not None:
-            line.close()
-
-    def stop_preparing(self) -> None:
-        """There is a pooler on the way that does not know prepared statements."""
-        self.prepares = False
-        self.pool.drop_idle()
-
-    def check_open(self) -> None:
-        if self._closed:
-            raise StoreClosedError(self.location)
-
-    # -- the contract
+    # -- transactions
 
     def write(self, certain: bool = True) -> WriteScope:
-        return WriteScope(self, certain)
+        return WriteScope(self.database, certain)
 
     def read(self) -> ReadScope:
-        return ReadScope(self)
+        return ReadScope(self.database)
 
-    @contextmanager
-    def read_still(self) -> Iterator[SnapshotReader]:
-        """All of it as it is at one moment."""
-        self.check_open()
-        try:
-            with standing_still(self.pool, self.schema, self.blobs) as reader:
-                yield reader
-        except Exception as exc:
-            reraise_read(exc, self)
-            raise
+    def read_still(self) -> AbstractContextManager[SnapshotReader]:
+        """The whole store as it is at one moment, while others write."""
+        return snapshot_scope(self.database)
+
+    # -- time
 
     def clock(self) -> int:
-        if self._clock.is_old and not self._closed:
+        if self._clock.is_old and not self.database.is_closed:
             try:
                 with self.read() as reader:
-                    self._clock.measure(reader.line)
+                    self._clock.measure(reader.connection)
             except (ClewError, psycopg.Error):
                 self._clock.postpone()  # a monotonic clock is good for a while longer
         return self._clock.now()
 
     def pause(self, seconds: float) -> None:
-        if self.prepares and not self._closed:
-            self._ear.listen(seconds)
+        if self.database.prepares and not self.database.is_closed:
+            self._listener.listen(seconds)
         else:
-            time.sleep(seconds)  # a pooler does not pass on what others say
+            time.sleep(seconds)  # a pooler does not pass notices on
+
+    # -- upkeep
 
     def scrub(self) -> None:
-        """Remove what is dead from the tables. Pages keep traces of it until they are written again, unless
-        the tables are rewritten (`?scrub=full`); log files and backups keep it as long as they are kept."""
-        how = "VACUUM (FULL)" if self._scrub == "full" else "VACUUM"
-        self.sweep()
-        with self.read() as reader, reader.line.taking_its_time(SCRUBBING):
+        """Remove dead rows from the tables. Pages keep traces of them until they are written again, unless
+        the tables are rewritten (`?scrub=full`); log files and backups keep them as long as they are
+        kept."""
+        vacuum = sql.VACUUM_FULL if self._scrub == "full" else sql.VACUUM
+        sweep(self.database)
+        with self.read() as reader, reader.connection.with_timeout(SCRUB_TIMEOUT):
             for table in TABLES:
-                reader.line.run([(self.schema[f"{how} {{s}}.{table}"], ())])
+                reader.connection.run([(self.database.schema[vacuum + table], ())])
 
     def bytes_on_disk(self) -> int:
         with self.read() as reader:
-            ((size,),) = reader.line.ask(_SIZE, (self.schema.quoted,))
-            ((outside,),) = reader.ask(SIZE_OUTSIDE)
+            ((size,),) = reader.connection.ask(sql.STORE_SIZE, (self.database.schema.quoted,))
+            ((outside,),) = reader.ask(sql.SIZE_OUTSIDE)
             return int(size + outside)
 
-    def sweep(self) -> None:
-        """Remove the objects that no pack names any more."""
-        if self.blobs is not None and not self._read_only:
-            with self.read() as reader:
-                sweep_strays(reader.line, self.schema, self.blobs)
-
-    def try_to_sweep(self) -> None:
-        """What can not be removed now is noted, and removed another time."""
-        with suppress(ClewError):
-            self.sweep()
+    # -- forks, and the end
 
     def before_fork(self) -> None:
-        """No thread may be in the middle of a conversation with the server when the process forks."""
-        deadline = time.monotonic() + self._timeout
-        if self._lock.acquire(timeout=self._timeout):
-            self._held.append(self._lock)
-        self.pool.pause(max(deadline - time.monotonic(), 0))
+        """No thread may be waiting for an answer of the server when the process forks."""
+        database = self.database
+        deadline = time.monotonic() + database.timeout
+        if database.lock.acquire(timeout=database.timeout):
+            self._held.append(database.lock)
+        database.pool.pause(max(deadline - time.monotonic(), 0))
 
     def after_fork(self, *, is_child: bool) -> None:
-        """In the child: leave the parent's connections to the parent, and connect anew."""
+        """In the child: leave the parent's connections to the parent, and connect again when needed."""
+        database = self.database
         if is_child:
-            self.pool.abandon()
-            if self._writer is not None:
-                self._writer.abandon()
-            self._ear.abandon()
-            clock = self._clock
-            self._forget()
-            self._clock = clock
+            self._listener.abandon()
+            self._listener = Listener(database.connect, database.schema)
+            self._held = []
+            database.abandon()
         else:
-            self.pool.resume()
+            database.pool.resume()
             while self._held:
                 self._held.pop().release()
 
     def close(self) -> None:
+        with self.database.lock:
+            if not self.database.is_closed:
+                self.database.is_closed = True
+                self._listener.close()
+                self.database.close()
+
+
+class ServerClock:
+    """The server's clock, read without asking the server each time: its distance from the monotonic clock of
+    this machine, exact to half a round trip."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._distance = 0.0
+        self._measured: float | None = None
+        self._last = 0
+
+    @property
+    def is_old(self) -> bool:
+        return self._measured is None or time.monotonic() - self._measured > CLOCK_REFRESH
+
+    def measure(self, connection: ServerConnection) -> None:
+        before = time.monotonic()
+        ((server,),) = connection.ask(sql.NOW, ())
+        after = time.monotonic()
         with self._lock:
-            if self._closed:
-                return
-            self._closed = True
-            self.bell.stop()
-            self._ear.close()
-            self.pool.close()
-            self.close_writer()
+            self._distance = server - (before + after) / 2 * 1e6
+            self._measured = after
+
+    def postpone(self) -> None:
+        """The server is busy or away: do not ask again with every look at the clock."""
+        with self._lock:
+            self._measured = time.monotonic()
+
+    def now(self) -> int:
+        """Microseconds since 1970; never goes back."""
+        with self._lock:
+            self._last = max(self._last, int(time.monotonic() * 1e6 + self._distance))
+            return self._last
 
 
 def _first(*values: Any) -> Any:
     return next(value for value in values if value is not None)
-
-
-def _unreachable(exc: psycopg.OperationalError, address: Address) -> ClewError:
-    """A server that has no connection left is busy; else it can not be reached."""
-    error = translate(exc, address)
-    if isinstance(error, StoreBusyError) or "too many" in str(exc) or "remaining connection" in str(exc):
-        return StoreBusyError(f"no connection left: {error}")
-    return error if isinstance(error, BackendUnavailableError) else BackendUnavailableError(str(error))

@@ -1,4 +1,8 @@
-"""Objects in a directory, for their owner only, whatever the umask; no link in it is followed."""
+"""Large packs in an object store, each named by the hash of its bytes, and removed when no row needs it.
+
+An object never changes and may be put any number of times, so nothing depends on other abilities of the
+object store: no conditional writes, no listings, no order between requests for different objects.
+"""
 
 from __future__ import annotations
 
@@ -8,25 +12,140 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import Any, ClassVar, Final
 from urllib.parse import unquote, urlsplit
 
 from blake3 import blake3
 
+from clew.backends.postgres import sql
+from clew.backends.postgres.address import check_blobs
+from clew.backends.postgres.connection import ServerConnection
 from clew.backends.postgres.rows import lock_key
 from clew.backends.private_files import DIRECTORY, create_file, make_directories, sync_directory
 from clew.errors import BackendUnavailableError, CorruptError, InvalidUrlError
 
-if TYPE_CHECKING:
-    from clew.backends.postgres.connection import ServerConnection
-    from clew.backends.postgres.sql import Schema
-
+LARGE: Final = 64 * 1024
+"""Packs above this many bytes go to the object store."""
+_HTTP: Final = "http://"
+_STORE: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+STRAYS_AT_ONCE: Final = 100
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
+class ObjectGoneError(Exception):
+    """There is no object of this name."""
+
+
+def blob_name(blob: bytes) -> bytes:
+    return blake3(blob).digest()
+
+
+class Blobs:
+    """The objects of one store, in a folder of their own."""
+
+    _first_process: ClassVar[int | None] = None
+
+    def __init__(self, address: str, store: str, timeout: float) -> None:
+        if not _STORE.fullmatch(store):  # it is read from the database, and becomes a part of paths
+            raise CorruptError(f"{store[:80]!r} is not the id of a store; the table meta was changed")
+        self.address = address
+        self._folder = store
+        self._objects = _open(address, timeout)
+
+    def place(self, name: bytes) -> str:
+        """The path of an object: two levels of folders, for stores that are file systems."""
+        text = name.hex()
+        return f"{self._folder}/{text[:2]}/{text[2:4]}/{text[4:]}"
+
+    def put(self, name: bytes, blob: bytes) -> None:
+        place = self.place(name)
+        with self._speaking("write to"):
+            self._objects.put(place, blob)
+
+    def get(self, name: bytes) -> bytes:
+        """Raises ObjectGoneError when it is not there."""
+        try:
+            with self._speaking("read from"):
+                found = self._objects.get(self.place(name))
+                return found if isinstance(found, bytes) else bytes(found.bytes())
+        except FileNotFoundError as exc:
+            raise ObjectGoneError(self.place(name)) from exc
+
+    def remove(self, name: bytes) -> None:
+        """No error if it is not there."""
+        try:
+            with self._speaking("remove from"):
+                self._objects.delete(self.place(name))
+        except FileNotFoundError:
+            pass
+
+    @contextmanager
+    def _speaking(self, doing: str) -> Iterator[None]:
+        from obstore.exceptions import BaseError
+
+        self._refuse_forked()
+        try:
+            yield
+        except FileNotFoundError as exc:
+            if doing != "write to" and "NoSuchBucket" not in str(exc):
+                raise
+            raise self._unavailable(doing, exc) from exc
+        except (BaseError, OSError, ValueError) as exc:
+            raise self._unavailable(doing, exc) from exc
+
+    def _unavailable(self, doing: str, exc: Exception) -> BackendUnavailableError:
+        reason = str(exc).partition("\n")[0]  # the rest is about the insides of the driver
+        return BackendUnavailableError(f"cannot {doing} {self.address}: {reason}")
+
+    def _refuse_forked(self) -> None:
+        """The driver has threads, which a forked child does not have: it would wait for ever."""
+        process = os.getpid()
+        if Blobs._first_process is None:
+            Blobs._first_process = process
+        if Blobs._first_process != process:
+            raise BackendUnavailableError(
+                f"{self.address} cannot be used in a process that was forked from one that used it;"
+                " start processes with the method 'spawn' or 'forkserver'"
+            )
+
+
+def _directory_of(address: str) -> str:
+    parts = urlsplit(address)
+    if parts.netloc not in ("", "localhost"):
+        raise InvalidUrlError(f"blobs={address}: a directory of this machine has three slashes, file:///…")
+    return unquote(parts.path)
+
+
+def _open(address: str, timeout: float) -> Any:
+    try:
+        from obstore.exceptions import BaseError
+        from obstore.store import from_url
+    except ModuleNotFoundError as exc:
+        raise BackendUnavailableError(
+            "packs in object storage need a driver that is not installed; pip install 'clew[s3]'"
+        ) from exc
+    check_blobs(address)
+    try:
+        if address.startswith("file:"):
+            return LocalObjects(_directory_of(address))
+        endpoint = os.environ.get("AWS_ENDPOINT_URL") or os.environ.get("AWS_ENDPOINT") or ""
+        patience = timedelta(seconds=timeout)
+        return from_url(
+            address,
+            # An endpoint without TLS is allowed only if its address says so.
+            client_options={"timeout": patience, "allow_http": endpoint.startswith(_HTTP)},
+            retry_config={"max_retries": 3, "retry_timeout": patience},
+        )
+    except (BaseError, OSError, ValueError) as exc:
+        reason = str(exc).partition("\n")[0]
+        raise InvalidUrlError(f"blobs={address} cannot hold objects: {reason}") from exc
+
+
 class LocalObjects:
-    """What `Blobs` asks of an object store. An error is an OSError; FileNotFoundError: it is not there."""
+    """The calls of an object store that `Blobs` makes, on a directory that only its owner can read, whatever
+    the umask is. Links in it are not followed. Errors are OSErrors; FileNotFoundError: there is no such
+    object."""
 
     def __init__(self, directory: str) -> None:
         self._root = Path(directory)
@@ -88,183 +207,44 @@ def _make(name: str, parent: int) -> None:
     os.fsync(parent)
 
 
-# ── Packs that are large lie in an object store, each under the hash of its bytes ─────────────────
-# An object never changes and may be put any number of times, so nothing depends on what else the store of
-# objects can do: no conditional writes, no listings, no order between requests for different objects.
-
-LARGE: Final = 64 * 1024
-"""Packs above so many bytes do not go into the database."""
-_HTTP: Final = "http://"
-_STORE: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+# -- strays: objects that perhaps no row names
+#
+# An object in doubt (about to be put, or about to lose a row) is noted in the table `strays` first, in a
+# transaction of its own, and held by a shared lock until the transaction in question has ended. A sweep
+# removes noted objects that no transaction holds and no row names. A process killed at any step leaves a
+# note, never a row without its object.
 
 
-class ObjectGoneError(Exception):
-    """There is no object of this name."""
-
-
-def blob_name(blob: bytes) -> bytes:
-    return blake3(blob).digest()
-
-
-def check_blobs(address: str) -> None:
-    """Refuse what holds a password: an address is shown. Not repeated here for that reason."""
-    try:
-        parts = urlsplit(address)
-    except ValueError:
-        parts = urlsplit("")
-    if not parts.scheme or "@" in (parts.netloc if parts.scheme == "file" else address) or parts.query:
-        raise InvalidUrlError(
-            "blobs is an address such as s3://bucket/prefix or file:///directory, without keys and options:"
-            " those are in the environment (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_ENDPOINT_URL …)"
-        )
-
-
-class Blobs:
-    """The objects of one store, in a folder of their own."""
-
-    _first_process: ClassVar[int | None] = None
-
-    def __init__(self, address: str, store: str, timeout: float) -> None:
-        if not _STORE.fullmatch(store):  # it is read from the database, and becomes a part of paths
-            raise CorruptError(f"{store[:80]!r} is not the id of a store; the table meta was changed")
-        self.address = address
-        self._folder = store
-        self._objects = _open(address, timeout)
-
-    def place(self, name: bytes) -> str:
-        """Where an object lies: two levels of folders, for stores that are file systems."""
-        text = name.hex()
-        return f"{self._folder}/{text[:2]}/{text[2:4]}/{text[4:]}"
-
-    def put(self, name: bytes, blob: bytes) -> None:
-        place = self.place(name)
-        with self._speaking("write to"):
-            self._objects.put(place, blob)
-
-    def get(self, name: bytes) -> bytes:
-        """Raises ObjectGoneError when it is not there."""
-        try:
-            with self._speaking("read from"):
-                found = self._objects.get(self.place(name))
-                return found if isinstance(found, bytes) else bytes(found.bytes())
-        except FileNotFoundError as exc:
-            raise ObjectGoneError(self.place(name)) from exc
-
-    def remove(self, name: bytes) -> None:
-        """It need not be there."""
-        try:
-            with self._speaking("remove from"):
-                self._objects.delete(self.place(name))
-        except FileNotFoundError:
-            pass
-
-    @contextmanager
-    def _speaking(self, doing: str) -> Iterator[None]:
-        from obstore.exceptions import BaseError
-
-        self._refuse_forked()
-        try:
-            yield
-        except FileNotFoundError as exc:
-            if doing != "write to" and "NoSuchBucket" not in str(exc):
-                raise
-            raise self._unavailable(doing, exc) from exc
-        except (BaseError, OSError, ValueError) as exc:
-            raise self._unavailable(doing, exc) from exc
-
-    def _unavailable(self, doing: str, exc: Exception) -> BackendUnavailableError:
-        reason = str(exc).partition("\n")[0]  # what follows is for those who write the driver
-        return BackendUnavailableError(f"can not {doing} {self.address}: {reason}")
-
-    def _refuse_forked(self) -> None:
-        """The driver has threads, which a forked child has not: it would wait for ever."""
-        process = os.getpid()
-        if Blobs._first_process is None:
-            Blobs._first_process = process
-        if Blobs._first_process != process:
-            raise BackendUnavailableError(
-                f"{self.address} can not be used in a process that was forked from one that used it;"
-                " start processes with the method 'spawn' or 'forkserver'"
-            )
-
-
-def _directory_of(address: str) -> str:
-    parts = urlsplit(address)
-    if parts.netloc not in ("", "localhost"):
-        raise InvalidUrlError(f"blobs={address}: a directory of this machine has three slashes, file:///…")
-    return unquote(parts.path)
-
-
-def _open(address: str, timeout: float) -> Any:
-    try:
-        from obstore.exceptions import BaseError
-        from obstore.store import from_url
-    except ModuleNotFoundError as exc:
-        raise BackendUnavailableError(
-            "packs in object storage need a driver that is not installed; pip install 'clew[s3]'"
-        ) from exc
-    check_blobs(address)
-    try:
-        if address.startswith("file:"):
-            return LocalObjects(_directory_of(address))
-        endpoint = os.environ.get("AWS_ENDPOINT_URL") or os.environ.get("AWS_ENDPOINT") or ""
-        patience = timedelta(seconds=timeout)
-        return from_url(
-            address,
-            # Who names an endpoint without TLS means it.
-            client_options={"timeout": patience, "allow_http": endpoint.startswith(_HTTP)},
-            retry_config={"max_retries": 3, "retry_timeout": patience},
-        )
-    except (BaseError, OSError, ValueError) as exc:
-        reason = str(exc).partition("\n")[0]
-        raise InvalidUrlError(f"blobs={address} is no place for objects: {reason}") from exc
-
-
-# ── Objects in the object store and rows that name them: what keeps the two together ──────────────
-# An object in doubt (about to be put, or about to lose a row) is noted in `strays` first, in a transaction
-# of its own, and held by a shared lock until the transaction in question has ended. A sweep removes noted
-# objects that nobody holds and no row names. A process killed at any step leaves a note, never a row without
-# its object.
-
-STRAYS_AT_ONCE: Final = 100
-
-NOTE_STRAY: Final = "INSERT INTO {s}.strays (blob) VALUES ($1) ON CONFLICT DO NOTHING RETURNING 1"
-_STRAYS: Final = "SELECT blob FROM {s}.strays WHERE blob > $1 ORDER BY blob LIMIT $2"
-_TRY_LOCK: Final = "SELECT pg_try_advisory_xact_lock($1)"
-_IS_NAMED: Final = "SELECT count(*) > 0 FROM {s}.packs WHERE blob = $1"
-_DROP_STRAY: Final = "DELETE FROM {s}.strays WHERE blob = $1"
-
-
-def stray_key(schema: Schema, blob: bytes) -> int:
-    """The lock of whoever has an object in doubt."""
+def stray_key(schema: sql.Schema, blob: bytes) -> int:
+    """The lock of a transaction that has an object in doubt."""
     return lock_key(schema.name, "blob", blob.hex())
 
 
-def still_key(schema: Schema) -> int:
-    """The lock of whoever reads the store as it was a while ago: no object is removed meanwhile."""
+def snapshot_key(schema: sql.Schema) -> int:
+    """The lock of a reader of an older moment of the store: no object is removed meanwhile."""
     return lock_key(schema.name, "still")
 
 
-def sweep_strays(line: ServerConnection, schema: Schema, blobs: Blobs) -> int:
-    """Remove the objects that nothing names; how many that were."""
+def sweep_strays(connection: ServerConnection, schema: sql.Schema, blobs: Blobs) -> int:
+    """Remove noted objects that no row names; how many were removed."""
     removed, after = 0, b""
     while True:
-        rows = line.ask(schema[_STRAYS], (after, STRAYS_AT_ONCE))
+        rows = connection.ask(schema[sql.LIST_STRAYS], (after, STRAYS_AT_ONCE))
         for (blob,) in rows:
-            removed += _settle(line, schema, blobs, blob)
+            removed += _settle(connection, schema, blobs, blob)
         if len(rows) < STRAYS_AT_ONCE:
             return removed
         after = rows[-1][0]
 
 
-def _settle(line: ServerConnection, schema: Schema, blobs: Blobs, blob: bytes) -> bool:
-    with line.transacting():
-        for key in (still_key(schema), stray_key(schema, blob)):
-            ((is_free,),) = line.ask(_TRY_LOCK, (key,))
+def _settle(connection: ServerConnection, schema: sql.Schema, blobs: Blobs, blob: bytes) -> bool:
+    with connection.transacting():
+        for key in (snapshot_key(schema), stray_key(schema, blob)):
+            ((is_free,),) = connection.ask(sql.TRY_LOCK, (key,))
             if not is_free:
                 return False
-        ((is_named,),) = line.ask(schema[_IS_NAMED], (blob,))
+        ((is_named,),) = connection.ask(schema[sql.IS_NAMED], (blob,))
         if not is_named:
             blobs.remove(blob)
-        line.run([(schema[_DROP_STRAY], (blob,))])
+        connection.run([(schema[sql.DROP_STRAY], (blob,))])
         return not is_named

@@ -1,8 +1,8 @@
-"""A connection to the server that keeps deadlines, and calls nobody's functions but the server's own.
+"""A connection to the server: deadlines, a fixed search path, and the driver's errors as ours.
 
-Where functions, operators and types are looked for is the owner's of a database to set, and with it whose
-code runs under our rights. So we set it: once, or for each transaction where a pooler gives the sessions of
-the server to others in between, for whom no state may be left in them.
+The owner of a database can set where functions, operators and types are looked for, and so choose whose code
+runs with our rights. Clew therefore sets the search path itself: once for a connection, or for each
+transaction behind a pooler, which gives the sessions of the server to other clients in between.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from psycopg import errors
 from psycopg.pq import ConnStatus, TransactionStatus
 from psycopg.types.numeric import Int8BinaryDumper
 
+from clew.backends.postgres import sql
 from clew.backends.postgres.address import Address, parse_address
 from clew.backends.postgres.rows import Row, register
-from clew.backends.postgres.sql import Guarded
 from clew.errors import (
     BackendError,
     BackendUnavailableError,
@@ -34,52 +34,42 @@ from clew.errors import (
     StoreBusyError,
 )
 
-# A connection that is lost is ours to deal with. Who has set up logging sees what the driver says about it;
-# who has not must not find it on the screen.
+# Clew handles lost connections itself. The driver's messages go to loggers that a program has set up, and
+# not to the screen of one that has not.
 logging.getLogger("psycopg").addHandler(logging.NullHandler())
 
 Statement = tuple[str, Sequence[Any]]
 
-PATH: Final = "pg_catalog, pg_temp"
-"""Where names are looked for that have no schema before them. All of ours have one. What is temporary would
-come first if it were not named."""
-_KEEP_PATH: Final = (
-    "SELECT CASE WHEN pg_catalog.pg_backend_pid() OPERATOR(pg_catalog.=) $1"
-    f" THEN pg_catalog.set_config('search_path', '{PATH}', false) END"
-)
-"""For the session, if it is ours alone: a pooler tells its clients another number than the server has."""
-_LEND_PATH: Final = f"SELECT pg_catalog.set_config('search_path', '{PATH}', true)"
-_LEND_PATH_WITHIN: Final = f"SET LOCAL search_path = {PATH}"
 GRACE: Final = 0.2
 """The part of a deadline that is kept for asking the server to stop."""
 
 
 class DeadlineError(psycopg.OperationalError):
-    """The server did not answer in time, nor when it was asked to stop."""
+    """The server did not answer in time, not even when it was asked to stop."""
 
 
 class StaleRowError(psycopg.Error):
-    """A guarded statement found something else than was remembered, and did nothing."""
+    """A guarded statement found another version of a row than the remembered one, and did nothing."""
 
-    def __init__(self, sql: str) -> None:
-        super().__init__("somebody else changed a row")
-        self.sql = sql
+    def __init__(self, statement: str) -> None:
+        super().__init__("another process changed a row")
+        self.statement = statement
 
 
 class ServerConnection(psycopg.Connection[Row]):
-    """One connection, in autocommit: transactions are begun and ended by statements of ours."""
+    """One connection, in autocommit: statements of ours begin and end transactions."""
 
     patience = 10.0
     prepares = False
-    """The session of the server is ours alone: statements can be prepared, and the path is set."""
+    """The session of the server is ours alone: statements can be prepared, and the search path stays set."""
 
     def wait(self, gen: Any, *args: Any, **options: Any) -> Any:
-        """As the driver waits, but not for ever."""
+        """Wait as the driver does, but not for ever."""
         return super().wait(self._watched(gen), *args, **options)
 
     def _watched(self, gen: Any) -> Generator[Any, Any, Any]:
-        """The driver asks several times a second with nothing in hand: then look at the clock. A long
-        answer may take its time, if only something comes."""
+        """The driver wakes several times a second, even when no data came: then look at the clock. A long
+        answer may take its time, as long as some of it keeps coming."""
         heard, cancelled = time.monotonic(), False
         try:
             wanted = next(gen)
@@ -89,7 +79,7 @@ class ServerConnection(psycopg.Connection[Row]):
                 if ready and not cancelled:
                     heard = now
                 elif now - heard >= self.patience:
-                    self.pgconn.finish()  # nobody knows what it is doing
+                    self.pgconn.finish()  # its state is unknown
                     raise DeadlineError(f"no answer within {self.patience:g} s")
                 elif now - heard >= self.patience * (1 - GRACE) and not cancelled:
                     cancelled = True
@@ -99,8 +89,8 @@ class ServerConnection(psycopg.Connection[Row]):
             return done.value
 
     @contextmanager
-    def taking_its_time(self, patience: float) -> Iterator[None]:
-        """For what is known to take long."""
+    def with_timeout(self, patience: float) -> Iterator[None]:
+        """A longer deadline, for statements that are known to take long."""
         usual, self.patience = self.patience, max(patience, self.patience)
         try:
             yield
@@ -114,17 +104,17 @@ class ServerConnection(psycopg.Connection[Row]):
             pass  # then the deadline ends it
 
     def run(self, statements: Sequence[Statement]) -> None:
-        """Send statements in one go. Outside of a transaction they are one: all of them or none.
+        """Send statements together. Outside of a transaction they are one: all of them or none.
 
-        StaleRowError if a guarded one did nothing. The others were carried out.
+        Raises StaleRowError if a guarded one did nothing; the others were carried out.
         """
         _judge(statements, self._send(statements))
 
-    def ask(self, sql: str, given: Sequence[Any], *, after: Sequence[Statement] = ()) -> list[Row]:
-        """The rows of a question, sent in one go with what has to happen before it."""
+    def ask(self, statement: str, given: Sequence[Any], *, after: Sequence[Statement] = ()) -> list[Row]:
+        """The rows that a statement returns, sent together with the statements that must run before it."""
         if not after and self.prepares:
-            return self._execute(sql, given).fetchall()
-        *before, cursor = self._send([*after, (sql, given)])
+            return self._execute(statement, given).fetchall()
+        *before, cursor = self._send([*after, (statement, given)])
         _judge(after, before)
         return cursor.fetchall()
 
@@ -133,14 +123,14 @@ class ServerConnection(psycopg.Connection[Row]):
         """All of the block or nothing."""
         with self.transaction():
             if not self.prepares:
-                self.execute(_LEND_PATH_WITHIN.encode())
+                self.execute(sql.SET_PATH_WITHIN.encode())
             yield
 
     def _send(self, statements: Sequence[Statement]) -> list[psycopg.Cursor[Row]]:
         lent = None
         if not self.prepares and self.is_idle and not statements[0][0].startswith("VACUUM"):
             lent = int(statements[0][0].startswith("BEGIN"))
-            path = _LEND_PATH_WITHIN if lent else _LEND_PATH
+            path = sql.SET_PATH_WITHIN if lent else sql.SET_PATH_ONCE
             statements = [*statements[:lent], (path, ()), *statements[lent:]]
         if len(statements) == 1:
             return [self._execute(*statements[0])]
@@ -150,9 +140,17 @@ class ServerConnection(psycopg.Connection[Row]):
             del cursors[lent]
         return cursors
 
-    def _execute(self, sql: str, given: Sequence[Any]) -> psycopg.Cursor[Row]:
+    def _execute(self, statement: str, given: Sequence[Any]) -> psycopg.Cursor[Row]:
         cursor = self.cursor(binary=True)
-        return cursor.execute(sql.encode(), given, prepare=self.prepares)
+        return cursor.execute(statement.encode(), given, prepare=self.prepares)
+
+    def roll_back(self) -> None:
+        """Undo the transaction under way. A connection that cannot do so is closed, or not idle,
+        afterwards."""
+        try:
+            self.execute(sql.ROLLBACK.encode())
+        except psycopg.Error:
+            pass
 
     @property
     def is_idle(self) -> bool:
@@ -160,7 +158,7 @@ class ServerConnection(psycopg.Connection[Row]):
         return not self.closed and self.pgconn.transaction_status == TransactionStatus.IDLE
 
     def is_alive(self) -> bool:
-        """An idle connection on which something came was ended by the server."""
+        """Data on an idle connection means that the server has ended it."""
         if not self.is_idle or self.pgconn.status != ConnStatus.OK:
             return False
         poll = select.poll()
@@ -168,7 +166,7 @@ class ServerConnection(psycopg.Connection[Row]):
         return not poll.poll(0)
 
     def abandon(self) -> None:
-        """In a forked child: let go of it without a word to the server, with whom the parent talks."""
+        """In a forked child: let go of it without a message to the server, which serves the parent."""
         if not self.closed:
             nothing = os.open(os.devnull, os.O_RDWR)
             os.dup2(nothing, self.pgconn.socket)
@@ -177,37 +175,38 @@ class ServerConnection(psycopg.Connection[Row]):
 
 
 def _judge(statements: Sequence[Statement], cursors: Sequence[psycopg.Cursor[Row]]) -> None:
-    for (sql, _), cursor in zip(statements, cursors, strict=True):
-        if isinstance(sql, Guarded):
+    for (statement, _), cursor in zip(statements, cursors, strict=True):
+        if isinstance(statement, sql.Guarded):
             ((verdict,),) = cursor.fetchall()
             if not verdict:
-                raise StaleRowError(sql)
+                raise StaleRowError(statement)
 
 
 def connect(conninfo: str, timeout: float, *, prepares: bool) -> ServerConnection:
-    """Connect. `timeout` is for connecting, and then for each answer. `prepares`: if no pooler is noticed."""
-    line = ServerConnection.connect(
+    """Connect. `timeout` is for connecting, and then for each answer. `prepares`: unless a pooler is
+    found."""
+    connection = ServerConnection.connect(
         conninfo,
         autocommit=True,
         cursor_factory=psycopg.RawCursor,
         **_defaults(conninfo, timeout),
     )
     try:
-        line.patience = timeout
-        # One type for all numbers: else each statement is prepared anew for every size of number.
-        line.adapters.register_dumper(int, Int8BinaryDumper)
-        register(line)
+        connection.patience = timeout
+        # One type for all numbers: else each statement is prepared again for every size of number.
+        connection.adapters.register_dumper(int, Int8BinaryDumper)
+        register(connection)
         if prepares:
-            ((path,),) = line.execute(_KEEP_PATH, (line.info.backend_pid,)).fetchall()
-            line.prepares = path is not None
-        return line
+            ((path,),) = connection.execute(sql.SET_PATH, (connection.info.backend_pid,)).fetchall()
+            connection.prepares = path is not None
+        return connection
     except BaseException:
-        line.close()
+        connection.close()
         raise
 
 
 def _defaults(conninfo: str, timeout: float) -> dict[str, Any]:
-    """What the address does not say itself."""
+    """Settings that the address does not name."""
     ours = {
         "application_name": "clew",
         "client_encoding": "UTF8",
@@ -221,7 +220,7 @@ def _defaults(conninfo: str, timeout: float) -> dict[str, Any]:
     return {name: value for name, value in ours.items() if name not in given}
 
 
-# ── From the errors of the driver to ours ─────────────────────────────────────────────────────────
+# -- the driver's errors, as ours
 
 CHANGED: Final = (
     StaleRowError,
@@ -229,13 +228,13 @@ CHANGED: Final = (
     errors.DeadlockDetected,
     errors.SerializationFailure,
 )
-"""Somebody else was faster; nothing was written, and the same operations can be run again."""
+"""Another transaction was faster. Nothing was written; the same operations can be run again."""
 
 FORGOTTEN: Final = (errors.InvalidSqlStatementName, errors.DuplicatePreparedStatement)
 """A pooler gave us another session of the server than the one in which a statement was prepared."""
 
 REFUSED: Final = (errors.AdminShutdown, errors.CannotConnectNow)
-"""The server says goodbye in the place of an answer: the statement was not carried out."""
+"""The server shuts down instead of answering: the statement was not carried out."""
 
 _BUSY: Final = (
     errors.LockNotAvailable,
@@ -246,10 +245,10 @@ _BUSY: Final = (
 
 
 def is_lost(exc: BaseException | None) -> bool:
-    """The connection is gone, and with it the answer to whatever was sent."""
+    """Whether the connection is lost, and with it the answer to the last statement."""
     if isinstance(exc, errors.AdminShutdown | errors.CrashShutdown | errors.CannotConnectNow | DeadlineError):
         return True
-    # An error that the server reports has a state; one without is of the connection itself.
+    # An error that the server reports has a state; one without comes from the connection itself.
     return isinstance(exc, psycopg.OperationalError | psycopg.InterfaceError) and exc.sqlstate is None
 
 
@@ -261,12 +260,12 @@ def censored(exc: BaseException, address: Address) -> str:
 
 
 def translate(exc: psycopg.Error, address: Address) -> ClewError:
-    """The error of ours that says what `exc` means to a user."""
+    """The Clew error that tells a user what happened."""
     detail = f"{address.shown}: {censored(exc, address)}"
     if isinstance(exc, _BUSY):
         return StoreBusyError(f"others hold {detail}; nothing was written; try again")
     if is_lost(exc):
-        return BackendUnavailableError(f"can not reach {detail}")
+        return BackendUnavailableError(f"cannot reach {detail}")
     match exc:
         case errors.DiskFull():
             return DiskFullError(f"no space left to write {detail}")
@@ -275,46 +274,45 @@ def translate(exc: psycopg.Error, address: Address) -> ClewError:
         case errors.ProgramLimitExceeded() | errors.OutOfMemory():
             return InvalidEntryError(f"larger than PostgreSQL can store: {detail}")
         case psycopg.OperationalError():
-            return BackendUnavailableError(f"can not use {detail}")
+            return BackendUnavailableError(f"cannot use {detail}")
         case _:
             return BackendError(f"{type(exc).__name__} of {detail}")
 
 
-# ── How a store is come by: with which rights, and over which wire. For `clew doctor` ─────────────
+# -- how safe a connection is, for `clew doctor`
 
-_ROLE: Final = "SELECT rolname::text, rolsuper FROM pg_roles WHERE rolname = current_user"
-_NEAR: Final = ("localhost", "127.0.0.1", "::1")
+_LOCAL: Final = ("localhost", "127.0.0.1", "::1")
 
 
-class Way(msgspec.Struct, frozen=True):
+class ConnectionCheck(msgspec.Struct, frozen=True):
     role: str
     is_superuser: bool
     host: str
-    is_near: bool
+    is_local: bool
     """It does not leave this machine."""
     is_encrypted: bool
     is_verified: bool
-    """The server has shown that it is the one that was named."""
+    """The server has proved that it is the host that the address names."""
 
 
-def examine(url: str, timeout: float) -> Way:
-    """Connect as a store does, and look. BackendUnavailableError and others if that is not possible."""
+def check_connection(url: str, timeout: float) -> ConnectionCheck:
+    """Connect as a store does and report rights and encryption. Raises BackendUnavailableError and others."""
     address = parse_address(url)
     try:
-        line = connect(address.conninfo, timeout, prepares=False)
+        connection = connect(address.conninfo, timeout, prepares=False)
         try:
-            ((role, is_superuser),) = line.ask(_ROLE, ())
-            host = line.info.host
-            return Way(
+            ((role, is_superuser),) = connection.ask(sql.ROLE, ())
+            host = connection.info.host
+            return ConnectionCheck(
                 role=role,
                 is_superuser=is_superuser,
                 host=host,
-                is_near=host.startswith("/") or host in _NEAR,
-                is_encrypted=line.pgconn.ssl_in_use,
-                is_verified=line.info.get_parameters().get("sslmode") == "verify-full",
+                is_local=host.startswith("/") or host in _LOCAL,
+                is_encrypted=connection.pgconn.ssl_in_use,
+                is_verified=connection.info.get_parameters().get("sslmode") == "verify-full",
             )
         finally:
-            line.close()
+            connection.close()
     except psycopg.Error as exc:
         error = translate(exc, address)
     raise error

@@ -1,4 +1,4 @@
-"""Reads of events, usage and the objects of snapshots."""
+"""Reads, in the sections of the contract: sessions, log, records, streams, objects, texts."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import msgspec
 
 from clew.backends.contract import OnDamage, RecordKind
 from clew.backends.damage import damage_of, list_sound, only_named, only_sound, within
+from clew.backends.postgres import sql
 from clew.backends.postgres.blobs import Blobs, ObjectGoneError
 from clew.backends.postgres.ids import home_of
 from clew.backends.postgres.row_cache import RowCache
@@ -20,63 +21,11 @@ from clew.backends.postgres.rows import (
     body_from,
     encode,
     entry_from,
-    maybe,
+    event_from,
+    pack_checksum,
     session_from,
     sound_session,
-    text_from,
-)
-from clew.backends.postgres.sql import (
-    ALL_SESSIONS,
-    BRANCH_NUMBERS,
-    BRANCH_TOTALS,
-    COUNT_ENTRIES,
-    DUE_SESSIONS,
-    ENTRIES,
-    EVENT_BOUNDS,
-    FIND_BRANCH,
-    FIND_DELETED,
-    FIND_EVENT,
-    FIND_NAME,
-    FIND_OBJECTS,
-    FIND_USAGE,
-    GET_BRANCH,
-    GET_DETAILS,
-    GET_ENTRY,
-    GET_PACK,
-    GET_RECORD,
-    GET_SESSION,
-    GET_TIP,
-    IDLE_SESSIONS,
-    LAST_POSITION,
-    LAST_USAGE,
-    LINEAGE,
-    LIST_PACKS,
-    MESSAGES,
-    MESSAGES_BACKWARDS,
-    ODD_NAMES,
-    READ_EVENTS,
-    READ_STREAM,
-    READ_UNNAMED,
-    READ_USAGE,
-    RECORD_KINDS,
-    SCAN_BACKWARDS,
-    SCAN_OBJECTS,
-    SCAN_RANGE,
-    SCAN_RANGE_BACKWARDS,
-    SCAN_RECORDS,
-    SEARCHED_UPTO,
-    STATUS_TOTALS,
-    STRAYS,
-    SUM_ALL,
-    SUM_OF_SESSION,
-    TOTALS,
-    TREE_BRANCHES,
-    TREE_SESSIONS,
-    UNSEARCHED,
-    VOLUME,
-    finding,
-    is_sure,
-    listing,
+    usage_from,
 )
 from clew.backends.problems import nameless, stray, unknown_kinds
 from clew.backends.text_scan import is_match
@@ -112,172 +61,15 @@ from clew.errors import (
 )
 from clew.model import Json, UsageKey
 
-NAMES_AT_ONCE: Final = 1000
-"""So many names are looked up with one question."""
-
-
-class StreamReader:
-    _blobs: Blobs | None
-
-    def ask(self, template: str, *given: Any) -> list[Row]:
-        """The rows that answer a statement."""
-        raise NotImplementedError
-
-    def event_bounds(self, sid: int) -> tuple[int, int]:
-        ((first, last),) = self.ask(EVENT_BOUNDS, home_of(sid), sid)
-        return (1, 0) if first is None else (first, last)
-
-    def find_event(self, sid: int, id: str) -> EventRow | None:
-        return next(map(event_from, self.ask(FIND_EVENT, home_of(sid), sid, encode(id))), None)
-
-    def read_events(self, sid: int, after: int, limit: int, stream: str | None = None) -> list[EventRow]:
-        given = (home_of(sid), sid, min(after, LATEST), limit)
-        if stream:
-            rows = self.ask(READ_STREAM, *given, encode(stream))
-        else:
-            rows = self.ask(READ_EVENTS if stream is None else READ_UNNAMED, *given)
-        return [event_from(row) for row in rows]
-
-    def last_usage(self, sid: int) -> UsageRow | None:
-        return next(map(usage_from, self.ask(LAST_USAGE, home_of(sid), sid)), None)
-
-    def find_usage(self, sid: int, id: str) -> UsageRow | None:
-        return next(map(usage_from, self.ask(FIND_USAGE, home_of(sid), sid, encode(id))), None)
-
-    def read_usage(self, sid: int, after: int, limit: int) -> list[UsageRow]:
-        rows = self.ask(READ_USAGE, home_of(sid), sid, min(after, LATEST), limit)
-        return [usage_from(row) for row in rows]
-
-    def sum_usage(
-        self, sid: int | None, by: UsageKey | None, since: int | None = None, until: int | None = None
-    ) -> list[UsageSum]:
-        times = (EARLIEST if since is None else since, LATEST if until is None else until)
-        if sid is None:
-            rows = self.ask(SUM_ALL[by], *times)
-        else:
-            rows = self.ask(SUM_OF_SESSION[by], *times, home_of(sid), sid)
-        return [
-            UsageSum(None if group is None else group.decode(errors="replace"), *map(int, sums))
-            for group, *sums in rows
-        ]
-
-    def find_objects(self, names: Sequence[bytes]) -> dict[bytes, ObjectPlace]:
-        found = {}
-        for first in range(0, len(names), NAMES_AT_ONCE):
-            rows = self.ask(FIND_OBJECTS, list(names[first : first + NAMES_AT_ONCE]))
-            found.update({row[0]: checks.place(row[0], ObjectPlace(*row[1:])) for row in rows})
-        return found
-
-    def scan_objects(self, after: bytes, limit: int) -> list[tuple[bytes, ObjectPlace]]:
-        rows = self.ask(SCAN_OBJECTS, after, limit)
-        return [(row[0], checks.place(row[0], ObjectPlace(*row[1:]))) for row in rows]
-
-    def get_pack(self, pack: int) -> bytes:
-        size, codec, recorded, blob = self._stored_pack(pack)
-        try:
-            if pack_checksum(size, codec, blob) != recorded:
-                raise ValueError("its checksum does not match")
-            content = unpack(codec, blob)
-        except ValueError as exc:
-            raise CorruptError(f"pack {pack} is damaged: {exc}") from exc
-        if len(content) != size:
-            raise CorruptError(f"pack {pack} is damaged: it has {len(content)} bytes, not {size}")
-        return content
-
-    def _stored_pack(self, pack: int) -> tuple[int, int, int, bytes]:
-        """Size, codec, checksum and bytes, wherever they lie."""
-        rows = self.ask(GET_PACK, pack)
-        if not rows:
-            raise KeyError(pack)
-        ((size, codec, recorded, blob, outside),) = rows
-        if outside is None:
-            return size, codec, recorded, blob
-        if self._blobs is None:
-            raise BackendUnavailableError(
-                f"pack {pack} lies in an object store: open this one with ?blobs= and its address"
-            )
-        try:
-            return size, codec, recorded, self._blobs.get(outside)
-        except ObjectGoneError as exc:
-            if not self.ask(GET_PACK, pack):
-                raise KeyError(pack) from None  # it was dropped just now
-            place = f"{self._blobs.address}/{exc}"
-            raise CorruptError(f"pack {pack} is damaged: its object {place} is missing") from exc
-
-    def list_packs(self, after: int, limit: int) -> list[PackInfo]:
-        return [checks.pack(PackInfo(*row)) for row in self.ask(LIST_PACKS, after, limit)]
-
-
-def pack_checksum(size: int, codec: int, blob: bytes) -> int:
-    """Not over the number: objects have their own names."""
-    return checksum(blob, 0, size, 0, codec, 0)
-
-
-def event_from(row: Row) -> EventRow:
-    number, time, stream, type, id, data = row
-    return checks.event(EventRow(number, time, text_from(stream), text_from(type), text_from(id), data))
-
-
-def event_values(row: EventRow) -> Row:
-    return (row.number, row.time, encode(row.stream), encode(row.type), maybe(row.id), row.data)
-
-
-def usage_from(row: Row) -> UsageRow:
-    texts = (text_from(value) for value in row[2:7])
-    values = (*row[:2], *texts, *row[7:15], text_from(row[15]), *row[16:])
-    return checks.call(UsageRow(*values))
-
-
-def usage_values(row: UsageRow) -> Row:
-    return (
-        row.number, row.time, maybe(row.id), maybe(row.model), maybe(row.vendor), maybe(row.endpoint),
-        maybe(row.source), row.branch, row.position, row.input, row.output, row.cache_read, row.cache_write,
-        row.reasoning, row.cost, maybe(row.priced_by), row.all_input, row.all_output, row.all_cache_read,
-        row.all_cache_write, row.all_reasoning, row.all_cost, row.all_unpriced, row.all_estimated,
-    )  # fmt: skip
-
-
-# ── Finding entries by their words ────────────────────────────────────────────────────────────────
-
-MOST_AT_ONCE: Final = 1000
-
-
-class TextReader(StreamReader):
-    def unsearched_trees(self) -> list[int]:
-        return [tree for (tree,) in self.ask(UNSEARCHED)]
-
-    def searched_upto(self, branch: int) -> int:
-        rows = self.ask(SEARCHED_UPTO, home_of(branch), branch)
-        return int(rows[0][0]) if rows else NOWHERE
-
-    def find_texts(self, query: TextQuery) -> list[TextPlace]:
-        """What the words alone do not decide is decided by a look at the text."""
-        found: list[TextPlace] = []
-        sure = is_sure(query.query)
-        asked = query
-        while len(found) < query.limit:
-            sql, given = finding(asked)
-            rows = self.ask(sql, *given)
-            for time, branch, position, slices in rows:
-                place = TextPlace(time, branch, position)
-                if (sure and slices == 1) or is_match(self, place, query):  # type: ignore[arg-type]
-                    found.append(place)
-            if len(rows) < asked.limit:
-                break
-            last = TextPlace(*rows[-1][:3])
-            asked = msgspec.structs.replace(asked, before=last, limit=min(asked.limit * 2, MOST_AT_ONCE))
-        return found[: query.limit]
-
-
-# ── Reads of sessions, branches, entries and records ──────────────────────────────────────────────
-
 ENTRIES_AT_ONCE: Final = 5000
-"""So many entries are asked for at a time: an answer is in memory as a whole."""
-TRIES: Final = 5
+"""Entries of one answer at most: an answer is in memory as a whole."""
+NAMES_AT_ONCE: Final = 1000
+"""Names of objects that one question looks up."""
 LINEAGE_AT_ONCE: Final = 1000
-"""So many branches, each the parent of the one before, come with one question. Fewer than are remembered."""
-
-
+"""Branches, each the parent of the one before, that one question reads. Fewer than the cache holds."""
+PLACES_AT_ONCE: Final = 1000
+"""Places of texts that one question reads at most."""
+TRIES: Final = 5
 NO_END: Final = 2**63
 
 
@@ -291,18 +83,24 @@ class Bounds:
         self.is_reached = False
 
 
-class PostgresReader(TextReader):
-    """`Reader` over whatever answers to `ask`."""
+class PostgresReader:
+    """`Reader`. A subclass says how a question reaches the server (`ask`)."""
 
-    def __init__(self, memory: RowCache, blobs: Blobs | None) -> None:
-        self._memory = memory
+    def __init__(self, cache: RowCache, blobs: Blobs | None) -> None:
+        self._cache = cache
         self._blobs = blobs
         self._above = 0
-        """What the branch that was asked for last continues: whoever asks for that goes up a lineage."""
+        """The parent of the branch that was read last. A caller that asks for it next walks up a lineage."""
+
+    def ask(self, template: str, *given: Any) -> list[Row]:
+        """The rows that answer a statement."""
+        raise NotImplementedError
+
+    # -- sessions
 
     def find_session(self, id: str) -> SessionRow | None:
         for _ in range(TRIES):  # between the two looks the id may have come to stand for another session
-            names = self.ask(FIND_NAME, encode(id))
+            names = self.ask(sql.FIND_NAME, encode(id))
             if not names:
                 return None
             row = self.get_session(names[0][0])
@@ -311,62 +109,85 @@ class PostgresReader(TextReader):
         return None
 
     def get_session(self, sid: int) -> SessionRow | None:
-        rows = self.ask(GET_SESSION, home_of(sid), sid)
+        rows = self.ask(sql.GET_SESSION, home_of(sid), sid)
         return self._seen(rows[0]) if rows else None
 
     def _seen(self, row: Row) -> SessionRow:
         session = sound_session(row)
-        self._memory.note(session, row[-1])
+        self._cache.note(session, row[-1])
         return session
 
     def find_deleted(self, id: str) -> SessionRow | None:
-        return next(map(self._seen, self.ask(FIND_DELETED, encode(id))), None)
+        return next(map(self._seen, self.ask(sql.FIND_DELETED, encode(id))), None)
 
     def get_details(self, sid: int) -> Details:
-        rows = self.ask(GET_DETAILS, home_of(sid), sid)
+        rows = self.ask(sql.GET_DETAILS, home_of(sid), sid)
         if rows:
             return checks.details(self._name_of(sid), rows[0][0])
-        if not self.ask(GET_SESSION, home_of(sid), sid):
+        if not self.ask(sql.GET_SESSION, home_of(sid), sid):
             return Details()  # it was purged
         raise CorruptSessionError(self._name_of(sid), "its settings are lost")
 
     def _name_of(self, sid: int) -> str:
         """The id of a session, for those who tell of its damage."""
-        rows = self.ask(GET_SESSION, home_of(sid), sid)
+        rows = self.ask(sql.GET_SESSION, home_of(sid), sid)
         return checks.shown_id(session_from(rows[0])) if rows else f"{checks.STANDS_FOR_ID}{sid})"
 
     def list_sessions(self, query: SessionQuery) -> list[Listed]:
         def ask(limit: int) -> list[Row]:
-            template, given = listing(msgspec.structs.replace(query, limit=limit))
+            template, given = sql.listing(msgspec.structs.replace(query, limit=limit))
             return self.ask(template, *given)
 
         return list_sound(ask, session_from, query)
 
     def damaged_sessions(self) -> list[Damaged]:
-        rows = self.ask(ALL_SESSIONS)
+        rows = self.ask(sql.ALL_SESSIONS)
         return [bad for row in rows if (bad := damage_of(session_from(row), row[-1])) is not None]
 
     def due_sessions(self, before: int, limit: int, *, after: tuple[int, int] = (-1, 0)) -> list[SessionRow]:
-        return only_sound(lambda most: self.ask(DUE_SESSIONS, before, *after, most), session_from, limit)
+        return only_sound(lambda most: self.ask(sql.DUE_SESSIONS, before, *after, most), session_from, limit)
 
     def idle_sessions(self, limit: int, *, after: tuple[int, str] | None = None) -> list[SessionRow]:
         moment, id = after or (EARLIEST, "")
-        return only_sound(lambda most: self.ask(IDLE_SESSIONS, moment, encode(id), most), session_from, limit)
+        return only_sound(
+            lambda most: self.ask(sql.IDLE_SESSIONS, moment, encode(id), most), session_from, limit
+        )
 
     def tree_sessions(self, tree: int) -> list[SessionRow]:
-        return [self._seen(row) for row in self.ask(TREE_SESSIONS, home_of(tree), tree)]
+        return [self._seen(row) for row in self.ask(sql.TREE_SESSIONS, home_of(tree), tree)]
+
+    def totals(self, since: int) -> Totals:
+        statuses = self.ask(sql.STATUS_TOTALS, since)
+        ((deleted, created),) = self.ask(sql.TOTALS, since)
+        ((messages, entries, size),) = self.ask(sql.BRANCH_TOTALS)
+        return Totals(
+            sessions=sum(count for _, count, _ in statuses),
+            deleted=deleted,
+            messages=int(messages),
+            entries=int(entries),
+            size=int(size),
+            by_status={status: count for status, count, _ in statuses},
+            active={status: active for status, _, active in statuses if active},
+            created=created,
+        )
+
+    def volume(self) -> tuple[int, int]:
+        ((count, size),) = self.ask(sql.VOLUME)
+        return count, int(size)
+
+    # -- log
 
     def get_branch(self, branch: int) -> BranchRow:
-        known = self._memory.branch(branch)
+        known = self._cache.branch(branch)
         if known is None:
             if branch == self._above:
-                rows = self.ask(LINEAGE, home_of(branch), branch, LINEAGE_AT_ONCE)
+                rows = self.ask(sql.LINEAGE, home_of(branch), branch, LINEAGE_AT_ONCE)
             else:
-                rows = self.ask(GET_BRANCH, home_of(branch), branch)
+                rows = self.ask(sql.GET_BRANCH, home_of(branch), branch)
             if not rows:
                 raise BranchMissingError(branch)
             known = checks.branch(BranchRow(*rows[0]))
-            self._memory.note_branch(known)
+            self._cache.note_branch(known)
             self._note_lineage(known, rows[1:])
         return known
 
@@ -377,32 +198,32 @@ class PostgresReader(TextReader):
                 row = checks.branch(BranchRow(*values))
             except CorruptError:
                 break
-            self._memory.note_branch(row)
+            self._cache.note_branch(row)
         self._above = row.parent
 
     def find_branch(self, uid: str) -> BranchRow | None:
-        return next((checks.branch(BranchRow(*row)) for row in self.ask(FIND_BRANCH, uid)), None)
+        return next((checks.branch(BranchRow(*row)) for row in self.ask(sql.FIND_BRANCH, uid)), None)
 
     def tree_branches(self, tree: int) -> list[BranchRow]:
-        return [checks.branch(BranchRow(*row)) for row in self.ask(TREE_BRANCHES, home_of(tree), tree)]
+        return [checks.branch(BranchRow(*row)) for row in self.ask(sql.TREE_BRANCHES, home_of(tree), tree)]
 
     def branch_numbers(self, sid: int, tree: int) -> list[int]:
-        return [branch for (branch,) in self.ask(BRANCH_NUMBERS, sid, tree)]
+        return [branch for (branch,) in self.ask(sql.BRANCH_NUMBERS, sid, tree)]
 
     def last_position(self, branch: int) -> int:
-        ((last,),) = self.ask(LAST_POSITION, home_of(branch), branch)
+        ((last,),) = self.ask(sql.LAST_POSITION, home_of(branch), branch)
         return NOWHERE if last is None else int(last)
 
     def get_tip(self, branch: int, position: int) -> Tip | None:
         if not 0 <= position <= MAX_POSITION:
             return None
-        rows = self.ask(GET_TIP, home_of(branch), branch, position)
+        rows = self.ask(sql.GET_TIP, home_of(branch), branch, position)
         return checks.tip(Tip(branch, position, *rows[0])) if rows else None
 
     def get_entry(self, branch: int, position: int) -> EntryRow | None:
         if not 0 <= position <= MAX_POSITION:
             return None
-        rows = self.ask(GET_ENTRY, home_of(branch), branch, position)
+        rows = self.ask(sql.GET_ENTRY, home_of(branch), branch, position)
         return entry_from(self.get_branch(branch).uid, rows[0]) if rows else None
 
     def read_entries(
@@ -427,7 +248,7 @@ class PostgresReader(TextReader):
     ) -> Iterator[EntryRow]:
         uid = self.get_branch(branch).uid
         for start, end in _ranges(first, last, reverse=reverse):
-            rows = {row[2]: row for row in self.ask(ENTRIES, home_of(branch), branch, start, end)}
+            rows = {row[2]: row for row in self.ask(sql.ENTRIES, home_of(branch), branch, start, end)}
             for position in range(end, start - 1, -1) if reverse else range(start, end + 1):
                 try:
                     if position not in rows:
@@ -475,7 +296,7 @@ class PostgresReader(TextReader):
         wanted = None if limit is None else len(found) + limit
         while first <= last:
             left = None if wanted is None else wanted - len(found)
-            statement = MESSAGES_BACKWARDS if reverse else MESSAGES
+            statement = sql.MESSAGES_BACKWARDS if reverse else sql.MESSAGES
             rows = self.ask(statement, home_of(branch), branch, first, last, left)
             self._decode(found, branch, rows, bounds, on_damage)
             if wanted is None or len(found) >= wanted or len(rows) < (left or 0) or bounds.is_reached:
@@ -516,11 +337,13 @@ class PostgresReader(TextReader):
         bounds.room = None if bounds.room is None else left
 
     def count_entries(self, branch: int, first: int, last: int, kind: int) -> int:
-        ((count,),) = self.ask(COUNT_ENTRIES, home_of(branch), branch, first, last, kind)
+        ((count,),) = self.ask(sql.COUNT_ENTRIES, home_of(branch), branch, first, last, kind)
         return int(count)
 
+    # -- records
+
     def get_record(self, sid: int, kind: RecordKind, name: str) -> bytes | None:
-        rows = self.ask(GET_RECORD, home_of(sid), sid, kind, encode(name))
+        rows = self.ask(sql.GET_RECORD, home_of(sid), sid, kind, encode(name))
         return rows[0][0] if rows else None
 
     def scan_records(
@@ -534,47 +357,147 @@ class PostgresReader(TextReader):
         limit: int | None = None,
     ) -> list[tuple[str, bytes]]:
         behind = () if last is None else (encode(last),)
-        sql = SCAN_BACKWARDS if reverse else SCAN_RECORDS
+        statement = sql.SCAN_BACKWARDS if reverse else sql.SCAN_RECORDS
         if last is not None:
-            sql = SCAN_RANGE_BACKWARDS if reverse else SCAN_RANGE
+            statement = sql.SCAN_RANGE_BACKWARDS if reverse else sql.SCAN_RANGE
         home = home_of(sid)
 
         def ask(wanted: int) -> Any:
-            return self.ask(sql, home, sid, kind, encode(first), None if wanted < 0 else wanted, *behind)
+            return self.ask(
+                statement, home, sid, kind, encode(first), None if wanted < 0 else wanted, *behind
+            )
 
         return only_named(ask, limit)
 
-    def volume(self) -> tuple[int, int]:
-        ((count, size),) = self.ask(VOLUME)
-        return count, int(size)
+    # -- streams
+
+    def event_bounds(self, sid: int) -> tuple[int, int]:
+        ((first, last),) = self.ask(sql.EVENT_BOUNDS, home_of(sid), sid)
+        return (1, 0) if first is None else (first, last)
+
+    def find_event(self, sid: int, id: str) -> EventRow | None:
+        return next(map(event_from, self.ask(sql.FIND_EVENT, home_of(sid), sid, encode(id))), None)
+
+    def read_events(self, sid: int, after: int, limit: int, stream: str | None = None) -> list[EventRow]:
+        given = (home_of(sid), sid, min(after, LATEST), limit)
+        if stream:
+            rows = self.ask(sql.READ_STREAM, *given, encode(stream))
+        else:
+            rows = self.ask(sql.READ_EVENTS if stream is None else sql.READ_UNNAMED, *given)
+        return [event_from(row) for row in rows]
+
+    def last_usage(self, sid: int) -> UsageRow | None:
+        return next(map(usage_from, self.ask(sql.LAST_USAGE, home_of(sid), sid)), None)
+
+    def find_usage(self, sid: int, id: str) -> UsageRow | None:
+        return next(map(usage_from, self.ask(sql.FIND_USAGE, home_of(sid), sid, encode(id))), None)
+
+    def read_usage(self, sid: int, after: int, limit: int) -> list[UsageRow]:
+        rows = self.ask(sql.READ_USAGE, home_of(sid), sid, min(after, LATEST), limit)
+        return [usage_from(row) for row in rows]
+
+    def sum_usage(
+        self, sid: int | None, by: UsageKey | None, since: int | None = None, until: int | None = None
+    ) -> list[UsageSum]:
+        times = (EARLIEST if since is None else since, LATEST if until is None else until)
+        if sid is None:
+            rows = self.ask(sql.SUM_ALL[by], *times)
+        else:
+            rows = self.ask(sql.SUM_OF_SESSION[by], *times, home_of(sid), sid)
+        return [
+            UsageSum(None if group is None else group.decode(errors="replace"), *map(int, sums))
+            for group, *sums in rows
+        ]
+
+    # -- objects
+
+    def find_objects(self, names: Sequence[bytes]) -> dict[bytes, ObjectPlace]:
+        found = {}
+        for first in range(0, len(names), NAMES_AT_ONCE):
+            rows = self.ask(sql.FIND_OBJECTS, list(names[first : first + NAMES_AT_ONCE]))
+            found.update({row[0]: checks.place(row[0], ObjectPlace(*row[1:])) for row in rows})
+        return found
+
+    def scan_objects(self, after: bytes, limit: int) -> list[tuple[bytes, ObjectPlace]]:
+        rows = self.ask(sql.SCAN_OBJECTS, after, limit)
+        return [(row[0], checks.place(row[0], ObjectPlace(*row[1:]))) for row in rows]
+
+    def get_pack(self, pack: int) -> bytes:
+        size, codec, recorded, blob = self._stored_pack(pack)
+        try:
+            if pack_checksum(size, codec, blob) != recorded:
+                raise ValueError("its checksum does not match")
+            content = unpack(codec, blob)
+        except ValueError as exc:
+            raise CorruptError(f"pack {pack} is damaged: {exc}") from exc
+        if len(content) != size:
+            raise CorruptError(f"pack {pack} is damaged: it has {len(content)} bytes, not {size}")
+        return content
+
+    def _stored_pack(self, pack: int) -> tuple[int, int, int, bytes]:
+        """Size, codec, checksum and bytes, wherever they lie."""
+        rows = self.ask(sql.GET_PACK, pack)
+        if not rows:
+            raise KeyError(pack)
+        ((size, codec, recorded, blob, outside),) = rows
+        if outside is None:
+            return size, codec, recorded, blob
+        if self._blobs is None:
+            raise BackendUnavailableError(
+                f"pack {pack} lies in an object store: open this one with ?blobs= and its address"
+            )
+        try:
+            return size, codec, recorded, self._blobs.get(outside)
+        except ObjectGoneError as exc:
+            if not self.ask(sql.GET_PACK, pack):
+                raise KeyError(pack) from None  # it was dropped just now
+            place = f"{self._blobs.address}/{exc}"
+            raise CorruptError(f"pack {pack} is damaged: its object {place} is missing") from exc
+
+    def list_packs(self, after: int, limit: int) -> list[PackInfo]:
+        return [checks.pack(PackInfo(*row)) for row in self.ask(sql.LIST_PACKS, after, limit)]
+
+    # -- texts
+
+    def unsearched_trees(self) -> list[int]:
+        return [tree for (tree,) in self.ask(sql.UNSEARCHED)]
+
+    def searched_upto(self, branch: int) -> int:
+        rows = self.ask(sql.SEARCHED_UPTO, home_of(branch), branch)
+        return int(rows[0][0]) if rows else NOWHERE
+
+    def find_texts(self, query: TextQuery) -> list[TextPlace]:
+        """What the words alone do not decide is decided by a look at the text."""
+        found: list[TextPlace] = []
+        sure = sql.is_sure(query.query)
+        asked = query
+        while len(found) < query.limit:
+            statement, given = sql.finding(asked)
+            rows = self.ask(statement, *given)
+            for time, branch, position, slices in rows:
+                place = TextPlace(time, branch, position)
+                if (sure and slices == 1) or is_match(self, place, query):
+                    found.append(place)
+            if len(rows) < asked.limit:
+                break
+            last = TextPlace(*rows[-1][:3])
+            asked = msgspec.structs.replace(asked, before=last, limit=min(asked.limit * 2, PLACES_AT_ONCE))
+        return found[: query.limit]
+
+    # -- damage of the storage itself
 
     def problems(self, *, full: bool, go_on: Callable[[], None]) -> Iterable[str]:
         """Pages and indices are the server's, which has checksums for them."""
-        for what, owner, template in STRAYS if full else ():
+        for what, owner, template in sql.STRAYS if full else ():
             go_on()
             ((count,),) = self.ask(template)
             if count:
                 yield stray(count, what, owner)
         if full:
             go_on()
-            yield from unknown_kinds(kind for (kind,) in self.ask(RECORD_KINDS))
+            yield from unknown_kinds(kind for (kind,) in self.ask(sql.RECORD_KINDS))
             go_on()
-            yield from nameless(self.ask(ODD_NAMES))
-
-    def totals(self, since: int) -> Totals:
-        statuses = self.ask(STATUS_TOTALS, since)
-        ((deleted, created),) = self.ask(TOTALS, since)
-        ((messages, entries, size),) = self.ask(BRANCH_TOTALS)
-        return Totals(
-            sessions=sum(count for _, count, _ in statuses),
-            deleted=deleted,
-            messages=int(messages),
-            entries=int(entries),
-            size=int(size),
-            by_status={status: count for status, count, _ in statuses},
-            active={status: active for status, _, active in statuses if active},
-            created=created,
-        )
+            yield from nameless(self.ask(sql.ODD_NAMES))
 
 
 def _ranges(first: int, last: int, *, reverse: bool = False) -> Iterator[tuple[int, int]]:

@@ -1,10 +1,10 @@
-"""Rows of the tables, from and to values."""
+"""Rows of the tables, to and from values."""
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Sequence
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import msgspec
 import psycopg
@@ -15,8 +15,11 @@ from xxhash import xxh3_64_intdigest
 from clew.backends.postgres.ids import home_of
 from clew.core.log import checks
 from clew.core.log.digest import checksum, pack, unpack
-from clew.core.log.rows import ERASED, REMOVED, EntryRow, SessionRow, Tip
+from clew.core.log.rows import ERASED, REMOVED, EntryRow, EventRow, SessionRow, Tip, UsageRow
 from clew.errors import CorruptEntryError
+
+if TYPE_CHECKING:
+    from clew.core.messages.search_text import TextRow
 
 Row: TypeAlias = tuple[Any, ...]
 
@@ -35,7 +38,7 @@ def maybe(text: str | None) -> bytes | None:
 
 
 def text_from(value: bytes | None) -> Any:
-    """A text; what is no UTF-8 stays what it is, for the check of its kind to find."""
+    """A text. Bytes that are not UTF-8 are returned as they are; the check of the row's kind refuses them."""
     try:
         return None if value is None else value.decode()
     except UnicodeDecodeError:
@@ -52,7 +55,7 @@ def lock_key(*parts: str) -> int:
 
 
 def session_from(row: Row) -> SessionRow:
-    """Whatever the columns hold."""
+    """The row as it is stored, unchecked."""
     return SessionRow(
         row[0], text_from(row[1]), row[2], row[3], row[4], row[5],
         Tip(row[6], row[7], row[8], row[9], row[10], row[11], row[12], row[13], row[14]),
@@ -62,7 +65,7 @@ def session_from(row: Row) -> SessionRow:
 
 
 def sound_session(row: Row) -> SessionRow:
-    """CorruptSessionError: it can not be one."""
+    """The same, checks. Raises CorruptSessionError."""
     return checks.session(session_from(row))
 
 
@@ -79,7 +82,7 @@ def session_values(row: SessionRow) -> Row:
 
 
 def head_values(row: SessionRow) -> Row:
-    """What an append changes in the row of a session."""
+    """The columns of a session's row that an append changes."""
     head = row.head
     return (
         head.branch, head.position, head.digest, head.messages, head.turns, head.size,
@@ -125,8 +128,69 @@ def entry_from(uid: str, row: Row) -> EntryRow:
     return entry
 
 
-# ── Columns of many rows as parameters of one statement ───────────────────────────────────────────
-# The driver turns lists into arrays element by element, in Python: for a crowd of appends that takes longer
+def pack_checksum(size: int, codec: int, blob: bytes) -> int:
+    """The pack's number is not part of it: objects have their own names."""
+    return checksum(blob, 0, size, 0, codec, 0)
+
+
+def event_from(row: Row) -> EventRow:
+    number, time, stream, type, id, data = row
+    return checks.event(EventRow(number, time, text_from(stream), text_from(type), text_from(id), data))
+
+
+def event_values(row: EventRow) -> Row:
+    return (row.number, row.time, encode(row.stream), encode(row.type), maybe(row.id), row.data)
+
+
+def usage_from(row: Row) -> UsageRow:
+    texts = (text_from(value) for value in row[2:7])
+    values = (*row[:2], *texts, *row[7:15], text_from(row[15]), *row[16:])
+    return checks.call(UsageRow(*values))
+
+
+def usage_values(row: UsageRow) -> Row:
+    return (
+        row.number, row.time, maybe(row.id), maybe(row.model), maybe(row.vendor), maybe(row.endpoint),
+        maybe(row.source), row.branch, row.position, row.input, row.output, row.cache_read, row.cache_write,
+        row.reasoning, row.cost, maybe(row.priced_by), row.all_input, row.all_output, row.all_cache_read,
+        row.all_cache_write, row.all_reasoning, row.all_cost, row.all_unpriced, row.all_estimated,
+    )  # fmt: skip
+
+
+# -- the words of texts
+
+SLICE_WORDS: Final = 5000
+SLICE_BYTES: Final = 400_000
+"""Of a tsvector, which holds a mebibyte."""
+
+
+def ascii_word(word: str) -> str:
+    """The word in ASCII, for databases of any encoding. A prefix of a word stays a prefix."""
+    if word.isascii():
+        return word
+    return "".join(letter if letter.isascii() else f"_{ord(letter):06x}" for letter in word)
+
+
+def slices_of(row: TextRow) -> list[list[str]]:
+    """The words of a text, each once, in slices that a tsvector can hold."""
+    from clew.core.messages.words import flat
+
+    words = [f"s{ascii_word(word)}" for word in dict.fromkeys(flat(row.said).split(" ")) if word]
+    words += [f"t{ascii_word(word)}" for word in dict.fromkeys(flat(row.tool).split(" ")) if word]
+    slices: list[list[str]] = [[]]
+    size = 0
+    for word in words:
+        if len(slices[-1]) >= SLICE_WORDS or size + len(word) > SLICE_BYTES:
+            slices.append([])
+            size = 0
+        slices[-1].append(word)
+        size += len(word)
+    return slices
+
+
+# -- columns of many rows, as parameters of one statement
+#
+# The driver turns lists into arrays element by element, in Python: for a batch of appends that takes longer
 # than the server needs to store them. Here a whole column is packed at once, in the server's own format.
 
 _HEADER: Final = struct.Struct("!5i")
@@ -149,7 +213,7 @@ class IntColumn:
 
 
 class BytesColumn:
-    """A column of bytes, or of nothing."""
+    """A column of bytes or NULLs."""
 
     __slots__ = ("packed",)
 
@@ -182,7 +246,7 @@ def register(connection: psycopg.Connection[Any]) -> None:
 
 
 def columns(rows: Iterable[Sequence[Any]]) -> list[IntColumn | BytesColumn]:
-    """Rows turned into columns. Only texts may be missing."""
+    """Rows turned into columns. Only columns of bytes may hold NULLs."""
     return [
         IntColumn(column) if isinstance(column[0], int) else BytesColumn(column)
         for column in zip(*rows, strict=True)

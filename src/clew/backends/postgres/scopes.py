@@ -1,17 +1,18 @@
-"""Reads outside of transactions, on a connection borrowed from the pool."""
+"""`with backend.write()`, `read()` and `read_snapshot()`: where transactions and readers begin and end."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any
 
 import msgspec
 import psycopg
 
 from clew.backends.contract import Stale
-from clew.backends.postgres.blobs import Blobs, still_key
+from clew.backends.postgres import sql
+from clew.backends.postgres.blobs import Blobs, snapshot_key, sweep_strays
 from clew.backends.postgres.connection import (
     CHANGED,
     FORGOTTEN,
@@ -22,119 +23,42 @@ from clew.backends.postgres.connection import (
     is_lost,
     translate,
 )
-from clew.backends.postgres.pool import Pool
+from clew.backends.postgres.pool import Database, Pool
 from clew.backends.postgres.reader import PostgresReader
 from clew.backends.postgres.row_cache import RowCache
 from clew.backends.postgres.rows import Row
-from clew.backends.postgres.sql import FITS, LOCK_SHARED, Schema
 from clew.backends.postgres.transaction import PostgresTransaction
-from clew.errors import CorruptError, OutcomeUnknownError, ReadOnlyError, StoreBusyError
+from clew.errors import (
+    ClewError,
+    CorruptError,
+    OutcomeUnknownError,
+    ReadOnlyError,
+    SchemaTooNewError,
+    StoreBusyError,
+)
 
-if TYPE_CHECKING:
-    from clew.backends.postgres.backend import PostgresBackend
-
-
-class BorrowedReader(PostgresReader):
-    """Each question sees everything committed before it. Reads can be repeated: a connection that is lost
-    is replaced once."""
-
-    def __init__(self, backend: PostgresBackend) -> None:
-        super().__init__(backend.memory, backend.blobs)
-        self._backend = backend
-        self.line: ServerConnection = backend.pool.take()
-
-    def ask(self, template: str, *given: Any) -> list[Row]:
-        sql = self._backend.schema[template]
-        try:
-            return self.line.ask(sql, given)
-        except psycopg.Error as exc:
-            if isinstance(exc, FORGOTTEN):
-                self._backend.stop_preparing()
-                self.line.close()
-            elif isinstance(exc, DeadlineError) or not (is_lost(exc) and self.line.closed):
-                raise
-        self._backend.pool.give(self.line)
-        self.line = self._backend.pool.take()
-        return self.line.ask(sql, given)
-
-    def give_back(self) -> None:
-        self._backend.pool.give(self.line)
-
-
-# ── Reading a whole store as it is at one moment, while others write ──────────────────────────────
-
-_BEGIN: Final = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
-_NO_HURRY: Final = "SET LOCAL idle_in_transaction_session_timeout = 0"
-_NOW: Final = "SELECT 1"
-
-
-class SnapshotReader(PostgresReader):
-    """Asks within one transaction. What this process remembers is of other moments, and is not used."""
-
-    def __init__(self, line: ServerConnection, schema: Schema, blobs: Blobs | None) -> None:
-        super().__init__(RowCache(), blobs)
-        self._line = line
-        self._schema = schema
-
-    def ask(self, template: str, *given: Any) -> list[Row]:
-        return self._line.ask(self._schema[template], given)
-
-
-@contextmanager
-def standing_still(pool: Pool, schema: Schema, blobs: Blobs | None) -> Iterator[SnapshotReader]:
-    with _objects_kept(pool, schema, blobs), _transaction(pool, _BEGIN) as line:
-        line.ask(_NOW, ())  # the first question decides on the moment
-        yield SnapshotReader(line, schema, blobs)
-
-
-@contextmanager
-def _objects_kept(pool: Pool, schema: Schema, blobs: Blobs | None) -> Iterator[None]:
-    """Packs that are dropped later are still there at this moment, but their objects would not be.
-    On a connection of its own: the lock has to be there before the moment is."""
-    if blobs is None:
-        yield
-        return
-    with _transaction(pool, "BEGIN") as line:
-        line.run([(LOCK_SHARED, (still_key(schema),))])
-        yield
-
-
-@contextmanager
-def _transaction(pool: Pool, begin: str) -> Iterator[ServerConnection]:
-    line = pool.take()
-    try:
-        line.run([(begin, ()), (_NO_HURRY, ())])
-        yield line
-    finally:
-        try:
-            line.execute("ROLLBACK")
-        except psycopg.Error:
-            pass  # then the pool does not take it back
-        pool.give(line)
-
-
-# ── `with backend.write()` and `with backend.read()`: where transactions begin and end ────────────
+# -- write
 
 
 class WriteScope:
-    """`with backend.write() as tx`: a class, not a generator, because every append passes here."""
+    """`with backend.write() as tx`. A class, not a generator, because every append passes here."""
 
-    __slots__ = ("_backend", "_certain", "_transaction")
+    __slots__ = ("_certain", "_database", "_transaction")
 
-    def __init__(self, backend: PostgresBackend, certain: bool) -> None:
-        self._backend = backend
+    def __init__(self, database: Database, certain: bool) -> None:
+        self._database = database
         self._certain = certain
         self._transaction: PostgresTransaction | None = None
 
     def __enter__(self) -> PostgresTransaction:
-        backend = self._backend
+        database = self._database
         try:
-            if not backend._lock.acquire(timeout=backend._timeout):
-                raise StoreBusyError(f"other threads wrote to {backend.location} for {backend._timeout:g} s")
-            backend.check_open()
-            if backend._read_only:
-                raise ReadOnlyError(f"the store {backend.location} is open for reading only")
-            self._transaction = PostgresTransaction(backend, certain=self._certain)
+            if not database.lock.acquire(timeout=database.timeout):
+                raise StoreBusyError(f"other threads wrote to {database.location} for {database.timeout:g} s")
+            database.check_open()
+            if database.read_only:
+                raise ReadOnlyError(f"the store {database.location} is open for reading only")
+            self._transaction = PostgresTransaction(database, certain=self._certain)
             return self._transaction
         except BaseException:
             self._leave()
@@ -156,76 +80,171 @@ class WriteScope:
                     was_refused = transaction.is_implicit and isinstance(error, REFUSED)
                     if transaction.is_ending and is_lost(error) and not was_refused:
                         raise OutcomeUnknownError(
-                            f"the connection to {self._backend.location} was lost while committing"
+                            f"the connection to {self._database.location} was lost while committing"
                         ) from error
         finally:
             if exc is not None:
                 transaction.forget()
             self._leave()
             if transaction.doubtful:
-                self._backend.try_to_sweep()
+                try_to_sweep(self._database)
         if exc is None and transaction.writes:
-            self._backend.bell.ring()
+            self._database.notifier.notify()
         self._reraise(exc)
 
     def _reraise(self, exc: BaseException | None) -> None:
-        """What went wrong, in our words."""
-        backend = self._backend
-        if isinstance(exc, StaleRowError) and exc.sql == backend.schema[FITS]:
-            backend.refuse_newer()
+        """The driver's error as ours; Stale if the operations can be run again."""
+        database = self._database
+        if isinstance(exc, StaleRowError) and exc.statement == database.schema[sql.FITS]:
+            _refuse_newer(database)
         if isinstance(exc, CHANGED):
-            backend.numbers.change_lane()
+            database.ids.change_lane()
             raise Stale from exc
         if isinstance(exc, FORGOTTEN):
-            backend.stop_preparing()
-            backend.close_writer()
+            database.stop_preparing()
+            database.close_writer()
             raise Stale from exc
-        if isinstance(exc, psycopg.Error):
-            if is_lost(exc):
-                raise Stale from exc  # nothing was committed: again, on a new connection
-            raise translate(exc, backend._address) from exc
-        if isinstance(exc, msgspec.DecodeError | UnicodeDecodeError):
-            raise CorruptError(f"a record in {backend.location} is damaged: {exc}") from exc
+        if isinstance(exc, psycopg.Error) and is_lost(exc):
+            raise Stale from exc  # nothing was committed: again, on a new connection
+        reraise(exc, database)
 
     def _leave(self) -> None:
-        """Undo what is not committed, and let others in. Looks at what is, not at what was begun:
-        a signal handler may have raised anywhere."""
-        backend = self._backend
-        if backend._lock._is_owned():  # type: ignore[attr-defined]
-            line = backend._writer
-            if line is not None and not line.closed and not line.is_idle:
-                try:
-                    line.execute("ROLLBACK")
-                except psycopg.Error:
-                    pass
-                if not line.is_idle:
-                    line.close()
-            backend._lock.release()
+        """Undo what is not committed, and let other threads in. Looks at the actual state, not at the steps
+        taken: a signal handler may have raised anywhere."""
+        database = self._database
+        if database.lock._is_owned():  # type: ignore[attr-defined]
+            database.roll_back()
+            database.lock.release()
+
+
+def _refuse_newer(database: Database) -> None:
+    """SchemaTooNewError if a newer Clew has migrated the tables since this process has opened them."""
+    with ReadScope(database) as reader:
+        ((version,),) = reader.ask(sql.STORE_VERSION)
+    if version > sql.VERSION:
+        raise SchemaTooNewError(database.location, version, sql.VERSION)
+
+
+# -- read
+
+
+class PooledReader(PostgresReader):
+    """Reads outside of transactions, on a connection from the pool. Each question sees everything committed
+    before it. Reads can be repeated: a connection that is lost is replaced once."""
+
+    def __init__(self, database: Database) -> None:
+        super().__init__(database.cache, database.blobs)
+        self._database = database
+        self.connection: ServerConnection = database.pool.take()
+
+    def ask(self, template: str, *given: Any) -> list[Row]:
+        statement = self._database.schema[template]
+        try:
+            return self.connection.ask(statement, given)
+        except psycopg.Error as exc:
+            if isinstance(exc, FORGOTTEN):
+                self._database.stop_preparing()
+                self.connection.close()
+            elif isinstance(exc, DeadlineError) or not (is_lost(exc) and self.connection.closed):
+                raise
+        self._database.pool.give(self.connection)
+        self.connection = self._database.pool.take()
+        return self.connection.ask(statement, given)
+
+    def give_back(self) -> None:
+        self._database.pool.give(self.connection)
 
 
 class ReadScope:
     """`with backend.read() as reader`: borrows a connection."""
 
-    __slots__ = ("_backend", "_reader")
+    __slots__ = ("_database", "_reader")
 
-    def __init__(self, backend: PostgresBackend) -> None:
-        self._backend = backend
+    def __init__(self, database: Database) -> None:
+        self._database = database
 
-    def __enter__(self) -> BorrowedReader:
-        self._backend.check_open()
-        self._reader = BorrowedReader(self._backend)
+    def __enter__(self) -> PooledReader:
+        self._database.check_open()
+        self._reader = PooledReader(self._database)
         return self._reader
 
     def __exit__(
         self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._reader.give_back()
-        reraise_read(exc, self._backend)
+        reraise(exc, self._database)
 
 
-def reraise_read(exc: BaseException | None, backend: PostgresBackend) -> None:
-    """What went wrong while reading, in our words."""
+def reraise(exc: BaseException | None, database: Database) -> None:
+    """The driver's error as ours; nothing if it is not one."""
     if isinstance(exc, psycopg.Error):
-        raise translate(exc, backend._address) from exc
+        raise translate(exc, database.address) from exc
     if isinstance(exc, msgspec.DecodeError | UnicodeDecodeError):
-        raise CorruptError(f"a record in {backend.location} is damaged: {exc}") from exc
+        raise CorruptError(f"a record in {database.location} is damaged: {exc}") from exc
+
+
+# -- read a snapshot of the whole store
+
+
+class SnapshotReader(PostgresReader):
+    """Reads a whole store as of one moment, within one transaction. The cache of this process holds rows of
+    other moments and is not used."""
+
+    def __init__(self, connection: ServerConnection, schema: sql.Schema, blobs: Blobs | None) -> None:
+        super().__init__(RowCache(), blobs)
+        self._connection = connection
+        self._schema = schema
+
+    def ask(self, template: str, *given: Any) -> list[Row]:
+        return self._connection.ask(self._schema[template], given)
+
+
+@contextmanager
+def snapshot_scope(database: Database) -> Iterator[SnapshotReader]:
+    """`with backend.read_snapshot() as reader`."""
+    database.check_open()
+    try:
+        with _objects_kept(database), _transaction(database.pool, sql.BEGIN_SNAPSHOT) as connection:
+            connection.ask(sql.PING, ())  # the first question fixes the moment
+            yield SnapshotReader(connection, database.schema, database.blobs)
+    except Exception as exc:
+        reraise(exc, database)
+        raise
+
+
+@contextmanager
+def _objects_kept(database: Database) -> Iterator[None]:
+    """Packs that are dropped later still exist at this moment, but a sweep would remove their objects. The
+    lock must be held before the moment is fixed, so it has a connection of its own."""
+    if database.blobs is None:
+        yield
+        return
+    with _transaction(database.pool, sql.BEGIN) as connection:
+        connection.run([(sql.LOCK_SHARED, (snapshot_key(database.schema),))])
+        yield
+
+
+@contextmanager
+def _transaction(pool: Pool, begin: str) -> Iterator[ServerConnection]:
+    with pool.borrow() as connection:
+        try:
+            connection.run([(begin, ()), (sql.NO_IDLE_TIMEOUT, ())])
+            yield connection
+        finally:
+            connection.roll_back()  # if that fails, the pool does not take it back
+
+
+# -- strays in the object store
+
+
+def sweep(database: Database) -> None:
+    """Remove the objects that no pack names any more."""
+    if database.blobs is not None and not database.read_only:
+        with ReadScope(database) as reader:
+            sweep_strays(reader.connection, database.schema, database.blobs)
+
+
+def try_to_sweep(database: Database) -> None:
+    """The same. An object that cannot be removed now stays noted, and is removed another time."""
+    with suppress(ClewError):
+        sweep(database)

@@ -1,180 +1,166 @@
-"""Transactions: what is remembered until something has to be asked, then a real one.
+"""Transactions: local until the database must be asked, then one on the server.
 
-A transaction begins in mind only. Rows of sessions come from memory if they are there, writes are
-gathered, and at its end all goes to the server in one go, which is one transaction there: it fails as a
-whole if a row is not of the version that was remembered. A read that memory can not answer begins a
-transaction on the server first, in which the rows relied upon so far are confirmed and locked.
+A transaction starts locally: nothing is sent to the server until it reads or commits. Rows of sessions come
+from the cache if they are there, writes wait in a `WriteBuffer`, and the commit sends everything at once, as
+one transaction of the server, which fails as a whole if a row does not have the remembered version. A read
+that the cache cannot answer begins a transaction on the server first, which confirms and locks the rows used
+so far.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from clew.backends.contract import STORE_WIDE, RecordKind
-from clew.backends.postgres.blobs import LARGE, NOTE_STRAY, blob_name, stray_key
+from clew.backends.postgres import sql
+from clew.backends.postgres.blobs import LARGE, blob_name, stray_key
 from clew.backends.postgres.connection import ServerConnection, Statement
 from clew.backends.postgres.ids import home_of
-from clew.backends.postgres.reader import PostgresReader, event_values, pack_checksum, usage_values
-from clew.backends.postgres.rows import Row, encode, erased_values, lock_key, session_from, sound_session
-from clew.backends.postgres.sql import (
-    ADD_BRANCH,
-    ADD_EVENT,
-    ADD_OBJECT,
-    ADD_PACK,
-    ADD_PACK_OUTSIDE,
-    ADD_TEXT,
-    ADD_USAGE,
-    DISOWN_BRANCH,
-    DROP_BRANCH,
-    DROP_ENTRIES,
-    DROP_EVENTS,
-    DROP_NAME,
-    DROP_OBJECTS,
-    DROP_PACK,
-    DROP_RECORD,
-    DROP_SEARCHED,
-    DROP_SESSION,
-    DROP_TEXTS,
-    DROP_UPTO,
-    ENTRY_FRAMES,
-    ERASE_ENTRY,
-    ERASE_TEXTS,
-    FITS,
-    FORGET_TREE,
-    LOCK,
-    LOCK_SESSION,
-    LOCK_SHARED,
-    LOCK_TREE,
-    LOWER_UPTO,
-    PACK_BLOB,
-    REEXAMINE,
-    SET_SEARCHED,
-    SET_UPTO,
-    TIMELINE,
+from clew.backends.postgres.pool import Database
+from clew.backends.postgres.reader import PostgresReader
+from clew.backends.postgres.rows import (
+    Row,
+    encode,
+    erased_values,
+    event_values,
+    lock_key,
+    pack_checksum,
+    session_from,
     slices_of,
+    sound_session,
+    usage_values,
 )
 from clew.backends.postgres.write_buffer import HEAD, NEW, ROW, SessionLock, WriteBuffer
 from clew.core.log import checks
 from clew.core.log.rows import BranchRow, Details, EntryRow, EventRow, SessionRow, Tip, UsageRow
 from clew.core.messages.search_text import TextRow
 
-if TYPE_CHECKING:
-    from clew.backends.postgres.backend import PostgresBackend
-
 
 class TransactionIO(PostgresReader):
-    """What a transaction asks and sends. Nothing is sent before something is asked or the end is reached."""
+    """What a transaction asks and sends. Nothing is sent before the first question or the commit."""
 
-    def __init__(self, backend: PostgresBackend, *, certain: bool) -> None:
-        super().__init__(backend.memory, backend.blobs)
+    def __init__(self, database: Database, *, certain: bool) -> None:
+        super().__init__(database.cache, database.blobs)
         self.writes = 0
         self.is_certain = True
-        """Whether nothing that it answered came from memory, unconfirmed."""
-        self._backend = backend
-        self._numbers = backend.numbers
+        """False while an answer came from the cache, and the database has not confirmed it."""
+        self._database = database
+        self._ids = database.ids
         self._may_rely = not certain
-        self._waiting = WriteBuffer(backend.schema, backend.numbers, is_sharded=backend.is_sharded)
+        self._waiting = WriteBuffer(database.schema, database.ids, is_sharded=database.is_sharded)
         self._branches: dict[int, BranchRow] = {}
         self._altered: set[int] = set()
         self._failure: BaseException | None = None
         self.is_implicit = False
-        """It was sent in one go: the server commits it after its last answer, not before."""
+        """It was sent as one statement: the server commits after its answer, not before."""
         self.is_ending = False
         """The server may have been told to commit."""
-        self.line: ServerConnection | None = None
+        self.connection: ServerConnection | None = None
         """The connection, once the server knows of this transaction."""
+        self._texts_locked = False
         self.doubtful = False
-        """It may leave objects in the object store that nothing names."""
+        """It may leave objects in the object store that no row names."""
 
     # -- asking
 
     def ask(self, template: str, *given: Any) -> list[Row]:
         try:
-            if self.line is None:
-                line, before = self._begin()
+            if self.connection is None:
+                connection, before = self._begin()
             else:
-                line, before = self.line, self._waiting.take()
-            answer = line.ask(self._backend.schema[template], given, after=before)
+                connection, before = self.connection, self._waiting.take()
+            answer = connection.ask(self._database.schema[template], given, after=before)
         except BaseException as exc:
-            # Whoever asked may live with it, but what others wrote before is gone: nothing may be committed.
+            # The caller may handle the error, but writes sent before it are lost: nothing may be committed.
             self._failure = exc
             raise
         self.is_certain = True
         return answer
 
     def _begin(self) -> tuple[ServerConnection, list[Statement]]:
-        """Let the server know of this transaction; what is to be sent with the first question. Nothing is
-        written before the rows that were relied upon are confirmed: it could only fail."""
+        """Begin the transaction on the server; the statements to send with the first question. Writes are
+        sent after the cached rows are confirmed: before that they could only fail."""
         guards, writes = self._waiting.guards(), self._waiting.take()
-        self.line = self._backend.writing_line()
+        self.connection = self._database.writer()
         opening = self._opening(guards)
         if not guards or not writes:
-            return self.line, [*opening, *writes]
-        self.line.run(opening)
-        return self.line, writes
+            return self.connection, [*opening, *writes]
+        self.connection.run(opening)
+        return self.connection, writes
 
     def _opening(self, guards: list[Statement]) -> list[Statement]:
-        return [("BEGIN", ()), (self._backend.schema[FITS], ()), *guards]
+        return [(sql.BEGIN, ()), (self._database.schema[sql.FITS], ()), *guards]
 
     def _confirm(self) -> None:
-        """Have every row that was relied upon confirmed and locked."""
-        if self.line is None and self._waiting.relies:
+        """Have the database confirm and lock every cached row that was used."""
+        if self.connection is None and self._waiting.relies:
             try:
-                self.line = self._backend.writing_line()
-                self.line.run(self._opening(self._waiting.guards()))
+                self.connection = self._database.writer()
+                self.connection.run(self._opening(self._waiting.guards()))
             except BaseException as exc:
                 self._failure = exc
                 raise
+
+    def _push(self) -> None:
+        """Turn waiting writes into statements, before a statement that depends on them."""
+        self._confirm()
+        for statement, given in self._waiting.take():
+            self._waiting.add(statement, *given)
+
+    # -- ending
 
     def commit(self) -> None:
         """Make it durable. Called once, at the end."""
         if self._failure is not None:
             raise self._failure
-        if self.line is not None:
-            self._end(self.line, self._waiting.take())
+        if self.connection is not None:
+            self._end(self.connection, self._waiting.take())
         elif self.writes:
             self._send()
         for sid, held in self._waiting.rows():
             if held.row is None:
-                self._memory.forget([sid])
+                self._cache.forget([sid])
             elif held.is_locked:
-                self._memory.note(held.row, held.version)
+                self._cache.note(held.row, held.version)
         for branch in self._branches.values():
-            self._memory.note_branch(branch)
+            self._cache.note_branch(branch)
 
     def _send(self) -> None:
-        """All of it is sent only now: as one statement if it is one, which is one round trip, else in two."""
+        """Send everything: in one round trip if it is a single statement, else in two."""
         alone, guards, statements = self._waiting.take_alone()
-        line = self._backend.writing_line()
+        connection = self._database.writer()
         if alone is not None:
             self.is_implicit = self.is_ending = True
-            line.run([alone])
+            connection.run([alone])
         elif statements:
-            self.line = line
-            line.run(self._opening(guards))
-            self._end(line, statements)
+            self.connection = connection
+            connection.run(self._opening(guards))
+            self._end(connection, statements)
 
-    def _end(self, line: ServerConnection, statements: list[Statement]) -> None:
+    def _end(self, connection: ServerConnection, statements: list[Statement]) -> None:
         self.is_ending = True
-        line.run([*statements, ("COMMIT", ())])
+        connection.run([*statements, (sql.COMMIT, ())])
 
     def forget(self) -> None:
-        """It did not happen, or nobody knows: what was relied upon may be wrong."""
-        self._memory.forget([sid for sid, _ in self._waiting.rows()])
+        """It failed, or its outcome is unknown: the rows that it used may be out of date."""
+        self._cache.forget([sid for sid, _ in self._waiting.rows()])
         for branch in self._altered:
-            self._memory.forget_branch(branch)
+            self._cache.forget_branch(branch)
 
-    def _doubt(self, blob: bytes) -> None:
-        """Before an object is put or loses a row: note it, and keep it from those who remove strays."""
-        self.ask(LOCK_SHARED, stray_key(self._backend.schema, blob))
-        with self._backend.read() as reader:
-            reader.ask(NOTE_STRAY, blob)
-        self.doubtful = True
+
+class PostgresTransaction(TransactionIO):
+    """`Transaction`: overrides of reads that must see the waiting writes, and the writes."""
 
     # -- sessions
+
+    @property
+    def era(self) -> int:
+        """How often a replica has replaced the server: each begins a timeline of its own."""
+        ((name,),) = self.ask(sql.TIMELINE)
+        return int(name[:8], 16) - 1
 
     def get_session(self, sid: int) -> SessionRow | None:
         held = self._hold(sid)
@@ -184,12 +170,12 @@ class TransactionIO(PostgresReader):
         held = self._waiting.held.get(sid)
         if held is not None:
             return held
-        known = self._memory.session(sid) if self._may_rely and self.line is None else None
+        known = self._cache.session(sid) if self._may_rely and self.connection is None else None
         if known is not None:
             self.is_certain = False
             held = self._waiting.held[sid] = SessionLock(*known, is_locked=False)
             return held
-        rows = self.ask(LOCK_SESSION, home_of(sid), sid)
+        rows = self.ask(sql.LOCK_SESSION, home_of(sid), sid)
         return self._lock(rows[0]) if rows else None
 
     def _lock(self, row: Row) -> SessionLock:
@@ -198,6 +184,9 @@ class TransactionIO(PostgresReader):
         if held is None:
             held = self._waiting.held[session.sid] = SessionLock(session, row[-1], is_locked=True)
         return held
+
+    def _seen(self, row: Row) -> SessionRow:
+        return sound_session(row)  # not cached: the transaction may still be undone
 
     def find_session(self, id: str) -> SessionRow | None:
         self._waiting.lock_record("alias", id)  # an id and an alias exclude each other
@@ -208,10 +197,10 @@ class TransactionIO(PostgresReader):
         return None if found is None else self.get_session(found.sid)
 
     def tree_sessions(self, tree: int) -> list[SessionRow]:
-        """Locked, all of them: look again until nobody was added while this waited for a lock."""
+        """All of them, locked. Read again until no session was added while this waited for a lock."""
         known: list[int] = []
         while True:
-            rows = self.ask(LOCK_TREE, home_of(tree), tree)
+            rows = self.ask(sql.LOCK_TREE, home_of(tree), tree)
             sids = [row[0] for row in rows]
             if sids == known:
                 return [sound_session(row) for row in rows]
@@ -219,89 +208,17 @@ class TransactionIO(PostgresReader):
             for row in rows:
                 self._lock(row)
 
-    def _seen(self, row: Row) -> SessionRow:
-        return sound_session(row)  # of a transaction that may yet be undone
-
-
-# ── Putting the words of entries in, and taking them out with their entries ───────────────────────
-
-
-class TextWriter(TransactionIO):
-    """Nobody removes entries while somebody puts in their words: else the words would stay behind. Appends
-    take no part in this."""
-
-    _texts_locked = False
-
-    def _lock_texts(self, *, to_remove: bool) -> None:
-        if not self._texts_locked:
-            self._texts_locked = True
-            key = lock_key("texts", self._backend.schema.name)
-            self.ask(LOCK if to_remove else LOCK_SHARED, key)
-
-    def searched_upto(self, branch: int) -> int:
-        self._lock_texts(to_remove=False)
-        return super().searched_upto(branch)
-
-    def add_texts(self, rows: Sequence[TextRow], upto: Mapping[int, int]) -> None:
-        self._lock_texts(to_remove=False)
-        self.writes += 1
-        for row in rows:
-            time, branch, position = row.place
-            slices = slices_of(row)
-            for number, words in enumerate(slices):
-                self._waiting.add(
-                    ADD_TEXT, home_of(branch), branch, position, number, len(slices), time, row.role, words
-                )
-        for branch, position in upto.items():
-            self._waiting.add(SET_UPTO, home_of(branch), branch, position)
-
-    def set_searched(self, rows: Sequence[SessionRow]) -> None:
-        self.writes += 1
-        for row in rows:
-            head = row.head
-            self._waiting.add(
-                SET_SEARCHED, home_of(row.sid), row.sid, row.updated, head.branch, head.position, row.moves
-            )
-
-    def _drop_texts(self, branch: int, after: int) -> None:
-        self._lock_texts(to_remove=True)
-        home = home_of(branch)
-        self._waiting.add(DROP_TEXTS, home, branch, after)
-        self._waiting.add(LOWER_UPTO, home, branch, after)
-        self._waiting.add(FORGET_TREE, home, branch)
-
-    def _erase_texts(self, branch: int, positions: Sequence[int]) -> None:
-        self._lock_texts(to_remove=True)
-        self._waiting.add(ERASE_TEXTS, home_of(branch), branch, list(positions))
-
-    def _forget_searched(self, *, branch: int = 0, sid: int = 0) -> None:
-        if branch:
-            self._waiting.add(DROP_UPTO, home_of(branch), branch)
-        if sid:
-            self._waiting.add(DROP_SEARCHED, home_of(sid), sid)
-
-
-# ── Writes: gathered until something is asked, or the end is reached ──────────────────────────────
-
-
-class PostgresTransaction(TextWriter):
-    """`Transaction`."""
-
-    # -- sessions
-
-    @property
-    def era(self) -> int:
-        """How often a replica has taken the place of a server: each begins a timeline of its own."""
-        ((name,),) = self.ask(TIMELINE)
-        return int(name[:8], 16) - 1
+    def get_details(self, sid: int) -> Details:
+        waiting = self._waiting.details.get(sid)
+        return waiting if waiting is not None else super().get_details(sid)
 
     def add_session(self, row: SessionRow, details: Details) -> int:
         self.writes += 1
-        sid = self._numbers.within(row.tree) if row.tree else self._numbers.root()
+        sid = self._ids.within(row.tree) if row.tree else self._ids.root()
         held = SessionLock(
             msgspec.structs.replace(row, sid=sid, tree=row.tree or sid), 0, is_locked=True, change=NEW
         )
-        held.made = self._numbers.made()
+        held.made = self._ids.made()
         self._waiting.held[sid] = held
         self.set_details(sid, details)
         return sid
@@ -333,16 +250,12 @@ class PostgresTransaction(TextWriter):
         self.writes += 1
         self._waiting.details[sid] = details
 
-    def get_details(self, sid: int) -> Details:
-        waiting = self._waiting.details.get(sid)
-        return waiting if waiting is not None else super().get_details(sid)
-
     def reexamine(self) -> None:
-        ((count,),) = self.ask(REEXAMINE, self._numbers.version(0))
+        ((count,),) = self.ask(sql.REEXAMINE, self._ids.version(0))
         self.writes += count > 0
         if count:
-            self._memory.clear()
-            self._waiting.held.clear()  # every version is another now; the locks stay
+            self._cache.clear()
+            self._waiting.held.clear()  # all versions have changed; the locks stay
 
     def drop_session(self, sid: int) -> None:
         self.writes += 1
@@ -350,20 +263,14 @@ class PostgresTransaction(TextWriter):
         self._push()
         self._waiting.forget_session(sid)
         if held is not None and held.name is not None:
-            self._waiting.add(DROP_NAME, encode(held.name), sid)
-        for statement in DROP_SESSION:
+            self._waiting.add(sql.DROP_NAME, encode(held.name), sid)
+        for statement in sql.DROP_SESSION:
             self._waiting.add(statement, home_of(sid), sid)
         self._forget_searched(sid=sid)
         gone = SessionLock(None, 0, is_locked=True)
         self._waiting.held[sid] = gone
 
-    def _push(self) -> None:
-        """Put what was gathered into its order, before a statement that depends on it."""
-        self._confirm()
-        for sql, given in self._waiting.take():
-            self._waiting.add(sql, *given)
-
-    # -- branches and entries
+    # -- log
 
     def get_branch(self, branch: int) -> BranchRow:
         known = self._branches.get(branch)
@@ -371,25 +278,25 @@ class PostgresTransaction(TextWriter):
 
     def add_branch(self, uid: str, tree: int, owner: int, parent: int, fork: int) -> int:
         self.writes += 1
-        branch = self._numbers.within(tree)
+        branch = self._ids.within(tree)
         self._branches[branch] = BranchRow(branch, uid, tree, owner, parent, fork)
         self._waiting.add(
-            ADD_BRANCH, home_of(branch), self._numbers.made(), branch, uid, tree, owner, parent, fork
+            sql.ADD_BRANCH, home_of(branch), self._ids.made(), branch, uid, tree, owner, parent, fork
         )
         return branch
 
     def disown_branch(self, branch: int) -> None:
-        self._alter_branch(branch, DISOWN_BRANCH)
+        self._alter_branch(branch, sql.DISOWN_BRANCH)
 
     def drop_branch(self, branch: int) -> None:
-        self._alter_branch(branch, DROP_BRANCH)
+        self._alter_branch(branch, sql.DROP_BRANCH)
         self._forget_searched(branch=branch)
 
     def _alter_branch(self, branch: int, statement: str) -> None:
         self.writes += 1
         self._branches.pop(branch, None)
         self._altered.add(branch)
-        self._memory.forget_branch(branch)
+        self._cache.forget_branch(branch)
         self._push()
         self._waiting.add(statement, home_of(branch), branch)
 
@@ -401,16 +308,16 @@ class PostgresTransaction(TextWriter):
         self.writes += 1
         self._push()
         self._drop_texts(branch, after)
-        self._waiting.add(DROP_ENTRIES, home_of(branch), branch, after)
+        self._waiting.add(sql.DROP_ENTRIES, home_of(branch), branch, after)
 
     def erase_entries(self, branch: int, positions: Sequence[int]) -> None:
-        frames = self.ask(ENTRY_FRAMES, home_of(branch), branch, list(positions))
+        frames = self.ask(sql.ENTRY_FRAMES, home_of(branch), branch, list(positions))
         self.writes += bool(frames)
         if frames:
             self._erase_texts(branch, positions)
         for position, time, flags in frames:
             erased = erased_values(position, time, flags)
-            self._waiting.add(ERASE_ENTRY, home_of(branch), branch, position, *erased)
+            self._waiting.add(sql.ERASE_ENTRY, home_of(branch), branch, position, *erased)
 
     # -- records
 
@@ -444,47 +351,122 @@ class PostgresTransaction(TextWriter):
     def drop_record(self, sid: int, kind: RecordKind, name: str) -> bool:
         if sid == STORE_WIDE:
             self._waiting.lock_record(kind, name)
-        ((count,),) = self.ask(DROP_RECORD, home_of(sid), sid, kind, encode(name))
+        ((count,),) = self.ask(sql.DROP_RECORD, home_of(sid), sid, kind, encode(name))
         self._waiting.records[sid, kind, name] = None
         self.writes += count
         return bool(count)
 
-    # -- events, usage, objects
+    # -- streams
 
     def add_events(self, sid: int, rows: Sequence[EventRow]) -> None:
         self.writes += bool(rows)
         for row in rows:
-            self._waiting.add(ADD_EVENT, home_of(sid), sid, *event_values(row))
+            self._waiting.add(sql.ADD_EVENT, home_of(sid), sid, *event_values(row))
 
     def drop_events(self, sid: int, upto: int) -> None:
-        ((count,),) = self.ask(DROP_EVENTS, home_of(sid), sid, upto)
+        ((count,),) = self.ask(sql.DROP_EVENTS, home_of(sid), sid, upto)
         self.writes += count > 0
 
     def add_usage(self, sid: int, row: UsageRow) -> None:
         self.writes += 1
-        self._waiting.add(ADD_USAGE, home_of(sid), sid, *usage_values(row))
+        self._waiting.add(sql.ADD_USAGE, home_of(sid), sid, *usage_values(row))
+
+    # -- objects
 
     def add_pack(self, codec: int, blob: bytes, size: int, members: Sequence[tuple[bytes, int, int]]) -> int:
-        pack = self._numbers.root()
+        pack = self._ids.root()
         recorded = pack_checksum(size, codec, blob)
         if self._blobs is not None and len(blob) > LARGE:
             outside = blob_name(blob)
             self._doubt(outside)
             self._blobs.put(outside, blob)
-            self._waiting.add(ADD_PACK_OUTSIDE, pack, size, codec, recorded, len(blob), outside)
+            self._waiting.add(sql.ADD_PACK_OUTSIDE, pack, size, codec, recorded, len(blob), outside)
         else:
-            self._waiting.add(ADD_PACK, pack, size, codec, recorded, blob)
+            self._waiting.add(sql.ADD_PACK, pack, size, codec, recorded, blob)
         self.writes += 1
         for name, offset, length in sorted(members):
-            self._waiting.add(ADD_OBJECT, name, pack, offset, length)
+            self._waiting.add(sql.ADD_OBJECT, name, pack, offset, length)
         return pack
 
     def drop_objects(self, names: Sequence[bytes]) -> None:
-        ((count,),) = self.ask(DROP_OBJECTS, list(names))
+        ((count,),) = self.ask(sql.DROP_OBJECTS, list(names))
         self.writes += count > 0
 
     def drop_pack(self, pack: int) -> None:
-        for (outside,) in self.ask(PACK_BLOB, pack):
+        for (outside,) in self.ask(sql.PACK_BLOB, pack):
             self._doubt(outside)
-        ((count,),) = self.ask(DROP_PACK, pack)
+        ((count,),) = self.ask(sql.DROP_PACK, pack)
         self.writes += count > 0
+
+    def _doubt(self, blob: bytes) -> None:
+        """Before an object is put or loses a row: note it as a stray, and lock it against sweeps."""
+        self.ask(sql.LOCK_SHARED, stray_key(self._database.schema, blob))
+        with self._database.pool.borrow() as connection:
+            connection.ask(self._database.schema[sql.NOTE_STRAY], (blob,))
+        self.doubtful = True
+
+    # -- texts
+
+    def _lock_texts(self, *, to_remove: bool) -> None:
+        """No transaction may remove entries while another indexes their words: the words would stay behind.
+        Appends take no part in this."""
+        if not self._texts_locked:
+            self._texts_locked = True
+            key = lock_key("texts", self._database.schema.name)
+            self.ask(sql.LOCK if to_remove else sql.LOCK_SHARED, key)
+
+    def searched_upto(self, branch: int) -> int:
+        self._lock_texts(to_remove=False)
+        return super().searched_upto(branch)
+
+    def add_texts(self, rows: Sequence[TextRow], upto: Mapping[int, int]) -> None:
+        self._lock_texts(to_remove=False)
+        self.writes += 1
+        for row in rows:
+            time, branch, position = row.place
+            slices = slices_of(row)
+            for number, words in enumerate(slices):
+                self._waiting.add(
+                    sql.ADD_TEXT,
+                    home_of(branch),
+                    branch,
+                    position,
+                    number,
+                    len(slices),
+                    time,
+                    row.role,
+                    words,
+                )
+        for branch, position in upto.items():
+            self._waiting.add(sql.SET_UPTO, home_of(branch), branch, position)
+
+    def set_searched(self, rows: Sequence[SessionRow]) -> None:
+        self.writes += 1
+        for row in rows:
+            head = row.head
+            self._waiting.add(
+                sql.SET_SEARCHED,
+                home_of(row.sid),
+                row.sid,
+                row.updated,
+                head.branch,
+                head.position,
+                row.moves,
+            )
+
+    def _drop_texts(self, branch: int, after: int) -> None:
+        self._lock_texts(to_remove=True)
+        home = home_of(branch)
+        self._waiting.add(sql.DROP_TEXTS, home, branch, after)
+        self._waiting.add(sql.LOWER_UPTO, home, branch, after)
+        self._waiting.add(sql.FORGET_TREE, home, branch)
+
+    def _erase_texts(self, branch: int, positions: Sequence[int]) -> None:
+        self._lock_texts(to_remove=True)
+        self._waiting.add(sql.ERASE_TEXTS, home_of(branch), branch, list(positions))
+
+    def _forget_searched(self, *, branch: int = 0, sid: int = 0) -> None:
+        if branch:
+            self._waiting.add(sql.DROP_UPTO, home_of(branch), branch)
+        if sid:
+            self._waiting.add(sql.DROP_SEARCHED, home_of(sid), sid)
