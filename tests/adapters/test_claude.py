@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 import clew
-from clew.adapters import claude_lines
-from clew.adapters.claude import ClewSessionStore
+from clew.adapters.claude import ClewSessionStore, lines
 from tests.adapters.claude_lines import AGENT, KEY, PROJECT, SESSION, Line, line, replies, says, turn
 
 run = asyncio.run
@@ -381,7 +380,7 @@ def test_a_failure_behind_the_lines_takes_them_back(
         raise RuntimeError("no summary")
 
     with monkeypatch.context() as patched:
-        patched.setattr(claude_lines, "fold", fail)
+        patched.setattr(lines, "fold", fail)
         with pytest.raises(RuntimeError, match="no summary"):
             write(adapter, *turn(2))
 

@@ -13,8 +13,7 @@ import claude_agent_sdk as sdk
 import pytest
 
 import clew
-from clew.adapters import claude_keys
-from clew.adapters.claude import ClewSessionStore
+from clew.adapters.claude import ClewSessionStore, sessions
 from tests.adapters.claude_lines import AGENT, KEY, PROJECT, SESSION, Line, replies, says, turn
 
 run = asyncio.run
@@ -129,7 +128,7 @@ def test_agents_are_listed_under_their_session_oldest_first(adapter: ClewSession
 
 
 def test_more_sessions_than_a_page_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(claude_keys, "_PAGE", 3)
+    monkeypatch.setattr(sessions, "_PAGE", 3)
     with clew.open("memory:") as store:
         adapter = ClewSessionStore(store)
         for number in range(10):

@@ -8,7 +8,7 @@ import pytest
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
 import clew
-from clew.adapters.langgraph_documents import Codec, Head
+from clew.adapters.langgraph.documents import Codec, Head
 
 HEAD = Head("1f0a-1", "", None, {"v": 4}, None, ("msgpack", b"\x80"), {"plan": ["i", "null", b"heron" * 200]})
 PACKED = "eii1L/1gFwPtAQBEA2+ZpjFmMGEtMaDAgaF2BMCSp21zZ3BhY2vEAYCBpHBsYW6ToWmkbnVsbMUD6Ghlcm9ukMABAAIeVYEC"

@@ -16,7 +16,7 @@ from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
 import clew
 from clew.adapters.langgraph import ClewSaver
-from clew.adapters.langgraph_classes import is_data_class
+from clew.adapters.langgraph.classes import is_data_class
 from tests.adapters.langgraph_talk import put, thread, values
 from tests.adapters.test_langgraph_state import Bird, Plan
 

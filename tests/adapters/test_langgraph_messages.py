@@ -29,8 +29,8 @@ from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
 import clew
 from clew.adapters.langgraph import ClewSaver
-from clew.adapters.langgraph_log import Paths
-from clew.adapters.langgraph_messages import Kept
+from clew.adapters.langgraph.log import Paths
+from clew.adapters.langgraph.messages import Kept
 from tests.adapters.langgraph_talk import answer, checkpoint, human, put, thread, values
 
 

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
 import pytest
-from clew.core.log.frame import ZSTD, unpack
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, RemoveMessage, SystemMessage
 from langgraph.graph import END, START, StateGraph, add_messages
 
 import clew
 from clew.adapters.langgraph import ClewSaver
+from clew.core.log.digest import ZSTD, unpack
 
 
 class State(TypedDict):

@@ -19,10 +19,10 @@ from pydantic_ai.messages import ModelRequest, ToolReturnPart
 from strands.types.session import Session, SessionAgent, SessionMessage, SessionType
 
 import clew
-from clew.adapters import jsontext
 from clew.adapters.adk import ClewSessionService
 from clew.adapters.agent_framework import ClewHistoryProvider
 from clew.adapters.claude import ClewSessionStore
+from clew.adapters.common import jsontext
 from clew.adapters.langgraph import ClewSaver
 from clew.adapters.llama_index import ClewChatStore, ClewDBChatStore
 from clew.adapters.openai_agents import ClewSession

@@ -16,8 +16,9 @@ from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from clew import AsyncRun, AsyncStore, ClewError, InvalidError, Run, Session, Store
-from clew.adapters.common import faces, find_own, missing, open_own
-from clew.adapters.common import session_id as id_of
+from clew.adapters.common.remembered import Remembered
+from clew.adapters.common.sessions import faces, find_own, missing, open_own
+from clew.adapters.common.sessions import session_id as id_of
 from clew.adapters.openai_agents_log import (
     Item,
     Point,
@@ -28,7 +29,6 @@ from clew.adapters.openai_agents_log import (
     replace_all,
     take_snapshot,
 )
-from clew.adapters.remembered import Remembered
 
 try:
     from agents import RunHooks

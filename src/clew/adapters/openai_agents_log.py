@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeAlias, TypeVar
 
 import clew
-from clew.adapters.tail import BEGINNING, newest, rewind_before
+from clew.adapters.common.tail import BEGINNING, newest, rewind_before
 
 Item: TypeAlias = dict[str, Any]
 Point: TypeAlias = clew.Checkpoint | clew.Entry | clew.Head | str | int

@@ -1,0 +1,125 @@
+"""Stored events as the framework's objects."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Any, Final
+
+import clew
+from clew.adapters.adk.copies import Maker, maker_of
+from clew.adapters.adk.state import logged
+from clew.adapters.common.jsontext import encode_model, with_numbers
+from clew.adapters.common.sessions import missing
+
+try:
+    from google.adk.events.event import Event
+    from google.adk.sessions.base_session_service import GetSessionConfig
+    from pydantic import BaseModel
+except ImportError as exc:
+    raise missing("adk", exc) from exc
+
+_REMEMBERED: Final = 4 << 20
+"""Bytes of JSON. The objects take some times as much."""
+
+
+_OFTEN_EMPTY: Final = (
+    "state_delta",
+    "artifact_delta",
+    "requested_auth_configs",
+    "requested_tool_confirmations",
+)
+"""Of an event's actions; they are empty if they are not there."""
+
+
+def raw_of(event: Event) -> bytes:
+    """An event as the framework's own services store it, without what says nothing."""
+    silent = {"actions": {name for name in _OFTEN_EMPTY if not getattr(event.actions, name)}}
+    if not event.node_info.path:
+        silent["node_info"] = {"path"}
+    return text_of(event, exclude_none=True, exclude=silent)
+
+
+def text_of(model: BaseModel, **options: Any) -> bytes:
+    """The JSON of a model; `options` are those of `model_dump_json`."""
+    return encode_model(
+        model,
+        lambda model: model.model_dump_json(**options).encode(),
+        lambda model: model.model_dump(mode="json", **options),
+    )
+
+
+class ParsedEvents:
+    """Makes events out of entries, and remembers those that it made last: ADK reads the whole history at
+    every turn, and to copy an event takes a fraction of the time.
+
+    An entry never changes, so what is remembered of it can not be wrong.
+    """
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[str, tuple[Maker, int]] = OrderedDict()
+        self._bytes = 0
+        self._lock = threading.Lock()
+
+    def of(self, entry: clew.Entry) -> Event:
+        """An event of the caller's own."""
+        with self._lock:
+            known = self._known.get(entry.id)
+            if known is not None:
+                self._known.move_to_end(entry.id)
+        make = maker_of(Event.model_validate_json(with_numbers(entry.raw))) if known is None else known[0]
+        if known is None:
+            self._remember(entry.id, make, len(entry.raw))
+        event: Event = make()
+        return event
+
+    def _remember(self, id: str, make: Maker, size: int) -> None:
+        with self._lock:
+            if id not in self._known:
+                self._known[id] = (make, size)
+                self._bytes += size
+            while self._bytes > _REMEMBERED:
+                _, (_, gone) = self._known.popitem(last=False)
+                self._bytes -= gone
+
+
+def usage_of(event: Event) -> dict[str, Any] | None:
+    """What `add_usage` is told of the model call that made an event."""
+    used = event.usage_metadata
+    if used is None:
+        return None
+    model = event.model_version
+    return {
+        "model": model,
+        "vendor": "google" if model and model.startswith("gemini") else None,
+        "source": event.author or None,
+        "input_tokens": (used.prompt_token_count or 0) + (used.tool_use_prompt_token_count or 0),
+        "output_tokens": (used.candidates_token_count or 0) + (used.thoughts_token_count or 0),
+        "cache_read_tokens": used.cached_content_token_count or 0,
+        # Set beside the fields by the framework, of models that tell it.
+        "cache_write_tokens": getattr(used, "cache_creation_input_tokens", None) or 0,
+        "reasoning_tokens": used.thoughts_token_count or 0,
+    }
+
+
+def wanted(session: clew.Session, config: GetSessionConfig) -> list[clew.Entry]:
+    """The events that a caller wants, in the order in which they were appended."""
+    most, since = config.num_recent_events, config.after_timestamp
+    if most is None:
+        return list(_events(session.entries(), since))
+    found: list[clew.Entry] = []
+    # There may be more on the path than events, and events before `since`: then it takes a second look.
+    for last in (most, None):
+        found = list(islice(_events(session.entries(last=last, newest_first=True), since), most))
+        if len(found) == most:
+            break
+    return found[::-1]
+
+
+def _events(entries: Iterable[clew.Entry], since: float | None) -> Iterator[clew.Entry]:
+    for entry in entries:
+        event = logged(entry.raw) if entry.kind == "message" else None
+        if event is not None and (since is None or event.timestamp >= since):
+            yield entry

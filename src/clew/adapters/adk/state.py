@@ -1,0 +1,193 @@
+"""The state of ADK's sessions: what an event changes in it, and where it is kept.
+
+The events on the path are the truth of it. Documents beside them hold the state at one head, one for each
+key, so that a change costs its own size and a read looks at no event. When the session stands elsewhere,
+after a rewind or in a fork, the events on its path are folded; the next append writes the documents anew.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple, TypeAlias
+
+import msgspec
+from blake3 import blake3
+
+import clew
+from clew.adapters.common.jsontext import decode
+from clew.core.log.ids import is_id
+
+Values: TypeAlias = dict[str, msgspec.Raw]
+"""Keys with the JSON text of their values, as the framework wrote it."""
+
+INITIAL: Final = "adk.state"
+"""A variable, since forks get those too: the state with which the session was created."""
+
+_ALL: Final = "adk/"
+_AT: Final = "adk/at"
+_STATE: Final = "adk/state/"
+_HASHED: Final = "~"
+
+APP: Final = "app:"
+USER: Final = "user:"
+TEMP: Final = "temp:"
+
+
+class _Actions(msgspec.Struct):
+    state_delta: Values = msgspec.field(default_factory=dict)
+
+
+class Logged(msgspec.Struct):
+    """What of a stored event matters for the state."""
+
+    invocation_id: str | None = None
+    """Every event has one, be it empty; None: this is no event of ADK."""
+    id: str = ""
+    timestamp: float = 0.0
+    actions: _Actions = msgspec.field(default_factory=_Actions)
+
+    @property
+    def delta(self) -> Values:
+        return self.actions.state_delta
+
+
+class Scopes(msgspec.Struct):
+    """A change of state, by who shares it; keys without the prefixes."""
+
+    app: Values
+    user: Values
+    session: Values
+
+
+class At(msgspec.Struct):
+    """Where a session stands."""
+
+    revision: str
+    time: float
+    """Of the last event; of the creation if there is none."""
+    event: str | None = None
+    """The id of the last event."""
+
+
+class Standing(NamedTuple):
+    """Where a session stands, and its state there."""
+
+    at: At
+    state: Values
+
+
+decode_values = msgspec.json.Decoder(Values).decode
+_decode_logged = msgspec.json.Decoder(Logged).decode
+_decode_at = msgspec.json.Decoder(At).decode
+_decode_actions = msgspec.json.Decoder(_Actions).decode
+
+
+def logged(raw: bytes) -> Logged | None:
+    """The event in an entry; None: it is something else, which somebody put there by other means."""
+    try:
+        event = _decode_logged(raw)
+    except msgspec.ValidationError:
+        return None
+    return None if event.invocation_id is None else event
+
+
+def delta_of(actions: bytes) -> Values:
+    """The state delta in the JSON of an event's actions."""
+    return _decode_actions(actions).state_delta
+
+
+def scopes_of(delta: Mapping[str, msgspec.Raw]) -> Scopes:
+    scopes = Scopes({}, {}, {})
+    for key, value in delta.items():
+        if key.startswith(APP):
+            scopes.app[key.removeprefix(APP)] = value
+        elif key.startswith(USER):
+            scopes.user[key.removeprefix(USER)] = value
+        elif not key.startswith(TEMP):
+            scopes.session[key] = value
+    return scopes
+
+
+def plain(values: Mapping[str, msgspec.Raw], prefix: str = "") -> dict[str, Any]:
+    """The values themselves, made anew: whoever gets them may change them."""
+    return {prefix + key: decode(bytes(value)) for key, value in values.items()}
+
+
+def revision_of(head: clew.Head) -> str:
+    return f"{head.branch}.{head.position}"
+
+
+# -- documents
+
+
+def kept_values(session: clew.Session | None) -> Values:
+    """The state that is kept with a session."""
+    return {} if session is None else _values(session.documents(_STATE))
+
+
+def keep_values(session: clew.Session, values: Mapping[str, msgspec.Raw]) -> None:
+    for key, value in values.items():
+        content = b"{%s:%s}" % (json.dumps(key).encode(), bytes(value))
+        session.set_document(_name(key), content)
+
+
+def keep_initial(session: clew.Session, values: Mapping[str, msgspec.Raw]) -> None:
+    """The state that the session is created with."""
+    session.set_var(INITIAL, {key: json.loads(bytes(value)) for key, value in values.items()})
+
+
+def keep_at(session: clew.Session, at: At) -> None:
+    """Say that what is kept is the state at this revision."""
+    session.set_document(_AT, msgspec.json.encode(at))
+
+
+def keep_anew(session: clew.Session, values: Mapping[str, msgspec.Raw]) -> None:
+    for name, _ in session.documents(_STATE):
+        session.delete_document(name)
+    keep_values(session, values)
+
+
+def kept_at(session: clew.Session, revision: str) -> At | None:
+    """Where the session stands; None: what is kept is said of another revision."""
+    content = session.get_document(_AT)
+    at = None if content is None else _decode_at(content)
+    return at if at is not None and at.revision == revision else None
+
+
+def standing(session: clew.Session, head: clew.Head) -> Standing:
+    documents = session.documents(_ALL)
+    now = revision_of(head)
+    for name, content in documents:
+        if name == _AT and (at := _decode_at(content)).revision == now:
+            return Standing(at, _values(documents))
+    return fold(session, now)
+
+
+def fold(session: clew.Session, revision: str) -> Standing:
+    """Where a session stands, and its state, by the events on its path."""
+    state = decode_values(json.dumps(session.get_var(INITIAL, {})))
+    last: Logged | None = None
+    for entry in session.entries():
+        if entry.kind == "message" and (event := logged(entry.raw)) is not None:
+            state.update(scopes_of(event.delta).session)
+            last = event
+    if last is None:
+        return Standing(At(revision, session.info.created_at.timestamp()), state)
+    return Standing(At(revision, last.timestamp, last.id), state)
+
+
+def _values(documents: list[tuple[str, bytes]]) -> Values:
+    values: Values = {}
+    for name, content in documents:
+        if name.startswith(_STATE):
+            values.update(decode_values(content))
+    return values
+
+
+def _name(key: str) -> str:
+    """The name of the document for a key; what can be no name is named by its hash."""
+    name = _STATE + key
+    if is_id(name) and not key.startswith(_HASHED):
+        return name
+    return f"{_STATE}{_HASHED}{blake3(key.encode()).hexdigest()}"

@@ -1,0 +1,180 @@
+"""Transcript lines in a session: each once, in their order, and what they say of the session itself."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import Any, Final, TypeAlias
+
+import clew
+from clew.adapters.claude.sessions import Place, find_session, open_session
+from clew.adapters.claude.summary import fold
+from clew.adapters.common.sessions import session_id
+from clew.core.messages.dialects import text_of
+from clew.core.messages.text import snippet
+
+Line: TypeAlias = dict[str, Any]
+
+_UUID: Final = "uuid/"
+"""Documents: at which position the line with a uuid is. A rewind does not forget it: what comes twice is a
+batch that was sent again, never a turn done anew."""
+_EXACT: Final = "exact/"
+"""Documents: lines with half a surrogate pair, as the program cuts texts, which the log can not hold."""
+_SHARED: Final = "shared"
+"""A document of a fork: it has those two kinds for all lines that it shares with its base."""
+_NOBODY: Final = "<synthetic>"
+"""The model of messages that the program itself wrote."""
+_SAID_BY: Final = {"custom-title": "customTitle", "ai-title": "aiTitle", "tag": "tag"}
+_TITLE: Final = 60
+_LONGEST_TITLE: Final = 500
+
+
+def write_lines(store: clew.Store, place: Place, lines: list[Line]) -> None:
+    """Append those that are new. To be done in one transaction."""
+    session = find_session(store, place)
+    if session is None:
+        session = _begin(store, place, lines)
+        fresh = _first_of_each(lines)
+    else:
+        _know_shared(store, session)
+        fresh = [line for line in _first_of_each(lines) if _position(session, line.get("uuid")) is None]
+    if not fresh:
+        return
+    before = session.head
+    for line, entry in zip(fresh, session.append(*fresh), strict=True):
+        if (uuid := _name(line.get("uuid"))) is not None:
+            session.set_document(uuid, b"%d" % entry.position)
+        if entry.replaced:
+            session.set_document(_EXACT + entry.id, json.dumps(line).encode())
+    if place.subpath is None:
+        fold(session, place, fresh, before)
+    _describe(session, fresh)
+
+
+def lines_of(store: clew.Store, place: Place) -> list[Line] | None:
+    """The lines on the path to the head; None: there are none."""
+    session = find_session(store, place)
+    if session is None:
+        return None
+    exact = _exact(store, session)
+    if not exact:
+        return session.messages() or None
+    said = (entry for entry in session.entries() if entry.kind == "message")
+    return [
+        json.loads(exact[_EXACT + entry.id]) if _EXACT + entry.id in exact else entry.message
+        for entry in said
+    ] or None
+
+
+def _exact(store: clew.Store, session: clew.Session | None) -> dict[str, bytes]:
+    """The lines that are not in the log as they came; of a fork also those that it shares with its base."""
+    found: dict[str, bytes] = {}
+    while session is not None:
+        found |= session.documents(_EXACT)
+        base = session.info.forked_from
+        session = None if base is None else store.find(base.session)
+    return found
+
+
+def entry_of(store: clew.Store, place: Place, uuid: str) -> str | None:
+    """The id of the entry with this uuid, on whatever branch."""
+    session = find_session(store, place)
+    if session is None:
+        return None
+    known = _position(session, uuid)
+    found = _shared_uuids(session).get(_name(uuid) or "") if known is None else int(known)
+    if found is None:
+        return None
+    for branch in session.tree().branches:
+        if branch.first <= found <= branch.last:
+            (entry,) = session.entries(at=clew.Head(branch.id, found), last=1)
+            if entry.kind == "message" and entry.message.get("uuid") == uuid:
+                return entry.id
+    return None
+
+
+def _know_shared(store: clew.Store, session: clew.Session) -> None:
+    """Let a fork know the lines of its base, before the first write to it: it got them without documents."""
+    base = session.info.forked_from
+    if base is None or session.get_document(_SHARED) is not None:
+        return
+    for name, content in _exact(store, session).items():
+        session.set_document(name, content)
+    for name, position in _shared_uuids(session).items():
+        session.set_document(name, b"%d" % position)
+    session.set_document(_SHARED, b"")
+
+
+def _shared_uuids(session: clew.Session) -> dict[str, int]:
+    """Where the lines are that a fork shares with its base, by the documents of their uuids."""
+    base = session.info.forked_from
+    found: dict[str, int] = {}
+    for entry in () if base is None or base.head.position < 0 else session.entries(at=base.head):
+        name = _name(entry.message.get("uuid")) if entry.kind == "message" else None
+        if name is not None:
+            found[name] = entry.position
+    return found
+
+
+def _position(session: clew.Session, uuid: object) -> bytes | None:
+    name = _name(uuid)
+    return None if name is None else session.get_document(name)
+
+
+def _name(uuid: object) -> str | None:
+    """The document of a uuid; None for a line without one, which is always new."""
+    return session_id(_UUID + uuid) if isinstance(uuid, str) and uuid else None
+
+
+def _first_of_each(lines: list[Line]) -> list[Line]:
+    seen: set[str] = set()
+    fresh = []
+    for line in lines:
+        name = _name(line.get("uuid"))
+        if name is None or name not in seen:
+            fresh.append(line)
+            seen.update(() if name is None else (name,))
+    return fresh
+
+
+# -- what lines say of their session
+
+
+def _begin(store: clew.Store, place: Place, lines: list[Line]) -> clew.Session:
+    cwd = next((line["cwd"] for line in lines if _text(line.get("cwd"))), None)
+    asked = "" if place.subpath is None else next(filter(None, map(text_of, lines)), "")
+    return open_session(store, place, workspace=cwd, title=snippet(asked, _TITLE) or None)
+
+
+def _describe(session: clew.Session, lines: Iterable[Line]) -> None:
+    """Let the listings of Clew say what the transcript says: title, tag and model."""
+    said: dict[str, str] = {}
+    for line in lines:
+        kind, message = line.get("type"), line.get("message")
+        if kind == "assistant" and isinstance(message, dict):
+            said["model"] = _text(message.get("model"))
+        elif kind in _SAID_BY:
+            said[kind] = _text(line.get(_SAID_BY[kind]))
+    if not said:
+        return
+    info = session.info
+    changes: dict[str, Any] = {}
+    if said.get("model") not in (None, "", _NOBODY, info.model):
+        changes["model"] = said["model"]
+    is_named = info.title is not None and not info.title_is_auto
+    title = said.get("custom-title") or ("" if is_named else said.get("ai-title"))
+    if title and title != info.title:
+        changes["title"] = title[:_LONGEST_TITLE]
+    before = str(info.metadata.get("tag") or "")
+    if said.get("tag", before) != before:
+        tag = said["tag"]
+        changes["tags"] = [*(one for one in info.tags if one != before), *filter(None, [tag])]
+        changes["metadata"] = {**info.metadata, "tag": tag or None}
+    if changes:
+        with suppress(clew.InvalidError):  # an odd name is no reason to lose the lines
+            session.update(**changes)
+
+
+def _text(value: object) -> str:
+    return value.strip() if isinstance(value, str) else ""

@@ -1,0 +1,180 @@
+"""The messages of a thread in the log of its session: each is appended once, whatever checkpoints have it.
+
+A checkpoint keeps the entry of its last message; its list is the path to that entry. A list that goes on
+where another one ended is an append; one that is different further up is a branch from the last message that
+both have. So the log is the conversation, and every old checkpoint still reads its own.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any, Final
+
+from langchain_core.messages import AIMessage
+from langgraph.checkpoint.serde.base import SerializerProtocol
+
+import clew
+from clew.adapters.langgraph.documents import LOG, Head
+from clew.adapters.langgraph.messages import Kept, are_messages, keep, kept_from
+
+FIRST_CHOICE: Final = "messages"
+_MOST_BYTES: Final = 64 * 1024 * 1024
+"""Of messages that are kept in memory, so that a list need not be read, or written, as a whole each time."""
+
+
+class Purged(clew.NotFoundError):
+    """The messages of a checkpoint were on a branch of another session, and were purged with it."""
+
+
+class Paths:
+    """The last path that was read or written of each session, for as long as there is room."""
+
+    def __init__(self, most_bytes: int = _MOST_BYTES) -> None:
+        self._most = most_bytes
+        self._bytes = 0
+        self._paths: OrderedDict[str, tuple[list[Kept], int]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def known(self, session: str, entry: str) -> list[Kept] | None:
+        """The path to an entry, if it is a part of the one that is known."""
+        with self._lock:
+            found = self._paths.get(session)
+            if found is None:
+                return None
+            self._paths.move_to_end(session)
+        path = found[0]
+        for at in range(len(path) - 1, -1, -1):
+            if path[at].entry == entry:
+                return path[: at + 1]
+        return None
+
+    def clear(self) -> None:
+        with self._lock:
+            self._paths.clear()
+            self._bytes = 0
+
+    def latest(self, session: str) -> list[Kept]:
+        with self._lock:
+            return self._paths[session][0] if session in self._paths else []
+
+    def remember(self, session: str, path: list[Kept]) -> None:
+        with self._lock:
+            size = self._size(path, *self._paths.get(session, ([], 0)))
+            self._drop(session)
+            if size > self._most:
+                return
+            self._paths[session] = path, size
+            self._bytes += size
+            while self._bytes > self._most:
+                self._drop(next(iter(self._paths)))
+
+    def _size(self, path: list[Kept], known: list[Kept], known_size: int) -> int:
+        # Nearly always it is the path that is known, and a few messages more.
+        goes_on = 0 < len(known) <= len(path) and path[len(known) - 1] is known[-1]
+        start = len(known) if goes_on else 0
+        return (known_size if goes_on else 0) + sum(len(kept.raw) for kept in path[start:])
+
+    def forget(self, session: str) -> None:
+        with self._lock:
+            self._drop(session)
+
+    def _drop(self, session: str) -> None:
+        _, size = self._paths.pop(session, (None, 0))
+        self._bytes -= size
+
+
+def log_channel(ns: str, parent: Head | None, values: dict[str, Any]) -> str | None:
+    """The channel whose list is the conversation: the one that it was so far, or that looks like it."""
+    if ns:
+        return None
+    for channel, ref in parent.refs.items() if parent else ():
+        if ref[0] == LOG:
+            value = values.get(channel)
+            return channel if value == [] or are_messages(value) else None
+    if are_messages(values.get(FIRST_CHOICE)):
+        return FIRST_CHOICE
+    return next((channel for channel, value in values.items() if are_messages(value)), None)
+
+
+def read_path(session: clew.Session, entry: str) -> list[Kept]:
+    """The list that ends with an entry, without messages that a retention rule removed. Raises Purged."""
+    if not entry:
+        return []
+    try:
+        entries = list(session.entries(at=entry))
+    except clew.NotFoundError as error:
+        raise Purged(
+            f"the messages of thread {session.id!r} up to {entry} were purged, with the session that had them"
+        ) from error
+    found = (kept_from(each.raw, each.id) for each in entries if each.kind == "message")
+    return [kept for kept in found if kept is not None]
+
+
+def kept_behind(messages: Sequence[Any], start: int, serde: SerializerProtocol) -> list[Kept]:
+    return [keep(message, serde) for message in messages[start:]]
+
+
+def write_path(session: clew.Session, common: list[Kept], new: list[Kept]) -> list[Kept]:
+    """Let the session stand at the end of this list, of which the first part is in the log already."""
+    _go_to(session, common[-1].entry if common else "")
+    if not new:
+        return common
+    entries = session.append(*(kept.raw for kept in new))
+    added = [Kept(entry.raw, kept.message, entry.id) for kept, entry in zip(new, entries, strict=True)]
+    for kept in added:
+        _count_usage(session, kept)
+    return common + added
+
+
+def _go_to(session: clew.Session, entry: str) -> None:
+    head = session.head
+    if entry == f"{head.branch}.{head.position}":  # as nearly always, and known without a look at the entries
+        return
+    # Somebody may have set a summary, or compacted: such marks stay. Messages that are not ours do not.
+    for each in session.entries(newest_first=True):
+        if each.id == entry:
+            return
+        if each.kind == "message":
+            break
+    else:
+        if not entry:
+            return
+    if entry:
+        session.rewind(entry)
+    else:
+        session.clear()
+
+
+def _count_usage(session: clew.Session, kept: Kept) -> None:
+    message = kept.message
+    if not isinstance(message, AIMessage) or not message.usage_metadata:
+        return
+    usage = message.usage_metadata
+    prompt, answer = usage.get("input_token_details") or {}, usage.get("output_token_details") or {}
+    # A message that stands on two branches was paid for once; odd numbers must not keep it from being stored.
+    with suppress(clew.KeyReusedError, clew.InvalidError):
+        session.add_usage(
+            model=_text(
+                message.response_metadata.get("model_name") or message.response_metadata.get("model")
+            ),
+            vendor=_text(message.response_metadata.get("model_provider")),
+            source=message.name,
+            input_tokens=_number(usage.get("input_tokens")),
+            output_tokens=_number(usage.get("output_tokens")),
+            cache_read_tokens=_number(prompt.get("cache_read")),
+            cache_write_tokens=_number(prompt.get("cache_creation")),
+            reasoning_tokens=_number(answer.get("reasoning")),
+            entry=kept.entry,
+            id=message.id or kept.entry,
+        )
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) and value else None
+
+
+def _number(value: Any) -> int:
+    return value if type(value) is int and value > 0 else 0

@@ -1,0 +1,287 @@
+"""One `put`: what is known before, what is new, and the transaction that writes it."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+import clew
+from clew.adapters.langgraph import lists
+from clew.adapters.langgraph.documents import (
+    INLINE,
+    LIST,
+    LOG,
+    VALUE,
+    Codec,
+    Head,
+    Place,
+    Ref,
+    TaskWrites,
+    checkpoint_name,
+    checkpoints_of,
+    digest_of,
+    escaped,
+    list_prefix,
+    merged,
+    run_name,
+    value_name,
+    writes_of,
+)
+from clew.adapters.langgraph.log import kept_behind, log_channel, write_path
+from clew.adapters.langgraph.memory import Memory, Thread, Unsettled, is_waiting
+from clew.adapters.langgraph.messages import Kept, are_messages, shared
+from clew.adapters.langgraph.standing import entry_at
+
+_SMALL: Final = 64
+"""Bytes of a value that stands in the checkpoint itself, again in each that has it."""
+_PASSING: Final = 64 * 1024
+"""The same for the framework's own channels: what stands in them is gone with the next checkpoint."""
+_MOST_BESIDE: Final = 64 * 1024
+"""Bytes of what a task wrote that is still kept in the document of its checkpoint."""
+
+
+Outcome = tuple[bytes, Head, list[Kept]]
+"""The document of a checkpoint, what is in it, and the messages that it has."""
+
+
+class Stale(Exception):
+    """What a put was prepared for is not what is stored: look again."""
+
+
+class Put:
+    """A checkpoint on its way into the store."""
+
+    def __init__(
+        self,
+        codec: Codec,
+        memory: Memory,
+        thread: Thread,
+        place: Place,
+        parent: str | None,
+        checkpoint: dict[str, Any],
+        metadata: dict[str, Any],
+        new_versions: dict[str, Any],
+    ) -> None:
+        self._codec = codec
+        self._memory = memory
+        self._thread = thread
+        self._place = place
+        self._parent_id = parent
+        self._checkpoint = checkpoint
+        self._values: dict[str, Any] = checkpoint.get("channel_values") or {}
+        self._new = new_versions
+        self._run = metadata.get("run_id")
+        fields, other = codec.fields_of(checkpoint)
+        self._head = Head(place.id, place.ns, parent, fields, other, codec.serde.dumps_typed(metadata), {})
+        self._parent_name = checkpoint_name(Place(place.ns, parent)) if parent else None
+        self._parent: tuple[bytes, Head] | None = None
+
+    # -- before the transaction
+
+    def is_ready(self) -> bool:
+        """Prepare with what is known. False: the store has to be looked at."""
+        if self._parent_name is not None:
+            self._parent = self._memory.head(self._thread.session, self._parent_name)
+            if self._parent is None:
+                return False
+        return self._prepare(None)
+
+    def look(self, store: clew.Store) -> None:
+        """Prepare with what is stored."""
+        self._memory.is_current(store)
+        session = store.find(self._thread.session)
+        self._parent = None
+        if session is not None and self._parent_name is not None:
+            document = session.get_document(self._parent_name)
+            if document is not None:
+                self._parent = document, self._codec.decode_head(document)
+        self._prepare(session)
+
+    def _prepare(self, session: clew.Session | None) -> bool:
+        self._refs: dict[str, Ref] = {}
+        self._documents: dict[str, bytes] = {}
+        self._chains: list[tuple[str, lists.Chain]] = []
+        self._needs: set[str] = set()
+        before = self._parent[1] if self._parent else None
+        self._log = log_channel(self._place.ns, before, self._values) if self._codec.is_open else None
+        self._common: list[Kept] = []
+        self._added: list[Kept] = []
+        for channel in {**self._head.fields.get("c", {}), **self._values}:
+            carried = self._carried(channel, before)
+            if carried is not None:
+                self._refs[channel] = carried
+            elif channel in self._values and not self._plan(channel, session, before):
+                return False
+        ref = self._refs.get(self._log) if self._log is not None else None
+        if ref is not None and ref[0] == LOG:
+            return self._plan_log(session, ref[1], None)
+        if ref is not None:
+            self._log = None
+        return True
+
+    def _carried(self, channel: str, before: Head | None) -> Ref | None:
+        """Where the value is that the checkpoint before has as well."""
+        if channel in self._new or before is None or channel not in self._head.fields.get("c", {}):
+            return None
+        if before.version(channel) != self._head.version(channel):
+            return None
+        return before.refs.get(channel)
+
+    def _plan(self, channel: str, session: clew.Session | None, before: Head | None) -> bool:
+        value = self._values[channel]
+        ref = before.refs.get(channel) if before else None
+        if channel == self._log:
+            return self._plan_log(session, ref[1] if ref and ref[0] == LOG else "", value)
+        if type(value) is list and len(value) > 1:
+            known = self._plan_list(channel, value, session, ref)
+            if known is not None:
+                return known
+        kind, content = self._codec.serde.dumps_typed(value)
+        if len(content) <= (_PASSING if channel.startswith("__") else _SMALL):
+            self._refs[channel] = [INLINE, kind, content]
+        else:
+            document = msgspec.msgpack.encode([kind, content])
+            digest = digest_of(document)
+            if ref != [VALUE, digest]:
+                self._documents[value_name(digest)] = document
+            self._refs[channel] = [VALUE, digest]
+        return True
+
+    def _plan_log(self, session: clew.Session | None, entry: str, value: list[Any] | None) -> bool:
+        path = self._path(session, entry)
+        if path is None:
+            return False
+        messages = path if value is None else value
+        count = len(path) if value is None else shared(path, messages, self._codec.serde)
+        self._common = path[:count]
+        self._added = [] if value is None else kept_behind(messages, count, self._codec.serde)
+        return True
+
+    def _path(self, session: clew.Session | None, entry: str) -> list[Kept] | None:
+        if not entry:
+            return []
+        if session is not None:
+            return self._memory.path(session, entry)
+        return self._memory.paths.known(self._thread.session, entry)
+
+    def _plan_list(
+        self, channel: str, value: list[Any], session: clew.Session | None, ref: Ref | None
+    ) -> bool | None:
+        """Whether it could be planned; None: this list is stored as any other value."""
+        ns, prefix = self._place.ns, list_prefix(self._place.ns, channel)
+        before, path = None, []
+        if ref is not None and ref[0] == LIST:
+            before = self._memory.chains.known(self._thread.session, prefix, ref[1])
+            if before is None and session is None:
+                return False
+            before = before or lists.known_chain(session, ns, channel, ref[1], self._codec)  # type: ignore[arg-type]
+        if before is not None and before.entry:
+            found = self._path(session, before.entry)
+            if found is None:
+                return False
+            path = found
+        elif before is None and self._codec.is_open and are_messages(value):
+            path = self._memory.paths.latest(self._thread.session)
+        planned = lists.plan(value, self._codec, before, path)
+        if planned is None:
+            return None
+        segment, chain = planned
+        document = msgspec.msgpack.encode(segment)
+        # A checkpoint that is put again must not change what others have of its lists.
+        chain = msgspec.structs.replace(
+            chain, name=f"{escaped(self._place.id)}.{digest_of(document)[:4].hex()}"
+        )
+        if segment.entry and not segment.before:
+            self._needs.add(segment.entry)
+        self._documents[prefix + chain.name] = document
+        self._chains.append((prefix, chain))
+        self._refs[channel] = [LIST, chain.name]
+        return True
+
+    # -- in the transaction
+
+    def commit(self, store: clew.Store) -> Outcome:
+        # Where the checkpoint before is, which is looked at below, it is a thread of ours.
+        session = (store.find(self._thread.session) if self._parent else None) or self._thread.open(store)
+        if self._parent is None and is_waiting(session):
+            raise Unsettled(self._thread)
+        if not self._memory.is_current(store):
+            raise Stale
+        if self._stored_parent(session) != (self._parent[0] if self._parent else None):
+            raise Stale
+        self._check_entries(session)
+        path: list[Kept] = []
+        refs = dict(self._refs)
+        if self._log is not None:
+            path = write_path(session, self._common, self._added)
+            refs[self._log] = [LOG, path[-1].entry if path else ""]
+        at = None if self._log is not None else entry_at(session.head)
+        self._settle(session)
+        head = msgspec.structs.replace(self._head, refs=refs, writes=self._keep_writes(session), at=at)
+        document = self._codec.encode_head(head)
+        for name, content in self._documents.items():
+            session.set_document(name, content)
+        session.set_document(checkpoint_name(self._place), document)
+        self._note_run(session)
+        if not self._added:  # what is appended counts as activity by itself
+            session.touch()
+        return document, head, path
+
+    def _stored_parent(self, session: clew.Session) -> bytes | None:
+        """The document of the checkpoint before, which is nearly always the newest one."""
+        self._is_newest = False
+        if self._parent_name is None:
+            return None
+        newest = session.documents(prefix=checkpoints_of(self._place.ns), limit=1, newest_first=True)
+        if newest and newest[0][0] == self._parent_name:
+            self._is_newest = checkpoint_name(self._place).encode() > self._parent_name.encode()
+            return newest[0][1]
+        return session.get_document(self._parent_name)
+
+    def _check_entries(self, session: clew.Session) -> None:
+        """A list may begin with messages that are known only from memory: are they in this log?"""
+        for entry in self._needs:
+            try:
+                next(iter(session.entries(at=entry, last=1)))
+            except (clew.NotFoundError, StopIteration):
+                self._memory.paths.forget(self._thread.session)
+                raise Stale from None
+
+    def _settle(self, session: clew.Session) -> None:
+        """Put the checkpoint before this one, and what was written after it, into one compressed document."""
+        if self._parent is None or self._parent_id == self._place.id or not self._codec.is_open:
+            return
+        stored, head = self._parent
+        documents = session.documents(prefix=writes_of(Place(head.ns, head.id)))
+        documents = [(name, each) for name, each in documents if len(each) <= _MOST_BESIDE]
+        writes = [self._codec.decode_writes(each) for _, each in documents]
+        settled = msgspec.structs.replace(head, writes=merged([*head.writes, *writes]))
+        document = self._codec.pack(self._codec.encode_head(settled))
+        if document != stored:
+            session.set_document(checkpoint_name(Place(head.ns, head.id)), document)
+        for each, _ in documents:
+            session.delete_document(each)
+
+    def _keep_writes(self, session: clew.Session) -> list[TaskWrites]:
+        """What was written after this checkpoint, if it was put before."""
+        stored = None if self._is_newest else session.get_document(checkpoint_name(self._place))
+        return self._codec.decode_head(stored).writes if stored is not None else []
+
+    def _note_run(self, session: clew.Session) -> None:
+        if not isinstance(self._run, str) or not self._run:
+            return
+        name = run_name(self._run)
+        if session.get_document(name) is None:
+            session.set_document(name, b"")
+
+    # -- after it
+
+    def remember(self, outcome: Outcome) -> None:
+        document, head, path = outcome
+        session = self._thread.session
+        self._memory.remember_head(session, checkpoint_name(self._place), document, head)
+        if self._log is not None and path:
+            self._memory.paths.remember(session, path)
+        for prefix, chain in self._chains:
+            self._memory.chains.remember(session, prefix, chain)

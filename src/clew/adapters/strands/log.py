@@ -1,0 +1,144 @@
+"""The messages of a Strands agent in the log of its session, in the order of their numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from itertools import islice
+from typing import Any, Final, TypeAlias
+
+import clew
+from clew.adapters.common.jsontext import encode, mended, restored
+
+Record: TypeAlias = dict[str, Any]
+"""A `SessionMessage` as its own `to_dict` has it."""
+
+BEGINNING: Final = clew.Head("", -1)
+
+
+def text_of_record(record: Record) -> bytes:
+    """A record as JSON text. What can not be written raises what `json` raises, as in Strands' own stores."""
+    return encode(record)
+
+
+def record_of(entry: clew.Entry) -> Record | None:
+    """The record in an entry; None: the entry is no message for an agent.
+
+    What Clew itself appended has no number: its position is one.
+    """
+    message = entry.message
+    if isinstance(message.get("message"), dict) and isinstance(message.get("message_id"), int):
+        known: Record = restored(message)
+        return known
+    content, role = message.get("content"), message.get("role")
+    if role not in ("user", "assistant") or not isinstance(content, (str, list)):
+        return None
+    blocks = [{"text": content}] if isinstance(content, str) else content
+    at = entry.time.isoformat()
+    said = {**message, "content": blocks}
+    return {"message": said, "message_id": entry.position, "created_at": at, "updated_at": at}
+
+
+def add(session: clew.Session, number: int, text: bytes) -> clew.Entry | None:
+    """Write a message behind those with smaller numbers. None: there is one of this number already."""
+    behind: list[clew.Entry] = []
+    for entry in _newest_first(session):
+        known = number_of(entry)
+        if known < number:
+            break
+        if known == number:
+            return None
+        behind.append(entry)
+    if behind:
+        go_back(session, before(behind[-1]))
+    return session.append(text, *(entry.raw for entry in reversed(behind)))[0]
+
+
+def find(session: clew.Session, number: int) -> clew.Entry | None:
+    """The message of this number."""
+    if 0 <= number <= session.head.position:
+        # Nearly always the number of a message is its place.
+        (there,) = session.entries(at=number, last=1)
+        if there.kind == "message" and number_of(there) == number:
+            return there
+    for entry in _newest_first(session):
+        if number_of(entry) <= number:
+            return entry if number_of(entry) == number else None
+    return None
+
+
+def put(session: clew.Session, entry: clew.Entry, text: bytes) -> None:
+    """Put another message in the place of an entry. What was there stays on the branch that is left."""
+    if entry.raw == mended(text):
+        return
+    behind = [later.raw for later in session.entries(after=entry) if later.kind == "message"]
+    go_back(session, before(entry))
+    session.append(text, *behind)
+
+
+def part(session: clew.Session, offset: int, limit: int | None) -> Sequence[clew.Entry]:
+    """Some of the messages, counted from the oldest as a slice of a list counts them."""
+    is_plain = offset >= 0 and (limit is None or limit >= 0)
+    if is_plain and session.info.messages == session.head.position + 1:
+        # There are no marks on the path: a place is a count, and what lies before need not be read.
+        if offset > session.head.position:
+            return []
+        path = session.entries(after=offset - 1) if offset else session.entries()
+        counted = list(path if limit is None else islice(path, limit))
+    else:
+        found = [entry for entry in session.entries() if entry.kind in ("message", "removed")]
+        counted = found[offset:] if limit is None else found[offset : offset + limit]
+    return [entry for entry in counted if entry.kind == "message"]
+
+
+def number_of(entry: clew.Entry) -> int:
+    number = entry.message.get("message_id")
+    return number if isinstance(number, int) else entry.position
+
+
+def before(entry: clew.Entry) -> int | clew.Head:
+    return entry.position - 1 if entry.position else BEGINNING
+
+
+def go_back(session: clew.Session, to: int | clew.Head) -> None:
+    """Rewind, in order to say something else. A title of words that are left behind would still tell them."""
+    session.rewind(to)
+    info = session.info
+    if info.title_is_auto and not info.user_turns:
+        session.update(title=None)
+
+
+def note_usage(session: clew.Session, message: Any, entry: clew.Entry) -> None:
+    """Write down what a model call has used, if the message that it made says so; once for each message."""
+    metadata = message.get("metadata") if isinstance(message, dict) else None
+    usage = metadata.get("usage") if isinstance(metadata, dict) else None
+    if not isinstance(usage, dict) or not any(usage.values()):
+        return
+    tracking = message.get("tracking_id")
+    output = _count(usage, "outputTokens")
+    # Some providers leave out of the input what came from a cache, or went there; the total has it.
+    # What was written down stays, also when the message is told once more, on another branch.
+    with suppress(clew.KeyReusedError):
+        session.add_usage(
+            input_tokens=max(_count(usage, "inputTokens"), _count(usage, "totalTokens") - output),
+            output_tokens=output,
+            cache_read_tokens=_count(usage, "cacheReadInputTokens"),
+            cache_write_tokens=_count(usage, "cacheWriteInputTokens"),
+            entry=entry,
+            id=tracking if isinstance(tracking, str) and tracking else None,
+        )
+
+
+def _count(usage: dict[str, Any], field: str) -> int:
+    value = usage.get(field)
+    return value if isinstance(value, int) and value >= 0 else 0
+
+
+def _newest_first(session: clew.Session) -> Iterator[clew.Entry]:
+    # Nearly always the newest tells all: the others are read only if somebody wants them.
+    for newest in session.entries(last=1):
+        if newest.kind == "message":
+            yield newest
+        for entry in session.entries(before=newest, newest_first=True):
+            if entry.kind == "message":
+                yield entry

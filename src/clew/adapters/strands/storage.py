@@ -1,0 +1,296 @@
+"""A `Storage` of Strands on a store: bytes under keys.
+
+    from clew.adapters.strands import ClewStorage              # pip install 'clew[strands]'
+
+    storage = ClewStorage(clew.open("agents.db"))
+    agent = Agent(session_manager=SnapshotSessionManager("chat-1", storage=storage))
+
+Keys are documents. A snapshot of an agent, which has the whole conversation in it, is kept as a session: its
+messages are entries of the log, each written once, and what is read are the very bytes that were written.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import builtins
+import copy
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+
+import msgspec
+
+import clew
+from clew.adapters.common.sessions import faces, missing
+from clew.adapters.strands.keys import LATEST, Layout, Spot
+from clew.adapters.strands.log import go_back, note_usage
+from clew.adapters.strands.rewound import fit_snapshot
+from clew.adapters.strands.snapshots import (
+    BEGINNING,
+    Place,
+    Plan,
+    Step,
+    Text,
+    begin_of,
+    going_on,
+    is_another,
+    joined,
+    starting_anew,
+)
+
+try:
+    # The sentinels by which Strands tells a storage that has its prefix already, and one that forgets.
+    from strands.storage.search import KeywordSearchStrategy
+    from strands.storage.storage import _EPHEMERAL, _NAMESPACED, _normalize_key, _normalize_prefix
+    from strands.types.exceptions import StorageError
+except ImportError as exc:
+    raise missing("strands", exc) from exc
+
+if TYPE_CHECKING:
+    from strands.storage.search import SearchStrategy, StorageSearchResult
+
+T = TypeVar("T")
+
+_TEXT: Final = "text"
+"""The document of an agent's session that says what of its messages is in the log."""
+_ATTEMPTS: Final = 100
+_SESSIONS: Final = "session"
+"""The prefix that a `SnapshotSessionManager` gives its keys."""
+
+_as_place = msgspec.json.Decoder(Place).decode
+_as_text = msgspec.json.Decoder(Text).decode
+
+
+class _Inexact(Exception):
+    """The log would not give back the same bytes."""
+
+
+class _Seen(NamedTuple):
+    """Where the session of an agent stands, and what it knows of its log."""
+
+    head: clew.Head
+    text: bytes | None
+
+
+class ClewStorage:
+    """A `Storage` of Strands.
+
+    Args:
+        store: An open store, of either face; it stays yours to close.
+        name: Storages of different names in one store have nothing in common.
+        search_strategy: As for Strands' own storages; by default keywords are looked for in all keys.
+        run: Write under the lease of this run (`with storage.session("chat-1").run() as run:`).
+    """
+
+    def __init__(
+        self,
+        store: clew.Store | clew.AsyncStore,
+        name: str = "strands",
+        *,
+        search_strategy: SearchStrategy[Any] | None = None,
+        run: clew.Run | clew.AsyncRun | None = None,
+    ) -> None:
+        self._blocking, self._tasks = faces(store)
+        self._layout = Layout(name)
+        self._prefix = ""
+        self._search_strategy = search_strategy
+        self._run = run
+        if self._blocking.location == "memory:":
+            self._ephemeral = _EPHEMERAL
+
+    # -- the protocol of Strands
+
+    async def write(self, key: str, data: bytes) -> None:
+        """Store bytes under a key, instead of those before."""
+        normalized = _normalize_key(key)
+        content = bytes(data)
+        spot = Spot.of(self._prefix + normalized)
+        await _told(f"write '{key}'", self._write(spot, content))
+        if self._search_strategy is not None:
+            try:
+                await self._search_strategy.index(self, normalized, content)
+            except Exception as error:
+                raise StorageError(f"Wrote '{key}' but indexing failed") from error
+
+    async def read(self, key: str) -> bytes | None:
+        """The bytes under a key; None: there is no such key."""
+        spot = Spot.of(self._prefix + _normalize_key(key))
+        return await _told(f"read '{key}'", self._tasks.read(lambda store: self._read(store, spot)))
+
+    async def delete(self, key: str) -> None:
+        """Forget a key, if there is one."""
+        spot = Spot.of(self._prefix + _normalize_key(key))
+        await _told(f"delete '{key}'", self._change(lambda store: self._layout.drop(store, spot)))
+
+    async def list(self, query: str = "") -> builtins.list[str]:
+        """The keys that begin with `query`, sorted."""
+        prefix = self._prefix + _normalize_prefix(query)
+
+        def look(store: clew.Store) -> builtins.list[str]:
+            return sorted(self._layout.keys(store, prefix))
+
+        keys = await _told(f"list keys with prefix '{query}'", self._tasks.read(look))
+        return [key[len(self._prefix) :] for key in keys]
+
+    async def search(self, query: str) -> builtins.list[StorageSearchResult]:
+        """What matches best, first. For conversations, `store.search()` is faster and knows who spoke."""
+        strategy: SearchStrategy[Any] = self._search_strategy or KeywordSearchStrategy()
+        return await strategy.search(self, query)
+
+    def namespace(self, prefix: str) -> ClewStorage:
+        """The same storage, seen from under a prefix."""
+        normalized = _normalize_prefix(prefix).rstrip("/")
+        scoped = copy.copy(self)
+        scoped._prefix = f"{self._prefix}{normalized}/" if normalized else self._prefix
+        scoped._namespaced = _NAMESPACED  # type: ignore[attr-defined]
+        return scoped
+
+    # -- what Strands lacks
+
+    def session(self, session_id: str, agent_id: str = "default") -> clew.Session:
+        """The session in which a `SnapshotSessionManager` keeps an agent: `checkpoint(name, files=…)`,
+        `rewind`, `undo`, `usage()`, and all else.
+
+        Where it stands is where the next agent goes on. Snapshots with an id stay what they are.
+        """
+        return self._blocking.get(self._layout.session_id(self._place(session_id, agent_id)))
+
+    def fork_session(self, session_id: str, new_session_id: str, agent_id: str = "default") -> clew.Session:
+        """A new session whose agent shares all that was said so far, with its snapshots."""
+        source = Spot(self._place(session_id, agent_id), LATEST)
+        target = Spot(self._place(new_session_id, agent_id), LATEST)
+
+        def work(store: clew.Store) -> None:
+            base = store.get(self._layout.session_id(source.place))
+            self._layout.fork(store, base, target)
+
+        self._blocking.transact(work)
+        return self.session(new_session_id, agent_id)
+
+    def _place(self, session_id: str, agent_id: str) -> str:
+        begin = self._prefix or f"{_SESSIONS}/"
+        return f"{begin}{session_id}/scopes/agent/{agent_id}"
+
+    # -- reading
+
+    def _read(self, store: clew.Store, spot: Spot) -> bytes | None:
+        session = self._layout.found(store, spot)
+        marked = None if session is None else session.get_document(f"k/{spot.name}")
+        if session is None or marked is None:
+            return None
+        content = session.get_document(f"d/{spot.name}") or b""
+        if not marked:
+            return content
+        place = _as_place(marked)
+        if spot.name == LATEST and _is_moved(session):
+            after = place.after if place.after < session.head.position else -1
+            return fit_snapshot(content, _entries(session, session.head, after))
+        begin = begin_of(content)
+        entries = _entries(session, place.head, place.after)
+        return content[:begin] + joined([entry.raw for entry in entries]) + content[begin:]
+
+    # -- writing
+
+    async def _write(self, spot: Spot, data: bytes) -> None:
+        begin = None if spot.place is None else begin_of(data)
+        try:
+            if begin is not None:
+                await self._write_snapshot(spot, data, begin)
+                return
+        except (clew.InvalidEntryError, _Inexact):
+            pass  # what the log can not hold as it is, as NaN, is kept as a whole
+        await self._change(lambda store: self._put_whole(store, spot, data))
+
+    def _put_whole(self, store: clew.Store, spot: Spot, data: bytes) -> None:
+        session = self._layout.made(store, spot)
+        session.set_document(f"k/{spot.name}", b"")
+        session.set_document(f"d/{spot.name}", data)
+
+    async def _write_snapshot(self, spot: Spot, data: bytes, begin: int) -> None:
+        for _ in range(_ATTEMPTS):
+            seen, plan = await self._tasks.read(lambda store: self._planned(store, spot, data, begin))
+            if plan is None:
+                raise _Inexact
+            rest = data[:begin] + data[plan.end :]
+            put = partial(self._put, spot=spot, seen=seen, plan=plan, begin=begin, rest=rest)
+            if await self._change(put):
+                return
+        raise clew.ConflictError(f"others write to {spot.key!r} all the time: try again")
+
+    def _planned(self, store: clew.Store, spot: Spot, data: bytes, begin: int) -> tuple[_Seen, Plan | None]:
+        session = self._layout.found(store, spot)
+        if session is None:
+            return _Seen(BEGINNING, None), starting_anew(data, begin, [])
+        seen = _Seen(session.head, session.get_document(_TEXT))
+        text = None if seen.text is None else _as_text(seen.text)
+        if text is not None and text.place.head == seen.head:
+            plan = going_on(data, begin, text)
+            if plan is not None:
+                return seen, plan
+        # A window that slid begins near where the last one did: look there first.
+        after = -1 if text is None or text.place.after >= seen.head.position else text.place.after
+        plan = starting_anew(data, begin, _steps(session, seen.head, after))
+        if plan is not None and plan.rewind == BEGINNING and after >= 0:
+            plan = starting_anew(data, begin, _steps(session, seen.head, -1))
+        return seen, plan
+
+    def _put(
+        self, store: clew.Store, *, spot: Spot, seen: _Seen, plan: Plan, begin: int, rest: bytes
+    ) -> bool:
+        """False: somebody wrote since it was looked at."""
+        session = self._layout.made(store, spot)
+        if seen != _Seen(session.head, session.get_document(_TEXT)):
+            return False
+        if plan.rewind is not None:
+            self._go_back(session, plan.rewind, plan.new)
+        if plan.new:
+            entries = session.append(*plan.new)
+            if [entry.raw for entry in entries] != plan.new:
+                raise _Inexact
+            for entry in entries:
+                note_usage(session, entry.message, entry)
+        place = Place(session.head.branch, session.head.position, plan.after)
+        session.set_document(_TEXT, msgspec.json.encode(Text(place, plan.end - begin, plan.digest)))
+        session.set_document(f"k/{spot.name}", msgspec.json.encode(place))
+        session.set_document(f"d/{spot.name}", rest)
+        return True
+
+    def _go_back(self, session: clew.Session, to: clew.Head | int, new: builtins.list[bytes]) -> None:
+        left = next((entry for entry in session.entries() if entry.kind == "message"), None)
+        if to == BEGINNING and new and left is not None and is_another(left.raw, new[0]):
+            session.rewind(to)  # a summary of the first words: they may stay the title
+        else:
+            go_back(session, to)
+
+    async def _change(self, work: Callable[[clew.Store], T]) -> T:
+        if isinstance(self._run, clew.Run):
+            return await asyncio.to_thread(self._blocking.transact, work, run=self._run)
+        return await self._tasks.transact(work, run=self._run)
+
+
+def _is_moved(session: clew.Session) -> bool:
+    """Somebody else than a storage moved the head: rewound it, or appended to it."""
+    text = session.get_document(_TEXT)
+    return text is not None and _as_text(text).place.head != session.head
+
+
+def _entries(session: clew.Session, head: clew.Head, after: int) -> builtins.list[clew.Entry]:
+    """The messages on the path to `head`, behind a position."""
+    if head.position < 0:
+        return []
+    path = session.entries(at=head) if after < 0 else session.entries(at=head, after=after)
+    return [entry for entry in path if entry.kind == "message"]
+
+
+def _steps(session: clew.Session, head: clew.Head, after: int) -> builtins.list[Step]:
+    return [Step(entry.position, entry.raw) for entry in _entries(session, head, after)]
+
+
+async def _told(what: str, work: Awaitable[T]) -> T:
+    """The outcome of some work, with the error that Strands knows."""
+    try:
+        return await work
+    except StorageError:
+        raise
+    except Exception as error:
+        raise StorageError(f"Failed to {what}: {error}") from error
