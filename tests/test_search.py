@@ -14,7 +14,7 @@ import pytest
 import clew
 from clew.backends.jsonl import JsonlBackend
 from clew.backends.sqlite import SqliteBackend
-from clew.backends.sqlite.statements_search import finding
+from clew.backends.sqlite.sql import finding
 from clew.core.messages.search_text import TextQuery
 from clew.core.messages.words import parse
 from clew.core.search import index

@@ -92,9 +92,9 @@ def _without(name: str) -> Callable[[], None]:
 
 
 def _glue_to_the_tail() -> None:
-    from clew.backends.jsonl import catching_up
+    from clew.backends.jsonl import recover
 
-    mock.patch.object(catching_up, "set_tail_aside").start()
+    mock.patch.object(recover, "set_tail_aside").start()
 
 
 def _accept_torn_batches() -> None:
@@ -106,19 +106,19 @@ def _accept_torn_batches() -> None:
 
 def _know_a_log_by_its_end() -> None:
     """As long as another one, and with the same last line: taken for that."""
-    from clew.backends.jsonl import recognizing
+    from clew.backends.jsonl import log_file
 
-    mock.patch.object(recognizing, "is_marked_alike", return_value=True).start()
+    mock.patch.object(log_file, "is_marked_alike", return_value=True).start()
 
 
 def _make_the_index_in_place() -> None:
     """Whoever fails to make it leaves an empty one, which all others use."""
-    from clew.backends.jsonl import backend, index_file
-    from clew.backends.jsonl.statements import SCHEMA
+    from clew.backends.jsonl import backend, index
+    from clew.backends.jsonl.sql import SCHEMA
     from clew.backends.sqlite.connection import open_writer
 
     def make_index(layout: Any, timeout: float) -> None:
-        index_file.set_index_aside(layout)
+        index.set_index_aside(layout)
         writer = open_writer(layout.index, "process", timeout)
         writer.execute(SCHEMA)
         writer.close()
@@ -132,12 +132,12 @@ def _make_the_index_in_place() -> None:
 
 
 def _let_errors_of_the_system_out() -> None:
-    from clew.backends.jsonl import recognizing, references
+    from clew.backends.jsonl import log_file, reader
 
     everything = range(1, 200)
-    for module in (recognizing, references):
+    for module in (log_file, reader):
         mock.patch.object(module, "OF_THE_PROCESS", everything).start()
-    from clew.backends.jsonl.transacting import Reading
+    from clew.backends.jsonl.backend import Reading
 
     mock.patch.object(
         Reading, "__exit__", lambda self, *_: self._backend._give_reader(self._connection)

@@ -65,14 +65,14 @@ def test_a_purge_during_a_backup_waits_and_the_backup_is_whole(place: Path, fast
 
 def test_a_backup_of_what_a_killed_scrub_left_is_whole(place: Path, fast_path: Path) -> None:
     """F-01: the logs are written anew, and the index does not know it."""
-    from clew.backends.jsonl import rewriting
+    from clew.backends.jsonl import rewrite
 
     backend = JsonlBackend(place)
     with clew.Store(backend) as store:
         child = os.fork()
         if child == 0:
             try:
-                pytest.MonkeyPatch().setattr(rewriting, "_remove_strays", lambda *_: os._exit(9))
+                pytest.MonkeyPatch().setattr(rewrite, "_remove_strays", lambda *_: os._exit(9))
                 with clew.open(f"jsonl:///{place}") as mine:
                     mine.get("first").set_var("v", "x" * 1000)
                     mine.get("first").set_var("v", "y")

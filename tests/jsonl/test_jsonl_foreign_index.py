@@ -10,7 +10,7 @@ import apsw
 import pytest
 
 import clew
-from clew.backends.jsonl.statements import INDEX
+from clew.backends.jsonl.sql import INDEX
 from clew.backends.sqlite.schema import MIGRATIONS, expected_rows, fingerprint
 from tests.crash.helper import message, texts
 

@@ -14,7 +14,7 @@ from xxhash import xxh3_64_hexdigest
 import clew
 from clew.backends.jsonl import JsonlBackend
 from clew.backends.jsonl.journal import Intent
-from clew.backends.jsonl.names import encoded, is_log, is_ours, pack_file
+from clew.backends.jsonl.layout import encoded, is_log, is_ours, pack_file
 from clew.core.log import jsonl
 from clew.errors import CorruptError
 from tests.jsonl.planting import SECRET, forget_index, make_outside, make_store, rewritten, state, use, user

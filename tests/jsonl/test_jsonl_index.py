@@ -14,7 +14,7 @@ import pytest
 
 import clew
 from clew.backends.jsonl import JsonlBackend, disk
-from clew.backends.jsonl.names import encoded
+from clew.backends.jsonl.layout import encoded
 from clew.core.conversation import sessions
 from clew.core.engine.commit import Pending
 from clew.core.log.rows import SessionRow

@@ -14,7 +14,7 @@ import pytest
 
 import clew
 from clew.backends.jsonl import JsonlBackend, disk
-from clew.backends.jsonl.directory import Directory, File, NotOursError
+from clew.backends.jsonl.disk import Directory, File, NotOursError
 from clew.errors import ClewError, CorruptError, ReadOnlyError
 from clew.testing.chain import check_store
 from tests.crash.root import NOBODY, needs_root
@@ -488,7 +488,7 @@ def test_where_there_are_no_descriptors_files_are_opened_by_path(
     place: Path, outside: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As on Windows; links are refused there, too."""
-    from clew.backends.jsonl import directory
+    from clew.backends.jsonl import disk as directory
 
     monkeypatch.setattr(directory, "HAS_DESCRIPTORS", False)
     monkeypatch.setattr(disk, "NO_LINK", 0)

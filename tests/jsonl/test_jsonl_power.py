@@ -11,7 +11,7 @@ import pytest
 
 import clew
 from clew.backends.jsonl import JsonlBackend, disk
-from clew.backends.jsonl.directory import Directory, File
+from clew.backends.jsonl.disk import Directory, File
 from clew.testing.chain import check_store
 
 OPENING = ("open_for_appending", "open_for_patching", "create")

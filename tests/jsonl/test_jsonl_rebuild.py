@@ -58,9 +58,9 @@ def interrupt(monkeypatch: pytest.MonkeyPatch, backend: JsonlBackend) -> None:
     def stop(*args: Any, **kwargs: Any) -> None:
         raise KeyboardInterrupt
 
-    from clew.backends.jsonl import catching_up
+    from clew.backends.jsonl import recover
 
-    monkeypatch.setattr(catching_up, "read_log", stop)
+    monkeypatch.setattr(recover, "read_log", stop)
 
 
 @pytest.mark.parametrize("harm", [remove_index, suspect_index])
@@ -102,7 +102,7 @@ def test_whoever_reads_while_the_index_is_made_anew_sees_all_or_waits(
     fast_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """P6: other threads, and other processes, never see a part of the store."""
-    from clew.backends.jsonl import catching_up
+    from clew.backends.jsonl import recover
 
     place = fast_path / "store"
     backend = JsonlBackend(place)
@@ -111,7 +111,7 @@ def test_whoever_reads_while_the_index_is_made_anew_sees_all_or_waits(
             store.session(name).append(user(name))
         seen: list[list[str]] = []
         readers: list[threading.Thread] = []
-        real: Any = vars(catching_up)["read_log"]
+        real: Any = vars(recover)["read_log"]
 
         def look(some: clew.Store) -> None:
             seen.append(sorted(info.id for info in some.list()))
@@ -125,7 +125,7 @@ def test_whoever_reads_while_the_index_is_made_anew_sees_all_or_waits(
 
         suspect_index(backend)
         with monkeypatch.context() as patched:
-            patched.setattr(catching_up, "read_log", read_log)
+            patched.setattr(recover, "read_log", read_log)
             store.list()
         for reader in readers:
             reader.join()

@@ -12,7 +12,7 @@ import pytest
 
 import clew
 from clew.backends.jsonl import JsonlBackend, disk
-from clew.backends.jsonl.directory import File
+from clew.backends.jsonl.disk import File
 from clew.errors import BackendUnavailableError, ClewError, UnreadableEntryError
 from clew.testing.chain import check_store
 

@@ -10,7 +10,8 @@ from typing import Any
 import apsw
 import pytest
 
-from clew.backends.sqlite import SqliteBackend, statements, statements_streams
+from clew.backends.sqlite import SqliteBackend
+from clew.backends.sqlite import sql as statements
 from clew.core.log.rows import CLOSED, COMPLETED, PENDING, RUNNING, Details, SessionQuery
 from clew.testing.backend.base import a_session
 
@@ -122,14 +123,12 @@ def test_an_append_to_a_running_session_maintains_no_more_indexes_than_before_ru
 def test_events_and_calls_are_found_by_key_id_and_stream(
     backend: SqliteBackend, statement: str, bindings: list[Any], expected: str
 ) -> None:
-    found = plan(backend, getattr(statements_streams, statement), bindings)
+    found = plan(backend, getattr(statements, statement), bindings)
 
     assert expected in found
     assert "TEMP B-TREE" not in found
 
 
-@pytest.mark.parametrize(
-    "statement", statements_streams.SUM_USAGE.values(), ids=map(str, statements_streams.SUM_USAGE)
-)
+@pytest.mark.parametrize("statement", statements.SUM_USAGE.values(), ids=map(str, statements.SUM_USAGE))
 def test_the_sums_of_a_session_read_its_calls_only(backend: SqliteBackend, statement: str) -> None:
     assert plan(backend, statement, [1, 2, 3, 4]).startswith(f"SEARCH usage USING {KEYS}")

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from clew.backends.jsonl.quarantine import tell
+from clew.backends.jsonl.log_file import tell
 from clew.cli.safe import clean
 from clew.core.messages.characters import escape_json, for_a_log
 from clew.exporters.json import _safe

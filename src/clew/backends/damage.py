@@ -1,10 +1,11 @@
-"""Rows that can not be, among others: what backends do with them, the same for all of them."""
+"""Rows that cannot be, among others: what backends do with them and say of them, the same for all of them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, get_args
 
+from clew.backends.contract import RecordKind
 from clew.core.log import checks
 from clew.core.log.records import MAX_TITLE, MOST, STATUS_COUNT
 from clew.core.log.rows import (
@@ -19,6 +20,8 @@ from clew.core.log.rows import (
     UsageSum,
 )
 from clew.errors import CorruptError, CorruptSessionError
+
+# ── Rows that can not be, among others: what backends do with them, the same for all of them ──────
 
 Row: TypeAlias = tuple[Any, ...]
 Ask: TypeAlias = Callable[[int], Sequence[Row]]
@@ -155,3 +158,31 @@ def _moment(value: object) -> int:
     if isinstance(value, (int, float)):
         return max(min(int(value), MOST), -MOST)
     return -MOST if value is None else MOST
+
+
+# ── What backends say of rows that are there and that nobody finds, the same words for all of them ───
+
+
+def stray(count: int, what: str, owner: str) -> str:
+    """Of rows whose owner does not exist."""
+    return f"{count} {what} belong to no {owner}: nobody finds them"
+
+
+def nameless(names: Iterable[tuple[Any]]) -> list[str]:
+    """Of records, by the bytes of their names."""
+    count = sum(not _is_text(name) for (name,) in names)
+    return [f"{count} records have a name that is no text: nobody finds them"] if count else []
+
+
+def _is_text(name: object) -> bool:
+    try:
+        str(name, "utf-8")  # type: ignore[call-overload]
+    except (UnicodeDecodeError, TypeError):
+        return False
+    return True
+
+
+def unknown_kinds(kinds: Iterable[str]) -> list[str]:
+    """Of records, by the kinds that are stored."""
+    strange = sorted(set(kinds) - set(get_args(RecordKind)))
+    return [f"records of the kind {kind!r} are not known here: nobody finds them" for kind in strange]

@@ -5,35 +5,184 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from pathlib import Path
+from types import TracebackType
 from typing import Final, TypeVar
 
 import apsw
 
 from clew.backends.jsonl import disk
-from clew.backends.jsonl.catching_up import catch_up
-from clew.backends.jsonl.committing import speaking
-from clew.backends.jsonl.index_errors import BROKEN, MEANINGLESS, NONSENSE
-from clew.backends.jsonl.index_file import is_sound, make_index, open_index, set_index_aside
-from clew.backends.jsonl.journal import Journal
-from clew.backends.jsonl.layout import Layout
+from clew.backends.jsonl.disk import Directory, File
+from clew.backends.jsonl.index import (
+    BROKEN,
+    MEANINGLESS,
+    NONSENSE,
+    is_sound,
+    make_index,
+    open_for_reading_only,
+    open_index,
+    set_index_aside,
+)
+from clew.backends.jsonl.journal import Journal, NotUndoneError, speaking, write_out
+from clew.backends.jsonl.layout import SESSIONS, Layout
 from clew.backends.jsonl.lock import StillLock, StoreLock
+from clew.backends.jsonl.log_file import UnreadableLogError
+from clew.backends.jsonl.packs import remove_packs
 from clew.backends.jsonl.reader import JsonlReader, NoCare
-from clew.backends.jsonl.reading_only import open_for_reading_only
-from clew.backends.jsonl.statements import INDEX_VERSION, LAST_NUMBER
-from clew.backends.jsonl.transacting import Reading, Writing
+from clew.backends.jsonl.recover import catch_up
+from clew.backends.jsonl.sql import INDEX_VERSION, LAST_NUMBER
+from clew.backends.jsonl.writer import JsonlTransaction
 from clew.backends.private_files import resolve
-from clew.backends.sqlite.backend import SqliteBackend
-from clew.backends.sqlite.connection import Level
+from clew.backends.sqlite.backend import SqliteBackend, _reraise
+from clew.backends.sqlite.connection import Level, patiently, refuse_newer
 from clew.errors import (
     BackendUnavailableError,
     ClewError,
     DiskFullError,
+    OutcomeUnknownError,
     ReadOnlyError,
     StoreBusyError,
     StoreNotFoundError,
 )
+
+# ── `with backend.write()` and `with backend.read()`: where transactions begin and end ────────────
+
+
+class Writing:
+    """`with backend.write() as tx`."""
+
+    __slots__ = ("_backend", "_tx")
+
+    def __init__(self, backend: JsonlBackend) -> None:
+        self._backend = backend
+        self._tx: JsonlTransaction | None = None
+
+    def __enter__(self) -> JsonlTransaction:
+        backend = self._backend
+        try:
+            backend._lock.acquire()
+            backend._need_writer()
+            backend.store_lock.acquire(backend._timeout)
+            connection = backend.refresh()
+            patiently(lambda: connection.execute("BEGIN IMMEDIATE"), backend.location, backend._timeout)
+            refuse_newer(connection, backend.location)
+            self._tx = JsonlTransaction(
+                connection, backend._branches, backend.layout, backend,
+                durable=backend._level == "full",
+            )  # fmt: skip
+            return self._tx
+        except BaseException as exc:
+            self._leave()
+            backend.suspect(exc)
+            with speaking(backend.location):
+                raise
+
+    def __exit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        backend, tx = self._backend, self._tx
+        backend.suspect(exc)
+        try:
+            if exc is None and tx is not None:
+                self._commit(tx)
+            else:
+                backend._branches.clear()
+        except BaseException:
+            backend._branches.clear()
+            with speaking(backend.location):
+                raise
+        finally:
+            self._tx = None
+            self._leave()
+            if exc is not None and tx is not None:
+                with suppress(OSError):  # the next scrub removes what nothing names
+                    remove_packs(backend.layout, tx.new_packs)
+        _reraise(exc, backend.location)
+        if isinstance(exc, OSError | UnreadableLogError):
+            with speaking(backend.location):
+                raise exc
+
+    def _commit(self, tx: JsonlTransaction) -> None:
+        backend = self._backend
+        tx.settle_book()
+        written = [(sheet, sheet.data()) for sheet in tx.book.written]
+        connection = tx.connection
+        if written:
+            tx.book.note(written, durable=backend._level == "full")
+            if len(written) == 1 and not written[0][0].is_new:
+                backend.ensure_name(written[0][0].log)
+            backend.store_lock.mark()
+            try:
+                write_out(backend.layout, backend.journal, written, durable=backend._level == "full")
+            except NotUndoneError as failed:
+                # The mark stays: whoever comes next reads the logs again.
+                cause = failed.__cause__
+                raise OutcomeUnknownError(f"could not write {backend.location}: {cause}") from cause
+            except Exception:
+                backend.store_lock.clear()
+                raise
+        try:
+            tx.book.note_new(written)
+            connection.execute("COMMIT")
+        except apsw.Error:
+            if not written:
+                raise
+            backend.is_behind = True  # the logs have it: that is what counts
+            return
+        with suppress(OSError):  # it is written: what is left to do can be done by the next
+            if written:
+                backend.store_lock.clear()
+            if len(written) > 1 or (written and written[0][0].is_new):  # else it did not grow
+                backend.journal.empty_if_long()
+            self._remove_packs(tx.old_packs)
+
+    def _remove_packs(self, files: list[str]) -> None:
+        """Not while somebody reads all of the store: then the next scrub removes them."""
+        if files:
+            with suppress(ClewError), self._backend.still_lock.alone(0, "the files stay"):
+                remove_packs(self._backend.layout, files)
+
+    def _leave(self) -> None:
+        """Undo what is not committed, and let others in. Looks at what is, not at what was begun."""
+        backend = self._backend
+        if backend._lock._is_owned():  # type: ignore[attr-defined]
+            if not backend._closed and backend._writer is not None and backend._writer.in_transaction:
+                backend._branches.clear()
+                try:
+                    backend._writer.execute("ROLLBACK")
+                except apsw.Error:  # SQLite can not even undo it: this index is not used any more
+                    backend.index_is_broken = True
+            backend.store_lock.release()
+            backend._lock.release()
+
+
+class Reading:
+    """`with backend.read() as reader`: borrows a connection."""
+
+    __slots__ = ("_backend", "_connection")
+
+    def __init__(self, backend: JsonlBackend) -> None:
+        self._backend = backend
+
+    def __enter__(self) -> JsonlReader:
+        backend = self._backend
+        if backend.needs_settling():
+            backend.settle()
+        self._connection = backend._take_reader()
+        return JsonlReader(self._connection, backend._branches, backend.layout, backend)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._backend._give_reader(self._connection)
+        self._backend.suspect(exc)
+        _reraise(exc, self._backend.location)
+        if isinstance(exc, OSError):
+            raise BackendUnavailableError(f"can not read {self._backend.location}: {exc}") from exc
+
+
+# ── The JSONL backend: logs that are the truth, and an index over them ────────────────────────────
 
 T = TypeVar("T")
 PAUSE: Final = 0.01
@@ -295,7 +444,7 @@ class JsonlBackend(SqliteBackend):
 
     def _scrub(self, *, may_wait: bool) -> bool:
         """False: somebody reads all of the store as it is."""
-        from clew.backends.jsonl.rewriting import rewrite_dirty_logs
+        from clew.backends.jsonl.rewrite import rewrite_dirty_logs
 
         with self._lock, ExitStack() as alone, speaking(self.location):
             self._need_writer()
@@ -354,3 +503,35 @@ class JsonlBackend(SqliteBackend):
             pass
         finally:
             self.store_lock.release()
+
+
+# ── One log that lies elsewhere, read as a store of its own ───────────────────────────────────────
+
+NAME: Final = f"{SESSIONS}/session.jsonl"
+
+
+class OneLogBackend(JsonlBackend):
+    """`place` is an empty directory, for what a store needs beside its logs."""
+
+    def __init__(self, place: Path, log: str | os.PathLike[str]) -> None:
+        self._log = Path(os.path.realpath(log))
+        Layout(place).prepare()
+        super().__init__(place, read_only=True)
+
+    def _layout_of(self, root: Path) -> Layout:
+        return _OneLogLayout(root, self._log)
+
+
+class _OneLogLayout(Layout):
+    def __init__(self, root: Path, log: Path) -> None:
+        super().__init__(root)
+        self._log = Directory(log.parent, held=True).file(log.name)
+
+    def file(self, log: str) -> File:
+        return self._log if log == NAME else super().file(log)
+
+    def path(self, log: str) -> Path:
+        return self._log.path if log == NAME else super().path(log)
+
+    def log_names(self) -> list[str]:
+        return [NAME]

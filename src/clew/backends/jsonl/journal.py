@@ -1,28 +1,39 @@
-"""Transactions that touch several logs: written here first, so that all of them get it or none.
-
-An intent is a line that names logs, places and lengths, and then what goes there. It is durable
-before any of the logs is touched, so one sync serves them all; after a crash it is done again, which
-changes nothing where it was done. When the journal has grown, the logs are synced and it is emptied.
-
-So an intent that is in the journal is the truth about its part of a log, whatever that holds. What is
-taken back is therefore gone for good, at every level of durability, before anything else is written there.
-"""
+"""Transactions that touch several logs: all of them get it or none."""
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterator, Sequence
+from types import TracebackType
 from typing import Final
 
+import apsw
 import msgspec
 from xxhash import xxh3_64_hexdigest
 
 from clew.backends.jsonl import disk
-from clew.backends.jsonl.directory import StrangeFileError
-from clew.backends.jsonl.layout import STORE_LOG, Layout
-from clew.backends.jsonl.names import is_ours
-from clew.backends.jsonl.quarantine import copy_aside, tell
+from clew.backends.jsonl.disk import NotOursError, StrangeFileError
+from clew.backends.jsonl.layout import STORE_LOG, Layout, is_ours
+from clew.backends.jsonl.log_file import UnreadableLogError, copy_aside, tell
+from clew.backends.jsonl.writer import LogAppend
+from clew.backends.sqlite.connection import translate
 from clew.core.log import jsonl
-from clew.errors import CorruptError, OutcomeUnknownError
+from clew.errors import (
+    BackendUnavailableError,
+    ClewError,
+    CorruptError,
+    DiskFullError,
+    OutcomeUnknownError,
+    ReadOnlyError,
+)
+
+# ── Transactions that touch several logs: written here first, so that all of them get it or none ───
+# An intent is a line that names logs, places and lengths, and then what goes there. It is durable
+# before any of the logs is touched, so one sync serves them all; after a crash it is done again, which
+# changes nothing where it was done. When the journal has grown, the logs are synced and it is emptied.
+#
+# So an intent that is in the journal is the truth about its part of a log, whatever that holds. What is
+# taken back is therefore gone for good, at every level of durability, before anything else is written there.
 
 LONGEST: Final = 4 * 1024 * 1024
 LONGEST_HEAD: Final = 64 * 1024 * 1024
@@ -268,3 +279,113 @@ def _intent_at(handle: int, at: int) -> tuple[Intent, int] | None:
         return _decode(b"{" + rest), at + len(line) + 1
     except (jsonl.BadLineError, msgspec.DecodeError):
         return None
+
+
+# ── The end of a transaction: its lines go to the logs, durably, before the index says so ─────────
+
+Written = Sequence[tuple[LogAppend, bytes]]
+
+
+def write_out(layout: Layout, journal: Journal, written: Written, *, durable: bool) -> None:
+    """Write the lines of a transaction: into one log with one call, into several by way of the journal.
+
+    Raises an error of ours with the logs as they were before, or NotUndoneError, whose cause it is.
+    """
+    if len(written) == 1 and not written[0][0].is_new:
+        sheet, data = written[0]
+        _append(layout, sheet, data, sync=durable, durable=durable)
+        return
+    before = journal.add([(sheet.name, sheet.start, data) for sheet, data in written])
+    done: list[LogAppend] = []
+    try:
+        for sheet, data in written:
+            _append(layout, sheet, data, sync=False, durable=durable)
+            done.append(sheet)
+    except ClewError:
+        try:
+            for sheet in done:
+                _cut(layout, sheet, durable=durable)
+            journal.take_back(before)  # last: until then a crash makes it whole
+        except OSError as failed:
+            raise NotUndoneError from failed
+        raise
+
+
+def _append(layout: Layout, sheet: LogAppend, data: bytes, *, sync: bool, durable: bool) -> None:
+    file = layout.file(sheet.name)
+    is_written = False
+    try:
+        handle = disk.open_for_appending(file)
+        try:
+            disk.write(handle, data)
+            is_written = True
+            if sync:
+                disk.sync(handle)
+        finally:
+            disk.close(handle)
+    except (StrangeFileError, NotOursError) as exc:  # it was not opened
+        raise as_ours(exc, str(file)) from exc
+    except OSError as exc:
+        error: ClewError = as_ours(exc, str(file))
+        if is_written:
+            # The bytes may or may not be on the disk, and no later sync can tell. Take them away: what is
+            # written next goes to pages of its own.
+            error = OutcomeUnknownError(f"could not sync {file}: {exc}")
+        try:
+            _cut(layout, sheet, durable=durable)
+        except OSError as failed:
+            raise NotUndoneError from failed
+        raise error from exc
+
+
+def _cut(layout: Layout, sheet: LogAppend, *, durable: bool) -> None:
+    """Take a log back to where it was, for good: what was refused must not come back with the next crash."""
+    file = layout.file(sheet.name)
+    if sheet.is_new:
+        disk.remove(file)
+        if durable:
+            disk.sync_directory(file.directory)
+        return
+    handle = disk.open_for_patching(file)
+    try:
+        disk.truncate(handle, sheet.start)
+        if durable:
+            disk.sync(handle)
+    finally:
+        disk.close(handle)
+
+
+class speaking:
+    """`with speaking(location):` no error of the system or of the index leaves the block."""
+
+    __slots__ = ("_location",)
+
+    def __init__(self, location: str) -> None:
+        self._location = location
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if isinstance(exc, apsw.Error):
+            raise translate(exc, self._location) from exc
+        if isinstance(exc, UnreadableLogError):
+            if isinstance(exc.reason, StrangeFileError):
+                raise as_ours(exc.reason, self._location) from exc.reason
+            raise BackendUnavailableError(f"{exc} ({self._location})") from exc.reason
+        if isinstance(exc, OSError):
+            raise as_ours(exc, self._location) from exc
+
+
+def as_ours(exc: OSError, path: str) -> ClewError:
+    """The error of ours that says what one of the system means to a user."""
+    if isinstance(exc, StrangeFileError):
+        return CorruptError(str(exc))
+    if isinstance(exc, NotOursError):
+        return ReadOnlyError(str(exc))
+    if exc.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        return DiskFullError(f"no space left to write {path}: {exc}")
+    if exc.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
+        return ReadOnlyError(f"can not write {path}: {exc}")
+    return BackendUnavailableError(f"can not write {path}: {exc}")

@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from typing import Final
 
 from clew.backends.jsonl import disk
-from clew.backends.jsonl.directory import File
+from clew.backends.jsonl.disk import File
 from clew.errors import BackendUnavailableError, StoreBusyError
 
 try:

@@ -9,9 +9,8 @@ from typing import Final
 import msgspec
 
 from clew.backends.jsonl import disk
-from clew.backends.jsonl.directory import File
-from clew.backends.jsonl.layout import Layout
-from clew.backends.jsonl.names import pack_file
+from clew.backends.jsonl.disk import File
+from clew.backends.jsonl.layout import Layout, pack_file
 from clew.core.log import jsonl
 from clew.core.log.digest import checksum, unpack
 from clew.errors import CorruptError
@@ -80,3 +79,13 @@ def _read_blob(file: File, size: int) -> bytes:
 def remove_packs(layout: Layout, files: Sequence[str]) -> None:
     for file in files:
         disk.remove(layout.packs.file(file))
+
+
+def pack_content(file: str, stored: int) -> bytes:
+    """What the index holds in place of a pack's content: its file, and how long that is."""
+    return msgspec.json.encode((file, stored))
+
+
+def pack_place(content: bytes) -> tuple[str, int]:
+    """The file of a pack and the length of its content, from what the index holds."""
+    return msgspec.json.decode(content, type=tuple[str, int])

@@ -8,12 +8,12 @@ from typing import Any, Final
 import apsw
 import msgspec
 
-from clew.backends.jsonl.layout import STORE_LOG
-from clew.backends.jsonl.names import pack_file
-from clew.backends.jsonl.references import column_values
-from clew.backends.jsonl.statements import (
-    ADD_PLACE,
-    DROP_PLACE,
+from clew.backends.jsonl.layout import STORE_LOG, pack_file
+from clew.backends.jsonl.packs import pack_content
+from clew.backends.jsonl.reader import column_values
+from clew.backends.jsonl.sql import (
+    ADD_BRANCH_PLACE,
+    DROP_BRANCH_PLACE,
     LOG_OF_BRANCH,
     OTHER_LOG,
     PUT_BRANCH,
@@ -24,9 +24,7 @@ from clew.backends.jsonl.statements import (
     USUAL_DETAILS,
 )
 from clew.backends.sqlite.rows import POSITION_BITS, details_values, session_values
-from clew.backends.sqlite.statements import ADD_ENTRY
-from clew.backends.sqlite.statements_objects import ADD_OBJECT
-from clew.backends.sqlite.statements_streams import ADD_EVENT, ADD_USAGE
+from clew.backends.sqlite.sql import ADD_ENTRY, ADD_EVENT, ADD_OBJECT, ADD_USAGE
 from clew.backends.sqlite.writer import SqliteTransaction
 from clew.core.log import jsonl
 from clew.core.log.rows import Details, EventRow, UsageRow
@@ -126,7 +124,7 @@ class Replay:
         self._check_branch(line.row.branch)
         self.sid = self.sid or line.row.owner
         self._execute(PUT_BRANCH, msgspec.structs.astuple(line.row))
-        self._execute(ADD_PLACE, (line.row.branch, self._log))
+        self._execute(ADD_BRANCH_PLACE, (line.row.branch, self._log))
 
     def _disowned(self, line: jsonl.DisownedLine) -> None:
         self._check_branch(line.branch)
@@ -135,7 +133,7 @@ class Replay:
     def _branch_gone(self, line: jsonl.BranchGoneLine) -> None:
         self._check_branch(line.branch)
         self._tx.drop_branch(line.branch)
-        self._execute(DROP_PLACE, (line.branch,))
+        self._execute(DROP_BRANCH_PLACE, (line.branch,))
 
     def _entries_gone(self, line: jsonl.EntriesGoneLine) -> None:
         self._check_branch(line.branch)
@@ -214,13 +212,3 @@ _ACTIONS: Final[dict[type, Callable[[Replay, Any], None]]] = {
 
 def _keyed(sid: int, row: EventRow | UsageRow) -> tuple[Any, ...]:
     return (sid << POSITION_BITS | row.number, *msgspec.structs.astuple(row)[1:])
-
-
-def pack_content(file: str, stored: int) -> bytes:
-    """What the index holds in place of a pack's content: its file, and how long that is."""
-    return msgspec.json.encode((file, stored))
-
-
-def pack_place(content: bytes) -> tuple[str, int]:
-    """The file of a pack and the length of its content, from what the index holds."""
-    return msgspec.json.decode(content, type=tuple[str, int])

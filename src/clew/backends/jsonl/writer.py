@@ -2,33 +2,196 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 import apsw
 
 from clew.backends.contract import RecordKind
-from clew.backends.jsonl.book import Book
-from clew.backends.jsonl.layout import Layout
-from clew.backends.jsonl.names import pack_file
-from clew.backends.jsonl.packs import write_pack
-from clew.backends.jsonl.reader import Care, JsonlReader
-from clew.backends.jsonl.references import column_values
-from clew.backends.jsonl.replay import pack_content
-from clew.backends.jsonl.statements import (
-    ADD_PLACE,
-    DROP_PLACE,
+from clew.backends.jsonl import disk
+from clew.backends.jsonl.layout import SESSIONS, STORE_LOG, Layout, encoded, pack_file
+from clew.backends.jsonl.log_file import TAIL, LogRow, new_mark
+from clew.backends.jsonl.packs import pack_content, write_pack
+from clew.backends.jsonl.reader import Care, JsonlReader, column_values
+from clew.backends.jsonl.recover import catch_up_log
+from clew.backends.jsonl.sql import (
+    ADD_BRANCH_PLACE,
+    ADD_LOG,
+    DROP_BRANCH_PLACE,
     LAST_NUMBER,
+    LOG_BY_NAME,
+    LOG_BY_NUMBER,
+    LOG_OF_BRANCH,
+    LOG_OF_SESSION,
     PACK_FILE,
     PUT_PACK,
+    SET_INODE,
+    SET_LOG,
     START_NUMBER,
+    UNREADABLE_STRANGERS,
 )
 from clew.backends.sqlite.rows import POSITION_BITS
-from clew.backends.sqlite.statements import ADD_ENTRY
-from clew.backends.sqlite.statements_objects import ADD_OBJECT
+from clew.backends.sqlite.sql import ADD_ENTRY, ADD_OBJECT
 from clew.backends.sqlite.writer import SqliteTransaction
 from clew.core.log import jsonl
 from clew.core.log.rows import BranchRow, Details, EntryRow, EventRow, SessionRow, Tip, UsageRow
+from clew.errors import BackendUnavailableError
+
+# ── What a transaction will write: the lines of each log, in order, and where each will lie ───────
+
+
+class LogAppend:
+    """The lines that one log gets."""
+
+    __slots__ = (
+        "at", "dirty", "head", "inode", "is_new", "lines", "log", "name", "safe", "sid", "stale", "start",
+        "texts",
+    )  # fmt: skip
+
+    def __init__(self, row: LogRow, *, is_new: bool) -> None:
+        self.log = row.log
+        self.name = row.name
+        self.sid = row.sid
+        self.start = self.at = row.applied
+        self.lines = row.lines
+        self.is_new = is_new
+        self.inode = row.inode
+        self.dirty = False
+        self.stale = row.stale
+        self.safe = row.safe
+        self.head = row.head
+        self.texts: list[bytes] = []
+
+    def add(self, line: jsonl.AnyLine) -> int:
+        """Put a line at the end; where its last field will end."""
+        text = jsonl.encode(line)
+        self.texts.append(text)
+        size = jsonl.finished_size(text)
+        self.at += size
+        if isinstance(line, jsonl.ANEW):
+            self.stale += size
+        return self.at - len(b"}\n")
+
+    def data(self) -> bytes:
+        last = len(self.texts) - 1
+        return b"".join(
+            [jsonl.finish(text, is_last=number == last) for number, text in enumerate(self.texts)]
+        )
+
+
+class LogBatch:
+    """The sheets of a transaction."""
+
+    def __init__(self, connection: apsw.Connection, layout: Layout) -> None:
+        self._connection = connection
+        self._layout = layout
+        self._sheets: dict[int, LogAppend] = {}
+        self._of_session: dict[int, LogAppend] = {}
+        self._of_branch: dict[int, LogAppend] = {}
+        self._store: LogAppend | None = None
+
+    @property
+    def written(self) -> list[LogAppend]:
+        return [sheet for sheet in self._sheets.values() if sheet.texts]
+
+    def soil(self) -> None:
+        """Something was dropped: every log that has part in it will be written anew by a scrub."""
+        for sheet in self.written:
+            sheet.dirty = True
+
+    def of_store(self) -> LogAppend:
+        if self._store is None:
+            row = self._connection.execute(LOG_BY_NAME, (STORE_LOG,)).fetchone()
+            self._store = self._new(STORE_LOG, 0, "") if row is None else self._sheet(row[0])
+        return self._store
+
+    def of_session(self, sid: int) -> LogAppend:
+        """The log of a session; the store's, if it has none."""
+        sheet = self._of_session.get(sid)
+        if sheet is None:
+            row = self._connection.execute(LOG_OF_SESSION, (sid,)).fetchone() if sid > 0 else None
+            sheet = self._of_session[sid] = self.of_store() if row is None else self._sheet(row[0])
+        return sheet
+
+    def of_branch(self, branch: int) -> LogAppend:
+        """The log that holds a branch; the store's, if none does."""
+        sheet = self._of_branch.get(branch)
+        if sheet is None:
+            row = self._connection.execute(LOG_OF_BRANCH, (branch,)).fetchone()
+            sheet = self._of_branch[branch] = self.of_store() if row is None else self._sheet(row[0])
+        return sheet
+
+    def knows(self, sid: int) -> bool:
+        """Whether a session has a log: one that is being added has none yet."""
+        return sid in self._of_session or self._connection.execute(LOG_OF_SESSION, (sid,)).get is not None
+
+    def new_session(self, sid: int, id: str) -> LogAppend:
+        """A log for a session. An id may have been used before: then the name says which one it is."""
+        self._refuse_twin(id)
+        ends = itertools.chain(("", f"~{sid}"), (f"~{sid}~{number}" for number in itertools.count(2)))
+        names = (f"{SESSIONS}/{encoded(id)}{end}.jsonl" for end in ends)
+        name = next(name for name in names if not self._is_taken(name))
+        sheet = self._of_session[sid] = self._new(name, sid, id)
+        return sheet
+
+    def _is_taken(self, name: str) -> bool:
+        taken = self._connection.execute(LOG_BY_NAME, (name,)).fetchone()
+        return taken is not None or disk.exists(self._layout.file(name))
+
+    def _refuse_twin(self, id: str) -> None:
+        """A log that nobody could read yet may hold this very session."""
+        for name, reason in self._connection.execute(UNREADABLE_STRANGERS):
+            if (
+                name.removeprefix(f"{SESSIONS}/").removesuffix(".jsonl").partition("~")[0]
+                == encoded(id).partition("~")[0]
+            ):
+                raise BackendUnavailableError(
+                    f"{self._layout.path(name)} can not be read ({reason}), and may hold session {id!r}:"
+                    " make it readable, or move it away"
+                )
+
+    def _new(self, name: str, sid: int, id: str) -> LogAppend:
+        self._connection.execute(ADD_LOG, (name, sid))
+        row = next(LogRow(*row) for row in self._connection.execute(LOG_BY_NAME, (name,)))
+        sheet = self._sheets[row.log] = LogAppend(row, is_new=True)
+        sheet.add(jsonl.LogLine(jsonl.FORMAT, sid, id, new_mark()))
+        return sheet
+
+    def _sheet(self, log: int) -> LogAppend:
+        sheet = self._sheets.get(log)
+        if sheet is None:
+            row = next((LogRow(*row) for row in self._connection.execute(LOG_BY_NUMBER, (log,))), None)
+            if row is None:
+                raise apsw.CorruptError(f"the index names a log {log} that it does not know")
+            if disk.length(self._layout.file(row.name)) != row.applied:
+                row = catch_up_log(self._connection, self._layout, row.name, repair=True)
+            sheet = self._sheets[log] = LogAppend(row, is_new=False)
+        return sheet
+
+    def note_new(self, sheets: Iterable[tuple[LogAppend, bytes]]) -> None:
+        """Write into the index which files the new logs are, once they are there."""
+        for sheet, _ in sheets:
+            if sheet.is_new:
+                found = disk.status(self._layout.file(sheet.name))
+                self._connection.execute(SET_INODE, (found.st_ino if found else 0, sheet.log))
+
+    def note(self, sheets: Iterable[tuple[LogAppend, bytes]], *, durable: bool) -> None:
+        """Write into the index how long the logs are going to be."""
+        for sheet, data in sheets:
+            length = sheet.start + len(data)
+            begin = data.rfind(b"\n", 0, -1) + 1
+            self._connection.execute(
+                SET_LOG,
+                (
+                    sheet.log, sheet.sid, length, sheet.lines + len(sheet.texts), sheet.inode,
+                    sheet.start + begin, data[begin : begin + TAIL], int(sheet.dirty), sheet.stale,
+                    length if durable else sheet.safe, data[:TAIL] if sheet.is_new else sheet.head,
+                ),
+            )  # fmt: skip
+
+
+# ── Writes: to the index at once, and to the logs when the transaction ends ───────────────────────
 
 PASSING: Final = ("lease", "notice", "unscrubbed")
 """Records that come and go and hold nothing of anybody's: no reason to write a log anew."""
@@ -49,7 +212,7 @@ class JsonlTransaction(JsonlReader, SqliteTransaction):
         self.fresh: dict[tuple[int, int], bytes] = {}
         super().__init__(connection, branches, layout, care, self.fresh)
         self._durable = durable
-        self.book = Book(connection, layout)
+        self.book = LogBatch(connection, layout)
         self.new_packs: list[str] = []
         self.old_packs: list[str] = []
         self._soiled = False
@@ -91,7 +254,7 @@ class JsonlTransaction(JsonlReader, SqliteTransaction):
         branch = super().add_branch(uid, tree, owner, parent, fork)
         sheet = self.book.of_session(owner)
         sheet.add(jsonl.BranchLine(BranchRow(branch, uid, tree, owner, parent, fork)))
-        self._execute(ADD_PLACE, (branch, sheet.log))
+        self._execute(ADD_BRANCH_PLACE, (branch, sheet.log))
         return branch
 
     def disown_branch(self, branch: int) -> None:
@@ -102,7 +265,7 @@ class JsonlTransaction(JsonlReader, SqliteTransaction):
         super().drop_branch(branch)
         self._soiled = True
         self.book.of_branch(branch).add(jsonl.BranchGoneLine(branch))
-        self._execute(DROP_PLACE, (branch,))
+        self._execute(DROP_BRANCH_PLACE, (branch,))
 
     def add_entries(self, branch: int, rows: Sequence[EntryRow]) -> None:
         self.writes += 1

@@ -9,7 +9,16 @@ from typing import Any, Final
 import msgspec
 
 from clew.backends.contract import OnDamage, RecordKind
-from clew.backends.damage import damage_of, list_sound, only_named, only_sound, within
+from clew.backends.damage import (
+    damage_of,
+    list_sound,
+    nameless,
+    only_named,
+    only_sound,
+    stray,
+    unknown_kinds,
+    within,
+)
 from clew.backends.postgres import sql
 from clew.backends.postgres.blobs import Blobs, ObjectGoneError
 from clew.backends.postgres.ids import home_of
@@ -27,7 +36,6 @@ from clew.backends.postgres.rows import (
     sound_session,
     usage_from,
 )
-from clew.backends.problems import nameless, stray, unknown_kinds
 from clew.backends.text_scan import is_match
 from clew.core.log import checks
 from clew.core.log.digest import checksum, unpack

@@ -18,16 +18,18 @@ from clew.backends.contract import Capabilities
 from clew.backends.private_files import resolve
 from clew.backends.sqlite.connection import (
     Level,
+    create_private,
     open_read_only,
     open_reader,
     open_writer,
     patiently,
     refuse_newer,
+    translate,
+    translating,
 )
-from clew.backends.sqlite.failures import translate, translating
 from clew.backends.sqlite.reader import SqliteReader
 from clew.backends.sqlite.schema import ForeignSchemaError
-from clew.backends.sqlite.statements_search import MERGE
+from clew.backends.sqlite.sql import MERGE
 from clew.backends.sqlite.writer import SqliteTransaction
 from clew.core.log.rows import BranchRow
 from clew.errors import (
@@ -40,6 +42,8 @@ from clew.errors import (
     StoreClosedError,
     StoreNotFoundError,
 )
+
+# ── The SQLite backend: one writing connection, a few reading ones ────────────────────────────────
 
 READERS_KEPT: Final = 8
 UNWRITABLE: Final = (ReadOnlyError, BackendUnavailableError, DiskFullError)
@@ -372,3 +376,19 @@ class _ReadStill(_Read):
         if self._connection.in_transaction:
             self._connection.execute("ROLLBACK")
         super().__exit__(kind, exc, trace)
+
+
+# ── A copy of the database in another file, while others write ────────────────────────────────────
+
+
+def write_backup(backend: SqliteBackend, to: Path) -> None:
+    """One reading transaction, so it is the database of one moment. The backup interface of SQLite would
+    begin anew whenever another process writes, and might never end."""
+    with backend.read() as reader, translating(str(to)):
+        create_private(to)
+        connection = reader.connection
+        connection.execute("PRAGMA temp_store = FILE")  # a copy of all is no thing for the memory
+        try:
+            connection.execute("VACUUM INTO ?", (str(to),))
+        finally:
+            connection.execute("PRAGMA temp_store = MEMORY")

@@ -9,7 +9,7 @@ from typing import Final
 
 import apsw
 
-from clew.backends.problems import nameless, stray, unknown_kinds
+from clew.backends.damage import nameless, stray, unknown_kinds
 
 MOST: Final = 100
 """Findings that SQLite lists: a file with more of them needs no longer list."""

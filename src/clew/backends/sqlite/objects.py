@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from clew.backends.sqlite.rows import POSITION_BITS, Row
-from clew.backends.sqlite.statements_objects import (
+from clew.backends.sqlite.sql import (
     ADD_OBJECT,
     ADD_PACK,
     AT_ONCE,

@@ -22,7 +22,7 @@ from clew.backends.sqlite.rows import (
     sound_session,
 )
 from clew.backends.sqlite.search import TextReader
-from clew.backends.sqlite.statements import (
+from clew.backends.sqlite.sql import (
     ALL_LOOSELY,
     BRANCH_NUMBERS,
     BRANCH_TOTALS,

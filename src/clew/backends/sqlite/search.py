@@ -9,7 +9,7 @@ import apsw
 
 from clew.backends.sqlite.objects import ObjectReader, ObjectWriter
 from clew.backends.sqlite.rows import MOST_BRANCHES, POSITION_BITS, POSITION_MASK, key
-from clew.backends.sqlite.statements_search import (
+from clew.backends.sqlite.sql import (
     ADD_PLACE,
     ADD_WORDS,
     DATA_VERSION,

@@ -10,7 +10,7 @@ import msgspec
 
 from clew.backends.damage import sound_sums
 from clew.backends.sqlite.rows import POSITION_BITS, POSITION_MASK, Row, key
-from clew.backends.sqlite.statements_streams import (
+from clew.backends.sqlite.sql import (
     ADD_EVENT,
     ADD_UP_USAGE,
     ADD_USAGE,

@@ -17,7 +17,7 @@ from clew.backends.sqlite.rows import (
     session_values,
 )
 from clew.backends.sqlite.search import TextWriter
-from clew.backends.sqlite.statements import (
+from clew.backends.sqlite.sql import (
     ADD_BRANCH,
     ADD_ENTRY,
     ADD_FACET,

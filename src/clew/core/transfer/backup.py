@@ -88,7 +88,7 @@ def _write(engine: Engine, made: Path, on_progress: OnCopyProgress | None) -> st
     from clew.backends.sqlite import SqliteBackend
 
     if type(engine.backend) is SqliteBackend:  # what is built on one keeps something outside of it
-        from clew.backends.sqlite.backup import write_backup
+        from clew.backends.sqlite.backend import write_backup
 
         write_backup(engine.backend, made)
         return ""

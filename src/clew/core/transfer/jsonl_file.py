@@ -336,7 +336,7 @@ def _opened(path: str | os.PathLike[str]) -> Iterator[FileSource]:
     import shutil
     import tempfile
 
-    from clew.backends.jsonl.one_log import OneLogBackend
+    from clew.backends.jsonl.backend import OneLogBackend
 
     place = Path(tempfile.mkdtemp(prefix="clew-import-"))
     try:

@@ -1,7 +1,4 @@
-"""Logs without what was dropped: each is read anew, written from the index, beside itself, and then replaced.
-
-What this version does not know of, and what it can not read, is carried over byte for byte.
-"""
+"""A scrub: logs are written anew, without what was dropped."""
 
 from __future__ import annotations
 
@@ -12,28 +9,125 @@ from typing import Final
 
 import apsw
 
-from clew.backends.jsonl import disk, scan
-from clew.backends.jsonl.catching_up import catch_up_log, forget, read_anew, settle
-from clew.backends.jsonl.directory import File
-from clew.backends.jsonl.dump import lines_of_session, lines_of_store
+from clew.backends.jsonl import disk, log_file
+from clew.backends.jsonl.disk import File
 from clew.backends.jsonl.journal import Journal
-from clew.backends.jsonl.layout import STORE_LOG, Layout
-from clew.backends.jsonl.log_row import LogRow
-from clew.backends.jsonl.names import pack_file, shortened
-from clew.backends.jsonl.recognizing import UnreadableLogError, new_mark, reading
-from clew.backends.jsonl.statements import (
+from clew.backends.jsonl.layout import STORE_LOG, Layout, pack_file, shortened
+from clew.backends.jsonl.log_file import LogRow, UnreadableLogError, new_mark, reading
+from clew.backends.jsonl.packs import pack_place
+from clew.backends.jsonl.reader import JsonlReader, NoCare
+from clew.backends.jsonl.recover import catch_up_log, forget, read_anew, settle
+from clew.backends.jsonl.sql import (
+    BRANCHES_OF_LOG,
     CLEAN_LOG,
     DAMAGE_OF_LOG,
     DIRTY_LOGS,
     DROP_LOG,
     DUE_OF,
+    HOMELESS_RECORDS,
+    HOMELESS_SIDS,
+    LAST_NUMBER,
     LOOSEN,
+    OBJECTS_OF_PACK,
+    PACK_FILES,
+    RECORDS_OF,
     RESET_LOG,
     TIGHTEN,
 )
-from clew.backends.sqlite.statements import GET_SESSION, SET_DUE
+from clew.backends.sqlite.sql import GET_SESSION, SET_DUE
 from clew.core.log import jsonl
+from clew.core.log.rows import BranchRow, EntryRow
 from clew.errors import CorruptEntryError, CorruptError
+
+# ── What the index holds of a log, as lines: the log as it would be if nothing had ever been dropped ───
+
+PAGE: Final = 200
+
+
+def _reader(connection: apsw.Connection, layout: Layout) -> JsonlReader:
+    return JsonlReader(connection, {}, layout, NoCare())
+
+
+def lines_of_session(connection: apsw.Connection, layout: Layout, row: LogRow) -> Iterator[bytes]:
+    """Session, branches with their entries, and what lies beside them."""
+    reader = _reader(connection, layout)
+    session = reader.get_session(row.sid)
+    yield jsonl.encode(jsonl.LogLine(jsonl.FORMAT, row.sid, session.id if session else "", new_mark()))
+    if session is not None:
+        yield jsonl.encode(jsonl.SessionLine(session))
+        yield jsonl.encode(jsonl.DetailsLine(row.sid, reader.get_details(row.sid)))
+    yield from _branches(connection, reader, row.log)
+    for kind, name, value in connection.execute(RECORDS_OF, (row.sid,)):
+        yield jsonl.encode(jsonl.record_line(row.sid, kind, name, value))
+    yield from _streams(reader, row.sid)
+
+
+def lines_of_store(connection: apsw.Connection, layout: Layout, row: LogRow) -> Iterator[bytes]:
+    """The numbers, what belongs to no session, and where the packs are."""
+    reader = _reader(connection, layout)
+    yield jsonl.encode(jsonl.LogLine(jsonl.FORMAT, mark=new_mark()))
+    yield jsonl.encode(numbers_line(connection))
+    yield from _branches(connection, reader, row.log)
+    for sid, kind, name, value in connection.execute(HOMELESS_RECORDS):
+        yield jsonl.encode(jsonl.record_line(sid, kind, name, value))
+    for (sid,) in list(connection.execute(HOMELESS_SIDS)):
+        yield from _streams(reader, sid)
+    for pack, size, codec, recorded, content in list(connection.execute(PACK_FILES)):
+        file, stored = pack_place(content)
+        members = tuple(connection.execute(OBJECTS_OF_PACK, (pack,)))
+        yield jsonl.encode(jsonl.PackLine(pack, file, codec, size, recorded, stored, members))
+
+
+def numbers_line(connection: apsw.Connection) -> jsonl.NumbersLine:
+    highest = [
+        connection.execute(LAST_NUMBER, (table,)).get or 0 for table in ("sessions", "branches", "packs")
+    ]
+    return jsonl.NumbersLine(*highest)
+
+
+def _branches(connection: apsw.Connection, reader: JsonlReader, log: int) -> Iterator[bytes]:
+    for found in list(connection.execute(BRANCHES_OF_LOG, (log,))):
+        branch = BranchRow(*found)
+        yield jsonl.encode(jsonl.BranchLine(branch))
+        for entry in _entries(connection, reader, branch):
+            yield jsonl.encode(jsonl.entry_line(branch.branch, entry))
+
+
+def _entries(connection: apsw.Connection, reader: JsonlReader, branch: BranchRow) -> Iterator[EntryRow]:
+    """One by one: a body may be large."""
+    after = (branch.branch << 32) - 1
+    while True:
+        keys = [key for (key,) in connection.execute(
+            "SELECT key FROM entries WHERE key > ? AND key <= ? ORDER BY key LIMIT ?",
+            (after, branch.branch << 32 | 0xFFFFFFFF, PAGE),
+        )]  # fmt: skip
+        if not keys:
+            return
+        for key in keys:
+            # One that can not be read raises: its line was whole a moment ago, and must not be left out.
+            entry = reader.get_entry(branch.branch, key & 0xFFFFFFFF)
+            if entry is not None:
+                yield entry
+        after = keys[-1]
+
+
+def _streams(reader: JsonlReader, sid: int) -> Iterator[bytes]:
+    after = 0
+    while rows := reader.read_events(sid, after, PAGE):
+        for event in rows:
+            yield jsonl.encode(jsonl.event_line(sid, event))
+        after = rows[-1].number
+    after = 0
+    while calls := reader.read_usage(sid, after, PAGE):
+        for call in calls:
+            yield jsonl.encode(jsonl.UsageLine(sid, call))
+        after = calls[-1].number
+
+
+# ── Rewriting ─────────────────────────────────────────────────────────────────────────────────────
+# Logs without what was dropped: each is read anew, written from the index, beside itself, and then replaced.
+#
+# What this version does not know of, and what it can not read, is carried over byte for byte.
 
 BUFFER: Final = 1 << 20
 
@@ -166,16 +260,16 @@ def _foreign_lines(layout: Layout, name: str) -> Iterator[bytes]:
     try:
         for offset, raw, end, _ in _scanned(handle, name):
             try:
-                _, text = jsonl.open_line(scan.cleaned(offset, raw))
+                _, text = jsonl.open_line(log_file.cleaned(offset, raw))
                 line = jsonl.decode(text)
                 if line is None or (
                     name != STORE_LOG and isinstance(line, jsonl.RecordLine) and not line.sid
                 ):
                     yield jsonl.finish(text, is_last=False)
             except jsonl.BadLineError:
-                for at in range(offset, end - 1, scan.CHUNK):
+                for at in range(offset, end - 1, log_file.CHUNK):
                     with reading(name):
-                        piece = disk.read_at(handle, min(scan.CHUNK, end - 1 - at), at)
+                        piece = disk.read_at(handle, min(log_file.CHUNK, end - 1 - at), at)
                     yield piece
                 yield b"\n"
     finally:
@@ -184,7 +278,7 @@ def _foreign_lines(layout: Layout, name: str) -> Iterator[bytes]:
 
 def _scanned(handle: int, name: str) -> Iterator[tuple[int, bytes, int, bool]]:
     """The lines of a log; its errors are about that, and not about what is done with a line."""
-    found = scan.lines(handle)
+    found = log_file.read_lines(handle)
     while True:
         with reading(name):
             line = next(found, None)
@@ -196,7 +290,6 @@ def _scanned(handle: int, name: str) -> Iterator[tuple[int, bytes, int, bool]]:
 def _remember_numbers(connection: apsw.Connection, layout: Layout) -> None:
     """Before a log goes: the numbers in it are never used again. And the store's log is another one than
     before the scrub, whatever the index will know of it after a crash."""
-    from clew.backends.jsonl.dump import numbers_line
 
     file = layout.file(STORE_LOG)
     text = jsonl.encode(numbers_line(connection))
@@ -245,7 +338,7 @@ def _packs_named(layout: Layout) -> set[str] | None:
         return set() if isinstance(exc.reason, FileNotFoundError) else None
     try:
         for offset, raw, _, _ in _scanned(handle, STORE_LOG):
-            line = jsonl.decode(jsonl.open_line(scan.cleaned(offset, raw))[1])
+            line = jsonl.decode(jsonl.open_line(log_file.cleaned(offset, raw))[1])
             if isinstance(line, jsonl.PackLine):
                 named[line.pack] = pack_file(line.pack, line.checksum)
             elif isinstance(line, jsonl.PackGoneLine):

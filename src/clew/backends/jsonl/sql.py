@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Final
 
 from clew.backends.sqlite.schema import Known
-from clew.backends.sqlite.statements import SESSION, _marks
+from clew.backends.sqlite.sql import SESSION, _marks
 
 VERSION: Final = 1
 SCHEMA: Final = f"""
@@ -70,8 +70,8 @@ SET_INODE: Final = "UPDATE logs SET inode = ? WHERE log = ?"
 OTHER_LOG: Final = "SELECT name FROM logs WHERE sid = ? AND log <> ?"
 CLEAN_LOG: Final = "UPDATE logs SET dirty = 0, stale = 0, safe = applied WHERE log = ?"
 DROP_LOG: Final = "DELETE FROM logs WHERE log = ?"
-ADD_PLACE: Final = "INSERT OR REPLACE INTO places VALUES (?, ?)"
-DROP_PLACE: Final = "DELETE FROM places WHERE branch = ?"
+ADD_BRANCH_PLACE: Final = "INSERT OR REPLACE INTO places VALUES (?, ?)"
+DROP_BRANCH_PLACE: Final = "DELETE FROM places WHERE branch = ?"
 BRANCHES_OF_LOG: Final = (
     "SELECT branches.branch, uid, tree, owner, parent, fork FROM branches"
     " JOIN places ON places.branch = branches.branch WHERE log = ? ORDER BY branches.branch"

@@ -16,13 +16,12 @@ import apsw
 
 from clew.backends.jsonl import disk
 from clew.backends.jsonl.layout import STORE_LOG, Layout
-from clew.backends.jsonl.log_row import LogRow
-from clew.backends.jsonl.reading_logs import read_log
-from clew.backends.jsonl.recognizing import UnreadableLogError, is_same, reading
-from clew.backends.jsonl.statements import ADD_PLAIN_LOG, ALL_DAMAGE, ALL_LOGS, LOOSEN, SCHEMA
+from clew.backends.jsonl.log_file import LogRow, UnreadableLogError, is_same, reading
+from clew.backends.jsonl.recover import read_log
+from clew.backends.jsonl.sql import ADD_PLAIN_LOG, ALL_DAMAGE, ALL_LOGS, LOOSEN, SCHEMA
 from clew.backends.sqlite.connection import open_writer
 from clew.backends.sqlite.integrity import watching_time
-from clew.backends.sqlite.statements import SESSION
+from clew.backends.sqlite.sql import SESSION
 
 # When a session is due is in no log.
 TABLES: Final = {
