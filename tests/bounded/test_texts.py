@@ -28,7 +28,7 @@ from clew.exporters.markdown import fence, inline, quote
 from clew.exporters.redact import Redactor
 from clew.files.diff.text import unified
 from clew.files.snapshot.ignore import Patterns
-from clew.importers.programs.cline_people import is_human, model_told, task_of, working_directory
+from clew.importers.programs.cline import is_human, model_told, task_of, working_directory
 from clew.importers.reading.document import _last_whole
 from tests.thoroughness import spread, usually
 

@@ -15,8 +15,9 @@ import pytest
 
 import clew
 from clew.backends.contract import STORE_WIDE
-from clew.core.check import branches, findings
+from clew.core.check import branches
 from clew.core.check import verify as checking
+from clew.core.check import verify as findings
 from clew.core.log.digest import checksum
 from clew.core.log.rows import EntryRow
 from clew.engine import Engine
@@ -394,7 +395,7 @@ def test_what_was_found_before_the_time_was_over_is_told(
     key, _ = place(filled, 4)
     change(filled, "UPDATE entries SET messages = 77 WHERE key = ?", key)
     now = [0.0]
-    monkeypatch.setattr("clew.core.check.findings.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("clew.core.check.verify.time.monotonic", lambda: now[0])
 
     def late(_: FileProgress) -> None:
         now[0] += 10

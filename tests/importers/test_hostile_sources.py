@@ -15,7 +15,7 @@ import pytest
 
 import clew
 from clew.importers import READERS
-from clew.importers.reading import unpacking
+from clew.importers.reading import files
 from clew.importers.reading.jsonlines import read_lines
 from tests.children import call
 from tests.importers import forging, test_contexts
@@ -104,7 +104,7 @@ def test_a_day_that_no_calendar_has_costs_only_the_time(tmp_path: Path) -> None:
 
 def test_s28_a_bomb_of_a_log_is_read_only_so_far(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Some kilobytes that unpack to 3 GB: what stands before is imported."""
-    monkeypatch.setattr(unpacking, "MOST_UNPACKED", 1024 * 1024)
+    monkeypatch.setattr(files, "MOST_UNPACKED", 1024 * 1024)
     start = b"".join(json.dumps(one).encode() + b"\n" for one in _log())
     packer = zstd.ZstdCompressor()
     zeros = b" " * (16 * 1024 * 1024 - 1) + b"\n"
@@ -131,7 +131,7 @@ def _log() -> list[dict[str, Any]]:
 def test_s28_a_document_that_fills_the_memory_is_not_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(unpacking, "MOST_AT_ONCE", 1024 * 1024)
+    monkeypatch.setattr(files, "MOST_AT_ONCE", 1024 * 1024)
     path = tmp_path / "s.json"
     path.write_text(json.dumps({"sessionId": "s", "title": "t", "history": [{"message": SAID}]}))
     with path.open("r+b") as file:

@@ -178,7 +178,7 @@ def test_every_reader_of_the_registry_is_one(format: str, tmp_path: Path) -> Non
 
 KILLED = """
 import os, signal, sys, clew
-from clew.work import loading
+from clew.core.load import load as loading
 loading.AT_ONCE = 3
 left = int(sys.argv[3])
 put = loading.Loading._commit

@@ -11,9 +11,9 @@ import pytest
 
 import clew
 from clew.core.load import load
-from clew.core.load.calls import _draft as careful_draft
-from clew.core.load.calls import _plain_row
 from clew.core.load.entries import _may_be_user, item_of, sealed
+from clew.core.load.streams import _draft as careful_draft
+from clew.core.load.streams import _plain_row
 from clew.core.log.rows import Details
 from clew.core.messages.dialects import is_user_turn, role_of
 from clew.core.streams.usage import Estimate, row_after

@@ -15,9 +15,12 @@ from clew.core.log.jsonl import begins_log
 from clew.errors import InvalidError
 from clew.importers import OWN, READERS
 from clew.importers.contract import Problem, Reader
-from clew.importers.leaving import reason_to_name
-from clew.importers.reading import telling
-from clew.importers.reading.jsonlines import read_beginning
+from clew.importers.reading import beginning as telling
+from clew.importers.reading import sqlite
+from clew.importers.reading.beginning import first_keys, is_data
+from clew.importers.reading.jsonlines import first_objects, read_beginning
+from clew.importers.reading.values import kind
+from clew.model import Json
 from clew.model.transfer import FoundPlace
 
 _TIME: Final = re.compile(rb'"(?:timestamp|startTime|created_at|ts)"\s*:\s*"(\d{4}-[^"]{6,40})"')
@@ -258,3 +261,53 @@ def _size(path: Path) -> int:
         return path.stat().st_size
     except (OSError, RecursionError):
         return 0
+
+
+# -- files that no reader takes: which of them to name, and why
+
+
+ROLES: Final = frozenset({"system", "developer", "user", "human", "assistant", "model", "tool", "toolResult"})
+_WORDS: Final = ("content", "parts", "text", "tool_calls")
+_HISTORIES: Final = frozenset({"messages", "Messages", "history", "conversation"})
+_ROLE: Final = re.compile(rb'"[Rr]ole"\s*:\s*"(?:system|user|assistant|model|tool)"')
+_OWN_KEYS: Final = frozenset({"x", "end", "kind"})
+_DATABASES: Final = re.compile(r"sessions\.db|logs\.db|tingly\.db|opencode.*\.db")
+"""The names that programs give to their databases of sessions."""
+
+
+def reason_to_name(path: Path, beginning: bytes) -> str | None:
+    """What an import should say of a file that is of no known format; None: it is none of its business."""
+    if not beginning and path.stat().st_size == 0:
+        return None
+    if sqlite.is_sqlite(beginning):
+        damage = sqlite.damage_of(path)
+        return None if damage is None else f"the database cannot be read: {damage}"
+    if _DATABASES.fullmatch(path.name):
+        return "it has the name of a database of sessions, but is no SQLite database"
+    if not is_data(path, beginning):
+        return None
+    found = first_objects(beginning)
+    if _has_name_of_log(path) and not found and (beginning.strip() or not beginning):
+        return "it has the name of a log, but none of its first lines is whole JSON"
+    if any(record.keys() >= _OWN_KEYS for record in found):
+        return "it is a log of Clew whose first line is damaged"
+    if any(map(_is_spoken, found)) or _is_conversation(beginning):
+        return "it looks like a session, but of no known format; format= (--format) names one"
+    return None
+
+
+def _has_name_of_log(path: Path) -> bool:
+    suffixes = path.suffixes[:-1] if path.suffix == ".zst" else path.suffixes
+    return suffixes[-1:] in ([".jsonl"], [".ndjson"])
+
+
+def _is_spoken(record: dict[str, Json]) -> bool:
+    """Whether a line is a message, or holds one."""
+    inner = record.get("message")
+    said = inner if isinstance(inner, dict) else record
+    return kind(said.get("role")) in ROLES and any(word in said for word in _WORDS)
+
+
+def _is_conversation(beginning: bytes) -> bool:
+    """Whether a document has a list of messages."""
+    return not _HISTORIES.isdisjoint(first_keys(beginning)) and _ROLE.search(beginning) is not None

@@ -9,11 +9,13 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
 import msgspec
 
 from clew.core.log.origin import ORIGIN
+from clew.core.transfer.jsonl_file import import_file
 from clew.errors import (
     ClewError,
     ConflictError,
@@ -25,18 +27,17 @@ from clew.errors import (
 )
 from clew.importers import OWN
 from clew.importers.contract import Problem, SourceEntry, SourceSession
-from clew.importers.detect import Found, Job, checked, look, reader_of, scan_places
+from clew.importers.detect import ROLES, Found, Job, checked, look, reader_of, scan_places
 from clew.importers.kept_files import Bench, KeptFiles
-from clew.importers.leaving import ROLES
 from clew.importers.reading.jsonlines import closed_after
 from clew.importers.reading.values import kind
 from clew.model import Json
 from clew.model.transfer import ImportedSession, ImportProgress, ImportReport, OnImportProgress
 
-__all__ = ["import_path", "scan_places"]
-
 if TYPE_CHECKING:
     from clew.store import Store
+
+__all__ = ["import_path", "scan_places"]
 
 TRIES: Final = 5
 """Two imports of the same file get in each other's way: the one that comes late reads it again."""
@@ -145,9 +146,8 @@ class _Landing:
             return
 
     def _bring_own(self, job: Job) -> None:
-        from clew.importers import jsonl
 
-        report = jsonl.bring(self._open, job.path, dry_run=self._dry_run, rename=self._rename)
+        report = bring(self._open, job.path, dry_run=self._dry_run, rename=self._rename)
         self._sessions += report.sessions
         self._problems += report.problems
 
@@ -264,3 +264,13 @@ def _is_said(entry: SourceEntry) -> bool:
     if entry.kind != "message":
         return bool(entry.message.get("text") or entry.message.get("messages"))
     return kind(entry.message.get("role")) in ROLES and any(entry.message.get(word) for word in _WORDS)
+
+
+# -- files in Clew's own format
+
+
+def bring(store: Callable[[], Store], path: Path, *, dry_run: bool, rename: bool) -> ImportReport:
+    landed = import_file(lambda: store()._engine, path, rename=rename, dry_run=dry_run)
+    session = ImportedSession(id=landed.id, source=str(path), state=landed.state, messages=landed.messages)
+    problems = (Problem(path=str(path), line=one.line, reason=one.reason) for one in landed.damage)
+    return ImportReport(sessions=(session,), dry_run=dry_run, problems=tuple(problems))

@@ -7,6 +7,7 @@ and the rows of one tree of sessions.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Final, Literal
@@ -14,14 +15,13 @@ from typing import Final, Literal
 from clew.backends.contract import STORE_WIDE, Reader
 from clew.backends.listing import TAG, facets_of
 from clew.core.check.branches import OF_TIP, BranchCheck, Read
-from clew.core.check.findings import MOST, EnoughError, Findings
 from clew.core.check.records import OF_SESSION, OF_STORE, UNREADABLE, of_session, of_store, scan
 from clew.core.check.streams import StreamCheck
 from clew.core.log.rows import EMPTY, BranchRow, SessionQuery, SessionRow
 from clew.core.log.tree import in_order, misplaced
 from clew.core.transfer.source import rows_by_number
 from clew.errors import CorruptSessionError
-from clew.model.files import VerifyProblem
+from clew.model.files import FileProgress, OnProgress, VerifyProblem
 
 PAGE: Final = 200
 NEAR: Final = 10
@@ -271,3 +271,45 @@ def _check_store_wide(read: Read, findings: Findings) -> None:
         except UNREADABLE as error:
             text = f"the records of kind {kind} can not be read: {error}"
             findings.add(VerifyProblem(kind="record", text=text))
+
+
+# -- what was found so far, and when the check has to end
+
+
+MOST: Final = 10_000
+"""Problems that are listed: whoever has more of them needs no list, and memory is bounded."""
+
+
+class EnoughError(Exception):
+    """The time is over, or there are too many problems to go on."""
+
+
+class Findings:
+    """Problems, each once, in the order in which they were found."""
+
+    def __init__(self, time_limit: float | None = None, on_progress: OnProgress | None = None) -> None:
+        self.problems: dict[VerifyProblem, None] = {}
+        self.sessions = self.entries = self.bytes = 0
+        self._end = None if time_limit is None else time.monotonic() + time_limit
+        self._on_progress = on_progress
+
+    def add(self, problem: VerifyProblem) -> None:
+        if len(self.problems) >= MOST and problem not in self.problems:
+            raise EnoughError
+        self.problems[problem] = None
+
+    def looked(self, *, sessions: int = 0, entries: int = 0, size: int = 0) -> None:
+        """Count, tell the caller, and go on if there is time."""
+        self.sessions += sessions
+        self.entries += entries
+        self.bytes += size
+        self.tell(FileProgress(phase="check", files=self.sessions, bytes=self.bytes, total_files=None))
+
+    def tell(self, progress: FileProgress) -> None:
+        if self._on_progress is not None:
+            self._on_progress(progress)
+        self.check_time()
+
+    def check_time(self) -> None:
+        if self._end is not None and time.monotonic() >= self._end:
+            raise EnoughError

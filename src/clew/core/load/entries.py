@@ -8,6 +8,7 @@ here since stays where it is.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Final
 
 import msgspec
@@ -17,8 +18,7 @@ from clew.core.conversation.append import new_branch
 from clew.core.conversation.history import note_name
 from clew.core.conversation.points import tip_at
 from clew.core.load.memory import Memory, Run, packed, unpacked
-from clew.core.load.times import is_plain_name
-from clew.core.log.ids import check_id
+from clew.core.log.ids import MAX_ID_BYTES, check_id
 from clew.core.log.rows import (
     COMPACTION,
     EMPTY,
@@ -37,6 +37,7 @@ from clew.core.messages.dialects import is_user_turn, prompt_of, role_of
 from clew.core.messages.validate import MAX_DEPTH, MAX_MESSAGE_BYTES
 from clew.errors import InvalidError
 from clew.model import Json
+from clew.model.session import EPOCH
 from clew.model.source import SourceEntry
 
 LABEL: Final = "label"
@@ -277,3 +278,23 @@ def _end_of_row(items: Sequence[Item], first: int) -> int:
     while end < len(items) and items[end].parent == items[end - 1].name and items[end].start is None:
         end += 1
     return end
+
+
+# -- times and names as other programs give them
+
+
+_LATEST: Final = 2**57
+
+
+def time_of(at: datetime | None, otherwise: int) -> int:
+    """Microseconds; a time that no store can hold is none."""
+    if at is None or at.tzinfo is None:
+        return otherwise
+    since = at - EPOCH
+    time = (since.days * 86400 + since.seconds) * 1_000_000 + since.microseconds
+    return time if 0 <= time < _LATEST else otherwise
+
+
+def is_plain_name(text: str) -> bool:
+    """The quick yes for what nearly all names are: `check_id` would take it."""
+    return type(text) is str and text.isascii() and text.isprintable() and 0 < len(text) <= MAX_ID_BYTES

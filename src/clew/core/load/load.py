@@ -22,12 +22,9 @@ from clew.core.conversation.points import head_of, tip_at
 from clew.core.conversation.sessions import create
 from clew.core.engine.host import Here
 from clew.core.load import settings as beside
-from clew.core.load.batch import Batch
-from clew.core.load.calls import CallWriter, Price, larger
-from clew.core.load.entries import Item, Placing, item_of
-from clew.core.load.events import EventDraft, EventWriter, drafts_of
+from clew.core.load.entries import Item, Placing, item_of, time_of
 from clew.core.load.memory import Memory, State, batch_name, find_target, keep_runs, keep_state, settled, sign
-from clew.core.load.times import time_of
+from clew.core.load.streams import CallWriter, EventDraft, EventWriter, Price, drafts_of, larger
 from clew.core.log.ids import check_id
 from clew.core.log.rows import EMPTY, NOWHERE, SessionRow
 from clew.core.messages.text import snippet
@@ -345,3 +342,28 @@ def _parts(items: Iterable[T], size: int) -> Iterator[list[T]]:
     rest = iter(items)
     while part := list(islice(rest, size)):
         yield part
+
+
+# -- a batch
+
+
+class Batch:
+    """Entries one after the other in the order of the source, and the events between them."""
+
+    __slots__ = ("before", "events", "items", "size")
+
+    def __init__(self, before: str | None) -> None:
+        self.before = before
+        """The entry before them in the source."""
+        self.items: list[Item] = []
+        self.events: list[EventDraft] = []
+        self.size = 0
+        """In bytes."""
+
+    def add(self, item: Item) -> None:
+        self.items.append(item)
+        self.size += len(item.body) if item.note is None else len(item.body) + len(item.note)
+
+    def add_events(self, events: list[EventDraft]) -> None:
+        self.events += events
+        self.size += sum(len(event.data) for event in events)

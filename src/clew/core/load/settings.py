@@ -11,8 +11,8 @@ from clew.backends.contract import STORE_WIDE, Reader, Transaction
 from clew.core.conversation.checkpoints import Record, decode_checkpoint
 from clew.core.conversation.points import find
 from clew.core.conversation.sessions import Changes, add_alias, update
-from clew.core.load.events import EventWriter, drafts_of
-from clew.core.load.times import time_of
+from clew.core.load.entries import time_of
+from clew.core.load.streams import EventWriter, drafts_of
 from clew.core.log import checks
 from clew.core.log.ids import check_id, is_id
 from clew.core.log.records import MAX_TITLE, json_in

@@ -7,13 +7,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from clew.backends.contract import STORE_WIDE, Transaction
 from clew.core.conversation.points import find
 from clew.core.engine.commit import Pending
 from clew.core.log.ids import check_id
+from clew.core.transfer.salvage.records import RecordSalvage, refuse
 from clew.core.transfer.source import ChangedError, Page, Source
-from clew.core.transfer.storewide import copy_store_wide
 from clew.core.transfer.untrusted.source import CheckedSource
-from clew.core.transfer.write import BringFiles, Landed, Landing, prepare, transfer
+from clew.core.transfer.write import BringFiles, Landed, Landing, Target, prepare, transfer
 from clew.errors import (
     ConflictError,
     CorruptError,
@@ -302,3 +303,36 @@ class Copying:
                     bytes=self._bytes,
                 )
             )
+
+
+# -- what belongs to a store as a whole: rules of retention, the log of removals
+
+
+def copy_store_wide(
+    source: Target, target: Target, lost: Callable[[LostRecord], object] | None = None
+) -> None:
+    """Rules that the target has stay as they are. Clocks and sweeps are of one store only.
+
+    `lost`: takes what can not be read; else that raises.
+    """
+    reading = RecordSalvage(source.read, lost or refuse)
+    rules = [one for one in reading.scan(STORE_WIDE, "retention", None) if one[0] == "rules"]
+    removals = reading.scan(STORE_WIDE, "removal", None)
+    for name, value in rules:
+        if reading.may_go("retention", name, value):
+            target.run(lambda tx, value=value: _put_rules(tx, value))  # type: ignore[misc]
+    fit = [(name, value) for name, value in removals if reading.may_go("removal", name, value)]
+    if fit:
+        target.run(lambda tx: _log(tx, fit))
+
+
+def _put_rules(tx: Transaction, value: bytes) -> None:
+    if tx.get_record(STORE_WIDE, "retention", "rules") is None:
+        tx.put_record(STORE_WIDE, "retention", "rules", value)
+        tx.reexamine()
+
+
+def _log(tx: Transaction, removals: list[tuple[str, bytes]]) -> None:
+    for name, value in removals:
+        if tx.get_record(STORE_WIDE, "removal", name) != value:
+            tx.put_record(STORE_WIDE, "removal", name, value)

@@ -18,18 +18,20 @@ import msgspec
 from clew.backends.contract import STORE_WIDE, Reader, RecordKind
 from clew.core.check.records import points_of
 from clew.core.conversation.annotations import decode_label
+from clew.core.conversation.checkpoints import Record
 from clew.core.conversation.history import decode_note, note_name, removed_name
+from clew.core.conversation.moves import Move
 from clew.core.conversation.points import check_branches
 from clew.core.disk.open import open_file
 from clew.core.log import jsonl
 from clew.core.log.rows import BranchRow, Details, ForkOrigin, SessionRow, UsageRow
-from clew.core.transfer.files import without_files
-from clew.core.transfer.image import BranchImage, SessionImage, TreeImage, read_session
+from clew.core.transfer.image import BranchImage, Records, SessionImage, TreeImage, read_session
 from clew.core.transfer.source import ChangedError, Page, Source, UnsoundError, Where
 from clew.core.transfer.untrusted.lines import Ids, check_line, where_of
 from clew.core.transfer.untrusted.source import CheckedSource
 from clew.core.transfer.write import Landing, Target, prepare, transfer
 from clew.errors import BranchMissingError, CorruptEntryError, CorruptError, InvalidError, StoreBusyError
+from clew.files.records import find_kept
 
 if TYPE_CHECKING:
     from clew.engine import Engine, EngineLike
@@ -344,3 +346,39 @@ def _opened(path: str | os.PathLike[str]) -> Iterator[FileSource]:
             yield FileSource(backend.read)
     finally:
         shutil.rmtree(place)
+
+
+# -- a session that comes without its files
+
+
+_encode = msgspec.json.Encoder().encode
+
+
+def without_files(reader: Reader, image: TreeImage) -> TreeImage:
+    """The tree with the names of those snapshots only that the target keeps for this very tree. Any other
+    would lead nowhere, or to files of somebody else."""
+    branches = (reader.find_branch(branch.uid) for branch in image.branches)
+    tree = next((branch.tree for branch in branches if branch is not None), 0)
+
+    def is_there(id: str) -> bool:
+        kept = find_kept(reader, id)
+        return kept is not None and tree != 0 and kept.sessions == tree
+
+    def bare(kind: RecordKind, value: bytes) -> bytes:
+        if kind == "checkpoint":
+            record = msgspec.json.decode(value, type=Record)
+            if record.snapshot is not None and not is_there(record.snapshot):
+                return _encode(msgspec.structs.replace(record, snapshot=None))
+        elif kind == "move":
+            move = msgspec.json.decode(value, type=Move)
+            if move.files is not None and not (is_there(move.files.safety) and is_there(move.files.target)):
+                return _encode(msgspec.structs.replace(move, files=None))
+        return value
+
+    def of_session(session: SessionImage) -> SessionImage:
+        records: Records = {
+            (kind, name): bare(kind, value) for (kind, name), value in session.records.items()
+        }
+        return msgspec.structs.replace(session, records=records)
+
+    return msgspec.structs.replace(image, sessions=tuple(map(of_session, image.sessions)))

@@ -11,7 +11,7 @@ other.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from typing import Final, Literal, Protocol, TypeAlias, TypeVar
@@ -19,12 +19,12 @@ from typing import Final, Literal, Protocol, TypeAlias, TypeVar
 import msgspec
 
 from clew.backends.contract import STORE_WIDE, Reader, Transaction
+from clew.core.conversation.annotations import decode_label
 from clew.core.conversation.history import removed_name
 from clew.core.engine.host import Here
 from clew.core.log.rows import EMPTY, NOWHERE, Details, ForkOrigin, SessionRow, Tip, UsageRow
 from clew.core.retention.purge import purge
 from clew.core.transfer.image import KINDS, BranchImage, SessionImage, TreeImage, fingerprint, read_image
-from clew.core.transfer.notes import put_notes
 from clew.core.transfer.reconcile import Fit, Mark, alias_leads_to, check_names, encode_mark, fit, renamed
 from clew.core.transfer.source import ChangedError, GoneError, Page, Source, UnsoundError
 from clew.core.watch.notices import notice
@@ -422,3 +422,33 @@ def _batches(pages: Iterator[Page]) -> Iterator[list[Page]]:
         size += page.size
     if batch:
         yield batch
+
+
+# -- annotations and labels of a tree
+
+
+def put_notes(tx: Transaction, image: TreeImage, tree: int, sids: Collection[int]) -> None:
+    """Let these sessions, of this tree in the target, have the notes of the image and no others."""
+    there = read_image(tx, tree, sids)
+    for name, value in image.notes.items():
+        if there.notes.get(name) != value:
+            tx.put_record(STORE_WIDE, "annotation", name, value)
+    for name in there.notes.keys() - image.notes.keys():
+        tx.drop_record(STORE_WIDE, "annotation", name)
+    for label in {*image.labels, *there.labels}:
+        _put_label(tx, image, tree, label)
+
+
+def _put_label(tx: Transaction, image: TreeImage, tree: int, label: str) -> None:
+    """The places that bear it in the source, and those of sessions that are only here."""
+    mine = {branch.uid for branch in image.branches}
+    name = f"{tree}:{label}"
+    value = image.labels.get(label)
+    places: list[str] = [] if value is None else decode_label(value)
+    old = tx.get_record(STORE_WIDE, "label", name)
+    others = [] if old is None else decode_label(old)
+    places += [place for place in others if place.rpartition(".")[0] not in mine]
+    if places:
+        tx.put_record(STORE_WIDE, "label", name, msgspec.json.encode(places))
+    else:
+        tx.drop_record(STORE_WIDE, "label", name)

@@ -9,8 +9,8 @@ from typing import Final
 from urllib.parse import unquote, urlsplit
 
 from clew.importers.contract import OnBytes, OnProblem, Problem, SourceEntry, SourceSession, SourceUsage
+from clew.importers.reading.beginning import has_keys
 from clew.importers.reading.ids import digest, session_id, version
-from clew.importers.reading.telling import has_keys
 from clew.importers.reading.values import (
     count,
     document,

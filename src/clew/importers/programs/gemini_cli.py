@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from datetime import datetime
 from hashlib import sha256
 from pathlib import Path
-from typing import IO, Final
+from typing import IO, Final, NamedTuple
 
+from clew.core.messages.repair import NOTICE
 from clew.importers.contract import (
     OnBytes,
     OnProblem,
@@ -15,14 +17,14 @@ from clew.importers.contract import (
     SourceEntry,
     SourceEvent,
     SourceSession,
+    SourceUsage,
 )
-from clew.importers.programs.gemini_fold import GeminiFold, Ref
-from clew.importers.programs.gemini_messages import entries_of
-from clew.importers.reading.ids import session_id, version
+from clew.importers.reading.beginning import has_keys
+from clew.importers.reading.files import content_of
+from clew.importers.reading.ids import digest, session_id, version
 from clew.importers.reading.jsonlines import Line, object_of, read_lines
-from clew.importers.reading.telling import has_keys
-from clew.importers.reading.unpacking import content_of
 from clew.importers.reading.values import (
+    count,
     decode_or_none,
     document,
     items,
@@ -210,3 +212,193 @@ def _listed(project: Path, hashed: str | None) -> str | None:
         if slug == project.name or known in (project.name, hashed):
             return folder
     return None
+
+
+# -- messages, in the shape of the Gemini API: what was said, then what the tools answered
+
+
+_TOLD_OF_CALLS: Final = frozenset({"args", "result"})
+"""What is left are status, times and what was shown, such as the text of a file before and after an edit."""
+_NOT_PROMPTS: Final = ("/", "?", "<session_context>", "<hook_context>")
+"""How the text begins that stands under the name of the human and is none of his prompts."""
+
+
+def entries_of(record: dict[str, Json], uid: str, parent: str | None, *, is_agent: bool) -> list[SourceEntry]:
+    """A message, and behind it what the tools answered. `is_agent`: a model wrote the prompts."""
+    at = when(record.get("timestamp"))
+    if record.get("type") == "gemini":
+        return _answer_and_results(record, uid, parent, at)
+    parts = _parts(record.get("content"))
+    is_notice = record.get("type") != "user"
+    message: dict[str, Json] = {"role": "system" if is_notice else "user", "parts": parts}
+    if is_notice:
+        message[NOTICE] = True
+    human = None if is_notice or (_is_prompt(parts) and not is_agent) else False
+    notes = {"source": without(record, ("content",))}
+    return [
+        SourceEntry(uid=uid, parent=parent, message=message, at=at, human=human, notes=notes, decoded=True)
+    ]
+
+
+def _answer_and_results(
+    record: dict[str, Json], uid: str, parent: str | None, at: datetime | None
+) -> list[SourceEntry]:
+    kept = without(record, ("content", "thoughts", "toolCalls"))
+    calls = [call for call in items(record.get("toolCalls")) if isinstance(call, dict)]
+    answer = SourceEntry(
+        uid=uid,
+        parent=parent,
+        message={"role": "model", "parts": _answer(record, calls)},
+        at=at,
+        usage=_usage(record, uid, at),
+        notes={"source": kept},
+        decoded=True,
+    )
+    results = _results(calls)
+    if not results:
+        return [answer]
+    told = SourceEntry(
+        uid=f"{uid}/results",
+        parent=uid,
+        message={"role": "user", "parts": results},
+        at=at,
+        notes={"source": {"toolCalls": [without(call, _TOLD_OF_CALLS) for call in calls]}},
+        decoded=True,
+    )
+    return [answer, told]
+
+
+def _is_prompt(parts: list[Json]) -> bool:
+    first = next((part["text"] for part in parts if isinstance(part.get("text"), str)), "")
+    return not first.lstrip().startswith(_NOT_PROMPTS)
+
+
+def _parts(content: Json) -> list[Json]:
+    if isinstance(content, str):
+        return [{"text": content}]
+    if isinstance(content, dict):
+        return [content]
+    return [part if isinstance(part, dict) else {"text": str(part)} for part in items(content)]
+
+
+def _answer(record: dict[str, Json], made: list[dict[str, Json]]) -> list[Json]:
+    thoughts = [_thought(mapping(thought)) for thought in items(record.get("thoughts"))]
+    said = [part for part in _parts(record.get("content")) if part != {"text": ""}]
+    calls: list[Json] = [{"functionCall": _call(call)} for call in made]
+    return [*thoughts, *said, *calls] or [{"text": ""}]
+
+
+def _thought(thought: dict[str, Json]) -> Json:
+    told = [text(thought.get("subject")), text(thought.get("description"))]
+    return {"text": "\n".join(filter(None, told)), "thought": True}
+
+
+def _call(call: dict[str, Json]) -> Json:
+    return {name: call[name] for name in ("id", "name", "args") if name in call}
+
+
+def _results(calls: list[dict[str, Json]]) -> list[Json]:
+    parts: list[Json] = []
+    for call in calls:
+        result = call.get("result")
+        if result is None:
+            continue
+        answered = _parts(result)
+        if not any("functionResponse" in part for part in answered):
+            same = {name: call[name] for name in ("id", "name") if name in call}
+            answered = [{"functionResponse": {**same, "response": {"output": result}}}]
+        parts += answered
+    return parts
+
+
+def _usage(record: dict[str, Json], uid: str, at: datetime | None) -> SourceUsage | None:
+    tokens = mapping(record.get("tokens"))
+    told = {name: count(value) for name, value in tokens.items()}
+    if not any(told.values()):
+        return None
+    thoughts = told.get("thoughts", 0)
+    return SourceUsage(
+        id=plain_name(record.get("id")) or uid,
+        model=plain_name(record.get("model")),
+        vendor="google",
+        input_tokens=told.get("input", 0) + told.get("tool", 0),
+        output_tokens=told.get("output", 0) + thoughts,
+        cache_read_tokens=told.get("cached", 0),
+        reasoning_tokens=thoughts,
+        at=at,
+    )
+
+
+# -- what a file says when all its updates are applied, and what each of them took away
+
+
+class Ref(NamedTuple):
+    """Where the newest version of a message stands: its bytes are read again when they are wanted."""
+
+    id: str
+    offset: int
+    within: int | None
+    """In the list of messages of its line; None: the line is the message."""
+    digest: str
+
+
+class GeminiFold:
+    """Applies one line after the other. Small: of a message it keeps a name and a place."""
+
+    def __init__(self) -> None:
+        self.about: dict[str, Json] = {}
+        self.abandoned: list[list[Ref]] = []
+        """What was there before each rewind, and before each list that left something out."""
+        self.unknown: list[Line] = []
+        self._current: dict[str, Ref] = {}
+
+    @property
+    def current(self) -> list[Ref]:
+        return list(self._current.values())
+
+    def apply(self, line: Line) -> None:
+        record = line.record
+        if "$rewindTo" in record:
+            self._rewind(text(record["$rewindTo"]))
+        elif "$set" in record:
+            self._describe(mapping(record["$set"]), line.offset)
+        elif "type" in record and text(record.get("id")):
+            self._current[record["id"]] = Ref(record["id"], line.offset, None, digest(record))
+        elif "sessionId" in record:
+            self._describe(record, line.offset)
+        else:
+            self.unknown.append(line)
+
+    def _describe(self, fields: dict[str, Json], offset: int) -> None:
+        self.about |= {name: value for name, value in fields.items() if name != "messages"}
+        if isinstance(fields.get("messages"), list):
+            self._replace(_refs(fields["messages"], offset))
+
+    def _rewind(self, target: str | None) -> None:
+        """The target goes too. An unknown one clears everything: so does Gemini."""
+        ids = list(self._current)
+        at = ids.index(target) if target in self._current else 0
+        if ids[at:]:
+            self.abandoned.append(self.current)
+        for gone in ids[at:]:
+            del self._current[gone]
+
+    def _replace(self, refs: dict[str, Ref]) -> None:
+        # While an answer arrives, its message grows; whatever else is different was taken away.
+        before = self.current
+        after = list(refs.values())
+        settled = [(ref.id, ref.digest) for ref in before[:-1]]
+        same = settled == [(ref.id, ref.digest) for ref in after[: len(settled)]]
+        last_stays = not before or (len(after) >= len(before) and after[len(before) - 1].id == before[-1].id)
+        if not (same and last_stays):
+            self.abandoned.append(before)
+        self._current = refs
+
+
+def _refs(messages: Json, offset: int) -> dict[str, Ref]:
+    refs: dict[str, Ref] = {}
+    for index, message in enumerate(items(messages)):
+        if isinstance(message, dict):
+            name = text(message.get("id")) or f"#{index}"
+            refs[name] = Ref(name, offset, index, digest(message))
+    return refs

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from clew.importers.contract import OnBytes, OnProblem, SourceEntry, SourceSession
-from clew.importers.programs.llm_legacy import Legacy
-from clew.importers.programs.llm_threads import Threads
+from clew.importers.contract import OnBytes, OnProblem, SourceEntry, SourceSession, SourceUsage
 from clew.importers.reading.ids import session_id
-from clew.importers.reading.sqlite import is_sqlite, opened, reporting, tables, tables_in
-from clew.importers.reading.values import plain_name, text, when, without
+from clew.importers.reading.sqlite import is_sqlite, opened, reporting, rows, tables, tables_in
+from clew.importers.reading.values import (
+    count,
+    decode_or_none,
+    items,
+    mapping,
+    plain_name,
+    text,
+    when,
+    without,
+)
 from clew.model import Json
 
 if TYPE_CHECKING:
@@ -109,3 +117,234 @@ def _origins_first(threads: dict[str, dict[str, Json]]) -> Iterator[tuple[str, d
             line.append((name, waiting.pop(name)))
             name = text(line[-1][1].get("forked_from")) or ""
         yield from reversed(line)
+
+
+# -- the older tables: a response for each prompt
+
+
+_TOLD_OF_RESPONSE: Final = frozenset(
+    {"prompt", "system", "response", "reasoning", "conversation_id", "datetime_utc"}
+)
+_FRAGMENTS: Final = {
+    "prompt": "SELECT f.content FROM prompt_fragments l JOIN fragments f ON f.id = l.fragment_id"
+    ' WHERE l.response_id = ? ORDER BY l."order"',
+    "system": "SELECT f.content FROM system_fragments l JOIN fragments f ON f.id = l.fragment_id"
+    ' WHERE l.response_id = ? ORDER BY l."order"',
+}
+_ATTACHMENTS: Final = (
+    "SELECT a.type, a.path, a.url, a.content FROM prompt_attachments l"
+    ' JOIN attachments a ON a.id = l.attachment_id WHERE l.response_id = ? ORDER BY l."order"'
+)
+
+
+class Legacy:
+    """Reads rows one by one. Tables that an old database has not yet are empty."""
+
+    def __init__(self, db: apsw.Connection, tables: frozenset[str]) -> None:
+        self._db = db
+        self._tables = tables
+
+    def conversations(self) -> Iterator[tuple[str, list[str]]]:
+        """Their names, each with the ids of its responses, in the order of time."""
+        found: dict[str, list[str]] = {}
+        wanted = "SELECT id, coalesce(conversation_id, id) AS of FROM responses ORDER BY id"
+        for row in rows(self._db, wanted):
+            found.setdefault(str(row["of"]), []).append(str(row["id"]))
+        yield from found.items()
+
+    def about(self, conversation: str) -> dict[str, Json]:
+        wanted = "SELECT * FROM conversations WHERE id = ?"
+        return next(rows(self._db, wanted, (conversation,)), {}) if "conversations" in self._tables else {}
+
+    def response(self, key: str) -> dict[str, Json]:
+        return next(rows(self._db, "SELECT * FROM responses WHERE id = ?", (key,)), {})
+
+    def entries(self, responses: list[str]) -> Iterator[SourceEntry]:
+        parent: str | None = None
+        instructed: str | None = None
+        for key in responses:
+            row = self.response(key)
+            at = when(row.get("datetime_utc"))
+            system = self._joined(row, "system")
+            said = (
+                [("system", {"role": "system", "content": system})] if system and system != instructed else []
+            )
+            instructed = system or instructed
+            said += [(f"result-{number}", result) for number, result in enumerate(self._results(key))]
+            said += self._asked(row)
+            for name, message in said:
+                yield SourceEntry(uid=f"{key}/{name}", parent=parent, message=message, at=at)
+                parent = f"{key}/{name}"
+            uid = f"{key}/response"
+            notes = {"source": without(row, _TOLD_OF_RESPONSE)}
+            usage = _usage_of_response(row)
+            yield SourceEntry(
+                uid=uid, parent=parent, message=self._answer(row), at=at, usage=usage, notes=notes
+            )
+            parent = uid
+
+    def _joined(self, row: dict[str, Json], field: str) -> str:
+        parts: list[Json] = []
+        if {f"{field}_fragments", "fragments"} <= self._tables:
+            parts = [found["content"] for found in rows(self._db, _FRAGMENTS[field], (str(row["id"]),))]
+        return "\n".join(filter(None, map(text, [*parts, row.get(field)])))
+
+    def _asked(self, row: dict[str, Json]) -> list[tuple[str, dict[str, Json]]]:
+        prompt = self._joined(row, "prompt")
+        files = list(self._attachments(str(row["id"])))
+        if files:
+            words = [{"type": "text", "text": prompt}] if prompt else []
+            return [("prompt", {"role": "user", "content": [*words, *files]})]
+        return [("prompt", {"role": "user", "content": prompt})] if prompt else []
+
+    def _attachments(self, key: str) -> Iterator[Json]:
+        if not {"prompt_attachments", "attachments"} <= self._tables:
+            return
+        for kind, path, url, content in self._db.execute(_ATTACHMENTS, (key,)):
+            data = base64.b64encode(content).decode() if isinstance(content, bytes) else None
+            told: dict[str, Json] = {"mime_type": kind, "path": path, "url": url, "data": data}
+            yield {"type": "file", **without(told, ())}
+
+    def _answer(self, row: dict[str, Json]) -> dict[str, Json]:
+        message: dict[str, Json] = {"role": "assistant", "content": text(row.get("response")) or ""}
+        if thought := text(row.get("reasoning")):
+            message["reasoning_content"] = thought
+        if calls := list(self._calls(str(row.get("id")))):
+            message["tool_calls"] = calls
+        return message
+
+    def _calls(self, key: str) -> Iterator[Json]:
+        if "tool_calls" not in self._tables:
+            return
+        for call in rows(self._db, "SELECT * FROM tool_calls WHERE response_id = ? ORDER BY id", (key,)):
+            function = {"name": call.get("name"), "arguments": call.get("arguments")}
+            yield {"id": call.get("tool_call_id"), "type": "function", "function": function}
+
+    def _results(self, key: str) -> Iterator[dict[str, Json]]:
+        if "tool_results" not in self._tables:
+            return
+        for result in rows(self._db, "SELECT * FROM tool_results WHERE response_id = ? ORDER BY id", (key,)):
+            told = {"tool_call_id": result.get("tool_call_id"), "name": result.get("name")}
+            yield {"role": "tool", **without(told, ()), "content": result.get("output") or ""}
+
+
+def _usage_of_response(row: dict[str, Json]) -> SourceUsage | None:
+    sent, received = count(row.get("input_tokens")), count(row.get("output_tokens"))
+    if not (sent or received):
+        return None
+    details = mapping(decode_or_none(row.get("token_details")))
+    # Anthropic leaves out of its input what came from a cache, or went there.
+    read, write = (count(details.get(f"cache_{what}_input_tokens")) for what in ("read", "creation"))
+    return SourceUsage(
+        id=str(row["id"]),
+        model=plain_name(row.get("resolved_model")) or text(row.get("model")),
+        input_tokens=sent + read + write,
+        output_tokens=received,
+        cache_read_tokens=read or count(mapping(details.get("prompt_tokens_details")).get("cached_tokens")),
+        cache_write_tokens=write,
+        reasoning_tokens=count(mapping(details.get("completion_tokens_details")).get("reasoning_tokens")),
+        at=when(row.get("datetime_utc")),
+    )
+
+
+# -- the newer tables: messages named by their content, and threads that point at them
+
+
+class Threads:
+    def __init__(self, db: apsw.Connection) -> None:
+        self._db = db
+
+    def all(self) -> Iterator[dict[str, Json]]:
+        yield from list(rows(self._db, "SELECT * FROM threads ORDER BY id"))
+
+    def turns(self, thread: str) -> list[dict[str, Json]]:
+        """The calls of the model, oldest first."""
+        return list(rows(self._db, "SELECT * FROM turns WHERE thread_id = ? ORDER BY id", (thread,)))
+
+    def entries(self, thread: dict[str, Json]) -> Iterator[SourceEntry]:
+        """What each call left behind, and what the thread points at: a call may have been left out of it."""
+        seen: set[str] = set()
+        for turn in self.turns(str(thread["id"])):
+            yield from self._chain(text(turn.get("tip_message_hash")), seen, turn)
+        yield from self._chain(text(thread.get("tip_message_hash")), seen, {})
+
+    def _chain(self, tip: str | None, seen: set[str], turn: dict[str, Json]) -> Iterator[SourceEntry]:
+        new: list[dict[str, Json]] = []
+        at = tip
+        while at is not None and at not in seen:
+            row = next(rows(self._db, "SELECT * FROM messages WHERE hash = ?", (at,)), None)
+            if row is None:
+                break
+            seen.add(at)
+            new.append(row)
+            at = text(row.get("parent_hash"))
+        parent = at if at in seen else None
+        for row in reversed(new):
+            uid = str(row["hash"])
+            rest = without(row, ("hash", "parent_hash", "role"))
+            if uid == tip:
+                rest |= {"turn": without(turn, ("thread_id", "parent_message_hash", "tip_message_hash"))}
+            yield SourceEntry(
+                uid=uid,
+                parent=parent,
+                message={
+                    "role": row.get("role"),
+                    "content": [self._block(part) for part in self._parts(uid)],
+                },
+                at=when(turn.get("datetime_utc")),
+                usage=_usage_of_turn(turn) if uid == tip else None,
+                notes={"source": rest} if rest else {},
+            )
+            parent = uid
+
+    def _parts(self, message: str) -> Iterator[dict[str, Json]]:
+        return rows(self._db, "SELECT * FROM parts WHERE message_hash = ? ORDER BY position", (message,))
+
+    def _block(self, part: dict[str, Json]) -> Json:
+        payload = mapping(decode_or_none(part.get("payload")))
+        words = part.get("text")
+        if words is None and "text_ref" in payload:
+            words = self._resolved(payload["text_ref"])
+        rest = without(payload, ("text_ref", "name", "arguments", "tool_call_id", "output"))
+        match part.get("type"):
+            case "reasoning":
+                return {"type": "thinking", "thinking": words or "", **rest}
+            case "tool_call":
+                name = part.get("tool_name") or payload.get("name")
+                call = {"id": payload.get("tool_call_id"), "name": name, "input": payload.get("arguments")}
+                return {"type": "tool_use", **call, **rest}
+            case "tool_result":
+                output = payload.get("output", words)
+                result = {"tool_use_id": payload.get("tool_call_id"), "content": output}
+                return {"type": "tool_result", **result, **rest}
+            case "text":
+                return {"type": "text", "text": words or "", **rest}
+            case "attachment":
+                return {"type": "file", **payload}
+            case kind:
+                return {"type": str(kind), **({"text": words} if words is not None else {}), **payload}
+
+    def _resolved(self, references: Json) -> str:
+        """Text that was put together of fragments, each of which is stored once."""
+        told = []
+        for piece in map(mapping, items(references)):
+            if "fragment" in piece:
+                wanted = "SELECT content FROM fragments WHERE id = ?"
+                found = next(rows(self._db, wanted, (plain_name(str(piece["fragment"])) or "",)), {})
+                told.append(text(found.get("content")) or "")
+            else:
+                told.append(text(piece.get("literal")) or "")
+        return "".join(told)
+
+
+def _usage_of_turn(turn: dict[str, Json]) -> SourceUsage | None:
+    sent, received = count(turn.get("input_tokens")), count(turn.get("output_tokens"))
+    if not (sent or received):
+        return None
+    return SourceUsage(
+        id=str(turn["id"]),
+        model=plain_name(turn.get("resolved_model")) or text(turn.get("model")),
+        input_tokens=sent,
+        output_tokens=received,
+        at=when(turn.get("datetime_utc")),
+    )

@@ -1,4 +1,4 @@
-"""tingly-box, whose remote coder has kept its sessions in three ways:
+"""tingly-box, whose remote coder has kept its sessions in three ways:.
 
 remote-coder.db, remote-cc.db           two tables, remote_cc_sessions and remote_cc_messages
 bot_sessions.json (also .migrated)      one document with all sessions and their messages
@@ -8,14 +8,14 @@ db/tingly.db + remote/transcripts/      a table of sessions, and a log of messag
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from clew.importers.contract import OnBytes, OnProblem, SourceEntry, SourceSession
-from clew.importers.programs.tingly_values import NAME, chained, numbered, source_of
 from clew.importers.reading import sqlite, values
+from clew.importers.reading.chain import link, session_id
 from clew.importers.reading.document import decoded, members, members_of_file, objects
 from clew.importers.reading.jsonlines import first_objects, read_lines
 from clew.model import Json
@@ -126,3 +126,67 @@ def _row_of(transcript: Path) -> dict[str, Json]:
                 if _key(str(row.get("id"))) == key:
                     return row
     return {"id": key, "orphan": True}
+
+
+# -- values that its three ways of keeping sessions share
+
+
+NAME: Final = "tingly-box"
+_HUMP: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
+
+
+def source_of(row: dict[str, Json], entries: Iterable[SourceEntry]) -> SourceSession:
+    """A session. The context, which its users set and read by key, becomes variables."""
+    fields = {_snake(name): value for name, value in row.items() if value is not None}
+    context = fields.pop("context", "")
+    variables = values.mapping(values.decode_or_none(context) if isinstance(context, str) else context)
+    if context and not variables:
+        fields["context"] = context
+    own = str(fields.get("id", ""))
+    return SourceSession(
+        id=session_id(NAME, own),
+        aliases=(own,),
+        entries=entries,
+        workspace=values.text(fields.get("project")) or values.text(variables.get("project_path")),
+        created_at=values.when(fields.get("created_at")),
+        metadata=fields,
+        vars=lambda: variables,
+    )
+
+
+def numbered(rows: Iterable[dict[str, Json]]) -> Iterator[SourceEntry]:
+    """Messages of a table: they have numbers, which are never used again."""
+    parent = None
+    for row in rows:
+        fields = {name: value for name, value in row.items() if name != "session_id"}
+        uid = f"m{fields.get('id')}"
+        yield _entry(uid, parent, fields)
+        parent = uid
+
+
+def chained(records: Iterable[dict[str, Json]]) -> Iterator[SourceEntry]:
+    """Messages of a document or a log: they have nothing but their order."""
+    parent = None
+    for record in records:
+        fields = {_snake(name): value for name, value in record.items()}
+        uid = link(parent, fields)
+        yield _entry(uid, parent, fields)
+        parent = uid
+
+
+def _entry(uid: str, parent: str | None, fields: dict[str, Json]) -> SourceEntry:
+    """The words are the message; its summary and all else are beside it."""
+    role, content = fields.get("role"), fields.get("content")
+    message: dict[str, Json] = {
+        "role": role if isinstance(role, str) and role else "unknown",
+        "content": "" if content is None else content,
+    }
+    notes = {name: value for name, value in fields.items() if name not in message and value not in (None, "")}
+    return SourceEntry(
+        uid=uid, parent=parent, message=message, at=values.when(fields.get("timestamp")), notes=notes
+    )
+
+
+def _snake(name: str) -> str:
+    """ChatID is chat_id, LastActivity is last_activity; the names of columns are so already."""
+    return _HUMP.sub("_", name).lower()

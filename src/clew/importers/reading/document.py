@@ -11,7 +11,7 @@ import msgspec
 
 from clew.importers.contract import OnBytes, OnProblem, Problem
 from clew.importers.reading import values
-from clew.importers.reading.unpacking import content_of
+from clew.importers.reading.files import content_of
 from clew.model import Json
 
 _BOM: Final = b"\xef\xbb\xbf"

@@ -16,7 +16,7 @@ from typing import IO, Any, Final, TypeVar
 import msgspec
 
 from clew.importers.contract import OnBytes, OnProblem, Problem
-from clew.importers.reading.unpacking import damage_of, open_file, opened
+from clew.importers.reading.files import damage_of, open_file, opened
 from clew.importers.reading.values import finite, integer
 from clew.model import Json
 

@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from clew.core.messages.validate import MAX_INT_DIGITS
-from clew.importers.reading.unpacking import content_of
+from clew.importers.reading.files import content_of
 from clew.model import Json
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -150,3 +150,17 @@ def _since_epoch(number: float) -> datetime | None:
         return None
     seconds = number / 1000 if number >= _MILLISECONDS_FROM else number
     return _EPOCH + timedelta(seconds=seconds)
+
+
+# ── Times as other programs write them ────────────────────────────────────────────────────────────
+
+
+def moment_of(text: Json) -> datetime | None:
+    """The time in an ISO text; one without a zone is UTC. None: there is none."""
+    if not isinstance(text, str):
+        return None
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)

@@ -33,9 +33,8 @@ from clew.core.log.rows import (
     UsageRow,
 )
 from clew.core.transfer.image import BranchImage, Records, SessionImage, TreeImage, at_rest
-from clew.core.transfer.salvage.entries import Salvage
+from clew.core.transfer.salvage.entries import Salvage, calls_of, events_of
 from clew.core.transfer.salvage.records import RecordSalvage
-from clew.core.transfer.salvage.streams import calls_of, events_of
 from clew.core.transfer.source import MISSES, Page, Read, Source, rows_by_number
 from clew.core.transfer.untrusted.rows import MOST, check_details, check_uid
 from clew.errors import InvalidError

@@ -18,7 +18,7 @@ from typing import Final, TypeAlias
 import msgspec
 
 from clew.importers.contract import SourceCheckpoint
-from clew.importers.reading.moments import moment_of
+from clew.importers.reading.values import moment_of
 from clew.model import Json
 
 _COPY: Final = re.compile(r"[0-9A-Za-z_-]{1,200}@v[0-9]{1,9}")

@@ -18,6 +18,8 @@ import msgspec
 from clew.importers.contract import OnBytes, OnProblem, SourceSession
 from clew.importers.programs.claude_code.files import FileHistory, copies_of
 from clew.importers.programs.claude_code.transcript import Side, Transcript, summary_in
+from clew.importers.reading.beginning import has_keys
+from clew.importers.reading.files import content_of
 from clew.importers.reading.jsonlines import (
     Line,
     beginning_of,
@@ -26,9 +28,7 @@ from clew.importers.reading.jsonlines import (
     object_of,
     read_lines,
 )
-from clew.importers.reading.moments import moment_of
-from clew.importers.reading.telling import has_keys
-from clew.importers.reading.unpacking import content_of
+from clew.importers.reading.values import moment_of
 from clew.model import Json
 
 NAME: Final = "claude-code"

@@ -24,9 +24,9 @@ from clew.importers.programs.opencode.messages import (
     usage_of,
 )
 from clew.importers.programs.opencode.sources import InDatabase, Stored, from_document
+from clew.importers.reading.beginning import has_keys
 from clew.importers.reading.ids import digest, session_id, version
 from clew.importers.reading.sqlite import is_sqlite, opened, reporting, rows, tables
-from clew.importers.reading.telling import has_keys
 from clew.importers.reading.values import mapping, plain_name, text, when, without
 from clew.model import Json
 

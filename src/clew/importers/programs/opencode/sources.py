@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final, Literal, Protocol
 
 from clew.importers.contract import OnBytes, OnProblem, Problem
 from clew.importers.programs.opencode.messages import StoredMessage
+from clew.importers.reading.files import content_of
 from clew.importers.reading.sqlite import reporting, rows
-from clew.importers.reading.unpacking import content_of
 from clew.importers.reading.values import (
     decode,
     decode_or_none,
