@@ -24,7 +24,7 @@ from clew.core.log.rows import (
     SessionRow,
 )
 from clew.core.log.tree import Paths, Segment, path
-from clew.core.retention.erase import View, merged, removable, those_that_spare, whole_from
+from clew.core.retention.ranges import View, merged, removable, those_that_spare, whole_from
 from clew.core.retention.rules import (
     LOOK_AGAIN,
     TOLERANCE,

@@ -11,7 +11,7 @@ from clew.core.conversation.points import paths_of, tip_at
 from clew.core.log.rows import MESSAGE, NOT_DUE, NOWHERE, BranchRow, SessionRow, Tip
 from clew.core.log.tree import Paths, Segment
 from clew.core.messages.dialects import results_of, role_of
-from clew.core.retention.erase import Ranges, View, removable, those_that_spare, whole_from
+from clew.core.retention.ranges import Ranges, View, removable, those_that_spare, whole_from
 from clew.errors import CorruptEntryError
 from clew.model import Json, Retention
 
