@@ -37,7 +37,7 @@ class ClewError(Exception):
 
 
 class NotFoundError(ClewError, LookupError):
-    """What was asked for is not in the store."""
+    """The store does not have what was asked for."""
 
     code = "not_found"
 
@@ -170,7 +170,7 @@ class AliasExistsError(ConflictError):
 
 
 class HeadMovedError(ConflictError):
-    """Somebody else moved the head since `expected` was read; nothing was written. Read `s.head`
+    """Another writer moved the head since `expected` was read; nothing was written. Read `s.head`
     again and decide, or `s.fork(at=expected)` and go on there."""
 
     code = "head_moved"
@@ -220,7 +220,7 @@ class OpenCallsError(ConflictError):
 
 
 class LeaseHeldError(ConflictError):
-    """Somebody else works on the session. Wait (`s.run(wait=60)`), fork, write all the same
+    """Another worker holds the session. Wait (`s.run(wait=60)`), fork, write all the same
     (`s.outside_lease()`), or take the lease away (`s.run(steal=True)`)."""
 
     code = "lease_held"
@@ -238,7 +238,7 @@ class LeaseHeldError(ConflictError):
 
 
 class LeaseLostError(ConflictError):
-    """The run's lease is not in force any more: it ended, or somebody else took over. Nothing was
+    """The run's lease is not in force any more: it ended, or another worker took over. Nothing was
     written. `messages` are those that were not: `s.fork()` and append them there, or drop them."""
 
     code = "lease_lost"
@@ -275,13 +275,14 @@ class RestoreConflictError(ConflictError):
 
 
 class InvalidError(ClewError, ValueError):
-    """An argument can not be accepted."""
+    """An argument is not valid. The message names it and what is accepted."""
 
     code = "invalid"
 
 
 class InvalidEntryError(InvalidError):
-    """A message that no backend could give back unchanged. `path` leads to the value to change."""
+    """A message that no backend could give back unchanged: not JSON, too deep, or too large. `path` leads to
+    the value to change."""
 
     code = "invalid_entry"
 
@@ -292,7 +293,7 @@ class InvalidEntryError(InvalidError):
 
 
 class InvalidQueryError(InvalidError):
-    """A filter, cursor or limit that means nothing."""
+    """A filter, cursor or limit is not valid. The message names it and what is accepted."""
 
     code = "invalid_query"
 
@@ -339,7 +340,7 @@ class CorruptError(ClewError):
 
 
 class CorruptSessionError(CorruptError):
-    """What a session says of itself can not be. `store.repair()` saves what can be read of it;
+    """The stored row of a session is damaged. `store.repair()` saves what can be read of it;
     `store.delete(id, purge=True)` removes it."""
 
     code = "corrupt_session"

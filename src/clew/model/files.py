@@ -87,7 +87,7 @@ class FileChange(msgspec.Struct, frozen=True, kw_only=True):
     old_size: int
     """Of the file that is there now."""
     conflict: bool = False
-    """It changed since the last snapshot of this root: somebody else's work is in it."""
+    """It changed since the last snapshot of this root: it holds work that no snapshot has."""
 
 
 class FileFailure(msgspec.Struct, frozen=True):

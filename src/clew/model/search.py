@@ -30,7 +30,7 @@ class Hit(msgspec.Struct, frozen=True, kw_only=True):
     marks: tuple[tuple[int, int], ...]
     """Where in `snippet` the hits are: (start, end)."""
     in_tool: bool
-    """The hit is in what a tool was asked or answered, not in what was said."""
+    """The hit is in the arguments or the result of a tool call, not in the text of a message."""
 
 
 class SearchPage(msgspec.Struct, frozen=True):

@@ -87,11 +87,11 @@ class Entry(msgspec.Struct, frozen=True):
     epoch: int = 0
     """Of the lease under which it was written; 0: without one."""
     injected: bool = False
-    """It has the shape of a user's message, and no person said it: so an importer found."""
+    """It has the shape of a user's message, but an importer found that no person wrote it."""
 
     @property
     def message(self) -> dict[str, Json]:
-        """The message (or the content of a mark), decoded anew: yours to change."""
+        """The message (or the content of a mark), decoded again on each call: you may change it."""
         try:
             return _decode_object(self.raw)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
@@ -148,7 +148,7 @@ class SessionInfo(msgspec.Struct, frozen=True, kw_only=True):
     forked_from: ForkPoint | None
     status: Status
     run: RunInfo | None
-    """The latest run; None if nobody ever started one."""
+    """The latest run; None if no run was ever started."""
     epoch: int
     """How many leases were taken so far."""
     expires_at: datetime | None = None

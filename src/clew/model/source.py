@@ -26,7 +26,7 @@ class SourceEvent(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class SourceUsage(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """One model call, as the file tells of it. A call that several lines repeat has one id."""
+    """One model call, as the file records it. A call that several lines repeat has one id."""
 
     id: str
     model: str | None = None
@@ -65,7 +65,7 @@ class SourceEntry(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     notes: Mapping[str, Json] = {}
     """Kept beside the message, as annotations."""
     human: bool | None = None
-    """False: no person said it, though it has the shape of a user's message; the entry is `injected`. None:
+    """False: no person wrote it, though it has the shape of a user's message; the entry is `injected`. None:
     its shape tells."""
     decoded: bool = False
     """The reader's word that its message, its notes and the data of its events hold nothing but what a
@@ -86,7 +86,7 @@ class SourceCheckpoint(msgspec.Struct, frozen=True, kw_only=True):
     None: it was not there. The state must be an object then. `clew.importers.run` makes a snapshot."""
     snapshot: str | None = None
     """The id of a snapshot of this store that becomes the checkpoint's: one of no directory, so that
-    whoever restores it says where."""
+    the caller who restores it says where."""
 
 
 class SourceSession(msgspec.Struct, frozen=True, kw_only=True):
@@ -107,7 +107,7 @@ class SourceSession(msgspec.Struct, frozen=True, kw_only=True):
     tags: tuple[str, ...] = ()
     metadata: Mapping[str, Json] = {}
     aliases: tuple[str, ...] = ()
-    """Names that lead to it too: the program's own id. One that is not free stays somebody else's."""
+    """Names that lead to it too: the program's own id. One that another session has stays there."""
     parent: str | None = None
     """The id of the session that this one is a subagent, or a copy, of."""
     shares_calls: bool = True
@@ -120,7 +120,7 @@ class SourceSession(msgspec.Struct, frozen=True, kw_only=True):
     """Calls that belong to no entry."""
     vars: Callable[[], Mapping[str, Json]] = dict
     updates: Callable[[], Mapping[str, Json]] = dict
-    """What only the end of the file told: title, workspace, model, vendor, endpoint, tags, aliases, and
+    """What only the end of the file says: title, workspace, model, vendor, endpoint, tags, aliases, and
     metadata, which is added to the one above."""
 
 

@@ -16,7 +16,7 @@ UsageKey: TypeAlias = Literal[
 """What usage can be grouped by."""
 
 UsageGroup: TypeAlias = str | date | None
-"""The value that a group has in common; a `date` by day (UTC), None where nothing was said."""
+"""The value that a group has in common; a `date` by day (UTC), None where the calls do not say."""
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True):

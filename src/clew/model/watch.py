@@ -17,7 +17,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     """Something happened in a session. Several things that happened soon after each other may be one."""
 
     kind: ChangeKind
-    """created: nobody has written to it yet; deleted: it is in the trash."""
+    """created: no entry was written yet; deleted: it is in the trash."""
     session: str
     at: datetime
     head: Head

@@ -25,14 +25,14 @@ from clew.model import Entry, Head, Message
 TITLE_LENGTH: Final = 60
 PREVIEW_LENGTH: Final = 160
 PREVIEW_KEPT: Final = 2 * PREVIEW_LENGTH
-"""As many characters are stored as said: to make them presentable is left to those who look."""
+"""So many characters are stored unchanged; commands and pages shorten them for display."""
 
 Sayable: TypeAlias = Message | str | bytes | bytearray | memoryview
 """A message: a JSON object, or its JSON text."""
 
 
 class Batch(msgspec.Struct, frozen=True, gc=False):
-    """Messages that passed the door, to be appended together."""
+    """Validated messages, ready to be appended as one batch."""
 
     drafts: list[Draft]
     first_said: str
@@ -54,7 +54,7 @@ decode_uses: Callable[[bytes], list[KeyUse]] = decoder(list[KeyUse], "the record
 
 
 def batch_of(messages: Sequence[Sayable], *, strict: bool = False) -> Batch:
-    """Check the messages. Done before any lock is taken: what is refused costs nobody anything."""
+    """Check the messages, before any lock is taken: a refused message delays no other writer."""
     single = len(messages) == 1
     drafts: list[Draft] = []
     first = ""
@@ -134,7 +134,7 @@ def title_after(row: SessionRow, batch: Batch) -> str | None:
 def _known(tx: Transaction, row: SessionRow, key: str, digest: str) -> list[Entry] | None:
     """The entries that this key stands for already, if they are on the path.
 
-    After a rewind they may not be: then the key is free, because the turn it named is to be done anew.
+    After a rewind they may not be: then the key is free, because the turn that it named is done again.
     After an undo they may be again: so every use is kept.
     """
     for use in reversed(_uses(tx, row.sid, key)):

@@ -71,7 +71,7 @@ def build(
 
 
 class _Removed:
-    """Counts the messages of a path that a retention rule took away: nobody misses them."""
+    """Counts the messages of a path that a retention rule removed: they are not reported as lost."""
 
     def __init__(self, reader: Reader, row: SessionRow, segments: Sequence[Segment]) -> None:
         self._reader = reader
@@ -88,7 +88,7 @@ class _Removed:
 
 
 class _View:
-    """Reads what a context is made of. A damaged entry is left out, and told of."""
+    """Reads what a context is made of. A damaged entry is left out and reported."""
 
     def __init__(self, reader: Reader, segments: Sequence[Segment], on_damage: OnDamage) -> None:
         self._reader = reader
@@ -125,7 +125,7 @@ class _View:
         return next((message for _, message in self._read(asked, asked)), None)
 
     def _prompt(self, first: int, last: int) -> dict[str, Json] | None:
-        """Where no person asked, as in the session of a subagent: the first message that asks in his name."""
+        """For sessions without a person (those of subagents): the first message in the user's role."""
         found = self._read(first, last, limit=FIRST_READ) if first <= last else []
         return next((message for _, message in found if is_user_turn(message)), None)
 

@@ -165,7 +165,7 @@ def _first_open_call(messages: Sequence[dict[str, Json]]) -> int:
     for index in range(len(messages) - 1, -1, -1):
         results, calls = results_of(messages[index]), calls_of(messages[index])
         if not results and not calls:
-            break  # somebody went on without them: they will not be answered any more
+            break  # the conversation went on without results: these calls stay open
         answered += [result.id or result.name for result in results]
         for call in calls:
             if (call.id or call.name) in answered:

@@ -30,7 +30,7 @@ from clew.model import Head, Json
 MoveKind: TypeAlias = Literal["rewind", "clear", "replace", "compact", "truncate", "summary", "undo", "redo"]
 
 FIRST_WORDS: Final = 4
-"""Entries that are read at once to find what the user said first: mostly it is among the first few."""
+"""Entries that are read at once to find the user's first message: it is usually among the first few."""
 
 
 class FileMove(msgspec.Struct, frozen=True):
@@ -119,7 +119,7 @@ def can_grow(reader: Reader, row: SessionRow, tip: Tip) -> bool:
 
 
 def preview_at(reader: Reader, tip: Tip) -> str:
-    """The beginning of the last thing the user said on a path."""
+    """The beginning of the user's last message on a path."""
     if tip.asked == NOWHERE:
         return ""
     try:
@@ -131,7 +131,7 @@ def preview_at(reader: Reader, tip: Tip) -> str:
 
 
 def title_at(reader: Reader, tip: Tip) -> str | None:
-    """The automatic title of a path: the first words that its user said. Reads up to there."""
+    """The automatic title of a path: the first words of its user. Reads up to there."""
     segments = path_of(reader, tip)
     for low in range(0, tip.asked + 1, FIRST_WORDS):
         for part in clip(segments, low, min(low + FIRST_WORDS - 1, tip.asked)):

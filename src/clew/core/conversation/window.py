@@ -162,8 +162,8 @@ class ContextBuilder:
             stride *= 2
 
     def _weigh(self, messages: Sequence[dict[str, Json]]) -> int:
-        """Their tokens, if tokens are limited: else nobody needs them before the report. What is not said to
-        the model costs nothing."""
+        """Their tokens, if tokens are limited: else only the report needs them. A message that the model does
+        not get costs nothing."""
         if self._budget.max_tokens is None:
             return 0
         return self._scale.total([message for message in messages if is_said(message)])

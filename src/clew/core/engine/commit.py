@@ -1,6 +1,6 @@
 """Group commit: many callers, one transaction, one fsync.
 
-Whoever arrives first leads: it commits everything that is queued, its own operation and those of all
+The caller that arrives first leads: it commits everything that is queued, its own operation and those of all
 who arrived meanwhile, while they wait. A lone caller pays no thread hop; a crowd shares the fsync.
 
 An operation is a function of a transaction. It must check before it writes: one that raises a
@@ -46,14 +46,14 @@ class Pending(Generic[T]):
         self.result: T
         self.error: BaseException | None = None
         self.settled = False
-        """It was committed, or it failed. Done but not settled: nobody knows."""
+        """It was committed, or it failed. Done but not settled: the outcome is unknown."""
         self.done = False
-        """Nobody needs to wait any more."""
+        """The caller need not wait any more."""
         self.deliver = deliver
         self.tag = tag
         self.wake: threading.Lock | None = None
         self.waking: list[threading.Lock] = []
-        """Of a leader: those whom it has still to wake."""
+        """Of a leader: the callers that it still has to wake."""
         self.deserted = False
 
     def outcome(self) -> T:
@@ -110,7 +110,7 @@ class Committer:
             raise
 
     def _lead(self, leader: Pending[Any]) -> None:
-        """Commit what is queued, until nothing is left or somebody else leads."""
+        """Commit what is queued, until nothing is left or another caller leads."""
         while self._leader is leader:
             fresh: deque[Pending[Any]] = deque()
             with self._mutex:
@@ -121,7 +121,7 @@ class Committer:
             self._hand_over(leader)
 
     def _hand_over(self, leader: Pending[Any]) -> None:
-        """Wake those whose operations are done, and the next leader. An interrupted one is repeated."""
+        """Wake the callers whose operations are done, and the next leader. An interrupted one is repeated."""
         with self._mutex:
             for pending in self._batch:
                 if not pending.settled:
@@ -152,7 +152,7 @@ class Committer:
         while rest:
             try:
                 settled = self._attempt(rest, certain=False)
-            except Exception as exc:  # noqa: BLE001 (whatever it is, those who wait must hear of it)
+            except Exception as exc:  # noqa: BLE001 (whatever it is, the waiting callers must get it)
                 if len(rest) == 1 and not isinstance(exc, Stale):
                     _fail(rest, exc)
                 else:
@@ -169,7 +169,7 @@ class Committer:
                 self._attempt([pending], certain=True)
             except Stale:
                 _pause(again)
-            except Exception as exc:  # noqa: BLE001 (those who wait must hear of it)
+            except Exception as exc:  # noqa: BLE001 (the waiting callers must get it)
                 _fail([pending], exc)
                 return
             else:
@@ -254,7 +254,7 @@ class Courier:
         self._stopped = False
 
     def post(self, group: Sequence[Pending[Any]], *, wait: bool = True) -> None:
-        """Hand over operations. Blocks while too many are on their way, unless told not to.
+        """Hand over operations. Blocks while too many are on their way, unless `wait` is False.
 
         StoreClosedError, and nothing is handed over, if the store is closed, be it meanwhile.
         """

@@ -22,7 +22,7 @@ def wall_clock() -> int:
 
 
 def machine_clock() -> int:
-    """Microseconds since the machine was started, sleep included: nobody can set it, and all processes
+    """Microseconds since the machine was started, sleep included: no user can set it, and all processes
     of the machine agree on it. Read from the kernel's file, because what intercepts the calls for
     the time in one process does not reach it."""
     try:
@@ -52,7 +52,7 @@ class Here:
 
     def now(self) -> int:
         """The time for stamps, in microseconds since 1970 UTC. It follows the clock, but not when that
-        is set back: a session must not look as if nobody had touched it for hours."""
+        is set back: a session must not look as if it was idle for hours."""
         wall = self._clock()
         expected = self._monotonic() + self._offset
         if wall < expected - TOLERANCE:
@@ -74,18 +74,18 @@ class Here:
 
     @cached_property
     def domain(self) -> str:
-        """Names the machine's clock: equal names, comparable times. Empty: it can not be told apart."""
+        """Names the machine's clock: equal names, comparable times. Empty: there is no such name."""
         boot = _text("/proc/sys/kernel/random/boot_id")
         return f"{boot} {_namespace('time')}" if boot else ""
 
     @cached_property
     def name(self) -> str:
-        """How this process is called when nobody named it."""
+        """The name of this process, if the caller gives none."""
         host = os.uname().nodename if hasattr(os, "uname") else os.environ.get("COMPUTERNAME", "host")
         return f"{host}:{os.getpid()}"
 
     def after_fork(self) -> None:
-        """The child is somebody else."""
+        """After a fork the child gets a name of its own."""
         self.__dict__.pop("me", None)
         self.__dict__.pop("name", None)
 
@@ -95,7 +95,7 @@ class Here:
         if not (holder.boot and holder.namespace and holder.started and me.boot):
             return False
         if holder.boot != me.boot:
-            return self._shared() is None  # one machine only: it was started anew since
+            return self._shared() is None  # one machine only: it was restarted since
         if holder.namespace != me.namespace:
             return False  # its number means nothing here
         started = _started(holder.pid)
@@ -123,7 +123,7 @@ def _text(path: str) -> str:
 
 def _started(pid: int) -> str | None:
     """When a process began, as the kernel says it; empty if there is none, or only one that has ended
-    and waits to be collected; None if that can not be told."""
+    and waits to be collected; None if the system does not say."""
     try:
         with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
             stat = file.read()

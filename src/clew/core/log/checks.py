@@ -1,6 +1,6 @@
 """Whether what was read back can be what was written: one check for each kind of row.
 
-A store may have been damaged, or written by somebody else on purpose; SQLite holds any type in any column.
+A store may have been damaged, or changed on purpose by another program; SQLite holds any type in any column.
 So nothing is believed before it was looked at here. Each kind has a fast look, one expression that takes
 what is surely sound, and an exact one for the rest, by the types of its fields (see clew.core.log.records),
 which says what is wrong. The fast look joins numbers by `|`: that fails for all but integers, and the
@@ -43,7 +43,7 @@ _decode_object = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 class BadRowError(ValueError):
-    """A row that nobody wrote: it says which field of it can not be, and why."""
+    """A row that Clew cannot have written: the message says which field is wrong, and why."""
 
 
 # -- sessions
@@ -83,7 +83,7 @@ def session_flaw(row: SessionRow) -> str:
     values["head"] = {name: getattr(row.head, name) for name in Tip.__struct_fields__}
     flaw = _flaw(values, SessionRow) or _digest_flaw(row.head.digest)
     if not flaw and not is_id(row.id):
-        return "its id is none"
+        return "its id is not valid"
     if not flaw and row.title is not None and len(row.title) > MAX_TITLE:
         return f"its title has {len(row.title)} characters"
     return flaw
@@ -93,7 +93,7 @@ STANDS_FOR_ID: Final = "(damaged session "
 
 
 def shown_id(row: SessionRow) -> str:
-    """Its id, or what stands for one that is none."""
+    """Its id, or a placeholder if the id is not valid."""
     return row.id if type(row.id) is str and is_id(row.id) else f"{STANDS_FOR_ID}{row.sid})"
 
 
@@ -107,7 +107,7 @@ def details(session: str, value: object) -> Details:
         raise CorruptSessionError(session, f"its settings cannot be read: {error}") from error
     for name in found.tags + found.aliases:
         if not (0 < len(name) <= _PLAIN_ID and "\0" not in name) and not is_id(name):
-            raise CorruptSessionError(session, "a tag or an alias of it is none")
+            raise CorruptSessionError(session, "one of its tags or aliases is not valid")
     return found
 
 
@@ -116,7 +116,7 @@ def metadata(session: str, details: Details) -> dict[str, Json]:
     try:
         return _decode_object(details.metadata)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise CorruptSessionError(session, f"its metadata is none: {error}") from error
+        raise CorruptSessionError(session, f"its metadata is not valid: {error}") from error
 
 
 # -- branches and entries
@@ -124,7 +124,7 @@ def metadata(session: str, details: Details) -> dict[str, Json]:
 
 def branch(row: BranchRow) -> BranchRow:
     """The row, if it can be one; else CorruptError."""
-    flaw = _flaw(row) or ("" if is_id(row.uid) and row.branch else "its name is none")
+    flaw = _flaw(row) or ("" if is_id(row.uid) and row.branch else "its name is not valid")
     if flaw:
         raise CorruptError(f"branch {row.branch} is damaged: {flaw}")
     return row
@@ -155,7 +155,7 @@ def entry_flaw(row: EntryRow) -> str:
 
 
 def message(uid: str, position: int, body: bytes) -> dict[str, Json]:
-    """The message in the body of an entry; CorruptEntryError: there is none."""
+    """The message in the body of an entry; CorruptEntryError: the body holds no message."""
     try:
         found = decode_json(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
@@ -222,7 +222,7 @@ def place(name: object, found: ObjectPlace) -> ObjectPlace:
     except TypeError:
         pass
     shown = name.hex() if isinstance(name, bytes) else repr(name)[:40]
-    raise CorruptError(f"the place of object {shown} is damaged: {_flaw(found) or 'its name is none'}")
+    raise CorruptError(f"the place of object {shown} is damaged: {_flaw(found) or 'its name is not valid'}")
 
 
 def pack(found: PackInfo) -> PackInfo:

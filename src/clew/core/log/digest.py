@@ -22,7 +22,7 @@ DIGEST_SIZE: Final = 32
 ROOT: Final = bytes(DIGEST_SIZE)
 """The parent of the first entry of a history."""
 LOST: Final = b"\xff" * DIGEST_SIZE
-"""Stands where a repair could not read a hash any more: what it was nobody can tell."""
+"""Placeholder digest for an entry whose hash was unreadable when the store was repaired."""
 
 # tag, parent, position, time, kind, flags: 64 bytes, one block of BLAKE3.
 _entry_header = struct.Struct("<8s32sqqII").pack

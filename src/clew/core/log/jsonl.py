@@ -26,7 +26,7 @@ BOM: Final = b"\xef\xbb\xbf"
 
 
 class Line(Struct, frozen=True, tag_field="kind", gc=False):
-    """What all lines have in common: they are told apart by `kind`."""
+    """What all lines have in common. `kind` says which line it is."""
 
 
 class LogLine(Line, frozen=True, tag="log", omit_defaults=True):
@@ -36,7 +36,7 @@ class LogLine(Line, frozen=True, tag="log", omit_defaults=True):
     sid: int = 0
     id: str = ""
     mark: str = ""
-    """Random, and another one each time the file is written anew: a log that has the same only grew."""
+    """Random, and new each time the whole file is written: a log with the same mark has only grown."""
 
 
 class SessionLine(Line, frozen=True, tag="session"):
@@ -242,7 +242,7 @@ def decode(text: bytes) -> AnyLine | None:
     except msgspec.ValidationError as exc:
         kind = _kind_of(text)
         if kind in KINDS:
-            raise WrongLineError(f"a {kind} line that is none: {exc}") from exc
+            raise WrongLineError(f"malformed {kind!r} line: {exc}") from exc
         return None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
         raise WrongLineError(f"it is no JSON: {exc}") from exc
@@ -308,5 +308,5 @@ def record_line(sid: int, kind: str, name: str, value: bytes) -> RecordLine:
 
 
 def fields_of(text: bytes) -> dict[str, Any]:
-    """All fields of a line of any kind, for those who look at what they do not know."""
+    """All fields of a line of any kind, for readers that meet a kind they do not know."""
     return dict(msgspec.json.decode(b"{" + text, type=dict[str, Any]))

@@ -1,11 +1,11 @@
-"""Who may write to a session, and when somebody else may take over.
+"""Who may write to a session, and when another worker may take over.
 
 A lease is a record that its holder renews, and two numbers in the session's row: the epoch, which only
 grows, and the fence, a secret that only the holder knows. Every write under the lease compares both
 inside its transaction; so it does not matter what its holder believes about the time, or whether it
 noticed that another worker took over.
 
-Time decides only when somebody else may take over. It is measured by a clock that all who use the
+Time decides only when another worker may take over. It is measured by a clock that all who use the
 store share (`domain`); the wall clock comes in only when there is no such clock.
 """
 
@@ -18,7 +18,7 @@ import msgspec
 from clew.core.log.records import Count, Integer, Time, decoder
 
 GRACE: Final = 1_000_000
-"""How much longer a lease holds for those who do not share the clock of its holder."""
+"""How much longer a lease holds for processes that do not share the clock of its holder."""
 
 Verdict: TypeAlias = Literal["held", "expired", "deserted"]
 
@@ -79,7 +79,7 @@ def judge(lease: Lease, now: Now, *, is_gone: bool) -> Verdict:
 
 
 def expiry(lease: Lease, now: Now) -> int:
-    """When it ends unless it is renewed, by the wall clock of whoever asks: the same moment for all
+    """When it ends unless it is renewed, by the wall clock of the caller: the same moment for all
     whose clocks agree with the holder's."""
     if not _comparable(lease, now):
         return lease.until_wall

@@ -1,4 +1,4 @@
-"""Where a session came from, if not from here: what was said in it is then the word of a file."""
+"""Where an imported session came from: the format and path of the file."""
 
 from __future__ import annotations
 

@@ -15,10 +15,10 @@ from clew.model import Json
 # What the fields of stored rows and records may hold. msgspec refuses anything else when it decodes them.
 
 MOST: Final = 2**63 - 1
-"""What every storage can hold as a number."""
+"""The largest number that every backend can store."""
 MAX_POSITION: Final = 2**32 - 1
 FIRST_TIME: Final = -62_135_596_800_000_000
-"""The begin of the year 1,"""
+"""The beginning of the year 1 in UTC, in microseconds."""
 LAST_TIME: Final = 253_402_300_799_999_999
 """and the end of the year 9999: what a `datetime` can show."""
 STATUS_COUNT: Final = 7
@@ -42,7 +42,7 @@ def is_time(moment: int) -> bool:
     return FIRST_TIME <= moment <= LAST_TIME
 
 
-# ── Reading the small named records beside sessions back: their bytes are not believed either ─────
+# ── Small records beside sessions: their bytes are checked when they are read ────────────────────
 
 T = TypeVar("T")
 
@@ -66,7 +66,7 @@ def decoder(kind: type[T], what: str, *, packed: bool = False) -> Callable[[byte
 
 
 def json_in(value: bytes | msgspec.Raw, what: str) -> Json:
-    """The JSON value that a record holds as text. CorruptError: it is none."""
+    """The JSON value that a record holds as text. CorruptError: the bytes are something else."""
     try:
         return _decode_json(value)
     except _UNREADABLE as error:
@@ -74,7 +74,7 @@ def json_in(value: bytes | msgspec.Raw, what: str) -> Json:
 
 
 def number_in(text: str | bytes, what: str, base: int = 10) -> int:
-    """The number that a name, or a record, is. CorruptError: it is none."""
+    """The number that a name, or a record, is. CorruptError: the bytes are something else."""
     try:
         number = int(text, base) if len(text) <= 20 else -1
     except ValueError:

@@ -42,7 +42,7 @@ NOT_DUE: Final = 2**62
 REPLACED: Final = 1
 """Entry flag: lone surrogates were replaced."""
 NOT_HUMAN: Final = 2
-"""Entry flag: it has the shape of a user's message, and no person said it."""
+"""Entry flag: it has the shape of a user's message, but no person wrote it."""
 
 
 class Tip(msgspec.Struct, frozen=True, gc=False):
@@ -129,7 +129,7 @@ class SessionRow(msgspec.Struct, frozen=True, gc=False):
     titled: bool
     """The user set the title."""
     preview: str
-    """The beginning of the last thing the user said on the path, as it was said."""
+    """The beginning of the user's last message on the path, unchanged."""
     workspace: str | None
     moves: Count = 0
     """Head moves logged so far; `undo` and `redo` are the numbers of those that come next, or 0."""
@@ -140,7 +140,7 @@ class SessionRow(msgspec.Struct, frozen=True, gc=False):
     epoch: Count = 0
     """Leases taken so far: the number of the latest."""
     fence: Count = 0
-    """The secret of the lease in force; 0: nobody holds one. Positive, random, never shown."""
+    """The secret of the lease in force; 0: there is no lease. Positive, random, never shown."""
     due: Integer = 0
     """No sweep has anything to do with it before this time; 0: none has looked at it yet."""
 

@@ -127,7 +127,7 @@ def locate(segments: Sequence[Segment], position: int) -> int:
     return 0
 
 
-# ── How the branches of a tree follow from each other, and the order in which they are told of ────
+# ── How the branches of a tree continue each other, and in which order they are listed ────────────
 # A branch begins behind an entry of the branch that it continues. So positions fall on the way to the root,
 # and one look at each branch and its parent is enough: where every one of these is right, there is no ring.
 

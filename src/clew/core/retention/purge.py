@@ -53,7 +53,7 @@ def may_have_files(reader: Reader) -> bool:
 
 
 def scrubbed(tx: Transaction, purge: bytes) -> None:
-    """No traces are left, unless somebody purged meanwhile."""
+    """Traces are left only if another process purged meanwhile."""
     if unscrubbed(tx) == purge:
         tx.drop_record(STORE_WIDE, "unscrubbed", "")
 
@@ -98,7 +98,7 @@ def purge(tx: Transaction, row: SessionRow) -> None:
 
 
 def _cut(tx: Transaction, row: SessionRow, branch: BranchRow, needed: dict[int, int]) -> None:
-    """Remove what nobody needs of a branch, now that a session is gone."""
+    """Remove the entries of a branch that no session needs, now that one session is gone."""
     last = needed.get(branch.branch, branch.fork)
     _drop_notes(tx, row.tree, branch.uid, last)
     tx.drop_entries(branch.branch, last)
@@ -116,7 +116,7 @@ def _relatives(tx: Transaction, row: SessionRow) -> list[SessionRow]:
             raise
         raise CorruptError(
             f"session {row.id!r} can not be purged: it shares a history with session {error.session!r}, "
-            f"which is damaged ({error.reason}), so nobody can tell what that needs of it. "
+            f"which is damaged ({error.reason}), so it is unknown which entries that session needs. "
             f"Purge {error.session!r} first, or save both by `clew repair`"
         ) from error
 
@@ -197,8 +197,8 @@ def _is_damaged(tx: Transaction, id: str) -> bool:
 
 
 def _remove_damaged(tx: Transaction, row: SessionRow) -> None:
-    """Remove a session of which nobody can tell what it was. What others of its tree may need stays, and
-    belongs to nobody: else it would be taken for a session that lost its row."""
+    """Remove a session whose row is damaged. Entries that other sessions of its tree may need stay,
+    without an owner: else they would be taken for a session that lost its row."""
     mine = str(row.sid).encode()
     own = tx.branch_numbers(row.sid, NOWHERE)
     of_tree = tx.branch_numbers(row.sid, row.tree)

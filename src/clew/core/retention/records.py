@@ -30,7 +30,7 @@ def rules_of(reader: Reader) -> Retention:
 
 
 def set_rules(tx: Transaction, rules: Retention, moment: Now) -> None:
-    """Let these rules hold for everybody. Every session is looked at anew, unless nothing changed.
+    """Set the rules of the store. Every session is looked at again, unless nothing changed.
 
     Without any rule the trusted time is forgotten: the way to make the store believe a clock that was
     put right is to switch everything off, and on again.
@@ -90,7 +90,7 @@ def end_sweep(tx: Transaction, lease: Lease, swept: int | None) -> None:
 
 
 def note_removals(tx: Transaction, actions: Sequence[SweepAction], now: int) -> None:
-    """Log what cost somebody something; it is part of the same transaction."""
+    """Log a removal, in the same transaction."""
     for action in actions:
         if action.verb in ("trash", "purge", "remove_messages"):
             removal = Removal(

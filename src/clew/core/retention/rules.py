@@ -17,7 +17,7 @@ from clew.core.runs.status import LEGAL
 from clew.errors import InvalidError
 from clew.model import Json, Message, Retention, SweepVerb
 
-# ── Which retention rules are accepted: a wrong one would cost somebody's conversations ───────────
+# ── Which retention rules are accepted: a wrong one would remove conversations ────────────────────
 
 LENGTHS: Final = (
     "idle_timeout", "lifetime", "max_idle", "silent_after", "purge_after", "message_age"
@@ -72,12 +72,12 @@ def _tags(tags: Any) -> tuple[str, ...]:
 TOLERANCE: Final = 60_000_000
 """A clock may be wrong by this much and is believed; slow drift can thus correct itself."""
 LOOK_AGAIN: Final = 300_000_000
-"""How soon a sweep looks again at what somebody works on now: its holder may die without a word."""
+"""How soon a sweep looks again at a session with a lease: its holder may die without a notice."""
 DAY: Final = 86_400_000_000
 
 
 class Anchor(msgspec.Struct, frozen=True):
-    """A moment by the wall clock that is believed, and by the clock that nobody can set."""
+    """A moment by the wall clock that is believed, and by the clock that no user can set."""
 
     wall: Time
     steady: Integer
@@ -87,7 +87,7 @@ class Anchor(msgspec.Struct, frozen=True):
 def trusted_time(now: Now, anchor: Anchor | None) -> int:
     """The time to go by, whatever the wall clock of this process says.
 
-    A clock that jumped disagrees with the one that nobody can set: then that one counts, from the
+    A clock that jumped disagrees with the one that no user can set: then that one counts, from the
     anchor on. After a restart of the machine there is nothing to compare with; time never goes back.
     """
     if anchor is None:
@@ -142,23 +142,23 @@ def verdict_on(
     """Judge a session.
 
     Args:
-        held: Somebody holds a lease on it and may still be there.
+        held: A process that may still be alive holds a lease on it.
         expired_at: When its status became expired; None: it is not.
-        silent: No human ever spoke in it; None: nobody has looked.
+        silent: No human ever spoke in it; None: not looked at yet.
     """
     if held:
         return Verdict(due=now + LOOK_AGAIN)
     if row.deleted is not None:
         return _on_trash(row.deleted, details, rules, now)
     if row.fence:
-        return Verdict((Step("interrupt", "whoever worked on it is gone"),), 0)
+        return Verdict((Step("interrupt", "the worker of its run is gone"),), 0)
     if row.status == RUNNING or is_kept(details, rules):
         return Verdict()
     return _on_resting(row, details, rules, now, expired_at, silent)
 
 
 def _on_trash(deleted: int, details: Details, rules: Retention, now: int) -> Verdict:
-    """Nobody can work on it any more, whatever its status says."""
+    """No worker can go on with it, whatever its status says."""
     if is_kept(details, rules):
         return Verdict()
     due = purge_time(deleted, rules)

@@ -1,4 +1,4 @@
-"""Whether a human ever spoke in a session: judged on all that it wrote and all that led to it."""
+"""Whether a human ever wrote in a session, its own entries and those that it continues."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class _Doubt(Exception):
     """An entry can not be read: it may have been a human's."""
 
 
-def nobody_spoke(read: Callable[[], AbstractContextManager[Reader]], row: SessionRow) -> bool:
+def no_human_spoke(read: Callable[[], AbstractContextManager[Reader]], row: SessionRow) -> bool:
     """True only if every entry was read, and none of them can have been a human's.
 
     A view of the newest messages would not do: sessions of hundreds of messages were lost to that.

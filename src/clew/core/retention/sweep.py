@@ -27,7 +27,7 @@ from clew.core.retention.rules import (
     purge_time,
     verdict_on,
 )
-from clew.core.retention.silence import nobody_spoke
+from clew.core.retention.silence import no_human_spoke
 from clew.core.runs.access import end_lease, is_held
 from clew.core.runs.status import change, decode_change
 from clew.core.watch.notices import notice
@@ -40,7 +40,7 @@ class Found(msgspec.Struct, frozen=True):
 
     row: SessionRow
     details: Details | None
-    """None: they can not be read, or nobody looked."""
+    """None: they cannot be read, or were not looked at."""
     verdict: Verdict
 
     @property
@@ -65,7 +65,7 @@ def look(
         expired_at = _expired_at(reader, row)
     silent = None
     if may_be_silent(row, details, rules, now):
-        silent = nobody_spoke(read, row)
+        silent = no_human_spoke(read, row)
     verdict = verdict_on(row, details, rules, now, held=held, expired_at=expired_at, silent=silent)
     return Found(row, details, verdict)
 
@@ -177,7 +177,7 @@ class Sweep:
             after = (rows[-1].updated, rows[-1].id)
 
     def _active_since(self, moment: int) -> Iterator[list[SessionRow]]:
-        """Appends do not make a session due: whoever may have too many messages now was active."""
+        """Appends do not make a session due: a session that may have too many messages now was active."""
         after: tuple[int, str] | None = None
         while True:
             with self._engine.read() as reader:
@@ -356,7 +356,7 @@ class Sweep:
         return plan.due
 
     def _erase(self, tree: int, plan: erase.Plan) -> bool:
-        """False: somebody changed the tree meanwhile."""
+        """False: another writer changed the tree meanwhile."""
 
         def some(tx: Transaction) -> int | None:
             self._renew(tx)

@@ -1,4 +1,4 @@
-"""By what right somebody writes: every operation on a session begins here, inside its transaction."""
+"""May this handle write? Every operation on a session asks here first, inside its transaction."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Access(msgspec.Struct, frozen=True):
     fence: int = 0
     """The secret of the lease under which this handle writes; 0: none."""
     heedless: bool = False
-    """Write whoever holds a lease."""
+    """Write even if another handle holds a lease."""
 
     def __repr__(self) -> str:  # the fence is a secret
         return f"<Access to {self.id!r}, epoch {self.epoch}>"
@@ -45,7 +45,7 @@ def live(reader: Reader, sid: int, id: str) -> SessionRow:
 def admit(tx: Transaction, access: Access) -> SessionRow:
     """The session, for a write that changes the conversation, its status or its variables.
 
-    LeaseLostError: the lease of this handle is not in force any more. LeaseHeldError: somebody else's
+    LeaseLostError: the lease of this handle is not in force any more. LeaseHeldError: another handle's
     is. A lease whose holder is gone is ended here, so that its holder can not come back to it.
     """
     row = live(tx, access.sid, access.id)
@@ -60,7 +60,7 @@ def admit(tx: Transaction, access: Access) -> SessionRow:
 
 
 def admit_beside(tx: Transaction, access: Access) -> SessionRow:
-    """The session, for a write beside the conversation: a lease of somebody else does not stop it."""
+    """The session, for a write beside the conversation: another handle's lease does not stop it."""
     row = live(tx, access.sid, access.id)
     if access.fence and (row.fence != access.fence or row.epoch != access.epoch):
         raise _lost(tx, row, access)
@@ -80,7 +80,7 @@ def lease_of(reader: Reader, row: SessionRow) -> Lease | None:
 
 
 def is_held(reader: Reader, row: SessionRow, here: Here) -> bool:
-    """Whether somebody holds a lease and may still be there."""
+    """Whether a lease is held by a process that may still be alive."""
     lease = lease_of(reader, row)
     return lease is not None and judge(lease, here.moment(), is_gone=here.is_gone(lease.holder)) == "held"
 

@@ -41,7 +41,7 @@ def take(tx: Transaction, access: Access, bid: Bid) -> Lease:
         if not bid.steal:
             refuse_if_held(tx, row, here)
         row = end_lease(tx, row, here, by=bid.owner)
-    elif row.status == RUNNING:  # without a lease: nobody has a right to go on, or would be missed
+    elif row.status == RUNNING:  # without a lease: no worker has the right to go on
         row = change(tx, row, INTERRUPTED, here.now(), by=bid.owner)
     epoch, now = max(row.epoch, tx.era << ERA_BITS) + 1, here.moment()
     row = begin(tx, row, now.wall, owner=bid.owner, epoch=epoch, request=bid.request, task=bid.task)

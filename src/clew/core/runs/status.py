@@ -43,7 +43,7 @@ def status_after(session: str, was: int, wanted: int) -> int:
 
 
 def status_number(status: str) -> int | None:
-    """The number of a status; None: there is none of that name."""
+    """The number of a status; None: no status has that name."""
     return STATUSES.index(status) if status in STATUSES else None
 
 

@@ -1,7 +1,7 @@
 """Rights that one process and one thread at a time may have in a whole store: to sweep, to collect.
 
-A claim is a lease that belongs to no session. Whoever has one renews it in every transaction that it
-protects, so that one who was frozen can not go on when somebody else has taken over.
+A claim is a lease that belongs to no session. Its holder renews it in every transaction that it
+protects, so a process that was frozen cannot go on after another one took over.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ VERBS: Final[dict[Claim, str]] = {"sweep": "sweep it", "objects": "collect garba
 
 
 def take(tx: Transaction, what: Claim, here: Here, ttl: int) -> Lease:
-    """LeaseHeldError: somebody else has it, and may still be there."""
+    """LeaseHeldError: another process has it, and may still be alive."""
     refuse_if_taken(tx, what, here)
     now, known = here.moment(), _known(tx, what)
     fence = uuid7().int >> 1 & (2**62 - 1)
@@ -40,7 +40,7 @@ def refuse_if_taken(reader: Reader, what: Claim, here: Here) -> None:
 
 
 def renew(tx: Transaction, what: Claim, lease: Lease, here: Here) -> None:
-    """LeaseLostError: it is somebody else's by now."""
+    """LeaseLostError: another process has it by now."""
     known = _known(tx, what)
     if known is None or not _is_same(known, lease):
         now, owner = (known.epoch, known.owner) if known else (0, None)
@@ -50,7 +50,7 @@ def renew(tx: Transaction, what: Claim, lease: Lease, here: Here) -> None:
 
 
 def end(tx: Transaction, what: Claim, lease: Lease) -> bool:
-    """Give it back; False: it was somebody else's by then."""
+    """Give it back; False: another process had taken it over."""
     known = _known(tx, what)
     return known is not None and _is_same(known, lease) and tx.drop_record(STORE_WIDE, "lease", what)
 

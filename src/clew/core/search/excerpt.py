@@ -21,7 +21,7 @@ class Excerpt(NamedTuple):
 
 
 def excerpt(text: str, terms: Sequence[Term]) -> Excerpt | None:
-    """About 30 words around the first hit; None: there is none. Reads no further than that."""
+    """About 30 words around the first hit; None: there is no hit. Reads no further than that."""
     text = text[_before_first(text, terms) :]
     finder = _Finder(text, terms)
     before: deque[Word] = deque(maxlen=WORDS_BEFORE + max(len(term.words) for term in terms))

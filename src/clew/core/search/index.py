@@ -1,4 +1,4 @@
-"""Making findable what was written since somebody searched last. Appends know nothing of it."""
+"""Adding what was written since the last search to the index of words. Appends do not touch the index."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ class _Indexer:
         self._changed: set[int] = set()
 
     def index(self, trees: Iterable[int]) -> list[int]:
-        """Those that somebody changed meanwhile in a way that matters: to be gone through again."""
+        """Sessions that changed meanwhile in a way that matters: they are indexed again."""
         for tree in trees:
             self._trees.add(tree)
             self._gather(tree)

@@ -312,7 +312,7 @@ class Search:
             return None
         return Found(place, sight, message, row.flags)
 
-    # -- what is told of it
+    # -- the hit as the caller sees it
 
     def _hit(self, found: Found) -> Hit:
         text = searched_text(found.message, found.flags)
@@ -332,7 +332,7 @@ class Search:
         )
 
     def _excerpt(self, said: str, tool: str) -> tuple[Excerpt, bool]:
-        """Around the first hit in what was said, or else in what a tool was asked or answered."""
+        """Around the first hit in the text, or else in the arguments or results of tools."""
         terms = self._request.query.wanted
         shown = excerpt(said, terms)
         if shown is None and self._request.tools:

@@ -31,7 +31,7 @@ def is_available() -> bool:
     """Whether there is a price list, without the cost of loading it."""
     try:
         return find_spec("genai_prices") is not None
-    except ValueError:  # somebody put something else in its place
+    except ValueError:  # another module has this name
         return False
 
 
@@ -86,7 +86,7 @@ def _look_up(
 
 
 def _seller(vendor: str | None, endpoint: str | None) -> dict[str, Any] | None:
-    """How to name the seller to the list; None: somebody whose prices it does not have.
+    """The name of the vendor in the price list; None: the list has no prices of this vendor.
 
     The same model costs something else elsewhere, and nothing on one's own machine: a seller that was
     named is not replaced by the one whom the model's name suggests.

@@ -1,4 +1,4 @@
-"""For those who watch: sessions that changed though their last activity lies in the past.
+"""Notices for watchers: sessions that changed though their last activity lies in the past.
 
 `watch` finds changes by the order of the last activity. What is imported, copied, closed, expired,
 interrupted or brought back from the trash keeps the activity that it had, so it leaves a notice: one for
@@ -20,7 +20,7 @@ _BY_SESSION: Final = "s"
 
 
 def notice(tx: Transaction, sid: int, now: int) -> None:
-    """Let those who watch look at a session."""
+    """Make watchers look at a session."""
     forget(tx, sid)
     name = f"{_BY_TIME}{max(now, 0):016x}.{sid}"
     tx.put_record(STORE_WIDE, "notice", name, b"")
@@ -45,7 +45,7 @@ def noticed(reader: Reader, since: int) -> Iterator[tuple[int, int]]:
             try:
                 yield number_in(time, "a notice", 16), number_in(sid, "a notice")
             except CorruptError:
-                continue  # whoever watches has nothing to do with it
+                continue  # damage is not the watcher's business
         if len(found) < PAGE:
             return
         first = found[-1][0] + "\0"

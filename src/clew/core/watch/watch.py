@@ -2,7 +2,7 @@
 
 There is no log of all that happens: an append would have to write to it. There is the order of the last
 activity, which listing needs anyway. A look takes the sessions whose activity is at or after a mark, and
-those with a notice since (see notices), and tells of those that are not as they were at the last look.
+those with a notice since (see notices), and reports those that differ from the last look.
 The mark stays behind the newest activity by SLACK: a writer takes the time before it waits for its turn
 to commit, so what is older may come later.
 """
