@@ -384,13 +384,8 @@ def test_a_forked_child_hears_why_it_can_not_use_it(backend: PostgresBackend) ->
     assert backend.database.blobs.get(blob_name(BIG)) == BIG
 
 
-def test_a_store_of_the_first_version_is_brought_up_to_date(
-    postgres_place: str, bucket: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("clew.backends.postgres.schema.migrate.MIGRATIONS", ("0001_store.sql",))
-        patch.setattr("clew.backends.postgres.backend.try_to_sweep", lambda database: None)
-        PostgresBackend(postgres_place, partitions=2).close()
+def test_a_store_with_packs_inside_puts_new_ones_outside(postgres_place: str, bucket: str) -> None:
+    PostgresBackend(postgres_place, partitions=2).close()
     url, _, schema = postgres_place.partition("?schema=")
     with psycopg.connect(url) as connection:
         connection.execute(

@@ -303,6 +303,53 @@ def test_durability_is_what_the_server_promises(postgres_place: str) -> None:
     backend.close()
 
 
+NEXT_STEP = """
+ALTER TABLE {s}.sessions ADD COLUMN colour text NOT NULL DEFAULT 'blue';
+CREATE TABLE {s}.palette (home bigint NOT NULL PRIMARY KEY) {by home};
+"""
+
+
+@pytest.fixture
+def one_migration_more(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
+    """This process is a Clew of tomorrow, as far as making tables goes."""
+    text = migrate._text
+    with monkeypatch.context() as patch:
+        patch.setattr(migrate, "MIGRATIONS", (*MIGRATIONS, "0002_next.sql"))
+        patch.setattr(migrate, "_text", lambda name: NEXT_STEP if name == "0002_next.sql" else text(name))
+        yield patch
+
+
+@pytest.mark.parametrize("partitions", [0, 3])
+def test_p21_a_store_of_today_is_brought_up_to_date_by_a_clew_of_tomorrow(
+    postgres_place: str,
+    admin: psycopg.Connection[tuple[object, ...]],
+    one_migration_more: pytest.MonkeyPatch,
+    partitions: int,
+) -> None:
+    """Nothing is lost, new tables are spread as those of the store are, and the Clew of today keeps away."""
+    schema = schema_of(postgres_place)
+    meta = f'SELECT version, partitions, store FROM "{schema}".meta'.encode()
+    with one_migration_more.context() as today:
+        today.setattr(migrate, "MIGRATIONS", MIGRATIONS)
+        with clew.open(postgres_place, partitions=partitions) as store:
+            say(store.create("s"), "a")
+    ((version, spread, name),) = admin.execute(meta).fetchall()
+    assert (version, spread) == (len(MIGRATIONS), partitions)
+    with pytest.raises(ReadOnlyError, match="older version"):
+        clew.open(postgres_place, read_only=True)
+
+    with clew.open(postgres_place) as store:
+        assert said(store.get("s")) == ["a"]
+
+    assert admin.execute(meta).fetchall() == [(len(MIGRATIONS) + 1, partitions, name)]
+    assert admin.execute(f'SELECT colour FROM "{schema}".sessions'.encode()).fetchall() == [("blue",)]
+    kind = "SELECT relkind = 'p' FROM pg_class WHERE oid = to_regclass(%s)"
+    assert admin.execute(kind, (f'"{schema}".palette',)).fetchone() == (partitions > 0,)
+    one_migration_more.undo()
+    with pytest.raises(SchemaTooNewError):
+        clew.open(postgres_place)
+
+
 def test_every_migration_is_a_file() -> None:
     from importlib import resources
 

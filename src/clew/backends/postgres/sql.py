@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from clew.core.messages.search_text import TextQuery
     from clew.core.messages.words import Query, Term
 
-VERSION: Final = 3
-"""Of the tables that these statements are for."""
+VERSION: Final = 1
+"""The version of the tables that these statements are for."""
 
 
 class Guarded(str):
@@ -566,6 +566,7 @@ STORE_SIZE: Final = (
     " WHERE relnamespace = to_regnamespace($1)::oid AND relkind IN ('r', 'm')"
 )
 STORE_VERSION: Final = "SELECT version FROM {s}.meta"
+STORE_PARTITIONS: Final = "SELECT partitions FROM {s}.meta"
 STORE_ID: Final = "SELECT store FROM {s}.meta"
 VACUUM: Final = "VACUUM {s}."
 VACUUM_FULL: Final = "VACUUM (FULL) {s}."
@@ -584,8 +585,7 @@ MAY_CREATE: Final = (
     " has_database_privilege(current_database(), 'CREATE'))"
 )
 CREATE_SCHEMA: Final = "CREATE SCHEMA {s}"
-CREATE_META: Final = "CREATE TABLE {s}.meta (version bigint NOT NULL, partitions bigint NOT NULL)"
-ADD_META: Final = "INSERT INTO {s}.meta VALUES (0, $1)"
+ADD_META: Final = "INSERT INTO {s}.meta (version, partitions) VALUES ($1, $2)"
 LOCK_META: Final = "LOCK TABLE {s}.meta IN ACCESS EXCLUSIVE MODE"
 SET_VERSION: Final = "UPDATE {s}.meta SET version = $1"
 

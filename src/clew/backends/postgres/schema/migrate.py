@@ -11,7 +11,7 @@ from clew.backends.postgres.rows import lock_key
 from clew.backends.postgres.schema.planted import refuse_planted
 from clew.errors import InvalidUrlError, ReadOnlyError, SchemaTooNewError, StoreNotFoundError
 
-MIGRATIONS: Final = ("0001_store.sql", "0002_blobs.sql", "0003_search.sql")
+MIGRATIONS: Final = ("0001_schema.sql",)
 PATIENCE: Final = 600.0
 """Seconds for a migration, and for the migrations of other processes before it."""
 TABLES: Final = {
@@ -69,26 +69,27 @@ def _migrate(connection: ServerConnection, schema: sql.Schema, location: str, pa
             # Every transaction reads the version first. So this waits for the transactions under way, and
             # later ones see the new version: none of them writes to tables while they change.
             connection.run([(schema[sql.LOCK_META], ())])
-        if version == 0:
+            ((partitions,),) = connection.ask(schema[sql.STORE_PARTITIONS], ())
+        else:
             ((exists,),) = connection.ask(sql.SCHEMA_EXISTS, (schema.name,))
             if not exists:  # IF NOT EXISTS would still need the right to create it
                 connection.run([(schema[sql.CREATE_SCHEMA], ())])
-            connection.run(_beginning(schema, partitions))
         for name in MIGRATIONS[version:]:
-            text = resources.files(__package__).joinpath("migrations", name).read_text("utf-8")
-            connection.execute(_filled(schema, text, partitions).encode())
-        if version == 0 and partitions:
-            connection.run(_parts(schema, partitions))
-        if version == 0:
-            connection.run(_room(schema, partitions))
-        connection.run([(schema[sql.SET_VERSION], (len(MIGRATIONS),))])
+            connection.execute(_filled(schema, _text(name), partitions).encode())
+        if version > 0:
+            connection.run([(schema[sql.SET_VERSION], (len(MIGRATIONS),))])
+        else:
+            connection.run(
+                [
+                    *_parts(schema, partitions),
+                    *_room(schema, partitions),
+                    (schema[sql.ADD_META], (len(MIGRATIONS), partitions)),
+                ]
+            )
 
 
-def _beginning(schema: sql.Schema, partitions: int) -> list[Statement]:
-    return [
-        (schema[sql.CREATE_META], ()),
-        (schema[sql.ADD_META], (partitions,)),
-    ]
+def _text(name: str) -> str:
+    return resources.files(__package__).joinpath("migrations", name).read_text("utf-8")
 
 
 def _filled(schema: sql.Schema, text: str, partitions: int) -> str:

@@ -1,12 +1,21 @@
 -- {s} is the schema; {by …} is nothing, or PARTITION BY HASH (…) when the store was made with partitions.
 --
 -- Every table of sessions is keyed by `home` first, the part of a number that all sessions and branches of
--- one tree have in common (numbers.py): what belongs together lies on one shard. There are no sequences,
--- no triggers and no foreign keys. Text that users choose is UTF-8 in bytea: it may hold U+0000, the
--- encoding of the database does not matter, and bytes compare as bytes.
+-- one tree have in common (ids.py): the rows of a tree are on one shard. There are no sequences, no triggers and
+-- no foreign keys. Text that users choose is UTF-8 in bytea: it may hold U+0000, the encoding of the database
+-- does not matter, and bytes compare as bytes.
 -- Times are microseconds since 1970 UTC; -1 is "none".
 
--- The sessions that are not in the trash, by id. The one table that is spread by something else.
+CREATE TABLE {s}.meta (
+  version    bigint NOT NULL,  -- how many migrations were applied
+  partitions bigint NOT NULL,  -- of each large table; 0: none
+  -- Stores that share a bucket must not remove each other's objects: each has a folder of this name.
+  store      text   NOT NULL DEFAULT gen_random_uuid()::text
+);
+
+-- sessions
+
+-- The sessions that are not in the trash, by id. The only table of sessions that is not spread by `home`.
 CREATE TABLE {s}.names (
   id  bytea  NOT NULL PRIMARY KEY,
   sid bigint NOT NULL
@@ -60,7 +69,7 @@ CREATE INDEX sessions_status ON {s}.sessions (status, bucket) WHERE deleted IS N
 CREATE INDEX sessions_running ON {s}.sessions (sid) WHERE status = 1 AND deleted IS NULL;
 CREATE INDEX sessions_due ON {s}.sessions (due, sid) WHERE due < 4611686018427387904;
 
--- What seldom changes lies apart, so that an append never rewrites it.
+-- Settings change seldom. They have a table of their own, so that an append never rewrites them.
 CREATE TABLE {s}.details (
   home  bigint NOT NULL,
   sid   bigint NOT NULL,
@@ -78,6 +87,8 @@ CREATE TABLE {s}.facets (
 ) {by home};
 CREATE INDEX facets_hash ON {s}.facets (hash, sid);
 CREATE INDEX facets_session ON {s}.facets (home, sid);
+
+-- log
 
 CREATE TABLE {s}.branches (
   home   bigint NOT NULL,
@@ -113,7 +124,9 @@ CREATE TABLE {s}.entries (
   PRIMARY KEY (home, branch, position)
 ) {by home};
 
--- Small named values beside a session (sid 0: beside the store).
+-- records
+
+-- Small named values beside a session (sid 0: of the whole store).
 CREATE TABLE {s}.records (
   home  bigint NOT NULL,
   sid   bigint NOT NULL,
@@ -122,6 +135,8 @@ CREATE TABLE {s}.records (
   value bytea  NOT NULL,
   PRIMARY KEY (home, sid, kind, name)
 ) {by home};
+
+-- streams
 
 CREATE TABLE {s}.events (
   home   bigint NOT NULL,
@@ -170,15 +185,21 @@ CREATE TABLE {s}.usage (
 ) {by home};
 CREATE UNIQUE INDEX usage_id ON {s}.usage (home, sid, id) WHERE id IS NOT NULL;
 
--- The objects of snapshots of files, many to a pack. A pack is never changed; its number is never used twice.
+-- objects
+
+-- The objects of snapshots of files, many to a pack. A pack never changes; its number is never used twice.
+-- A large pack may be in an object store (?blobs=…): then the row has the name of the object, not the content.
 CREATE TABLE {s}.packs (
   pack     bigint   NOT NULL PRIMARY KEY,
   size     bigint   NOT NULL,  -- of the raw content
   checksum bigint   NOT NULL,
   codec    smallint NOT NULL,
-  content  bytea    NOT NULL
+  content  bytea,
+  stored   bigint,             -- the size of the object
+  blob     bytea               -- BLAKE3 of the object, which is its name
 ) {by pack};
 ALTER TABLE {s}.packs ALTER COLUMN content SET STORAGE EXTERNAL;  -- it is compressed already
+CREATE INDEX packs_blob ON {s}.packs (blob) WHERE blob IS NOT NULL;
 
 CREATE TABLE {s}.objects (
   name  bytea  NOT NULL PRIMARY KEY,
@@ -187,3 +208,47 @@ CREATE TABLE {s}.objects (
   size  bigint NOT NULL
 ) {by name};
 CREATE INDEX objects_pack ON {s}.objects (pack);
+
+-- Objects that perhaps no row names: noted before an object is put, and before a row that names one is dropped.
+-- A sweep removes noted objects that no row names and no transaction holds.
+CREATE TABLE {s}.strays (
+  blob bytea NOT NULL PRIMARY KEY
+);
+
+-- texts
+
+-- Words to search by. Appends write nothing here: a search first adds what is missing. All of it can be made
+-- again from the entries.
+-- Clew makes the words (core/messages/words.py): s before words that were said, t before words of tools; letters
+-- beyond ASCII are _ and six hexadecimal digits, so that the encoding of the database does not matter. A text
+-- with more words than a tsvector holds has several rows.
+CREATE TABLE {s}.texts (
+  home     bigint   NOT NULL,
+  branch   bigint   NOT NULL,
+  position bigint   NOT NULL,
+  slice    bigint   NOT NULL,
+  slices   bigint   NOT NULL,
+  time     bigint   NOT NULL,
+  role     smallint NOT NULL,  -- 0 user, 1 assistant, 2 tool, 3 system, 4 other
+  words    tsvector NOT NULL,
+  PRIMARY KEY (home, branch, position, slice)
+);
+CREATE INDEX texts_words ON {s}.texts USING gin (words) WHERE slices = 1;
+CREATE INDEX texts_sliced ON {s}.texts USING gin (words) WHERE slices > 1;
+
+-- Up to where a branch can be searched, and the state of a session when all of it could be.
+CREATE TABLE {s}.texts_branches (
+  home     bigint NOT NULL,
+  branch   bigint NOT NULL,
+  position bigint NOT NULL,
+  PRIMARY KEY (home, branch)
+);
+CREATE TABLE {s}.texts_sessions (
+  home     bigint NOT NULL,
+  sid      bigint NOT NULL,
+  updated  bigint NOT NULL,
+  branch   bigint NOT NULL,
+  position bigint NOT NULL,
+  moves    bigint NOT NULL,
+  PRIMARY KEY (home, sid)
+);
