@@ -30,8 +30,15 @@ from clew.files.objects.format import (
     encode_directory,
     object_name,
 )
-from clew.files.objects.overlay import Overlay
-from clew.files.objects.store import AT_ONCE, CACHED, HELD_BACK, PACK_SIZE, ObjectReader, ObjectWriter
+from clew.files.objects.store import (
+    AT_ONCE,
+    CACHED,
+    HELD_BACK,
+    PACK_SIZE,
+    ObjectReader,
+    ObjectWriter,
+    Overlay,
+)
 from tests.behaviour.watched import Watched
 
 

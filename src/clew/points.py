@@ -13,7 +13,7 @@ from clew.core.log.rows import SessionRow
 from clew.core.messages.codec import encode_json
 from clew.errors import CheckpointNotFoundError
 from clew.model import Checkpoint, Json, Moved, Tree
-from clew.session_files import Files, SessionFiles, moved_to
+from clew.session_files import SessionFiles, WithFiles, moved_to
 
 if TYPE_CHECKING:
     from clew.model.files import OnConflict
@@ -79,7 +79,7 @@ class Points(SessionFiles):
 
         return self._write(checkpoints.delete_checkpoint, check_id(name, "checkpoint name"))
 
-    def rewind(self, to: Point, *, files: Files = False, on_conflict: OnConflict = "overwrite") -> Moved:
+    def rewind(self, to: Point, *, files: WithFiles = False, on_conflict: OnConflict = "overwrite") -> Moved:
         """Go back to a checkpoint (or its name), an entry (or its id) or a position.
 
         What came after stays reachable; `undo()` goes back there.

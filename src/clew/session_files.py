@@ -20,12 +20,12 @@ from clew.model import Checkpoint, Head, Moved
 if TYPE_CHECKING:
     from clew.core.conversation.moves import FileMove
     from clew.engine import Engine
-    from clew.files.records import Shelf
-    from clew.files.service import Keeper
+    from clew.files.records import SnapshotCounters
+    from clew.files.service import Files
     from clew.model.files import FileVersion, OnConflict, OnProgress, RestoreReport, Snapshot
 
 NOT_BROUGHT = " (an export holds no files: those of an imported session stayed behind)"
-Files = bool | str | os.PathLike[str]
+WithFiles = bool | str | os.PathLike[str]
 
 
 class HeadMove(msgspec.Struct, frozen=True):
@@ -52,10 +52,10 @@ def decode_move(value: bytes) -> HeadMove:
     return move
 
 
-def keeper_of(engine: Engine) -> Keeper:
-    from clew.files.service import Keeper  # only those who keep files pay for it
+def files_of(engine: Engine) -> Files:
+    from clew.files.service import Files  # only those who keep files pay for it
 
-    return engine.service(Keeper)
+    return engine.service(Files)
 
 
 def carry_out(tx: Transaction, access: Access, move: HeadMove, now: int, files: FileMove) -> Head:
@@ -91,7 +91,7 @@ class SessionFiles(Handle):
         """
         with self._look() as (reader, row):
             snapshot = snapshot_at(reader, row, to)
-        return keeper_of(self._scope.outside("Session.restore_files()")).restore(
+        return files_of(self._scope.outside("Session.restore_files()")).restore(
             snapshot, root, paths, on_conflict, dry_run=dry_run, on_progress=on_progress
         )
 
@@ -103,7 +103,7 @@ class SessionFiles(Handle):
             kept = [c for c in checkpoints.list_checkpoints(reader, row) if c.snapshot is not None]
             lies_there = checkpoints.on_path(reader, row.head)
             there = [checkpoint for checkpoint in kept if lies_there(checkpoint.head)]
-        return keeper_of(self._scope.outside("Session.file_history()", waits=False)).history(
+        return files_of(self._scope.outside("Session.file_history()", waits=False)).history(
             path, sorted(there, key=lambda c: (c.position, c.snapshot or ""))
         )
 
@@ -116,20 +116,20 @@ class SessionFiles(Handle):
     ) -> Checkpoint:
         """Keep the files and set the checkpoint that names them, in one transaction."""
         from clew.files import records
-        from clew.files.snapshot.taking import rules_of
+        from clew.files.snapshot.take import rules_of
 
         access = self._access
 
-        def put(tx: Transaction, snapshot: Snapshot, shelf: Shelf, signature: bytes) -> Checkpoint:
+        def put(tx: Transaction, snapshot: Snapshot, shelf: SnapshotCounters, signature: bytes) -> Checkpoint:
             row = admit(tx, access)
             records.put(tx, snapshot, shelf, sessions=row.tree, signature=signature)
             return setting(tx, access, snapshot=snapshot.id)
 
-        keeper = keeper_of(self._scope.outside("Session.checkpoint(files=…)"))
+        keeper = files_of(self._scope.outside("Session.checkpoint(files=…)"))
         return keeper.snapshot(root, "checkpoint", rules_of(include, exclude, None), put)
 
-    def _rewind_with_files(self, to: Point, files: Files, on_conflict: OnConflict) -> Moved:
-        keeper = keeper_of(self._scope.outside("Session.rewind(files=…)"))
+    def _rewind_with_files(self, to: Point, files: WithFiles, on_conflict: OnConflict) -> Moved:
+        keeper = files_of(self._scope.outside("Session.rewind(files=…)"))
         with self._look() as (reader, row):
             snapshot = snapshot_at(reader, row, to)
             branch, position = resolve(reader, row, to)
@@ -147,7 +147,7 @@ class SessionFiles(Handle):
         with self._look() as (reader, row):
             files = moves.files_of(reader, row, what)
             there = moves.next_head(reader, row, what) if dry_run else None
-        keeper = keeper_of(self._scope.outside(f"Session.{what}() of files")) if files is not None else None
+        keeper = files_of(self._scope.outside(f"Session.{what}() of files")) if files is not None else None
         record = keeper.restore_of(files) if keeper is not None and files is not None else None
         if keeper is None or record is None:
             return None if there is None else moved_to(there)

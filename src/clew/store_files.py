@@ -11,7 +11,7 @@ from clew.engine import EngineLike
 from clew.errors import InvalidError
 
 if TYPE_CHECKING:
-    from clew.files.service import Ending, Keeper
+    from clew.files.service import Ending, Files
     from clew.files.snapshot.watch import Watch
     from clew.model.files import (
         FileDiff,
@@ -34,10 +34,10 @@ class StoreFiles:
     _scope: EngineLike
 
     @property
-    def _files(self) -> Keeper:
-        from clew.files.service import Keeper  # only those who keep files pay for it
+    def _files(self) -> Files:
+        from clew.files.service import Files  # only those who keep files pay for it
 
-        return self._scope.outside("this", waits=False).service(Keeper)
+        return self._scope.outside("this", waits=False).service(Files)
 
     def snapshot(
         self,
@@ -66,7 +66,7 @@ class StoreFiles:
         SnapshotFailedError: the system failed to read a file, and no snapshot was kept.
         """
         from clew.files.service import put_record
-        from clew.files.snapshot.taking import rules_of
+        from clew.files.snapshot.take import rules_of
 
         rules = rules_of(include, exclude, max_file_bytes)
         return self._files.snapshot(root, "snapshot", rules, put_record, force=force, on_progress=on_progress)

@@ -11,7 +11,6 @@ from uuid_utils import uuid7
 
 from clew.engine import Engine
 from clew.files import records
-from clew.files.keeping import keep
 from clew.files.objects.format import (
     CHUNKED,
     EXECUTABLE,
@@ -24,6 +23,7 @@ from clew.files.objects.format import (
     encode_directory,
 )
 from clew.files.objects.store import ObjectWriter
+from clew.files.records import keep
 from clew.model import utc
 from clew.model.files import Snapshot, SnapshotKind
 
@@ -97,7 +97,7 @@ def take(
 ) -> Snapshot:
     """A snapshot of a tree, taken as a store takes it."""
 
-    def attempt(shelf: records.Shelf) -> Snapshot:
+    def attempt(shelf: records.SnapshotCounters) -> Snapshot:
         snapshot = snapshot_of(planted(engine, tree), kind=kind, at=engine.now() if at is None else at)
         engine.run(lambda tx: records.put(tx, snapshot, shelf, sessions=sessions))
         return snapshot

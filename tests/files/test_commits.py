@@ -10,8 +10,8 @@ import pytest
 
 import clew
 from clew.errors import RestoreConflictError
-from clew.files.restore.applying import Applier
-from clew.files.snapshot.taking import Taken, Taker
+from clew.files.restore.apply import Applier
+from clew.files.snapshot.take import PendingSnapshot, SnapshotTaker
 
 
 @pytest.fixture(params=["memory:", "sqlite"])
@@ -234,16 +234,16 @@ def test_a_restore_is_planned_again_if_gc_takes_what_its_plan_needs(
     edit(root, "of the user")
     unsaved = content(root)
     store.delete_snapshot(store.snapshot(root).id)  # its content stays until gc
-    take = Taker.take
+    take = SnapshotTaker.take
     collected: list[int] = []
 
-    def take_and_collect(self: Taker, *args: Any, **more: Any) -> Taken:
+    def take_and_collect(self: SnapshotTaker, *args: Any, **more: Any) -> PendingSnapshot:
         taken = take(self, *args, **more)
         if not collected:
             collected.append(store.gc().objects)
         return taken
 
-    monkeypatch.setattr(Taker, "take", take_and_collect)
+    monkeypatch.setattr(SnapshotTaker, "take", take_and_collect)
     report = store.restore(first)
 
     assert collected[0] > 0

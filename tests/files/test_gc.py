@@ -16,10 +16,9 @@ from clew.core.retention.rules import DAY
 from clew.engine import Engine
 from clew.errors import CorruptError, ObjectMissingError
 from clew.files import journal, records
-from clew.files.keeping import keep
 from clew.files.objects.format import FILE, FOLDER, TreeEntry, encode_directory, object_name
 from clew.files.objects.store import ObjectReader, ObjectWriter
-from clew.files.records import Shelf
+from clew.files.records import SnapshotCounters, keep
 from clew.files.upkeep import gc as module
 from clew.files.upkeep.gc import gc
 from clew.files.upkeep.needs import unneeded
@@ -174,7 +173,7 @@ def test_a_file_that_holds_the_bytes_of_a_directory_does_not_hide_what_that_need
     for content in (inner, outer, b"needed"):
         writer.put(content)
     writer.flush()
-    engine.run(lambda tx: records.put(tx, snapshot_of(object_name(outer)), records.shelf_of(tx)))
+    engine.run(lambda tx: records.put(tx, snapshot_of(object_name(outer)), records.counters_of(tx)))
     assert gc(engine).objects == 0
     assert verify(engine).ok
 
@@ -326,7 +325,7 @@ def _checkpoint(store: clew.Store, session: clew.Session, name: str, tree: Tree)
     engine = store._engine
     sessions = _row(engine, session.id).tree
 
-    def attempt(shelf: Shelf) -> Snapshot:
+    def attempt(shelf: SnapshotCounters) -> Snapshot:
         snapshot = snapshot_of(planted(engine, tree), kind="checkpoint")
 
         def work(tx: Transaction) -> None:
@@ -376,7 +375,7 @@ def test_a_fork_keeps_the_files_of_the_checkpoints_that_it_took_along(
 def test_a_snapshot_for_a_checkpoint_needs_its_session(engine: Engine) -> None:
     snapshot = snapshot_of(planted(engine, OLD), kind="checkpoint")
     with pytest.raises(ValueError, match=snapshot.id):
-        engine.run(lambda tx: records.put(tx, snapshot, records.shelf_of(tx)))
+        engine.run(lambda tx: records.put(tx, snapshot, records.counters_of(tx)))
 
 
 def test_what_becomes_needed_while_it_looks_stays(

@@ -17,11 +17,11 @@ import clew
 from clew.backends.contract import STORE_WIDE, Transaction
 from clew.engine import Engine
 from clew.errors import LeaseHeldError, LeaseLostError, StoreBusyError
-from clew.files import keeping, records
-from clew.files.keeping import keep
+from clew.files import records
+from clew.files import records as keeping
 from clew.files.objects.format import object_name
 from clew.files.objects.store import ObjectReader
-from clew.files.records import CollectedError, Shelf
+from clew.files.records import CollectedError, SnapshotCounters, keep
 from clew.files.upkeep import gc as module
 from clew.files.upkeep.gc import gc
 from clew.files.upkeep.verify import verify
@@ -63,7 +63,7 @@ def ids(engine: Engine) -> set[str]:
 
 def test_a_snapshot_is_refused_if_objects_were_removed_while_it_was_taken(engine: Engine) -> None:
     with engine.read() as reader:
-        shelf = records.shelf_of(reader)
+        shelf = records.counters_of(reader)
     tree = planted(engine, OLD)
     gc(engine)
     snapshot = snapshot_of(tree)
@@ -74,7 +74,7 @@ def test_a_snapshot_is_refused_if_objects_were_removed_while_it_was_taken(engine
 
 def test_a_snapshot_is_not_refused_if_nothing_was_removed(engine: Engine) -> None:
     with engine.read() as reader:
-        shelf = records.shelf_of(reader)
+        shelf = records.counters_of(reader)
     gc(engine)
     snapshot = snapshot_of(planted(engine, OLD))
     engine.run(lambda tx: records.put(tx, snapshot, shelf))
@@ -82,9 +82,9 @@ def test_a_snapshot_is_not_refused_if_nothing_was_removed(engine: Engine) -> Non
 
 
 def test_a_snapshot_that_was_refused_is_taken_again_and_gc_has_to_wait(engine: Engine) -> None:
-    shelves: list[Shelf] = []
+    shelves: list[SnapshotCounters] = []
 
-    def attempt(shelf: Shelf) -> Snapshot:
+    def attempt(shelf: SnapshotCounters) -> Snapshot:
         shelves.append(shelf)
         snapshot = snapshot_of(planted(engine, OLD))
         if len(shelves) == 1:
@@ -104,9 +104,9 @@ def test_a_snapshot_that_was_refused_is_taken_again_and_gc_has_to_wait(engine: E
 
 def test_a_snapshot_that_can_not_be_kept_says_so(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(keeping, "_claim", lambda _: None)  # as if gc could not be kept out
-    attempts: list[Shelf] = []
+    attempts: list[SnapshotCounters] = []
 
-    def attempt(shelf: Shelf) -> None:
+    def attempt(shelf: SnapshotCounters) -> None:
         attempts.append(shelf)
         tree = planted(engine, OLD)
         gc(engine)
@@ -311,4 +311,4 @@ def test_a_collection_that_is_killed_does_no_harm_and_does_not_stop_the_next(tmp
 
 def _collected(engine: Engine) -> int:
     with engine.read() as reader:
-        return records.shelf_of(reader).collected
+        return records.counters_of(reader).collected

@@ -25,7 +25,7 @@ from clew.files.objects.store import ObjectReader
 from clew.files.upkeep import gc as module
 from clew.files.upkeep import merge
 from clew.files.upkeep.gc import gc
-from clew.files.upkeep.merge import FEWEST, Parcel
+from clew.files.upkeep.merge import FEWEST, PackMove
 from clew.files.upkeep.verify import verify
 from clew.model.files import Snapshot
 from tests.files import collecting
@@ -72,11 +72,11 @@ def test_a_merge_refuses_no_snapshot_and_makes_no_cache_useless(
     """Nothing that was found in the store is missing afterwards, so nobody has to look again."""
     taken = take_many(engine, 20)
     merge = module._Collection._merge
-    under_way: list[tuple[bytes, records.Shelf]] = []
+    under_way: list[tuple[bytes, records.SnapshotCounters]] = []
 
     def begin_and_merge(collection: module._Collection) -> int:
         with engine.read() as reader:
-            shelf = records.shelf_of(reader)
+            shelf = records.counters_of(reader)
         under_way.append((planted(engine, edited(20)), shelf))
         return merge(collection)
 
@@ -104,7 +104,7 @@ def test_a_snapshot_that_is_taken_between_two_moves_is_whole(
     planned = merge.Repacking.parcels
     count = 0
 
-    def parcels(self: merge.Repacking, *args: Any) -> Iterator[Parcel]:
+    def parcels(self: merge.Repacking, *args: Any) -> Iterator[PackMove]:
         nonlocal count
         for parcel in planned(self, *args):
             yield parcel
@@ -133,7 +133,7 @@ def test_f44_a_merge_that_ends_anywhere_leaves_the_store_in_order(
         calls = 0
 
         def stopping(
-            collection: module._Collection, tx: Transaction, *, parcel: Parcel, at: int = stop_at
+            collection: module._Collection, tx: Transaction, *, parcel: PackMove, at: int = stop_at
         ) -> bool:
             nonlocal calls
             calls += 1
@@ -190,7 +190,7 @@ def test_a_parcel_is_refused_when_something_does_not_lie_where_it_lay(engine: En
     moved = type(place)(place.pack + 1, place.offset, place.size)
     before = packs(engine)
 
-    assert not engine.run(Parcel({name: moved}, [(digest.RAW, b"content", 7, [(name, 0, 7)])], []).apply)
+    assert not engine.run(PackMove({name: moved}, [(digest.RAW, b"content", 7, [(name, 0, 7)])], []).apply)
     assert packs(engine) == before
 
 
@@ -200,7 +200,7 @@ def test_a_pack_that_still_holds_something_never_goes(engine: Engine) -> None:
     name = object_name(b"content")
     with engine.read() as reader:
         place = reader.find_objects([name])[name]
-    parcel = Parcel({name: place}, [(digest.RAW, b"content", 7, [(name, 0, 7)])], [place.pack])
+    parcel = PackMove({name: place}, [(digest.RAW, b"content", 7, [(name, 0, 7)])], [place.pack])
 
     assert engine.run(parcel.apply)
     assert ObjectReader(engine.read).directory(bytes.fromhex(taken.tree))
@@ -217,7 +217,7 @@ def test_p7_a_damaged_object_stays_where_it_is_and_the_others_are_merged(engine:
         lambda tx: tx.add_pack(digest.RAW, content, len(content), [(object_name(content), 0, len(content))])
     )
     with engine.read() as reader:
-        shelf = records.shelf_of(reader)
+        shelf = records.counters_of(reader)
     for root in (tree, object_name(content)):
         engine.run(partial(records.put, snapshot=snapshot_of(root), seen=shelf))
     for number in range(FEWEST):
@@ -234,13 +234,13 @@ def test_snapshots_that_are_taken_and_deleted_while_it_merges_stay_whole(
 ) -> None:
     monkeypatch.setattr(merge, "FEWEST", 2)
     applied: list[bool] = []
-    apply = Parcel.apply
+    apply = PackMove.apply
 
-    def noted(parcel: Parcel, tx: Transaction) -> bool:
+    def noted(parcel: PackMove, tx: Transaction) -> bool:
         applied.append(apply(parcel, tx))
         return applied[-1]
 
-    monkeypatch.setattr(Parcel, "apply", noted)
+    monkeypatch.setattr(PackMove, "apply", noted)
     end = time.monotonic() + 2
     with ThreadPoolExecutor(3) as threads:
         works = [threads.submit(collecting.take_and_delete, engine, seed, end) for seed in (1, 2)]
@@ -257,7 +257,7 @@ import os, sys
 from clew.files.upkeep import merge
 from tests.files import collecting
 merge.FEWEST, merge.MERGED, merge.SMALL, merge.PACKS_AT_ONCE = 2, 6000, 3000, 1
-apply, left = merge.Parcel.apply, int(sys.argv[2])
+apply, left = merge.PackMove.apply, int(sys.argv[2])
 def dying(parcel, tx):
     global left
     left -= 1
@@ -265,7 +265,7 @@ def dying(parcel, tx):
     if not left:
         os.kill(os.getpid(), 9)
     return is_applied
-merge.Parcel.apply = dying
+merge.PackMove.apply = dying
 collecting.main(sys.argv[1], "collect", "0", "20")
 """
 

@@ -15,16 +15,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.files.snapshot import listing, statx
-from clew.files.snapshot.drafts import split
-from clew.files.snapshot.listing import Listing, list_directory
-from clew.files.snapshot.rows import (
+from clew.files.snapshot import listing
+from clew.files.snapshot import listing as statx
+from clew.files.snapshot.listing import (
     UNKNOWN,
+    Listing,
     Row,
+    list_directory,
     mode_of,
     packed,
     row_of,
     size_of,
+    split,
     times_of,
     unpacked,
     with_size,

@@ -14,9 +14,8 @@ from pathlib import Path
 import pytest
 
 from clew.files.objects.format import CHUNKED, decode_chunks, object_name
-from clew.files.snapshot import reading
-from clew.files.snapshot.chunks import WHOLE
-from clew.files.snapshot.reading import FileRead, store_file
+from clew.files.snapshot import read as reading
+from clew.files.snapshot.read import WHOLE, FileRead, store_file
 from clew.model.files import SkipReason
 
 MIB = 1024 * 1024

@@ -10,7 +10,8 @@ import pytest
 
 from clew.backends.memory.backend import MemoryBackend
 from clew.engine import Engine
-from clew.files.snapshot import recent, statcache
+from clew.files.snapshot import statcache
+from clew.files.snapshot import statcache as recent
 from clew.files.snapshot.statcache import StatCache
 from tests.files.trees import File, build, take
 

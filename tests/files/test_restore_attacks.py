@@ -16,7 +16,7 @@ from clew.core.disk.open import DIRECTORY_FLAGS, FILE_FLAGS
 from clew.errors import CorruptError, DiskFullError, InvalidError
 from clew.files import journal, records
 from clew.files.diff.diff import diff
-from clew.files.objects import tree_budget
+from clew.files.objects import format
 from clew.files.objects.format import (
     CHUNKED,
     DIRECTORY,
@@ -30,7 +30,7 @@ from clew.files.objects.format import (
     object_name,
 )
 from clew.files.objects.store import ObjectWriter
-from clew.files.restore import rooted
+from clew.files.restore import root
 from clew.files.restore.restore import restore
 from clew.files.upkeep.gc import gc
 from clew.files.upkeep.verify import verify
@@ -307,7 +307,7 @@ def test_no_flag_that_would_follow_a_link_is_used() -> None:
     assert DIRECTORY_FLAGS & os.O_NOFOLLOW
     assert DIRECTORY_FLAGS & os.O_DIRECTORY
     assert FILE_FLAGS & os.O_NOFOLLOW
-    assert rooted.NEW_FLAGS & os.O_EXCL
+    assert root.NEW_FLAGS & os.O_EXCL
 
 
 # -- modes
@@ -366,7 +366,7 @@ def chunked(shop: Workshop, chunks: list[Chunk], size: int) -> bytes:
 def test_s56_a_tree_of_more_paths_than_any_snapshot_has_is_refused_before_anything_is_touched(
     shop: Workshop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tree_budget, "MOST_PATHS", 10_000)
+    monkeypatch.setattr(format, "MOST_PATHS", 10_000)
     write(shop.root, {b"mine": b"1"})
 
     with pytest.raises(CorruptError, match="no snapshot that Clew took is so large"):
@@ -376,7 +376,7 @@ def test_s56_a_tree_of_more_paths_than_any_snapshot_has_is_refused_before_anythi
 
 
 def test_s56_a_part_of_such_a_tree_can_be_restored(shop: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tree_budget, "MOST_PATHS", 10_000)
+    monkeypatch.setattr(format, "MOST_PATHS", 10_000)
     path = "/".join(["a"] * 200 + ["f"])
     restore_tree(shop, bomb(shop, 200), paths=[path])
     assert (shop.root / path).read_bytes() == b"x"
@@ -385,7 +385,7 @@ def test_s56_a_part_of_such_a_tree_can_be_restored(shop: Workshop, monkeypatch: 
 def test_s56_a_tree_whose_paths_are_too_long_together_is_refused(
     shop: Workshop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tree_budget, "MOST_BYTES", 100_000)
+    monkeypatch.setattr(format, "MOST_BYTES", 100_000)
     content = encode_directory([])
     for _ in range(1000):
         content = encode_directory([TreeEntry(b"d", FOLDER, object_name(content), len(content))])
@@ -398,7 +398,7 @@ def test_s56_a_comparison_ends_though_nothing_is_found_to_differ(
     shop: Workshop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Sizes are no difference, but directories that say others are not equal, and all are entered."""
-    monkeypatch.setattr(tree_budget, "MOST_PATHS", 10_000)
+    monkeypatch.setattr(format, "MOST_PATHS", 10_000)
     trees = bomb(shop, 200, size=1), bomb(shop, 200, size=2)
     with pytest.raises(CorruptError, match="so large"):
         diff(shop.reader, *trees)
@@ -410,7 +410,7 @@ def test_s56_verify_and_gc_of_such_a_tree_end(shop: Workshop) -> None:
     """Each directory is looked at once; of what is missing a few paths are told, not all of them."""
     tree = bomb(shop, 200)
     engine = shop.engine
-    engine.run(lambda tx: records.put(tx, snapshot_of(tree), records.shelf_of(tx)))
+    engine.run(lambda tx: records.put(tx, snapshot_of(tree), records.counters_of(tx)))
     assert verify(engine).problems == ()
     gc(engine)
     engine.run(lambda tx: tx.drop_objects([object_name(b"x")]))
@@ -476,7 +476,7 @@ def test_s56_a_file_that_is_too_long_for_memory_is_not_read(tmp_path: Path) -> N
     with clew.open(tmp_path / "store.db") as store:
         shop = Workshop(tmp_path / "root", store._engine)
         tree = chunked(shop, [Chunk(object_name(ZEROS), HUGE)], HUGE)
-        store._engine.run(lambda tx: records.put(tx, snapshot_of(tree), records.shelf_of(tx)))
+        store._engine.run(lambda tx: records.put(tx, snapshot_of(tree), records.counters_of(tx)))
         (snapshot,) = store.snapshots()
         with pytest.raises(InvalidError, match="10,000,000,000,000 bytes, more than max_bytes"):
             store.read_file(snapshot, "a")

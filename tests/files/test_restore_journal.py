@@ -19,7 +19,7 @@ from clew.engine import Engine
 from clew.errors import ConflictError, CorruptError, NotFoundError, RestoreFailedError
 from clew.files import journal
 from clew.files.journal import Restore
-from clew.files.restore.applying import Applier
+from clew.files.restore.apply import Applier
 from clew.files.upkeep.needs import SAFETY_AGE, drop_unneeded
 from clew.files.upkeep.verify import verify
 from tests.files.restoring import Link, Program, Tree, Workshop, write

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import event, given, settings
 
 import clew
-from clew.files.restore import planning, restore
+from clew.files.restore import prepare, restore
 from clew.model.files import RestoreReport
 from tests.files.changing import Change, apply, changes
 from tests.files.housing import State, house, kept, state
@@ -191,7 +191,7 @@ def test_p13_an_undo_of_a_rewind_gives_back_the_permissions_of_private_files() -
 
 def test_the_comparison_finds_an_undo_that_forgets_permissions(monkeypatch: pytest.MonkeyPatch) -> None:
     """A planted bug: without the modes in the journal a private file comes back readable by all."""
-    monkeypatch.setattr(planning, "unusual_modes", lambda root, plan: {})
+    monkeypatch.setattr(prepare, "unusual_modes", lambda root, plan: {})
     with house() as home, home.open() as store:
         (home.root / "a").write_text("one")
         snapshot = store.snapshot(home.root)

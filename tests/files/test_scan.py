@@ -21,8 +21,8 @@ from clew.errors import InvalidError, QuotaExceededError, RootRefusedError
 from clew.files.objects.format import CHUNKED
 from clew.files.objects.store import ObjectReader, ObjectWriter
 from clew.files.roots import check_root
-from clew.files.snapshot import chunks, reading, walk
-from clew.files.snapshot.limits import Limits
+from clew.files.snapshot import read, walk
+from clew.files.snapshot.classify import Limits
 from clew.files.snapshot.statcache import StatCache
 from clew.model.files import FileProgress
 from tests.files.trees import MIB, File, Link, Tree, build, in_store, on_disk, paths, take, trees
@@ -105,7 +105,7 @@ def test_the_cuts_of_large_files_are_part_of_the_format(tmp_path: Path) -> None:
     (tmp_path / "f").write_bytes(content)
     fd = os.open(tmp_path / "f", os.O_RDONLY)
     try:
-        pieces = [len(piece) for piece in chunks.cut(fd)]
+        pieces = [len(piece) for piece in read.cut(fd)]
     finally:
         os.close(fd)
     assert sum(pieces) == len(content)
@@ -232,7 +232,7 @@ def test_the_limits_hold_for_what_the_cache_knows_as_well(engine: Engine, tmp_pa
 @pytest.fixture
 def old_files(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if no file were so young that it is read twice."""
-    monkeypatch.setattr(reading, "FRESH", -(10**18))
+    monkeypatch.setattr(read, "FRESH", -(10**18))
 
 
 @pytest.mark.usefixtures("old_files")
@@ -264,14 +264,14 @@ def test_f44_a_change_that_leaves_the_same_times_is_seen_if_the_file_is_young(
     frozen = os.stat(path)
     real = os.fstat
     monkeypatch.setattr(os, "fstat", lambda fd: frozen if real(fd).st_ino == frozen.st_ino else real(fd))
-    monkeypatch.setattr(reading, "_stamp", lambda: frozen.st_ctime_ns)  # the clock has not ticked since
+    monkeypatch.setattr(read, "_stamp", lambda: frozen.st_ctime_ns)  # the clock has not ticked since
     _meddle(monkeypatch, [lambda: path.write_bytes(b"BBBB")], after=True)
     assert in_store(engine, take(engine, tmp_path).tree) == {b"a": File(b"BBBB")}
 
 
 def _meddle(patch: pytest.MonkeyPatch, actions: list[Callable[[], object]], *, after: bool = False) -> None:
     """Do something in the middle of (or after) each reading of a file."""
-    real = reading._read_whole
+    real = read._read_whole
     left = iter(actions)
 
     def meddled(fd: int, size: int) -> bytes:
@@ -281,7 +281,7 @@ def _meddle(patch: pytest.MonkeyPatch, actions: list[Callable[[], object]], *, a
             action()
         return content if after else real(fd, size)
 
-    patch.setattr(reading, "_read_whole", meddled)
+    patch.setattr(read, "_read_whole", meddled)
 
 
 def test_f44_a_directory_that_becomes_a_link_leads_nowhere(

@@ -12,7 +12,7 @@ import clew
 from clew.backends.memory.backend import MemoryBackend
 from clew.engine import Engine
 from clew.files.snapshot import ignore
-from clew.files.snapshot.secret_names import is_secret_directory, is_secret_file
+from clew.files.snapshot.ignore import is_secret_directory, is_secret_file
 from tests.files.trees import File, Tree, build, in_store, paths, take
 
 SECRET = File(b"TOKEN=hunter2")

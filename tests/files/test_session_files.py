@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import clew
-from clew.files.restore.applying import Applier
-from clew.files.restore.leaves import Leaves, Ready, RefusedError
+from clew.files.restore.apply import Applier
+from clew.files.restore.write import FileWriter, Ready, RefusedError
 
 
 def say(text: str) -> dict[str, str]:
@@ -211,15 +211,15 @@ def test_a_rewind_in_which_a_file_failed_says_so_and_can_be_undone(
     s: clew.Session, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """P4: whoever asked for the files must hear that one of them is not there."""
-    place = Leaves.place
+    place = FileWriter.place
 
-    def refuse(leaves: Leaves, fd: int, name: bytes, ready: Ready) -> None:
+    def refuse(leaves: FileWriter, fd: int, name: bytes, ready: Ready) -> None:
         if name == b"a.txt":
             raise RefusedError("changed while restoring")
         place(leaves, fd, name, ready)
 
     with monkeypatch.context() as patched:
-        patched.setattr(Leaves, "place", refuse)
+        patched.setattr(FileWriter, "place", refuse)
         with pytest.raises(clew.RestoreFailedError) as caught:
             s.rewind("first", files=True)
     report = caught.value.report

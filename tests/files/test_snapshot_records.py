@@ -13,7 +13,7 @@ from clew.backends.contract import STORE_WIDE
 from clew.engine import Engine
 from clew.errors import CorruptError, SnapshotNotFoundError
 from clew.files import records
-from clew.files.records import PAGE, Shelf
+from clew.files.records import PAGE, SnapshotCounters
 from clew.model import utc
 from clew.model.files import Skipped, Snapshot
 from tests.files.planting import snapshot_of
@@ -30,7 +30,7 @@ def engine(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Engine]:
 def put(engine: Engine, *several: Snapshot) -> None:
     for snapshot in several:
         engine.run(
-            lambda tx, one=snapshot: records.put(tx, one, records.shelf_of(tx), sessions=1)  # type: ignore[misc]
+            lambda tx, one=snapshot: records.put(tx, one, records.counters_of(tx), sessions=1)  # type: ignore[misc]
         )
 
 
@@ -69,7 +69,7 @@ def test_an_unknown_id_is_named(engine: Engine, id: str) -> None:
     assert repr(id) in str(caught.value)
     assert not engine.run(lambda tx: records.delete(tx, id))
     with engine.read() as reader:
-        assert records.shelf_of(reader).taken == 1
+        assert records.counters_of(reader).taken == 1
 
 
 def test_they_are_listed_newest_first_across_pages(engine: Engine) -> None:
@@ -78,7 +78,7 @@ def test_they_are_listed_newest_first_across_pages(engine: Engine) -> None:
     with engine.read() as reader:
         assert records.list_all(reader) == several[::-1]
         assert records.list_all(reader, limit=3) == several[:-4:-1]
-        assert [id for id, _ in records.scan_kept(reader)] == [one.id for one in several]
+        assert [id for id, _ in records.scan(reader)] == [one.id for one in several]
 
 
 @pytest.mark.parametrize("count", [PAGE - 1, PAGE, PAGE + 1])
@@ -87,7 +87,7 @@ def test_none_is_listed_twice_or_lost_at_the_edge_of_a_page(engine: Engine, coun
     put(engine, *several)
     with engine.read() as reader:
         assert records.list_all(reader) == several[::-1]
-        assert [id for id, _ in records.scan_kept(reader)] == [one.id for one in several]
+        assert [id for id, _ in records.scan(reader)] == [one.id for one in several]
 
 
 def test_those_of_a_root_are_found_among_others(engine: Engine) -> None:
@@ -135,8 +135,8 @@ def test_a_record_with_fields_of_a_later_version_can_be_read(engine: Engine) -> 
 
 def test_the_shelf_counts_what_was_taken_and_what_was_collected(engine: Engine) -> None:
     with engine.read() as reader:
-        assert records.shelf_of(reader) == Shelf(0, 0)
+        assert records.counters_of(reader) == SnapshotCounters(0, 0)
     put(engine, snapshot_of(TREE), snapshot_of(TREE))
     engine.run(records.note_collected)
     with engine.read() as reader:
-        assert records.shelf_of(reader) == Shelf(2, 1)
+        assert records.counters_of(reader) == SnapshotCounters(2, 1)

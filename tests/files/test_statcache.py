@@ -20,9 +20,10 @@ from clew.backends.memory.backend import MemoryBackend
 from clew.core.disk import filesystems
 from clew.engine import Engine
 from clew.errors import QuotaExceededError
-from clew.files.snapshot import drafts, ignore, recent, scan, stamps, statcache, walk
-from clew.files.snapshot.limits import Limits
-from clew.files.snapshot.rows import packed, row_of
+from clew.files.snapshot import classify, ignore, scan, stamps, statcache, walk
+from clew.files.snapshot import statcache as recent
+from clew.files.snapshot.classify import Limits
+from clew.files.snapshot.listing import packed, row_of
 from clew.files.snapshot.stamps import Beginning
 from clew.files.snapshot.statcache import StatCache, cache_directory
 from tests.files.trees import File, Link, Tree, build, in_store, on_disk, paths, take, trees
@@ -87,7 +88,7 @@ def test_of_an_unchanged_tree_nothing_is_read_matched_encoded_or_written(
     counts = [
         Counted(monkeypatch, scan, "store_file"),
         Counted(monkeypatch, ignore.Patterns, "verdict"),
-        Counted(monkeypatch, drafts.Draft, "folder"),
+        Counted(monkeypatch, classify.Draft, "folder"),
         Counted(monkeypatch, statcache, "_replace"),
     ]
     assert take(engine, root, cache=cached(place, root)) == first
@@ -466,7 +467,7 @@ def test_a_racy_file_that_is_as_it_was_makes_no_object_anew(
     build(tmp_path, TREE)
     cache = StatCache()
     first = take(engine, tmp_path, cache=cache)
-    made = Counted(monkeypatch, drafts, "encode_directory")
+    made = Counted(monkeypatch, classify, "encode_directory")
     assert take(engine, tmp_path, cache=cache) == first
     assert not made.calls
     assert cache.folders[b"s"].racy == (0,)  # still young

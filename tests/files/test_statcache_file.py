@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 import clew
-from clew.files.snapshot import recent, stamps
+from clew.files.snapshot import stamps, statcache
 
 
 @pytest.fixture(params=["read each time", "in memory"], autouse=True)
 def memory(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if request.param == "read each time":
-        monkeypatch.setattr(recent, "LARGEST", -1)
+        monkeypatch.setattr(statcache, "LARGEST", -1)
 
 
 @pytest.fixture

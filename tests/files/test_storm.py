@@ -252,8 +252,8 @@ def test_the_ambush_finds_a_snapshot_that_trusts_what_it_reads(
     home: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A planted bug: what was read is not looked at again."""
-    monkeypatch.setattr("clew.files.snapshot.reading._is_same", lambda before, after: True)
-    monkeypatch.setattr("clew.files.snapshot.reading._stamp", lambda: 2**63)
+    monkeypatch.setattr("clew.files.snapshot.read._is_same", lambda before, after: True)
+    monkeypatch.setattr("clew.files.snapshot.read._stamp", lambda: 2**63)
     size = 9 * 1024 * 1024
 
     assert any(is_mixed(held) for held in rewritten_snapshots(home, size) if held is not None)

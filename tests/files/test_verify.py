@@ -48,7 +48,7 @@ def keep(engine: Engine, *objects: bytes, tree: bytes) -> str:
         writer.put(content)
     writer.flush()
     snapshot = snapshot_of(object_name(tree))
-    engine.run(lambda tx: records.put(tx, snapshot, records.shelf_of(tx)))
+    engine.run(lambda tx: records.put(tx, snapshot, records.counters_of(tx)))
     return snapshot.id
 
 

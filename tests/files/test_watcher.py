@@ -13,15 +13,15 @@ from typing import NoReturn
 import pytest
 
 from clew.backends.memory.backend import MemoryBackend
-from clew.core.disk import inotify, mounts
-from clew.core.disk.inotify import Inotify
+from clew.core.directory_watch import inotify, watches
+from clew.core.directory_watch.inotify import Inotify
 from clew.engine import Engine
 from clew.files.objects.store import ObjectWriter
 from clew.files.snapshot import watch
-from clew.files.snapshot.limits import Limits
+from clew.files.snapshot.classify import Limits
 from clew.files.snapshot.scan import scan
 from clew.files.snapshot.statcache import StatCache
-from clew.files.snapshot.watch import Lens, Watch
+from clew.files.snapshot.watch import Watch, WatchedCache
 from tests.files.trees import take
 
 pytestmark = pytest.mark.skipif(not inotify.IS_THERE, reason="only Linux tells exactly what changed")
@@ -47,17 +47,17 @@ class Scene:
         self.seen: dict[int, dict[bytes, object]] = {}
         """Of each cache: what its directories were like at the last scan."""
 
-    def begin(self, key: bytes = b"rules") -> Lens:
+    def begin(self, key: bytes = b"rules") -> WatchedCache:
         return self.watch.begin(key, StatCache)
 
-    def scan(self, lens: Lens) -> bytes:
+    def scan(self, lens: WatchedCache) -> bytes:
         self.check_vouched(lens)
         writer = ObjectWriter(self.engine)
         found = scan(str(self.root), writer, limits=Limits(), cache=lens.cache, changed_dirs=lens.changed)
         self.seen[id(lens.cache)] = {path: look_at(self.root, path) for path in lens.cache.folders}
         return found.tree
 
-    def check_vouched(self, lens: Lens) -> None:
+    def check_vouched(self, lens: WatchedCache) -> None:
         """Scans have walls of their own (identities, times that may lie): here the word alone counts."""
         if lens.changed is not None:
             now = {path: look_at(self.root, path) for path in lens.cache.folders}
@@ -417,7 +417,7 @@ def test_after_a_mount_everything_is_looked_at(
     """The system's table of mounts is compared, because no event tells of one."""
     table = tmp_path / "mountinfo"
     table.write_bytes(Path("/proc/self/mountinfo").read_bytes())
-    monkeypatch.setattr(mounts, "_TABLE", str(table))
+    monkeypatch.setattr(watches, "_TABLE", str(table))
     scene.snapshot()
     scene.warm()
     with table.open("a") as file:
@@ -438,7 +438,7 @@ def test_where_others_may_write_without_notice_it_never_vouches(
 ) -> None:
     table = tmp_path / "mountinfo"
     table.write_text(f"1 0 0:1 / / rw - ext4 dev rw\n2 1 0:2 / {scene.root} rw shared:1 - {kind} host rw\n")
-    monkeypatch.setattr(mounts, "_TABLE", str(table))
+    monkeypatch.setattr(watches, "_TABLE", str(table))
     for _ in range(4):
         assert scene.begin().changed is None
         scene.watch.fail(scene.begin())

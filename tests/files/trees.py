@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from clew.engine import Engine
 from clew.files.objects.format import EXECUTABLE, FOLDER, LINK
 from clew.files.objects.store import ObjectReader, ObjectWriter
-from clew.files.snapshot.limits import Limits
+from clew.files.snapshot.classify import Limits
 from clew.files.snapshot.scan import Scan, scan
 from clew.files.snapshot.statcache import StatCache
 

@@ -18,7 +18,7 @@ from clew.core.conversation.points import Point
 from clew.model import Checkpoint, Context, Entry, Head, Json, Moved, SessionInfo, Tree
 from clew.model.files import FileVersion, OnConflict, OnProgress, RestoreReport
 from clew.session import Session
-from clew.session_files import Files
+from clew.session_files import WithFiles
 
 
 class AsyncSession(AsyncLifecycle, AsyncStreams, AsyncBeside):
@@ -203,7 +203,7 @@ class AsyncSession(AsyncLifecycle, AsyncStreams, AsyncBeside):
         return await self._call(self._session.delete_checkpoint, name)
 
     async def rewind(
-        self, to: Point, *, files: Files = False, on_conflict: OnConflict = "overwrite"
+        self, to: Point, *, files: WithFiles = False, on_conflict: OnConflict = "overwrite"
     ) -> Moved:
         return await self._call(self._session.rewind, to, files=files, on_conflict=on_conflict)
 

@@ -21,7 +21,7 @@ from clew.core.log.digest import DIGEST_SIZE
 from clew.core.log.lease import Holder
 from clew.core.log.records import Time, decoder
 from clew.errors import ConflictError, CorruptError, NotFoundError
-from clew.files.records import Shelf, rely
+from clew.files.records import SnapshotCounters, note_taken
 
 RestoreState: TypeAlias = Literal["pending", "done", "rolled back"]
 IsInTheWay: TypeAlias = Callable[["Restore"], bool]
@@ -185,10 +185,10 @@ class Working:
             _active.discard(self._id)
 
 
-def adopt(tx: Transaction, record: Restore, seen: Shelf) -> None:
+def adopt(tx: Transaction, record: Restore, seen: SnapshotCounters) -> None:
     """Keep the record of a restore of another store, which is over. `seen` as for `snapshots.put`."""
     if tx.get_record(STORE_WIDE, "restore", record.id) is None:
-        rely(tx, seen, f"the restore {record.id} was copied")
+        note_taken(tx, seen, f"the restore {record.id} was copied")
         _put(tx, record)
 
 

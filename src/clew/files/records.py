@@ -1,23 +1,12 @@
-"""The records of snapshots, and how taking one and collecting garbage stay out of each other's way.
-
-A snapshot relies on objects that it found in the store, and puts its own before its record, or with it;
-`gc` removes what no record reaches. Neither locks the other out. Each counts what it does in one record
-(`Shelf`), inside its transactions, and looks there whether the other one did something since it began:
-
-    a snapshot   reads the shelf, then asks which objects are there. Its record is refused if anything
-                 was collected since then (`CollectedError`): it is taken again.
-    gc           reads the shelf, then marks what the records reach. It removes nothing if a record came
-                 since then: it marks what that one reaches, and goes on.
-
-Time has no part in this, so whoever was frozen or killed can not do any harm. The claim, a lease, only
-sees to it that both get on: one `gc` at a time, and none while a snapshot is taken for the second time.
-"""
+"""The records of snapshots, and how taking one and collecting garbage stay out of each other's way."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from typing import Final
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import msgspec
 from uuid_utils import uuid7
@@ -27,9 +16,32 @@ from clew.core.engine.host import Here
 from clew.core.log.lease import Lease
 from clew.core.log.records import Count, Time, decoder
 from clew.core.runs import store_lease
-from clew.errors import ConflictError, CorruptError, SnapshotNotFoundError
+from clew.errors import (
+    ClewError,
+    ConflictError,
+    CorruptError,
+    LeaseHeldError,
+    SnapshotNotFoundError,
+    StoreBusyError,
+)
 from clew.model import microseconds, utc
 from clew.model.files import Skipped, SkipReason, Snapshot, SnapshotKind
+
+if TYPE_CHECKING:
+    from clew.core.retention.sweep import Machinery
+
+# ── The records of snapshots, and how taking one and collecting garbage stay out of each other's way ───
+# A snapshot relies on objects that it found in the store, and puts its own before its record, or with it;
+# `gc` removes what no record reaches. Neither locks the other out. Each counts what it does in one record
+# (`Shelf`), inside its transactions, and looks there whether the other one did something since it began:
+#
+#     a snapshot   reads the shelf, then asks which objects are there. Its record is refused if anything
+#                  was collected since then (`CollectedError`): it is taken again.
+#     gc           reads the shelf, then marks what the records reach. It removes nothing if a record came
+#                  since then: it marks what that one reaches, and goes on.
+#
+# Time has no part in this, so whoever was frozen or killed can not do any harm. The claim, a lease, only
+# sees to it that both get on: one `gc` at a time, and none while a snapshot is taken for the second time.
 
 CLAIM_TTL: Final = 60_000_000
 MOST_BYTES: Final = 2**63 - 1
@@ -48,7 +60,7 @@ class CollectedError(ConflictError):
     retryable = True
 
 
-class Kept(msgspec.Struct, frozen=True, array_like=True):
+class SnapshotRecord(msgspec.Struct, frozen=True, array_like=True):
     """A snapshot as it is kept; new fields come last. Names are bytes: they may be no UTF-8."""
 
     kind: SnapshotKind
@@ -70,7 +82,7 @@ class Kept(msgspec.Struct, frozen=True, array_like=True):
     """By whoever took it in `root` (see clew.files.signatures); what it is worth, only they can tell."""
 
 
-class Shelf(msgspec.Struct, frozen=True, array_like=True):
+class SnapshotCounters(msgspec.Struct, frozen=True, array_like=True):
     """What has happened so far."""
 
     taken: Count = 0
@@ -80,8 +92,8 @@ class Shelf(msgspec.Struct, frozen=True, array_like=True):
 
 
 _encode = msgspec.msgpack.Encoder().encode
-_decode = decoder(Kept, "its record", packed=True)
-_decode_shelf = decoder(Shelf, "the record of what was collected", packed=True)
+_decode = decoder(SnapshotRecord, "its record", packed=True)
+_decode_counters = decoder(SnapshotCounters, "the record of what was collected", packed=True)
 
 
 # -- records
@@ -111,10 +123,10 @@ def _milliseconds(id: str) -> int:
 
 
 def put(
-    tx: Transaction, snapshot: Snapshot, seen: Shelf, *, sessions: int = 0, signature: bytes = b""
+    tx: Transaction, snapshot: Snapshot, seen: SnapshotCounters, *, sessions: int = 0, signature: bytes = b""
 ) -> None:
     """Keep a snapshot, all of whose objects are durable, or become so with this transaction. Use
-    `clew.files.keeping` to take one.
+    `clew.files.records` to take one.
 
     `seen`: the shelf as it was before the first question about an object. `sessions`: of a snapshot that
     a checkpoint or a move will name, the tree of its session; a checkpoint is to be put in the same
@@ -122,8 +134,8 @@ def put(
     """
     if snapshot.kind == "checkpoint" and not sessions:
         raise ValueError(f"the snapshot {snapshot.id} is for a checkpoint of no session")
-    rely(tx, seen, f"the snapshot {snapshot.id} was taken")
-    kept = Kept(
+    note_taken(tx, seen, f"the snapshot {snapshot.id} was taken")
+    kept = SnapshotRecord(
         snapshot.kind,
         os.fsencode(snapshot.root),
         bytes.fromhex(snapshot.tree),
@@ -143,19 +155,19 @@ def put(
     tx.put_record(STORE_WIDE, "snapshot", snapshot.id, _encode(kept))
 
 
-def adopt(tx: Transaction, id: str, kept: Kept, seen: Shelf) -> bool:
+def adopt(tx: Transaction, id: str, kept: SnapshotRecord, seen: SnapshotCounters) -> bool:
     """Keep the record of a snapshot of another store; False: it is there. `seen` as for `put`.
 
     ConflictError: there is another one of this id, or it is some other session's.
     """
     value = _encode(kept)
-    before = find_kept(tx, id)
+    before = find_record(tx, id)
     if before is not None:
         if _encode(before) == value:
             return False
         if before.tree != kept.tree or before.sessions not in (0, kept.sessions):
             raise ConflictError(f"the snapshot {id} can not be copied: there is another one of this id")
-    rely(tx, seen, f"the snapshot {id} was copied")
+    note_taken(tx, seen, f"the snapshot {id} was copied")
     tx.put_record(STORE_WIDE, "snapshot", id, value)
     return True
 
@@ -163,18 +175,18 @@ def adopt(tx: Transaction, id: str, kept: Kept, seen: Shelf) -> bool:
 def give_to_checkpoint(tx: Transaction, id: str, sessions: int) -> bool:
     """Let a snapshot be that of a checkpoint, which is put in the same transaction, and of no directory.
     False: it is not there, or somebody else's."""
-    kept = find_kept(tx, id)
+    kept = find_record(tx, id)
     if kept is None or kept.kind != "snapshot":
         return kept is not None and kept.kind == "checkpoint" and kept.sessions == sessions
     given = msgspec.structs.replace(kept, kind="checkpoint", root=NO_ROOT, sessions=sessions, signature=b"")
     tx.put_record(STORE_WIDE, "snapshot", id, _encode(given))
-    shelf = shelf_of(tx)
-    _set_shelf(tx, msgspec.structs.replace(shelf, taken=shelf.taken + 1))
+    shelf = counters_of(tx)
+    _set_counters(tx, msgspec.structs.replace(shelf, taken=shelf.taken + 1))
     return True
 
 
 def find(reader: Reader, id: str) -> Snapshot | None:
-    kept = find_kept(reader, id)
+    kept = find_record(reader, id)
     return None if kept is None else _snapshot(id, kept)
 
 
@@ -185,12 +197,12 @@ def get(reader: Reader, id: str) -> Snapshot:
     return found
 
 
-def find_kept(reader: Reader, id: str) -> Kept | None:
+def find_record(reader: Reader, id: str) -> SnapshotRecord | None:
     value = reader.get_record(STORE_WIDE, "snapshot", id) if id >= _FIRST else None
-    return None if value is None else decode_kept(id, value)
+    return None if value is None else decode_record(id, value)
 
 
-def scan_kept(reader: Reader) -> Iterator[tuple[str, bytes]]:
+def scan(reader: Reader) -> Iterator[tuple[str, bytes]]:
     """Ids and records of all snapshots, oldest first; a page at a time."""
     first = _FIRST
     while True:
@@ -210,7 +222,7 @@ def iterate(reader: Reader, root: str | None = None) -> Iterator[Snapshot]:
         for id, value in found:
             if id == last:
                 continue
-            kept = decode_kept(id, value)
+            kept = decode_record(id, value)
             if wanted is None or kept.root == wanted:
                 yield _snapshot(id, kept)
         if len(found) < PAGE:
@@ -238,14 +250,14 @@ def delete(tx: Transaction, id: str) -> bool:
     return id >= _FIRST and tx.drop_record(STORE_WIDE, "snapshot", id)
 
 
-def decode_kept(id: str, value: bytes) -> Kept:
+def decode_record(id: str, value: bytes) -> SnapshotRecord:
     try:
         return _decode(value)
     except CorruptError as error:
         raise CorruptError(f"the record of the snapshot {id} is damaged: {error.__cause__}") from error
 
 
-def _snapshot(id: str, kept: Kept) -> Snapshot:
+def _snapshot(id: str, kept: SnapshotRecord) -> Snapshot:
     return Snapshot(
         id=id,
         kind=kept.kind,
@@ -267,28 +279,28 @@ def _snapshot(id: str, kept: Kept) -> Snapshot:
 # -- the shelf
 
 
-def shelf_of(reader: Reader) -> Shelf:
+def counters_of(reader: Reader) -> SnapshotCounters:
     value = reader.get_record(STORE_WIDE, "snapshot", "")
-    return Shelf() if value is None else _decode_shelf(value)
+    return SnapshotCounters() if value is None else _decode_counters(value)
 
 
-def rely(tx: Transaction, seen: Shelf, when: str) -> None:
+def note_taken(tx: Transaction, seen: SnapshotCounters, when: str) -> None:
     """Every transaction that puts a record which needs objects says so here, with the shelf as it was
     before the first question about them. CollectedError: some may be gone."""
-    shelf = shelf_of(tx)
+    shelf = counters_of(tx)
     if shelf.collected != seen.collected:
         raise CollectedError(f"objects were removed while {when}")
-    _set_shelf(tx, msgspec.structs.replace(shelf, taken=shelf.taken + 1))
+    _set_counters(tx, msgspec.structs.replace(shelf, taken=shelf.taken + 1))
 
 
 def note_collected(tx: Transaction) -> None:
     """Every transaction that removes objects says so here. One that only moves them need not: no name is
     missing at any moment."""
-    shelf = shelf_of(tx)
-    _set_shelf(tx, msgspec.structs.replace(shelf, collected=shelf.collected + 1))
+    shelf = counters_of(tx)
+    _set_counters(tx, msgspec.structs.replace(shelf, collected=shelf.collected + 1))
 
 
-def _set_shelf(tx: Transaction, shelf: Shelf) -> None:
+def _set_counters(tx: Transaction, shelf: SnapshotCounters) -> None:
     tx.put_record(STORE_WIDE, "snapshot", "", _encode(shelf))
 
 
@@ -310,3 +322,69 @@ def renew_claim(tx: Transaction, lease: Lease, here: Here) -> None:
 
 def end_claim(tx: Transaction, lease: Lease) -> None:
     store_lease.end(tx, "objects", lease)
+
+
+# ── Taking a snapshot while `gc` may be at work (see clew.files.records for why this is safe) ─────
+
+TRIES: Final = 8
+WAIT: Final = 30.0
+SHORTEST_PAUSE: Final = 0.001
+LONGEST_PAUSE: Final = 0.02
+TTL: Final = 600_000_000
+"""Nobody renews it; a snapshot that takes longer than this may have to be taken again."""
+
+T = TypeVar("T")
+
+
+def keep(engine: Machinery, attempt: Callable[[SnapshotCounters], T]) -> T:
+    """Take a snapshot: `attempt` scans with an ObjectWriter of its own, and passes the shelf
+    on to `snapshots.put`. It is called again if `gc` came in between, and then `gc` has to wait."""
+    try:
+        return attempt(_counters(engine))
+    except CollectedError:
+        pass
+    for _ in range(TRIES - 1):
+        try:
+            with claimed(engine):
+                return attempt(_counters(engine))
+        except CollectedError:
+            continue
+    raise StoreBusyError(f"objects were removed while the snapshot was taken, {TRIES} times; it was not kept")
+
+
+@contextmanager
+def claimed(engine: Machinery) -> Iterator[None]:
+    """Keep `gc` out, unless it takes too long to end."""
+    claim = _claim(engine)
+    try:
+        yield
+    finally:
+        if claim is not None:
+            _give_back(engine, claim)
+
+
+def _counters(engine: Machinery) -> SnapshotCounters:
+    with engine.read() as reader:
+        return counters_of(reader)
+
+
+def _claim(engine: Machinery) -> Lease | None:
+    """Keep `gc` out, once it is done; None: it takes too long, so try without."""
+    end, pause = time.monotonic() + WAIT, SHORTEST_PAUSE
+    while True:
+        try:
+            with engine.read() as reader:  # first: to ask for the right to write holds up others
+                refuse_if_claimed(reader, engine.here)
+            return engine.run(lambda tx: take_claim(tx, engine.here, TTL))
+        except LeaseHeldError:
+            if time.monotonic() > end:
+                return None
+        time.sleep(pause)
+        pause = min(1.5 * pause, LONGEST_PAUSE)
+
+
+def _give_back(engine: Machinery, claim: Lease) -> None:
+    try:
+        engine.run(lambda tx: end_claim(tx, claim))
+    except ClewError:
+        pass  # it ends by itself, and must not hide what became of the snapshot

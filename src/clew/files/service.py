@@ -12,20 +12,17 @@ from clew.core.conversation.moves import FileMove
 from clew.engine import Engine
 from clew.errors import InvalidError, NotFoundError
 from clew.files import journal, records
-from clew.files.diff.diff import diff
-from clew.files.diff.history import history
-from clew.files.keeping import keep
+from clew.files.diff.diff import diff, history
 from clew.files.objects.format import FOLDER
 from clew.files.objects.store import ObjectReader
-from clew.files.records import Shelf
+from clew.files.records import SnapshotCounters, keep
 from clew.files.restore import restore as restoring
 from clew.files.restore.plan import find_entry
-from clew.files.restore.planning import clean_paths, directories_of, planned
-from clew.files.restore.safety import Safety
-from clew.files.restore.sparing import Sparing
+from clew.files.restore.prepare import SnapshotOmissions, clean_paths, directories_of, planned
+from clew.files.restore.restore import Safety
 from clew.files.roots import check_named, check_root
 from clew.files.signatures import NAME_IT, OwnWork
-from clew.files.snapshot.taking import Rules, Taker
+from clew.files.snapshot.take import Rules, SnapshotTaker
 from clew.files.snapshot.watch import Watch
 from clew.files.upkeep.gc import gc
 from clew.files.upkeep.verify import verify
@@ -46,20 +43,20 @@ from clew.model.files import (
 
 T = TypeVar("T")
 
-Put = Callable[[Transaction, Snapshot, Shelf, bytes], T]
+Put = Callable[[Transaction, Snapshot, SnapshotCounters, bytes], T]
 """Keeps the record of a snapshot with its signature, and whatever goes with it, in one transaction."""
 Ending = Callable[[Transaction, FileMove], object]
 """Called in the transaction that ends a restore."""
 
 
-class Keeper:
+class Files:
     """Snapshots and restores of one store. Safe from any thread."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._objects = ObjectReader(engine.read)
         self._watches: dict[str, Watch] = {}
-        self._taker = Taker(engine, self._watches)
+        self._taker = SnapshotTaker(engine, self._watches)
         self._own = OwnWork(engine.here)
 
     def stop(self) -> None:
@@ -95,7 +92,7 @@ class Keeper:
         """Scan a tree, store what is new of it, and keep its record by `put`."""
         place = check_root(root, force=force)
 
-        def attempt(shelf: Shelf) -> T:
+        def attempt(shelf: SnapshotCounters) -> T:
             taken = self._taker.take(place, kind, rules, shelf, on_progress=on_progress)
             signature = self._own.sign_snapshot(taken.snapshot)
             return taken.keep(lambda tx: put(tx, taken.snapshot, shelf, signature))
@@ -204,7 +201,7 @@ class Keeper:
     ) -> RestoreReport:
         """`of`: the snapshot by whose rules it is told what may have been there without being in it."""
 
-        def attempt(shelf: Shelf) -> RestoreReport:
+        def attempt(shelf: SnapshotCounters) -> RestoreReport:
             parts = self._engine, self._taker, self._objects
             safety = Safety(*parts, place, rules, shelf, own=self._own, sessions=sessions, force=force)
 
@@ -212,7 +209,7 @@ class Keeper:
                 if ending is not None:
                     ending(tx, FileMove(os.fsencode(place), safety.id, id))
 
-            spare = None if of is None else Sparing(of, safety.objects, safety.left_out)
+            spare = None if of is None else SnapshotOmissions(of, safety.objects, safety.left_out)
 
             def left_out() -> dict[bytes, KeptReason]:
                 return {**safety.left_out(), **(spare.reasons if spare is not None else {})}
@@ -371,7 +368,7 @@ class Keeper:
 
     def _is_own(self, snapshot: Snapshot) -> bool:
         with self._engine.read() as reader:
-            kept = records.find_kept(reader, snapshot.id)
+            kept = records.find_record(reader, snapshot.id)
         if kept is None or (kept.root, kept.tree.hex()) != (os.fsencode(snapshot.root), snapshot.tree):
             return False
         return self._own.has_snapshot(snapshot.id, kept)
@@ -397,7 +394,7 @@ class Keeper:
         return self.get(snap)
 
 
-def put_record(tx: Transaction, snapshot: Snapshot, shelf: Shelf, signature: bytes) -> Snapshot:
+def put_record(tx: Transaction, snapshot: Snapshot, shelf: SnapshotCounters, signature: bytes) -> Snapshot:
     records.put(tx, snapshot, shelf, signature=signature)
     return snapshot
 

@@ -222,7 +222,7 @@ class TestRememberedRoots:
     def cut_off(self, store: Store, agent: Session, workplace: Path, monkeypatch: pytest.MonkeyPatch) -> str:
         """A rewind that the disk stopped."""
         with monkeypatch.context() as patch:
-            patch.setattr("clew.files.restore.applying.Applier.run", _stop)
+            patch.setattr("clew.files.restore.apply.Applier.run", _stop)
             with pytest.raises(RestoreFailedError):
                 agent.rewind("start", files=True)
         (pending,) = store.pending_restores()

@@ -31,7 +31,7 @@ from clew.core.transfer.untrusted.lines import Ids, check_line, where_of
 from clew.core.transfer.untrusted.source import CheckedSource
 from clew.core.transfer.write import Landing, Target, prepare, transfer
 from clew.errors import BranchMissingError, CorruptEntryError, CorruptError, InvalidError, StoreBusyError
-from clew.files.records import find_kept
+from clew.files.records import find_record
 
 if TYPE_CHECKING:
     from clew.engine import Engine, EngineLike
@@ -361,7 +361,7 @@ def without_files(reader: Reader, image: TreeImage) -> TreeImage:
     tree = next((branch.tree for branch in branches if branch is not None), 0)
 
     def is_there(id: str) -> bool:
-        kept = find_kept(reader, id)
+        kept = find_record(reader, id)
         return kept is not None and tree != 0 and kept.sessions == tree
 
     def bare(kind: RecordKind, value: bytes) -> bytes:

@@ -7,8 +7,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from clew.files.objects.format import FOLDER, LINK, TreeEntry
-from clew.files.objects.tree_budget import TreeBudget
+from clew.files.objects.format import FOLDER, LINK, TreeBudget, TreeEntry
 from clew.model.files import DiffStatus
 
 ListDirectory: TypeAlias = Callable[[bytes], Sequence[TreeEntry]]

@@ -1,13 +1,4 @@
-"""The objects of snapshots: file contents, directories, lists of chunks; named by their BLAKE3 hash.
-
-An object is plain bytes, and its name is the hash of exactly these bytes. What they mean is said by
-whoever refers to them: a directory says of each entry what it is. A directory refers to its entries by
-name, so the name of the root names every byte below it, and an unchanged directory is the same object.
-
-    directory   DIRECTORY, then for each entry in the order of its name's bytes:
-                kind (1 byte), length of the name (2, big endian), name, hash (32), size (8, big endian)
-    chunk list  CHUNKS, then for each chunk: hash (32), size (8, big endian)
-"""
+"""The objects of snapshots: file contents, directories, lists of chunks; named by their BLAKE3 hash."""
 
 from __future__ import annotations
 
@@ -20,6 +11,18 @@ import msgspec
 from blake3 import blake3
 
 from clew.core.log.digest import DIGEST_SIZE
+from clew.errors import CorruptError
+
+# ── Format ────────────────────────────────────────────────────────────────────────────────────────
+# The objects of snapshots: file contents, directories, lists of chunks; named by their BLAKE3 hash.
+#
+# An object is plain bytes, and its name is the hash of exactly these bytes. What they mean is said by
+# whoever refers to them: a directory says of each entry what it is. A directory refers to its entries by
+# name, so the name of the root names every byte below it, and an unchanged directory is the same object.
+#
+#     directory   DIRECTORY, then for each entry in the order of its name's bytes:
+#                 kind (1 byte), length of the name (2, big endian), name, hash (32), size (8, big endian)
+#     chunk list  CHUNKS, then for each chunk: hash (32), size (8, big endian)
 
 DIRECTORY: Final = b"clewdir1"
 CHUNKS: Final = b"clewchk1"
@@ -165,3 +168,32 @@ def decode_chunks(content: bytes) -> list[Chunk]:
     if not content.startswith(CHUNKS) or len(body) % _tail.size:
         raise ValueError("it is no list of chunks")
     return [Chunk(digest, size) for digest, size in _tail.iter_unpack(body)]
+
+
+# ── How many paths a walk through a tree may come to ──────────────────────────────────────────────
+# Equal directories are one object, so a tree of a few hundred bytes can have more paths than there are atoms:
+# each directory holds the next one twice. Nothing that Clew took is like that, but a store may come from
+# anybody.
+
+MOST_PATHS: Final = 2_000_000
+"""A snapshot holds up to a million files, and the directories that they are in."""
+MOST_BYTES: Final = 512 * 1024 * 1024
+"""Of all paths together: those of a tree that is deep are long."""
+
+
+class TreeBudget:
+    """Of one walk."""
+
+    def __init__(self) -> None:
+        self._paths = 0
+        self._bytes = 0
+
+    def spend(self, path: bytes) -> None:
+        """CorruptError: there are too many."""
+        self._paths += 1
+        self._bytes += len(path)
+        if self._paths > MOST_PATHS or self._bytes > MOST_BYTES:
+            raise CorruptError(
+                f"the tree has more than {MOST_PATHS:,} paths, or they are longer than {MOST_BYTES:,} bytes"
+                " together: no snapshot that Clew took is so large; name some of its paths (paths=)"
+            )

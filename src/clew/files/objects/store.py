@@ -1,27 +1,59 @@
-"""Objects in a store: written many to a pack, read back one by one with their hash compared.
-
-An object is small against what it costs to store one, and files that lie together resemble each other:
-so they are gathered to packs of 256 KiB, which compress better and are one row each. What is larger has
-a pack of its own. Compression happens in the thread that filled the pack, outside of any transaction.
-"""
+"""Objects in a store: written many to a pack, read back one by one with their hash compared."""
 
 from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+import msgspec
+
 from clew.backends.contract import Reader, Transaction
+from clew.core.log import digest
 from clew.core.log.rows import ObjectPlace
 from clew.errors import CorruptError, ObjectMissingError, QuotaExceededError
 from clew.files.objects.format import CHUNKED, Chunk, TreeEntry, decode_chunks, decode_directory, object_name
-from clew.files.objects.packing import Pack, compress
 
 if TYPE_CHECKING:
     from clew.core.retention.sweep import Machinery
+
+# ── Packs of objects on their way to the store ────────────────────────────────────────────────────
+
+
+class Pack(msgspec.Struct, frozen=True):
+    """What `Transaction.add_pack` takes."""
+
+    codec: int
+    blob: bytes
+    size: int
+    members: list[tuple[bytes, int, int]]
+
+    def add_to(self, tx: Transaction) -> None:
+        tx.add_pack(self.codec, self.blob, self.size, self.members)
+
+    def contents(self) -> Iterator[tuple[bytes, bytes]]:
+        body = digest.unpack(self.codec, self.blob)
+        for name, offset, size in self.members:
+            yield name, body[offset : offset + size]
+
+
+def compress(batch: Sequence[tuple[bytes, bytes]]) -> Pack:
+    """A pack of names and contents."""
+    members, offset = [], 0
+    for name, content in batch:
+        members.append((name, offset, len(content)))
+        offset += len(content)
+    body = batch[0][1] if len(batch) == 1 else b"".join(content for _, content in batch)
+    return Pack(*digest.pack_objects(body), offset, members)
+
+
+# ── Objects in a store: written many to a pack, read back one by one with their hash compared ─────
+# An object is small against what it costs to store one, and files that lie together resemble each other:
+# so they are gathered to packs of 256 KiB, which compress better and are one row each. What is larger has
+# a pack of its own. Compression happens in the thread that filled the pack, outside of any transaction.
 
 PACK_SIZE: Final = 256 * 1024
 AT_ONCE: Final = 8 * 1024 * 1024
@@ -311,3 +343,30 @@ class ObjectReader:
                 while self._cache_size > CACHED:
                     self._cache_size -= len(self._cache.popitem(last=False)[1])
         return content
+
+
+# ── Objects that are on their way to the store, read as if they were there ────────────────────────
+
+
+class Overlay(ObjectReader):
+    """Another reader, and what was laid over it: a restore is planned before its safety snapshot is
+    stored, so that both are written down at once."""
+
+    def __init__(self, base: ObjectReader) -> None:
+        self._base = base
+        self._contents: dict[bytes, bytes] = {}
+
+    def lay(self, packs: Iterable[Pack]) -> None:
+        for pack in packs:
+            self._contents.update(pack.contents())
+
+    def get(self, name: bytes) -> bytes:
+        content = self._contents.get(name)
+        return self._base.get(name) if content is None else content
+
+    def get_many(self, names: Sequence[bytes]) -> Iterator[tuple[bytes, bytes]]:
+        yield from self._base.get_many([name for name in names if name not in self._contents])
+        yield from ((name, self._contents[name]) for name in dict.fromkeys(names) if name in self._contents)
+
+    def check_there(self, names: Sequence[bytes]) -> None:
+        self._base.check_there([name for name in names if name not in self._contents])

@@ -19,8 +19,15 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from clew.files.objects.format import EXECUTABLE, FOLDER, Directory, TreeEntry, encode_directory, object_name
-from clew.files.objects.tree_budget import TreeBudget
+from clew.files.objects.format import (
+    EXECUTABLE,
+    FOLDER,
+    Directory,
+    TreeBudget,
+    TreeEntry,
+    encode_directory,
+    object_name,
+)
 from clew.model.files import FileKind, FileVerb
 
 GetDirectories: TypeAlias = Callable[[Collection[bytes]], Mapping[bytes, Directory]]

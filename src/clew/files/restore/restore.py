@@ -1,39 +1,255 @@
-"""Make a directory what a snapshot says: plan, safety snapshot, journal, apply, report.
-
-    restore     from the beginning
-    finish      go on with one that was cut off; what is done already stays
-    roll_back   take back what was done of it
-
-All three carry out steps that follow from the trees in the journal, so each can be cut off and repeated.
-"""
+"""Make a directory what a snapshot says."""
 
 from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, TypeAlias, get_args
+from types import TracebackType
+from typing import TYPE_CHECKING, Final, TypeAlias, get_args
 
 import msgspec
 
 from clew.backends.contract import Transaction
-from clew.errors import ClewError, InvalidError, RestoreConflictError, RestoreFailedError
-from clew.files import journal
+from clew.errors import ClewError, InvalidError, ObjectMissingError, RestoreConflictError, RestoreFailedError
+from clew.files import journal, records
 from clew.files.journal import Restore
-from clew.files.records import next_id
-from clew.files.restore.applying import Applier, Outcome
-from clew.files.restore.plan import Plan, Selection, Step, reverse
-from clew.files.restore.planning import Draft, Spare, clean_paths, open_root, planned
-from clew.files.restore.presence import check_all_is_there, check_room
-from clew.files.restore.reporting import ReportMaker, Teller
-from clew.files.restore.rooted import Root
-from clew.model.files import KeptReason, OnConflict, OnProgress, RestoreReport
+from clew.files.objects.format import FOLDER, TreeEntry
+from clew.files.objects.store import Overlay
+from clew.files.records import CollectedError, SnapshotCounters, next_id
+from clew.files.restore.apply import Applier, Outcome
+from clew.files.restore.plan import NEVER, Plan, Selection, Step, parents, reverse
+from clew.files.restore.prepare import (
+    RestorePlan,
+    Spare,
+    check_all_is_there,
+    check_room,
+    clean_paths,
+    open_root,
+    planned,
+)
+from clew.files.restore.root import Root
+from clew.files.roots import check_root
+from clew.files.snapshot.ignore import GIT
+from clew.model.files import (
+    FileChange,
+    FileFailure,
+    FileProgress,
+    KeptFile,
+    KeptReason,
+    OnConflict,
+    OnProgress,
+    RestoreReport,
+)
 
 if TYPE_CHECKING:
     from clew.core.retention.sweep import Machinery
+    from clew.engine import Engine
     from clew.files.objects.store import ObjectReader
     from clew.files.signatures import OwnWork
+    from clew.files.snapshot.take import PendingSnapshot, Rules, SnapshotTaker
+
+# ── What a restore tells: its report, and how far it has come ─────────────────────────────────────
+
+TOLD_EVERY: Final = 64
+"""Files between two calls of `on_progress`."""
+
+
+class ReportMaker:
+    """Makes the report of a restore, at whatever point it has come to."""
+
+    def __init__(
+        self,
+        id: str | None,
+        snapshot: str,
+        root: str,
+        safety: str | None,
+        plan: Plan,
+        *,
+        overwrite: bool,
+        dry_run: bool = False,
+        left_out: Mapping[bytes, KeptReason] | None = None,
+        selection: Selection | None = None,
+    ) -> None:
+        """`left_out`: what the plan has no step for, because no snapshot holds it, and why."""
+        self._inhabited = {above for path in left_out or () for above in parents(path)}
+        self._empty = RestoreReport(
+            id=id,
+            dry_run=dry_run,
+            snapshot=snapshot,
+            root=root,
+            safety=safety,
+            changes=(),
+            conflicts=tuple(map(os.fsdecode, plan.conflicts)),
+            kept=_kept(plan, left_out or {}, selection or Selection(None), overwrite=overwrite),
+            failed=(),
+        )
+
+    def of(self, steps: Iterable[Step], outcome: Outcome | None = None) -> RestoreReport:
+        """What was done; without an outcome: what would be done."""
+        done = [step for step in steps if self._is_done(step, outcome)]
+        failed = sorted(outcome.failed.items()) if outcome else ()
+        return msgspec.structs.replace(
+            self._empty,
+            changes=tuple(map(_change, done)),
+            failed=tuple(FileFailure(os.fsdecode(path), reason) for path, reason in failed),
+        )
+
+    def _is_done(self, step: Step, outcome: Outcome | None) -> bool:
+        if outcome is None:  # a directory stays if it holds what stays
+            return step.new is not None or step.path not in self._inhabited
+        return step.path in outcome.done
+
+
+def _kept(
+    plan: Plan, left_out: Mapping[bytes, KeptReason], selection: Selection, *, overwrite: bool
+) -> tuple[KeptFile, ...]:
+    found = {
+        path: reason
+        for path, reason in left_out.items()
+        if selection.is_everything or not selection.paths.isdisjoint([path, *parents(path)])
+    }
+    for path in plan.unknown:
+        found.setdefault(path, "unknown")
+    for path in plan.kept:
+        is_git = path.rpartition(b"/")[2].lower() == NEVER
+        found.setdefault(path, "repository" if is_git else "in the way" if overwrite else "changed")
+    return tuple(KeptFile(os.fsdecode(path), reason) for path, reason in sorted(found.items()))
+
+
+def _change(step: Step) -> FileChange:
+    return FileChange(
+        path=os.fsdecode(step.path),
+        verb=step.verb,
+        kind=step.kind,
+        size=_file_size(step.new),
+        old_size=_file_size(step.old),
+        conflict=step.conflict,
+    )
+
+
+def _file_size(entry: TreeEntry | None) -> int:
+    return entry.size if entry is not None and entry.is_file else 0
+
+
+class Teller:
+    """Tells how far a restore has come, from time to time."""
+
+    def __init__(self, on_progress: OnProgress | None, steps: Sequence[Step]) -> None:
+        self._on_progress = on_progress
+        self._total = sum(step.new is not None and step.new.kind != FOLDER for step in steps)
+        self._files = 0
+        self._bytes = 0
+
+    def of_file(self, size: int) -> None:
+        self._files += 1
+        self._bytes += size
+        if self._files % TOLD_EVERY == 0:
+            self.of_end()
+
+    def of_end(self) -> None:
+        if self._on_progress is not None:
+            self._on_progress(
+                FileProgress(phase="restore", files=self._files, bytes=self._bytes, total_files=self._total)
+            )
+
+
+# ── Safety ────────────────────────────────────────────────────────────────────────────────────────
+# The safety snapshot of a restore: the present state, kept in the transaction that begins the restore.
+
+
+class Safety:
+    """Taken before the plan is made, put when it is known that there is something to do."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        taker: SnapshotTaker,
+        objects: ObjectReader,
+        place: str,
+        rules: Rules,
+        shelf: SnapshotCounters,
+        *,
+        own: OwnWork,
+        sessions: int,
+        force: bool,
+    ) -> None:
+        """`own` signs it. `sessions`: the tree of the session whose head moves with the restore."""
+        self.objects = Overlay(objects)
+        """Reads what is stored, and what was taken."""
+        self._engine = engine
+        self._taker = taker
+        self._place = place
+        self._rules = rules
+        self._shelf = shelf
+        self._own = own
+        self._sessions = sessions
+        self._force = force
+        self._taken: PendingSnapshot | None = None
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if isinstance(exc, Exception) and self._taken is not None:
+            self._taken.store_packs()
+        if isinstance(exc, ObjectMissingError):
+            self._refuse_if_collected(exc)
+
+    def _refuse_if_collected(self, exc: ObjectMissingError) -> None:
+        """No record names yet what was taken: `gc` may have removed it before the plan was made."""
+        with self._engine.read() as reader:
+            if records.counters_of(reader).collected != self._shelf.collected:
+                raise CollectedError(f"objects were removed while {self._place} was looked at") from exc
+
+    @property
+    def id(self) -> str:
+        assert self._taken is not None
+        return self._taken.snapshot.id
+
+    def take(self, also: Collection[bytes]) -> tuple[str, bytes]:
+        """Look at the present state, with these paths whatever is ignored: (id, tree)."""
+        if self._taken is not None:
+            self._taken.store_packs()  # the next scan asks the store for them
+        check_root(self._place, force=self._force)  # once more: it may have been made just now
+        self._taken = self._taker.take(self._place, "safety", self._rules, self._shelf, also)
+        self.objects.lay(self._taken.packs)
+        return self.id, bytes.fromhex(self._taken.snapshot.tree)
+
+    def look(self, also: Collection[bytes]) -> bytes:
+        """The tree of the present state, for a dry run: no record will be kept of it."""
+        self._taken = self._taker.look(self._place, self._rules, also, "safety")
+        return bytes.fromhex(self._taken.snapshot.tree)
+
+    def left_out(self) -> dict[bytes, KeptReason]:
+        """What is there and was not taken, and why; empty if there is no such directory yet."""
+        if self._taken is None:
+            return {}
+        skipped = {os.fsencode(one.path): one.reason for one in self._taken.snapshot.skipped}
+        ignored = {path: _reason(path) for path in self._taken.ignored}
+        return {**ignored, **skipped}
+
+    def put(self, tx: Transaction) -> None:
+        assert self._taken is not None
+        taken = self._taken.snapshot
+        signature = self._own.sign_snapshot(taken)
+        records.put(tx, taken, self._shelf, sessions=self._sessions, signature=signature)
+        self._taken.add_packs(tx)
+
+
+def _reason(path: bytes) -> KeptReason:
+    return "repository" if path == os.fsencode(GIT) else "ignored"
+
+
+# ── Make a directory what a snapshot says: plan, safety snapshot, journal, apply, report ──────────
+#     restore     from the beginning
+#     finish      go on with one that was cut off; what is done already stays
+#     roll_back   take back what was done of it
+#
+# All three carry out steps that follow from the trees in the journal, so each can be cut off and repeated.
 
 Finishing: TypeAlias = Callable[[Transaction], object]
 
@@ -92,7 +308,7 @@ def restore(
     if not dry_run:
         open_root(root, make=True).close()
     overwrite = on_conflict == "overwrite"
-    draft = Draft(reader, target, last, wanted, overwrite=overwrite, clears=clears, spare=spare)
+    draft = RestorePlan(reader, target, last, wanted, overwrite=overwrite, clears=clears, spare=spare)
     safety = draft.look_at(root, look if dry_run else None, take_safety)
     if on_conflict == "refuse" and draft.plan.conflicts:
         raise RestoreConflictError(root, [os.fsdecode(path) for path in draft.plan.conflicts])

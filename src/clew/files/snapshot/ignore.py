@@ -1,16 +1,4 @@
-"""What a snapshot leaves out: the rules of `.gitignore` and `.clewignore`, the defaults, the user's word.
-
-    exclude=      never taken
-    include=      taken, though a rule below ignores it
-    rule files    the one nearest to the file first; in a directory `.clewignore` before `.gitignore`
-    defaults      caches and installed packages, which can be made anew; names of secrets
-
-In a rule file the last line that matches decides, as in git, and nothing below an ignored directory is
-looked at, so that no negation reaches into it. An `include` with a slash in it does (`build/keep.db`,
-`**/.env`); for one without, such as `.env`, no ignored directory is entered.
-
-A path is relative to the root; that of a directory ends with a slash.
-"""
+"""What a snapshot leaves out."""
 
 from __future__ import annotations
 
@@ -23,7 +11,47 @@ import msgspec
 from blake3 import blake3
 
 from clew.errors import InvalidError
-from clew.files.snapshot.secret_names import is_secret_directory, is_secret_file
+
+# ── Names of files that hold nothing but secrets: a snapshot leaves them out by default ───────────
+# Only names that say so by themselves. What may be anything, such as `credentials.json` or `.npmrc`, is for
+# the rules of the project.
+
+_FILES: Final = frozenset({
+    ".env", "id_rsa", "id_dsa", "id_ecdsa", "id_ecdsa_sk", "id_ed25519", "id_ed25519_sk", ".netrc", "_netrc",
+    ".pgpass", ".my.cnf", ".pypirc", ".git-credentials", ".htpasswd", ".vault-token", ".dockercfg", ".s3cfg",
+    "application_default_credentials.json",
+})  # fmt: skip
+_ENDINGS: Final = frozenset({".pem", ".key", ".ppk", ".p12", ".pfx", ".jks", ".keystore", ".kdbx"})
+_DIRECTORIES: Final = frozenset({".ssh", ".gnupg", ".aws", ".azure", ".kube", ".password-store"})
+_SHARED: Final = frozenset({".example", ".sample", ".template", ".dist", ".default", ".defaults"})
+"""How a `.env` ends that shows others what to write there."""
+
+
+def is_secret_file(name: str) -> bool:
+    """Whether a file of this name is one of secrets; the case of letters does not matter."""
+    name = name.lower()
+    ending = name[name.rfind(".") :]
+    return ending in _ENDINGS or name in _FILES or (name.startswith(".env.") and ending not in _SHARED)
+
+
+def is_secret_directory(name: str) -> bool:
+    """Whether a directory of this name is one of secrets, with all in it."""
+    return name.lower() in _DIRECTORIES
+
+
+# ── Ignore ────────────────────────────────────────────────────────────────────────────────────────
+# What a snapshot leaves out: the rules of `.gitignore` and `.clewignore`, the defaults, the user's word.
+#
+#     exclude=      never taken
+#     include=      taken, though a rule below ignores it
+#     rule files    the one nearest to the file first; in a directory `.clewignore` before `.gitignore`
+#     defaults      caches and installed packages, which can be made anew; names of secrets
+#
+# In a rule file the last line that matches decides, as in git, and nothing below an ignored directory is
+# looked at, so that no negation reaches into it. An `include` with a slash in it does (`build/keep.db`,
+# `**/.env`); for one without, such as `.env`, no ignored directory is entered.
+#
+# A path is relative to the root; that of a directory ends with a slash.
 
 RULE_FILES: Final = (".gitignore", ".clewignore")
 """The later one has the last word."""

@@ -16,17 +16,10 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from clew.core.disk.open import DIRECTORY_FLAGS, open_directory
-from clew.files.snapshot.deciding import Decider, skip_code
-from clew.files.snapshot.drafts import REASONS, Draft, joined, split
+from clew.files.snapshot.classify import REASONS, Decider, Draft, Limits, joined, skip_code
 from clew.files.snapshot.ignore import Ignore
-from clew.files.snapshot.limits import Limits
-from clew.files.snapshot.reading import (
-    FileRead,
-    in_threads,
-    reason_of,
-    store_file,
-)
-from clew.files.snapshot.rows import row_of
+from clew.files.snapshot.listing import row_of, split
+from clew.files.snapshot.read import FileRead, in_threads, reason_of, store_file
 from clew.files.snapshot.stamps import Beginning
 from clew.files.snapshot.statcache import IGNORED, SKIPPED, Folder, StatCache
 from clew.files.snapshot.walk import Walk

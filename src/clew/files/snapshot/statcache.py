@@ -1,13 +1,4 @@
-"""What the last scan of a root saw, so that the next one reads only what changed.
-
-A cache of this machine that may be deleted at any time: what it says of a file is believed only while
-the file's inode, size, mode and both times are what they were, and only if these times were well in the
-past when it was read: see clew.files.snapshot.stamps.
-
-    file        MAGIC, then parts: length (8, big endian), XXH3 (8), msgpack
-    first part  root, key, list of folders
-    others      folders that changed, paths of those that went; since the part before
-"""
+"""What the last scan of a root saw, so that the next one reads only what changed."""
 
 from __future__ import annotations
 
@@ -17,7 +8,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 import msgspec
 from blake3 import blake3
@@ -25,8 +16,71 @@ from xxhash import xxh3_64_digest
 
 from clew.backends.private_files import create_file, make_directories
 from clew.core.log.digest import DIGEST_SIZE
-from clew.files.snapshot import recent
-from clew.files.snapshot.rows import ROW_SIZE
+from clew.files.snapshot.listing import ROW_SIZE
+
+# ── Recent ────────────────────────────────────────────────────────────────────────────────────────
+# The caches that this process read or wrote last, so that the next snapshot need not read them again.
+#
+# One is used only while its file is the one that was read or written then. So a file that was deleted,
+# replaced or added to, by whomever, is read anew.
+
+MOST: Final = 4
+LARGEST: Final = 12 * 1024 * 1024
+"""Bytes of a file; a larger one is read each time, for the sake of memory."""
+
+Mark: TypeAlias = tuple[int, int, int, int]
+"""Of a file: inode, size, mtime_ns, ctime_ns."""
+
+
+class Recent(msgspec.Struct, frozen=True):
+    """What a file holds. Nobody changes it, so any number of threads may have it."""
+
+    mark: Mark
+    root: bytes
+    key: bytes
+    folders: dict[bytes, Folder]
+    first: int
+
+
+_kept: Final[dict[str, Recent]] = {}
+"""By path; that which was used last is at the end. Each access is one step: a lock could be held by
+another thread when this one forks."""
+
+
+def keep(path: str, recent: Recent) -> None:
+    _kept.pop(path, None)
+    if recent.mark[1] <= LARGEST:
+        _kept[path] = recent
+    for other in list(_kept)[:-MOST]:
+        _kept.pop(other, None)
+
+
+def recall(path: str) -> Recent | None:
+    """What the file holds; None: it has to be read."""
+    recent = _kept.pop(path, None)
+    if recent is None or recent.mark != mark_of(path):
+        return None
+    _kept[path] = recent
+    return recent
+
+
+def mark_of(path: str) -> Mark | None:
+    """What changes when a file is written to or replaced; None: it is not there."""
+    try:
+        stat = os.stat(path, follow_symlinks=False)
+    except OSError:
+        return None
+    return stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns
+
+
+# ── What the last scan of a root saw, so that the next one reads only what changed ────────────────
+# A cache of this machine that may be deleted at any time: what it says of a file is believed only while
+# the file's inode, size, mode and both times are what they were, and only if these times were well in the
+# past when it was read: see clew.files.snapshot.stamps.
+#
+#     file        MAGIC, then parts: length (8, big endian), XXH3 (8), msgpack
+#     first part  root, key, list of folders
+#     others      folders that changed, paths of those that went; since the part before
 
 MAGIC: Final = b"clewsta3"
 _part_head: Final = struct.Struct(">Q8s")
@@ -51,7 +105,7 @@ class Folder(msgspec.Struct, frozen=True, array_like=True, gc=False):
     names: bytes
     """Of all entries that are no directories, in the order of the file system, with NUL between."""
     stats: bytes
-    """Of these entries (see clew.files.snapshot.rows)."""
+    """Of these entries (see clew.files.snapshot.listing)."""
     codes: bytes
     digests: bytes
     """Of those that are stored."""
@@ -190,13 +244,13 @@ class StatCache:
     def _keep_in_memory(self) -> None:
         """For the next who opens it in this process; unless somebody else wrote to the file since."""
         path = self._path or ""
-        mark = recent.mark_of(path)
+        mark = mark_of(path)
         if mark is not None and mark[:2] == (self._inode, self._length):
-            recent.keep(path, recent.Recent(mark, self._root, self._key, self._saved, self._first))
+            keep(path, Recent(mark, self._root, self._key, self._saved, self._first))
 
     def _recall(self) -> bool:
         """Take what this process read or wrote last, if the file still holds just that."""
-        known = recent.recall(self._path or "")
+        known = recall(self._path or "")
         if known is None or (known.root, known.key) != (self._root, self._key):
             return False
         self.folders, self._saved = dict(known.folders), known.folders

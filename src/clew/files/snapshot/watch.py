@@ -4,8 +4,9 @@ It may say less than it knows, never more. Whenever it can not vouch, everything
 has seen the whole tree once, after the queue of events was full, after an error, in a forked child, when
 the root or a mount was replaced, and every few minutes in any case.
 
-It vouches for directories, never for files (see `clew.core.disk.eyes` for how). For each `Lens`, which is one
-cache under one set of rules, this holds between two scans: a directory that the cache knows is either
+It vouches for directories, never for files (see `clew.core.directory_watch.watches` for how). For each
+`WatchedCache`, one cache under one set of rules, this holds between two scans: a directory that the cache
+knows is either
 
     watched     since before the scan that the cache is of listed it, or
     suspect     and so the next scan lists it
@@ -24,7 +25,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Final
 
-from clew.core.disk.eyes import Eyes
+from clew.core.directory_watch.watches import DirectoryWatches
 from clew.files.snapshot.statcache import StatCache
 
 TRUSTED: Final = 300.0
@@ -32,7 +33,7 @@ TRUSTED: Final = 300.0
 MOST_LENSES: Final = 4
 
 
-class Lens:
+class WatchedCache:
     """What one set of rules has seen of a root: its cache, and what has to be looked at again."""
 
     def __init__(self, cache: StatCache) -> None:
@@ -42,7 +43,7 @@ class Lens:
         self.suspect: set[bytes] = set()
         self.looked_at: float | None = None
         """When everything was looked at last, by the eyes that are still open."""
-        self.eyes: Eyes | None = None
+        self.eyes: DirectoryWatches | None = None
         """Those that were open when the scan under way began, and the number of that moment."""
         self.began = 0
         self.is_busy = False
@@ -58,8 +59,8 @@ class Watch:
         """Why the last snapshot had to look at everything; None: it had not."""
         self._clock = clock
         self._lock = threading.Lock()
-        self._lenses: OrderedDict[bytes, Lens] = OrderedDict()
-        self._eyes: Eyes | None = None
+        self._lenses: OrderedDict[bytes, WatchedCache] = OrderedDict()
+        self._eyes: DirectoryWatches | None = None
         self._refused_at: float | None = None
         """When the system did not let us watch."""
         self._process = os.getpid()
@@ -98,13 +99,13 @@ class Watch:
 
     # -- for whoever scans
 
-    def begin(self, key: bytes, open_cache: Callable[[], StatCache]) -> Lens:
+    def begin(self, key: bytes, open_cache: Callable[[], StatCache]) -> WatchedCache:
         """Before a scan: the cache to scan with, and what `changed`. After it call `end`, or `fail`.
         `key`: all that a cache depends on, but the root."""
         with self._lock:
             lens = self._lens(key, open_cache) if self.is_running else None
             if lens is None or lens.is_busy:  # of two at once the second one goes by itself
-                return Lens(open_cache())
+                return WatchedCache(open_cache())
             lens.is_busy = True
             self.why_not = self._take_in() or self._why_all(lens)
             if self.why_not is None:
@@ -117,7 +118,7 @@ class Watch:
             lens.began = self._eyes.tick() if self._eyes is not None else 0
             return lens
 
-    def end(self, lens: Lens) -> None:
+    def end(self, lens: WatchedCache) -> None:
         """After a scan that brought the cache of the lens up to date."""
         with self._lock:
             lens.is_busy = False
@@ -131,7 +132,7 @@ class Watch:
             except OSError as exc:
                 self._refuse(exc)
 
-    def fail(self, lens: Lens) -> None:
+    def fail(self, lens: WatchedCache) -> None:
         """After a scan that was broken off."""
         with self._lock:
             lens.is_busy = False
@@ -139,16 +140,16 @@ class Watch:
 
     # -- what is known
 
-    def _lens(self, key: bytes, open_cache: Callable[[], StatCache]) -> Lens:
+    def _lens(self, key: bytes, open_cache: Callable[[], StatCache]) -> WatchedCache:
         lens = self._lenses.get(key)
         if lens is None:
-            lens = self._lenses[key] = Lens(open_cache())
+            lens = self._lenses[key] = WatchedCache(open_cache())
             if len(self._lenses) > MOST_LENSES:
                 self._lenses.popitem(last=False)
         self._lenses.move_to_end(key)
         return lens
 
-    def _is_ours(self, lens: Lens) -> bool:
+    def _is_ours(self, lens: WatchedCache) -> bool:
         return any(one is lens for one in self._lenses.values())
 
     def _take_in(self) -> str | None:
@@ -165,20 +166,20 @@ class Watch:
             lens.suspect |= suspect
         return reason
 
-    def _why_all(self, lens: Lens) -> str | None:
+    def _why_all(self, lens: WatchedCache) -> str | None:
         if lens.looked_at is None or not lens.cache.folders:
             return "not everything was looked at before"
         if self._clock() - lens.looked_at > TRUSTED:
             return f"everything was looked at more than {TRUSTED:g} seconds ago"
         return None
 
-    def _watch_known(self, lens: Lens) -> None:
+    def _watch_known(self, lens: WatchedCache) -> None:
         """Watch all that the cache knows, before the scan looks at it."""
         if self._refused_at is not None and self._clock() - self._refused_at < TRUSTED:
             return
         try:
             if self._eyes is None:
-                self._eyes = Eyes(self.root)
+                self._eyes = DirectoryWatches(self.root)
             self._eyes.watch(lens.cache.folders)
         except OSError as exc:
             self._refuse(exc)

@@ -24,9 +24,9 @@ from clew.core.log.rows import ObjectPlace, PackInfo
 from clew.core.retention import records
 from clew.errors import ClewError, CorruptError, ObjectMissingError
 from clew.files import records as snapshots
-from clew.files.objects.reach import Reach
 from clew.files.objects.store import PACK_SIZE, ObjectReader
-from clew.files.upkeep.merge import Parcel, Repacking
+from clew.files.objects.trees import Reach
+from clew.files.upkeep.merge import PackMove, Repacking
 from clew.files.upkeep.needs import drop_unneeded, trees_of_restores, unneeded
 from clew.model.files import FileProgress, GcReport, OnProgress
 
@@ -148,10 +148,10 @@ class _Collection:
         after that is noticed by the next transaction."""
         self._marked.update(spared)
         with self._engine.read() as reader:
-            self._taken = snapshots.shelf_of(reader).taken
+            self._taken = snapshots.counters_of(reader).taken
             found = [
-                (f"snapshot {id}", snapshots.decode_kept(id, value).tree)
-                for id, value in snapshots.scan_kept(reader)
+                (f"snapshot {id}", snapshots.decode_record(id, value).tree)
+                for id, value in snapshots.scan(reader)
                 if id not in self._marked
             ]
             self._marked.update(name.removeprefix("snapshot ") for name, _ in found)
@@ -253,7 +253,7 @@ class _Collection:
     def _apply(self, tx: Transaction, *, task: _Task) -> bool:
         """False: a snapshot was taken meanwhile, and may need some of it."""
         self._renew(tx)
-        if snapshots.shelf_of(tx).taken != self._taken:
+        if snapshots.counters_of(tx).taken != self._taken:
             return False
         if task.drop or task.forget:
             snapshots.note_collected(tx)
@@ -288,7 +288,7 @@ class _Collection:
             saved -= sum(len(blob) for _, blob, _, _ in parcel.packs)
         return max(saved, 0)
 
-    def _move(self, tx: Transaction, *, parcel: Parcel) -> bool:
+    def _move(self, tx: Transaction, *, parcel: PackMove) -> bool:
         self._renew(tx)
         return parcel.apply(tx)
 

@@ -43,7 +43,7 @@ Path = tuple[bytes, bytes, bool]
 """The directory, the name in it, and whether that is a directory."""
 
 
-class Parcel(msgspec.Struct, frozen=True):
+class PackMove(msgspec.Struct, frozen=True):
     """What one transaction moves."""
 
     places: dict[bytes, ObjectPlace]
@@ -85,7 +85,7 @@ class Repacking:
     def is_due(self) -> bool:
         return len(self._small) >= FEWEST
 
-    def parcels(self, placed: Callable[[], Iterable[Placed]], trees: Sequence[bytes]) -> Iterator[Parcel]:
+    def parcels(self, placed: Callable[[], Iterable[Placed]], trees: Sequence[bytes]) -> Iterator[PackMove]:
         """What to do, one transaction after the other. `placed`: asks for all objects. `trees`: of the
         snapshots, newest first, so that what changed is met before what it was at first."""
         small = {name: place for name, place in placed() if place.pack in self._small}
@@ -136,7 +136,7 @@ class Repacking:
         for name in rest:
             yield name, small[name]
 
-    def _parcel(self, rows: Sequence[Sequence[Placed]]) -> Parcel:
+    def _parcel(self, rows: Sequence[Sequence[Placed]]) -> PackMove:
         contents = self._contents([name for row in rows for name, _ in row])
         places = {name: place for row in rows for name, place in row if name in contents}
         for place in places.values():
@@ -145,7 +145,7 @@ class Repacking:
         emptied = [pack for pack in touched if not self._left[pack]]
         packs = [_packed([(name, contents[name]) for name, _ in row if name in contents]) for row in rows]
         self._on_batch()
-        return Parcel(places, [pack for pack in packs if pack[3]], emptied)
+        return PackMove(places, [pack for pack in packs if pack[3]], emptied)
 
     def _contents(self, names: Sequence[bytes]) -> dict[bytes, bytes]:
         """Without those that are damaged: they stay where they are, for `verify` to tell."""

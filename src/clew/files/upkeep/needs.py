@@ -21,7 +21,7 @@ SAFETY_AGE: Final = 30 * DAY
 def unneeded(reader: Reader, now: int) -> list[str]:
     """Ids of snapshots. It is looked at again before they go: what names them may change meanwhile."""
     needs = _Needs(reader, now)
-    return [id for id, value in records.scan_kept(reader) if not needs.need(id, value)]
+    return [id for id, value in records.scan(reader) if not needs.need(id, value)]
 
 
 def drop_unneeded(tx: Transaction, ids: Iterable[str], now: int) -> int:
@@ -61,7 +61,7 @@ def left_by_purged(reader: Reader, *, drops_pending: bool) -> Left:
     needs = _Needs(reader, 0, without=restores)
     found = [
         (id, kept.root)
-        for id, value in records.scan_kept(reader)
+        for id, value in records.scan(reader)
         if (kept := _readable_kept(id, value)) is not None and needs.is_left(id, kept)
     ]
     roots = {root for _, root in found} | {record.root for record in gone}
@@ -76,9 +76,9 @@ def _is_session_gone(reader: Reader, record: journal.Restore) -> bool:
         return False
 
 
-def _readable_kept(id: str, value: bytes) -> records.Kept | None:
+def _readable_kept(id: str, value: bytes) -> records.SnapshotRecord | None:
     try:
-        return records.decode_kept(id, value)
+        return records.decode_record(id, value)
     except CorruptError:
         return None
 
@@ -114,7 +114,7 @@ class _Needs:
                 self._restores.append(value)
 
     def need(self, id: str, value: bytes) -> bool:
-        kept = records.decode_kept(id, value)
+        kept = records.decode_record(id, value)
         if kept.kind == "snapshot" or self.is_named_by_restore(id):
             return True
         try:
@@ -126,7 +126,7 @@ class _Needs:
         except CorruptError:
             return True  # a session that can not be read may name it
 
-    def is_left(self, id: str, kept: records.Kept) -> bool:
+    def is_left(self, id: str, kept: records.SnapshotRecord) -> bool:
         """Whether it was of sessions, and none of them, nor a restore, names it."""
         if not kept.sessions or kept.kind == "snapshot" or self.is_named_by_restore(id):
             return False

@@ -24,11 +24,9 @@ from clew.core.transfer.source import GoneError
 from clew.core.transfer.write import Adopt
 from clew.errors import ConflictError, CorruptError, NotFoundError, ObjectMissingError, ReadOnlyError
 from clew.files import journal, records
-from clew.files.keeping import claimed
-from clew.files.objects.packing import Pack, compress
-from clew.files.objects.reach import Reach
-from clew.files.objects.store import AT_ONCE, PACK_SIZE, ObjectReader
-from clew.files.records import CollectedError, Kept
+from clew.files.objects.store import AT_ONCE, PACK_SIZE, ObjectReader, Pack, compress
+from clew.files.objects.trees import Reach
+from clew.files.records import CollectedError, SnapshotRecord, claimed
 from clew.files.upkeep.needs import named_by_checkpoint, named_by_move
 from clew.model.transfer import LostRecord
 
@@ -64,7 +62,7 @@ class FileTransfer:
         self._lost = lost
         self._reader = ObjectReader(source.read)
         self._reach = Reach(self._reader)
-        self._shelf: records.Shelf | None = None
+        self._shelf: records.SnapshotCounters | None = None
         """That of the target, before the first question about an object of `_reach`: all of them are there,
         unless something was collected since."""
         self._adopted: set[str] = set()
@@ -83,7 +81,7 @@ class FileTransfer:
         if not named:
             return None
         with self._source.read() as reader:
-            found = {id: records.find_kept(reader, id) for id in sorted(named)}
+            found = {id: records.find_record(reader, id) for id in sorted(named)}
         if None in found.values() and not is_same:
             raise GoneError(f"files of session {image.sessions[0].row.id!r} were removed while it was copied")
         known, lacking = self._compared({id: kept for id, kept in found.items() if kept is not None})
@@ -95,16 +93,16 @@ class FileTransfer:
             raise GoneError(str(error)) from error
 
         def adopt(tx: Transaction, tree: int) -> None:
-            if any(records.find_kept(tx, id) is None for id in known):
+            if any(records.find_record(tx, id) is None for id in known):
                 raise CollectedError("snapshots were removed while the session that names them was copied")
             self._adopt(tx, lacking, {kept.sessions: tree for kept in lacking.values()}, shelf)
 
         return adopt
 
-    def _compared(self, found: Mapping[str, Kept]) -> tuple[list[str], dict[str, Kept]]:
+    def _compared(self, found: Mapping[str, SnapshotRecord]) -> tuple[list[str], dict[str, SnapshotRecord]]:
         """Those that the target has, with all that they need, and those that it has not."""
         with self._target.read() as reader:
-            there = {id: records.find_kept(reader, id) for id in found}
+            there = {id: records.find_record(reader, id) for id in found}
         lacking = {
             id: kept
             for id, kept in found.items()
@@ -112,7 +110,13 @@ class FileTransfer:
         }
         return [id for id in found if id not in lacking], lacking
 
-    def _adopt(self, tx: Transaction, found: Mapping[str, Kept], trees: Trees, shelf: records.Shelf) -> None:
+    def _adopt(
+        self,
+        tx: Transaction,
+        found: Mapping[str, SnapshotRecord],
+        trees: Trees,
+        shelf: records.SnapshotCounters,
+    ) -> None:
         moved = {
             id: msgspec.structs.replace(kept, sessions=trees.get(kept.sessions, 0))
             for id, kept in found.items()
@@ -143,7 +147,7 @@ class FileTransfer:
         if is_all:
             self._copy_restores(sids)
 
-    def _copy_record(self, id: str, kept: Kept, trees: Trees) -> None:
+    def _copy_record(self, id: str, kept: SnapshotRecord, trees: Trees) -> None:
         def copy() -> None:
             if not self._is_there(id, kept, trees):
                 shelf = self._bring_trees([kept.tree])
@@ -154,11 +158,11 @@ class FileTransfer:
                 except ConflictError:
                     pass  # what the target holds under this id stays as it is
 
-        self._copy_if_there(copy, lambda reader: records.find_kept(reader, id) == kept)
+        self._copy_if_there(copy, lambda reader: records.find_record(reader, id) == kept)
 
-    def _is_there(self, id: str, kept: Kept, trees: Trees) -> bool:
+    def _is_there(self, id: str, kept: SnapshotRecord, trees: Trees) -> bool:
         with self._target.read() as reader:
-            found = records.find_kept(reader, id)
+            found = records.find_record(reader, id)
         return found == msgspec.structs.replace(kept, sessions=trees.get(kept.sessions, 0))
 
     def _copy_if_there(self, copy: Callable[[], None], is_there: Callable[[Reader], bool]) -> None:
@@ -180,14 +184,14 @@ class FileTransfer:
 
     # -- objects
 
-    def _bring_trees(self, trees: Sequence[bytes]) -> records.Shelf:
+    def _bring_trees(self, trees: Sequence[bytes]) -> records.SnapshotCounters:
         """See to it that the target holds all that these trees need; its shelf as it was before. With `lost`,
         all that there is was brought before."""
         if self._lost is not None:
             assert self._shelf is not None
             return self._shelf
         with self._target.read() as reader:
-            shelf = records.shelf_of(reader)
+            shelf = records.counters_of(reader)
         if self._shelf is None or self._shelf.collected != shelf.collected:
             self._reach, self._shelf = Reach(self._reader), shelf
         try:
@@ -212,10 +216,10 @@ class FileTransfer:
             raise ObjectMissingError(gone.hex())
         self._store([(name, places[name]) for name in missing])
 
-    def _copy_all_objects(self) -> records.Shelf:
+    def _copy_all_objects(self) -> records.SnapshotCounters:
         """Bring over whatever of a damaged store can be read; the shelf of the target as it was before."""
         with self._target.read() as reader:
-            shelf = records.shelf_of(reader)
+            shelf = records.counters_of(reader)
         missing: list[tuple[bytes, ObjectPlace]] = []
         for found in self._all_objects():
             with self._target.read() as reader:
@@ -281,10 +285,10 @@ class FileTransfer:
 
     # -- reading
 
-    def _kept(self, only_of: Trees | None) -> Iterator[tuple[str, Kept]]:
+    def _kept(self, only_of: Trees | None) -> Iterator[tuple[str, SnapshotRecord]]:
         for id, value in self._scan("snapshot"):
             try:
-                kept = records.decode_kept(id, value)
+                kept = records.decode_record(id, value)
             except CorruptError as error:
                 self._tell(LostRecord(kind="snapshot", name=id, reason=str(error)), error)
                 continue

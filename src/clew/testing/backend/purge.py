@@ -110,7 +110,7 @@ class PurgeConformance(RestartConformance):
         s.checkpoint("a", files=folder)
         _fill(folder, own=since)
         with monkeypatch.context() as patch:
-            patch.setattr("clew.files.restore.applying.Applier.run", _stop)
+            patch.setattr("clew.files.restore.apply.Applier.run", _stop)
             with pytest.raises(RestoreFailedError):
                 s.rewind("a", files=True)
 

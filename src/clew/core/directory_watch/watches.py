@@ -1,21 +1,59 @@
-"""Watching the directories of a root: which of them something happened in.
-
-A directory that came, went or moved takes all that is below it with it: the watches there are dropped,
-for their paths may be others now. A file with a second name can be written by that name without notice
-in its directory: so that is always suspect. So is one that can not be watched.
-"""
+"""Watched directories below a root: in which of them something happened."""
 
 from __future__ import annotations
 
 import errno
 import os
+import re
 from collections.abc import Callable, Collection
 from typing import Final
 
-from clew.core.disk import inotify
-from clew.core.disk.inotify import Event, Inotify
-from clew.core.disk.mounts import mounts_at
+from clew.core.directory_watch import inotify
+from clew.core.directory_watch.inotify import Event, Inotify
 from clew.core.disk.open import DIRECTORY_FLAGS, open_directory
+
+# ── Mounts ────────────────────────────────────────────────────────────────────────────────────────
+# What is mounted where: a mount in a directory changes what is seen there, and nobody gives notice.
+
+_TABLE: Final = "/proc/self/mountinfo"
+_LOCAL: Final = frozenset({
+    "bcachefs", "btrfs", "exfat", "ext2", "ext3", "ext4", "f2fs", "jfs", "ntfs3", "overlay", "ramfs",
+    "reiserfs", "tmpfs", "vfat", "xfs", "zfs",
+})  # fmt: skip
+"""File systems that only this machine writes to; of the others, changes come without notice."""
+_ESCAPED: Final = re.compile(rb"\\([0-7]{3})")
+
+
+def mounts_at(root: bytes) -> tuple[bytes, ...] | None:
+    """The lines of the system's table that decide what is seen at and below a directory. None: it can
+    not be told, or what is there may change without notice."""
+    with open(_TABLE, "rb") as table:
+        lines = table.read().splitlines()
+    holding, below = b"", list[bytes]()
+    longest = -1
+    for line in lines:
+        point = _ESCAPED.sub(lambda found: bytes([int(found[1], 8)]), line.split(b" ")[4])
+        if _is_inside(point, root) and point != root:
+            below.append(line)
+        elif _is_inside(root, point) and len(point) >= longest:  # of two at one place the later one
+            holding, longest = line, len(point)
+    if _kind(holding) not in _LOCAL:
+        return None
+    return (holding, *below)
+
+
+def _kind(line: bytes) -> str:
+    return line.partition(b" - ")[2].split(b" ")[0].decode("ascii", "replace")
+
+
+def _is_inside(path: bytes, directory: bytes) -> bool:
+    return path == directory or path.startswith(directory.rstrip(b"/") + b"/")
+
+
+# ── Watching the directories of a root: which of them something happened in ───────────────────────
+# A directory that came, went or moved takes all that is below it with it: the watches there are dropped,
+# for their paths may be others now. A file with a second name can be written by that name without notice
+# in its directory: so that is always suspect. So is one that can not be watched.
 
 _SELF: Final = inotify.SELF_DELETED | inotify.SELF_MOVED | inotify.UNMOUNTED | inotify.ENDED
 _NAMES: Final = inotify.CREATED | inotify.DELETED | inotify.MOVED_AWAY | inotify.MOVED_HERE
@@ -23,7 +61,7 @@ _OURS: Final = frozenset({errno.ENOSPC, errno.EMFILE, errno.ENFILE, errno.ENOMEM
 """Errors that are not about one directory."""
 
 
-class Eyes:
+class DirectoryWatches:
     """Open until `close`. OSError: the system does not let us watch. One thread at a time."""
 
     def __init__(self, root: str) -> None:

@@ -1,21 +1,4 @@
-"""Reading the files that changed, with a few threads, none of them half.
-
-What is stored of a file is what it held at one moment, or the file is listed as changing. Times tell: a
-write stamps the file when it begins, so a stamp that is the same before and after the reading means that
-no write began in between. Two things could deceive it, and are seen to:
-
-- A write within the same tick of the kernel's clock may leave the same stamp. So, unless the clock has
-  gone on since the last stamp when the reading begins, the file is read twice, and must be the same: a
-  file that is rewritten more than twice within a tick, and met at the same byte each time, would pass
-  (not where the kernel tells such changes apart: Linux 6.13 or newer with ext4, XFS, btrfs, tmpfs).
-- A write that began before, and is not over: it may take long. The kernel lets nobody look for holes
-  meanwhile (ext4, tmpfs, btrfs, overlays of them; on XFS a read itself waits), so we do that first.
-
-Not promised: that stores through a shared memory map, or direct I/O, are seen while they are under way
-(neither stamps each change), nor that of two machines the clocks agree (NFS) or that calls that write
-are waited for (NFS, FUSE, where nothing is known of holes).
-A program that writes a file by several calls may be met between two of them.
-"""
+"""Read files that changed, none of them half; large ones in chunks."""
 
 from __future__ import annotations
 
@@ -26,18 +9,81 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from clew.core.disk.open import FILE_FLAGS
-from clew.files.objects.format import CHUNKED, EXECUTABLE, FILE, object_name
-from clew.files.snapshot.chunks import WHOLE, cut, store_chunks
+from clew.files.objects.format import CHUNKED, EXECUTABLE, FILE, Chunk, encode_chunks, object_name
 from clew.model.files import SkipReason
 
 if TYPE_CHECKING:
     from clew.files.objects.store import ObjectWriter
+
+# ── Chunks ────────────────────────────────────────────────────────────────────────────────────────
+# Cutting a large file to chunks, so that memory stays bounded and an edit costs the chunks around it.
+#
+# The cuts are where the content says (FastCDC), so that an insertion at the front moves no chunk behind
+# it. The parameters are part of the format: other ones, and nothing that is stored is found again.
+
+WHOLE: Final = 4 * 1024 * 1024
+"""Files up to this size are one object."""
+
+PIECE: Final = 1024 * 1024
+_SMALLEST: Final = PIECE // 4
+_LARGEST: Final = PIECE * 4
+_NORMALISATION: Final = 1
+_SEED: Final = 0
+
+
+def cut(fd: int) -> Iterator[bytes]:
+    """The content of a file from where it stands to its end, in chunks."""
+    from pyfastcdc import FastCDC  # most trees have no file that large
+
+    cutter = FastCDC(
+        PIECE, min_size=_SMALLEST, max_size=_LARGEST, normalized_chunking=_NORMALISATION, seed=_SEED
+    )
+    # The next chunk is written over the memory of this one: so it is copied.
+    return (bytes(chunk.data) for chunk in cutter.cut_stream(_Stream(fd)))
+
+
+def store_chunks(pieces: Iterator[bytes], writer: ObjectWriter) -> tuple[bytes, int]:
+    """Store the chunks and the list of them: the name of the list, the length of the file."""
+    chunks: list[Chunk] = []
+    for piece in pieces:
+        name = object_name(piece)
+        writer.put(piece, name)
+        chunks.append(Chunk(name, len(piece)))
+    return writer.put(encode_chunks(chunks)), sum(chunk.size for chunk in chunks)
+
+
+class _Stream:
+    """A descriptor as what the cutter reads from."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+
+    def readinto(self, buffer: memoryview) -> int:
+        return os.readv(self._fd, [buffer])
+
+
+# ── Reading the files that changed, with a few threads, none of them half ─────────────────────────
+# What is stored of a file is what it held at one moment, or the file is listed as changing. Times tell: a
+# write stamps the file when it begins, so a stamp that is the same before and after the reading means that
+# no write began in between. Two things could deceive it, and are seen to:
+#
+# - A write within the same tick of the kernel's clock may leave the same stamp. So, unless the clock has
+#   gone on since the last stamp when the reading begins, the file is read twice, and must be the same: a
+#   file that is rewritten more than twice within a tick, and met at the same byte each time, would pass
+#   (not where the kernel tells such changes apart: Linux 6.13 or newer with ext4, XFS, btrfs, tmpfs).
+# - A write that began before, and is not over: it may take long. The kernel lets nobody look for holes
+#   meanwhile (ext4, tmpfs, btrfs, overlays of them; on XFS a read itself waits), so we do that first.
+#
+# Not promised: that stores through a shared memory map, or direct I/O, are seen while they are under way
+# (neither stamps each change), nor that of two machines the clocks agree (NFS) or that calls that write
+# are waited for (NFS, FUSE, where nothing is known of holes).
+# A program that writes a file by several calls may be met between two of them.
 
 ATTEMPTS: Final = 4
 FRESH: Final = 50_000_000

@@ -15,11 +15,19 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from clew.core.disk import durable
-from clew.files.restore.leaves import CHANGED, Leaves, RefusedError, is_folder, is_leaf
-from clew.files.restore.parcels import DAMAGE, LeafWriter, Threads
+from clew.core.disk import filesystems
 from clew.files.restore.plan import Step
-from clew.files.restore.rooted import PERMISSIONS, Root, remove_file, status
+from clew.files.restore.root import PERMISSIONS, Root, remove_file, status
+from clew.files.restore.write import (
+    CHANGED,
+    DAMAGE,
+    BatchWriter,
+    FileWriter,
+    RefusedError,
+    Threads,
+    is_folder,
+    is_leaf,
+)
 
 if TYPE_CHECKING:
     from clew.files.objects.store import ObjectReader
@@ -61,7 +69,7 @@ class Applier:
         self._temporary = {
             step.path: f"{PREFIX}{token}-{number}".encode() for number, step in enumerate(steps)
         }
-        self._leaves = Leaves(root, objects, self._temporary, modes)
+        self._leaves = FileWriter(root, objects, self._temporary, modes)
         self._modes = modes
         self._threads = Threads()
         self._telling = threading.Lock()
@@ -81,7 +89,7 @@ class Applier:
                 self._attempt(step, self._make_folder)
         with self._threads:
             leaves = [step for step in self._steps if is_leaf(step.new)]
-            LeafWriter(self._root, self._objects, self._leaves, self._attempt, self._threads).write(leaves)
+            BatchWriter(self._root, self._objects, self._leaves, self._attempt, self._threads).write(leaves)
             self._set_folder_modes()
             self._make_durable()
 
@@ -160,8 +168,8 @@ class Applier:
     def _make_durable(self) -> None:
         """What was done to the names in a directory."""
         folders = list(dict.fromkeys(step.path.rpartition(b"/")[0] for step in self._steps))
-        if len(folders) >= durable.MANY and durable.can_sync_all(self._root.fd):
-            durable.sync_all(self._root.fd)
+        if len(folders) >= filesystems.MANY and filesystems.can_sync_all(self._root.fd):
+            filesystems.sync_all(self._root.fd)
         else:
             self._threads.each(self._sync_folder, folders)
 

@@ -1,4 +1,4 @@
-"""Taking a snapshot: scan a tree under rules, with all that is known of it from before."""
+"""Take a snapshot: scan a tree under rules, with all that is known of it from before."""
 
 from __future__ import annotations
 
@@ -14,14 +14,13 @@ import msgspec
 from clew.backends.contract import Transaction
 from clew.engine import Engine
 from clew.errors import ClewError, InvalidError, RootRefusedError, SnapshotFailedError
-from clew.files.objects.packing import Pack
-from clew.files.objects.store import ObjectWriter
-from clew.files.records import Shelf, next_id, shelf_of
-from clew.files.snapshot.limits import Limits
+from clew.files.objects.store import ObjectWriter, Pack
+from clew.files.records import SnapshotCounters, counters_of, next_id
+from clew.files.signatures import KeyRefusedError, key_path
+from clew.files.snapshot.classify import Limits
 from clew.files.snapshot.scan import scan
 from clew.files.snapshot.statcache import StatCache, cache_directory
-from clew.files.snapshot.watch import Lens, Watch
-from clew.files.user_key import KeyRefusedError, key_path
+from clew.files.snapshot.watch import Watch, WatchedCache
 from clew.model import utc
 from clew.model.files import OnProgress, Snapshot, SnapshotKind
 
@@ -46,7 +45,7 @@ def rules_of(include: Sequence[str], exclude: Sequence[str], max_file_bytes: int
     return Rules(tuple(include), tuple(exclude), max_file_bytes)
 
 
-class Taken:
+class PendingSnapshot:
     """A snapshot of which the record, and the last packs, are not in the store yet."""
 
     def __init__(
@@ -92,7 +91,7 @@ class Taken:
                 self._writer.store_rest()
 
 
-class Taker:
+class SnapshotTaker:
     """Takes the snapshots of one store. Safe from any thread."""
 
     def __init__(self, engine: Engine, watches: Mapping[str, Watch]) -> None:
@@ -104,10 +103,10 @@ class Taker:
         place: str,
         kind: SnapshotKind,
         rules: Rules,
-        shelf: Shelf,
+        shelf: SnapshotCounters,
         also: Collection[bytes] = (),
         on_progress: OnProgress | None = None,
-    ) -> Taken:
+    ) -> PendingSnapshot:
         """Scan a tree, with the shelf as it was before."""
         limits = Limits() if rules.max_file_bytes is None else Limits(max_file_bytes=rules.max_file_bytes)
         writer = ObjectWriter(self._engine, holds_back=True)
@@ -147,20 +146,22 @@ class Taker:
             exclude=rules.exclude,
             max_file_bytes=rules.max_file_bytes,
         )
-        return Taken(self._engine, snapshot, writer, found.ignored)
+        return PendingSnapshot(self._engine, snapshot, writer, found.ignored)
 
     def look(
         self, place: str, rules: Rules, also: Collection[bytes] = (), kind: SnapshotKind = "snapshot"
-    ) -> Taken:
+    ) -> PendingSnapshot:
         """The tree as it is now, without a record: what is new of it stays until the next gc."""
         with self._engine.read() as reader:
-            shelf = shelf_of(reader)
+            shelf = counters_of(reader)
         taken = self.take(place, kind, rules, shelf, also)
         self._engine.run(taken.add_packs)
         return taken
 
     @contextmanager
-    def _lens(self, place: str, rules: Rules, shelf: Shelf, also: Collection[bytes]) -> Iterator[Lens]:
+    def _lens(
+        self, place: str, rules: Rules, shelf: SnapshotCounters, also: Collection[bytes]
+    ) -> Iterator[WatchedCache]:
         """What is known of a tree before it is scanned: by the cache, and by whoever watches it."""
         location = self._engine.backend.location
         # What a cache says holds for one store, and only until something was removed from that. Each
@@ -173,7 +174,7 @@ class Taker:
 
         watch = None if also else self._watches.get(place)
         if watch is None:
-            yield Lens(open_cache())
+            yield WatchedCache(open_cache())
             return
         lens = watch.begin(msgspec.msgpack.encode((key, rules)), open_cache)
         try:

@@ -1,0 +1,1 @@
+"""Which directories may have changed: notices of the system, and when they do not tell all."""
