@@ -50,7 +50,7 @@ bench: $(BENCH)/.ready  ## measure against the peers (in a venv of its own)
 	$(BENCH)/bin/python -m benchmarks $(ARGS)
 
 bench-scale: $(BENCH)/.ready  ## PostgreSQL with a million sessions and ten million messages, with a plot
-	$(BENCH)/bin/python -m benchmarks.scale_postgres $(ARGS)
+	$(BENCH)/bin/python -m benchmarks.postgres.scale $(ARGS)
 
 lock: $(VENV)/.home  ## renew uv.lock from pyproject.toml (ARGS=--upgrade for newer versions)
 	$(PY) $(PIP) uv

@@ -13,14 +13,30 @@ from pathlib import Path
 
 import msgspec
 
-from benchmarks import plot, report
-from benchmarks.report import Result
-from benchmarks.script import HERE, parser, scratch
+from benchmarks.harness import plot, report
+from benchmarks.harness.report import Result
+from benchmarks.harness.script import HERE, parser, scratch
 
-SCRIPTS = (
-    "turn", "growth", "writers", "reads", "tree_ops", "listing", "leases", "resuming", "events", "sweep",
-    "files", "disk", "startup", "postgres", "search", "importing", "adapters",
-)  # fmt: skip
+SCRIPTS = {
+    "turn": "sessions.turn",
+    "growth": "sessions.growth",
+    "writers": "sessions.writers",
+    "reads": "sessions.reads",
+    "tree_ops": "sessions.tree_ops",
+    "listing": "sessions.listing",
+    "leases": "sessions.leases",
+    "resuming": "sessions.resuming",
+    "events": "sessions.events",
+    "sweep": "sessions.sweep",
+    "files": "files.snapshots",
+    "disk": "files.disk",
+    "startup": "sessions.startup",
+    "postgres": "postgres.backend",
+    "search": "sessions.search",
+    "importing": "imports.throughput",
+    "adapters": "adapters",
+}
+"""What `--only` takes, and the module that does it."""
 RESULTS = HERE / "results"
 
 
@@ -59,7 +75,7 @@ def run(name: str, directory: Path, *, quick: bool) -> Result | None:
     command = [
         sys.executable,
         "-m",
-        f"benchmarks.{name}",
+        f"benchmarks.{SCRIPTS[name]}",
         "--dir",
         str(directory / name),
         "--json",

@@ -8,9 +8,9 @@ from importlib import import_module
 from typing import Any
 
 from benchmarks.adapters import Framework, Subject, langgraph_postgres
-from benchmarks.measure import Samples, median, shuffled, size_on_disk, steady
-from benchmarks.report import Result, Row, ms, size
-from benchmarks.script import Lab, main
+from benchmarks.harness.measure import Samples, median, shuffled, size_on_disk, steady
+from benchmarks.harness.report import Result, Row, ms, size
+from benchmarks.harness.script import Lab, main
 
 MODULES = (
     "langgraph", "openai_agents", "claude", "adk", "pydantic_ai", "strands", "agent_framework", "llama_index",

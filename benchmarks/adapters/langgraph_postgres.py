@@ -8,10 +8,10 @@ from contextlib import AsyncExitStack
 from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
 
 from benchmarks.adapters.langgraph import Talk, on_clew
-from benchmarks.measure import Samples, median, shuffled, steady
-from benchmarks.postgres_server import server
-from benchmarks.report import Result, Row, ms
-from benchmarks.script import Lab, main
+from benchmarks.harness.measure import Samples, median, shuffled, steady
+from benchmarks.harness.report import Result, Row, ms
+from benchmarks.harness.script import Lab, main
+from benchmarks.postgres.server import server
 
 FASTER = 0.7
 EARLY, WINDOW = 50, 20

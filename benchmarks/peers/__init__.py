@@ -10,7 +10,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol, cast
 
-from benchmarks.work import Message
+from benchmarks.harness.work import Message
 
 
 class Contender(Protocol):

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import clew
-from benchmarks.work import Message
+from benchmarks.harness.work import Message
 
 
 class Clew:

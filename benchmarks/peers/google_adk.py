@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from benchmarks.work import Message
+from benchmarks.harness.work import Message
 
 APP, USER = "bench", "user"
 

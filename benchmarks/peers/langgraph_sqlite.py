@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from benchmarks.work import Message
+from benchmarks.harness.work import Message
 
 
 class LangGraph:

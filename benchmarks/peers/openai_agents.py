@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.work import Message
+from benchmarks.harness.work import Message
 
 
 class OpenAISession:

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from benchmarks.work import Message, encode
+from benchmarks.harness.work import Message, encode
 
 
 class RawFile:

@@ -22,7 +22,7 @@ from typing import Any
 
 from benchmarks.peers import Contender
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 
 median = statistics.median
 

@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Any
 
 import clew
-from benchmarks.measure import Samples, bytes_written, shuffled, steady
-from benchmarks.report import Result, Row, ms, size
-from benchmarks.script import Lab, main
-from benchmarks.tally import watching
-from benchmarks.work import Conversation
+from benchmarks.harness.measure import Samples, bytes_written, shuffled, steady
+from benchmarks.harness.report import Result, Row, ms, size
+from benchmarks.harness.script import Lab, main
+from benchmarks.harness.tally import watching
+from benchmarks.harness.work import Conversation
 from clew.backends.contract import Transaction
 from clew.backends.sqlite import SqliteBackend
 from clew.core.conversation.append import Batch, append, batch_of

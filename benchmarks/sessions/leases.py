@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Any, Literal
 
 import clew
-from benchmarks import measure
-from benchmarks.build import SESSION, long_session
-from benchmarks.measure import Samples, shuffled, steady
-from benchmarks.report import Result, Row, ms, size
-from benchmarks.script import Lab, main
-from benchmarks.tally import LOG_PAGE, Cost, watching
-from benchmarks.work import Conversation, Message
+from benchmarks.harness import measure
+from benchmarks.harness.build import SESSION, long_session
+from benchmarks.harness.measure import Samples, shuffled, steady
+from benchmarks.harness.report import Result, Row, ms, size
+from benchmarks.harness.script import Lab, main
+from benchmarks.harness.tally import LOG_PAGE, Cost, watching
+from benchmarks.harness.work import Conversation, Message
 from clew.run import Run
 
 HISTORY = 200
@@ -192,7 +192,7 @@ def count(lab: Lab, name: str) -> dict[str, float]:
     """fsyncs, write calls and bytes of a call, those of bringing the log home included."""
     calls = lab.pick(COUNTED, COUNTED // 4)
     folder = str(lab.directory / f"counted-{name}")
-    found = measure.count_syscalls("benchmarks.leases", "--count", name, folder, str(calls))
+    found = measure.count_syscalls("benchmarks.sessions.leases", "--count", name, folder, str(calls))
     return {
         "fsyncs": (found["fsync"] + found["fdatasync"]) / calls,
         "writes": (found["write"] + found["pwrite64"]) / calls,

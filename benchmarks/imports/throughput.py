@@ -21,9 +21,9 @@ import apsw
 import msgspec
 
 import clew
-from benchmarks.import_files import FORMATS, write
-from benchmarks.report import Result, Row, ms, size
-from benchmarks.script import Lab, main
+from benchmarks.harness.report import Result, Row, ms, size
+from benchmarks.harness.script import Lab, main
+from benchmarks.imports.files import FORMATS, write
 
 FACTOR = 3.0
 ROUNDS = 3

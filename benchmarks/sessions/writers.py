@@ -7,12 +7,12 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from benchmarks.measure import Samples, steady
+from benchmarks.harness.measure import Samples, steady
+from benchmarks.harness.report import Result, Row
+from benchmarks.harness.script import Lab, main
+from benchmarks.harness.work import Conversation
 from benchmarks.peers import Contender, start
 from benchmarks.peers.raw import RawFile
-from benchmarks.report import Result, Row
-from benchmarks.script import Lab, main
-from benchmarks.work import Conversation
 
 WRITERS = 16
 PEERS = {

@@ -9,10 +9,10 @@ from functools import partial
 from pathlib import Path
 
 import clew
-from benchmarks.measure import take_turns_sync
-from benchmarks.report import Result, Row, ms
-from benchmarks.script import Lab, main
-from benchmarks.work import Conversation
+from benchmarks.harness.measure import take_turns_sync
+from benchmarks.harness.report import Result, Row, ms
+from benchmarks.harness.script import Lab, main
+from benchmarks.harness.work import Conversation
 
 PAGE = 50
 SHORT = 1000

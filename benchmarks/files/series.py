@@ -9,12 +9,12 @@ from pathlib import Path
 
 import msgspec
 
-from benchmarks import file_trees
-from benchmarks.file_trees import Editor
-from benchmarks.measure import ROOT, Samples, median, shuffled, size_on_disk, steady
+from benchmarks.files import trees
+from benchmarks.files.trees import Editor
+from benchmarks.harness.measure import ROOT, Samples, median, shuffled, size_on_disk, steady
+from benchmarks.harness.report import Result, Row, ms, size
+from benchmarks.harness.script import Lab
 from benchmarks.peers.tree_keepers import start
-from benchmarks.report import Result, Row, ms, size
-from benchmarks.script import Lab
 
 GIT = "git commit, tuned"
 FEW = 5
@@ -40,9 +40,9 @@ def many_snapshots(lab: Lab, result: Result) -> None:
     lab.say(f"{count} snapshots of {files:,} files, {FEW} edits each")
     roots = {name: folder / f"tree-{number}" for number, name in enumerate(("clew", GIT))}
     homes = {name: folder / f"kept-{number}" for number, name in enumerate(roots)}
-    file_trees.make(roots["clew"], files)
-    file_trees.copy(roots["clew"], roots[GIT])
-    file_trees.settle()
+    trees.make(roots["clew"], files)
+    trees.copy(roots["clew"], roots[GIT])
+    trees.settle()
     keepers = {name: start(name, homes[name], root) for name, root in roots.items()}
     editors = {name: Editor(root) for name, root in roots.items()}
     times = Samples()
@@ -94,8 +94,8 @@ def large_tree(lab: Lab, result: Result) -> None:
     for files in sizes:
         lab.say(f"{files:,} files, nothing changed")
         folder = lab.directory / f"large-{files}"
-        file_trees.make(folder / "tree", files, file_bytes=TINY)
-        file_trees.settle()
+        trees.make(folder / "tree", files, file_bytes=TINY)
+        trees.settle()
         _look_in_child(folder, 1)
         looks[files] = _look_in_child(folder, 4)
         subprocess.run(["rm", "-rf", str(folder)], check=True)
@@ -117,7 +117,7 @@ def large_tree(lab: Lab, result: Result) -> None:
 
 
 def _look_in_child(folder: Path, times: int) -> Look:
-    command = [sys.executable, "-m", "benchmarks.file_series", str(folder), str(times)]
+    command = [sys.executable, "-m", "benchmarks.files.series", str(folder), str(times)]
     done = subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
     return msgspec.json.decode(done.stdout, type=Look)
 

@@ -7,12 +7,12 @@ import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from benchmarks import measure
-from benchmarks.measure import Samples, append_each, take_turns
+from benchmarks.harness import measure
+from benchmarks.harness.measure import Samples, append_each, take_turns
+from benchmarks.harness.report import Result, Row, ms
+from benchmarks.harness.script import Lab, main
+from benchmarks.harness.work import Conversation
 from benchmarks.peers import FAST_PEERS, SLOW_PEERS, Contender, start
-from benchmarks.report import Result, Row, ms
-from benchmarks.script import Lab, main
-from benchmarks.work import Conversation
 
 HISTORY = 50
 """Turns in every session before the clock starts."""
@@ -95,7 +95,7 @@ def count(lab: Lab, name: str) -> dict[str, float]:
     """fsyncs, write calls and bytes a turn."""
     turns = COUNTED // 5 if name in SLOW_PEERS or lab.quick else COUNTED
     folder = str(lab.directory / "counted")
-    found = measure.count_syscalls("benchmarks.turn", "--count", name, folder, str(turns))
+    found = measure.count_syscalls("benchmarks.sessions.turn", "--count", name, folder, str(turns))
     return {
         "fsyncs": (found["fsync"] + found["fdatasync"]) / turns,
         "writes": (found["write"] + found["pwrite64"]) / turns,

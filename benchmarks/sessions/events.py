@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import clew
-from benchmarks.build import SESSION
-from benchmarks.measure import Samples, take_turns_sync
-from benchmarks.report import Result, Row, ms
-from benchmarks.script import Lab, main
-from benchmarks.tally import Cost, watching
-from benchmarks.work import Conversation
+from benchmarks.harness.build import SESSION
+from benchmarks.harness.measure import Samples, take_turns_sync
+from benchmarks.harness.report import Result, Row, ms
+from benchmarks.harness.script import Lab, main
+from benchmarks.harness.tally import Cost, watching
+from benchmarks.harness.work import Conversation
 
 MESSAGES = 2000
 OTHERS = 200

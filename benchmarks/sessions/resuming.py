@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import clew
-from benchmarks.build import SESSION, long_session
-from benchmarks.measure import ROOT, Samples, bytes_written, median, steady, take_turns_sync
-from benchmarks.report import Result, Row, ms, size
-from benchmarks.script import Lab, main
+from benchmarks.harness.build import SESSION, long_session
+from benchmarks.harness.measure import ROOT, Samples, bytes_written, median, steady, take_turns_sync
+from benchmarks.harness.report import Result, Row, ms, size
+from benchmarks.harness.script import Lab, main
 from clew.run import Run
 
 SHORT, LONG = 100, 10_000

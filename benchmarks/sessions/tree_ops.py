@@ -6,10 +6,10 @@ import time
 from collections.abc import Callable
 
 import clew
-from benchmarks.build import long_session
-from benchmarks.measure import Samples, bytes_written, steady
-from benchmarks.report import Result, Row, ms, size
-from benchmarks.script import Lab, main
+from benchmarks.harness.build import long_session
+from benchmarks.harness.measure import Samples, bytes_written, steady
+from benchmarks.harness.report import Result, Row, ms, size
+from benchmarks.harness.script import Lab, main
 
 SHORT = 100
 FACTOR = 1.5

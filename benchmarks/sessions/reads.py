@@ -6,14 +6,14 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from benchmarks.build import long_session
-from benchmarks.measure import Samples, take_turns, take_turns_sync
+from benchmarks.harness.build import long_session
+from benchmarks.harness.measure import Samples, take_turns, take_turns_sync
+from benchmarks.harness.report import Result, Row, ms
+from benchmarks.harness.script import Lab, main
+from benchmarks.harness.work import Conversation
 from benchmarks.peers import FAST_PEERS, start
 from benchmarks.peers.clew_store import Clew
 from benchmarks.peers.raw import RawFile
-from benchmarks.report import Result, Row, ms
-from benchmarks.script import Lab, main
-from benchmarks.work import Conversation
 
 WHOLE = 2000
 SESSION = "talk"

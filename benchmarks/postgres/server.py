@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from benchmarks.script import Lab, in_memory
+from benchmarks.harness.script import Lab, in_memory
 
 NAMED = "CLEW_BENCH_POSTGRES"
 

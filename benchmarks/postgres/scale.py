@@ -1,6 +1,6 @@
 """PostgreSQL with 1,000,000 sessions and 10,000,000 messages: what things cost on the way there.
 
-    python -m benchmarks.scale_postgres [--sessions 1000000] [--messages 10000000]
+    python -m benchmarks.postgres.scale [--sessions 1000000] [--messages 10000000]
 
 At each size: an append to one of the sessions, its history, a session by its id, the first page of the list;
 then appends to one session whose history grows. Writes scale-postgres.json and scale-postgres.png.
@@ -16,12 +16,12 @@ from pathlib import Path
 import msgspec
 
 import clew
-from benchmarks.measure import Neighbours, Samples, take_turns_sync
-from benchmarks.postgres_load import Loader
-from benchmarks.postgres_plot import draw
-from benchmarks.postgres_server import server
-from benchmarks.report import Result, Row, disturbance, machine, ms, table
-from benchmarks.script import HERE, Lab, parser, scratch
+from benchmarks.harness.measure import Neighbours, Samples, take_turns_sync
+from benchmarks.harness.report import Result, Row, disturbance, machine, ms, table
+from benchmarks.harness.script import HERE, Lab, parser, scratch
+from benchmarks.postgres.load import Loader
+from benchmarks.postgres.plot import draw
+from benchmarks.postgres.server import server
 
 MESSAGE: dict[str, object] = {"role": "assistant", "content": "word " * 60}
 SCHEMA = "scale"

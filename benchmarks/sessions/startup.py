@@ -10,11 +10,11 @@ from typing import Any
 
 import msgspec
 
-from benchmarks.build import long_session
-from benchmarks.measure import ROOT, Samples, take_turns_sync
-from benchmarks.report import Result, Row, ms, size
-from benchmarks.script import Lab, main
-from benchmarks.work import TURN_BYTES
+from benchmarks.harness.build import long_session
+from benchmarks.harness.measure import ROOT, Samples, take_turns_sync
+from benchmarks.harness.report import Result, Row, ms, size
+from benchmarks.harness.script import Lab, main
+from benchmarks.harness.work import TURN_BYTES
 
 ROUNDS = 20
 MIB = 1 << 20

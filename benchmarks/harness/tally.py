@@ -12,7 +12,7 @@ from typing import Any
 
 import apsw
 
-from benchmarks.measure import bytes_written, median
+from benchmarks.harness.measure import bytes_written, median
 
 LOG_PAGE = 4096 + 24
 """Bytes that one page takes in the write-ahead log."""

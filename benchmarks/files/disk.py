@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from benchmarks.measure import append_each, size_on_disk
+from benchmarks.harness.measure import append_each, size_on_disk
+from benchmarks.harness.report import Result, Row, size
+from benchmarks.harness.script import Lab, main
+from benchmarks.harness.work import Conversation, encode
 from benchmarks.peers import FAST_PEERS, SLOW_PEERS, start
-from benchmarks.report import Result, Row, size
-from benchmarks.script import Lab, main
-from benchmarks.work import Conversation, encode
 
 MESSAGES = 2000
 

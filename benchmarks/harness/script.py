@@ -17,10 +17,10 @@ from typing import NoReturn
 
 import msgspec
 
-from benchmarks.measure import Neighbours
-from benchmarks.report import Result, disturbance, table
+from benchmarks.harness.measure import Neighbours
+from benchmarks.harness.report import Result, disturbance, table
 
-HERE = Path(__file__).resolve().parent
+HERE = Path(__file__).resolve().parents[1]
 
 
 @dataclass(frozen=True)

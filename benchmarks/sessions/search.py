@@ -8,9 +8,9 @@ from itertools import accumulate
 from time import perf_counter
 
 import clew
-from benchmarks.measure import take_turns_sync
-from benchmarks.report import Result, Row, ms
-from benchmarks.script import Lab, main
+from benchmarks.harness.measure import take_turns_sync
+from benchmarks.harness.report import Result, Row, ms
+from benchmarks.harness.script import Lab, main
 
 SESSIONS = 5000
 COMMON, RARE = "kestrel", "quixotry"

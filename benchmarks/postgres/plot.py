@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from benchmarks.plot import COLOURS
+from benchmarks.harness.plot import COLOURS
 
 
 def draw(

@@ -13,11 +13,11 @@ import uuid
 import msgspec
 
 import clew
-from benchmarks.measure import Samples, median, take_turns_sync
-from benchmarks.postgres_by_hand import ByHand, make_tables
-from benchmarks.postgres_server import server
-from benchmarks.report import Result, Row, ms
-from benchmarks.script import Lab, main
+from benchmarks.harness.measure import Samples, median, take_turns_sync
+from benchmarks.harness.report import Result, Row, ms
+from benchmarks.harness.script import Lab, main
+from benchmarks.postgres.by_hand import ByHand, make_tables
+from benchmarks.postgres.server import server
 
 MESSAGE = {"role": "assistant", "content": "word " * 80}
 BODY = msgspec.json.encode(MESSAGE)

@@ -8,7 +8,7 @@ from itertools import cycle, islice
 from pathlib import Path
 
 import clew
-from benchmarks.work import Conversation
+from benchmarks.harness.work import Conversation
 
 SESSION = "talk"
 BATCH = 2000

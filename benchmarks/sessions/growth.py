@@ -10,11 +10,11 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from benchmarks.measure import Samples, append_each, bytes_written, median, shuffled, steady
+from benchmarks.harness.measure import Samples, append_each, bytes_written, median, shuffled, steady
+from benchmarks.harness.report import Result, Row, ms, size
+from benchmarks.harness.script import Lab, main
+from benchmarks.harness.work import Conversation, Message
 from benchmarks.peers import Contender, start
-from benchmarks.report import Result, Row, ms, size
-from benchmarks.script import Lab, main
-from benchmarks.work import Conversation, Message
 
 SESSION = "talk"
 YOUNG = 50

@@ -13,10 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import clew
-from benchmarks import file_trees
-from benchmarks.file_series import series
-from benchmarks.file_trees import Editor
-from benchmarks.measure import Samples, bytes_written, shuffled, size_on_disk, steady
+from benchmarks.files import trees
+from benchmarks.files.series import series
+from benchmarks.files.trees import Editor
+from benchmarks.harness.measure import Samples, bytes_written, shuffled, size_on_disk, steady
+from benchmarks.harness.report import Result, Row, ms, size
+from benchmarks.harness.script import Lab, main
 from benchmarks.peers.tree_keepers import (
     GIT,
     KEEPERS,
@@ -27,8 +29,6 @@ from benchmarks.peers.tree_keepers import (
     is_there,
     start,
 )
-from benchmarks.report import Result, Row, ms, size
-from benchmarks.script import Lab, main
 
 SMALL, MIDDLE, LARGE = 2_000, 10_000, 50_000
 FEW, MANY = 5, 500
@@ -46,11 +46,11 @@ async def run(lab: Lab) -> Result:
     for files, times in rounds.items():
         names = present(() if files == SMALL else ("git commit",) if files < LARGE else UNTUNED_OR_SLOW)
         contest = Contest(lab, f"{files:,} files", names, rounds=times)
-        contest.make(lambda root, files=files: file_trees.make(root, files))  # type: ignore[misc]
+        contest.make(lambda root, files=files: trees.make(root, files))  # type: ignore[misc]
         contest.run(result, firsts=3 if files == SMALL else 1)
     if not lab.quick:
         contest = Contest(lab, "libraries", present(UNTUNED_OR_SLOW), rounds=3)
-        contest.make(file_trees.copy_libraries)
+        contest.make(trees.copy_libraries)
         contest.run(result, firsts=1)
     series(lab, result)
     result.details["absent"] = absent = [name for name in KEEPERS if not is_there(name)]
@@ -88,8 +88,8 @@ class Contest:
         first.mkdir(parents=True)
         fill(first)
         for root in others:
-            file_trees.copy(first, root)
-        file_trees.settle()
+            trees.copy(first, root)
+        trees.settle()
 
     def run(self, result: Result, firsts: int) -> None:
         """Everything, in the order in which it happens to a tree."""

@@ -1,0 +1,1 @@
+"""PostgreSQL beside a table written by hand, and with a million sessions."""

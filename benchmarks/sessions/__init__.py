@@ -1,0 +1,1 @@
+"""Appending, reading, moving, listing, searching: Clew beside its peers on one machine."""
