@@ -16,9 +16,9 @@ import pytest
 from clew.backends.contract import Reader, Transaction
 from clew.backends.memory.backend import MemoryBackend
 from clew.backends.sqlite import SqliteBackend
+from clew.core.engine.engine import Engine
 from clew.core.log import digest
 from clew.core.log.rows import PackInfo
-from clew.engine import Engine
 from clew.errors import CorruptError, DiskFullError, ObjectMissingError, QuotaExceededError
 from clew.files.objects.format import (
     CHUNKED,

@@ -94,9 +94,9 @@ if _TYPE_CHECKING:
     from clew.aio import AsyncStore as AsyncStore
     from clew.aio import copy_async as copy_async
     from clew.aio import open_async as open_async
+    from clew.core.retention.maintenance import Maintenance as Maintenance
     from clew.core.transfer.copy import copy as copy
     from clew.files.snapshot.watch import Watch as Watch
-    from clew.maintenance import Maintenance as Maintenance
     from clew.model.files import FileChange as FileChange
     from clew.model.files import FileDiff as FileDiff
     from clew.model.files import FileFailure as FileFailure
@@ -152,7 +152,7 @@ _LAZY = {
     "ImportedSession": "clew.model.transfer",
     "Hit": "clew.model.search",
     "SearchPage": "clew.model.search",
-    "Maintenance": "clew.maintenance",
+    "Maintenance": "clew.core.retention.maintenance",
     "Watch": "clew.files.snapshot.watch",
     "Run": "clew.run",
 }

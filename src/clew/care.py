@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from clew.engine import EngineLike
+from clew.core.engine.engine import EngineLike
 from clew.errors import StoreBusyError
 from clew.upkeep import scrub_traces
 

@@ -8,9 +8,9 @@ from typing import Concatenate, ParamSpec, TypeVar
 
 from clew.backends.contract import Reader, Transaction
 from clew.core.conversation import history
+from clew.core.engine.engine import Engine, EngineLike
 from clew.core.log.rows import SessionRow
 from clew.core.runs.access import Access, live
-from clew.engine import Engine, EngineLike
 
 P = ParamSpec("P")
 T = TypeVar("T")

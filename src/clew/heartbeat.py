@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from clew.core.engine.commit import Pending
+from clew.core.engine.engine import Engine
 from clew.core.runs.lease import renew
-from clew.engine import Engine
 
 if TYPE_CHECKING:
     from clew.run import Run

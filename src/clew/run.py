@@ -10,11 +10,11 @@ from types import TracebackType
 
 from clew.backends.contract import Transaction
 from clew.core.conversation import resume
+from clew.core.engine.engine import Engine
 from clew.core.log.ids import MAX_POSITION, check_id
 from clew.core.log.lease import Lease
 from clew.core.messages.codec import encode_json
 from clew.core.runs.access import NO_FENCE, Access
-from clew.engine import Engine
 from clew.errors import ClewError, InvalidError, LeaseLostError
 from clew.heartbeat import BEATS, Heartbeat
 from clew.model import Checkpoint, Json

@@ -8,7 +8,7 @@ from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING
 
-from clew.engine import EngineLike
+from clew.core.engine.engine import EngineLike
 from clew.errors import CorruptError, DiskFullError, InvalidQueryError, ReadOnlyError
 
 if TYPE_CHECKING:
@@ -112,12 +112,12 @@ def _checked(
     limit: int,
     cursor: str | None,
 ) -> Request:
+    from clew.core.conversation.settings import normalised
     from clew.core.log.ids import check_id
     from clew.core.messages.search_text import ROLES
     from clew.core.messages.words import parse
     from clew.core.search.search import Request, read_cursor
     from clew.core.streams.usage import span_of
-    from clew.workspace import normalised
 
     if role is not None and role not in ROLES:
         raise InvalidQueryError(f"role is one of {', '.join(ROLES)}; not {role!r}")

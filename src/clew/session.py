@@ -14,6 +14,7 @@ from clew.beside import Beside
 from clew.core.conversation import history, points, sessions
 from clew.core.conversation.append import Sayable, append, batch_of
 from clew.core.conversation.points import Point
+from clew.core.conversation.settings import normalised
 from clew.core.log.ids import MAX_POSITION, check_id
 from clew.core.log.rows import SessionRow
 from clew.core.runs.access import Access
@@ -22,7 +23,6 @@ from clew.lifecycle import Lifecycle
 from clew.model import Context, Entry, Head, Json, SessionInfo
 from clew.points import Points
 from clew.streams import Streams
-from clew.workspace import normalised
 
 
 class Session(Lifecycle, Points, Streams, Beside):

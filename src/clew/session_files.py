@@ -19,7 +19,7 @@ from clew.model import Checkpoint, Head, Moved
 
 if TYPE_CHECKING:
     from clew.core.conversation.moves import FileMove
-    from clew.engine import Engine
+    from clew.core.engine.engine import Engine
     from clew.files.records import SnapshotCounters
     from clew.files.service import Files
     from clew.model.files import FileVersion, OnConflict, OnProgress, RestoreReport, Snapshot

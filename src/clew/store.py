@@ -19,21 +19,21 @@ from clew.backends.listing import make_cursor, read_cursor, wanted
 from clew.backends.registry import connect
 from clew.care import Care
 from clew.core.conversation import points, sessions
+from clew.core.conversation.settings import normalised
+from clew.core.engine.engine import Engine, EngineLike
 from clew.core.engine.host import Clock, wall_clock
+from clew.core.engine.transaction import NeedsPreparation, TransactionScope, transaction_of
 from clew.core.log.ids import check_id
 from clew.core.log.rows import INTERRUPTED, RUNNING, SessionQuery, SessionRow
 from clew.core.runs.access import Access, is_held
 from clew.core.runs.status import status_number
-from clew.engine import Engine, EngineLike
 from clew.errors import InvalidError, InvalidQueryError, ReadOnlyError, SessionNotFoundError
-from clew.inside import NeedsPreparation, TransactionScope, transaction_of
 from clew.model import STATUSES, Json, Page, Stats, Status, UsageGroup, UsageKey, UsageTotals
 from clew.porting import Porting
 from clew.searching import Searching
 from clew.session import Session, settings
 from clew.store_files import StoreFiles
 from clew.upkeep import Upkeep, purge_and_scrub
-from clew.workspace import normalised
 
 if TYPE_CHECKING:
     from clew.model.watch import Change

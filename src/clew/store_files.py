@@ -6,8 +6,8 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
+from clew.core.engine.engine import EngineLike
 from clew.core.runs.access import Access
-from clew.engine import EngineLike
 from clew.errors import InvalidError
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final, TypeVar, overload
 
 from clew.backends.contract import Transaction
 from clew.core.conversation.points import Point
+from clew.core.engine.engine import EngineLike
 from clew.core.log.ids import check_id
-from clew.engine import EngineLike
 from clew.errors import InvalidQueryError
 from clew.handle import Handle
 from clew.model import Event, EventCounts, Json, Usage, UsageGroup, UsageKey, UsageTotals, utc

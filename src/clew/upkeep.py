@@ -7,15 +7,15 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, TypeVar
 
 from clew.backends.contract import Transaction
+from clew.core.engine.engine import Engine, EngineLike
 from clew.core.log.lease import Lease
 from clew.core.messages.characters import for_a_log
-from clew.engine import Engine, EngineLike
 from clew.errors import ClewError, InvalidError, InvalidQueryError
 from clew.model import Removal, Retention, SweepReport, utc
 
 if TYPE_CHECKING:
+    from clew.core.retention.maintenance import Maintenance
     from clew.core.retention.sweep import Sweep
-    from clew.maintenance import Maintenance
 
 T = TypeVar("T")
 
@@ -79,7 +79,7 @@ class Upkeep:
         Any number of processes may do this: whoever finds another one sweeping waits for its next turn.
         Closing the store stops it.
         """
-        from clew.maintenance import Maintenance
+        from clew.core.retention.maintenance import Maintenance
 
         self._scope.outside("Store.maintain()")
         if isinstance(every, bool) or not isinstance(every, (int, float)) or not 0 < every <= 1e9:

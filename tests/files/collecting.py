@@ -8,7 +8,7 @@ import time
 from functools import partial
 
 import clew
-from clew.engine import Engine
+from clew.core.engine.engine import Engine
 from clew.errors import LeaseHeldError
 from clew.files import records
 from clew.files.upkeep.gc import gc

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from blake3 import blake3
 
+from clew.core.engine.engine import Engine
 from clew.core.log.rows import PackInfo
-from clew.engine import Engine
 from clew.files.objects.store import ObjectReader
 from clew.files.upkeep.verify import verify
 from clew.model.files import Snapshot

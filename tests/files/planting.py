@@ -9,7 +9,7 @@ from typing import TypeAlias
 import msgspec
 from uuid_utils import uuid7
 
-from clew.engine import Engine
+from clew.core.engine.engine import Engine
 from clew.files import records
 from clew.files.objects.format import (
     CHUNKED,

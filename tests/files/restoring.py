@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 from clew.backends.memory.backend import MemoryBackend
-from clew.engine import Engine
+from clew.core.engine.engine import Engine
 from clew.files.objects.format import (
     CHUNKED,
     EXECUTABLE,

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 import clew
-from clew.engine import Engine
+from clew.core.engine.engine import Engine
 from clew.errors import ObjectMissingError
 from clew.files.diff import diff as module
 from clew.files.diff.diff import diff

@@ -12,8 +12,8 @@ from uuid_utils import uuid7
 import clew
 from clew.backends.contract import STORE_WIDE, Reader, Transaction
 from clew.core.conversation import moves
+from clew.core.engine.engine import Engine
 from clew.core.retention.rules import DAY
-from clew.engine import Engine
 from clew.errors import CorruptError, ObjectMissingError
 from clew.files import journal, records
 from clew.files.objects.format import FILE, FOLDER, TreeEntry, encode_directory, object_name

@@ -15,7 +15,7 @@ import pytest
 
 import clew
 from clew.backends.contract import STORE_WIDE, Transaction
-from clew.engine import Engine
+from clew.core.engine.engine import Engine
 from clew.errors import LeaseHeldError, LeaseLostError, StoreBusyError
 from clew.files import records
 from clew.files import records as keeping

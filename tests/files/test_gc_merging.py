@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import clew
-from clew.engine import Engine
+from clew.core.engine.engine import Engine
 from clew.files.objects.store import PACK_SIZE
 from clew.files.upkeep.gc import gc
 from clew.files.upkeep.merge import FEWEST, MERGED, SMALL

@@ -15,9 +15,9 @@ import pytest
 
 import clew
 from clew.backends.contract import STORE_WIDE, Transaction
+from clew.core.engine.engine import Engine
 from clew.core.log import digest
 from clew.core.log.rows import PackInfo
-from clew.engine import Engine
 from clew.errors import LeaseLostError
 from clew.files import records
 from clew.files.objects.format import FILE, TreeEntry, encode_directory, object_name

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clew.backends.memory.backend import MemoryBackend
-from clew.engine import Engine
+from clew.core.engine.engine import Engine
 from clew.errors import InvalidError, RootRefusedError
 from clew.files.snapshot.ignore import Patterns
 from tests.files.trees import File, Tree, build, in_store, paths, take

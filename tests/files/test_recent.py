@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from clew.backends.memory.backend import MemoryBackend
-from clew.engine import Engine
+from clew.core.engine.engine import Engine
 from clew.files.snapshot import statcache
 from clew.files.snapshot import statcache as recent
 from clew.files.snapshot.statcache import StatCache

@@ -14,8 +14,8 @@ import pytest
 
 import clew
 from clew.backends.contract import STORE_WIDE, Transaction
+from clew.core.engine.engine import Engine
 from clew.core.log.lease import Holder
-from clew.engine import Engine
 from clew.errors import ConflictError, CorruptError, NotFoundError, RestoreFailedError
 from clew.files import journal
 from clew.files.journal import Restore

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 
 from clew.backends.memory.backend import MemoryBackend
-from clew.engine import Engine
+from clew.core.engine.engine import Engine
 from clew.errors import InvalidError, QuotaExceededError, RootRefusedError
 from clew.files.objects.format import CHUNKED
 from clew.files.objects.store import ObjectReader, ObjectWriter

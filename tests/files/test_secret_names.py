@@ -10,7 +10,7 @@ import pytest
 
 import clew
 from clew.backends.memory.backend import MemoryBackend
-from clew.engine import Engine
+from clew.core.engine.engine import Engine
 from clew.files.snapshot import ignore
 from clew.files.snapshot.ignore import is_secret_directory, is_secret_file
 from tests.files.trees import File, Tree, build, in_store, paths, take

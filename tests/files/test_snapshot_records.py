@@ -10,7 +10,7 @@ import pytest
 
 import clew
 from clew.backends.contract import STORE_WIDE
-from clew.engine import Engine
+from clew.core.engine.engine import Engine
 from clew.errors import CorruptError, SnapshotNotFoundError
 from clew.files import records
 from clew.files.records import PAGE, SnapshotCounters

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from clew.backends.memory.backend import MemoryBackend
 from clew.core.disk import filesystems
-from clew.engine import Engine
+from clew.core.engine.engine import Engine
 from clew.errors import QuotaExceededError
 from clew.files.snapshot import classify, ignore, scan, stamps, statcache, walk
 from clew.files.snapshot import statcache as recent

@@ -10,7 +10,7 @@ import pytest
 
 import clew
 from clew.backends.contract import STORE_WIDE
-from clew.engine import Engine
+from clew.core.engine.engine import Engine
 from clew.files import records
 from clew.files.objects.format import FILE, FOLDER, TreeEntry, encode_directory, object_name
 from clew.files.objects.store import ObjectWriter

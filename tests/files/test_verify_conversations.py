@@ -18,9 +18,9 @@ from clew.backends.contract import STORE_WIDE
 from clew.core.check import branches
 from clew.core.check import verify as checking
 from clew.core.check import verify as findings
+from clew.core.engine.engine import Engine
 from clew.core.log.digest import checksum
 from clew.core.log.rows import EntryRow
-from clew.engine import Engine
 from clew.errors import InvalidError
 from clew.files.upkeep import verify as module
 from clew.model.files import FileProgress, VerifyProblem, VerifyReport

@@ -15,7 +15,7 @@ import pytest
 from clew.backends.memory.backend import MemoryBackend
 from clew.core.directory_watch import inotify, watches
 from clew.core.directory_watch.inotify import Inotify
-from clew.engine import Engine
+from clew.core.engine.engine import Engine
 from clew.files.objects.store import ObjectWriter
 from clew.files.snapshot import watch
 from clew.files.snapshot.classify import Limits

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from hypothesis import strategies as st
 
-from clew.engine import Engine
+from clew.core.engine.engine import Engine
 from clew.files.objects.format import EXECUTABLE, FOLDER, LINK
 from clew.files.objects.store import ObjectReader, ObjectWriter
 from clew.files.snapshot.classify import Limits

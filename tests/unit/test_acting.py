@@ -13,9 +13,9 @@ import pytest
 from clew.backends.jsonl.log_file import tell
 from clew.cli.safe import clean
 from clew.core.messages.characters import escape_json, for_a_log
+from clew.core.retention.maintenance import Maintenance
 from clew.exporters.json import _safe
 from clew.exporters.visible import visible
-from clew.maintenance import Maintenance
 from clew.upkeep import _log
 
 ACTING = [chr(code) for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in "\t\n\r"]

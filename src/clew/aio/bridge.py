@@ -19,7 +19,7 @@ from weakref import WeakKeyDictionary
 
 from clew.backends.contract import Transaction
 from clew.core.engine.commit import Pending
-from clew.engine import Engine
+from clew.core.engine.engine import Engine
 from clew.errors import StoreClosedError
 
 P = ParamSpec("P")

@@ -20,8 +20,8 @@ from clew.aio.store_files import AsyncStoreFiles
 from clew.aio.upkeep import AsyncUpkeep
 from clew.backends.contract import Backend, Capabilities
 from clew.core.engine.host import Clock, wall_clock
+from clew.core.engine.transaction import NeedsPreparation
 from clew.errors import SessionNotFoundError, StoreClosedError
-from clew.inside import NeedsPreparation
 from clew.model import Json, Page, Stats, Status, UsageGroup, UsageKey, UsageTotals
 from clew.store import DEFAULT_SESSION, Store
 from clew.store import open as open_sync

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
-from clew.maintenance import Maintenance
+from clew.core.retention.maintenance import Maintenance
 from clew.model import Removal, Retention, SweepReport
 
 if TYPE_CHECKING:

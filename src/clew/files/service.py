@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from clew.backends.contract import Reader, Transaction
 from clew.core.conversation.moves import FileMove
-from clew.engine import Engine
+from clew.core.engine.engine import Engine
 from clew.errors import InvalidError, NotFoundError
 from clew.files import journal, records
 from clew.files.diff.diff import diff, history

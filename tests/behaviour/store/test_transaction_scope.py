@@ -16,9 +16,9 @@ import pytest
 import clew
 from clew.backends.contract import STORE_WIDE, RecordKind
 from clew.backends.memory.backend import MemoryBackend
+from clew.core.engine.transaction import offered
 from clew.core.log.rows import SessionQuery
 from clew.errors import InvalidError
-from clew.inside import offered
 from clew.model import Retention
 from clew.run import Run
 from clew.session import Session

@@ -11,8 +11,8 @@ from typing import Any, TypeVar, cast
 
 from clew.backends.contract import Reader, Transaction
 from clew.backends.private_files import resolve
+from clew.core.engine.engine import Engine
 from clew.core.transfer.copy import Copying
-from clew.engine import Engine
 from clew.errors import (
     BackendUnavailableError,
     ConflictError,

@@ -26,8 +26,8 @@ from clew.errors import (
 from clew.model.transfer import CopyProgress, CopyReport, LostRecord, OnCopyConflict, OnCopyProgress
 
 if TYPE_CHECKING:
+    from clew.core.engine.engine import Engine
     from clew.core.transfer.image import TreeImage
-    from clew.engine import Engine
     from clew.store import Store
 
 Place: TypeAlias = "Store | str | os.PathLike[str]"

@@ -34,7 +34,7 @@ from clew.errors import BranchMissingError, CorruptEntryError, CorruptError, Inv
 from clew.files.records import find_record
 
 if TYPE_CHECKING:
-    from clew.engine import Engine, EngineLike
+    from clew.core.engine.engine import Engine, EngineLike
 
 SELF: Final = 1
 """The number of the session, and of its tree, in its file."""

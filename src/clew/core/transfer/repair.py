@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from contextlib import ExitStack
 
+from clew.core.engine.engine import Engine
 from clew.core.transfer.copy import Copying, check_apart, open_place
 from clew.core.transfer.salvage.source import SalvageSource
-from clew.engine import Engine
 from clew.errors import ConflictError
 from clew.model.transfer import CopyReport, LostRecord, OnCopyProgress, RepairReport
 

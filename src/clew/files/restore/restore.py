@@ -44,8 +44,8 @@ from clew.model.files import (
 )
 
 if TYPE_CHECKING:
+    from clew.core.engine.engine import Engine
     from clew.core.retention.sweep import Machinery
-    from clew.engine import Engine
     from clew.files.objects.store import ObjectReader
     from clew.files.signatures import OwnWork
     from clew.files.snapshot.take import PendingSnapshot, Rules, SnapshotTaker

@@ -12,7 +12,7 @@ from typing import TypeVar
 import msgspec
 
 from clew.backends.contract import Transaction
-from clew.engine import Engine
+from clew.core.engine.engine import Engine
 from clew.errors import ClewError, InvalidError, RootRefusedError, SnapshotFailedError
 from clew.files.objects.store import ObjectWriter, Pack
 from clew.files.records import SnapshotCounters, counters_of, next_id

@@ -22,7 +22,7 @@ from clew.files.upkeep.gc import gc
 from clew.files.upkeep.needs import Left, left_by_purged
 
 if TYPE_CHECKING:
-    from clew.engine import Engine
+    from clew.core.engine.engine import Engine
 
 T = TypeVar("T")
 

@@ -15,7 +15,7 @@ from functools import cache
 from typing import Any, ClassVar, NoReturn, Protocol, TypeVar, cast
 
 from clew.backends.contract import Capabilities, Reader, Transaction
-from clew.engine import Engine
+from clew.core.engine.engine import Engine
 from clew.errors import ClewError, InvalidError
 
 T = TypeVar("T")
