@@ -13,7 +13,7 @@ import tempfile
 
 from hypothesis import settings
 
-from tests.thoroughness import keep_compiled_code, use_memory_for_temporary_files
+from tests.support.effort import keep_compiled_code, use_memory_for_temporary_files
 
 keep_compiled_code()
 use_memory_for_temporary_files()

@@ -20,7 +20,7 @@ def server(lab: Lab, **settings: str) -> Iterator[str]:
     if named:
         yield named
         return
-    from tests.postgres_server import Cluster
+    from tests.backends.postgres.servers.cluster import Cluster
 
     # Not in the lab's folder, into which the server's user may not look.
     if in_memory(Path(tempfile.gettempdir())):

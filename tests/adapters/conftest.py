@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.postgres_server import emptied_postgres, postgres_url, reused_schema  # noqa: F401 (fixtures)
+from tests.backends.postgres.servers.cluster import emptied_postgres, postgres_url, reused_schema  # noqa: F401 (fixtures)
 
 
 @pytest.fixture(params=["memory", "sqlite", "jsonl", "postgresql"])

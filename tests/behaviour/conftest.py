@@ -15,8 +15,8 @@ from clew.backends.sqlite import SqliteBackend
 from clew.session import Session
 from clew.store import Store
 from clew.testing.backend.base import Ticking
-from tests.postgres_clock import Timed
-from tests.postgres_server import emptied_postgres, postgres_url, reused_schema  # noqa: F401 (fixtures)
+from tests.backends.postgres.servers.clock import Timed
+from tests.backends.postgres.servers.cluster import emptied_postgres, postgres_url, reused_schema  # noqa: F401 (fixtures)
 
 BACKENDS = ("memory", "sqlite", "jsonl", "postgres")
 

@@ -11,8 +11,8 @@ import pytest
 
 import clew
 from clew.cli import COMMANDS, run
+from tests.cli.commands.test_transfer import CLAUDE
 from tests.cli.processes import COMMAND, Clew
-from tests.cli.test_porting import CLAUDE
 
 NOTHING = {
     "notes.txt": "not a session",

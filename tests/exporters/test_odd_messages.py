@@ -16,7 +16,7 @@ from clew.porting import _EXPORTERS
 from tests.exporters.hostile import PIXEL
 from tests.exporters.odd_messages import MESSAGES, nearly_good
 from tests.exporters.page_reader import PageReader
-from tests.thoroughness import usually
+from tests.support.effort import usually
 
 BEFORE = {"role": "user", "content": "said before"}
 AFTER = {"role": "user", "content": "said after"}

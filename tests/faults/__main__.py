@@ -20,15 +20,15 @@ from typing import NamedTuple
 from blake3 import blake3
 
 import clew
-from tests.children import ProcessFailed
-from tests.crash.helper import quick_directory
-from tests.crash.servers import server_in
+from tests.backends.postgres.servers.cluster import NoServerError, find_programs
 from tests.faults.campaign import Result, campaign
 from tests.faults.campaigns.power import why_not
+from tests.faults.crash.common import quick_directory
 from tests.faults.plan import PLAN, TAKES_SEED, Planned
 from tests.faults.report import Row, read, write
+from tests.faults.short.servers import server_in
 from tests.faults.subjects import SUBJECTS, PostgresSubject, Subject, available
-from tests.postgres_server import NoServerError, find_programs
+from tests.support.children import ProcessFailed
 
 PATIENCE = 3600
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
-from tests.children import call
 from tests.faults.subjects import Subject, address_of, subject_at
+from tests.support.children import call
 
 
 class Result(msgspec.Struct):

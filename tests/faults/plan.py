@@ -8,7 +8,6 @@ from typing import Any
 
 import msgspec
 
-from tests.crash.servers import stop_servers
 from tests.faults.campaign import Result
 from tests.faults.campaigns.calls import fail_at_calls, kill_at_calls, shorten_writes
 from tests.faults.campaigns.crashes import crash_everywhere
@@ -18,6 +17,7 @@ from tests.faults.campaigns.limits import few_files, little_memory
 from tests.faults.campaigns.power import cut_power
 from tests.faults.campaigns.together import fence, fork_with_a_store, start_together, storm
 from tests.faults.campaigns.unreadable import unreadable_files
+from tests.faults.short.servers import stop_servers
 from tests.faults.workload.steps import OPERATIONS
 
 PACKAGES = {"strace": "strace", "mkfs.ext4": "e2fsprogs", "mkfs.xfs": "xfsprogs"}

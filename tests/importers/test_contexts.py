@@ -12,10 +12,11 @@ import pytest
 
 import clew
 from clew.importers import READERS
-from tests.importers import test_cline as cline
-from tests.importers import test_llm as llm
-from tests.importers import test_lookalikes, test_tokens
-from tests.importers.reading import write_json, write_lines
+from tests.importers import test_tokens
+from tests.importers.hostile import test_lookalikes
+from tests.importers.programs import test_cline as cline
+from tests.importers.programs import test_llm as llm
+from tests.importers.readers import write_json, write_lines
 
 TIME = "2025-09-01T10:00:00Z"
 EMPTY: list[Any] = []

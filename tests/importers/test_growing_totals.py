@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 import clew
-from tests.importers import test_continue_dev as continue_dev
-from tests.importers import test_ductwork as ductwork
-from tests.importers import test_goose as goose
-from tests.importers.reading import write_json
+from tests.importers.programs import test_continue_dev as continue_dev
+from tests.importers.programs import test_ductwork as ductwork
+from tests.importers.programs import test_goose as goose
+from tests.importers.readers import write_json
 
 SUMS = [(100, 10, "0.5"), (250, 40, "1.25"), (251, 40, "1.25"), (900, 41, "3")]
 

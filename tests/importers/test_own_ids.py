@@ -8,7 +8,7 @@ import pytest
 
 import clew
 from clew.model.source import SourceEntry, SourceSession
-from tests.importers.test_lookalikes import SAMPLES
+from tests.importers.hostile.test_lookalikes import SAMPLES
 from tests.importers.test_tokens import of_llm
 
 ENTRY = SourceEntry(uid="e1", parent=None, message={"role": "user", "content": "hi"})

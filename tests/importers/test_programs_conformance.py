@@ -13,12 +13,12 @@ from clew.importers.programs import openrouter as seed_openrouter
 from clew.importers.programs import picoclaw as seed_picoclaw
 from clew.importers.programs import tingly_box
 from clew.testing.importer import ImporterConformance
-from tests.importers import test_ductwork as ductwork
-from tests.importers import test_ggcode as ggcode
-from tests.importers import test_openrouter as openrouter
-from tests.importers import test_picoclaw as picoclaw
-from tests.importers import test_tingly_box as tingly
-from tests.importers.reading import write_json, write_lines
+from tests.importers.programs import test_ductwork as ductwork
+from tests.importers.programs import test_ggcode as ggcode
+from tests.importers.programs import test_openrouter as openrouter
+from tests.importers.programs import test_picoclaw as picoclaw
+from tests.importers.programs import test_tingly_box as tingly
+from tests.importers.readers import write_json, write_lines
 
 
 def add_lines(path: Path, *records: Any) -> None:

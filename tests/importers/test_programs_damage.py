@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import clew
 from clew.importers.programs import ductwork, ggcode, openrouter, picoclaw, tingly_box
-from tests.importers.reading import read_file
+from tests.importers.readers import read_file
 
 ASK, SAY = (
     {"role": "user", "content": 'a"b\\ <ä>'},

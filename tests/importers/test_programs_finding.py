@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 import clew
-from tests.importers import test_ductwork as ductwork
-from tests.importers import test_ggcode as ggcode
-from tests.importers import test_openrouter as openrouter
-from tests.importers import test_picoclaw as picoclaw
-from tests.importers import test_tingly_box as tingly
-from tests.importers.reading import tree_bytes, write_json, write_lines
+from tests.importers.programs import test_ductwork as ductwork
+from tests.importers.programs import test_ggcode as ggcode
+from tests.importers.programs import test_openrouter as openrouter
+from tests.importers.programs import test_picoclaw as picoclaw
+from tests.importers.programs import test_tingly_box as tingly
+from tests.importers.readers import tree_bytes, write_json, write_lines
 
 
 def everything(folder: Path) -> dict[str, list[Path]]:

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 import clew
-from tests.importers import test_cline as cline
-from tests.importers import test_llm as llm
-from tests.importers.reading import write_json, write_lines
+from tests.importers.programs import test_cline as cline
+from tests.importers.programs import test_llm as llm
+from tests.importers.readers import write_json, write_lines
 
 SAID = {"role": "user", "content": "hi"}
 ANSWER = [{"type": "text", "text": "yes"}]

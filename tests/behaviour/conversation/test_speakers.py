@@ -12,7 +12,7 @@ from clew.testing.backend.base import Ticking, assistant, say, texts, user
 from clew.testing.backend.search import positions
 from clew.testing.chain import check_store
 from tests.behaviour.retention.test_sweep import DAY, ONE_DAY, done
-from tests.faults.history import log_of
+from tests.faults.history.checker import log_of
 
 RESULT: dict[str, Json] = {
     "role": "user",

@@ -14,11 +14,10 @@ from typing import Any, Final
 
 import clew
 from clew.errors import BackendError, DiskFullError, OutcomeUnknownError
-from tests.children import Child, ProcessFailed, preload
 from tests.faults.campaign import Result
 from tests.faults.disk.file_log import FileEvent, record
 from tests.faults.disk.strace import READING, WRITING, calls_below, injecting, traced
-from tests.faults.history import outcome_of
+from tests.faults.history.checker import outcome_of
 from tests.faults.plants import plant
 from tests.faults.subjects import Subject
 from tests.faults.workload.steps import (
@@ -32,6 +31,7 @@ from tests.faults.workload.steps import (
     prepare,
     view_of,
 )
+from tests.support.children import Child, ProcessFailed, preload
 
 Tell = Callable[[Any], None]
 FULL: Final = "error=ENOSPC"

@@ -7,12 +7,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tests.children import Child, ProcessFailed
 from tests.faults.campaign import Result
 from tests.faults.campaigns.calls import Case
 from tests.faults.disk.file_states import FileState, file_states
 from tests.faults.subjects import Subject
 from tests.faults.workload.steps import View, look_again
+from tests.support.children import Child, ProcessFailed
 
 Tell = Callable[[Any], None]
 

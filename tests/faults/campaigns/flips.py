@@ -13,11 +13,11 @@ from typing import Any
 import msgspec
 
 import clew
-from tests.children import Child, ProcessFailed
 from tests.faults.campaign import Result
 from tests.faults.subjects import Subject
 from tests.faults.workload.deep import BATCH, Deep, deep_view, fill
 from tests.faults.workload.steps import message
+from tests.support.children import Child, ProcessFailed
 
 Tell = Callable[[Any], None]
 TAILS = (b"\0", b"\0" * 512, b"\0" * 4096, b"garbage", b"\n", b'{"half": ', b"\xff" * 300)

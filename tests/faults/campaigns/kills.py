@@ -7,11 +7,11 @@ import time
 from pathlib import Path
 from typing import Final
 
-from tests.children import Child, ProcessFailed
 from tests.faults.campaign import Result
-from tests.faults.judge import Judge
 from tests.faults.subjects import Subject
+from tests.faults.workload.judge import Judge
 from tests.faults.workload.worker import Orders, work
+from tests.support.children import Child, ProcessFailed
 
 OPENING: Final = 5
 """In every so manyth cycle the kills may come while the store is being opened."""

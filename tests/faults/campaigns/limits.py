@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any, Final
 
 import clew
-from tests.children import Child
 from tests.faults.campaign import Result
 from tests.faults.subjects import Subject
 from tests.faults.workload.steps import message
+from tests.support.children import Child
 
 Tell = Callable[[Any], None]
 MIB: Final = 1 << 20

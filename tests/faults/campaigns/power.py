@@ -17,11 +17,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from tests.children import Child, ProcessFailed
 from tests.faults.campaign import Result
-from tests.faults.judge import Judge
 from tests.faults.subjects import Subject
+from tests.faults.workload.judge import Judge
 from tests.faults.workload.worker import Orders, work
+from tests.support.children import Child, ProcessFailed
 
 FS_IOC_SHUTDOWN: Final = 0x8004587D
 NO_LOG_FLUSH: Final = 2

@@ -13,14 +13,14 @@ from unittest import mock
 
 import clew
 from clew.heartbeat import Heartbeat
-from tests.children import Child, ProcessFailed
 from tests.faults.campaign import Result
-from tests.faults.history import History, check, log_of
-from tests.faults.judge import Judge
+from tests.faults.history.checker import History, check, log_of
 from tests.faults.plants import plant
 from tests.faults.subjects import Subject
+from tests.faults.workload.judge import Judge
 from tests.faults.workload.steps import message
 from tests.faults.workload.worker import Orders, work
+from tests.support.children import Child, ProcessFailed
 
 Tell = Callable[[Any], None]
 

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import clew
-from tests.children import Child
 from tests.faults.campaign import Result
 from tests.faults.campaigns.calls import Case
 from tests.faults.disk.strace import traced, unreadable
 from tests.faults.plants import plant
 from tests.faults.subjects import Subject
 from tests.faults.workload.steps import view_of_session
+from tests.support.children import Child
 
 Tell = Callable[[Any], None]
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from tests.children import Child, ProcessFailed
+from tests.support.children import Child, ProcessFailed
 
 Tell = Callable[[Any], None]
 

@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 import clew
-from tests.faults.history import check_whole
+from tests.faults.history.checker import check_whole
 from tests.faults.subjects import Subject
 from tests.faults.workload.moves import standing_of
 

@@ -18,7 +18,7 @@ from typing import Any, Final
 import msgspec
 
 import clew
-from tests.faults.history import outcome_of
+from tests.faults.history.checker import outcome_of
 from tests.faults.plants import plant
 from tests.faults.subjects import Subject
 from tests.faults.workload.moves import Move, World, make, next_move, next_purge, played

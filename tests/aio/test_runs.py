@@ -1,0 +1,339 @@
+"""The async face of work: leases, turns and status from tasks, also from those that are cancelled."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import clew
+from clew import AsyncRun, AsyncSession, AsyncStore
+from clew.testing.backend.base import calling, user
+from tests.aio.test_store import in_loop, refused, said
+
+PATIENCE = 30
+"""Seconds until a test gives up on what must come."""
+
+
+@pytest.fixture(params=["memory:", "sqlite"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    return "memory:" if request.param == "memory:" else f"{tmp_path}/clew.db"
+
+
+@asynccontextmanager
+async def a_session(url: str) -> AsyncIterator[tuple[AsyncStore, AsyncSession]]:
+    async with clew.open_async(url) as store:
+        yield store, await store.session("s")
+
+
+async def until(condition: Callable[[], Coroutine[Any, Any, object]]) -> None:
+    """Wait for something that must become true."""
+    async with asyncio.timeout(PATIENCE):
+        while not await condition():  # noqa: ASYNC110 (nobody tells when it is so)
+            await asyncio.sleep(0.005)
+
+
+async def cancelled(task: asyncio.Task[Any]) -> None:
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+async def status(s: AsyncSession) -> str:
+    return (await s.info).status
+
+
+@in_loop
+async def test_status(url: str) -> None:
+    """start, complete, fail, close, reopen, status_changes, list(status=), stats."""
+    async with a_session(url) as (store, s):
+        await s.start({"n": 1}, task="sync")
+        assert [info.id for info in await store.list(status="running")] == ["s"]
+        await s.complete("done")
+        run = (await s.info).run
+        assert run is not None
+        assert (run.request, run.response, run.task) == ({"n": 1}, "done", "sync")
+        await s.start()
+        await s.fail(ValueError("bad"))
+        run = (await s.info).run
+        assert run is not None
+        assert (run.request, run.error) == (None, "ValueError: bad")
+        await s.close()
+        error = await refused(clew.InvalidTransitionError, s.start())
+        assert (error.was, error.wanted) == ("closed", "running")
+        await s.reopen()
+        changes = [change.status for change in await s.status_changes()]
+        assert changes == ["running", "completed", "running", "failed", "closed", "pending"]
+        assert (await store.stats()).by_status["pending"] == 1
+
+
+@in_loop
+async def test_a_run_is_entered_or_awaited(url: str) -> None:
+    """Both ways take the lease; leaving the block completes the run and gives it back."""
+    async with a_session(url) as (_, s):
+        async with s.run("fix it", task="bugfix", owner="w", lease=60) as run:
+            assert isinstance(run, AsyncRun)
+            assert (run.id, run.owner, run.epoch, run.task, run.lost) == ("s", "w", 1, "bugfix", False)
+            assert repr(run).startswith("<AsyncRun 1 of 's'")
+            lease = await s.lease
+            assert lease is not None
+            assert (lease.owner, lease.epoch) == ("w", 1)
+            held = await refused(clew.LeaseHeldError, s.append(user("x")))
+            assert held.owner == "w"
+            await refused(clew.LeaseHeldError, _taken(s))
+            [entry] = await run.append(user("a"))
+            assert entry.epoch == 1
+            await s.outside_lease().append(user("remark"))
+        assert (await status(s), await s.lease) == ("completed", None)
+        run = await s.run()
+        async with run:
+            await run.append(user("b"))
+            await run.complete("done")
+        assert await said(s) == ["a", "remark", "b"]
+        info = await s.info
+        assert info.run is not None
+        assert (info.run.response, info.epoch) == ("done", 2)
+
+
+async def _taken(s: AsyncSession, **options: Any) -> AsyncRun:
+    return await s.run(**options)
+
+
+@in_loop
+async def test_an_exception_fails_the_run(url: str) -> None:
+    """With its text; it comes out as it was."""
+    async with a_session(url) as (_, s):
+
+        async def work() -> None:
+            async with s.run() as run:
+                await run.append(user("a"))
+                raise ZeroDivisionError("by zero")
+
+        await refused(ZeroDivisionError, work())
+        run = (await s.info).run
+        assert run is not None
+        assert (await status(s), run.error) == ("failed", "ZeroDivisionError: by zero")
+
+
+@in_loop
+async def test_a_lost_lease_gives_the_messages_back(url: str) -> None:
+    """Of an append, and of all that nobody waited for; the block says so too."""
+    async with a_session(url) as (store, s):
+
+        async def work() -> None:
+            async with s.run() as run:
+                await s.run(owner="thief", steal=True)
+                lost = await refused(clew.LeaseLostError, run.append(user("a"), user("b")))
+                assert (lost.epoch, lost.current_epoch, lost.owner) == (1, 2, "thief")
+                assert lost.messages == (user("a"), user("b"))
+                run.append_nowait(user("c"))
+                run.append_nowait(user("d"))
+                posted = await refused(clew.LeaseLostError, store.flush())
+                assert posted.messages == (user("c"), user("d"))
+
+        await refused(clew.LeaseLostError, work())
+        assert await said(s) == []
+
+
+@in_loop
+async def test_bad_leases_and_waits_are_refused(url: str) -> None:
+    """I-25: as on the sync face, before anything is taken."""
+    async with a_session(url) as (_, s):
+        for options in ({"lease": 0}, {"lease": float("nan")}, {"wait": -1}, {"wait": float("nan")}):
+            await refused(clew.InvalidError, _taken(s, **options))
+        assert await status(s) == "pending"
+
+
+@in_loop
+async def test_resuming(url: str) -> None:
+    """run.checkpoint, resume, OpenCallsError, interrupted."""
+    async with a_session(url) as (store, s):
+        await refused(clew.CheckpointNotFoundError, s.resume())
+        async with s.run(task="sync") as run:
+            await run.append(user("a"))
+            made = await run.checkpoint(
+                state={"n": 1}, iteration=3, system_prompt="p", tools_hash="t", model="m"
+            )
+            assert made.run is not None
+            assert (made.name, made.run.iteration, made.run.task) == ("run-1-1", 3, "sync")
+            await run.append(calling("1"))
+            error = await refused(clew.OpenCallsError, run.checkpoint())
+            assert error.calls == ("1",)
+            await run.checkpoint("forced", iteration=4, force=True)
+            await run.delete_checkpoint("forced")
+        point = await s.resume(system_prompt="other", tools_hash="t", model="m")
+        assert (point.checkpoint, point.ahead, point.changed) == (made, True, ("system_prompt",))
+        assert point.messages == [user("a")]
+        assert await store.interrupted() == []
+
+
+@in_loop
+async def test_a_turn_stays_or_is_off_the_path(url: str) -> None:
+    """An exception rewinds, undo brings the turn back."""
+    async with a_session(url) as (_, s):
+        async with s.turn() as turn:
+            assert turn is s
+            await s.append(user("a"))
+
+        async def work() -> None:
+            async with s.turn():
+                await s.append(user("b"))
+                raise ZeroDivisionError
+
+        await refused(ZeroDivisionError, work())
+        assert await said(s) == ["a"]
+        await s.undo()
+        assert await said(s) == ["a", "b"]
+
+
+@in_loop
+async def test_waiting_for_a_lease_does_not_block_other_tasks(url: str) -> None:
+    """`wait=`: the others go on, more than the pool has threads; then each gets it in its turn."""
+    async with a_session(url) as (_, s):
+        first = await s.run(owner="first")
+        epochs: list[int] = []
+
+        async def work() -> None:
+            async with s.run(wait=PATIENCE) as run:
+                epochs.append(run.epoch)
+
+        waiting = [asyncio.create_task(work()) for _ in range(6)]
+        await asyncio.sleep(0)
+        for number in range(20):
+            await first.append(user(f"{number}"))
+            assert len(await s.messages()) == number + 1
+        assert epochs == []
+        await first.complete()
+        await asyncio.gather(*waiting)
+
+        assert epochs == [2, 3, 4, 5, 6, 7]
+        await (await s.run()).complete()
+        held = await s.run(owner="held")
+        await refused(clew.LeaseHeldError, _taken(s, wait=0.02))
+        await held.complete()
+
+
+@in_loop
+async def test_who_is_cancelled_while_taking_a_lease_gives_it_back(url: str) -> None:
+    """F-20: at whatever moment; the session is free again, and no run is left as running."""
+    async with a_session(url) as (_, s):
+        for _ in range(10):
+            taking = asyncio.create_task(_taken(s, lease=600))
+            await asyncio.sleep(0)  # it has handed the call to a thread by now
+            await cancelled(taking)
+            async with s.run(wait=PATIENCE) as run:
+                await run.append(user("mine"))
+        assert len(await said(s)) == 10
+        changes = [change.status for change in await s.status_changes()]
+        assert changes.count("running") == changes.count("completed") + changes.count("failed")
+        assert changes.count("completed") == 10
+
+
+@in_loop
+async def test_a_lease_that_came_with_the_cancellation_is_given_back(url: str) -> None:
+    """F-20: the thread had taken it when the task was cancelled: it is never left behind."""
+    async with a_session(url) as (_, s):
+        took, go_on = threading.Event(), threading.Event()
+        session = s._session
+        take = session._take
+
+        def slowly(bid: Any) -> Any:
+            run = take(bid)
+            took.set()
+            assert go_on.wait(PATIENCE)
+            return run
+
+        session._take = slowly  # type: ignore[method-assign]
+        taking = asyncio.create_task(_taken(s))
+        await asyncio.to_thread(took.wait, PATIENCE)
+        await cancelled(taking)
+        assert await status(s) == "running"
+        go_on.set()
+
+        async def is_free() -> bool:
+            return await s.lease is None
+
+        await until(is_free)
+        run = (await s.info).run
+        assert run is not None
+        assert (await status(s), run.error) == ("failed", "cancelled before it began")
+
+
+@in_loop
+async def test_a_run_that_is_cancelled_has_failed(url: str) -> None:
+    """Its lease is free, what it wrote is there."""
+    async with a_session(url) as (_, s):
+        inside = asyncio.Event()
+
+        async def work() -> None:
+            async with s.run() as run:
+                await run.append(user("a"))
+                inside.set()
+                await asyncio.Event().wait()
+
+        working = asyncio.create_task(work())
+        await inside.wait()
+        await cancelled(working)
+        run = (await s.info).run
+        assert run is not None
+        assert (await status(s), run.error, await s.lease) == ("failed", "CancelledError", None)
+        assert await said(s) == ["a"]
+
+
+@in_loop
+async def test_a_turn_that_is_cancelled_is_off_the_path(url: str) -> None:
+    """Half a turn does not stay; it can be brought back."""
+    async with a_session(url) as (_, s):
+        await s.append(user("a"))
+        inside = asyncio.Event()
+
+        async def work() -> None:
+            async with s.turn():
+                await s.append(user("b"))
+                inside.set()
+                await asyncio.Event().wait()
+
+        working = asyncio.create_task(work())
+        await inside.wait()
+        await cancelled(working)
+        assert await said(s) == ["a"]
+        await s.undo()
+        assert await said(s) == ["a", "b"]
+
+
+@in_loop
+async def test_the_heartbeat_needs_no_loop(url: str) -> None:
+    """A lease of 0.3 seconds is renewed while the loop is blocked for much longer."""
+    async with a_session(url) as (_, s):
+        async with s.run(lease=0.3) as run:
+            first = await s.lease
+            assert first is not None
+            later = first.expires_at + timedelta(seconds=0.6)
+            deadline = time.monotonic() + PATIENCE
+            while (now := s._session.lease) is None or now.expires_at < later:
+                assert time.monotonic() < deadline, "the lease was not renewed"
+                time.sleep(0.05)  # noqa: ASYNC251 (that is the point)
+            await run.append(user("a"))
+            assert run.lost is False
+        assert (await status(s), (await s.info).epoch) == ("completed", 1)
+
+
+@in_loop
+async def test_deleting_what_is_worked_on(url: str) -> None:
+    """Refused unless it is forced, one or all."""
+    async with a_session(url) as (store, s):
+        run = await s.run()
+        await refused(clew.LeaseHeldError, store.delete("s"))
+        await refused(clew.LeaseHeldError, store.clear(confirm=True))
+        assert await store.delete("s", force=True) is True
+        await refused(clew.SessionDeletedError, run.append(user("a")))
+        again = await store.restore_deleted("s")
+        await again.run()
+        assert await store.clear(confirm=True, force=True) == 1

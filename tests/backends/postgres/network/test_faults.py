@@ -1,0 +1,250 @@
+"""What goes wrong between here and the server: nothing is lost or done twice, nobody waits for ever."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from urllib.parse import urlsplit
+
+import psycopg
+import pytest
+
+import clew
+from clew.backends.postgres import PostgresBackend
+from clew.errors import BackendUnavailableError, OutcomeUnknownError, StoreBusyError
+from clew.store import Store
+from clew.testing.backend.base import said, say, user
+from tests.backends.postgres.servers.cluster import Cluster
+from tests.backends.postgres.servers.proxy import Proxy
+
+
+@pytest.fixture
+def proxy(emptied_postgres: str) -> Iterator[Proxy]:
+    proxy = Proxy(emptied_postgres)
+    yield proxy
+    proxy.close()
+
+
+def backend_of(store: Store) -> PostgresBackend:
+    backend = store._engine.backend
+    assert isinstance(backend, PostgresBackend)
+    return backend
+
+
+def terminate_all(url: str) -> int:
+    """End every other connection to the server, as an administrator would."""
+    with psycopg.connect(url.partition("?")[0], autocommit=True) as connection:
+        rows = connection.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            " WHERE application_name = %s AND pid <> pg_backend_pid()",
+            (urlsplit(url).query[-24:],),
+        ).fetchall()
+    return len(rows)
+
+
+def test_connections_that_were_terminated_are_replaced(emptied_postgres: str) -> None:
+    """F-34: the next append and the next read go on, without an error."""
+    name = emptied_postgres[-24:]
+    with clew.open(f"{emptied_postgres}&application_name={name}") as store:
+        s = store.create("s")
+        say(s, "a")
+        s.messages()
+        assert terminate_all(emptied_postgres) >= 1
+        say(s, "b")
+        assert terminate_all(emptied_postgres) >= 1
+        assert said(s) == ["a", "b"]
+
+
+def test_a_connection_lost_inside_a_transaction_costs_a_second_try(proxy: Proxy) -> None:
+    """F-34: nothing was committed, so the operation is run again on a new connection."""
+    with clew.open(proxy.url) as store:
+        s = store.create("s")
+        runs = []
+
+        def work(tx: object) -> None:
+            runs.append(1)
+            row = tx.find_session("s")  # type: ignore[attr-defined]
+            if len(runs) == 1:
+                proxy.cut_all()
+            tx.find_session("other")  # type: ignore[attr-defined]
+            tx.put_record(row.sid, "var", "n", b"1")  # type: ignore[attr-defined]
+
+        store._engine.run(work)
+
+        assert len(runs) >= 2
+        assert s.vars() == {"n": 1}
+
+
+def test_a_connection_that_was_cut_while_it_idled_is_replaced(proxy: Proxy) -> None:
+    """F-34: it is looked at before something is sent, so that no outcome is unknown."""
+    with clew.open(proxy.url) as store:
+        s = store.create("s")
+        say(s, "a")
+        proxy.cut_all()
+        say(s, "b")
+        proxy.cut_all()
+        assert said(s) == ["a", "b"]
+
+
+@pytest.mark.parametrize("keyed", [False, True])
+def test_an_answer_that_is_lost_is_of_unknown_outcome(proxy: Proxy, keyed: bool) -> None:
+    """F-36: the connection is cut when the commit was sent; the retry with the same key writes nothing."""
+    with clew.open(proxy.url) as store:
+        s = store.create("s")
+        s.append(user("first"), key="first")
+        mark = b"COMMIT" if keyed else b"INSERT INTO"
+        # Prepared statements are sent by name: forget them, so that the proxy knows what goes by.
+        backend_of(store).database.stop_preparing()
+        backend_of(store).database.close_writer()
+        # The thread that tells others of a commit has transactions of its own, at moments of its own.
+        backend_of(store).database.notifier.stop()
+        proxy.cut_when = lambda data: mark in data
+        with pytest.raises(OutcomeUnknownError):
+            s.append(user("second"), key="k" if keyed else None)
+        assert proxy.cuts == 1
+        if keyed:
+            s.append(user("second"), key="k")
+
+        assert said(s) == ["first", "second"]
+
+
+def test_a_server_that_answers_nothing_is_given_up_in_time(emptied_postgres: str) -> None:
+    """F-36: a black hole in the network ends within the deadline, for reads and for writes."""
+    proxy = Proxy(emptied_postgres)
+    try:
+        with clew.open(proxy.url, timeout=1.0) as store:
+            s = store.create("s")
+            say(s, "a")
+            proxy.swallows = True
+            for use in (lambda: say(s, "b"), lambda: s.messages()):
+                began = time.monotonic()
+                with pytest.raises((BackendUnavailableError, OutcomeUnknownError, StoreBusyError)):
+                    use()
+                assert time.monotonic() - began < 30, "a deadline, not the patience of TCP"
+    finally:
+        proxy.close()
+
+
+def test_a_lock_that_somebody_else_holds_is_waited_for_no_longer_than_the_deadline(
+    emptied_postgres: str,
+) -> None:
+    """F-39: the server is asked to stop, so that it is certain that nothing was written."""
+    with (
+        clew.open(emptied_postgres, timeout=1.0) as store,
+        psycopg.connect(emptied_postgres.partition("?")[0]) as holder,
+    ):
+        s = store.create("s")
+        say(s, "a")
+        schema = backend_of(store).database.schema.quoted
+        holder.execute(f"SELECT 1 FROM {schema}.sessions FOR UPDATE".encode())
+        with pytest.raises(StoreBusyError):
+            say(s, "b")
+        holder.rollback()
+
+        assert said(s) == ["a"]
+        say(s, "c")
+        assert said(s) == ["a", "c"]
+
+
+def test_a_pool_that_is_empty_says_so(emptied_postgres: str) -> None:
+    """F-38: a bounded wait, and an error that names the size; the one that writes has its own connection."""
+    with clew.open(emptied_postgres, pool=2, timeout=0.3) as store:
+        s = store.create("s")
+        backend = backend_of(store)
+        with backend.read(), backend.read():
+            with pytest.raises(StoreBusyError, match="all 2 connections"):
+                s.messages()
+            say(s, "a")
+
+        assert said(s) == ["a"]
+
+
+def test_more_readers_than_connections_wait_their_turn(emptied_postgres: str) -> None:
+    """F-38: 20 threads on a pool of 2 all get their answer."""
+    with clew.open(emptied_postgres, pool=2) as store:
+        say(store.create("s"), "a")
+        found: list[list[object]] = []
+        threads = [
+            threading.Thread(target=lambda: found.append(list(said(store.get("s"))))) for _ in range(20)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    assert found == [["a"]] * 20
+
+
+def test_a_server_without_a_free_connection_is_busy() -> None:
+    """F-38: "too many clients" is an error that may pass."""
+    cluster = Cluster(max_connections="8", superuser_reserved_connections="0", max_wal_senders="0")
+    try:
+        cluster.start()
+        with clew.open(cluster.url) as store:
+            store.create("s")
+            others = [psycopg.connect(cluster.url) for _ in range(6)]
+            with pytest.raises(StoreBusyError, match="no connection left"):
+                clew.open(cluster.url)
+            for other in others:
+                other.close()
+            assert store.stats().sessions == 1
+    finally:
+        cluster.remove()
+
+
+def test_what_was_acknowledged_survives_a_crash_of_the_server() -> None:
+    """P1, F-35: immediate stops and restarts under load; every acknowledged message is there, once."""
+    cluster = Cluster()
+    acknowledged: list[list[str]] = [[] for _ in range(3)]
+    unknown: set[str] = set()
+    stopping = threading.Event()
+    try:
+        cluster.start()
+        with clew.open(cluster.url, timeout=5.0) as store:
+            assert backend_of(store).capabilities.durability == "full"
+
+            def work(number: int) -> None:
+                s = store.session(f"s{number}")
+                count = 0
+                while not stopping.is_set():
+                    text = f"{number}.{count}"
+                    count += 1
+                    try:
+                        say(s, text)
+                    except OutcomeUnknownError:
+                        unknown.add(text)
+                    except (BackendUnavailableError, StoreBusyError):
+                        stopping.wait(0.01)
+                    else:
+                        acknowledged[number].append(text)
+
+            threads = [threading.Thread(target=work, args=(number,)) for number in range(3)]
+            for number in range(3):
+                store.session(f"s{number}")
+            for thread in threads:
+                thread.start()
+            for _ in range(3):
+                goal = sum(map(len, acknowledged)) + 30
+                deadline = time.monotonic() + 30
+                while sum(map(len, acknowledged)) < goal and time.monotonic() < deadline:
+                    stopping.wait(0.01)
+                cluster.stop(signal.SIGQUIT)
+                cluster.start()
+            goal = sum(map(len, acknowledged)) + 30
+            deadline = time.monotonic() + 30
+            while sum(map(len, acknowledged)) < goal and time.monotonic() < deadline:
+                stopping.wait(0.01)
+            stopping.set()
+            for thread in threads:
+                thread.join()
+
+            assert sum(map(len, acknowledged)) >= 60
+            for number in range(3):
+                kept = [str(text) for text in said(store.get(f"s{number}"))]
+                assert len(kept) == len(set(kept))
+                assert [text for text in kept if text not in unknown] == acknowledged[number]
+    finally:
+        stopping.set()
+        cluster.remove()

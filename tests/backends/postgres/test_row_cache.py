@@ -1,0 +1,360 @@
+"""Appends rely on what the process remembers, and lose nothing when that is out of date."""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+import threading
+import time
+from collections.abc import Iterator
+
+import msgspec
+import psycopg
+import pytest
+
+import clew
+from clew.backends.contract import STORE_WIDE, Stale, Transaction
+from clew.backends.postgres import PostgresBackend
+from clew.backends.postgres.connection import ServerConnection
+from clew.core.log.rows import Details
+from clew.errors import BackendUnavailableError
+from clew.session import Session
+from clew.store import Store
+from clew.testing.backend.base import said, say, user
+from tests.backends.postgres.servers.queries import traffic
+
+
+@pytest.fixture
+def store(emptied_postgres: str) -> Iterator[Store]:
+    with clew.open(emptied_postgres) as store:
+        yield store
+
+
+@pytest.fixture
+def other(emptied_postgres: str) -> Iterator[Store]:
+    """As if it were of another process: nothing but the database is shared."""
+    with clew.open(emptied_postgres) as other:
+        yield other
+
+
+def test_an_append_is_one_statement(store: Store) -> None:
+    """One round trip, and the transaction is the statement's own."""
+    s = store.create("s")
+    say(s, "a")
+    with traffic() as seen:
+        say(s, "b")
+        say(s, "c")
+
+    assert [len(trip) for trip in seen.trips] == [1, 1]
+    assert all("INSERT INTO" in sql and "UPDATE" in sql for sql in seen.statements)
+    assert said(s) == ["a", "b", "c"]
+
+
+def test_a_batch_is_one_round_trip(store: Store) -> None:
+    s = store.create("s")
+    say(s, "a")
+    with traffic() as seen:
+        say(s, "b", "c", "d")
+
+    assert [len(trip) for trip in seen.trips] == [1]
+    assert said(s) == ["a", "b", "c", "d"]
+
+
+def test_the_first_append_of_a_session_that_was_opened_asks_nothing(store: Store, other: Store) -> None:
+    """What a reader saw is remembered."""
+    say(store.create("s"), "a")
+    s = other.get("s")
+    s.head  # noqa: B018
+    with traffic() as seen:
+        say(s, "b")
+
+    assert len(seen.trips) <= 2
+    assert said(s) == ["a", "b"]
+
+
+def test_a_crowd_of_appends_is_few_round_trips(emptied_postgres: str) -> None:
+    """64 tasks, each with a session of its own: what comes in while others commit goes in one go."""
+
+    async def crowd() -> tuple[int, int]:
+        async with clew.open_async(emptied_postgres) as store:
+            sessions = [await store.session(f"s{number}") for number in range(64)]
+            await asyncio.gather(*(s.append(user("first")) for s in sessions))
+            with traffic() as seen:
+                for _ in range(4):
+                    await asyncio.gather(*(s.append(user("x")) for s in sessions))
+            return len(seen.trips), sum([len(await s.messages()) for s in sessions])
+
+    trips, messages = asyncio.run(crowd())
+
+    assert messages == 64 * 5
+    assert trips <= 4 * 8
+
+
+def test_a_row_that_somebody_else_changed_is_read_again(store: Store, other: Store) -> None:
+    """P3: two that append in turns, each with a memory of its own, lose nothing and keep the order."""
+    mine, theirs = store.create("s"), other.get("s")
+    for number in range(10):
+        say(mine, f"m{number}")
+        say(theirs, f"t{number}")
+
+    expected = [f"{who}{number}" for number in range(10) for who in "mt"]
+    assert said(mine) == said(theirs) == expected
+
+
+def test_a_transaction_on_a_stale_row_writes_nothing(emptied_postgres: str) -> None:
+    """The guard fails the whole batch, other sessions included."""
+    with clew.open(emptied_postgres) as first, clew.open(emptied_postgres) as second:
+        a, b = first.create("a"), first.create("b")
+        say(a, "1")
+        say(b, "1")
+        say(second.get("b"), "2")
+        backend = first._engine.backend
+        assert isinstance(backend, PostgresBackend)
+        writing = backend.write(certain=False)
+        tx = writing.__enter__()
+        for session in (a, b):
+            row = tx.get_session(session._access.sid)
+            assert row is not None
+            tx.set_head(row.sid, row.head, row.updated, "overwritten", "overwritten")
+        assert tx.is_certain is False
+        with pytest.raises(Stale):
+            writing.__exit__(None, None, None)
+
+        assert (a.info.title, b.info.title) == ("1", "1")
+
+
+def test_an_error_from_memory_is_not_believed(store: Store, other: Store) -> None:
+    """Who was told elsewhere that the head is there may expect it, whatever this process remembers."""
+    mine, theirs = store.create("s"), other.get("s")
+    say(mine, "a")
+    say(theirs, "b")
+    mine.append(user("c"), expect=theirs.head)
+
+    assert said(mine) == ["a", "b", "c"]
+
+
+def test_what_memory_says_is_not_enough_to_refuse(store: Store, other: Store) -> None:
+    """A session deleted and brought back elsewhere takes appends here."""
+    s = store.create("s")
+    say(s, "a")
+    other.delete("s")
+    with pytest.raises(clew.SessionDeletedError):
+        say(s, "b")
+    other.restore_deleted("s")
+    say(s, "c")
+
+    assert said(s) == ["a", "c"]
+
+
+def test_storms_from_two_stores_lose_nothing(store: Store, other: Store) -> None:
+    """J1: each thread's own messages are all there, in its order, on sessions that all share."""
+    ids = ["a", "b"]
+    for id in ids:
+        store.create(id)
+    failures: list[BaseException] = []
+
+    def work(of: Store, name: str) -> None:
+        try:
+            sessions: list[Session] = [of.get(id) for id in ids]
+            for number in range(12):
+                say(sessions[number % 2], f"{name}.{number}")
+        except BaseException as exc:  # noqa: BLE001
+            failures.append(exc)
+
+    threads = [
+        threading.Thread(target=work, args=(of, f"{index}{name}"))
+        for index, of in enumerate((store, other))
+        for name in "xyz"
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert failures == []
+    for parity, id in enumerate(ids):
+        texts = [str(text) for text in said(store.get(id))]
+        for name in ("0x", "0y", "0z", "1x", "1y", "1z"):
+            own = [text for text in texts if text.startswith(f"{name}.")]
+            assert own == [f"{name}.{number}" for number in range(parity, 12, 2)]
+
+
+@pytest.mark.parametrize("beside", ["a session", "the store"])
+def test_who_reads_and_then_writes_excludes_the_others(store: Store, other: Store, beside: str) -> None:
+    """Of records too, which have no version: the row of the session is locked, or else the name."""
+    sid = store.create("s")._access.sid
+    owner = sid if beside == "a session" else STORE_WIDE
+
+    def count(tx: Transaction) -> None:
+        if owner == sid:
+            tx.get_session(sid)
+        value = tx.get_record(owner, "var", "n") or b"0"
+        tx.put_record(owner, "var", "n", b"%d" % (int(value) + 1))
+
+    def work(of: Store) -> None:
+        for _ in range(25):
+            of._engine.run(count)
+
+    threads = [threading.Thread(target=work, args=(of,)) for of in (store, other)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    with store._engine.read() as reader:
+        assert reader.get_record(owner, "var", "n") == b"50"
+
+
+def test_a_question_that_failed_lets_nothing_be_committed(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """P1: what others of the batch wrote before it went with it: nobody may be told that it is there."""
+    s = store.create("s")
+    say(s, "a")
+    backend = store._engine.backend
+    assert isinstance(backend, PostgresBackend)
+
+    def unreachable() -> ServerConnection:
+        raise BackendUnavailableError("no")
+
+    writing = backend.write(certain=False)
+    tx = writing.__enter__()
+    tx.put_record(s._access.sid, "var", "n", b"1")
+    monkeypatch.setattr(backend.database, "writer", unreachable)
+    with pytest.raises(BackendUnavailableError):
+        tx.find_session("s")
+    monkeypatch.undo()
+    with pytest.raises(BackendUnavailableError):
+        writing.__exit__(None, None, None)
+
+    assert s.vars() == {}
+
+
+def _append_thirty(url: str, name: str) -> None:
+    with clew.open(url) as store:
+        s = store.get("s")
+        for number in range(30):
+            say(s, f"{name}.{number}")
+
+
+def test_processes_that_append_to_one_session_lose_nothing(store: Store, emptied_postgres: str) -> None:
+    """J1: three processes, one session; each finds its memory out of date nearly every time."""
+    s = store.create("s")
+    context = multiprocessing.get_context("spawn")
+    processes = [context.Process(target=_append_thirty, args=(emptied_postgres, name)) for name in "abc"]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+
+    assert [process.exitcode for process in processes] == [0] * 3
+    kept = [str(text) for text in said(s)]
+    assert len(kept) == 90
+    for name in "abc":
+        assert [text for text in kept if text[0] == name] == [f"{name}.{number}" for number in range(30)]
+
+
+def test_two_that_create_the_same_session_get_one(store: Store, other: Store) -> None:
+    """P5: whoever is second opens the one that is there."""
+    barrier = threading.Barrier(2)
+    found: list[Session] = []
+
+    def make(of: Store) -> None:
+        for number in range(10):
+            barrier.wait()
+            found.append(of.session(f"s{number}"))
+
+    threads = [threading.Thread(target=make, args=(of,)) for of in (store, other)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert len(found) == 20
+    assert len({session._access.sid for session in found}) == 10
+    assert store.stats().sessions == 10
+
+
+def test_a_crowd_of_which_one_is_stale_is_done_one_by_one(store: Store, other: Store) -> None:
+    """J1: many appends in one statement, one of them to a row that somebody else changed."""
+    names = [f"s{number}" for number in range(8)]
+    mine = [store.create(name) for name in names]
+    for session in mine:
+        say(session, "first")
+    say(other.get("s3"), "theirs")
+    for session in mine:
+        session.append_nowait(user("second"))
+    store.flush()
+
+    for session in mine:
+        theirs = ["theirs"] if session.id == "s3" else []
+        assert said(session) == ["first", *theirs, "second"]
+
+
+def test_a_store_of_shards_sends_a_statement_for_each_tree(emptied_postgres: str) -> None:
+    """Citus: no statement of an append is about two trees."""
+    with clew.open(emptied_postgres, sharded=True) as store:
+        sessions = [store.create(f"s{number}") for number in range(8)]
+        for session in sessions:
+            say(session, "first")
+        with traffic() as seen:
+            for session in sessions:
+                session.append_nowait(user("second"))
+            store.flush()
+
+        assert not any("unnest" in sql for sql in seen.statements)
+        assert [said(session) for session in sessions] == [["first", "second"]] * 8
+
+
+def test_a_tree_is_seen_with_those_who_came_while_this_waited(
+    store: Store, other: Store, emptied_postgres: str
+) -> None:
+    """P18: a purge that waits for a fork to be made must not miss what the fork needs."""
+    base = store.create("base")
+    say(base, "a")
+    first, second = store._engine.backend, other._engine.backend
+    found: list[str] = []
+    with first.write() as tx:
+        row = tx.get_session(base._access.sid)
+        assert row is not None
+
+        def look() -> None:
+            with second.write() as waiting:
+                found.extend(one.id for one in waiting.tree_sessions(row.tree))
+
+        thread = threading.Thread(target=look)
+        thread.start()
+        with psycopg.connect(emptied_postgres.partition("?")[0], autocommit=True) as watching:
+            while not watching.execute("SELECT 1 FROM pg_locks WHERE NOT granted").fetchall():
+                pass
+        tx.add_session(msgspec.structs.replace(row, id="fork"), Details())
+    thread.join()
+
+    assert found == ["base", "fork"]
+
+
+def test_most_appends_touch_no_index_of_sessions(postgres_place: str) -> None:
+    """P16: a row that is rewritten in place does not make indexes grow."""
+    with clew.open(postgres_place) as store:
+        s = store.create("s")
+        _append_many(store, s, postgres_place)
+
+
+def _append_many(store: Store, s: Session, place: str) -> None:
+    for number in range(50):
+        say(s, f"{number}")
+    backend = store._engine.backend
+    assert isinstance(backend, PostgresBackend)
+    backend.database.close_writer()  # a session of the server tells of its numbers when it ends
+    question = (
+        "SELECT n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables"
+        " WHERE relname = 'sessions' AND schemaname = %s"
+    )
+    with psycopg.connect(place.partition("?")[0], autocommit=True) as connection:
+        deadline = time.monotonic() + 20
+        updates, hot = 0, 0
+        while updates < 50 and time.monotonic() < deadline:
+            ((updates, hot),) = connection.execute(question, (backend.database.schema.name,)).fetchall()
+
+    assert updates >= 50
+    assert hot >= 0.8 * updates

@@ -1,0 +1,360 @@
+"""Opening a file: with the durability that was asked for, and nothing that is not ours."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Literal
+
+import apsw
+import pytest
+
+import clew
+from clew.backends.sqlite import SqliteBackend
+from tests.faults.crash.common import message, texts
+
+
+def contents(directory: Path) -> dict[str, str]:
+    """The names and hashes of all files, but for an empty log and its index: no content is in them."""
+    return {
+        file.name: hashlib.sha256(file.read_bytes()).hexdigest()
+        for file in directory.iterdir()
+        if not file.name.endswith("-shm") and not (file.name.endswith("-wal") and not file.stat().st_size)
+    }
+
+
+def names(directory: Path) -> list[str]:
+    return sorted(file.name for file in directory.iterdir())
+
+
+def pragma(connection: apsw.Connection | None, name: str) -> Any:
+    assert connection is not None
+    return connection.execute(f"PRAGMA {name}").get
+
+
+@pytest.mark.parametrize(("level", "synchronous"), [("full", 2), ("process", 1)])
+def test_the_durability_that_was_asked_for_is_what_sqlite_does(
+    tmp_path: Path, level: Literal["full", "process"], synchronous: int
+) -> None:
+    backend = SqliteBackend(tmp_path / "a.db", durability=level)
+    try:
+        assert pragma(backend._writer, "synchronous") == synchronous
+        assert pragma(backend._writer, "journal_mode") == "wal"
+        assert backend.capabilities.durability == level
+    finally:
+        backend.close()
+
+
+def test_the_strongest_durability_is_the_default(tmp_path: Path) -> None:
+    with clew.open(tmp_path / "a.db") as store:
+        assert store.capabilities.durability == "full"
+
+
+@pytest.mark.parametrize("level", ["none", "FULL", "", "memory"])
+def test_an_unknown_durability_is_refused_before_anything_is_written(tmp_path: Path, level: str) -> None:
+    with pytest.raises(clew.InvalidUrlError):
+        clew.open(tmp_path / "a.db", durability=level)
+
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_that_can_not_keep_a_log_is_refused_rather_than_used_with_less_durability(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a network file system, where SQLite keeps the old journal mode without a word."""
+    path = tmp_path / "a.db"
+    original = apsw.Connection.execute
+
+    class NoLog(apsw.Connection):
+        def execute(self, statements: str, *args: Any, **kwargs: Any) -> apsw.Cursor:
+            return original(self, statements.replace("journal_mode = WAL", "journal_mode"), *args, **kwargs)
+
+    monkeypatch.setattr(apsw, "Connection", NoLog)
+
+    with pytest.raises(clew.BackendUnavailableError, match="durability"):
+        clew.open(path)
+
+
+def test_f21_a_store_that_another_process_makes_just_now_is_not_taken_for_a_strangers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other one is faster, between any two looks at a file that was empty a moment ago."""
+    sound = apsw.Connection
+
+    for when in range(1, 12):
+        path = tmp_path / f"{when}.db"
+        path.touch()
+        looks = itertools.count(1)
+
+        class Slow(sound):  # type: ignore[misc,valid-type]
+            def execute(self, *args: Any, **kwargs: Any) -> apsw.Cursor:
+                if next(looks) == when:  # noqa: B023 (used before the loop goes on)
+                    monkeypatch.setattr(apsw, "Connection", sound)
+                    try:
+                        clew.open(path, timeout=0.05).close()  # noqa: B023
+                    except clew.StoreBusyError:
+                        pass  # this one holds the file: nobody can be faster
+                found: apsw.Cursor = super().execute(*args, **kwargs)
+                return found
+
+        monkeypatch.setattr(apsw, "Connection", Slow)
+        with clew.open(path) as store:
+            store.session("s").append(message("x"))
+            assert texts(store.get("s")) == ["x"]
+
+
+@pytest.fixture
+def newer(tmp_path: Path) -> Path:
+    """A store of a Clew to come."""
+    path = tmp_path / "store" / "a.db"
+    with clew.open(path) as store:
+        store.session("s").append(message("from the future"))
+    connection = apsw.Connection(str(path))
+    connection.execute(f"PRAGMA user_version = {pragma(connection, 'user_version') + 1}")
+    connection.close()
+    return path
+
+
+def test_p21_a_newer_schema_is_refused_without_a_write(newer: Path) -> None:
+    before = contents(newer.parent)
+
+    for _ in range(2):
+        with pytest.raises(clew.SchemaTooNewError) as caught:
+            clew.open(newer)
+
+    assert contents(newer.parent) == before
+    assert names(newer.parent) == ["a.db"]
+    assert caught.value.found == caught.value.known + 1
+    assert not caught.value.retryable
+
+
+@pytest.mark.parametrize("read_only", [False, True])
+def test_p21_a_newer_schema_is_refused_without_a_write_when_a_crash_left_its_log(
+    newer: Path, tmp_path: Path, read_only: bool
+) -> None:
+    """Not even the log is folded into the database: that is for the program that wrote it."""
+    connection = apsw.Connection(str(newer))
+    connection.execute("CREATE TABLE of_the_future (x)")
+    crashed = tmp_path / "crashed"
+    crashed.mkdir()
+    for name in ("a.db", "a.db-wal"):
+        (crashed / name).write_bytes((newer.parent / name).read_bytes())
+    connection.close()
+    before = contents(crashed)
+
+    with pytest.raises(clew.SchemaTooNewError):
+        clew.open(crashed / "a.db", read_only=read_only)
+
+    assert contents(crashed) == before
+
+
+def another_program(path: Path, statements: str) -> None:
+    connection = apsw.Connection(str(path))
+    connection.execute(statements).fetchall()
+    connection.close()
+
+
+def foreign(path: Path) -> None:
+    another_program(path, "CREATE TABLE theirs (x); INSERT INTO theirs VALUES (1)")
+
+
+def foreign_with_a_log(path: Path) -> None:
+    another_program(path, "PRAGMA journal_mode = WAL; CREATE TABLE theirs (x)")
+
+
+def foreign_by_version(path: Path) -> None:
+    another_program(path, "PRAGMA user_version = 7; VACUUM")
+
+
+def foreign_by_name(path: Path) -> None:
+    another_program(path, "PRAGMA application_id = 252006673; VACUUM")
+
+
+def text(path: Path) -> None:
+    path.write_text("Dear diary, this is no database.\n" * 40)
+
+
+def one_letter(path: Path) -> None:
+    path.write_text("x")
+
+
+def short_text(path: Path) -> None:
+    path.write_text("hello")
+
+
+def binary(path: Path) -> None:
+    path.write_bytes(bytes(range(256)) * 32)
+
+
+def half_a_header(path: Path) -> None:
+    path.write_bytes(b"SQLite format 3\0" + b"\xff" * 84)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        foreign,
+        foreign_with_a_log,
+        foreign_by_version,
+        foreign_by_name,
+        text,
+        short_text,
+        one_letter,
+        binary,
+        half_a_header,
+    ],
+)
+@pytest.mark.parametrize("read_only", [False, True])
+def test_a_file_that_is_no_store_is_refused_and_stays_as_it_is(
+    tmp_path: Path, make: Callable[[Path], None], read_only: bool
+) -> None:
+    make(tmp_path / "theirs.db")
+    before = contents(tmp_path)
+
+    with pytest.raises(clew.InvalidUrlError, match="not a Clew store"):
+        clew.open(tmp_path / "theirs.db", read_only=read_only)
+
+    assert contents(tmp_path) == before
+    assert read_only or names(tmp_path) == ["theirs.db"]
+
+
+@pytest.mark.parametrize("scheme", ["jsonl", "sqlite"])
+def test_the_location_is_absolute_and_an_address_with_two_slashes_says_what_to_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scheme: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    with clew.open(f"{scheme}:///logs") as store:
+        assert store.location == str(tmp_path / "logs")
+    with pytest.raises(clew.InvalidUrlError, match=rf"as {scheme}:///logs/a, and four before an absolute"):
+        clew.open(f"{scheme}://logs/a")
+
+
+def test_an_empty_file_becomes_a_store(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    path.touch()
+
+    with clew.open(path) as store:
+        store.session("s").append(message("x"))
+        assert texts(store.get("s")) == ["x"]
+
+
+@pytest.mark.parametrize("address", ["jsonl:agents", "sqlite:/a.db", "postgresql:db"])
+def test_an_address_without_its_slashes_is_no_file_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, address: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    with pytest.raises(clew.InvalidUrlError, match="://"):
+        clew.open(address)
+
+    assert contents(tmp_path) == {}
+
+
+def test_a_directory_of_something_else_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "theirs.txt").write_text("x")
+
+    with pytest.raises(clew.InvalidUrlError, match="holds no JSONL store"):
+        clew.open(tmp_path)
+
+    assert names(tmp_path) == ["theirs.txt"]
+
+
+def test_a_file_that_is_not_there_is_not_made_by_opening_it_for_reading(tmp_path: Path) -> None:
+    with pytest.raises(clew.StoreNotFoundError):
+        clew.open(tmp_path / "a.db", read_only=True)
+
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_path_that_can_not_be_made_is_refused_with_an_error_of_ours(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+
+    with pytest.raises(clew.BackendError):
+        clew.open(tmp_path / "file" / "a.db")
+
+
+def test_use_after_close_says_so(tmp_path: Path) -> None:
+    store = clew.open(tmp_path / "a.db")
+    session = store.session("s")
+    session.append(message("x"))
+    iterator = session.entries()
+    store.close()
+    store.close()
+
+    calls: list[Callable[[], object]] = [
+        lambda: session.append(message("y")),
+        lambda: session.append_nowait(message("y")),
+        lambda: session.messages(),
+        lambda: session.info,
+        lambda: session.rewind(0),
+        lambda: next(iterator),
+        lambda: store.session("s"),
+        lambda: store.create(),
+        lambda: store.list(),
+        lambda: store.stats(),
+        lambda: store.delete("s", purge=True),
+    ]
+    for call in calls:
+        with pytest.raises(clew.StoreClosedError):
+            call()
+    with clew.open(tmp_path / "a.db") as again:
+        assert texts(again.get("s")) == ["x"]
+
+
+def test_closing_waits_for_reads_in_other_threads_or_lets_them_end(tmp_path: Path) -> None:
+    """A read that is under way when the store closes gets its answer, or hears that it is closed."""
+    store = clew.open(tmp_path / "a.db")
+    session = store.session("s")
+    session.append(*(message(f"{number}") for number in range(200)))
+    raised: list[BaseException] = []
+    started = threading.Barrier(5)
+
+    def read() -> None:
+        started.wait()
+        try:
+            while True:
+                assert len(session.messages()) == 200
+        except clew.StoreClosedError:
+            pass
+        except BaseException as error:  # noqa: BLE001 (told to the test)
+            raised.append(error)
+
+    threads = [threading.Thread(target=read) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    started.wait()
+    store.close()
+    for thread in threads:
+        thread.join(20)
+
+    assert raised == []
+    assert not any(thread.is_alive() for thread in threads)
+
+
+def test_a_driver_that_is_not_installed_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "clew.backends.postgres", None)
+
+    with pytest.raises(clew.InvalidUrlError, match=r"clew\[postgres\]"):
+        clew.open("postgresql://localhost/none")
+
+
+def test_a_connection_that_is_given_back_while_the_store_closes_is_closed(tmp_path: Path) -> None:
+    """A file that stays open keeps its locks, and cannot be removed on some systems."""
+    backend = SqliteBackend(tmp_path / "a.db")
+
+    class ClosingMeanwhile(list[apsw.Connection]):
+        def append(self, connection: apsw.Connection) -> None:
+            backend.close()
+            super().append(connection)
+
+    with backend.read():
+        (borrowed,) = backend._borrowed
+        backend._readers = ClosingMeanwhile(backend._readers)
+
+    with pytest.raises(apsw.ConnectionClosedError):
+        pragma(borrowed, "user_version")

@@ -1,0 +1,420 @@
+"""`context()`: the newest part of a history, inside a budget, well-formed, with a report."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clew.core.conversation.window import ContextBuilder, estimate_tokens
+from clew.core.messages.dialects import is_user_turn
+from clew.core.messages.repair import repair
+from clew.errors import InvalidQueryError
+from clew.model import Context
+from tests.core.messages.histories import (
+    History,
+    Message,
+    blocks,
+    chat_call,
+    chat_result,
+    damaged_histories,
+    faults,
+    item_call,
+    item_result,
+    item_says,
+    parts,
+    reasoning,
+    says,
+    sound_histories,
+    text_block,
+    tool_result,
+    tool_use,
+)
+
+ASK, MORE = says("user", "fix it"), says("user", "and now?")
+DONE = says("assistant", "done")
+RULES = says("system", "be brief")
+STEP = [chat_call("a", "b"), chat_result("a"), chat_result("b")]
+
+
+def weight(message: Message) -> int:
+    """A tokenizer that makes every message count otherwise."""
+    return 1 + len(str(message)) % 7
+
+
+def context_of(
+    history: History,
+    *,
+    pinned: History | None = None,
+    max_messages: int | None = None,
+    max_tokens: int | None = None,
+    count_tokens: Callable[[Message], int] | None = weight,
+    pinned_on_path: bool = True,
+    compacted: int = 0,
+    keep: bool = False,
+) -> Context:
+    """Read the history as a session does: backwards, and once more for the lead."""
+    builder = ContextBuilder(
+        pinned=pinned or [],
+        max_messages=max_messages,
+        max_tokens=max_tokens,
+        count_tokens=count_tokens,
+        pinned_on_path=pinned_on_path,
+    )
+    for message in reversed(history):
+        if not builder.offer(message):
+            break
+    if builder.needs_lead:
+        older = history[: len(history) - builder.window_size]
+        asked = [message for message in older if is_user_turn(message)]
+        if asked:
+            builder.lead(asked[-1])
+    total = len(history) + compacted + (len(pinned or []) if pinned_on_path else 0)
+    return builder.finish(total=total, compacted=compacted, open_tail="keep" if keep else "close")
+
+
+# ── For any history and any budget ────────────────────────────────────────────────────────────────
+
+budgets = st.fixed_dictionaries(
+    {
+        "max_messages": st.none() | st.integers(1, 12),
+        "max_tokens": st.none() | st.integers(1, 50),
+    }
+)
+pins = st.sampled_from([[], [RULES], [RULES, ASK], [RULES, *STEP], [chat_call("z")]])
+
+
+@given(damaged_histories(), pins, budgets)
+def test_the_budget_is_never_exceeded(history: History, pinned: History, budget: dict[str, Any]) -> None:
+    context = context_of(history, pinned=pinned, **budget)
+
+    assert budget["max_messages"] is None or len(context) <= budget["max_messages"]
+    assert budget["max_tokens"] is None or sum(map(weight, context)) <= budget["max_tokens"]
+
+
+@given(damaged_histories(), pins, budgets)
+def test_P15_the_context_is_well_formed(history: History, pinned: History, budget: dict[str, Any]) -> None:
+    assert faults(context_of(history, pinned=pinned, **budget)) == []
+
+
+@given(damaged_histories(), pins)
+def test_without_a_budget_the_context_is_the_repaired_history(history: History, pinned: History) -> None:
+    context = context_of(history, pinned=pinned)
+
+    assert list(context) == repair([*pinned, *history]).messages
+
+
+@given(sound_histories(), budgets)
+def test_a_sound_history_is_cut_but_not_repaired(history: History, budget: dict[str, Any]) -> None:
+    """Late results apart: those of a responses history need not follow their calls."""
+    context = context_of(history, **budget)
+
+    assert all(any(message is given for given in history) for message in context if not is_user_turn(message))
+
+
+@given(sound_histories(), st.integers(1, 12))
+def test_a_cut_leaves_out_the_oldest_and_at_most_one_step_more(history: History, limit: int) -> None:
+    context = context_of(history, max_messages=limit)
+
+    if len(history) <= limit:
+        assert len(context) == len(history)
+    elif context:
+        window = context if context[0] is history[-len(context)] else context[1:]
+        assert all(message == given for message, given in zip(window[::-1], history[::-1], strict=False))
+
+
+@given(damaged_histories(), pins, budgets)
+def test_the_messages_given_are_never_changed(
+    history: History, pinned: History, budget: dict[str, Any]
+) -> None:
+    before = copy.deepcopy((history, pinned))
+
+    context_of(history, pinned=pinned, **budget)
+
+    assert (history, pinned) == before
+
+
+@given(damaged_histories(), pins, budgets, st.booleans(), st.integers(0, 5))
+def test_the_report_adds_up(
+    history: History, pinned: History, budget: dict[str, Any], on_path: bool, compacted: int
+) -> None:
+    context = context_of(history, pinned=pinned, pinned_on_path=on_path, compacted=compacted, **budget)
+
+    report = context.report
+    assert report.messages == len(context)
+    assert report.tokens == sum(map(weight, context))
+    assert report.compacted == compacted
+    assert report.left_out >= report.compacted + report.over_budget
+    assert report.left_out <= len(history) + len(pinned) + compacted
+    if budget == {"max_messages": None, "max_tokens": None}:
+        assert report.over_budget == 0
+
+
+@given(damaged_histories(), budgets)
+def test_each_message_is_weighed_once(history: History, budget: dict[str, Any]) -> None:
+    weighed: list[Message] = []
+
+    def count(message: Message) -> int:
+        weighed.append(message)  # also keeps it, so that no id is used twice
+        return weight(message)
+
+    context_of([dict(message) for message in history], count_tokens=count, **budget)
+
+    assert len({id(message) for message in weighed}) == len(weighed)
+
+
+# ── The window ────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_newest_messages_that_fit_are_taken() -> None:
+    context = context_of([ASK, DONE, MORE, DONE], max_messages=2)
+
+    assert context == [MORE, DONE]
+    assert context.report.left_out == context.report.over_budget == 2
+    assert context.report.repairs == ()
+
+
+def test_offer_says_when_to_stop_reading() -> None:
+    builder = ContextBuilder(max_messages=1)
+
+    assert builder.offer(DONE) is True
+    assert builder.offer(ASK) is False
+    assert builder.offer(ASK) is False
+    assert builder.finish(total=2, compacted=0) == [DONE]
+
+
+def test_tokens_are_limited_as_messages_are() -> None:
+    context = context_of([DONE, ASK, DONE], max_tokens=7, count_tokens=lambda message: 3)
+
+    assert context == [ASK, DONE]
+    assert context.report.tokens == 6
+
+
+def test_the_estimate_is_a_token_for_four_bytes_of_json_and_four_for_the_message() -> None:
+    assert estimate_tokens({}) == 5
+    assert estimate_tokens(says("user", "héllo")) == 13
+    assert estimate_tokens(says("user", "\ud83d")) > 4
+    assert context_of([ASK], count_tokens=None).report.tokens == estimate_tokens(ASK)
+
+
+def test_L001_3_a_result_whose_call_does_not_fit_goes_out_with_it() -> None:
+    context = context_of([ASK, *STEP, DONE], max_messages=3)
+
+    assert context == [ASK, DONE]
+    assert context.report.repairs == ()
+    assert context.report.over_budget == 3
+
+
+def test_a_result_in_the_users_message_goes_out_and_the_words_stay() -> None:
+    mixed = blocks("user", tool_result("a"), text_block("and hurry"))
+
+    context = context_of([ASK, blocks("assistant", tool_use("a")), mixed, DONE], max_messages=2)
+
+    assert context == [blocks("user", text_block("and hurry")), DONE]
+
+
+def test_an_answer_whose_reasoning_does_not_fit_goes_out_with_it() -> None:
+    history = [
+        reasoning(),
+        item_call("a"),
+        item_result("a"),
+        reasoning("rs_2"),
+        item_says("assistant", "done"),
+    ]
+
+    assert context_of(history, max_messages=4) == history[3:]
+
+
+def test_an_orphan_in_the_middle_costs_only_itself() -> None:
+    history = [DONE, ASK, *STEP, MORE, chat_result("ghost"), DONE]
+
+    context = context_of(history, max_messages=7)
+
+    assert context == [ASK, *STEP, MORE, DONE]
+    assert len(context.report.repairs) == 1
+    assert context.report.over_budget == 1
+    assert context.report.left_out == 2
+
+
+def test_a_made_up_result_counts_and_pushes_out_the_oldest() -> None:
+    context = context_of([ASK, DONE, MORE, chat_call("a")], max_messages=3)
+
+    assert [message["role"] for message in context] == ["user", "assistant", "tool"]
+    assert context.report.over_budget == 2
+
+
+def test_many_made_up_results_leave_half_of_the_calls() -> None:
+    history = [chat_call(str(number)) for number in range(20)]
+
+    context = context_of([ASK, *history], max_messages=10)
+
+    assert [message["role"] for message in context] == ["user", *["assistant", "tool"] * 4]
+
+
+def test_calls_at_the_end_stay_open_for_a_living_agent() -> None:
+    context = context_of([ASK, chat_call("a")], max_messages=2, keep=True)
+
+    assert context == [ASK, chat_call("a")]
+
+
+def test_a_budget_that_admits_nothing_gives_an_empty_context_and_says_so() -> None:
+    context = context_of([RULES, ASK, DONE], max_tokens=2, count_tokens=lambda message: 3)
+
+    assert context == []
+    assert context.report.messages == context.report.tokens == 0
+    assert context.report.left_out == context.report.over_budget == 3
+
+
+def test_an_empty_history_gives_an_empty_context() -> None:
+    context = ContextBuilder().finish(total=0, compacted=0)
+
+    assert context == []
+    assert context.report.left_out == 0
+
+
+@pytest.mark.parametrize("value", [0, -1, True, 1.5, "9"])
+@pytest.mark.parametrize("name", ["max_messages", "max_tokens"])
+def test_a_budget_that_means_nothing_is_refused(name: str, value: Any) -> None:
+    with pytest.raises(InvalidQueryError, match=name):
+        ContextBuilder(**{name: value})
+
+
+# ── What is pinned ────────────────────────────────────────────────────────────────────────────────
+
+
+def test_pinned_messages_come_first_and_stay() -> None:
+    context = context_of([ASK, DONE, MORE], pinned=[RULES], max_messages=2)
+
+    assert context == [RULES, MORE]
+    assert context.report.left_out == 2
+
+
+def test_pinned_messages_that_do_not_fit_at_all_are_left_out_and_counted() -> None:
+    context = context_of([ASK, DONE], pinned=[RULES, RULES, RULES], max_messages=2)
+
+    assert context == [ASK, DONE]
+    assert context.report.over_budget == 3
+
+
+def test_the_messages_of_a_compaction_stand_for_others_and_are_not_of_the_path() -> None:
+    summary = says("user", "we fixed it")
+
+    context = context_of([MORE, DONE], pinned=[summary], pinned_on_path=False, compacted=40)
+
+    assert context == [summary, MORE, DONE]
+    assert context.report.left_out == context.report.compacted == 40
+
+
+def test_a_pinned_call_is_answered_by_the_window() -> None:
+    context = context_of(STEP[1:], pinned=[STEP[0]], pinned_on_path=False)
+
+    assert context == STEP
+
+
+# ── The lead ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_window_inside_an_exchange_is_led_by_its_question() -> None:
+    history = [ASK, *STEP, *STEP, DONE]
+
+    context = context_of(history, max_messages=5)
+
+    assert context == [ASK, *STEP, DONE]
+
+
+def test_the_lead_takes_the_place_of_the_oldest_messages() -> None:
+    history = [ASK, *STEP, *STEP, DONE]
+
+    context = context_of(history, max_messages=4)
+
+    assert context == [ASK, DONE]
+
+
+def test_L002_16_a_tail_of_notes_does_not_hide_the_question() -> None:
+    context = context_of([ASK, DONE, RULES, RULES, RULES, RULES], max_messages=3)
+
+    assert context == [ASK, RULES, RULES]
+
+
+def test_the_lead_never_costs_the_whole_window() -> None:
+    context = context_of([ASK, DONE], max_messages=1)
+
+    assert context == [DONE]
+
+
+def test_a_lead_that_does_not_fit_is_not_used() -> None:
+    long = says("user", "x" * 100)
+
+    context = context_of([long, DONE, DONE], max_tokens=60, count_tokens=lambda m: len(m["content"]) * 5)
+
+    assert context == [DONE, DONE]
+
+
+def test_a_window_that_gave_up_its_half_exchange_begins_with_the_next_question() -> None:
+    context = context_of([ASK, DONE, MORE, DONE], max_messages=3)
+
+    assert context == [MORE, DONE]
+
+
+def test_no_lead_is_asked_for_when_nothing_older_was_left_out() -> None:
+    builder = ContextBuilder(max_messages=5)
+    builder.offer(DONE)
+
+    assert builder.needs_lead is False
+
+
+def test_no_lead_is_asked_for_when_the_pinned_messages_fill_the_budget() -> None:
+    builder = ContextBuilder(pinned=[RULES], max_messages=1)
+
+    assert builder.offer(DONE) is False
+    assert builder.needs_lead is False
+
+
+def test_the_lead_is_given_once() -> None:
+    builder = ContextBuilder(max_messages=2)
+    builder.lead(ASK)
+
+    with pytest.raises(ValueError, match="given already"):
+        builder.lead(ASK)
+
+
+def test_the_lead_keeps_its_words_and_loses_results_of_calls_that_are_out() -> None:
+    lead = blocks("user", tool_result("a"), text_block("go on"))
+    history = [
+        blocks("assistant", tool_use("a")),
+        lead,
+        parts("model", {"text": "1"}),
+        parts("model", {"text": "2"}),
+    ]
+
+    context = context_of(history, max_messages=2)
+
+    assert context == [blocks("user", text_block("go on")), history[-1]]
+
+
+# ── Cost ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Counted(dict[str, Any]):
+    """A message that counts how often it is looked at."""
+
+    looks = 0
+
+    def get(self, key: str, default: Any = None) -> Any:
+        Counted.looks += 1
+        return super().get(key, default)
+
+
+def looks_for(count: int) -> int:
+    history: History = [Counted(chat_call(str(number))) for number in range(count)]
+    Counted.looks = 0
+    context_of([ASK, *history], max_messages=count, count_tokens=lambda message: 1)
+    return Counted.looks
+
+
+def test_the_work_grows_no_faster_than_the_window() -> None:
+    assert looks_for(2000) <= 11 * looks_for(200)

@@ -1,0 +1,231 @@
+"""Many callers, one transaction, one sync; and one who fails, fails alone."""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import clew
+from clew.backends.contract import Transaction
+from clew.core.engine.commit import Committer, Pending
+from tests.faults.crash.common import message, texts
+from tests.faults.crash.threads import crowd_of_tasks, crowd_of_threads, together
+from tests.faults.requirements import needs_strace
+from tests.support.children import call
+
+CROWD = 64
+
+
+@needs_strace
+@pytest.mark.parametrize("crowd", [crowd_of_threads, crowd_of_tasks])
+def test_a_crowd_of_appends_shares_few_syncs(tmp_path: Path, crowd: Callable[..., Any]) -> None:
+    """Each sync takes 20 ms here, so that whoever comes meanwhile has come before it ends."""
+    trace = tmp_path / "trace"
+    strace = ["strace", "-f", "-qq", "--seccomp-bpf", "-o", str(trace), "-e", "trace=fdatasync,fsync"]
+    slowly = ["-e", "inject=fdatasync:delay_enter=20000"]
+
+    before = call(crowd, str(tmp_path / "before.db"), 0, under=strace)
+    without = len(_syncs(trace))
+    after = call(crowd, str(tmp_path / "after.db"), CROWD, under=[*strace, *slowly])
+
+    assert (before, after) == ([], [])
+    assert 1 <= len(_syncs(trace)) - without <= CROWD // 8
+
+
+def _syncs(trace: Path) -> list[str]:
+    return re.findall(r"^.*f(?:data)?sync\(\d+.*$", trace.read_text(), re.MULTILINE)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Any:
+    with clew.open(tmp_path / "a.db") as store:
+        yield store
+
+
+def group_behind(store: clew.Store, works: list[Callable[[Transaction], Any]]) -> list[Pending[Any]]:
+    """Commit operations as one group: they queue while another operation keeps the leader busy."""
+    committer: Committer = store._engine.committer
+    busy, queued = threading.Event(), threading.Event()
+
+    def keep_busy(_: Transaction) -> None:
+        busy.set()
+        assert queued.wait(10)
+
+    pending = [Pending(work) for work in works]
+    leader = threading.Thread(target=committer.run, args=(keep_busy,), daemon=True)
+    leader.start()
+    assert busy.wait(10)
+    group = threading.Thread(target=committer.run_all, args=(pending,), daemon=True)
+    group.start()
+    deadline = time.monotonic() + 10
+    while not committer._queue and time.monotonic() < deadline:
+        time.sleep(0)
+    queued.set()
+    leader.join(10)
+    group.join(10)
+    assert not leader.is_alive()
+    assert not group.is_alive()
+    return pending
+
+
+def appending(session: clew.Session, *words: str, **options: Any) -> Callable[[Transaction], Any]:
+    work = session._appending([*map(message, words)], key=None, strict=False, **options)
+    assert work is not None
+    return work
+
+
+def test_one_operation_that_is_refused_in_a_group_fails_alone(store: clew.Store) -> None:
+    a, b = store.session("a"), store.session("b")
+    stale = a.head
+
+    first, refused, last = group_behind(
+        store,
+        [appending(a, "one"), appending(a, "never", expect=stale), appending(b, "two", "three")],
+    )
+
+    assert isinstance(refused.error, clew.HeadMovedError)
+    assert [len(first.outcome()), len(last.outcome())] == [1, 2]
+    assert (texts(a), texts(b)) == (["one"], ["two", "three"])
+
+
+@pytest.mark.parametrize("error", [RuntimeError("poison"), clew.ConflictError("late")], ids=["bug", "late"])
+def test_an_operation_that_fails_after_it_wrote_does_not_harm_the_others(
+    store: clew.Store, error: Exception
+) -> None:
+    """Its writes are undone, theirs are kept, and each of them is there once."""
+    a, b = store.session("a"), store.session("b")
+    runs = []
+
+    def poison(tx: Transaction) -> None:
+        runs.append(1)
+        appending(a, "poisoned")(tx)
+        raise error
+
+    first, poisoned, last = group_behind(store, [appending(a, "one"), poison, appending(b, "two", "three")])
+
+    assert poisoned.error is error
+    assert [len(first.outcome()), len(last.outcome())] == [1, 2]
+    assert (texts(a), texts(b)) == (["one"], ["two", "three"])
+    assert len(runs) == 2  # once with the others, once alone
+
+
+def test_a_failed_group_leaves_the_store_writable_for_everybody(store: clew.Store) -> None:
+    def explode(tx: Transaction) -> None:
+        tx.put_record(0, "var", "half", b"1")
+        raise MemoryError
+
+    for pending in group_behind(store, [explode, explode]):
+        with pytest.raises(MemoryError):
+            pending.outcome()
+
+    session = store.session("s")
+    assert together([lambda: session.append(message("x")) for _ in range(8)]) == []
+    with store._engine.read() as reader:
+        assert reader.get_record(0, "var", "half") is None
+
+
+def test_who_waits_at_the_limit_hears_that_the_store_was_closed(
+    store: clew.Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """P4: what `append_nowait` took is there, what it did not take raises; nothing is lost in silence."""
+    session = store.session("s")
+    courier = store._engine.courier
+    busy, go_on, waits = threading.Event(), threading.Event(), threading.Event()
+    outcomes: list[object] = []
+
+    def keep_busy(_: clew.Store) -> None:
+        busy.set()
+        assert go_on.wait(10)
+
+    def wait(timeout: float | None = None) -> bool:
+        if threading.current_thread() is late:
+            waits.set()
+        return plain_wait(timeout)
+
+    def append_late() -> None:
+        try:
+            session.append_nowait(message("late"))
+            outcomes.append(None)
+        except clew.ClewError as error:
+            outcomes.append(error)
+
+    plain_wait = courier._changed.wait
+    monkeypatch.setattr(courier._changed, "wait", wait)
+    monkeypatch.setattr(courier, "LIMIT", 1)
+    holding = threading.Thread(target=store.transact, args=(keep_busy,))
+    late = threading.Thread(target=append_late)
+    closing = threading.Thread(target=store.close)
+    holding.start()
+    assert busy.wait(10)
+    session.append_nowait(message("taken"))
+    late.start()
+    assert waits.wait(10)
+    closing.start()
+    while not courier._stopping:
+        time.sleep(0)
+    go_on.set()
+    for thread in (holding, late, closing):
+        thread.join(10)
+        assert not thread.is_alive()
+
+    assert [type(outcome) for outcome in outcomes] == [clew.StoreClosedError]
+    with clew.open(store.location) as again:
+        assert texts(again.get("s")) == ["taken"]
+
+
+def test_a_thread_that_cannot_be_started_costs_one_call(
+    store: clew.Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """P4: it raises, and the next one tries again."""
+    session = store.session("s")
+
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refuse)
+        with pytest.raises(RuntimeError):
+            session.append_nowait(message("never"))
+    session.append_nowait(message("then"))
+    flushing = threading.Thread(target=store.flush, daemon=True)
+    flushing.start()
+    flushing.join(10)
+
+    assert not flushing.is_alive()
+    assert texts(session) == ["then"]
+
+
+def test_a_failure_is_told_once_whoever_flushes_meanwhile(store: clew.Store) -> None:
+    """One flush runs while a failure is being noted, another one after it."""
+    engine = store._engine
+    told: list[BaseException] = []
+
+    def flush() -> None:
+        try:
+            engine.flush()
+        except RuntimeError as error:
+            told.append(error)
+
+    flushing = threading.Thread(target=flush)
+
+    class Noted(list[BaseException]):
+        def __iadd__(self, others: Any) -> Any:  # type: ignore[misc]
+            self.extend(others)
+            flushing.start()
+            flushing.join(0.2)  # it ends here, or waits until this is done
+            return self
+
+    engine._failures = Noted()
+    failed: Pending[None] = Pending(lambda _: None)
+    failed.error = RuntimeError("on purpose")
+    engine._note_failures([failed])
+    flushing.join(10)
+    flush()
+
+    assert told == [failed.error]

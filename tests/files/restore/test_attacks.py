@@ -1,0 +1,489 @@
+"""S-01, S-07, S-08: tampered trees, symlinks in the way, directories swapped for symlinks half-way."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import clew
+from clew.core.disk.open import DIRECTORY_FLAGS, FILE_FLAGS
+from clew.errors import CorruptError, DiskFullError, InvalidError
+from clew.files import journal, records
+from clew.files.diff.diff import diff
+from clew.files.objects import format
+from clew.files.objects.format import (
+    CHUNKED,
+    DIRECTORY,
+    FILE,
+    FOLDER,
+    LINK,
+    Chunk,
+    TreeEntry,
+    encode_chunks,
+    encode_directory,
+    object_name,
+)
+from clew.files.objects.store import ObjectWriter
+from clew.files.restore import root
+from clew.files.restore.restore import restore
+from clew.files.upkeep.gc import gc
+from clew.files.upkeep.verify import verify
+from clew.model.files import RestoreReport
+from tests.files.restore.nested_trees import Link, Program, Tree, Workshop, paths_kept, read, write
+from tests.files.snapshots import snapshot_of
+
+OUTSIDE: Tree = {b"a": b"outside", b"known": b"outside", b"e": {b"b": b"outside"}}
+
+
+@pytest.fixture
+def outside(tmp_path: Path) -> Path:
+    write(tmp_path / "outside", OUTSIDE)
+    return tmp_path / "outside"
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Workshop:
+    return Workshop(tmp_path / "root")
+
+
+def put_objects(shop: Workshop, *contents: bytes) -> None:
+    writer = ObjectWriter(shop.engine)
+    for content in contents:
+        writer.put(content)
+    writer.flush()
+
+
+def restore_tree(shop: Workshop, target: bytes, **more: Any) -> RestoreReport:
+    return restore(
+        shop.engine,
+        shop.reader,
+        snapshot_id="s",
+        target=target,
+        last=None,
+        root=str(shop.root),
+        take_safety=shop.take_safety,
+        look=shop.look,
+        **more,
+    )
+
+
+def tampered(*names: bytes, kind: int = FILE, content: bytes = b"evil") -> bytes:
+    """A directory as nobody would have written it."""
+    entries = [
+        encode_directory([TreeEntry(name, kind, object_name(content), len(content))]) for name in names
+    ]
+    return DIRECTORY + b"".join(entry[len(DIRECTORY) :] for entry in entries)
+
+
+@pytest.mark.parametrize("depth", [0, 1])
+@pytest.mark.parametrize(
+    "names",
+    [
+        [b".."],
+        [b"."],
+        [b""],
+        [b"../evil"],
+        [b"/tmp/evil"],
+        [b"d/../../evil"],
+        [b"nul\0"],
+        [b"twice", b"twice"],
+        [b"b", b"a"],
+        [b"x" * 256],
+    ],
+)
+def test_s01_a_tree_with_names_that_lead_elsewhere_is_refused_before_anything_is_touched(
+    shop: Workshop, names: list[bytes], depth: int
+) -> None:
+    write(shop.root, {b"mine": b"1"})
+    content = tampered(*names)
+    put_objects(shop, b"evil", content)
+    for _ in range(depth):
+        content = encode_directory([TreeEntry(b"d", FOLDER, object_name(content), len(content))])
+        put_objects(shop, content)
+
+    with pytest.raises(CorruptError):
+        restore_tree(shop, object_name(content))
+
+    assert shop.state() == {b"mine": b"1"}
+    assert sorted(os.listdir(shop.root.parent)) == ["root"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "content"),
+    [
+        (FOLDER, b"evil"),
+        (FILE | CHUNKED, b"evil"),
+        (LINK, b"to\0nowhere"),
+        (LINK, b""),
+        (7, b"evil"),
+    ],
+)
+def test_s01_an_object_that_is_not_what_its_directory_says_makes_no_file(
+    shop: Workshop, kind: int, content: bytes
+) -> None:
+    tree = tampered(b"a", kind=kind, content=content)
+    put_objects(shop, content, tree)
+
+    try:
+        report = restore_tree(shop, object_name(tree))
+    except CorruptError:
+        pass
+    else:
+        assert [failure.path for failure in report.failed] == ["a"]
+
+    assert not shop.root.exists() or shop.state() == {}
+
+
+def test_s08_a_file_with_a_false_size_is_not_written(shop: Workshop) -> None:
+    tree = encode_directory([TreeEntry(b"a", FILE, object_name(b"evil"), 999)])
+    put_objects(shop, b"evil", tree)
+
+    report = restore_tree(shop, object_name(tree))
+
+    assert [failure.path for failure in report.failed] == ["a"]
+    assert shop.state() == {}
+
+
+def test_s08_names_that_differ_only_in_case_are_two_files(shop: Workshop) -> None:
+    target = {b"Readme": b"1", b"README": b"2", b"caf\xc3\xa9": b"3", b"cafe\xcc\x81": b"4"}
+
+    report = shop.restore(target)
+
+    assert (shop.state(), report.failed) == (target, ())
+
+
+def test_s07_a_symlink_in_the_way_is_replaced_itself_and_what_it_leads_to_stays(
+    shop: Workshop, outside: Path
+) -> None:
+    now = {b"d": Link(os.fsencode(outside)), b"a": Link(os.fsencode(outside / "a"))}
+    write(shop.root, now)
+
+    shop.restore({b"d": {b"a": b"1"}, b"a": b"2"}, now)
+
+    assert shop.state() == {b"d": {b"a": b"1"}, b"a": b"2"}
+    assert read(outside) == OUTSIDE
+
+
+def test_s08_a_link_of_the_snapshot_is_not_written_through(shop: Workshop, outside: Path) -> None:
+    first = {b"d": Link(os.fsencode(outside))}
+    write(shop.root, first)
+
+    kept = shop.restore({b"d": {b"a": b"evil"}}, None, on_conflict="keep")
+    partly = shop.restore({b"d": {b"a": b"evil"}}, first, paths=["d/a"])
+
+    assert paths_kept(kept) == paths_kept(partly) == ("d",)
+    assert shop.state() == first
+    assert read(outside) == OUTSIDE
+
+
+BEFORE: Tree = {
+    b"d": {b"a": b"1", b"known": b"2", b"e": {b"b": b"3", b"gone": {}}, b"l": Link(b"known")},
+    b"z": b"4",
+}
+TARGET: Tree = {
+    b"d": {b"a": b"new", b"e": {b"b": Program(b"new"), b"c": {b"f": b"5"}}, b"l": Link(b"a")},
+    b"z": b"9",
+}
+CALLS = (
+    "open",
+    "stat",
+    "readlink",
+    "link",
+    "unlink",
+    "rename",
+    "symlink",
+    "mkdir",
+    "rmdir",
+    "fsync",
+    "write",
+    "read",
+)
+
+
+class Interloper:
+    """Does something before one of the calls by which restores touch the disk."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.count = 0
+        self.at = -1
+        self.act: Any = lambda: None
+        self.came_before: set[str] = set()
+        for name in CALLS:
+            monkeypatch.setattr(os, name, self._before(name, getattr(os, name)))
+
+    def _before(self, name: str, real: Any) -> Any:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            if "dir_fd" in kwargs or "src_dir_fd" in kwargs or isinstance(args[0], int):
+                self.count += 1
+                if self.count == self.at:
+                    self.came_before.add(name)
+                    self.act()
+            return real(*args, **kwargs)
+
+        return call
+
+
+@pytest.mark.parametrize("swapped", ["d", "d/e"])
+def test_s08_a_directory_swapped_for_a_symlink_before_any_call_leads_nowhere(
+    tmp_path: Path, outside: Path, swapped: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    interloper = Interloper(monkeypatch)
+    at = 0
+    while True:
+        at += 1
+        shop = Workshop(tmp_path / f"root-{at}")
+        interloper.at = -1
+        write(shop.root, BEFORE)
+
+        def swap(root: Path = shop.root) -> None:
+            (root / swapped).rename(root / "moved")
+            (root / swapped).symlink_to(outside)
+
+        interloper.count, interloper.at, interloper.act = 0, at, swap
+        report = shop.restore(TARGET, BEFORE)
+        reached = interloper.count >= at
+        interloper.at = -1
+
+        assert read(outside) == OUTSIDE, f"at call {at}"
+        if not reached:
+            assert report.failed == ()
+            break
+    assert interloper.came_before == set(CALLS)
+
+
+def test_s08_a_thread_that_swaps_a_directory_for_a_symlink_all_the_time_leads_nowhere(
+    shop: Workshop, outside: Path
+) -> None:
+    swaps, is_over = 0, threading.Event()
+
+    def swap() -> None:
+        nonlocal swaps
+        folder, aside = shop.root / "d", shop.root / "aside"
+        while not is_over.is_set():
+            try:
+                folder.rename(aside)
+                folder.symlink_to(outside)
+                swaps += 1
+                folder.unlink()
+                aside.rename(folder)
+            except OSError:  # the restore made a directory of this name meanwhile
+                shutil.rmtree(aside, ignore_errors=True)
+
+    target: Tree = {b"d": {b"f%d" % n: b"new" for n in range(20)}}
+    write(shop.root, BEFORE)
+    thread = threading.Thread(target=swap)
+    thread.start()
+    rounds, failures = 0, 0
+    try:
+        while rounds < 100 or swaps < 2000:
+            for wanted, last in ((target, BEFORE), (BEFORE, target)):
+                report = _restore_anyhow(shop, wanted, last)
+                failures += bool(report is None or report.failed or report.kept)
+            rounds += 1
+            assert read(outside) == OUTSIDE
+    finally:
+        is_over.set()
+        thread.join()
+
+    assert read(outside) == OUTSIDE
+    assert failures > 0, "the thread never came in between"
+
+
+def _restore_anyhow(shop: Workshop, target: Tree, last: Tree) -> RestoreReport | None:
+    """The look at the tree is a simple one, which a swap may break; None then."""
+    try:
+        return shop.restore(target, last)
+    except OSError:
+        return None
+
+
+def test_no_flag_that_would_follow_a_link_is_used() -> None:
+    assert DIRECTORY_FLAGS & os.O_NOFOLLOW
+    assert DIRECTORY_FLAGS & os.O_DIRECTORY
+    assert FILE_FLAGS & os.O_NOFOLLOW
+    assert root.NEW_FLAGS & os.O_EXCL
+
+
+# -- modes
+
+
+@pytest.mark.parametrize("special", [stat.S_ISUID, stat.S_ISGID, stat.S_ISVTX])
+def test_s50_no_special_bit_is_brought_back(shop: Workshop, special: int) -> None:
+    """Neither of a file nor of a directory, by a restore or by taking one back."""
+    write(shop.root, {b"run": Program(b"old"), b"d": {b"a": b"1"}})
+    for name, mode in (("run", 0o751), ("d", 0o775)):
+        (shop.root / name).chmod(mode | special)
+    report = shop.restore({b"run": b"new"}, {b"run": Program(b"old"), b"d": {b"a": b"1"}})
+
+    with shop.engine.read() as reader:
+        record = journal.get(reader, report.id or "")
+    shop.restore({b"run": Program(b"old"), b"d": {b"a": b"1"}}, {b"run": b"new"}, modes=record.modes)
+
+    found = {name: stat.S_IMODE((shop.root / name).stat().st_mode) for name in ("run", "d")}
+    assert found == {"run": 0o751, "d": 0o775}
+
+
+@pytest.mark.parametrize("special", [stat.S_ISUID, stat.S_ISGID, stat.S_ISVTX])
+def test_s50_a_journal_that_asks_for_special_bits_does_not_get_them(shop: Workshop, special: int) -> None:
+    modes = {b"run": 0o777 | special, b"d": 0o777 | special, b"d/a": 0o666 | special}
+    shop.restore({b"run": Program(b"new"), b"d": {b"a": b"1"}}, {}, modes=modes)
+
+    found = {path: stat.S_IMODE((shop.root / os.fsdecode(path)).stat().st_mode) for path in modes}
+    assert found == {b"run": 0o777, b"d": 0o777, b"d/a": 0o666}
+
+
+# -- small trees that unpack to much
+
+ZEROS = bytes(1000)
+HUGE = 10 * 1000**4
+
+
+def bomb(shop: Workshop, depth: int, leaf: bytes = b"x", size: int = 1) -> bytes:
+    """A tree with 2 ** depth files, in as many objects as it is deep."""
+    content = encode_directory([TreeEntry(b"f", FILE, object_name(leaf), size)])
+    put_objects(shop, leaf, content)
+    for _ in range(depth):
+        inner = object_name(content)
+        content = encode_directory([TreeEntry(name, FOLDER, inner, len(content)) for name in (b"a", b"b")])
+        put_objects(shop, content)
+    return object_name(content)
+
+
+def chunked(shop: Workshop, chunks: list[Chunk], size: int) -> bytes:
+    """A tree with one file of these chunks."""
+    content = encode_chunks(chunks)
+    tree = encode_directory([TreeEntry(b"a", FILE | CHUNKED, object_name(content), size)])
+    put_objects(shop, ZEROS, content, tree)
+    return object_name(tree)
+
+
+def test_s56_a_tree_of_more_paths_than_any_snapshot_has_is_refused_before_anything_is_touched(
+    shop: Workshop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(format, "MOST_PATHS", 10_000)
+    write(shop.root, {b"mine": b"1"})
+
+    with pytest.raises(CorruptError, match="no snapshot that Clew took is so large"):
+        restore_tree(shop, bomb(shop, 200))
+
+    assert shop.state() == {b"mine": b"1"}
+
+
+def test_s56_a_part_of_such_a_tree_can_be_restored(shop: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(format, "MOST_PATHS", 10_000)
+    path = "/".join(["a"] * 200 + ["f"])
+    restore_tree(shop, bomb(shop, 200), paths=[path])
+    assert (shop.root / path).read_bytes() == b"x"
+
+
+def test_s56_a_tree_whose_paths_are_too_long_together_is_refused(
+    shop: Workshop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(format, "MOST_BYTES", 100_000)
+    content = encode_directory([])
+    for _ in range(1000):
+        content = encode_directory([TreeEntry(b"d", FOLDER, object_name(content), len(content))])
+        put_objects(shop, content)
+    with pytest.raises(CorruptError, match="so large"):
+        restore_tree(shop, object_name(content))
+
+
+def test_s56_a_comparison_ends_though_nothing_is_found_to_differ(
+    shop: Workshop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Sizes are no difference, but directories that say others are not equal, and all are entered."""
+    monkeypatch.setattr(format, "MOST_PATHS", 10_000)
+    trees = bomb(shop, 200, size=1), bomb(shop, 200, size=2)
+    with pytest.raises(CorruptError, match="so large"):
+        diff(shop.reader, *trees)
+    with pytest.raises(CorruptError, match="so large"):
+        diff(shop.reader, None, trees[0])
+
+
+def test_s56_verify_and_gc_of_such_a_tree_end(shop: Workshop) -> None:
+    """Each directory is looked at once; of what is missing a few paths are told, not all of them."""
+    tree = bomb(shop, 200)
+    engine = shop.engine
+    engine.run(lambda tx: records.put(tx, snapshot_of(tree), records.counters_of(tx)))
+    assert verify(engine).problems == ()
+    gc(engine)
+    engine.run(lambda tx: tx.drop_objects([object_name(b"x")]))
+    (problem,) = verify(engine).problems
+    assert problem.count(" of the snapshot ") == 3
+    assert problem.endswith("and more")
+
+
+@pytest.mark.parametrize("size", [HUGE, 2**63])
+def test_s56_a_restore_that_the_disk_has_no_room_for_is_refused_before_anything_is_touched(
+    shop: Workshop, size: int
+) -> None:
+    """A list of chunks that names one of them again and again, honest about how long that is."""
+    write(shop.root, {b"mine": b"1"})
+    tree = chunked(shop, [Chunk(object_name(ZEROS), size)], size)
+
+    with pytest.raises(DiskFullError, match="bytes are free"):
+        restore_tree(shop, tree)
+
+    assert shop.state() == {b"mine": b"1"}
+    assert os.listdir(shop.root) == ["mine"]
+
+
+def test_a_restore_may_replace_more_than_is_free(shop: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What goes makes room for what comes."""
+    write(shop.root, {b"a": b"1" * 900})
+    monkeypatch.setattr(os, "statvfs", lambda path: os.statvfs_result([1] * 9 + [255]))
+    report = shop.restore({b"a": b"2" * 900}, {b"a": b"1" * 900})
+    assert report.failed == ()
+
+
+@pytest.mark.parametrize(
+    ("chunks", "size"),
+    [
+        ([Chunk(object_name(ZEROS), 1000)] * 3, 2000),
+        ([Chunk(object_name(ZEROS), 1000)] * 3, 4000),
+        ([Chunk(object_name(ZEROS), 10)] * 3, 30),
+        ([Chunk(object_name(ZEROS), 2000)], 2000),
+    ],
+)
+def test_s56_a_file_whose_chunks_are_not_as_long_as_it_says_is_not_written(
+    shop: Workshop, chunks: list[Chunk], size: int
+) -> None:
+    tree = chunked(shop, chunks, size)
+
+    report = restore_tree(shop, tree)
+
+    assert [failure.path for failure in report.failed] == ["a"]
+    assert shop.state() == {}
+    with pytest.raises(CorruptError):
+        list(shop.reader.pieces(TreeEntry(b"a", FILE | CHUNKED, object_name(encode_chunks(chunks)), size)))
+
+
+def test_s56_nothing_is_read_of_a_file_that_is_longer_than_it_says(shop: Workshop) -> None:
+    chunks = [Chunk(object_name(ZEROS), 1000)] * 1000
+    put_objects(shop, ZEROS, encode_chunks(chunks))
+    entry = TreeEntry(b"a", FILE | CHUNKED, object_name(encode_chunks(chunks)), 10)
+    with pytest.raises(CorruptError, match="its directory says 10"):
+        next(shop.reader.pieces(entry))
+
+
+def test_s56_a_file_that_is_too_long_for_memory_is_not_read(tmp_path: Path) -> None:
+    with clew.open(tmp_path / "store.db") as store:
+        shop = Workshop(tmp_path / "root", store._engine)
+        tree = chunked(shop, [Chunk(object_name(ZEROS), HUGE)], HUGE)
+        store._engine.run(lambda tx: records.put(tx, snapshot_of(tree), records.counters_of(tx)))
+        (snapshot,) = store.snapshots()
+        with pytest.raises(InvalidError, match="10,000,000,000,000 bytes, more than max_bytes"):
+            store.read_file(snapshot, "a")
+        (told,) = store.diff(snapshot, store.snapshot(_made(tmp_path / "empty")), text=True)
+        assert told.text is None
+
+
+def _made(path: Path) -> Path:
+    path.mkdir()
+    return path

@@ -1,0 +1,161 @@
+"""The OpenRouter agent SDK: full copies of a history become one tree."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import clew
+from clew.importers.programs import openrouter as reader
+from tests.importers.programs_landing import bring, bring_one
+from tests.importers.readers import read_file, read_one, tree_bytes, write_json
+
+ASK = {"role": "user", "content": "hi"}
+CALL = {
+    "role": "assistant",
+    "content": "",
+    "tool_calls": [{"id": "c1", "type": "function", "function": {"name": "f", "arguments": "{}"}}],
+}
+ANSWER = {"role": "tool", "tool_call_id": "c1", "content": "ok"}
+AGAIN = {"role": "user", "content": "and now?"}
+
+
+def session(id: str = "default", messages: Any = (ASK, CALL, ANSWER), **more: Any) -> dict[str, Any]:
+    return {
+        "ID": id,
+        "CreatedAt": "2026-04-10T08:00:00.123456789Z",
+        "UpdatedAt": "2026-04-10T08:05:00Z",
+        "Messages": messages,
+        "UserTurns": 1,
+        "Checkpoints": {},
+        "FileCheckpoints": {},
+    } | more
+
+
+def state_file(folder: Path, *sessions: dict[str, Any], **counters: int) -> Path:
+    found = {one["ID"]: one for one in sessions}
+    return write_json(folder / "state.json", {"sessions": found, "fork_counters": counters})
+
+
+def test_messages_keep_their_shape_and_the_session_its_dates(tmp_path: Path) -> None:
+    read = read_one(reader, state_file(tmp_path, session()))
+    assert [entry.message for entry in read.path] == [ASK, CALL, ANSWER]
+    assert read.session.id == "openrouter:default"
+    assert str(read.entries[0].at) == "2026-04-10 08:00:00.123456+00:00"
+    assert str(read.entries[-1].at) == "2026-04-10 08:05:00+00:00"
+    assert read.session.metadata["created_at"] == "2026-04-10T08:00:00.123456789Z"
+    assert read.session.metadata["user_turns"] == 1
+
+
+def test_a_checkpoint_is_a_point_of_the_history_not_a_copy(tmp_path: Path) -> None:
+    one = session(Checkpoints={"default-u1": [ASK], "empty": []})
+    read = read_one(reader, state_file(tmp_path, one))
+    assert len(read.entries) == 3
+    named = {checkpoint.name: checkpoint.entry for checkpoint in read.session.checkpoints()}
+    assert named == {"default-u1": read.entries[0].uid, "empty": None}
+
+
+def test_what_a_rewind_left_behind_is_a_branch_and_can_be_reached_again(tmp_path: Path) -> None:
+    later = [ASK, CALL, ANSWER, AGAIN]
+    one = session(messages=[ASK], Checkpoints={"default-u1": [ASK], "default-u2": later})
+    with clew.open("memory:") as store:
+        s = bring_one(store, reader, state_file(tmp_path, one))
+        assert s.messages() == [ASK]
+        s.rewind("default-u2")
+        assert s.messages() == later
+
+
+def test_the_same_words_twice_are_two_messages(tmp_path: Path) -> None:
+    read = read_one(reader, state_file(tmp_path, session(messages=[ASK, ASK])))
+    assert [entry.message for entry in read.path] == [ASK, ASK]
+
+
+def test_files_of_a_checkpoint_are_kept_with_it_also_those_that_were_gone(tmp_path: Path) -> None:
+    files = {"src/a.txt": "v1", "gone.txt": None}
+    one = session(Checkpoints={"default-u1": [ASK]}, FileCheckpoints={"default-u1": files, "default-u9": {}})
+    with clew.open("memory:") as store:
+        s = bring_one(store, reader, state_file(tmp_path, one))
+        assert s.get_checkpoint("default-u1").state == {"files": files}
+        assert s.get_checkpoint("default-u9").position == 2
+
+
+def test_files_without_messages_belong_behind_the_turn_of_their_name(tmp_path: Path) -> None:
+    one = session(messages=[ASK, AGAIN], FileCheckpoints={"default-u1": {"a": "1"}})
+    read = read_one(reader, state_file(tmp_path, one))
+    (checkpoint,) = read.session.checkpoints()
+    assert checkpoint.entry == read.entries[0].uid
+
+
+def test_older_copies_of_the_file_in_its_own_snapshots_are_left_out(tmp_path: Path) -> None:
+    older = json.dumps({"sessions": {"default": session()}, "fork_counters": {}})
+    files = {"sub/state.json": older, "state.json": "{}", "a.txt": "1"}
+    one = session(Checkpoints={"default-u1": [ASK]}, FileCheckpoints={"default-u1": files})
+    read = read_one(reader, state_file(tmp_path, one))
+    (checkpoint,) = read.session.checkpoints()
+    kept = {"state.json": "{}", "a.txt": "1"}
+    assert checkpoint.state == {"files": kept, "left_out": ["sub/state.json"]}
+
+
+def test_forks_name_their_base_and_counters_are_kept(tmp_path: Path) -> None:
+    sessions = [session("a#fork-1"), session("a"), session("b#fork-1")]
+    path = state_file(tmp_path, *sessions, a=2, gone=7)
+    reads, problems = read_file(reader, path)
+    assert [read.session.id for read in reads] == [
+        "openrouter:a",
+        "openrouter:a#fork-1",
+        "openrouter:b#fork-1",
+    ]
+    assert [read.session.parent for read in reads] == [None, "openrouter:a", None]
+    assert reads[0].session.metadata["fork_counter"] == 2
+    assert reads[0].session.metadata["fork_counters_of_lost_sessions"] == {"gone": 7}
+    assert problems == []
+
+
+def test_null_messages_are_an_empty_session_and_a_null_session_is_told(tmp_path: Path) -> None:
+    path = write_json(tmp_path / "s.json", {"sessions": {"a": session("a", None), "b": None}})
+    reads, problems = read_file(reader, path)
+    assert [read.entries for read in reads] == [[]]
+    assert "'b'" in problems[0].reason
+
+
+def test_a_file_cut_off_by_a_crash_gives_what_is_whole_and_the_line_of_the_cut(tmp_path: Path) -> None:
+    path = tmp_path / "state.json"
+    whole = json.dumps({"sessions": {"a": session("a"), "b": session("b", [ASK, AGAIN, CALL])}}, indent=2)
+    cut = whole[: whole.rindex("tool_calls") - 20]
+    path.write_text(cut)
+    reads, problems = read_file(reader, path)
+    assert [entry.message for entry in reads[0].path] == [ASK, CALL, ANSWER]
+    assert [entry.message for entry in reads[1].path] == [ASK, AGAIN]
+    assert [problem.line for problem in problems] == [cut.count("\n") + 1]
+
+
+def test_a_cut_file_that_is_whole_again_adds_only_what_was_missing(tmp_path: Path) -> None:
+    path = tmp_path / "state.json"
+    whole = json.dumps({"sessions": {"a": session("a", [ASK, AGAIN, CALL])}})
+    path.write_text(whole[: whole.index("tool_calls") - 10])
+    with clew.open("memory:") as store:
+        bring(store, reader, path)
+        path.write_text(whole)
+        (loaded,) = bring(store, reader, path)
+        assert (loaded.state, loaded.entries) == ("grown", 1)
+        assert store.get("openrouter:a").messages() == [ASK, AGAIN, CALL]
+
+
+def test_read_again_nothing_is_new_and_a_grown_file_adds_what_grew(tmp_path: Path) -> None:
+    with clew.open("memory:") as store:
+        bring(store, reader, state_file(tmp_path, session(Checkpoints={"u1": [ASK]})))
+        (same,) = bring(store, reader, state_file(tmp_path, session(Checkpoints={"u1": [ASK]})))
+        (grown,) = bring(store, reader, state_file(tmp_path, session(messages=[ASK, CALL, ANSWER, AGAIN])))
+        assert (same.state, same.entries) == ("unchanged", 0)
+        assert (grown.state, grown.entries) == ("grown", 1)
+
+
+def test_a_file_is_recognised_by_its_content_and_left_as_it_is(tmp_path: Path) -> None:
+    path = state_file(tmp_path, session())
+    before = tree_bytes(tmp_path)
+    assert reader.recognises(path, path.read_bytes()[:200])
+    assert not reader.recognises(path, b'{"sessions": [1]}')
+    assert not reader.recognises(path, b'{"version":1,"items":{}}')
+    read_file(reader, path)
+    assert tree_bytes(tmp_path) == before

@@ -1,0 +1,47 @@
+"""S-55: no regular expression of the package goes back and forth over a text that somebody else wrote."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from tests.security.patterns import Known, known_patterns, made_elsewhere
+from tests.security.slow_texts import hard_texts
+from tests.support.effort import usually
+
+SIZE = usually(150_000, thorough=1_000_000)
+"""An expression that reads a text by the square of its length takes minutes for one text of this size."""
+
+MADE_OF_DATA = {
+    ("exporters/highlight.py", "_parts"),  # of constants, and kept in the table of languages
+    ("exporters/redact/__init__.py", "_own_rule"),  # a rule of the caller
+    ("exporters/redact/rules.py", "_shape"),  # of constants, and kept in the list of rules
+    ("files/snapshot/ignore.py", "_regex"),  # of rule files: test_texts
+}
+
+
+@pytest.mark.parametrize("known", known_patterns(), ids=lambda known: known.place)
+def test_s55_an_expression_reads_a_text_once(known: Known) -> None:
+    for text in hard_texts(known.pattern, SIZE):
+        _use(known, text if isinstance(known.pattern.pattern, str) else text.encode())
+
+
+def _use(known: Known, text: Any) -> None:
+    if known.only_once:
+        known.pattern.match(text)
+        known.pattern.fullmatch(text)
+    else:
+        known.pattern.sub(text[:0], text)
+
+
+def test_s55_expressions_have_names_so_that_they_are_tested() -> None:
+    assert set(made_elsewhere()) == MADE_OF_DATA
+
+
+def test_the_search_for_slow_expressions_would_find_one() -> None:
+    # Too slow to be tried at full size: what is asked for is the text that makes it slow.
+    texts = list(hard_texts(re.compile(r"<task>\s*(.*?)\s*</task>", re.DOTALL), 100))
+    assert any(text.count("<task>") > 3 and "</task>" not in text for text in texts)
+    assert any(text.startswith("aaaa") for text in hard_texts(re.compile(r"[0-9a-f-]{20,}\Z"), 100))
