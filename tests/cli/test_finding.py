@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import clew
-from clew.cli.listing import short_ids
+from clew.cli.commands.list import short_ids
 from tests.cli.conftest import user
 from tests.cli.processes import Clew
 

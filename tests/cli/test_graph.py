@@ -6,7 +6,7 @@ import sys
 
 import clew
 from clew.cli.branches import entries_of_tree
-from clew.cli.lanes import MOST_LANES, draw
+from clew.cli.graph import MOST_LANES, draw
 
 
 def comb(depth: int) -> clew.Tree:

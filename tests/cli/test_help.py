@@ -31,7 +31,7 @@ def test_help_lists_every_command_and_needs_no_engine() -> None:
         "slow = {'apsw', 'rich', 'asyncio', 'psycopg', 'pygments', 'sqlite3'} & set(sys.modules)\n"
         "assert not slow, slow\n"
         "loaded = {name for name in sys.modules if name.startswith('clew.cli.')}\n"
-        "assert loaded <= {'clew.cli.settings', 'clew.cli.endings'}, loaded\n"
+        "assert loaded <= {'clew.cli.app', 'clew.cli.endings'}, loaded\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False

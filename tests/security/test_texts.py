@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import clew
-from clew.cli.listing import short_ids
+from clew.cli.commands.list import short_ids
 from clew.cli.safe import clean, flat, one_line
 from clew.core.messages import words
 from clew.core.messages.dialects import prompt_of, text_of

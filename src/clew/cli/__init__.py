@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 import click
 
-from clew.cli.settings import GLOBAL_OPTIONS, Settings
+from clew.cli.app import GLOBAL_OPTIONS, Settings
 
 
 class Place(NamedTuple):
@@ -26,58 +26,58 @@ class Place(NamedTuple):
 
 SECTIONS: Final[dict[str, dict[str, Place]]] = {
     "Look": {
-        "ls": Place("listing", "List sessions, newest activity first."),
-        "show": Place("reading", "Read a session, or what was said around one place of it."),
-        "log": Place("logging", "The entries of a session in one line each; --graph draws its tree."),
-        "search": Place("searching", "Find messages by their words."),
+        "ls": Place("commands.list", "List sessions, newest activity first."),
+        "show": Place("commands.show", "Read a session, or what was said around one place of it."),
+        "log": Place("commands.log", "The entries of a session in one line each; --graph draws its tree."),
+        "search": Place("commands.search", "Find messages by their words."),
         "tail": Place("tailing", "The end of a session; -f goes on as it grows."),
-        "stats": Place("figures", "Totals of the store, or of one session."),
-        "usage": Place("figures", "Tokens and money, by model, day, workspace and more."),
-        "interrupted": Place("listing", "Sessions whose run ended without a word."),
+        "stats": Place("commands.stats", "Totals of the store, or of one session."),
+        "usage": Place("commands.stats", "Tokens and money, by model, day, workspace and more."),
+        "interrupted": Place("commands.list", "Sessions whose run ended without a word."),
         "ui": Place("ui", "Look through sessions on the whole screen, with keys."),
     },
     "Bring and take": {
         "import": Place("importing", "Bring sessions of files, or of other agents, into the store."),
-        "export": Place("exporting", "Write a session as a file."),
+        "export": Place("commands.transfer", "Write a session as a file."),
         "copy": Place("carrying", "Copy sessions from one store into another."),
         "backup": Place("carrying", "Write the whole store into one file."),
     },
     "Move in a conversation": {
-        "checkpoint": Place("moving", "Give the present place of a session a name."),
-        "rewind": Place("moving", "Go back to a place of a session; nothing is removed."),
-        "undo": Place("moving", "Take back the last rewind, compaction, replacement …"),
-        "redo": Place("moving", "Take back the last undo."),
-        "fork": Place("moving", "Begin a second session at a place of the first."),
+        "checkpoint": Place("commands.move", "Give the present place of a session a name."),
+        "rewind": Place("commands.move", "Go back to a place of a session; nothing is removed."),
+        "undo": Place("commands.move", "Take back the last rewind, compaction, replacement …"),
+        "redo": Place("commands.move", "Take back the last undo."),
+        "fork": Place("commands.move", "Begin a second session at a place of the first."),
     },
     "Files": {
-        "snapshot": Place("files", "Keep the content of a directory."),
-        "files": Place("files", "List snapshots, or how one file changed in a session."),
-        "cat": Place("files", "Print a file as it is in a snapshot or a checkpoint."),
-        "diff": Place("files", "What differs between a snapshot and another, or a directory."),
+        "snapshot": Place("commands.files", "Keep the content of a directory."),
+        "files": Place("commands.files", "List snapshots, or how one file changed in a session."),
+        "cat": Place("commands.files", "Print a file as it is in a snapshot or a checkpoint."),
+        "diff": Place("commands.files", "What differs between a snapshot and another, or a directory."),
         "restore": Place(
-            "restoring", "Make a directory what it was; --dry-run only says what would be done."
+            "commands.restore", "Make a directory what it was; --dry-run only says what would be done."
         ),
-        "gc": Place("files", "Remove the content of files that nothing needs any more."),
+        "gc": Place("commands.files", "Remove the content of files that nothing needs any more."),
     },
     "Manage": {
         "title": Place("managing", "Show or set the title of a session."),
         "tag": Place("managing", "Show, add or remove tags of a session."),
         "close": Place("managing", "Close a session: no run starts until it is reopened."),
         "reopen": Place("managing", "Open a closed or expired session again."),
-        "rm": Place("removing", "Put sessions in the trash; --purge removes them for good."),
-        "trash": Place("removing", "List, restore or empty the trash."),
-        "sweep": Place("care", "Do what the retention rules say; --dry-run only says what."),
+        "rm": Place("commands.trash", "Put sessions in the trash; --purge removes them for good."),
+        "trash": Place("commands.trash", "List, restore or empty the trash."),
+        "sweep": Place("commands.maintain", "Do what the retention rules say; --dry-run only says what."),
     },
     "Care": {
-        "doctor": Place("doctor", "Check engine, durability, permissions, disk, leases, restores."),
-        "verify": Place("care", "Check that everything stored is whole."),
-        "repair": Place("care", "Bring all that can be read into a new store."),
-        "vacuum": Place("care", "Give unused space back to the system."),
+        "doctor": Place("commands.doctor", "Check engine, durability, permissions, disk, leases, restores."),
+        "verify": Place("commands.maintain", "Check that everything stored is whole."),
+        "repair": Place("commands.maintain", "Bring all that can be read into a new store."),
+        "vacuum": Place("commands.maintain", "Give unused space back to the system."),
     },
     "More": {
         "demo": Place("demo", "A story of an agent that crashes and resumes, in a store of its own."),
-        "completion": Place("about", "Print the completion script for a shell."),
-        "version": Place("about", "Versions of Clew, Python and what they stand on."),
+        "completion": Place("commands.about", "Print the completion script for a shell."),
+        "version": Place("commands.about", "Versions of Clew, Python and what they stand on."),
     },
 }
 
@@ -157,7 +157,7 @@ def run(args: Sequence[str] | None = None) -> int:
     make_printable()
     try:
         if COMPLETION in os.environ:
-            from clew.cli.shells import answer
+            from clew.cli.completion import answer
 
             return answer(cli, os.environ[COMPLETION], os.environ)
         given = sys.argv[1:] if args is None else list(args)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import click
 
 import clew
+from clew.cli.app import Settings, command
 from clew.cli.endings import PARTLY
 from clew.cli.output import Output
 from clew.cli.progress import on_copy, progress
-from clew.cli.settings import Settings, command
 from clew.cli.store import must_exist, opened, session_of
-from clew.cli.wording import count, size
+from clew.cli.text import count, size
 from clew.model.transfer import OnCopyConflict
 
 

@@ -15,7 +15,7 @@ def complete_session(ctx: click.Context, _: click.Parameter, incomplete: str) ->
     from click.shell_completion import CompletionItem
 
     import clew
-    from clew.cli.settings import Settings
+    from clew.cli.app import Settings
     from clew.cli.store import must_exist
 
     address = (ctx.find_object(Settings) or Settings()).store

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from clew.cli.settings import command
+from clew.cli.app import command
 
 
 @command("demo", "clew demo")

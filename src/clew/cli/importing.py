@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 import click
 
 import clew
-from clew.cli.asking import agreed, yes_option
+from clew.cli.app import Settings, command
 from clew.cli.endings import ERROR, PARTLY, Refused
 from clew.cli.output import Output
 from clew.cli.progress import Report, progress
+from clew.cli.prompt import agreed, yes_option
 from clew.cli.safe import one_line
-from clew.cli.settings import Settings, command
 from clew.cli.store import exists
-from clew.cli.wording import count, size
+from clew.cli.text import count, size
 from clew.errors import InvalidError
 from clew.importers import run
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
+from clew.cli.app import Settings, command, session_argument
 from clew.cli.output import Output
-from clew.cli.settings import Settings, command, session_argument
 from clew.cli.store import opened, session_of
 
 

@@ -13,8 +13,8 @@ from typing import IO, TYPE_CHECKING, Any
 
 import msgspec
 
+from clew.cli.app import Settings
 from clew.cli.safe import clean, one_line
-from clew.cli.settings import Settings
 from clew.core.messages.characters import escape_json
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
-    from clew.cli.table import Column
+    from clew.cli.terminal import Column
 
 
 class Output:
@@ -58,7 +58,7 @@ class Output:
             for cells in rows:
                 self.row(*cells)
             return
-        from clew.cli.table import table_lines
+        from clew.cli.terminal import table_lines
 
         with self.paged() as console:
             for line in table_lines(columns, list(rows), console.width):

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from threading import Timer
 from typing import TYPE_CHECKING, Final
 
-from clew.cli.wording import size
+from clew.cli.text import size
 
 if TYPE_CHECKING:
     from clew.model.files import FileProgress

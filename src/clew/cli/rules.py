@@ -8,7 +8,7 @@ from typing import Final
 import click
 
 import clew
-from clew.cli.wording import span
+from clew.cli.text import span
 from clew.core.retention.rules import COUNTS, LENGTHS
 
 _NAMES: Final = (*LENGTHS, *(name for name in COUNTS if name != "max_events"), "trash_expired", "keep_tags")

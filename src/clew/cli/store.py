@@ -11,8 +11,8 @@ import click
 
 import clew
 from clew.backends.registry import parse
+from clew.cli.app import Settings
 from clew.cli.endings import Refused
-from clew.cli.settings import Settings
 from clew.errors import SessionDeletedError, SessionNotFoundError, StoreNotFoundError
 
 PAGE: Final = 2_000

@@ -5,9 +5,9 @@ from __future__ import annotations
 import click
 
 import clew
+from clew.cli.app import Settings, command, session_argument
+from clew.cli.commands.show import entry_record
 from clew.cli.output import Output, print_line, terminal
-from clew.cli.reading import entry_record
-from clew.cli.settings import Settings, command, session_argument
 from clew.cli.store import opened, session_of
 
 
@@ -95,7 +95,7 @@ class _Tail:
         if self._out.json:
             self._out.record(entry_record(id, entry))
         else:
-            from clew.cli.reading import transcript
+            from clew.cli.commands.show import transcript
 
             if self._spoke_last not in (None, id):
                 self._out.line()

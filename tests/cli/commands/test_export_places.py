@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import clew
-from clew.cli.exporting import FORMATS
+from clew.cli.commands.transfer import FORMATS
 from clew.errors import InvalidError
 from tests.cli.processes import Clew
 from tests.faults.crash.common import message

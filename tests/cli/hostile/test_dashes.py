@@ -10,8 +10,8 @@ import pytest
 
 import clew
 from clew.cli import COMMANDS
-from clew.cli.settings import SessionArgument
-from clew.cli.wording import typed
+from clew.cli.app import SessionArgument
+from clew.cli.text import typed
 from tests.cli.processes import Clew
 
 DASHED = "-birds/0b5f"

@@ -11,7 +11,7 @@ from rich.syntax import Syntax
 from rich.text import Text
 
 import clew
-from clew.cli.lanes import GLYPHS, START, Row, State, draw
+from clew.cli.graph import GLYPHS, START, Row, State, draw
 
 PAUSE = 0.012
 """Seconds before each line of the story, for those who watch: about a second in all."""

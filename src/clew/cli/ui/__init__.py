@@ -10,8 +10,8 @@ from importlib import import_module
 
 import click
 
+from clew.cli.app import Settings, command
 from clew.cli.endings import Refused
-from clew.cli.settings import Settings, command
 from clew.cli.store import opened
 
 

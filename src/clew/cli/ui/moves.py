@@ -11,14 +11,14 @@ from textual.binding import Binding, BindingType
 from textual.screen import Screen
 
 import clew
+from clew.cli.commands.move import place_words
+from clew.cli.commands.restore import change_lines, summary
+from clew.cli.commands.show import around
 from clew.cli.endings import described
-from clew.cli.moving import place_words
-from clew.cli.reading import around
-from clew.cli.restoring import change_lines, summary
 from clew.cli.safe import clean, one_line
+from clew.cli.text import count
 from clew.cli.ui.dialogs import ConfirmDialog, ForkDialog
 from clew.cli.ui.preview import fork_lines, rewind_lines
-from clew.cli.wording import count
 from clew.core.log.ids import parse_entry_id
 from clew.errors import ClewError
 

@@ -9,11 +9,11 @@ from typing import Final
 from rich.text import Text
 
 import clew
-from clew.cli.moving import place_words
+from clew.cli.commands.move import place_words
+from clew.cli.entries import first_words, who
 from clew.cli.places import path_to
 from clew.cli.safe import one_line
-from clew.cli.saying import first_words, who
-from clew.cli.wording import count
+from clew.cli.text import count
 
 SHOWN: Final = 8
 WORDS: Final = 200

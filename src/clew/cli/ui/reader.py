@@ -12,9 +12,9 @@ from textual.binding import Binding, BindingType
 from textual.widgets import Footer, Static
 
 import clew
-from clew.cli.reading import around, transcript
+from clew.cli.commands.show import around, transcript
+from clew.cli.entries import Kind
 from clew.cli.safe import one_line
-from clew.cli.saying import Kind
 from clew.cli.ui.lines import Item, Lines
 from clew.cli.ui.moves import MOVES, MovesScreen, Under
 

@@ -12,11 +12,11 @@ from textual.widgets import Footer, Input, Static
 
 import clew
 from clew.cli.safe import one_line
+from clew.cli.text import ago
 from clew.cli.ui.graph import GraphScreen
 from clew.cli.ui.lines import Item, Lines
 from clew.cli.ui.moves import MOVES, MovesScreen, Under
 from clew.cli.ui.reader import ReaderScreen
-from clew.cli.wording import ago
 
 PAGE: Final = 200
 ID_WIDTH: Final = 26

@@ -10,13 +10,13 @@ import click
 import msgspec
 
 import clew
+from clew.cli.app import Settings, command, session_argument
+from clew.cli.entries import Kind, pieces, who
 from clew.cli.output import Output
 from clew.cli.places import is_on_path, place_of
 from clew.cli.safe import clean, one_line
-from clew.cli.saying import Kind, pieces, who
-from clew.cli.settings import Settings, command, session_argument
 from clew.cli.store import opened, spot_of
-from clew.cli.wording import count, local
+from clew.cli.text import count, local
 
 if TYPE_CHECKING:
     from rich.text import Text

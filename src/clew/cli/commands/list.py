@@ -9,10 +9,10 @@ import click
 import msgspec
 
 import clew
+from clew.cli.app import Settings, command
 from clew.cli.output import Output
-from clew.cli.settings import Settings, command
 from clew.cli.store import PAGE, opened
-from clew.cli.wording import ago, iso
+from clew.cli.text import ago, iso
 from clew.model import STATUSES
 
 _TAIL: Final = "0123456789abcdef-"
@@ -94,7 +94,7 @@ def print_sessions(
     if not found:
         out.line(f"no such sessions in {location}")
         return
-    from clew.cli.table import Column
+    from clew.cli.terminal import Column
 
     columns = (
         Column("ID", "cyan", flexible=True),

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, get_args
 
 import click
 
+from clew.cli.app import Settings, command, session_argument
 from clew.cli.output import Output
-from clew.cli.settings import Settings, command, session_argument
 from clew.cli.store import opened, session_of
-from clew.cli.wording import Moment, count, local, money, size
+from clew.cli.text import Moment, count, local, money, size
 from clew.core.log.origin import origin_of
 from clew.model import UsageKey, UsageTotals
 
@@ -128,7 +128,7 @@ def usage_command(
 
 
 def _print_groups(out: Output, by: str, groups: dict[str, UsageTotals]) -> None:
-    from clew.cli.table import Column
+    from clew.cli.terminal import Column
 
     titles = ("CALLS", "IN", "OUT", "CACHE READ", "CACHE WRITE", "COST")
     columns = (Column(by.upper(), "cyan", flexible=True), *(Column(title, right=True) for title in titles))

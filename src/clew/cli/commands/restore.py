@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 import click
 
 import clew
-from clew.cli.asking import agreed, yes_option
+from clew.cli.app import Settings, command
+from clew.cli.commands.move import conflict_option
 from clew.cli.endings import PARTLY, Refused
-from clew.cli.moving import conflict_option
 from clew.cli.output import Output
+from clew.cli.prompt import agreed, yes_option
 from clew.cli.safe import one_line
-from clew.cli.settings import Settings, command
 from clew.cli.store import SHOWN, opened, spot_of
-from clew.cli.wording import count, local, quoted
+from clew.cli.text import count, local, quoted
 from clew.errors import SessionNotFoundError, SnapshotNotFoundError
 
 if TYPE_CHECKING:

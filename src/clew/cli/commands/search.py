@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Final, get_args
 
 import click
 
+from clew.cli.app import Command, Settings, command
 from clew.cli.output import Output
 from clew.cli.progress import progress
 from clew.cli.safe import flat, one_line
-from clew.cli.settings import Command, Settings, command
 from clew.cli.store import opened, session_of
-from clew.cli.wording import Moment, ago, iso
+from clew.cli.text import Moment, ago, iso
 from clew.model.search import SearchOrder, SearchRole
 
 if TYPE_CHECKING:

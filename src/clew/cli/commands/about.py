@@ -9,9 +9,9 @@ from typing import Final
 import click
 
 import clew
+from clew.cli.app import Settings, command
+from clew.cli.completion import SCRIPTS
 from clew.cli.output import Output
-from clew.cli.settings import Settings, command
-from clew.cli.shells import SCRIPTS
 from clew.cli.typed_line import Shell
 
 PARTS: Final = ("apsw", "msgspec", "blake3", "click", "rich", "psycopg", "obstore", "genai-prices")

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import click
 
 import clew
-from clew.cli.asking import yes_option
+from clew.cli.app import Settings, command, session_argument
 from clew.cli.output import Output
-from clew.cli.settings import Settings, command, session_argument
+from clew.cli.prompt import yes_option
 from clew.cli.snapshot_options import exclude_option, include_option, say_left_out
 from clew.cli.store import opened, point_of, session_of, spot_of
-from clew.cli.wording import count
+from clew.cli.text import count
 
 if TYPE_CHECKING:
     from clew.model.files import OnConflict
@@ -77,7 +77,7 @@ def checkpoint_command(
 
 
 def _list_checkpoints(out: Output, session: clew.Session) -> None:
-    from clew.cli.wording import ago, iso
+    from clew.cli.text import ago, iso
 
     found = session.checkpoints()
     if out.json:
@@ -87,7 +87,7 @@ def _list_checkpoints(out: Output, session: clew.Session) -> None:
         for one in found:
             out.row(one.name, one.position, iso(one.created_at), one.session, one.snapshot)
     else:
-        from clew.cli.table import Column
+        from clew.cli.terminal import Column
 
         columns = (
             Column("NAME", "yellow", flexible=True),
@@ -129,8 +129,8 @@ def rewind_command(
     asked. The present state is kept first, and clew undo brings it back. The id must
     be whole then.
     """
+    from clew.cli.commands.restore import ask_for
     from clew.cli.places import place_of
-    from clew.cli.restoring import ask_for
 
     if root is not None and not files:
         raise click.UsageError("--root is for --files: the conversation has no directory")
@@ -155,7 +155,7 @@ def _say_dry(
     before: clew.SessionInfo,
     plan: clew.RestoreReport | None,
 ) -> None:
-    from clew.cli.restoring import change_lines, summary
+    from clew.cli.commands.restore import change_lines, summary
 
     if out.json:
         out.record({"id": session.id, "dry_run": True, "head": before.head, "to": there, "files": plan})
@@ -197,7 +197,7 @@ def redo_command(settings: Settings, id: str, root: str | None, dry_run: bool, y
 
 
 def _move(settings: Settings, id: str, verb: str, root: str | None, *, dry_run: bool, yes: bool) -> None:
-    from clew.cli.restoring import ask_for
+    from clew.cli.commands.restore import ask_for
 
     out = Output(settings)
     with opened(settings) as store:
@@ -227,7 +227,7 @@ def _say_moved(out: Output, session: clew.Session, before: clew.SessionInfo, mov
         )
         return
     if moved.files is not None:
-        from clew.cli.restoring import summary
+        from clew.cli.commands.restore import summary
 
         out.line(summary(moved.files))
     out.line(

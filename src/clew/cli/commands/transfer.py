@@ -12,12 +12,12 @@ from blake3 import blake3
 
 import clew
 from clew.backends.private_files import make_directories
+from clew.cli.app import Settings, command, session_argument
 from clew.cli.output import Output
 from clew.cli.progress import progress
 from clew.cli.safe import clean, one_line
-from clew.cli.settings import Settings, command, session_argument
 from clew.cli.store import all_sessions, opened, session_of
-from clew.cli.wording import count
+from clew.cli.text import count
 from clew.core.messages.characters import escape_json
 from clew.model.transfer import ExportFormat
 

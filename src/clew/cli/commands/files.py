@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING
 import click
 
 import clew
+from clew.cli.app import Settings, command, session_argument
+from clew.cli.commands.restore import snapshot_of
 from clew.cli.endings import Refused
 from clew.cli.output import Output
 from clew.cli.progress import on_files, progress
-from clew.cli.restoring import snapshot_of
 from clew.cli.safe import clean, one_line
-from clew.cli.settings import Settings, command, session_argument
 from clew.cli.snapshot_options import exclude_option, include_option, say_left_out
 from clew.cli.store import opened, session_of
-from clew.cli.wording import ago, count, iso, size, typed
+from clew.cli.text import ago, count, iso, size, typed
 from clew.errors import RootNotNamedError
 from clew.files.roots import check_root
 
@@ -91,8 +91,8 @@ def files_command(settings: Settings, id: str | None, path: str | None, root: st
     elif not found:
         out.line("no snapshots")
     else:
-        from clew.cli.listing import short_ids
-        from clew.cli.table import Column
+        from clew.cli.commands.list import short_ids
+        from clew.cli.terminal import Column
 
         ids = short_ids(one.id for one in found)
         columns = (
@@ -117,7 +117,7 @@ def _file_history(out: Output, session: clew.Session, path: str) -> None:
         for one in found:
             out.row(one.checkpoint, one.position, iso(one.at), one.verb, one.size)
         return
-    from clew.cli.table import Column
+    from clew.cli.terminal import Column
 
     columns = (
         Column("CHECKPOINT", "yellow", flexible=True),

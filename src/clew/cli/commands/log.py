@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Final
 import click
 
 import clew
+from clew.cli.app import Settings, command, session_argument
+from clew.cli.commands.show import entry_record
+from clew.cli.entries import first_words, who
 from clew.cli.output import Output
-from clew.cli.reading import entry_record
 from clew.cli.safe import one_line
-from clew.cli.saying import first_words, who
-from clew.cli.settings import Settings, command, session_argument
 from clew.cli.store import opened, session_of
-from clew.cli.wording import iso, local
+from clew.cli.text import iso, local
 
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from clew.cli.lanes import Row
+    from clew.cli.graph import Row
 
 WORDS: Final = 200
 COLOURS: Final = {"user": "bright_cyan", "assistant": "bright_green", "tool": "yellow"}
@@ -95,7 +95,7 @@ def _line(entry: clew.Entry, names: Iterable[str]) -> Text:
 
 def _graph(out: Output, store: clew.Store, session: clew.Session, *, full: bool, reverse: bool) -> None:
     from clew.cli.branches import entries_of_tree
-    from clew.cli.lanes import draw, newest_first
+    from clew.cli.graph import draw, newest_first
 
     tree = session.tree()
     if out.json:
@@ -132,7 +132,7 @@ def drawn(rows: list[Row], said: dict[str, tuple[str, str]]) -> Iterator[Text]:
 
 def _describe(line: Text, row: Row, said: dict[str, tuple[str, str]]) -> None:
     """Position, names, who and what: a narrow terminal cuts the words, not the names."""
-    from clew.cli.lanes import START
+    from clew.cli.graph import START
 
     grey = "bright_black" if row.state == "left" else ""
     is_start = row.entry == START

@@ -15,13 +15,13 @@ import msgspec
 
 import clew
 from clew.backends.registry import parse
-from clew.cli.about import versions
+from clew.cli.app import Settings, command
+from clew.cli.commands.about import versions
 from clew.cli.endings import ERROR
 from clew.cli.output import Output
 from clew.cli.progress import on_files, progress
-from clew.cli.settings import Settings, command
 from clew.cli.store import opened
-from clew.cli.wording import ago, count, quoted, size
+from clew.cli.text import ago, count, quoted, size
 from clew.errors import ClewError
 
 LITTLE: Final = 512 * 1024 * 1024

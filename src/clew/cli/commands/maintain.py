@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import click
 
-from clew.cli.asking import agreed, yes_option
+from clew.cli.app import Settings, command
 from clew.cli.endings import ERROR, PARTLY
 from clew.cli.output import Output
 from clew.cli.progress import on_copy, on_files, progress
+from clew.cli.prompt import agreed, yes_option
 from clew.cli.rules import rules_of
 from clew.cli.safe import one_line
-from clew.cli.settings import Settings, command
 from clew.cli.store import opened
-from clew.cli.wording import count, size
+from clew.cli.text import count, size
 
 
 @command(

@@ -5,11 +5,11 @@ from __future__ import annotations
 import click
 
 import clew
-from clew.cli.asking import agreed, yes_option
+from clew.cli.app import Command, Settings, command, session_argument
 from clew.cli.output import Output
-from clew.cli.settings import Command, Settings, command, session_argument
+from clew.cli.prompt import agreed, yes_option
 from clew.cli.store import all_sessions, deleted_id, not_whole, opened
-from clew.cli.wording import ago, count, iso, typed
+from clew.cli.text import ago, count, iso, typed
 
 
 @command(
@@ -97,8 +97,8 @@ def trash_ls(settings: Settings) -> None:
     elif not found:
         out.line("the trash is empty")
     else:
-        from clew.cli.listing import short_ids
-        from clew.cli.table import Column
+        from clew.cli.commands.list import short_ids
+        from clew.cli.terminal import Column
 
         ids = short_ids(info.id for info in found)
         columns = (
