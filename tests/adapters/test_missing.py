@@ -9,7 +9,7 @@ import tomllib
 from importlib.metadata import version
 from pathlib import Path
 
-from clew.adapters.common.sessions import NEEDED
+from clew.adapters.common.extras import NEEDED
 from tests.docs.pages import ROOT
 
 FRAMEWORKS = {

@@ -1,34 +1,39 @@
 """Sessions of the OpenAI Agents SDK in a Clew store.
 
-    from clew.adapters.openai_agents import ClewSession        # pip install 'clew[openai-agents]'
+    from clew.adapters.openai_agents import ClewSession                # pip install 'clew[openai-agents]'
 
     session = ClewSession("chat-1", clew.open("agents.db"))
     result = await Runner.run(agent, "hello", session=session)
 
-Every item is one entry of the log, written once. What the SDK takes away (a retry pops, a compaction
-replaces, `clear_session` clears) is left behind on a branch: `session.clew.undo()` brings it back.
+Each item is one entry of the log, written once. Items that the SDK takes away (a retry pops, a compaction
+replaces, `clear_session` clears) stay on a branch: `session.clew.undo()` brings them back.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, cast
 
-from clew import AsyncRun, AsyncStore, ClewError, InvalidError, Run, Session, Store
-from clew.adapters.common.remembered import Remembered
-from clew.adapters.common.sessions import faces, find_own, missing, open_own
-from clew.adapters.common.sessions import session_id as id_of
-from clew.adapters.openai_agents_log import (
-    Item,
-    Point,
-    Snapshot,
-    as_json,
-    latest_items,
-    pop_newest,
-    replace_all,
-    take_snapshot,
+from clew import (
+    AsyncRun,
+    AsyncStore,
+    Checkpoint,
+    ClewError,
+    Entry,
+    Head,
+    InvalidEntryError,
+    InvalidError,
+    Run,
+    Session,
+    Store,
 )
+from clew.adapters.common.extras import missing
+from clew.adapters.common.history import BEGINNING, Remembered, newest, rewind_before
+from clew.adapters.common.sessions import faces, find_own, open_own
+from clew.adapters.common.sessions import session_id as id_of
 
 try:
     from agents import RunHooks
@@ -44,6 +49,13 @@ if TYPE_CHECKING:
     from agents import Agent, ModelResponse, RunContextWrapper, TResponseInputItem
 
 T = TypeVar("T")
+
+Item: TypeAlias = dict[str, Any]
+Point: TypeAlias = Checkpoint | Entry | Head | str | int
+Change: TypeAlias = Callable[[Callable[[Store], bool]], Awaitable[bool]]
+
+MOST: Final = 2**32 - 1
+"""More items than this no session can have."""
 
 FRAMEWORK: Final = "openai-agents"
 
@@ -287,3 +299,114 @@ async def settled(write: Awaitable[T]) -> T:
         task.cancelled() or task.exception()  # looked at, so that nobody complains of it
         raise cancelled
     return task.result()
+
+
+# -- the items in the log
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """The latest items at one moment, in the shape in which the SDK looks for it."""
+
+    items: list[Item]
+    complete: bool
+    """There are no others before them."""
+    replace_suffix: Callable[[int, list[Any]], Awaitable[bool]]
+
+
+async def as_json(write: Callable[[list[Item]], Awaitable[T]], items: Sequence[Any]) -> T:
+    """Write items as the SDK's own stores do: they take what `json` can write, as tuples, and answer the rest
+    with its errors."""
+    given = list(items)  # who called may change it while it is written
+    try:
+        return await write(given)
+    except InvalidEntryError:
+        return await write(json.loads(json.dumps(given)))
+
+
+def latest_items(session: Session | None, last: int) -> list[Item]:
+    return [] if session is None else session.messages(last=min(last, MOST))
+
+
+def pop_newest(session: Session | None, validate: Callable[[Any], None] | None = None) -> Item | None:
+    """Go back to before the newest item; what lies behind it (a summary, say) is left with it."""
+    latest = [] if session is None else newest(session, 1)
+    if session is None or not latest:
+        return None
+    item = latest[0].message
+    if validate is not None:
+        validate(item)
+    rewind_before(session, latest[0])
+    return item
+
+
+def replace_all(session: Session | None, items: Sequence[Item | bytes]) -> None:
+    if session is None or (not items and session.head == BEGINNING):
+        return
+    if items:
+        session.replace(items)
+    else:
+        session.clear()
+
+
+async def take_snapshot(
+    store: AsyncStore,
+    find: Callable[[Store], Session | None],
+    limit: int,
+    is_expired: Callable[[Item], bool] | None,
+    change: Change,
+) -> Snapshot:
+    """The latest `limit` items. What is at the beginning and `is_expired` goes when others are replaced."""
+
+    def look(inside: Store) -> list[Entry]:
+        session = find(inside)
+        return [] if session is None else newest(session, limit + 1)
+
+    latest = await store.read(look)
+    entries = latest[:limit][::-1]
+
+    async def replace_suffix(start: int, items: list[Any]) -> bool:
+        """False: there is nothing from `start` on, or somebody wrote meanwhile."""
+        expected = entries[start:]
+        if not expected:
+            return False
+
+        async def replace(given: list[Item]) -> bool:
+            def work(inside: Store) -> bool:
+                session = find(inside)
+                return session is not None and _replace(session, expected, given, is_expired)
+
+            return await change(work)
+
+        return await as_json(replace, items)
+
+    return Snapshot([entry.message for entry in entries], len(latest) <= limit, replace_suffix)
+
+
+def _replace(
+    session: Session,
+    expected: Sequence[Entry],
+    items: Sequence[Item],
+    is_expired: Callable[[Item], bool] | None,
+) -> bool:
+    present = newest(session, len(expected))[::-1]
+    if [entry.id for entry in present] != [entry.id for entry in expected]:
+        return False
+    kept = None if is_expired is None else _without_expired(session, expected[0], is_expired)
+    if kept is not None:
+        replace_all(session, [*kept, *items])
+        return True
+    rewind_before(session, expected[0])
+    session.append(*items)
+    return True
+
+
+def _without_expired(
+    session: Session, until: Entry, is_expired: Callable[[Item], bool]
+) -> list[bytes] | None:
+    """What is left of the items before `until`; None: all of them."""
+    earlier = (entry for entry in session.entries(before=until) if entry.kind == "message")
+    for count, entry in enumerate(earlier):
+        if not is_expired(entry.message):
+            return [entry.raw, *(later.raw for later in earlier)] if count else None
+    return [] if until.position else None

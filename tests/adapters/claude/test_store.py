@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import clew
-from clew.adapters.claude import ClewSessionStore, lines
+from clew.adapters.claude import ClewSessionStore, transcript
 from tests.adapters.claude.lines import AGENT, KEY, PROJECT, SESSION, Line, line, replies, says, turn
 
 run = asyncio.run
@@ -380,7 +380,7 @@ def test_a_failure_behind_the_lines_takes_them_back(
         raise RuntimeError("no summary")
 
     with monkeypatch.context() as patched:
-        patched.setattr(lines, "fold", fail)
+        patched.setattr(transcript, "fold", fail)
         with pytest.raises(RuntimeError, match="no summary"):
             write(adapter, *turn(2))
 

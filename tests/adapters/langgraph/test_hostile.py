@@ -16,7 +16,7 @@ from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
 import clew
 from clew.adapters.langgraph import ClewSaver
-from clew.adapters.langgraph.classes import is_data_class
+from clew.adapters.langgraph.documents import is_data_class
 from tests.adapters.langgraph.talk import put, thread, values
 from tests.adapters.langgraph.test_state import Bird, Plan
 

@@ -1,8 +1,9 @@
-"""The state of ADK's sessions: what an event changes in it, and where it is kept.
+"""The sessions of ADK by their names, and their state.
 
-The events on the path are the truth of it. Documents beside them hold the state at one head, one for each
-key, so that a change costs its own size and a read looks at no event. When the session stands elsewhere,
-after a rewind or in a fork, the events on its path are folded; the next append writes the documents anew.
+The events on the path decide what the state is. Documents hold the state at one head, one document for each
+key, so that a change costs its own size and a read needs no event. After a rewind, or in a fork, the head is
+another one: then the state is computed from the events on the path, and the next append writes the documents
+again.
 """
 
 from __future__ import annotations
@@ -10,13 +11,72 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple, TypeAlias
+from urllib.parse import unquote
 
 import msgspec
 from blake3 import blake3
 
 import clew
 from clew.adapters.common.jsontext import decode
+from clew.adapters.common.sessions import session_id
 from clew.core.log.ids import is_id
+from clew.model import Json
+
+ADK: Final = "adk"
+"""The first part of every id. The parts that follow are one, two or three, so no two kinds of id meet."""
+
+STATE_TAG: Final = "adk-state"
+"""Of the sessions that hold nothing but the state of an app or a user: a retention rule should keep them."""
+
+
+class Key(NamedTuple):
+    """What ADK calls a session by."""
+
+    app: str
+    user: str
+    session: str
+
+    @property
+    def id(self) -> str:
+        return session_id(ADK, *self)
+
+    @property
+    def metadata(self) -> dict[str, Json]:
+        return {**sessions_of(self.app, self.user), "session": self.session}
+
+
+def sessions_of(app: str, user: str | None = None) -> dict[str, Json]:
+    """The metadata that all sessions of an app, or of a user of it, have in common."""
+    everybody: dict[str, Json] = {"framework": ADK, "kind": "session", "app": app}
+    return everybody if user is None else {**everybody, "user": user}
+
+
+def key_of(info: clew.SessionInfo) -> Key | None:
+    """What ADK calls a listed session by. A fork has the metadata of its base, so its id tells.
+
+    None: the id is no text that ADK could call it by.
+    """
+    app, user, session = (str(info.metadata.get(name, "")) for name in ("app", "user", "session"))
+    key = Key(app, user, session)
+    if key.id == info.id:
+        return key
+    start = session_id(ADK, app, user) + "/"
+    if not info.id.startswith(start):
+        return None
+    key = Key(app, user, unquote(info.id.removeprefix(start)))
+    return key if key.id == info.id else None
+
+
+def state_of_app(app: str) -> tuple[str, dict[str, Json]]:
+    """Id and metadata of the session that holds the state of an app."""
+    return session_id(ADK, app), {"framework": ADK, "kind": "app", "app": app}
+
+
+def state_of_user(app: str, user: str) -> tuple[str, dict[str, Json]]:
+    return session_id(ADK, app, user), {"framework": ADK, "kind": "user", "app": app, "user": user}
+
+
+# -- state
 
 Values: TypeAlias = dict[str, msgspec.Raw]
 """Keys with the JSON text of their values, as the framework wrote it."""

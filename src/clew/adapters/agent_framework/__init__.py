@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from clew.adapters.common.sessions import missing
+from clew.adapters.common.extras import missing
 
 try:
     from clew.adapters.agent_framework.checkpoints import ClewCheckpointStorage

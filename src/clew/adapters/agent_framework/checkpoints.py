@@ -16,7 +16,7 @@ from agent_framework import WorkflowCheckpoint, WorkflowCheckpointException
 from blake3 import blake3
 
 import clew
-from clew.adapters.agent_framework.messages import FRAMEWORK
+from clew.adapters.agent_framework.history import FRAMEWORK
 from clew.adapters.agent_framework.values import Values
 from clew.adapters.common.jsontext import encode
 from clew.adapters.common.sessions import faces, find_own, open_own, session_id

@@ -12,9 +12,34 @@ from agent_framework import AgentSession, HistoryProvider, Message, SessionConte
 from agent_framework._sessions import filter_new_messages
 
 import clew
-from clew.adapters.agent_framework.messages import FRAMEWORK, decoded, encoded, messages_of
-from clew.adapters.common.jsontext import mended
+from clew.adapters.common.jsontext import encode, mended, restored
 from clew.adapters.common.sessions import faces, find_own, open_own, session_id
+
+# -- messages as JSON, and back
+
+FRAMEWORK: Final = "agent-framework"
+
+
+def encoded(message: Message) -> bytes:
+    return encode(message.to_dict())
+
+
+def decoded(value: dict[str, Any]) -> Message:
+    return Message.from_dict(restored(value))
+
+
+def messages_of(session: clew.Session, last: int | None = None) -> list[Message]:
+    """The last messages on the path, or all."""
+    found = session.messages(last=last)
+    try:
+        return [decoded(value) for value in found]
+    except (KeyError, TypeError, ValueError) as exc:
+        raise clew.InvalidError(
+            f"session {session.id!r} holds what is no message of the Agent Framework: rewind to before it"
+        ) from exc
+
+
+# -- the provider
 
 _USED: ContextVar[Mapping[str, Any] | None] = ContextVar("clew_agent_framework_used", default=None)
 """What the run cost whose messages are being saved: the framework does not hand it over with them."""

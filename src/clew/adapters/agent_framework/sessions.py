@@ -15,7 +15,7 @@ from agent_framework import AgentSession, SessionStore
 from blake3 import blake3
 
 import clew
-from clew.adapters.agent_framework.messages import FRAMEWORK
+from clew.adapters.agent_framework.history import FRAMEWORK
 from clew.adapters.common.jsontext import decode, encode, mended, restored
 from clew.adapters.common.sessions import faces, find_own, open_own, session_id
 

@@ -11,17 +11,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
-import clew
-from clew.adapters.claude.lines import entry_of
-from clew.adapters.claude.sessions import Place, open_session
-from clew.adapters.common.sessions import missing
+from anyio import to_thread
+from claude_agent_sdk import HookContext, HookInput, HookJSONOutput, HookMatcher, SessionKey
+from claude_agent_sdk.types import HookEvent
 
-try:
-    from anyio import to_thread
-    from claude_agent_sdk import HookContext, HookInput, HookJSONOutput, HookMatcher, SessionKey
-    from claude_agent_sdk.types import HookEvent
-except ImportError as exc:
-    raise missing("claude", exc) from exc
+import clew
+from clew.adapters.claude.sessions import Place, open_session
+from clew.adapters.claude.transcript import entry_of
 
 if TYPE_CHECKING:
     from clew.model.files import OnConflict, RestoreReport

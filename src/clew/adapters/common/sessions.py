@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Final
 
 from blake3 import blake3
@@ -12,21 +10,8 @@ from blake3 import blake3
 import clew
 from clew.core.log.ids import is_id
 
-NEEDED: Final = {
-    "adk": ("google-adk", "2.13"),
-    "agent-framework": ("agent-framework-core", "1.23"),
-    "claude": ("claude-agent-sdk", "0.2.182"),
-    "langgraph": ("langgraph-checkpoint", "4.3.1"),
-    "llama-index": ("llama-index-core", "0.14.25"),
-    "openai-agents": ("openai-agents", "0.24"),
-    "pydantic-ai": ("pydantic-ai-slim", "2.66"),
-    "strands": ("strands-agents", "1.62"),
-}
-"""For each extra the package that it brings, and the oldest version that will do; as in pyproject.toml."""
-
 _ESCAPED: Final = str.maketrans({"%": "%25", "/": "%2F", "\0": "%00"})
 _HASHED: Final = "~"
-_NUMBER: Final = re.compile(r"\d+")
 """The first character of an id that stands for a text which can be no id."""
 
 _OWN: Final[set[tuple[str, str, str]]] = set()
@@ -104,30 +89,3 @@ def _is_own(session: clew.Session, framework: str) -> bool:
             _OWN.clear()
         _OWN.add(known)
     return True
-
-
-def missing(extra: str, error: ImportError) -> ImportError:
-    """What to raise when something of an adapter's framework cannot be imported: it is not there, too old,
-    or broken."""
-    package, needed = NEEDED[extra]
-    try:
-        installed = version(package)
-    except PackageNotFoundError:
-        told = f"this adapter needs {error.name or package}: pip install 'clew[{extra}]'"
-    else:
-        reason = str(error).partition(" (")[0]  # without the path of a file
-        if _numbers(installed) < _numbers(needed):
-            told = (
-                f"this adapter needs {package} {needed} or newer, and {installed} is installed ({reason}): "
-                f"pip install --upgrade 'clew[{extra}]'"
-            )
-        else:
-            told = (
-                f"{package} {installed} is installed, but cannot be imported ({reason}): "
-                f"pip install --force-reinstall {package}"
-            )
-    return ImportError(told, name=error.name)
-
-
-def _numbers(version: str) -> list[int]:
-    return [int(number) for number in _NUMBER.findall(version)[:3]]

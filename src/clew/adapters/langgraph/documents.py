@@ -1,26 +1,93 @@
-"""How a thread lies in the documents of its session: their names, and what is in them.
+"""How a thread lies in the documents of its session.
 
-    c/<namespace>/<checkpoint>                a checkpoint: all but the values that are kept elsewhere
-    w/<namespace>/<checkpoint>/<task>         what a task wrote after it, until the next checkpoint comes
+    c/<namespace>/<checkpoint>                a checkpoint: everything but the values that are kept elsewhere
+    w/<namespace>/<checkpoint>/<task>         the writes of a task after it, until the next checkpoint comes
     v/<digest>                                a value, once, however many checkpoints have it
-    l/<namespace>/<channel>/<checkpoint>.<n>  what a list has more than the one before; see langgraph_lists
+    l/<namespace>/<channel>/<checkpoint>.<n>  the elements that a list has more than the one before; see lists
     r/<run>                                   a run that made checkpoints here
 
-Names sort as checkpoint ids do, so the newest checkpoint of a namespace is the last name of its prefix.
+Names sort like checkpoint ids, so the newest checkpoint of a namespace is the last name of its prefix.
 """
 
 from __future__ import annotations
 
+import dataclasses
+import sys
 from collections.abc import Iterable
+from enum import Enum
 from typing import Any, Final, NamedTuple
 
 import msgspec
 from blake3 import blake3
+from langgraph.checkpoint.serde import jsonplus
 from langgraph.checkpoint.serde.base import SerializerProtocol
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
 import clew
 from clew.core.log.digest import ZSTD, pack_objects, unpack
+
+# -- which values come back as objects
+#
+# LangGraph's own serializer calls anything that a stored value names, functions of the system included, and
+# only logs a warning. A store may come from anywhere, so here a value may name only a class of data: one that
+# LangGraph's serializer writes, and that the program itself has imported.
+
+
+_KNOWN: Final = [
+    ("langchain_core.agents", name)
+    for name in ("AgentAction", "AgentActionMessageLog", "AgentFinish", "AgentStep")
+]
+"""Records of LangChain's own, beside those that LangGraph lets through."""
+
+
+def default_serializer(allow: Iterable[type] | None) -> JsonPlusSerializer:
+    """LangGraph's own with the rule above; with `allow`: only for types known to be safe, and for these."""
+    if allow is not None:
+        return JsonPlusSerializer(allowed_msgpack_modules=[*_KNOWN, *allow])
+    own = JsonPlusSerializer()
+    if own._allowed_msgpack_modules is not True:
+        # LangGraph's own rule is the strict one; then it allows the classes of a graph's schema itself.
+        return own.with_msgpack_allowlist(_KNOWN)
+    return JsonPlusSerializer(__unpack_ext_hook__=jsonplus._create_msgpack_ext_hook(_DataClasses()))
+
+
+class _DataClasses(set[tuple[str, ...]]):
+    """As if it held the names of all of them."""
+
+    def __contains__(self, key: object) -> bool:
+        if not isinstance(key, tuple) or len(key) != 2 or not all(isinstance(name, str) for name in key):
+            return False
+        module, name = key
+        if not is_data_class(getattr(sys.modules.get(module), name, None), module, name):
+            return False
+        jsonplus._warn_once(
+            jsonplus._warned_unregistered_types,
+            (module, name),
+            "made a value of the unregistered type %s.%s from a checkpoint; ClewSaver(store, allow=[...])"
+            " makes only those of the classes that it names",
+            module,
+            name,
+        )
+        return True
+
+
+def is_data_class(found: object, module: str, name: str) -> bool:
+    """Whether it is a class that is really called so, and one that holds data."""
+    if not isinstance(found, type) or (found.__module__, found.__name__) != (module, name):
+        return False
+    return (
+        dataclasses.is_dataclass(found)
+        or issubclass(found, Enum)
+        or (issubclass(found, tuple) and hasattr(found, "_asdict"))
+        or any(base.__name__ == "BaseModel" and _is_pydantic(base) for base in found.__mro__)
+    )
+
+
+def _is_pydantic(base: type) -> bool:
+    return base.__module__.partition(".")[0] == "pydantic"
+
+
+# -- names and contents
 
 _ESCAPED: Final = str.maketrans({"%": "%25", "/": "%2F", "\0": "%00"})
 _LONGEST: Final = 150

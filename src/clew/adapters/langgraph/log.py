@@ -1,8 +1,9 @@
-"""The messages of a thread in the log of its session: each is appended once, whatever checkpoints have it.
+"""The messages of a thread in the log of its session, and a saver's memory of them.
 
-A checkpoint keeps the entry of its last message; its list is the path to that entry. A list that goes on
-where another one ended is an append; one that is different further up is a branch from the last message that
-both have. So the log is the conversation, and every old checkpoint still reads its own.
+Each message is appended once, however many checkpoints have it. A checkpoint keeps the entry of its last
+message, and its list is the path to that entry. A list that continues another one is an append; a list that
+differs further up is a branch from the last message that both have. So the log is the conversation, and every
+old checkpoint still reads its own list.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from langchain_core.messages import AIMessage
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
 import clew
+from clew.adapters.langgraph import lists
 from clew.adapters.langgraph.documents import LOG, Head
 from clew.adapters.langgraph.messages import Kept, are_messages, keep, kept_from
 
@@ -178,3 +180,71 @@ def _text(value: Any) -> str | None:
 
 def _number(value: Any) -> int:
     return value if type(value) is int and value > 0 else 0
+
+
+# -- memory
+
+_MOST_HEADS: Final = 512
+_MOST_SWEPT: Final = 10_000
+
+
+class Memory:
+    """What a saver knows without looking. All of it is checked, or can not change."""
+
+    def __init__(self) -> None:
+        self.paths = Paths()
+        self.chains = lists.Chains()
+        self._heads: OrderedDict[tuple[str, str], tuple[bytes, Head]] = OrderedDict()
+        self._removals: list[clew.Removal] | None = None
+        self._swept: set[str] = set()
+        self._lock = threading.Lock()
+
+    def is_current(self, store: clew.Store) -> bool:
+        """Whether no rule of the store removed anything since the last look. If one did, all is forgotten:
+        what was removed must not live on in here."""
+        removals = store.removals(limit=1)
+        with self._lock:
+            if self._removals == removals:
+                return True
+            is_first, self._removals = self._removals is None, removals
+            self._swept.clear()
+            if is_first:
+                return True
+            self._heads.clear()
+        self.paths.clear()
+        self.chains.clear()
+        return False
+
+    def claim_sweep(self, session: str) -> bool:
+        """Whether to look for checkpoints of a thread with copies of messages that a rule removed.
+
+        True once for each thread, and again after each time that a rule of the store removed something.
+        """
+        with self._lock:
+            if not self._removals or session in self._swept:
+                return False
+            if len(self._swept) >= _MOST_SWEPT:
+                self._swept.clear()
+            self._swept.add(session)
+            return True
+
+    def head(self, session: str, name: str) -> tuple[bytes, Head] | None:
+        with self._lock:
+            return self._heads.get((session, name))
+
+    def remember_head(self, session: str, name: str, document: bytes, head: Head) -> None:
+        with self._lock:
+            self._heads[session, name] = document, head
+            self._heads.move_to_end((session, name))
+            while len(self._heads) > _MOST_HEADS:
+                self._heads.popitem(last=False)
+
+    def path(self, session: clew.Session, entry: str) -> list[Kept]:
+        """The path to an entry; read if it is not known."""
+        if not entry:
+            return []
+        path = self.paths.known(session.id, entry)
+        if path is None:
+            path = read_path(session, entry)
+            self.paths.remember(session.id, path)
+        return path

@@ -18,8 +18,7 @@ from typing import Final, NamedTuple
 
 import clew
 from clew.adapters.common.sessions import session_id
-from clew.adapters.pydantic_ai.entries import id_of, newest_first, place_named, place_of
-from clew.adapters.pydantic_ai.records import FRAMEWORK, places_of
+from clew.adapters.pydantic_ai.records import FRAMEWORK, id_of, newest_first, place_named, place_of, places_of
 
 _REMEMBERED: Final = 4096
 _SOME: Final = 4

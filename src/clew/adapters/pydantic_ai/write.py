@@ -10,9 +10,18 @@ from pydantic_ai.conversation_store import ConversationConflict, ConversationRec
 
 import clew
 from clew.adapters.common.sessions import find_own, open_own, session_id
-from clew.adapters.pydantic_ai.entries import NOWHERE, Draft, id_of, newest_first, place_of
 from clew.adapters.pydantic_ai.places import Found, keep_places, place_in
-from clew.adapters.pydantic_ai.records import DOCUMENT, FRAMEWORK, document, standing_of
+from clew.adapters.pydantic_ai.records import (
+    DOCUMENT,
+    FRAMEWORK,
+    NOWHERE,
+    Draft,
+    document,
+    id_of,
+    newest_first,
+    place_of,
+    standing_of,
+)
 
 Find = Callable[[str], Found]
 """Where an entry of another conversation is."""

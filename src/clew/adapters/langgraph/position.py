@@ -1,18 +1,88 @@
-"""Which checkpoint a thread stands at. The head of its session decides, wherever Clew has moved it.
+"""Which session a thread is, and which checkpoint it stands at.
 
-A checkpoint belongs to a place in the log: the last message that it has. A graph goes on from the checkpoint
-whose place is the furthest on the path to the head, and from the newest of several at one place. That is the
-newest of all, unless somebody rewound, undid or cleared.
+A checkpoint belongs to a place in the log: the last message that it has. The head of the session decides
+where a thread stands: at the checkpoint whose place is the furthest on the path to the head, and of several
+at one place at the newest. That is the newest checkpoint of all, unless a rewind, an undo or a clear moved
+the head.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
+
+import msgspec
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import get_checkpoint_id
 
 import clew
-from clew.adapters.langgraph.documents import LOG, Head
+from clew.adapters.common.sessions import find_own, open_own, session_id
+from clew.adapters.langgraph.documents import LOG, Head, Place
 from clew.adapters.langgraph.messages import kept_from
+
+FRAMEWORK: Final = "langgraph"
+
+
+class Unsettled(Exception):
+    """Clew has moved a thread: it cannot go on before something was written. See langgraph_moving."""
+
+    def __init__(self, thread: Thread) -> None:
+        super().__init__(thread.id)
+        self.thread = thread
+
+
+class Thread(msgspec.Struct, frozen=True):
+    """A thread of LangGraph, and the session that it is."""
+
+    id: str
+    session: str
+
+    def find(self, store: clew.Store) -> clew.Session | None:
+        """The session, if there is one. SessionTakenError if it is none of LangGraph's."""
+        return find_own(store, self.session, FRAMEWORK)
+
+    def open(self, store: clew.Store) -> clew.Session:
+        """The session, made if there is none. SessionTakenError if it is none of LangGraph's."""
+        return open_own(store, self.session, self.metadata())
+
+    @classmethod
+    def kept_as(cls, info: clew.SessionInfo) -> Thread:
+        """The thread that a session is. A fork that Clew made is named by its own id, not as its base is."""
+        name = info.metadata.get("thread_id")
+        return cls(name if isinstance(name, str) and session_id(name) == info.id else info.id, info.id)
+
+    def metadata(self) -> dict[str, Any]:
+        return {"framework": FRAMEWORK, "thread_id": self.id}
+
+
+def is_waiting(session: clew.Session) -> bool:
+    """Whether Clew made this fork of a thread, and no saver has seen to it that it has its checkpoints."""
+    info = session.info
+    return info.forked_from is not None and info.metadata.get("thread_id") != Thread.kept_as(info).id
+
+
+# -- configs
+
+
+def thread_named(thread_id: Any) -> Thread:
+    return Thread(str(thread_id), session_id(str(thread_id)))
+
+
+def thread_of(config: RunnableConfig) -> Thread:
+    return thread_named(config["configurable"]["thread_id"])
+
+
+def place_of(config: RunnableConfig) -> Place:
+    return Place(config["configurable"].get("checkpoint_ns") or "", get_checkpoint_id(config) or "")
+
+
+def with_id(config: RunnableConfig, id: str) -> RunnableConfig:
+    asked = config["configurable"]
+    ns = asked.get("checkpoint_ns", "")
+    return {"configurable": {"thread_id": asked["thread_id"], "checkpoint_ns": ns, "checkpoint_id": id}}
+
+
+# -- the checkpoint that a thread stands at
 
 _BEGINNING = -1
 _NOWHERE = -2
@@ -61,7 +131,7 @@ def entry_at(head: clew.Head) -> str:
     return f"{head.branch}.{head.position}" if head.branch else ""
 
 
-def place_of(head: Head) -> str | None:
+def last_entry_of(head: Head) -> str | None:
     """The entry that a checkpoint belongs to; empty: the beginning; None: an old version did not note it."""
     return next((str(ref[1]) for ref in head.refs.values() if ref[0] == LOG), head.at)
 
@@ -91,7 +161,7 @@ def chosen(newest_first: Iterable[F], path: Path, is_input: Callable[[Head], boo
         head = found.head
         if head.parent:
             parents.add(head.parent)
-        place = place_of(head)
+        place = last_entry_of(head)
         at = None if place is None else path.depth(place)
         if at is None or at < depth or (at == depth and not is_best_input):
             continue

@@ -1,10 +1,12 @@
-"""One `put`: what is known before, what is new, and the transaction that writes it."""
+"""One `put`: planned outside, committed in one transaction, then remembered. Also the writes of tasks."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import msgspec
+from langgraph.checkpoint.base import WRITES_IDX_MAP
 
 import clew
 from clew.adapters.langgraph import lists
@@ -18,6 +20,7 @@ from clew.adapters.langgraph.documents import (
     Place,
     Ref,
     TaskWrites,
+    Write,
     checkpoint_name,
     checkpoints_of,
     digest_of,
@@ -25,13 +28,13 @@ from clew.adapters.langgraph.documents import (
     list_prefix,
     merged,
     run_name,
+    task_name,
     value_name,
     writes_of,
 )
-from clew.adapters.langgraph.log import kept_behind, log_channel, write_path
-from clew.adapters.langgraph.memory import Memory, Thread, Unsettled, is_waiting
+from clew.adapters.langgraph.log import Memory, kept_behind, log_channel, write_path
 from clew.adapters.langgraph.messages import Kept, are_messages, shared
-from clew.adapters.langgraph.standing import entry_at
+from clew.adapters.langgraph.position import Thread, Unsettled, entry_at, is_waiting
 
 _SMALL: Final = 64
 """Bytes of a value that stands in the checkpoint itself, again in each that has it."""
@@ -285,3 +288,37 @@ class Put:
             self._memory.paths.remember(session, path)
         for prefix, chain in self._chains:
             self._memory.chains.remember(session, prefix, chain)
+
+
+# -- the writes of tasks
+
+
+def writing(
+    codec: Codec, thread: Thread, place: Place, writes: Sequence[tuple[str, Any]], task: str, path: str
+) -> Callable[[clew.Store], None]:
+    """What to do in a transaction, so that these writes are kept."""
+    name, checkpoint = task_name(place, task), checkpoint_name(place)
+    new = [
+        Write(WRITES_IDX_MAP.get(channel, idx), channel, path, *codec.serde.dumps_typed(value))
+        for idx, (channel, value) in enumerate(writes)
+    ]
+
+    def write(store: clew.Store) -> None:
+        found = store.find(thread.session)
+        head = found.get_document(checkpoint) if found is not None else None
+        session = found if found is not None and head is not None else thread.open(store)
+        if head is None and is_waiting(session):
+            raise Unsettled(thread)
+        stored = session.get_document(name)
+        kept = codec.decode_writes(stored)[1] if stored is not None else []
+        settled = codec.decode_head(head).writes if head is not None else []
+        there = {each.idx for each in kept}.union(
+            each.idx for owner, found in settled if owner == task for each in found
+        )
+        # A write that is repeated was done already; what tells of errors and interrupts is the latest.
+        added = [each for each in new if each.idx < 0 or each.idx not in there]
+        if added:
+            document = codec.encode_writes(task, merged([(task, kept), (task, added)])[0][1])
+            session.set_document(name, document)
+
+    return write

@@ -1,16 +1,35 @@
-"""A history that was read before: frameworks ask for all of it in every turn, and it only grows.
-
-What is kept is text, so whoever reads gets messages of its own. It is asked for again as a whole when the
-session has gone another way (rewound, cleared, replaced), or when a rule of the store removed something.
-"""
+"""The history of a session: its latest messages, the way back, and a copy in memory."""
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
 import clew
+
+BEGINNING: Final = clew.Head("", -1)
+"""Where a session stands that has no entries."""
+
+
+def newest(session: clew.Session, count: int) -> list[clew.Entry]:
+    """The latest entries that are messages, newest first."""
+    latest = list(session.entries(last=count, newest_first=True))
+    messages = [entry for entry in latest if entry.kind == "message"]
+    if len(messages) == len(latest):
+        return messages
+    # There are marks among them, as a summary is: look further.
+    path = (entry for entry in session.entries(newest_first=True) if entry.kind == "message")
+    return list(islice(path, count))
+
+
+def rewind_before(session: clew.Session, entry: clew.Entry) -> None:
+    """Let an entry of the path, and all behind it, be on a branch that was left."""
+    session.rewind(entry.position - 1 if entry.position else BEGINNING)
+
+
+# -- a copy in memory
 
 MOST_BYTES: Final = 32 * 2**20
 """Longer histories are read anew each time: memory is worth more than that."""

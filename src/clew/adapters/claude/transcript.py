@@ -1,4 +1,9 @@
-"""Transcript lines in a session: each once, in their order, and what they say of the session itself."""
+"""Transcript lines in a session: each line once, in order, and what the lines say of the session.
+
+The SDK folds the lines into a summary. It is kept as a document, with the place up to which it was folded: it
+is valid for that place and for all entries behind it on the same branch. After a rewind or in a fork it is
+folded again from the path.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +12,57 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any, Final, TypeAlias
 
+from claude_agent_sdk import SessionKey, SessionStoreEntry, fold_session_summary
+
 import clew
 from clew.adapters.claude.sessions import Place, find_session, open_session
-from clew.adapters.claude.summary import fold
 from clew.adapters.common.sessions import session_id
 from clew.core.messages.dialects import text_of
 from clew.core.messages.text import snippet
+
+# -- the summary
+
+_DOCUMENT: Final = "summary"
+
+
+def fold(session: clew.Session, place: Place, lines: list[Any], before: clew.Head) -> None:
+    """Let the summary cover lines that were just appended behind `before`."""
+    kept = _kept(session, before)
+    earlier = kept
+    if kept is None and before.position >= 0:
+        earlier = _folded(place.session, None, session.messages(at=before))
+    data = _folded(place.session, earlier, lines)
+    if kept is None or kept != data:
+        head = session.head
+        value = {"branch": head.branch, "position": head.position, "data": data}
+        session.set_document(_DOCUMENT, json.dumps(value).encode())
+
+
+def summary_of(session: clew.Session, name: str) -> dict[str, Any]:
+    """What the SDK keeps of a session, as it is at the head; opaque to all but the SDK."""
+    kept = _kept(session, session.head)
+    return _folded(name, None, session.messages()) if kept is None else kept
+
+
+def _kept(session: clew.Session, head: clew.Head) -> dict[str, Any] | None:
+    """The summary that was written, if it holds for this head."""
+    written = session.get_document(_DOCUMENT)
+    value: dict[str, Any] = {} if written is None else json.loads(written)
+    if value.get("branch") != head.branch or value["position"] > head.position:
+        return None
+    data: dict[str, Any] = value["data"]
+    return data
+
+
+def _folded(
+    name: str, earlier: dict[str, Any] | None, lines: list[SessionStoreEntry] | Any
+) -> dict[str, Any]:
+    key: SessionKey = {"project_key": "", "session_id": name}
+    before = None if earlier is None else {"session_id": name, "mtime": 0, "data": earlier}
+    return fold_session_summary(before, key, lines)["data"]  # type: ignore[arg-type]
+
+
+# -- lines
 
 Line: TypeAlias = dict[str, Any]
 

@@ -1,0 +1,293 @@
+"""`ClewSessionRepository`: the protocol of Strands' session repositories."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from strands.session.session_repository import SessionRepository
+from strands.types.exceptions import SessionException
+from strands.types.session import Session as StrandsSession
+from strands.types.session import SessionAgent, SessionMessage
+
+from clew import AsyncStore, ClewError, Run, Session, Store
+from clew.adapters.common.jsontext import mended
+from clew.adapters.common.sessions import faces, open_own
+from clew.adapters.strands.keys import (
+    AGENT,
+    MULTI_AGENT,
+    SESSION,
+    agents_of,
+    checked,
+    deleted_agents_of,
+    fork_session,
+    found,
+    keys_of_agent,
+    known_agent,
+    known_session,
+    made_session,
+    place_of_agent,
+    place_of_session,
+)
+from clew.adapters.strands.log import (
+    add,
+    agent_in,
+    find,
+    note_usage,
+    part,
+    put,
+    put_agent,
+    record_of,
+    text_of_record,
+)
+
+if TYPE_CHECKING:
+    from strands.multiagent import MultiAgentBase
+
+T = TypeVar("T")
+
+
+class ClewSessionRepository(SessionRepository):
+    """A `SessionRepository` of Strands on a store.
+
+    Args:
+        store: An open store, of either face; it stays yours to close.
+        run: Write under the lease of this run (`with repository.session("chat-1").run() as run:`).
+    """
+
+    def __init__(self, store: Store | AsyncStore, *, run: Run | None = None) -> None:
+        self._store = faces(store)[0]
+        self._run = run
+
+    # -- sessions
+
+    def create_session(self, session: StrandsSession, **kwargs: Any) -> StrandsSession:
+        """Raises SessionException if there is one of this id."""
+        place_of_session(session.session_id)
+        content = _json(session.to_dict())
+
+        def work(tx: Store) -> None:
+            kept = made_session(tx, session.session_id)
+            if kept.get_document(SESSION) is not None:
+                raise SessionException(f"Session {session.session_id} already exists")
+            kept.set_document(SESSION, content)
+
+        self._change(work)
+        return session
+
+    def read_session(self, session_id: str, **kwargs: Any) -> StrandsSession | None:
+        content = self._document(place_of_session(session_id), SESSION)
+        return None if content is None else StrandsSession.from_dict(_parsed(content))
+
+    def delete_session(self, session_id: str, **kwargs: Any) -> None:
+        """Put a session and its agents in the trash of the store. Raises SessionException if unknown."""
+        id = place_of_session(session_id)
+
+        def work(tx: Store) -> None:
+            known_session(tx, session_id)
+            for _, agent in list(agents_of(tx, session_id)):
+                tx.delete(agent.id)
+            tx.delete(id)
+
+        self._change(work)
+
+    def restore_deleted(self, session_id: str) -> StrandsSession:
+        """Bring a deleted session and its agents back from the trash. Raises SessionException if it is not
+        there."""
+        id = place_of_session(session_id)
+
+        def work(tx: Store) -> None:
+            tx.restore_deleted(id)
+            for agent in deleted_agents_of(tx, session_id):
+                tx.restore_deleted(agent)
+
+        self._change(work)
+        restored = self.read_session(session_id)
+        assert restored is not None
+        return restored
+
+    # -- agents
+
+    def create_agent(self, session_id: str, session_agent: SessionAgent, **kwargs: Any) -> None:
+        """Raises SessionException if there is no such session."""
+        agent_id = session_agent.agent_id
+        id = place_of_agent(session_id, agent_id)
+        content = _json(session_agent.to_dict())
+
+        def work(tx: Store) -> None:
+            known_session(tx, session_id)
+            put_agent(open_own(tx, id, keys_of_agent(session_id, agent_id)), content)
+
+        self._change(work)
+
+    def read_agent(self, session_id: str, agent_id: str, **kwargs: Any) -> SessionAgent | None:
+        """As it was kept; what does not fit the messages any more, after a rewind, is put right."""
+        id = place_of_agent(session_id, agent_id)
+
+        def look(store: Store) -> dict[str, Any] | None:
+            agent = found(store, id)
+            return None if agent is None else agent_in(agent)
+
+        record = self._look(look)
+        return None if record is None else SessionAgent.from_dict(record)
+
+    def update_agent(self, session_id: str, session_agent: SessionAgent, **kwargs: Any) -> None:
+        """Raises SessionException if there is no such agent. When it was created stays as it was."""
+        agent_id = session_agent.agent_id
+        previous = self._document(place_of_agent(session_id, agent_id), AGENT)
+        if previous is None:
+            raise SessionException(f"Agent {agent_id} in session {session_id} does not exist")
+        session_agent.created_at = _parsed(previous)["created_at"]
+        content = _json(session_agent.to_dict())
+        self._change(lambda tx: put_agent(known_agent(tx, session_id, agent_id), content))
+
+    # -- messages
+
+    def create_message(
+        self, session_id: str, agent_id: str, session_message: SessionMessage, **kwargs: Any
+    ) -> None:
+        """Append a message. Raises SessionException if there is no such agent, and if another message has the
+        number already: two programs that talk to one agent at once do not write over each other."""
+        number = _number(session_message.message_id)
+        place_of_agent(session_id, agent_id)
+        text = text_of_record(session_message.to_dict())
+
+        def work(tx: Store) -> None:
+            agent = known_agent(tx, session_id, agent_id)
+            entry = add(agent, number, text)
+            if entry is not None:
+                note_usage(agent, session_message.message, entry)
+            elif (there := find(agent, number)) is None or there.raw != mended(text):
+                raise SessionException(
+                    f"Message {number} already exists in agent {agent_id} in session {session_id}"
+                )
+
+        self._change(work)
+
+    def read_message(
+        self, session_id: str, agent_id: str, message_id: int, **kwargs: Any
+    ) -> SessionMessage | None:
+        number = _number(message_id)
+        id = place_of_agent(session_id, agent_id)
+
+        def look(store: Store) -> SessionMessage | None:
+            agent = found(store, id)
+            entry = None if agent is None else find(agent, number)
+            record = None if entry is None else record_of(entry)
+            return None if record is None else SessionMessage.from_dict(record)
+
+        return self._look(look)
+
+    def update_message(
+        self, session_id: str, agent_id: str, session_message: SessionMessage, **kwargs: Any
+    ) -> None:
+        """Put a message in the place of the one with its number, on a new branch.
+
+        Raises SessionException if there is none. When it was created stays as it was. What was there before,
+        be it redacted, stays in the store, on the branch that is left, until the session is purged.
+        """
+        number = session_message.message_id
+        previous = self.read_message(session_id, agent_id, number)
+        if previous is None:
+            raise SessionException(f"Message {number} does not exist")
+        session_message.created_at = previous.created_at
+        text = text_of_record(session_message.to_dict())
+
+        def work(tx: Store) -> None:
+            agent = known_agent(tx, session_id, agent_id)
+            entry = find(agent, number)
+            if entry is None:
+                raise SessionException(f"Message {number} does not exist")
+            put(agent, entry, text)
+
+        self._change(work)
+
+    def list_messages(
+        self, session_id: str, agent_id: str, limit: int | None = None, offset: int = 0, **kwargs: Any
+    ) -> list[SessionMessage]:
+        """The messages on the path to the head, counted from the oldest."""
+        place_of_agent(session_id, agent_id)
+
+        def look(store: Store) -> list[Any]:
+            return [*part(known_agent(store, session_id, agent_id), offset, limit)]
+
+        records = [record_of(entry) for entry in self._look(look)]
+        return [SessionMessage.from_dict(record) for record in records if record is not None]
+
+    # -- multi-agents
+
+    def create_multi_agent(self, session_id: str, multi_agent: MultiAgentBase, **kwargs: Any) -> None:
+        """Raises SessionException if there is no such session."""
+        name = MULTI_AGENT + checked(multi_agent.id, "agent")
+        content = _json(multi_agent.serialize_state())
+        self._change(lambda tx: known_session(tx, session_id).set_document(name, content))
+
+    def read_multi_agent(self, session_id: str, multi_agent_id: str, **kwargs: Any) -> dict[str, Any] | None:
+        name = MULTI_AGENT + checked(multi_agent_id, "agent")
+        content = self._document(place_of_session(session_id), name)
+        found: dict[str, Any] | None = None if content is None else _parsed(content)
+        return found
+
+    def update_multi_agent(self, session_id: str, multi_agent: MultiAgentBase, **kwargs: Any) -> None:
+        """Raises SessionException if its state was never kept."""
+        if self.read_multi_agent(session_id, multi_agent.id) is None:
+            raise SessionException(
+                f"MultiAgent state {multi_agent.id} in session {session_id} does not exist"
+            )
+        self.create_multi_agent(session_id, multi_agent)
+
+    # -- what Strands lacks
+
+    def session(self, session_id: str, agent_id: str = "default") -> Session:
+        """The session of an agent: `checkpoint(name, files=…)`, `rewind`, `undo`, `usage()`, and all else.
+
+        Where it stands is where the next `RepositorySessionManager` goes on.
+        """
+        return known_agent(self._store, session_id, agent_id)
+
+    def fork_session(self, session_id: str, new_session_id: str) -> StrandsSession:
+        """A new session whose agents share all that was said so far: another way to go on."""
+        base = self.read_session(session_id)
+        if base is None:
+            raise SessionException(f"Session {session_id} does not exist")
+        made = StrandsSession(session_id=new_session_id, session_type=base.session_type)
+        content = _json(made.to_dict())
+        self._change(lambda tx: fork_session(tx, session_id, new_session_id, content))
+        return made
+
+    # -- how it gets there
+
+    def _change(self, work: Callable[[Store], T]) -> T:
+        """One transaction, with the errors that Strands knows."""
+        try:
+            return self._store.transact(work, run=self._run)
+        except ClewError as error:
+            raise SessionException(str(error)) from error
+
+    def _look(self, work: Callable[[Store], T]) -> T:
+        try:
+            return self._store.read(work)
+        except ClewError as error:
+            raise SessionException(str(error)) from error
+
+    def _document(self, id: str, name: str) -> bytes | None:
+        def look(store: Store) -> bytes | None:
+            session = found(store, id)
+            return None if session is None else session.get_document(name)
+
+        return self._look(look)
+
+
+def _json(value: dict[str, Any]) -> bytes:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
+
+
+def _parsed(content: bytes) -> Any:
+    return json.loads(content.decode("utf-8", "surrogatepass"))
+
+
+def _number(message_id: object) -> int:
+    if not isinstance(message_id, int):
+        raise ValueError(f"message_id=<{message_id}> | message id must be an integer")
+    return message_id
