@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
@@ -134,22 +133,10 @@ class Porting:
             rename: Give it a new id if the store has another session of its id; else ConflictError.
             on_refused: Told of entries that can not be kept, and why; without it the first one raises.
         """
-        from clew.core.load.load import Loading
-        from clew.core.streams.prices import is_available
-        from clew.session import settings
-        from clew.streams import price_of
+        from clew.core.load.load import load
 
         engine = cast("Store", self)._scope.outside("Store.load()")
-        loading = Loading(
-            engine,
-            engine.here,
-            source,
-            make_changes=settings,
-            rename=rename,
-            on_refused=on_refused or _refuse,
-            price=partial(price_of, engine) if is_available() else None,
-        )
-        return loading.rehearse() if dry_run else loading.run()
+        return load(engine, source, dry_run=dry_run, rename=rename, on_refused=on_refused or _refuse)
 
 
 def _refuse(uid: str, error: InvalidError) -> None:

@@ -14,7 +14,6 @@ from clew.beside import Beside
 from clew.core.conversation import history, points, sessions
 from clew.core.conversation.append import Sayable, append, batch_of
 from clew.core.conversation.points import Point
-from clew.core.conversation.settings import normalised
 from clew.core.log.ids import MAX_POSITION, check_id
 from clew.core.log.rows import SessionRow
 from clew.core.runs.access import Access
@@ -104,7 +103,7 @@ class Session(Lifecycle, Points, Streams, Beside):
         `metadata` and `tags` replace what was there. `expires_at` ("never": exempt from expiry) and
         `idle_timeout` (seconds, or a timedelta) come before the rules of the store.
         """
-        changes = settings(
+        changes = sessions.settings(
             title=title,
             workspace=workspace,
             tags=tags,
@@ -338,14 +337,3 @@ class Session(Lifecycle, Points, Streams, Beside):
 
         with self._look() as (reader, row):
             return context.build(reader, row, max_messages, max_tokens, count_tokens)
-
-
-def settings(**given: Any) -> sessions.Changes:
-    """The settings that were given, checked, the workspace normalised."""
-    present = {name: value for name, value in given.items() if value is not msgspec.UNSET}
-    if present.get("workspace") is not None:
-        present["workspace_given"] = str(present["workspace"])
-        present["workspace"] = normalised(present["workspace"])
-    elif "workspace" in present:
-        present["workspace_given"] = None
-    return sessions.changes_of(present)

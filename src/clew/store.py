@@ -31,7 +31,7 @@ from clew.errors import InvalidError, InvalidQueryError, ReadOnlyError, SessionN
 from clew.model import STATUSES, Json, Page, Stats, Status, UsageGroup, UsageKey, UsageTotals
 from clew.porting import Porting
 from clew.searching import Searching
-from clew.session import Session, settings
+from clew.session import Session
 from clew.store_files import StoreFiles
 from clew.upkeep import Upkeep, purge_and_scrub
 
@@ -461,4 +461,6 @@ def _several(tag: str | Sequence[str] | None) -> Sequence[str]:
 
 def _initial(**given: Any) -> sessions.Changes:
     """The settings of a new session: what is None is not set."""
-    return settings(**{name: msgspec.UNSET if value is None else value for name, value in given.items()})
+    return sessions.settings(
+        **{name: msgspec.UNSET if value is None else value for name, value in given.items()}
+    )

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Final, TypeVar, overload
 
 from clew.backends.contract import Transaction
 from clew.core.conversation.points import Point
-from clew.core.engine.engine import EngineLike
 from clew.core.log.ids import check_id
 from clew.errors import InvalidQueryError
 from clew.handle import Handle
-from clew.model import Event, EventCounts, Json, Usage, UsageGroup, UsageKey, UsageTotals, utc
+from clew.model import Event, EventCounts, Json, Usage, UsageGroup, UsageKey, UsageTotals
 
 if TYPE_CHECKING:
     from clew.core.streams import usage
@@ -21,22 +20,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _MOST: Final = 2**63 - 1
-
-
-def price_of(
-    engine: EngineLike, names: usage.Names, counts: usage.Counts, time: int
-) -> usage.Estimate | None:
-    """What a call costs by the price list; None: there is none, or it does not know."""
-    from clew.core.streams import usage
-    from clew.core.streams.prices import estimate, is_available, is_loaded, load
-    from clew.core.streams.usage import units_of
-
-    if names.model is None or not is_available():
-        return None
-    if not is_loaded():
-        engine.prepare(load)
-    found = estimate(names.model, names.vendor, names.endpoint, counts.tokens(), utc(time))
-    return None if found is None else usage.Estimate(names, units_of(found.cost), found.priced_by)
 
 
 class Streams(Handle):
@@ -176,13 +159,13 @@ class Streams(Handle):
 
         if draft.cost is not None:
             return None
-        from clew.core.streams.prices import is_available
+        from clew.core.streams import prices
 
-        if not is_available():
+        if not prices.is_available():
             return None
         with self._look() as (reader, _):
             names = usage.names_of(reader, self._sid, draft.names)
-        return price_of(self._scope, names, draft.counts, now if draft.time is None else draft.time)
+        return prices.price_of(self._scope, names, draft.counts, now if draft.time is None else draft.time)
 
     def usage_records(self, *, after: Usage | int | None = None, limit: int = 1000) -> list[Usage]:
         """The calls of this session in the order in which they were written down.

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from functools import cached_property
 from hashlib import blake2b
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final, Self
 import msgspec
 
 from clew.errors import CheckpointNotFoundError, ClewError
-from clew.importers.contract import SourceCheckpoint, SourceSession
+from clew.importers.contract import SourceCheckpoint
 from clew.model import Json
 
 if TYPE_CHECKING:
@@ -28,53 +28,65 @@ if TYPE_CHECKING:
     from clew.session import Session
     from clew.store import Store
 
-OnLacking = Callable[[str], None]
-
 _LONGEST_NAME: Final = 255
 _MEANS_SOMETHING: Final = str.maketrans({letter: f"\\{letter}" for letter in "\\*?[]!# "})
 
 
 class KeptFiles:
-    """The snapshots for one session, on its way into a store."""
+    """The snapshots for one session, on its way into a store.
 
-    def __init__(self, store: Store, source: SourceSession, bench: Bench, on_lacking: OnLacking) -> None:
+    `session`: its id there, whether or not it is there already.
+    """
+
+    def __init__(self, store: Store, session: str, bench: Bench) -> None:
         self._store = store
+        self._id = session
         self._bench = bench
-        self._source = source
-        self._on_lacking = on_lacking
         self._taken: dict[tuple[str, int], str] = {}
         self._new: list[str] = []
         self._asked: set[str] = set()
         self._lacking: dict[str, str] = {}
 
-    def checkpoints(self) -> Iterator[SourceCheckpoint]:
-        """Those of the source, each with the snapshot that it has already or gets now."""
-        for checkpoint in self._source.checkpoints():
-            if checkpoint.files:
-                checkpoint = msgspec.structs.replace(self._with_snapshot(checkpoint), files={})
-            yield checkpoint
-        self._tell()
+    def take(self, checkpoints: Iterable[SourceCheckpoint]) -> list[SourceCheckpoint]:
+        """Each with the snapshot that it has already, or gets now."""
+        return [
+            msgspec.structs.replace(self._with_snapshot(one), files={}) if one.files else one
+            for one in checkpoints
+        ]
 
-    def look(self) -> None:
-        """Only tell what is lacking."""
-        for checkpoint in self._source.checkpoints():
-            if checkpoint.files and not _is_whole(self._stored(checkpoint.name), checkpoint):
-                self._found(checkpoint.files)
-        self._tell()
+    def look(self, checkpoints: Iterable[SourceCheckpoint]) -> list[SourceCheckpoint]:
+        """Only look for files that are missing."""
+        found = list(checkpoints)
+        for one in found:
+            if one.files and not _is_whole(self._stored(one.name), one):
+                self._found(one.files)
+        return found
+
+    @property
+    def lacking(self) -> str:
+        """Which copies of files are missing; empty: none."""
+        if not self._lacking:
+            return ""
+        path = min(self._lacking.values())
+        return (
+            f"{len(self._lacking)} of {len(self._asked)} copies of files are missing, as one of {path!r};"
+            " all else was kept"
+        )
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Forget what no checkpoint took: the load failed, somebody was faster, the name is in use."""
-        with suppress(ClewError):  # it is in nobody's way
+        """Delete the snapshots that no checkpoint took: the load failed, another import was faster, or the
+        name is in use."""
+        with suppress(ClewError):  # one that stays does no harm
             for id in self._new:
                 if self._store.get_snapshot(id).kind == "snapshot":
                     self._store.delete_snapshot(id)
 
     @cached_property
     def _session(self) -> Session | None:
-        return self._store.find(self._source.id)
+        return self._store.find(self._id)
 
     def _stored(self, name: str) -> Checkpoint | None:
         try:
@@ -101,7 +113,7 @@ class KeptFiles:
         return msgspec.structs.replace(checkpoint, state=state, snapshot=self._taken[key])
 
     def _found(self, files: Mapping[str, str | None]) -> dict[str, str | None]:
-        """Without those whose copies are gone, or whose paths can not be laid out."""
+        """Without those whose copies are gone, or whose paths cannot be laid out."""
         found: dict[str, str | None] = {}
         for path, copy in files.items():
             if copy is not None:
@@ -113,14 +125,6 @@ class KeptFiles:
             else:
                 self._lacking[copy] = path
         return found
-
-    def _tell(self) -> None:
-        if self._lacking:
-            path = min(self._lacking.values())
-            self._on_lacking(
-                f"{len(self._lacking)} of {len(self._asked)} copies of files are missing, as one of {path!r};"
-                " all else was kept"
-            )
 
 
 class Bench:

@@ -144,7 +144,7 @@ class ImporterConformance:
         for cut in range(1, min(count, 12) + 1):
             with clew.open("memory:") as store:
                 with monkeypatch.context() as patch:
-                    patch.setattr(clew.Store, "load", _cut_at(cut))
+                    patch.setattr(self.reader, "read", _cut_at(self.reader.read, cut))
                     with pytest.raises(KeyboardInterrupt):
                         store.import_path(path)
                 store.import_path(path)
@@ -161,9 +161,8 @@ def _beginning(path: Path) -> bytes:
     return b"" if path.is_dir() else path.read_bytes()[: 64 * 1024]
 
 
-def _cut_at(count: int) -> Any:
-    """`Store.load`, interrupted after so many entries in all."""
-    load = clew.Store.load
+def _cut_at(read: Any, count: int) -> Any:
+    """`read` of a reader, interrupted after so many entries in all."""
     left = [count]
 
     def entries(source: SourceSession) -> Iterator[Any]:
@@ -173,8 +172,9 @@ def _cut_at(count: int) -> Any:
             if left[0] <= 0:
                 raise KeyboardInterrupt
 
-    def cut(store: clew.Store, source: SourceSession, **options: Any) -> Any:
-        return load(store, msgspec.structs.replace(source, entries=entries(source)), **options)
+    def cut(*args: Any) -> Iterator[SourceSession]:
+        for source in read(*args):
+            yield msgspec.structs.replace(source, entries=entries(source))
 
     return cut
 

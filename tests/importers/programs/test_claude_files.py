@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 import clew
-from clew.importers import kept_files
+from clew.core.load.load import Loading
+from clew.importers.run import TRIES
 from tests.importers.programs.test_claude_code import ID, SESSION, Log
 
 WORK = "/srv/shop"
@@ -344,13 +345,16 @@ def test_a_load_that_fails_leaves_no_snapshot(
     store: clew.Store, home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     home.talk()
+    taken: list[int] = []
 
     def fail(*_: Any) -> str:
+        taken.append(len(store.snapshots()))
         raise clew.StoreBusyError("no")
 
-    monkeypatch.setattr(kept_files.KeptFiles, "_tell", fail)
+    monkeypatch.setattr(Loading, "bring_rest", fail)
     with pytest.raises(clew.StoreBusyError):
         store.import_path(home.log.path)
+    assert taken == [2] * TRIES
     assert store.snapshots() == []
 
 

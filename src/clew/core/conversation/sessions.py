@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -12,6 +12,7 @@ from clew.backends.contract import STORE_WIDE, Reader, Transaction
 from clew.core.conversation.append import PREVIEW_KEPT, PREVIEW_LENGTH
 from clew.core.conversation.moves import title_at
 from clew.core.conversation.points import find, find_deleted, head_of
+from clew.core.conversation.settings import normalised
 from clew.core.engine.host import Here
 from clew.core.log import checks
 from clew.core.log.ids import check_id
@@ -53,9 +54,14 @@ class Changes(msgspec.Struct, frozen=True, kw_only=True):
 _IN_ROW: Final = ("title", "workspace")
 
 
-def changes_of(given: dict[str, Json]) -> Changes:
-    """Check what a caller wants to set; `given` has only what was passed."""
-    checked = dict(given)
+def settings(**given: Any) -> Changes:
+    """Check what a caller wants to set, and normalise the workspace. UNSET: not given."""
+    checked = {name: value for name, value in given.items() if value is not msgspec.UNSET}
+    if checked.get("workspace") is not None:
+        checked["workspace_given"] = str(checked["workspace"])
+        checked["workspace"] = normalised(checked["workspace"])
+    elif "workspace" in checked:
+        checked["workspace_given"] = None
     for name in ("title", "vendor", "endpoint", "model", "workspace", "workspace_given"):
         if checked.get(name) is not None:
             _check_text(checked[name], name)

@@ -1,17 +1,20 @@
 """Loading a session of another program: once, and the next time only what is new.
 
-Entries come in a stream and are committed in batches, each with the names that the source gives them. So
-whoever is killed half-way goes on where he was, and in memory there are one batch, the place of each entry,
+Read it from top to bottom. A source gives entries; each is checked, and put into a batch; a full batch is one
+transaction, in which its entries go to their places; when the source has come to its end, what stands beside
+the conversation follows: events, head, settings, checkpoints, model calls.
+
+A batch is kept together with the names that the source gives its entries. So a load that was killed goes on
+where it was, and one that is repeated adds nothing. In memory there are one batch, the place of each entry,
 and the sum of each call: nothing that grows with the size of the messages.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
 from functools import partial
-from itertools import islice
-from typing import Final, TypeAlias, TypeVar
+from itertools import chain, islice
+from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
 import msgspec
 
@@ -19,22 +22,24 @@ from clew.backends.contract import Reader, Transaction
 from clew.core.conversation.append import TITLE_LENGTH
 from clew.core.conversation.moves import settle
 from clew.core.conversation.points import head_of, tip_at
-from clew.core.conversation.sessions import create
-from clew.core.engine.host import Here
+from clew.core.conversation.sessions import create, settings
 from clew.core.load import settings as beside
 from clew.core.load.entries import Item, Placing, item_of, time_of
 from clew.core.load.memory import Memory, State, batch_name, find_target, keep_runs, keep_state, settled, sign
-from clew.core.load.streams import CallWriter, EventDraft, EventWriter, Price, drafts_of, larger
+from clew.core.load.streams import CallWriter, EventDraft, EventWriter, drafts_of, larger
 from clew.core.log.ids import check_id
 from clew.core.log.rows import EMPTY, NOWHERE, SessionRow
 from clew.core.messages.text import snippet
 from clew.core.runs.access import Access, admit, admit_beside
+from clew.core.streams import prices
 from clew.core.streams.usage import Estimate
-from clew.core.transfer.write import Target
 from clew.core.watch.notices import notice
 from clew.errors import InvalidError, SessionExistsError, StoreBusyError
 from clew.model import Head, Json
 from clew.model.source import Loaded, LoadState, SourceCheckpoint, SourceEntry, SourceSession, SourceUsage
+
+if TYPE_CHECKING:
+    from clew.core.engine.engine import EngineLike
 
 AT_ONCE: Final = 1000
 """Entries and events in one transaction,"""
@@ -45,120 +50,112 @@ EMPTY_HEAD: Final = Head("", NOWHERE)
 
 T = TypeVar("T")
 OnRefused: TypeAlias = Callable[[str, InvalidError], None]
-"""Told of an entry that can not be kept, and why; those behind it go behind the one before it."""
-
-
-class _Ending(msgspec.Struct, frozen=True):
-    """What a source says when it was read to its end. Asked once: a transaction may run twice."""
-
-    head: str | None
-    updates: Mapping[str, Json]
-    checkpoints: tuple[SourceCheckpoint, ...]
-    vars: Mapping[str, Json]
+"""Called with the name of an entry that cannot be kept, and why. Entries that follow it go behind the entry
+before it."""
+Call: TypeAlias = tuple[SourceUsage, str | None]
+"""A model call, and the name of the entry that tells of it."""
 
 
 class LoadedMeanwhileError(StoreBusyError):
-    """Somebody else loads the same session. Reading the source anew finds what he left."""
+    """Another thread or process loads the same session. Read the source again: what it left is found."""
+
+
+def load(
+    engine: EngineLike, source: SourceSession, *, dry_run: bool, rename: bool, on_refused: OnRefused
+) -> Loaded:
+    """Bring one session into a store; with `dry_run` only say what would be brought."""
+    loading = Loading(engine, source, dry_run=dry_run, rename=rename, on_refused=on_refused)
+    if not loading.is_trashed:
+        loading.bring_entries()
+        loading.bring_rest(() if dry_run else source.checkpoints())
+    return loading.report()
 
 
 class Loading:
-    """One session on its way into a store."""
+    """One session on its way into a store: `bring_entries`, then `bring_rest`, then `report`.
+
+    Args:
+        origin: Where the session comes from, for its metadata: the source cannot say otherwise.
+        counted: Calls that were counted so far, and the source in which they were: another source that
+            repeats one does not count it again. None: ids of calls mean something in their own source only.
+    """
 
     def __init__(
         self,
-        target: Target,
-        here: Here,
+        engine: EngineLike,
         source: SourceSession,
         *,
-        make_changes: beside.MakeChanges,
+        dry_run: bool,
         rename: bool,
         on_refused: OnRefused,
-        price: Price | None = None,
+        origin: Json = None,
+        counted: dict[str, str] | None = None,
     ) -> None:
-        self._target = target
-        self._price = price
-        self._here = here
+        self._engine = engine
         self._source = source
-        self._make = make_changes
+        self._dry_run = dry_run
         self._on_refused = on_refused
-        self._now = here.now()
-        with target.read() as reader:
-            self._id, self._row, known = find_target(reader, check_id(source.id), rename=rename)
+        self._origin = origin
+        self._counted = counted
+        self._now = engine.now()
+        with engine.read() as reader:
+            self.id, self._row, known = find_target(reader, check_id(source.id), rename=rename)
+            """The id that the session has, or gets, in the store."""
         self._memory = known or Memory()
         self._is_new = self._row is None
+        self.is_trashed = self._row is not None and self._row.deleted is not None
+        """The session was deleted here: nothing is brought."""
         self._instead: dict[str, str | None] = {}
-        """Refused entries, and what stands before them."""
+        """Refused entries, and the entry before each."""
         self._events = EventWriter()
         self._calls_written = CallWriter(source.parent if source.shares_calls else None, on_refused)
         self._calls: dict[str, SourceUsage] = {}
         self._said_in: dict[str, str] = {}
-        """The first entry of each call. Two maps, as no tuple of theirs is the collector's work."""
+        """The first entry of each call. Two maps, because the garbage collector would visit tuples."""
         self._last: str | None = None
         self._time = time_of(source.created_at, -1)
-        self.entries = 0
-        self.messages = 0
+        self._entries = 0
+        self._messages = 0
+        self._changed = False
 
-    def run(self) -> Loaded:
-        if self._row is not None and self._row.deleted is not None:
-            return self._loaded("trashed")
-        with closing(self._batches()) as batches:
-            for batch in batches:
-                self._commit(batch)
-        changed = self._finish()
-        return self._loaded("new" if self._is_new else "grown" if changed or self.entries else "unchanged")
+    # -- the conversation
 
-    def rehearse(self) -> Loaded:
-        """Read the source to its end, and write nothing."""
-        if self._row is not None and self._row.deleted is not None:
-            return self._loaded("trashed")
-        with closing(self._batches()) as batches:
-            for batch in batches:
-                self._memory.places.update(dict.fromkeys((item.name for item in batch.items), 0))
-                self.entries += len(batch.items)
-        self._source.updates()
-        state: LoadState = "new" if self._is_new else "grown" if self.entries else "unchanged"
-        return Loaded(id=self._id, state=state, entries=self.entries, messages=self.messages)
-
-    def _loaded(self, state: LoadState) -> Loaded:
-        with self._target.read() as reader:
-            row = None if self._row is None else reader.get_session(self._row.sid)
-        messages = 0 if row is None else row.head.messages
-        return Loaded(id=self._id, state=state, entries=self.entries, messages=messages)
-
-    # -- reading the source
-
-    def _batches(self) -> Generator[Batch, None, None]:
-        """What is new, as one transaction takes it."""
-        batch = Batch(self._last)
-        places, names = self._memory.places, set[str]()
-        for entry in _closed_after(self._source.entries):
-            name = entry.uid
-            if entry.kind == "message":
-                self.messages += 1
-            if entry.usage is not None:
-                self._note_call(entry.usage, name)
-            if name in places or name in names:
+    def bring_entries(self) -> None:
+        """Read all entries of the source, and commit those that are new, a batch at a time."""
+        places = self._memory.places
+        batch = Batch(None)
+        entries = iter(self._source.entries)
+        try:
+            for entry in entries:
+                name = entry.uid
+                if entry.kind == "message":
+                    self._messages += 1
+                if entry.usage is not None:
+                    self._note_call(entry.usage, name)
+                if name in places or name in batch.names:
+                    self._last = name
+                    self._time = time_of(entry.at, self._time)
+                    if not batch.items:
+                        batch.before = name
+                    continue
+                item = self._checked(entry)
+                if item is None:
+                    continue
+                batch.add(item)
+                if entry.events:
+                    batch.add_events(drafts_of(entry.events, decoded=entry.decoded))
                 self._last = name
-                self._time = time_of(entry.at, self._time)
-                if not batch.items:
-                    batch.before = name
-                continue
-            item = self._checked(entry)
-            if item is None:
-                continue
-            batch.add(item)
-            names.add(name)
-            if entry.events:
-                batch.add_events(drafts_of(entry.events, decoded=entry.decoded))
-            self._last = name
-            if len(batch.items) + len(batch.events) >= AT_ONCE or batch.size >= AT_ONCE_BYTES:
-                yield batch
-                batch = Batch(name)
-                names.clear()
+                if len(batch.items) + len(batch.events) >= AT_ONCE or batch.size >= AT_ONCE_BYTES:
+                    self._commit(batch)
+                    batch = Batch(name)
+        finally:
+            if isinstance(entries, Generator):
+                entries.close()  # a source that is not read to its end lets go of its file
         if batch.items:
-            yield batch
+            self._commit(batch)
 
     def _checked(self, entry: SourceEntry) -> Item | None:
+        """The entry, ready to be put in its place; None: it cannot be kept."""
         self._time = time = time_of(entry.at, self._time if self._time >= 0 else self._now)
         try:
             item = item_of(entry, time)
@@ -171,8 +168,8 @@ class Loading:
         return item
 
     def _standing(self, name: str | None) -> str | None:
-        """An entry, or what stands before it if it was refused. Of entries that name each other as what is
-        before them: the last one that was taken."""
+        """An entry, or the one before it if it was refused. Of refused entries that name each other as the
+        one before: the last entry that was taken."""
         seen: set[str] = set()
         while name in self._instead:
             if name in seen:
@@ -182,6 +179,9 @@ class Loading:
         return name
 
     def _note_call(self, call: SourceUsage, uid: str) -> None:
+        source = self._source.id
+        if self._counted is not None and self._counted.setdefault(call.id, source) != source:
+            return
         known = self._calls.get(call.id)
         if known is None:
             self._calls[call.id] = call
@@ -189,22 +189,24 @@ class Loading:
         elif known is not call:
             self._calls[call.id] = larger(known, call)
 
-    # -- writing
-
     def _commit(self, batch: Batch) -> None:
-        placing, self._row, self._memory.state = self._target.run(partial(self._put, batch=batch))
-        self._memory.batches += 1
-        self._memory.places.update(placing.fresh)
-        self._events.commit()
-        self.entries += len(batch.items)
+        memory = self._memory
+        if self._dry_run:
+            memory.places.update(dict.fromkeys(batch.names, 0))
+        else:
+            placing, self._row, memory.state = self._engine.run(lambda tx: self._write(tx, batch))
+            memory.batches += 1
+            memory.places.update(placing.fresh)
+            self._events.commit()
+        self._entries += len(batch.items)
 
-    def _put(self, tx: Transaction, *, batch: Batch) -> tuple[Placing, SessionRow, State]:
-        """May run again after a rollback: it keeps nothing of the time before."""
+    def _write(self, tx: Transaction, batch: Batch) -> tuple[Placing, SessionRow, State]:
+        """May run again after a rollback: it changes nothing in memory."""
         items = batch.items
         row, state = self._open(tx, items[0].time)
         number = self._memory.batches + 1
         if tx.get_record(row.sid, "key", batch_name(number)) is not None:
-            raise LoadedMeanwhileError(f"session {row.id!r} is being loaded by somebody else; try again")
+            raise LoadedMeanwhileError(f"another process is loading session {row.id!r}; try again")
         placing = Placing(tx, row, self._memory)
         placing.put(items, batch.before)
         keep_runs(tx, row.sid, number, placing.runs())
@@ -220,80 +222,54 @@ class Loading:
             row = msgspec.structs.replace(row, title=snippet(said, TITLE_LENGTH) or None)
         row = msgspec.structs.replace(row, updated=max(row.updated, newest), due=0)
         settle(tx, row)
-        notice(tx, row.sid, self._here.now())
+        notice(tx, row.sid, self._engine.now())
         keep_state(tx, row.sid, state)
         return placing, row, state
 
     def _open(self, tx: Transaction, time: int) -> tuple[SessionRow, State]:
         """The session, made with the first batch."""
         if self._row is not None:
-            return admit(tx, self._access(self._row.sid)), self._memory.state
+            return admit(tx, self._access(self._row)), self._memory.state
         try:
-            row = create(tx, self._id, self._make(), time_of(self._source.created_at, time))
+            row = create(tx, self.id, settings(), time_of(self._source.created_at, time))
         except SessionExistsError as exc:
-            raise LoadedMeanwhileError(f"session {self._id!r} was made by somebody else; try again") from exc
-        notice(tx, row.sid, self._here.now())
+            raise LoadedMeanwhileError(f"another process made session {self.id!r}; try again") from exc
+        notice(tx, row.sid, self._engine.now())
         keep_state(tx, row.sid, State())
         return row, State()
 
-    def _access(self, sid: int) -> Access:
-        return Access(sid, self._id, self._here)
+    def _access(self, row: SessionRow) -> Access:
+        return Access(row.sid, self.id, self._engine.here)
 
-    # -- what is known when the source was read to its end
+    # -- what stands beside the conversation
 
-    def _finish(self) -> bool:
-        """Whether that changed anything."""
-        if self._row is None:
-            self._row, self._memory.state = self._target.run(lambda tx: self._open(tx, self._now))
-        changed = False
+    def bring_rest(self, checkpoints: Iterable[SourceCheckpoint]) -> None:
+        """All that a source tells when its entries were read."""
         source = self._source
-        ending = _Ending(source.head(), source.updates(), tuple(source.checkpoints()), source.vars())
-        for events in _parts(self._source.events(), AT_ONCE):
-            changed |= self._target.run(partial(self._add_events, events=drafts_of(events))) > 0
+        ending = _Ending(source.head(), source.updates(), tuple(checkpoints), source.vars())
+        if self._dry_run:
+            return
+        run = self._engine.run
+        if self._row is None:  # it has no entries
+            self._row, self._memory.state = run(lambda tx: self._open(tx, self._now))
+        row = self._row
+        for events in _parts(source.events(), AT_ONCE):
+            self._changed |= run(partial(self._add_events, row=row, events=drafts_of(events)))
             self._events.commit()
-        changed |= self._target.run(partial(self._settle, ending=ending))
-        for calls in _parts(self._all_calls(), CALLS_AT_ONCE):
-            changed |= self._target.run(partial(self._add_calls, calls=calls, prices=self._prices(calls)))
+        self._changed |= run(lambda tx: self._settle(tx, row, ending))
+        told = ((call, self._said_in[id]) for id, call in self._calls.items())
+        for calls in _parts(chain(told, ((call, None) for call in source.usage())), CALLS_AT_ONCE):
+            costs = self._prices(row, calls)
+            self._changed |= run(partial(self._add_calls, row=row, calls=calls, costs=costs))
             self._calls_written.commit()
-        return changed
 
-    def _add_events(self, tx: Transaction, *, events: Sequence[EventDraft]) -> int:
-        assert self._row is not None
-        row = admit(tx, self._access(self._row.sid))
-        return self._events.add(tx, row.sid, events, row.updated)
+    def _add_events(self, tx: Transaction, row: SessionRow, events: Sequence[EventDraft]) -> bool:
+        row = admit(tx, self._access(row))
+        return self._events.add(tx, row.sid, events, row.updated) > 0
 
-    def _all_calls(self) -> Iterator[tuple[SourceUsage, str | None]]:
-        for id, call in self._calls.items():
-            yield call, self._said_in[id]
-        for call in self._source.usage():
-            yield call, None
-
-    def _prices(self, calls: Sequence[tuple[SourceUsage, str | None]]) -> Mapping[str, Estimate]:
-        """Looked up before the calls are written, and while nothing is read: it takes long."""
-        if self._price is None:
-            return {}
-        assert self._row is not None
-        with self._target.read() as reader:
-            row = reader.get_session(self._row.sid) or self._row
-            asked = self._calls_written.unpriced(reader, row, [call for call, _ in calls])
-        found = {id: self._price(*call) for id, call in asked.items()}
-        return {id: cost for id, cost in found.items() if cost is not None}
-
-    def _add_calls(
-        self,
-        tx: Transaction,
-        *,
-        calls: Sequence[tuple[SourceUsage, str | None]],
-        prices: Mapping[str, Estimate],
-    ) -> bool:
-        assert self._row is not None
-        row = admit_beside(tx, self._access(self._row.sid))
-        placed = [(call, None if uid is None else self._memory.place(uid)) for call, uid in calls]
-        return self._calls_written.add(tx, row, placed, prices)
-
-    def _settle(self, tx: Transaction, *, ending: _Ending) -> bool:
-        assert self._row is not None
-        row = admit(tx, self._access(self._row.sid))
+    def _settle(self, tx: Transaction, row: SessionRow, ending: _Ending) -> bool:
+        """Head, settings, checkpoints; whether that changed anything."""
+        row = admit(tx, self._access(row))
         writes = tx.writes
         state = self._memory.state
         place = EMPTY_HEAD if ending.head == "" else self._place(tx, ending.head or self._last)
@@ -301,11 +277,13 @@ class Loading:
             found = tx.find_branch(place.branch)
             tip = EMPTY if found is None else tip_at(tx, found.branch, place.position)
             settle(tx, msgspec.structs.replace(row, head=tip))
-            notice(tx, row.sid, self._here.now())
+            notice(tx, row.sid, self._engine.now())
             state = msgspec.structs.replace(state, head=place)
-        state = self._settings(tx, row, state, ending)
+        state = self._set(tx, row, state, ending)
         for checkpoint in ending.checkpoints:
-            beside.put_checkpoint(tx, row, checkpoint, partial(self._place, tx), row.updated)
+            at = EMPTY_HEAD if checkpoint.entry is None else self._place(tx, checkpoint.entry)
+            if at is not None:
+                beside.put_checkpoint(tx, row, checkpoint, at, row.updated)
         if self._source.parent is not None:
             beside.link_to_parent(tx, row, self._source.parent, row.created)
         state = msgspec.structs.replace(state, ended=True)
@@ -313,14 +291,15 @@ class Loading:
             keep_state(tx, row.sid, state)
         return tx.writes > writes
 
-    def _settings(self, tx: Transaction, row: SessionRow, state: State, ending: _Ending) -> State:
-        access = self._access(row.sid)
-        wanted = beside.wanted_settings(self._source, ending.updates, ending.vars)
+    def _set(self, tx: Transaction, row: SessionRow, state: State, ending: _Ending) -> State:
+        """Settings that are new in the source, and that nobody changed here since."""
+        access = self._access(row)
+        wanted = beside.wanted_settings(self._source, ending.updates, ending.vars, self._origin)
         present = beside.present_settings(tx, row)
         given = settled(state, wanted, present)
-        beside.apply_settings(tx, access, given, present, self._make)
+        beside.apply_settings(tx, access, given, present)
         signs = {name: sign(value) for name, value in given.items()}
-        # One that led here before, and does not any more, was removed here.
+        # An alias that led here after an earlier load, and does not any more, was removed here.
         aliases = [*self._source.aliases, *ending.updates.get("aliases", ())]
         new = [alias for alias in aliases if f"alias.{alias}" not in state.settings]
         signs |= {f"alias.{alias}": "" for alias in beside.add_aliases(tx, access, new)}
@@ -331,39 +310,76 @@ class Loading:
         place = None if name is None else self._memory.place(name)
         return None if place is None else Head(reader.get_branch(place[0]).uid, place[1])
 
+    def _prices(self, row: SessionRow, calls: Sequence[Call]) -> Mapping[str, Estimate]:
+        """Looked up before the calls are written, and while nothing is read: it is slow."""
+        if not prices.is_available():
+            return {}
+        with self._engine.read() as reader:
+            row = reader.get_session(row.sid) or row
+            asked = self._calls_written.unpriced(reader, row, [call for call, _ in calls])
+        found = {id: prices.price_of(self._engine, *call) for id, call in asked.items()}
+        return {id: cost for id, cost in found.items() if cost is not None}
 
-def _closed_after(entries: Iterable[T]) -> Iterator[T]:
-    """A source that is not read to its end lets go of its file at once: `yield from` closes it."""
-    yield from entries
+    def _add_calls(
+        self, tx: Transaction, row: SessionRow, calls: Sequence[Call], costs: Mapping[str, Estimate]
+    ) -> bool:
+        row = admit_beside(tx, self._access(row))
+        placed = [(call, None if uid is None else self._memory.place(uid)) for call, uid in calls]
+        return self._calls_written.add(tx, row, placed, costs)
 
+    # -- what became of it
 
-def _parts(items: Iterable[T], size: int) -> Iterator[list[T]]:
-    """As many as one transaction takes."""
-    rest = iter(items)
-    while part := list(islice(rest, size)):
-        yield part
-
-
-# -- a batch
+    def report(self) -> Loaded:
+        state: LoadState = "unchanged"
+        if self.is_trashed:
+            state = "trashed"
+        elif self._is_new:
+            state = "new"
+        elif self._changed or self._entries:
+            state = "grown"
+        messages = self._messages
+        if self.is_trashed or not self._dry_run:
+            with self._engine.read() as reader:
+                row = None if self._row is None else reader.get_session(self._row.sid)
+            messages = 0 if row is None else row.head.messages
+        return Loaded(id=self.id, state=state, entries=self._entries, messages=messages)
 
 
 class Batch:
-    """Entries one after the other in the order of the source, and the events between them."""
+    """What goes into one transaction: entries in the order of the source, and the events between them."""
 
-    __slots__ = ("before", "events", "items", "size")
+    __slots__ = ("before", "events", "items", "names", "size")
 
     def __init__(self, before: str | None) -> None:
         self.before = before
         """The entry before them in the source."""
         self.items: list[Item] = []
+        self.names: set[str] = set()
         self.events: list[EventDraft] = []
         self.size = 0
         """In bytes."""
 
     def add(self, item: Item) -> None:
         self.items.append(item)
+        self.names.add(item.name)
         self.size += len(item.body) if item.note is None else len(item.body) + len(item.note)
 
     def add_events(self, events: list[EventDraft]) -> None:
         self.events += events
         self.size += sum(len(event.data) for event in events)
+
+
+class _Ending(msgspec.Struct, frozen=True):
+    """What a source says at its end. It is asked once, because a transaction may run twice."""
+
+    head: str | None
+    updates: Mapping[str, Json]
+    checkpoints: tuple[SourceCheckpoint, ...]
+    vars: Mapping[str, Json]
+
+
+def _parts(items: Iterable[T], size: int) -> Iterator[list[T]]:
+    """As many at a time as one transaction takes."""
+    rest = iter(items)
+    while part := list(islice(rest, size)):
+        yield part

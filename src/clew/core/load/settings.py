@@ -2,31 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final, TypeAlias
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
 
 import msgspec
 
 from clew.backends.contract import STORE_WIDE, Reader, Transaction
 from clew.core.conversation.checkpoints import Record, decode_checkpoint
 from clew.core.conversation.points import find
-from clew.core.conversation.sessions import Changes, add_alias, update
+from clew.core.conversation.sessions import add_alias, settings, update
 from clew.core.load.entries import time_of
 from clew.core.load.streams import EventWriter, drafts_of
 from clew.core.log import checks
 from clew.core.log.ids import check_id, is_id
+from clew.core.log.origin import ORIGIN
 from clew.core.log.records import MAX_TITLE, json_in
-from clew.core.log.rows import NOWHERE, SessionRow
+from clew.core.log.rows import SessionRow
 from clew.core.messages.codec import encode_json
 from clew.core.runs.access import Access
 from clew.errors import ClewError
 from clew.files.records import give_to_checkpoint
 from clew.model import Head, Json
 from clew.model.source import SourceCheckpoint, SourceEvent, SourceSession
-
-MakeChanges: TypeAlias = Callable[..., Changes]
-Place: TypeAlias = Callable[[str | None], Head | None]
-"""Where the entry of a name is."""
 
 _FIELDS: Final = ("title", "workspace", "model", "vendor", "endpoint", "tags")
 _META: Final = "metadata."
@@ -37,9 +34,10 @@ _VAR: Final = "var."
 
 
 def wanted_settings(
-    source: SourceSession, updates: Mapping[str, Json], variables: Mapping[str, Json]
+    source: SourceSession, updates: Mapping[str, Json], variables: Mapping[str, Json], origin: Json
 ) -> dict[str, Json]:
-    """What the source says of the session, name by name; of metadata each key by itself."""
+    """What the source says of the session, name by name; of metadata each key by itself. Where it comes from
+    is not for the source to say."""
     found: dict[str, Json] = {}
     for name in _FIELDS:
         value = updates.get(name) or getattr(source, name)
@@ -48,6 +46,8 @@ def wanted_settings(
     metadata = {**source.metadata, **(updates.get("metadata") or {})}
     if source.parent is not None:
         metadata.setdefault("parent", source.parent)
+    if origin is not None:
+        metadata[ORIGIN] = origin
     for prefix, values in ((_META, metadata), (_VAR, variables)):
         for key, value in values.items():
             kept = _storable(value)
@@ -90,7 +90,7 @@ def present_settings(reader: Reader, row: SessionRow) -> dict[str, Json]:
 
 
 def apply_settings(
-    tx: Transaction, access: Access, values: Mapping[str, Any], present: Mapping[str, Json], make: MakeChanges
+    tx: Transaction, access: Access, values: Mapping[str, Any], present: Mapping[str, Json]
 ) -> None:
     """Set these of the settings."""
     given = {name: value for name, value in values.items() if name in _FIELDS}
@@ -99,7 +99,7 @@ def apply_settings(
         before = {name.removeprefix(_META): v for name, v in present.items() if name.startswith(_META)}
         given["metadata"] = {**before, **metadata}
     if given:
-        update(tx, access, make(**given))
+        update(tx, access, settings(**given))
     for name, value in values.items():
         if name.startswith(_VAR):
             var = check_id(name.removeprefix(_VAR), "variable name")
@@ -133,11 +133,10 @@ def link_to_parent(tx: Transaction, row: SessionRow, parent: str, now: int) -> N
 
 
 def put_checkpoint(
-    tx: Transaction, row: SessionRow, checkpoint: SourceCheckpoint, place: Place, now: int
+    tx: Transaction, row: SessionRow, checkpoint: SourceCheckpoint, head: Head, now: int
 ) -> None:
     """Name a place, unless the name is in use for another one."""
-    head = Head("", NOWHERE) if checkpoint.entry is None else place(checkpoint.entry)
-    if head is None or not is_id(checkpoint.name):
+    if not is_id(checkpoint.name):
         return
     state = encode_json(checkpoint.state, what="state", strict=False)
     time = time_of(checkpoint.at, now)

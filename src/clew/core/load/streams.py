@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import attrgetter
-from typing import Final, TypeAlias
+from typing import Final
 
 import msgspec
 
@@ -112,10 +112,6 @@ _counts = attrgetter(*_TOKENS)
 def larger(a: SourceUsage | None, b: SourceUsage) -> SourceUsage:
     """A call is told of again and again while it goes on: the one that counts most is the whole."""
     return b if a is None or sum(_counts(b)) > sum(_counts(a)) else a
-
-
-Price: TypeAlias = Callable[[Names, Counts, int], Estimate | None]
-"""What a call costs by a price list, by its time; None: the list does not know."""
 
 
 class CallWriter:

@@ -11,9 +11,13 @@ from datetime import datetime
 from decimal import ROUND_HALF_EVEN, Context, Decimal, localcontext
 from functools import cache
 from importlib.util import find_spec
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from clew.core.streams.usage import MOST, PLACES
+from clew.core.streams.usage import MOST, PLACES, Counts, Estimate, Names, units_of
+from clew.model import utc
+
+if TYPE_CHECKING:
+    from clew.core.engine.engine import EngineLike
 
 _EXACT: Final = Context(prec=60, rounding=ROUND_HALF_EVEN)
 _SMALLEST: Final = Decimal((0, (1,), -PLACES))
@@ -48,6 +52,16 @@ def load() -> None:
 
 def is_loaded() -> bool:
     return load.cache_info().currsize > 0
+
+
+def price_of(engine: EngineLike, names: Names, counts: Counts, time: int) -> Estimate | None:
+    """What a call costs by the price list; None: there is none, or it does not know."""
+    if names.model is None or not is_available():
+        return None
+    if not is_loaded():
+        engine.prepare(load)
+    found = estimate(names.model, names.vendor, names.endpoint, counts.tokens(), utc(time))
+    return None if found is None else Estimate(names, units_of(found.cost), found.priced_by)
 
 
 def estimate(

@@ -274,7 +274,7 @@ def test_thousands_of_sessions_are_listed(fast_path: Path) -> None:
     place = fast_path / "store"
     backend = JsonlBackend(place, durability="process")
     with clew.Store(backend) as store:
-        nothing = sessions.changes_of({})
+        nothing = sessions.settings()
 
         def creating(number: int) -> Pending[SessionRow]:
             now = 1_750_000_000_000_000 + number
