@@ -10,7 +10,7 @@ from importlib import import_module
 import click
 import pytest
 
-from clew.cli import COMMANDS, cli, endings
+from clew.cli import COMMANDS, app, cli
 from tests.cli.processes import Clew
 from tests.cli.reference import BEGIN, END, reference
 from tests.docs.pages import DOCS
@@ -31,7 +31,7 @@ def test_help_lists_every_command_and_needs_no_engine() -> None:
         "slow = {'apsw', 'rich', 'asyncio', 'psycopg', 'pygments', 'sqlite3'} & set(sys.modules)\n"
         "assert not slow, slow\n"
         "loaded = {name for name in sys.modules if name.startswith('clew.cli.')}\n"
-        "assert loaded <= {'clew.cli.app', 'clew.cli.endings'}, loaded\n"
+        "assert loaded <= {'clew.cli.app'}, loaded\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
@@ -83,12 +83,12 @@ def test_exit_codes_in_the_reference_are_those_of_the_code() -> None:
     table = page.split("## Exit codes")[1].split("##")[0]
     codes = [int(line.split("|")[1]) for line in table.splitlines() if line[2:3].isdigit()]
     known = (
-        endings.OK,
-        endings.ERROR,
-        endings.USAGE,
-        endings.PARTLY,
-        endings.INTERRUPTED,
-        endings.CLOSED_PIPE,
+        app.OK,
+        app.ERROR,
+        app.USAGE,
+        app.PARTLY,
+        app.INTERRUPTED,
+        app.CLOSED_PIPE,
     )
     assert list(known) == codes
 

@@ -15,7 +15,7 @@ import pytest
 
 import clew
 from clew.cli.commands.list import short_ids
-from clew.cli.safe import clean, flat, one_line
+from clew.cli.text import clean, flat, one_line
 from clew.core.messages import words
 from clew.core.messages.dialects import prompt_of, text_of
 from clew.core.messages.dialects.anthropic import is_human as is_human_in_claude

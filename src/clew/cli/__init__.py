@@ -30,17 +30,17 @@ SECTIONS: Final[dict[str, dict[str, Place]]] = {
         "show": Place("commands.show", "Read a session, or what was said around one place of it."),
         "log": Place("commands.log", "The entries of a session in one line each; --graph draws its tree."),
         "search": Place("commands.search", "Find messages by their words."),
-        "tail": Place("tailing", "The end of a session; -f goes on as it grows."),
+        "tail": Place("commands.show", "The end of a session; -f goes on as it grows."),
         "stats": Place("commands.stats", "Totals of the store, or of one session."),
         "usage": Place("commands.stats", "Tokens and money, by model, day, workspace and more."),
         "interrupted": Place("commands.list", "Sessions whose run ended without a word."),
         "ui": Place("ui", "Look through sessions on the whole screen, with keys."),
     },
     "Bring and take": {
-        "import": Place("importing", "Bring sessions of files, or of other agents, into the store."),
+        "import": Place("commands.transfer", "Bring sessions of files, or of other agents, into the store."),
         "export": Place("commands.transfer", "Write a session as a file."),
-        "copy": Place("carrying", "Copy sessions from one store into another."),
-        "backup": Place("carrying", "Write the whole store into one file."),
+        "copy": Place("commands.transfer", "Copy sessions from one store into another."),
+        "backup": Place("commands.transfer", "Write the whole store into one file."),
     },
     "Move in a conversation": {
         "checkpoint": Place("commands.move", "Give the present place of a session a name."),
@@ -60,10 +60,10 @@ SECTIONS: Final[dict[str, dict[str, Place]]] = {
         "gc": Place("commands.files", "Remove the content of files that nothing needs any more."),
     },
     "Manage": {
-        "title": Place("managing", "Show or set the title of a session."),
-        "tag": Place("managing", "Show, add or remove tags of a session."),
-        "close": Place("managing", "Close a session: no run starts until it is reopened."),
-        "reopen": Place("managing", "Open a closed or expired session again."),
+        "title": Place("commands.list", "Show or set the title of a session."),
+        "tag": Place("commands.list", "Show, add or remove tags of a session."),
+        "close": Place("commands.list", "Close a session: no run starts until it is reopened."),
+        "reopen": Place("commands.list", "Open a closed or expired session again."),
         "rm": Place("commands.trash", "Put sessions in the trash; --purge removes them for good."),
         "trash": Place("commands.trash", "List, restore or empty the trash."),
         "sweep": Place("commands.maintain", "Do what the retention rules say; --dry-run only says what."),
@@ -75,7 +75,9 @@ SECTIONS: Final[dict[str, dict[str, Place]]] = {
         "vacuum": Place("commands.maintain", "Give unused space back to the system."),
     },
     "More": {
-        "demo": Place("demo", "A story of an agent that crashes and resumes, in a store of its own."),
+        "demo": Place(
+            "commands.about", "A story of an agent that crashes and resumes."
+        ),
         "completion": Place("commands.about", "Print the completion script for a shell."),
         "version": Place("commands.about", "Versions of Clew, Python and what they stand on."),
     },
@@ -144,7 +146,7 @@ def cli(ctx: click.Context) -> None:
 
 def main(args: Sequence[str] | None = None) -> None:
     """The `clew` command. Ends the process with its exit code: docs/reference/command-line.md."""
-    from clew.cli.endings import show_mistake
+    from clew.cli.app import show_mistake
 
     sys.excepthook = show_mistake
     sys.exit(run(args))
@@ -152,7 +154,7 @@ def main(args: Sequence[str] | None = None) -> None:
 
 def run(args: Sequence[str] | None = None) -> int:
     """One command; its exit code."""
-    from clew.cli.endings import ending, flush, make_printable
+    from clew.cli.app import ending, flush, make_printable
 
     make_printable()
     try:

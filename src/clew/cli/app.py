@@ -1,12 +1,22 @@
-"""What is said once for every command: the store, and how to print. Before or behind the command's name."""
+"""What every command shares: options, help, exit codes, and one line for each error."""
 
 from __future__ import annotations
 
+import io
+import os
+import re
+import sys
 from collections.abc import Callable
-from typing import Any, TypeVar
+from types import TracebackType
+from typing import Any, Final, TypeVar
 
 import click
 import msgspec
+
+from clew import errors
+
+# ── App ───────────────────────────────────────────────────────────────────────────────────────────
+# What is said once for every command: the store, and how to print. Before or behind the command's name.
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -62,7 +72,7 @@ def session_argument(name: str, **attributes: Any) -> Callable[[F], F]:
     """An argument that names a session; shells complete it."""
 
     def complete(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[Any]:
-        from clew.cli.completing import complete_session
+        from clew.cli.completion import complete_session
 
         return complete_session(ctx, parameter, incomplete)
 
@@ -109,3 +119,149 @@ def command(
     text = "\b\nExamples:\n" + "\n".join(f"  {example}" for example in examples) if examples else None
     short = COMMANDS[name].help if name in COMMANDS else None
     return click.command(name, cls=kind, epilog=text, short_help=short)
+
+
+# ── How a command ends: the exit codes, and one line that says what went wrong and what to do next ───
+# 0    done
+# 1    an error; the line on standard error says which
+# 2    the command was not understood
+# 3    partly: some of it could not be read or done, the rest was
+# 130  Ctrl-C
+# 141  who read the output has closed it
+
+OK: Final = 0
+ERROR: Final = 1
+USAGE: Final = 2
+PARTLY: Final = 3
+INTERRUPTED: Final = 130
+CLOSED_PIPE: Final = 141
+
+
+class Refused(Exception):
+    """The user said no, or something is not as the command needs it. The message says it all."""
+
+
+# The messages of the library tell what to call. Here is what to type.
+_FOR_PROGRAMS: Final = re.compile(r"; (?:store\.|pass )")
+"""A next step that is a call."""
+_NEXT: Final[tuple[tuple[type[BaseException], str], ...]] = (
+    (errors.StoreNotFoundError, "clew import --scan makes one, and so does --store FILE with clew import"),
+    (errors.SessionNotFoundError, "clew ls lists the sessions, clew trash ls those that were removed"),
+    (errors.SessionDeletedError, "clew trash restore may bring it back"),
+    (errors.CheckpointNotFoundError, "clew log ID lists positions and checkpoints"),
+    (errors.EntryNotFoundError, "clew log ID lists the entries, clew log --graph ID those of every branch"),
+    (errors.SnapshotNotFoundError, "clew files lists the snapshots"),
+    (errors.ObjectMissingError, "clew verify says what else is missing"),
+    (errors.SessionExistsError, "choose another id"),
+    (
+        errors.RestoreConflictError,
+        "--on-conflict keep leaves these files as they are, overwrite replaces them",
+    ),
+    (errors.LeaseHeldError, "wait until it is done, or fork the session"),
+    (errors.RootNotNamedError, "--root DIRECTORY says that you mean it; add --dry-run to look first"),
+    (
+        errors.RootRefusedError,
+        "name a directory inside of it; clew snapshot and clew restore take it with --force",
+    ),
+    (errors.NothingToUndoError, "clew log --graph ID shows where the session stands"),
+    (errors.CorruptError, "clew verify says what is damaged, clew repair saves the rest"),
+    (errors.StoreBusyError, "try again in a moment"),
+    (errors.DiskFullError, "free some space, or clew copy what is to stay to another disk; nothing is lost"),
+    (errors.QuotaExceededError, "exclude something, or clew gc"),
+    (errors.RestoreFailedError, "clew restore --pending lists what was cut off"),
+    (errors.InvalidQueryError, "clew COMMAND --help has examples"),
+    (errors.InvalidUrlError, "see docs/reference/store-addresses.md"),
+)
+
+
+def ending(exc: BaseException) -> int:
+    """Say why a command ended, if there is something to say; its exit code."""
+    match exc:
+        case SystemExit():
+            return exc.code if isinstance(exc.code, int) else ERROR
+        case KeyboardInterrupt() | click.Abort():
+            _say("interrupted; what was done is kept, nothing is half done")
+            return INTERRUPTED
+        case BrokenPipeError():
+            _forget_output()
+            return CLOSED_PIPE
+        case click.exceptions.Exit():
+            return _flushed(exc.exit_code)
+        case click.exceptions.NoArgsIsHelpError():
+            click.echo(exc.format_message(), err=True)
+            return USAGE
+        case click.ClickException():
+            _usage(exc)
+            return exc.exit_code
+        case errors.ClewError() | Refused():
+            _say(described(exc))
+            return ERROR
+        case OSError():
+            _say(f"{exc.strerror or exc}: {exc.filename}" if exc.filename else str(exc))
+            return ERROR
+    raise exc
+
+
+def described(exc: BaseException) -> str:
+    """One line: what happened, and the next step."""
+    hint = next((hint for kind, hint in _NEXT if isinstance(exc, kind)), None)
+    said = _FOR_PROGRAMS.split(str(exc), maxsplit=1)[0]
+    return said if hint is None else f"{said}; {hint}"
+
+
+def show_mistake(kind: type[BaseException], exc: BaseException, trace: TracebackType | None) -> None:
+    """A mistake of ours, with all that helps to find it; what is in its message may come from anywhere."""
+    from traceback import format_exception
+
+    from clew.backends.masking import masked_addresses
+    from clew.cli.text import clean
+
+    sys.stderr.write(clean(masked_addresses("".join(format_exception(kind, exc, trace)))))
+
+
+def make_printable() -> None:
+    """What a terminal without UTF-8 can not show is escaped, not an error."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def flush() -> None:
+    """Let it show here, not at the end of the process, that nobody reads any more."""
+    sys.stdout.flush()
+
+
+def _flushed(code: int) -> int:
+    """After --help, which prints and ends."""
+    try:
+        flush()
+    except BrokenPipeError as exc:
+        return ending(exc)
+    return code
+
+
+def _usage(exc: click.ClickException) -> None:
+    context = exc.ctx if isinstance(exc, click.UsageError) else None
+    said = exc.format_message().replace("\n", " ").rstrip(".")
+    said = said[:1].lower() + said[1:]
+    _say(f"{said}; see {context.command_path} --help" if context and not said.endswith("?") else said)
+
+
+def _say(text: str) -> None:
+    from clew.backends.masking import masked_addresses
+    from clew.cli.text import one_line
+
+    try:
+        click.echo(f"clew: {one_line(masked_addresses(text))}", err=True)
+    except OSError:  # nobody listens
+        pass
+
+
+def _forget_output() -> None:
+    """Python would complain at its end about what it could not write."""
+    try:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
+    except (OSError, ValueError):
+        pass

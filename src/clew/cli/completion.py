@@ -1,28 +1,129 @@
-"""What bash, zsh and fish run at Tab, and what they are told.
+"""A command line that is being typed: its words, and how the last one goes on.
 
-The answer has a line for each proposal: `word`, a tab, the word, and for zsh and fish a tab and what it is;
-or `file` or `dir`, and the shell looks for itself. Ids and titles come from anywhere. zsh and fish quote what
-they put into the line; bash does not, so it gets words that are quoted already. Whatever goes wrong, and
-however long it takes, nothing is proposed and nothing is said: somebody is typing.
+A shell hands it over as it stands there, with its quotes. Whatever is added to it is text, and stays text:
+nothing in an id may end a quotation, run a command or become another word.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from threading import Timer
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
-from clew.cli.typed_line import Line, Shell, read_line, rest_of
+import click
 
 if TYPE_CHECKING:
-    import click
     from click.shell_completion import CompletionItem
+
+Shell = Literal["bash", "zsh", "fish"]
+
+_ACTING: Final = re.compile(r'[$`"\\]')
+"""What acts between double quotes."""
+_PLAIN_LETTER: Final = re.compile(r"[\w@%+=:,./#-]")
+"""What no shell changes within a word."""
+_NOT_PLAIN: Final = re.compile(r"[^\w@%+=:,./#-]")
+_ESCAPED_IN: Final[dict[Shell, dict[str, str]]] = {
+    "bash": {"'": "", '"': '$`"\\'},
+    "zsh": {"'": "", '"': '$`"\\'},
+    "fish": {"'": "'\\", '"': '"$\\'},
+}
+"""Within which quotes a backslash is one, and before what."""
+
+
+class Line(NamedTuple):
+    """What was typed, up to the cursor."""
+
+    words: tuple[str, ...]
+    """Those before the last one."""
+    last: str
+    """The one that is being typed, as the command would get it; it may be empty."""
+    raw: str
+    """The same as it is typed."""
+    quote: str
+    """The quotation that is open at its end, or nothing."""
+
+
+def read_line(text: str, shell: Shell) -> Line | None:
+    """The words of a line. None: the shell would change the last one, so nobody knows what it will be."""
+    words: list[str] = []
+    word, start, quote, is_plain, at = "", 0, "", True, 0
+    while at < len(text):
+        letter = text[at]
+        step = 1
+        if quote and letter == quote:
+            quote = ""
+        elif letter == "\\" and (not quote or text[at + 1 : at + 2] in _ESCAPED_IN[shell][quote]):
+            word += text[at + 1 : at + 2]
+            step = 2
+        elif quote:
+            is_plain = is_plain and not (quote == '"' and letter in "$`!")
+            word += letter
+        elif letter in "'\"":
+            quote = letter
+        elif letter in " \t\n":
+            if at > start:
+                words.append(word)
+            word, start, is_plain = "", at + 1, True
+        else:
+            is_plain = (
+                is_plain and _PLAIN_LETTER.match(letter) is not None and not (letter == "#" and at == start)
+            )
+            word += letter
+        at += step
+    if not is_plain:
+        return None
+    return Line(tuple(words), word, text[start:], quote)
+
+
+def rest_of(line: Line, value: str) -> str | None:
+    """What to put behind the last word in bash, so that the command gets `value`. None: that cannot be said
+    within the quotation that is open."""
+    if not value.startswith(line.last) or not value.isprintable():
+        return None
+    rest = value[len(line.last) :]
+    match line.quote:
+        case "'":
+            return None if "'" in rest else rest
+        case '"':
+            return None if "!" in rest else _ACTING.sub(r"\\\g<0>", rest)
+    escaped = _NOT_PLAIN.sub(r"\\\g<0>", rest)
+    return f"\\{escaped}" if not line.raw and rest.startswith("#") else escaped
+
+
+# ── Completing ────────────────────────────────────────────────────────────────────────────────────
+# Completion of session ids in a shell. Whatever goes wrong, the line that is being typed is left alone.
+
+NEWEST: Final = 200
+"""Newest sessions that are offered: a shell asks at every Tab."""
+
+
+def complete_session(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[Any]:
+    """Ids that begin with what was typed, with their titles. The store is only read."""
+    from click.shell_completion import CompletionItem
+
+    import clew
+    from clew.cli.app import Settings
+    from clew.cli.store import must_exist
+
+    address = (ctx.find_object(Settings) or Settings()).store
+    must_exist(address)
+    with clew.open(address, read_only=True) as store:
+        found = [info for info in store.list(limit=NEWEST) if info.id.startswith(incomplete)]
+    return [CompletionItem(info.id, help=info.title or "") for info in found]
+
+
+# ── What bash, zsh and fish run at Tab, and what they are told ──────────────────────────────────── The
+# answer has a line for each proposal: `word`, a tab, the word, and for zsh and fish a tab and what it is; or
+# `file` or `dir`, and the shell looks for itself. Ids and titles come from anywhere. zsh and fish quote what
+# they put into the line; bash does not, so it gets words that are quoted already. Whatever goes wrong, and
+# however long it takes, nothing is proposed and nothing is said: somebody is typing.
 
 PATIENCE: Final = 5.0
 """Seconds after which nobody waits for a proposal any more: the store may be on a server."""
-ENOUGH: Final = 200
+MOST: Final = 200
 HELP_WIDTH: Final = 60
 
 # COMP_LINE is what was typed, COMP_PART what bash replaces by a proposal: it begins anew at each colon.
@@ -134,7 +235,7 @@ def _found(cli: click.Command, line: Line) -> Iterator[CompletionItem]:
     found = ShellComplete(cli, {}, "clew", "").get_completions(words, line.last)
     # Where options may stand, a word that begins like one would be taken for one.
     is_safe = "--" in words or line.last.startswith("-")
-    return islice((one for one in found if is_safe or not str(one.value).startswith("-")), ENOUGH)
+    return islice((one for one in found if is_safe or not str(one.value).startswith("-")), MOST)
 
 
 def _for_bash(found: Iterator[CompletionItem], line: Line, part: str) -> Iterator[str]:
@@ -149,7 +250,7 @@ def _for_bash(found: Iterator[CompletionItem], line: Line, part: str) -> Iterato
 
 
 def _for_others(found: Iterator[CompletionItem], line: Line, shell: Shell) -> Iterator[str]:
-    from clew.cli.safe import one_line
+    from clew.cli.text import one_line
 
     for item in found:
         is_home = (

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, Literal, NamedTuple
 
 import clew
-from clew.cli.places import reached
+from clew.cli.store import reached
 
 State = Literal["here", "elsewhere", "left"]
 

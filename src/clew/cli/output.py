@@ -1,6 +1,6 @@
 """Printing: a table for a terminal, tab-separated lines for a pipe, NDJSON for programs.
 
-Everything printed passes through `clew.cli.safe`, here or where lines are put together.
+Everything printed passes through `clew.cli.text`, here or where lines are put together.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import IO, TYPE_CHECKING, Any
 import msgspec
 
 from clew.cli.app import Settings
-from clew.cli.safe import clean, one_line
+from clew.cli.text import clean, one_line
 from clew.core.messages.characters import escape_json
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ def _left(process: Popen[str]) -> None:
 
 def terminal(file: IO[str] | None = None) -> Console:
     """The terminal, or what leads to it. $NO_COLOR and $COLUMNS hold for both."""
-    from clew.cli.consoles import PlainConsole
+    from clew.cli.terminal import PlainConsole
 
     return PlainConsole(file=file)
 
@@ -138,7 +138,7 @@ def print_line(console: Console, line: Text | str) -> None:
 
 
 def errors() -> Console:
-    from clew.cli.consoles import PlainConsole
+    from clew.cli.terminal import PlainConsole
 
     return PlainConsole(stderr=True)
 

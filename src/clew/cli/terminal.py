@@ -1,14 +1,40 @@
-"""A table for a terminal: columns beside each other, cut to its width rather than wrapped."""
+"""A terminal by way of rich: its console, and tables that fit its width."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Final, NamedTuple
+from typing import IO, Final, NamedTuple, NoReturn
 
 from rich.cells import cell_len, set_cell_size
+from rich.console import Console
 from rich.text import Text
 
-from clew.cli.safe import one_line
+from clew.cli.text import one_line
+
+# ── The terminal by way of rich: colours, width, and an honest end when nobody reads any more ─────
+
+
+class PlainConsole(Console):
+    """Prints what it is given: no markup, no emoji, no guessing at colours."""
+
+    def __init__(self, *, file: IO[str] | None = None, stderr: bool = False) -> None:
+        size = Console(stderr=stderr).size
+        super().__init__(
+            file=file,
+            stderr=stderr,
+            force_terminal=True if file is not None else None,  # a pager, which leads to one
+            width=size.width,
+            highlight=False,
+            markup=False,
+            emoji=False,
+        )
+
+    def on_broken_pipe(self) -> NoReturn:
+        """rich would end the process; but a pager may be left, and a pipe has an exit code of its own."""
+        raise BrokenPipeError
+
+
+# ── A table for a terminal: columns beside each other, cut to its width rather than wrapped ───────
 
 GAP: Final = 2
 LEAST: Final = 6

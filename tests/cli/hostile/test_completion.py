@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import clew
-from clew.cli.typed_line import read_line, rest_of
+from clew.cli.completion import read_line, rest_of
 from tests.cli.processes import Clew
 from tests.cli.shells import SHELLS, Typist
 

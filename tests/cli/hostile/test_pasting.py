@@ -15,7 +15,7 @@ import pytest
 
 import clew
 from clew.cli import cli as clew_cli
-from clew.cli.endings import described
+from clew.cli.app import described
 from clew.cli.text import quoted, typed
 from tests.cli.inside import in_pipe
 from tests.cli.processes import Clew

@@ -8,8 +8,8 @@ import re
 import pytest
 
 import clew
-from clew.cli.endings import show_mistake
-from clew.cli.safe import clean, flat, one_line
+from clew.cli.app import show_mistake
+from clew.cli.text import clean, flat, one_line
 from clew.core.messages.characters import escape_json
 from tests.cli.processes import Clew
 

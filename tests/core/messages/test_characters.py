@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from clew.backends.jsonl.log_file import tell
-from clew.cli.safe import clean
+from clew.cli.text import clean
 from clew.core.messages.characters import escape_json, for_a_log
 from clew.core.retention.maintenance import Maintenance
 from clew.exporters.json import _safe

@@ -1,4 +1,4 @@
-"""`clew version` and `clew completion`."""
+"""`clew version`, `completion` and `demo`."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ import click
 
 import clew
 from clew.cli.app import Settings, command
-from clew.cli.completion import SCRIPTS
+from clew.cli.completion import SCRIPTS, Shell
 from clew.cli.output import Output
-from clew.cli.typed_line import Shell
+
+# ── `clew version` and `clew completion` ──────────────────────────────────────────────────────────
 
 PARTS: Final = ("apsw", "msgspec", "blake3", "click", "rich", "psycopg", "obstore", "genai-prices")
 
@@ -61,3 +62,18 @@ def completion_command(shell: Shell) -> None:
     more: print them anew.
     """
     click.echo(SCRIPTS[shell], nl=False)
+
+
+# ── `clew demo` ───────────────────────────────────────────────────────────────────────────────────
+
+
+@command("demo", "clew demo")
+def demo_command() -> int:
+    """A story of an agent that goes wrong, rewinds, forks, crashes and resumes.
+
+    It takes some seconds, in a store of its own that is removed at the end, and checks everything it
+    claims: exit code 1 if something does not hold.
+    """
+    from clew.cli.demo.story import main
+
+    return main()

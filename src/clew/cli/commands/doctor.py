@@ -15,11 +15,10 @@ import msgspec
 
 import clew
 from clew.backends.registry import parse
-from clew.cli.app import Settings, command
+from clew.cli.app import ERROR, Settings, command
 from clew.cli.commands.about import versions
-from clew.cli.endings import ERROR
 from clew.cli.output import Output
-from clew.cli.progress import on_files, progress
+from clew.cli.prompt import on_files, progress
 from clew.cli.store import opened
 from clew.cli.text import ago, count, quoted, size
 from clew.errors import ClewError
@@ -66,7 +65,7 @@ def _print(finding: Finding) -> None:
     from rich.text import Text
 
     from clew.cli.output import print_line, terminal
-    from clew.cli.safe import one_line
+    from clew.cli.text import one_line
 
     sign, colour = MARKS[finding.state]
     line = Text.assemble((f"{sign} ", colour), (f"{finding.check:<12} ", "bold"), one_line(finding.text))
@@ -92,7 +91,7 @@ def _findings(settings: Settings) -> Iterator[Finding]:
             yield from _restores(store)
             yield _whole(store)
     except ClewError as exc:
-        from clew.cli.endings import described
+        from clew.cli.app import described
 
         yield Finding("store", "problem", described(exc))
 

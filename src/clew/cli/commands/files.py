@@ -1,31 +1,54 @@
-"""`clew snapshot`, `files`, `diff`, `gc`."""
+"""What a snapshot takes: the options that say it, and what is told of the rest."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
 
 import clew
-from clew.cli.app import Settings, command, session_argument
+from clew.cli.app import Refused, Settings, command, session_argument
 from clew.cli.commands.restore import snapshot_of
-from clew.cli.endings import Refused
 from clew.cli.output import Output
-from clew.cli.progress import on_files, progress
-from clew.cli.safe import clean, one_line
-from clew.cli.snapshot_options import exclude_option, include_option, say_left_out
+from clew.cli.prompt import on_files, progress
 from clew.cli.store import opened, session_of
-from clew.cli.text import ago, count, iso, size, typed
+from clew.cli.text import ago, clean, count, iso, one_line, size, typed
 from clew.errors import RootNotNamedError
 from clew.files.roots import check_root
 
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from clew.model.files import FileDiff
+    from clew.model.files import FileDiff, Skipped
+
+include_option = click.option(
+    "--include", multiple=True, metavar="PATTERN", help="Take what would be left out: ignored files, secrets."
+)
+exclude_option = click.option("--exclude", multiple=True, metavar="PATTERN", help="Leave out more.")
+
+_NAMED: Final = 5
+"""Of secrets: the rest is counted."""
+
+
+def say_left_out(skipped: Sequence[Skipped]) -> None:
+    """One line for all that may hold secrets, and one for each of the others."""
+    secrets = [one_line(one.path) for one in skipped if one.reason == "secret"]
+    if secrets:
+        more = f" and {len(secrets) - _NAMED:,} more" if len(secrets) > _NAMED else ""
+        click.echo(
+            f"left out {len(secrets):,} that may hold secrets: {', '.join(secrets[:_NAMED])}{more};"
+            f" --include takes {'it' if len(secrets) == 1 else 'them'}",
+            err=True,
+        )
+    for one in skipped:
+        if one.reason != "secret":
+            click.echo(f"left out: {one_line(one.path)} ({one.reason})", err=True)
+
+
+# ── `clew snapshot`, `files`, `diff`, `gc` ────────────────────────────────────────────────────────
 
 _SIGNS = {"added": "A", "removed": "D", "modified": "M", "mode": "m", "type": "T", "renamed": "R"}
 _COLOURS = {"+": "green", "-": "red", "@": "cyan"}

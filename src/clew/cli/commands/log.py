@@ -12,9 +12,8 @@ from clew.cli.app import Settings, command, session_argument
 from clew.cli.commands.show import entry_record
 from clew.cli.entries import first_words, who
 from clew.cli.output import Output
-from clew.cli.safe import one_line
 from clew.cli.store import opened, session_of
-from clew.cli.text import iso, local
+from clew.cli.text import iso, local, one_line
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -94,8 +93,8 @@ def _line(entry: clew.Entry, names: Iterable[str]) -> Text:
 
 
 def _graph(out: Output, store: clew.Store, session: clew.Session, *, full: bool, reverse: bool) -> None:
-    from clew.cli.branches import entries_of_tree
     from clew.cli.graph import draw, newest_first
+    from clew.cli.store import entries_of_tree
 
     tree = session.tree()
     if out.json:

@@ -1,18 +1,52 @@
-"""`clew verify`, `repair`, `vacuum`, `sweep`."""
+"""Retention rules as they are typed: `max_idle=30d`, `max_messages=500`, `keep_tags=a,b`."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Final
+
 import click
 
-from clew.cli.app import Settings, command
-from clew.cli.endings import ERROR, PARTLY
+import clew
+from clew.cli.app import ERROR, PARTLY, Settings, command
 from clew.cli.output import Output
-from clew.cli.progress import on_copy, on_files, progress
-from clew.cli.prompt import agreed, yes_option
-from clew.cli.rules import rules_of
-from clew.cli.safe import one_line
+from clew.cli.prompt import agreed, on_copy, on_files, progress, yes_option
 from clew.cli.store import opened
-from clew.cli.text import count, size
+from clew.cli.text import count, one_line, size, span
+from clew.core.retention.rules import COUNTS, LENGTHS
+
+_NAMES: Final = (*LENGTHS, *(name for name in COUNTS if name != "max_events"), "trash_expired", "keep_tags")
+
+
+def rules_of(given: Iterable[str]) -> clew.Retention | None:
+    """The rules of these `NAME=VALUE`; None: there are none."""
+    found: dict[str, object] = {}
+    for one in given:
+        name, _, value = one.partition("=")
+        if name not in _NAMES:
+            raise click.UsageError(f"{one!r} is no rule: write NAME=VALUE, with one of {', '.join(_NAMES)}")
+        found[name] = _value(one, name, value)
+    return clew.Retention(**found) if found else None  # type: ignore[arg-type]  # checked by the sweep
+
+
+def _value(given: str, name: str, value: str) -> object:
+    if name == "keep_tags":
+        return tuple(tag for tag in value.split(",") if tag)
+    if name == "trash_expired":
+        if value not in ("", "yes", "no"):
+            raise click.UsageError(f"{given!r}: write trash_expired=yes or trash_expired=no")
+        return value != "no"
+    if name in LENGTHS:
+        length = span(value)
+        if length is None:
+            raise click.UsageError(f"{given!r} is no length of time: write 90m, 12h, 30d or 2w")
+        return length
+    if not (value.isascii() and value.isdecimal()):
+        raise click.UsageError(f"{given!r} is no number")
+    return int(value)
+
+
+# ── `clew verify`, `repair`, `vacuum`, `sweep` ────────────────────────────────────────────────────
 
 
 @command(

@@ -9,22 +9,15 @@ import click
 
 import clew
 from clew.cli.app import Settings, command, session_argument
+from clew.cli.commands.files import exclude_option, include_option, say_left_out
+from clew.cli.commands.restore import conflict_option
 from clew.cli.output import Output
 from clew.cli.prompt import yes_option
-from clew.cli.snapshot_options import exclude_option, include_option, say_left_out
 from clew.cli.store import opened, point_of, session_of, spot_of
 from clew.cli.text import count
 
 if TYPE_CHECKING:
     from clew.model.files import OnConflict
-
-conflict_option = click.option(
-    "--on-conflict",
-    type=click.Choice(["keep", "overwrite", "refuse"]),
-    default="overwrite",
-    show_default=True,
-    help="Files that changed, or came, since the last snapshot.",
-)
 
 
 @command(
@@ -130,7 +123,7 @@ def rewind_command(
     be whole then.
     """
     from clew.cli.commands.restore import ask_for
-    from clew.cli.places import place_of
+    from clew.cli.store import place_of
 
     if root is not None and not files:
         raise click.UsageError("--root is for --files: the conversation has no directory")

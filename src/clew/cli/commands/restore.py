@@ -10,18 +10,23 @@ from typing import TYPE_CHECKING
 import click
 
 import clew
-from clew.cli.app import Settings, command
-from clew.cli.commands.move import conflict_option
-from clew.cli.endings import PARTLY, Refused
+from clew.cli.app import PARTLY, Refused, Settings, command
 from clew.cli.output import Output
 from clew.cli.prompt import agreed, yes_option
-from clew.cli.safe import one_line
 from clew.cli.store import SHOWN, opened, spot_of
-from clew.cli.text import count, local, quoted
+from clew.cli.text import count, local, one_line, quoted
 from clew.errors import SessionNotFoundError, SnapshotNotFoundError
 
 if TYPE_CHECKING:
     from clew.model.files import FileVerb, OnConflict, RestoreReport
+
+conflict_option = click.option(
+    "--on-conflict",
+    type=click.Choice(["keep", "overwrite", "refuse"]),
+    default="overwrite",
+    show_default=True,
+    help="Files that changed, or came, since the last snapshot.",
+)
 
 _SIGNS = {"create": "A", "overwrite": "M", "delete": "D", "mode": "m"}
 _DONE: dict[FileVerb, str] = {
@@ -95,7 +100,7 @@ def restore_command(
         if dry_run:
             return _print_report(out, plan)
         ask_for(plan, yes=yes)
-        from clew.cli.progress import on_files, progress
+        from clew.cli.prompt import on_files, progress
 
         with progress("restoring") as told:
             report = store.restore(

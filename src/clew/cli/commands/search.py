@@ -11,10 +11,9 @@ import click
 
 from clew.cli.app import Command, Settings, command
 from clew.cli.output import Output
-from clew.cli.progress import progress
-from clew.cli.safe import flat, one_line
+from clew.cli.prompt import progress
 from clew.cli.store import opened, session_of
-from clew.cli.text import Moment, ago, iso
+from clew.cli.text import Moment, ago, flat, iso, one_line
 from clew.model.search import SearchOrder, SearchRole
 
 if TYPE_CHECKING:

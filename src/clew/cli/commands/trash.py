@@ -138,7 +138,7 @@ def _subagents(store: clew.Store, id: str) -> list[str]:
 @click.pass_obj
 def trash_empty(settings: Settings, yes: bool) -> None:
     """Remove all that is in the trash for good."""
-    from clew.cli.progress import progress
+    from clew.cli.prompt import progress
 
     out = Output(settings)
     with opened(settings) as store:

@@ -10,8 +10,7 @@ from importlib import import_module
 
 import click
 
-from clew.cli.app import Settings, command
-from clew.cli.endings import Refused
+from clew.cli.app import Refused, Settings, command
 from clew.cli.store import opened
 
 

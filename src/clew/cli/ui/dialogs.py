@@ -13,8 +13,8 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
 import clew
-from clew.cli.endings import described
-from clew.cli.safe import clean
+from clew.cli.app import described
+from clew.cli.text import clean
 from clew.errors import ClewError
 
 

@@ -11,11 +11,11 @@ from textual.binding import Binding, BindingType
 from textual.widgets import Footer, Static
 
 import clew
-from clew.cli.branches import entries_of_tree
 from clew.cli.commands.log import WORDS, drawn
 from clew.cli.entries import first_words, who
 from clew.cli.graph import START, draw, newest_first
-from clew.cli.safe import one_line
+from clew.cli.store import entries_of_tree
+from clew.cli.text import one_line
 from clew.cli.ui.lines import Item, Lines
 from clew.cli.ui.moves import MOVES, MovesScreen, Under
 from clew.cli.ui.reader import ReaderScreen

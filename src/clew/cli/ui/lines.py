@@ -1,7 +1,7 @@
 """Lines that are read from a store as they are needed: a list of sessions, a tree, a transcript.
 
 Only what was scrolled to is read, wrapped and kept; only what is on the screen is drawn. Lines are texts of
-rich, which know no markup, and have passed through `clew.cli.safe`.
+rich, which know no markup, and have passed through `clew.cli.text`.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from clew.cli.endings import described
-from clew.cli.safe import clean
+from clew.cli.app import described
+from clew.cli.text import clean
 from clew.errors import ClewError
 
 T = TypeVar("T")

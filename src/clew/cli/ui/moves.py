@@ -1,9 +1,10 @@
-"""What can be done on every screen that has a session, and maybe a place of it, under the cursor."""
+"""What a fork or a rewind would do, said before it is done."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import islice
 from typing import Final, NamedTuple
 
 from rich.text import Text
@@ -11,16 +12,60 @@ from textual.binding import Binding, BindingType
 from textual.screen import Screen
 
 import clew
+from clew.cli.app import described
 from clew.cli.commands.move import place_words
 from clew.cli.commands.restore import change_lines, summary
 from clew.cli.commands.show import around
-from clew.cli.endings import described
-from clew.cli.safe import clean, one_line
-from clew.cli.text import count
+from clew.cli.entries import first_words, who
+from clew.cli.store import path_to
+from clew.cli.text import clean, count, one_line
 from clew.cli.ui.dialogs import ConfirmDialog, ForkDialog
-from clew.cli.ui.preview import fork_lines, rewind_lines
 from clew.core.log.ids import parse_entry_id
 from clew.errors import ClewError
+
+ENTRIES_SHOWN: Final = 8
+WORDS: Final = 200
+
+
+def rewind_lines(session: clew.Session, tree: clew.Tree, place: clew.Head) -> Iterator[Text]:
+    """Where the session goes, and what it leaves behind."""
+    head = tree.heads[session.id]
+    shared = last_shared(tree, head, place)
+    yield Text(f"Rewind {one_line(session.id)} from {place_words(head)} to {place_words(place)}?", "bold")
+    left, joined = head.position - shared, place.position - shared
+    if left:
+        yield Text(f"Left behind, but kept: {count(left, 'entry')}. u brings them back.")
+    after = shared if shared >= 0 else None
+    for entry in islice(session.entries(after=after, damaged="skip"), min(left, ENTRIES_SHOWN)):
+        yield _said(entry)
+    if left > ENTRIES_SHOWN:
+        yield Text(f"  … and {left - ENTRIES_SHOWN:,} more", "italic")
+    if joined:
+        yield Text(f"Comes in from another branch: {count(joined, 'entry')}.")
+    yield Text("Files stay as they are; clew rewind --files takes them along.", "dim")
+
+
+def fork_lines(session: clew.Session, place: clew.Head, entry: clew.Entry | None) -> Iterator[Text]:
+    yield Text(f"Fork {one_line(session.id)} at {place_words(place)}:", "bold")
+    if entry is not None:
+        yield _said(entry)
+
+
+def last_shared(tree: clew.Tree, a: clew.Head, b: clew.Head) -> int:
+    """The last position that the ways to two places have in common; -1: none."""
+    ends = {branch: last for branch, _, last in path_to(tree, a)}
+    shared = [min(last, ends[branch]) for branch, _, last in path_to(tree, b) if branch in ends]
+    return max(shared, default=-1)
+
+
+def _said(entry: clew.Entry) -> Text:
+    words = one_line(first_words(entry)[: 2 * WORDS])[:WORDS]
+    line = Text(f"  {entry.position:>4}  {one_line(who(entry)):<9}  {words}")
+    line.no_wrap, line.overflow = True, "ellipsis"
+    return line
+
+
+# ── What can be done on every screen that has a session, and maybe a place of it, under the cursor ───
 
 SHOWN: Final = 10
 """Paths that a question names."""

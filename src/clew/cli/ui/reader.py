@@ -14,7 +14,7 @@ from textual.widgets import Footer, Static
 import clew
 from clew.cli.commands.show import around, transcript
 from clew.cli.entries import Kind
-from clew.cli.safe import one_line
+from clew.cli.text import one_line
 from clew.cli.ui.lines import Item, Lines
 from clew.cli.ui.moves import MOVES, MovesScreen, Under
 

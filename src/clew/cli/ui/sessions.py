@@ -11,8 +11,7 @@ from textual.binding import Binding, BindingType
 from textual.widgets import Footer, Input, Static
 
 import clew
-from clew.cli.safe import one_line
-from clew.cli.text import ago
+from clew.cli.text import ago, one_line
 from clew.cli.ui.graph import GraphScreen
 from clew.cli.ui.lines import Item, Lines
 from clew.cli.ui.moves import MOVES, MovesScreen, Under

@@ -1,4 +1,4 @@
-"""The worker of the story: a process of its own, which is killed in the middle of its work."""
+"""Messages as an agent writes them."""
 
 from __future__ import annotations
 
@@ -11,15 +11,39 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import clew
-from clew.cli.story.messages import call, result
+
+
+def user(text: str) -> dict[str, Any]:
+    return {"role": "user", "content": text}
+
+
+def assistant(text: str) -> dict[str, Any]:
+    return {"role": "assistant", "content": text}
+
+
+def call(id: str, name: str, argument: str) -> dict[str, Any]:
+    function = {"name": name, "arguments": f'{{"what": "{argument}"}}'}
+    return {
+        "role": "assistant",
+        "content": None,
+        "tool_calls": [{"id": id, "type": "function", "function": function}],
+    }
+
+
+def result(id: str, text: str) -> dict[str, Any]:
+    return {"role": "tool", "tool_call_id": id, "content": text}
+
+
+# ── The worker of the story: a process of its own, which is killed in the middle of its work ──────
 
 
 @contextmanager
 def worker(path: Path, id: str) -> Iterator[subprocess.Popen[str]]:
     """A child process that appends; gone when the block is left, however it is left."""
-    command = [sys.executable, "-m", "clew.cli.story.worker", str(path), id]
+    command = [sys.executable, "-m", "clew.cli.demo.worker", str(path), id]
     # A Ctrl-C waits until there is a process to end.
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import Final
@@ -14,9 +16,8 @@ from rich.table import Table
 from rich.text import Text
 
 import clew
-from clew.cli.story.messages import assistant, call, result, user
-from clew.cli.story.narrator import Story, words
-from clew.cli.story.worker import worker
+from clew.cli.demo.narrator import Story, Untrue, words
+from clew.cli.demo.worker import assistant, call, result, user, worker
 
 ENOUGH: Final = 61
 """Acknowledged entries after which the worker is killed. Odd: its last one is a call without a result."""
@@ -185,3 +186,29 @@ def end(story: Story, store: clew.Store, seconds: float) -> None:
     story.line()
     story.note("Next: docs/tutorial/first-agent.md")
     story.line()
+
+
+# ── A small agent's story, told by what it keeps in Clew: `clew demo` ─────────────────────────────
+# Converse, set a checkpoint, go wrong, rewind, fork, crash (a real process, a real kill -9), resume, compact,
+# undo. It runs on the embedded default, one SQLite file in a temporary directory, and checks what it claims:
+# a claim that does not hold ends it with exit code 1.
+
+WIDTH: Final = 100
+
+
+def main() -> int:
+    console = Console(highlight=False)
+    console.width = min(console.width, WIDTH)
+    if isinstance(sys.stdout.encoding, str) and not sys.stdout.encoding.lower().startswith("utf"):
+        sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]  # a terminal without lanes
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        with tempfile.TemporaryDirectory(prefix="clew-demo-") as directory:
+            tell(console, Path(directory))
+    except KeyboardInterrupt:
+        console.print("\ninterrupted; the temporary store is removed")
+        return 130
+    except Untrue as exc:
+        console.print(f"\n[bold red]✗ This did not hold:[/] {exc}")
+        return 1
+    return 0

@@ -1,1 +1,0 @@
-"""The story of `clew demo`."""
