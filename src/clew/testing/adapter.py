@@ -1,4 +1,4 @@
-"""What every adapter to a framework does, whatever the framework: for whoever writes one.
+"""What every adapter to a framework promises, as tests. Subclass it beside the tests of your adapter:
 
     from clew.testing.adapter import AdapterConformance
 

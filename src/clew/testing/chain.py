@@ -134,7 +134,7 @@ def _check_session(reader: Reader, row: SessionRow, tips: Tips, numbers: dict[st
     assert row.grows == (is_last and owned), f"{row.id!r} would append to the wrong branch"
     for uid, position in _points(reader, row.sid):
         where = (numbers.get(uid, -1), position)
-        assert where in tips, f"{row.id!r} can not come back to {uid}.{position}"
+        assert where in tips, f"{row.id!r} cannot come back to {uid}.{position}"
 
 
 def _points(reader: Reader, sid: int) -> Iterator[tuple[str, int]]:

@@ -190,7 +190,7 @@ class LogConformance(Conformance):
 
     @pytest.mark.parametrize("reverse", [False, True])
     def test_missing_entries_cost_nothing_but_themselves(self, backend: Backend, reverse: bool) -> None:
-        """P6: with `on_damage` the others are read, and each missing one is told once."""
+        """P6: with `on_damage` the others are read, and each missing one is reported once."""
         told: list[tuple[str, int]] = []
         with backend.write() as tx:
             branch = _branch(tx, entries=5)
@@ -236,7 +236,7 @@ class LogConformance(Conformance):
 
     @pytest.mark.parametrize("name", ["NUL escape", "huge integer", "a megabyte of text"])
     def test_messages_are_decoded_anew_for_each_reader(self, backend: Backend, name: str) -> None:
-        """P17, I-14: equal to what the body says, and nobody else's to change."""
+        """P17, I-14: equal to what the body says; a change to one does not show in another."""
         with backend.write() as tx:
             branch = _branch(tx)
             tx.add_entries(branch, [an_entry(0, BODIES[name])])

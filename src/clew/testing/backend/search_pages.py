@@ -1,4 +1,4 @@
-"""Search is complete: all that was appended before is found, once, by whoever may see it, in order."""
+"""Search is complete: all that was appended before is found once, in order."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class SearchPageConformance(Conformance):
     # -- completeness
 
     def test_all_that_was_appended_before_is_found(self, store: Store, s: Session) -> None:
-        """Whether somebody searched meanwhile or not."""
+        """Whether there was a search in between or not."""
         for number in range(12):
             say(s, f"word n{number}")
             if number % 3 == 0:

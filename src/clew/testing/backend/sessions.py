@@ -99,7 +99,7 @@ class SessionConformance(Conformance):
             assert reader.get_details(row.sid) == DETAILS
 
     def test_set_details_replaces_them_all(self, backend: Backend) -> None:
-        """What the new details do not have is gone, also for those who list by it."""
+        """What the new details do not have is gone, and no longer found by listing."""
         with backend.write() as tx:
             row = add(tx, "a", Details(tags=("old",), model="m"))
             tx.set_details(row.sid, Details(tags=("new",)))

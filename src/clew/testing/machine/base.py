@@ -78,8 +78,8 @@ class MachineBase(RuleBasedStateMachine):
         return session, self.handles[session]
 
     def hand(self, number: int, way: int) -> tuple[ModelSession, Session, By]:
-        """A session, a handle to write to it with, and by what right that writes: mostly by that
-        of whoever may, sometimes from outside, by name or not, or under a lease that was lost."""
+        """A session, a handle to write to it with, and by what right it writes: mostly as the one that
+        may, sometimes from outside the lease, or under a lease that was lost."""
         session, s = self.pick(number)
         runs = self.runs.get(session, [])
         if way == OUTSIDE:
@@ -104,7 +104,7 @@ class MachineBase(RuleBasedStateMachine):
         assert not outcome or outcome[0] == outcome[1]
 
     def keeping(self, messages: list[dict[str, Json]], append: Callable[[], T]) -> T:
-        """An append; whoever finds its lease lost must get these messages back."""
+        """An append; a writer whose lease was lost must get these messages back."""
         try:
             return append()
         except LeaseLostError as lost:

@@ -31,16 +31,16 @@ class Refused(Exception):
 
 @dataclass(eq=False)
 class ModelRun:
-    """A lease that somebody got."""
+    """A lease that was granted."""
 
     epoch: int
     owner: str
     over: bool = False
-    """Its time is over: whoever comes next may end it."""
+    """Its time is over: the next writer may end it."""
 
 
 By: TypeAlias = ModelRun | Literal["outside"] | None
-"""By what right somebody writes: under a lease, whoever has one, or none."""
+"""By what right a write is made: under this lease, outside of any (`outside_lease`), or under none."""
 
 
 class ModelEvent(NamedTuple):
@@ -89,7 +89,7 @@ class Worked:
 
 
 class Working:
-    """The part of the model that lets somebody work, or does not."""
+    """The part of the model that says who may write."""
 
     me: str
     """How the process is called."""

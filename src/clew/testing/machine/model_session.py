@@ -86,7 +86,7 @@ class ModelSession(Worked):
     forks: int = 0
     title: str | None = None
     titled: bool = False
-    """Somebody set the title."""
+    """The title was set by a caller, not derived."""
     tags: tuple[str, ...] = ()
     aliases: list[str] = field(default_factory=list)
     variables: dict[str, Json] = field(default_factory=dict)

@@ -24,7 +24,7 @@ sessions = st.sampled_from([0, 0, 0, 1, 1, 2])
 some_messages = st.lists(some.messages, min_size=1, max_size=3)
 ends = st.none() | picks
 ways = st.sampled_from([FITTING] * 5 + [PLAIN, OUTSIDE, LOST, LOST])
-"""By what right somebody writes."""
+"""By what right a write is made."""
 alive = precondition(lambda self: bool(self.model.live))
 
 
