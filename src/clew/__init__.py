@@ -112,6 +112,7 @@ if _TYPE_CHECKING:
     from clew.model.files import VerifyReport as VerifyReport
     from clew.model.search import Hit as Hit
     from clew.model.search import SearchPage as SearchPage
+    from clew.model.session import Change as Change
     from clew.model.transfer import BackupReport as BackupReport
     from clew.model.transfer import CopyProgress as CopyProgress
     from clew.model.transfer import CopyReport as CopyReport
@@ -119,7 +120,6 @@ if _TYPE_CHECKING:
     from clew.model.transfer import ImportReport as ImportReport
     from clew.model.transfer import LostRecord as LostRecord
     from clew.model.transfer import RepairReport as RepairReport
-    from clew.model.watch import Change as Change
     from clew.run import Run as Run
 
 

@@ -36,7 +36,7 @@ from clew.store_files import StoreFiles
 from clew.upkeep import Upkeep, purge_and_scrub
 
 if TYPE_CHECKING:
-    from clew.model.watch import Change
+    from clew.model.session import Change
     from clew.run import Run
 
 T = TypeVar("T")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import clew
-from clew.core.log.origin import Origin, origin_of
+from clew.core.log.records import Origin, origin_of
 from tests.cli.processes import Clew
 from tests.importers.readers import write_lines
 

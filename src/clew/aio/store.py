@@ -28,7 +28,7 @@ from clew.store import open as open_sync
 
 if TYPE_CHECKING:
     from clew.aio.run import AsyncRun
-    from clew.model.watch import Change
+    from clew.model.session import Change
 
 T = TypeVar("T")
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import nh3
 from markdown_it import MarkdownIt
 
-from clew.core.log.origin import origin_of
+from clew.core.log.records import origin_of
 from clew.exporters.blocks import Block
 from clew.exporters.highlight import CLASSES, coloured
 from clew.exporters.markdown import SPEAKERS

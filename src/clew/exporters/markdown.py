@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
-from clew.core.log.origin import origin_of
+from clew.core.log.records import origin_of
 from clew.exporters.blocks import Block
 from clew.exporters.redact import Redactor, redactor_of
 from clew.exporters.transcript import Transcript, Turn

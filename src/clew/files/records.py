@@ -15,7 +15,7 @@ from clew.backends.contract import STORE_WIDE, Reader, RecordKind, Transaction
 from clew.core.engine.host import Here
 from clew.core.log.lease import Lease
 from clew.core.log.records import Count, Time, decoder
-from clew.core.runs import store_lease
+from clew.core.runs import lease as store_lease
 from clew.errors import (
     ClewError,
     ConflictError,
@@ -309,19 +309,19 @@ def _set_counters(tx: Transaction, shelf: SnapshotCounters) -> None:
 
 def take_claim(tx: Transaction, here: Here, ttl: int = CLAIM_TTL) -> Lease:
     """The right to collect, or to keep others from it, for one process and one thread at a time."""
-    return store_lease.take(tx, "objects", here, ttl)
+    return store_lease.take_claim(tx, "objects", here, ttl)
 
 
 def refuse_if_claimed(reader: Reader, here: Here) -> None:
-    store_lease.refuse_if_taken(reader, "objects", here)
+    store_lease.refuse_if_claimed(reader, "objects", here)
 
 
 def renew_claim(tx: Transaction, lease: Lease, here: Here) -> None:
-    store_lease.renew(tx, "objects", lease, here)
+    store_lease.renew_claim(tx, "objects", lease, here)
 
 
 def end_claim(tx: Transaction, lease: Lease) -> None:
-    store_lease.end(tx, "objects", lease)
+    store_lease.end_claim(tx, "objects", lease)
 
 
 # ── Taking a snapshot while `gc` may be at work (see clew.files.records for why this is safe) ─────

@@ -5,14 +5,13 @@ from clew.model.retention import Retention as Retention
 from clew.model.retention import SweepAction as SweepAction
 from clew.model.retention import SweepReport as SweepReport
 from clew.model.retention import SweepVerb as SweepVerb
-from clew.model.run import STATUSES as STATUSES
 from clew.model.run import LeaseInfo as LeaseInfo
 from clew.model.run import Progress as Progress
 from clew.model.run import Resumption as Resumption
 from clew.model.run import RunInfo as RunInfo
-from clew.model.run import Status as Status
 from clew.model.run import StatusChange as StatusChange
 from clew.model.session import NO_ANNOTATIONS as NO_ANNOTATIONS
+from clew.model.session import STATUSES as STATUSES
 from clew.model.session import Branch as Branch
 from clew.model.session import Checkpoint as Checkpoint
 from clew.model.session import Context as Context
@@ -27,6 +26,7 @@ from clew.model.session import Moved as Moved
 from clew.model.session import Page as Page
 from clew.model.session import SessionInfo as SessionInfo
 from clew.model.session import Stats as Stats
+from clew.model.session import Status as Status
 from clew.model.session import Tree as Tree
 from clew.model.session import microseconds as microseconds
 from clew.model.session import utc as utc

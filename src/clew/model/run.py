@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Final, Literal, TypeAlias, get_args
 
 import msgspec
 
-from clew.model.session import Checkpoint, Head, Json
-
-Status: TypeAlias = Literal["pending", "running", "completed", "failed", "interrupted", "expired", "closed"]
-STATUSES: Final[tuple[Status, ...]] = get_args(Status)
-"""In the order of their numbers in storage."""
+from clew.model.session import Checkpoint, Head, Json, Status
 
 
 class RunInfo(msgspec.Struct, frozen=True, kw_only=True):

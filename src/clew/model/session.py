@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args, overload
 
 import msgspec
 
@@ -13,7 +13,7 @@ from clew.errors import CorruptEntryError
 
 if TYPE_CHECKING:
     from clew.model.files import RestoreReport
-    from clew.model.run import Progress, RunInfo, Status
+    from clew.model.run import Progress, RunInfo
 
 Json: TypeAlias = Any
 """A JSON value: None, bool, int, float, str, list or dict."""
@@ -39,6 +39,11 @@ def utc(since_1970: int) -> datetime:
 def microseconds(moment: datetime) -> int:
     """The same the other way round, exactly."""
     return (moment - EPOCH) // timedelta(microseconds=1)
+
+
+Status: TypeAlias = Literal["pending", "running", "completed", "failed", "interrupted", "expired", "closed"]
+STATUSES: Final[tuple[Status, ...]] = get_args(Status)
+"""In the order of their numbers in storage."""
 
 
 class Head(msgspec.Struct, frozen=True):
@@ -269,3 +274,21 @@ class Context(list[dict[str, Json]]):
     def __init__(self, messages: Sequence[dict[str, Json]], report: ContextReport) -> None:
         super().__init__(messages)
         self.report = report
+
+
+ChangeKind: TypeAlias = Literal["created", "changed", "deleted"]
+
+
+class Change(msgspec.Struct, frozen=True, kw_only=True):
+    """Something happened in a session. Several things that happened soon after each other may be one."""
+
+    kind: ChangeKind
+    """created: no entry was written yet; deleted: it is in the trash."""
+    session: str
+    at: datetime
+    head: Head
+    messages: int
+    """On its path."""
+    status: Status
+    cursor: str
+    """Pass it as `after=` to go on from here, in this process or another."""

@@ -11,7 +11,7 @@ from clew.cli.app import Settings, command, session_argument
 from clew.cli.output import Output
 from clew.cli.store import opened, session_of
 from clew.cli.text import Moment, count, local, money, size
-from clew.core.log.origin import origin_of
+from clew.core.log.records import origin_of
 from clew.model import UsageKey, UsageTotals
 
 if TYPE_CHECKING:

@@ -15,8 +15,7 @@ from clew.core.load.entries import time_of
 from clew.core.load.streams import EventWriter, drafts_of
 from clew.core.log import checks
 from clew.core.log.ids import check_id, is_id
-from clew.core.log.origin import ORIGIN
-from clew.core.log.records import MAX_TITLE, json_in
+from clew.core.log.records import MAX_TITLE, ORIGIN, json_in
 from clew.core.log.rows import SessionRow
 from clew.core.messages.codec import encode_json
 from clew.core.runs.access import Access

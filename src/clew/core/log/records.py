@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Annotated, Final, TypeAlias, TypeVar
+from collections.abc import Callable, Mapping
+from typing import Annotated, Final, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import Meta
@@ -82,3 +82,24 @@ def number_in(text: str | bytes, what: str, base: int = 10) -> int:
     if not 0 <= number <= MOST:
         raise CorruptError(f"{what} is damaged: {text[:40]!r} is no number")
     return number
+
+
+# ── Where an imported session came from: the format and path of the file ──────────────────────────
+
+ORIGIN: Final = "imported_from"
+"""The metadata that say of a session that it came from elsewhere, and from where."""
+
+
+class Origin(NamedTuple):
+    format: str
+    path: str
+
+
+def origin_of(metadata: Mapping[str, Json]) -> Origin | None:
+    """None: it was not imported."""
+    found = metadata.get(ORIGIN)
+    if not found:
+        return None
+    told = found if isinstance(found, dict) else {}
+    format, path = told.get("format"), told.get("path")
+    return Origin(format if isinstance(format, str) else "", path if isinstance(path, str) else "")

@@ -13,7 +13,7 @@ from clew.core.engine.host import Here
 from clew.core.log.lease import Lease, Now
 from clew.core.log.records import decoder, number_in
 from clew.core.retention.rules import Anchor, trusted_time
-from clew.core.runs import store_lease
+from clew.core.runs import lease as store_lease
 from clew.model import Removal, Retention, SweepAction, utc
 
 SWEEP_TTL: Final = 60_000_000
@@ -72,17 +72,17 @@ def last_swept(reader: Reader) -> int:
 
 
 def take_sweep(tx: Transaction, here: Here) -> Lease:
-    return store_lease.take(tx, "sweep", here, SWEEP_TTL)
+    return store_lease.take_claim(tx, "sweep", here, SWEEP_TTL)
 
 
 def renew_sweep(tx: Transaction, lease: Lease, here: Here) -> None:
     """Every transaction of a sweep begins with this: one that was frozen must not go on."""
-    store_lease.renew(tx, "sweep", lease, here)
+    store_lease.renew_claim(tx, "sweep", lease, here)
 
 
 def end_sweep(tx: Transaction, lease: Lease, swept: int | None) -> None:
     """`swept`: the time the sweep went by, if it came to its end."""
-    if store_lease.end(tx, "sweep", lease) and swept is not None:
+    if store_lease.end_claim(tx, "sweep", lease) and swept is not None:
         tx.put_record(STORE_WIDE, "retention", "swept", str(swept).encode())
 
 

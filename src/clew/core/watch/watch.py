@@ -22,7 +22,7 @@ from clew.core.log.rows import SessionQuery, SessionRow, Tip
 from clew.core.watch.notices import noticed
 from clew.errors import CorruptError, InvalidError, StoreClosedError
 from clew.model import STATUSES, Head, utc
-from clew.model.watch import Change, ChangeKind
+from clew.model.session import Change, ChangeKind
 
 SLACK: Final = 60_000_000
 """Microseconds: longer than any writer waits for its turn, and than clocks of machines differ."""
