@@ -15,10 +15,9 @@ from clew.core.log.jsonl import begins_log
 from clew.errors import InvalidError
 from clew.importers import OWN, READERS
 from clew.importers.contract import Problem, Reader
-from clew.importers.reading import beginning as telling
+from clew.importers.reading import beginning as beginnings
 from clew.importers.reading import sqlite
-from clew.importers.reading.beginning import first_keys, is_data
-from clew.importers.reading.jsonlines import first_objects, read_beginning
+from clew.importers.reading.beginning import first_keys, first_objects, is_data, read_beginning
 from clew.importers.reading.values import kind
 from clew.model import Json
 from clew.model.transfer import FoundPlace
@@ -229,7 +228,7 @@ def _kind(mode: int) -> str:
 
 
 def _recognised(path: Path, beginning: bytes) -> str | None:
-    is_data = not beginning or telling.is_data(path, beginning)
+    is_data = not beginning or beginnings.is_data(path, beginning)
     for format in READERS:
         reader = reader_of(format)
         try:

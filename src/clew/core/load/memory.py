@@ -112,14 +112,17 @@ def find_target(reader: Reader, id: str, *, rename: bool) -> tuple[str, SessionR
     """The session that this source was loaded into, or the id for a new one."""
     for number in count(1):
         name = id if number == 1 else f"{id}~{number}"
-        row = reader.find_session(name) or (None if find(reader, name) else reader.find_deleted(name))
+        holder = find(reader, name)  # asked once: another process may make the session meanwhile
+        row = reader.find_deleted(name) if holder is None else holder if holder.id == name else None
         memory = None if row is None else recall(reader, row.sid)
         if memory is not None:
             return name, row, memory
-        if find(reader, name) is None:
+        if holder is None:
             return name, None, None
         if not rename:
-            raise ConflictError(f"session {name!r} is there, and is another one; rename=True gives a new id")
+            raise ConflictError(
+                f"the store has another session {name!r}; pass rename=True to give this one a new id"
+            )
     raise AssertionError("not reached")
 
 

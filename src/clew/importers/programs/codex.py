@@ -7,7 +7,8 @@ whatever else stands in a line become events. A rollback leaves the turns that i
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterator
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from pathlib import Path
@@ -22,16 +23,9 @@ from clew.importers.contract import (
     SourceSession,
     SourceUsage,
 )
-from clew.importers.reading.beginning import has_keys
-from clew.importers.reading.jsonlines import (
-    Line,
-    beginning_of,
-    begins_with_object,
-    closed_after,
-    first_objects,
-    read_lines,
-)
-from clew.importers.reading.values import moment_of
+from clew.importers.reading.beginning import beginning_of, begins_with_object, first_objects, has_keys
+from clew.importers.reading.jsonlines import Line, read_lines
+from clew.importers.reading.values import when
 from clew.model import Json
 
 NAME: Final = "codex"
@@ -107,7 +101,7 @@ def read(path: Path, on_problem: OnProblem, on_bytes: OnBytes) -> Iterator[Sourc
         title=name,
         workspace=meta.get("cwd") if isinstance(meta.get("cwd"), str) else None,
         vendor=vendor,
-        created_at=moment_of(meta.get("timestamp")) or moment_of(line.get("timestamp")),
+        created_at=when(meta.get("timestamp")) or when(line.get("timestamp")),
         metadata={"codex": {key: value for key, value in meta.items() if key != "base_instructions"}},
         aliases=(thread,) if not rollout else (f"{thread}_{rollout}",),
         parent=parent,
@@ -144,7 +138,7 @@ def _parent(meta: dict[str, Json]) -> tuple[str | None, bool]:
 
 def _inherited_until(line: dict[str, Json], metas: list[dict[str, Json]]) -> datetime | None:
     """A fork of the old kind copies its base, each line with the time of the copy: until when."""
-    born = moment_of(line.get("timestamp"))
+    born = when(line.get("timestamp"))
     is_fork = len(metas) > 1 or _payload(line).get("forked_from_id")
     if born is None or not is_fork or _payload(line).get("history_base"):
         return None
@@ -156,7 +150,7 @@ def _inherited_until(line: dict[str, Json], metas: list[dict[str, Json]]) -> dat
 
 def _with_base(
     path: Path, meta: dict[str, Json], own: Iterator[Line], on_problem: OnProblem, depth: int
-) -> Iterator[Line]:
+) -> Generator[Line, None, None]:
     """The lines of a rollout behind those of the one that it continues, whose numbers are below one."""
     base = meta.get("history_base")
     if isinstance(base, dict) and depth < _DEEPEST:
@@ -272,7 +266,7 @@ def tokens_of(payload: dict[str, Json], field: str = "total_token_usage") -> tup
 class Rollout:
     def __init__(
         self,
-        lines: Iterable[Line],
+        lines: Generator[Line, None, None],
         *,
         inherited_until: datetime | None,
         is_agent: bool,
@@ -306,11 +300,12 @@ class Rollout:
         return {"model": self._model, **({"title": self._title} if self._title else {})}
 
     def entries(self) -> Iterator[SourceEntry]:
-        for line in closed_after(self._lines):
-            entry = self._take(line)
-            if entry is not None:
-                self._waiting = []
-                yield entry
+        with closing(self._lines) as lines:
+            for line in lines:
+                entry = self._take(line)
+                if entry is not None:
+                    self._waiting = []
+                    yield entry
 
     def _take(self, line: Line) -> SourceEntry | None:
         record = line.record
@@ -355,7 +350,7 @@ class Rollout:
             parent=parent,
             message=message,
             kind="compaction" if is_mark else "message",
-            at=moment_of(record.get("timestamp")),
+            at=when(record.get("timestamp")),
             human=human,
             notes=notes,
             decoded=True,
@@ -402,7 +397,7 @@ class Rollout:
                 cache_read_tokens=cached,
                 output_tokens=output,
                 reasoning_tokens=reasoning,
-                at=moment_of(line.record.get("timestamp")),
+                at=when(line.record.get("timestamp")),
             )
         )
 
@@ -412,7 +407,7 @@ class Rollout:
             return True
         if self._inherited_until is None:
             return False
-        at = moment_of(line.record.get("timestamp"))
+        at = when(line.record.get("timestamp"))
         if at is None or at <= self._inherited_until:
             return True
         self._inherited_until = None  # what follows is its own
@@ -427,7 +422,7 @@ class Rollout:
                 type=(f"{kind}.{part}" if isinstance(part, str) and part else kind)[:100],
                 data=payload or line.record,
                 stream="codex",
-                at=moment_of(line.record.get("timestamp")),
+                at=when(line.record.get("timestamp")),
             )
         )
 

@@ -25,8 +25,9 @@ from clew.importers.contract import (
     SourceUsage,
 )
 from clew.importers.reading import values
-from clew.importers.reading.chain import Counted, digest, follow, link, session_id
-from clew.importers.reading.jsonlines import first_objects, object_of, read_lines
+from clew.importers.reading.beginning import first_objects
+from clew.importers.reading.ids import Counted, digest, follow, link, session_id
+from clew.importers.reading.jsonlines import object_of, read_lines
 from clew.model import Json
 
 NAME: Final = "ggcode"
@@ -100,7 +101,7 @@ class _Log:
         self._ahead = ahead
         self._on_problem = on_problem
         self._time: datetime | None = None
-        self._ids: dict[str, bytes] = {}
+        self._ids: dict[str, str] = {}
         self._named: dict[str, Json] = {}
         self._since: dict[str, list[Json]] = {}
 
@@ -156,7 +157,7 @@ class _Log:
         self._time = at
         return SourceEntry(uid=follow(self.head, said), parent=self.head, message=message, at=at, notes=notes)
 
-    def _is_repeated(self, id: str, said: bytes) -> bool:
+    def _is_repeated(self, id: str, said: str) -> bool:
         """The same id with the same words. The same words without an id were said twice."""
         if self._ids.get(id) == said:
             return True

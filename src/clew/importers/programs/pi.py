@@ -17,8 +17,9 @@ from clew.importers.contract import (
     SourceSession,
     SourceUsage,
 )
+from clew.importers.reading.beginning import first_objects
 from clew.importers.reading.ids import digest, session_id, version
-from clew.importers.reading.jsonlines import Line, first_objects, read_lines
+from clew.importers.reading.jsonlines import Line, read_lines
 from clew.importers.reading.values import count, items, kind, mapping, money, plain_name, text, when, without
 from clew.model import Json
 

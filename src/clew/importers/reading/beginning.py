@@ -6,12 +6,66 @@ import re
 from pathlib import Path
 from typing import Final
 
-from clew.importers.reading.jsonlines import begins_with_object, first_objects
+import msgspec
 
+from clew.core.disk.open import open_file
+from clew.importers.reading.files import opened
+from clew.importers.reading.jsonlines import leniently
+from clew.model import Json
+
+SHOWN: Final = 64 * 1024
+"""Bytes at the beginning of a file that tell what it is,"""
+SHOWN_LINES: Final = 4
+"""or, if they are more, so many lines of it,"""
+SHOWN_AT_MOST: Final = 16 * 1024 * 1024
+"""but no more than these bytes."""
 _SQLITE: Final = b"SQLite format 3\0"
 _BOM: Final = b"\xef\xbb\xbf"
 _LOGS: Final = frozenset({".jsonl", ".ndjson"})
 _TOKEN: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"|[{}\[\]:,]', re.DOTALL)
+
+
+def beginning_of(path: Path, size: int = SHOWN) -> bytes:
+    """The first bytes of a file, uncompressed; empty if it can not be read."""
+    try:
+        with open_file(path) as raw:
+            return opened(raw, path).read(size)
+    except OSError:
+        return b""
+
+
+def read_beginning(path: Path) -> bytes:
+    """Enough of a file to tell what it is: of a log some whole lines, however long they are. OSError: it
+    can not be read."""
+    with open_file(path) as raw:
+        file = opened(raw, path)
+        shown = file.read(SHOWN)
+        more = bytearray(shown)
+        while begins_with_object(shown) and more.count(b"\n") < SHOWN_LINES and len(more) < SHOWN_AT_MOST:
+            part = file.read(1024 * 1024)
+            if not part:
+                break
+            more += part
+    # Without an end of line it is no log, but a document: what it begins with is enough.
+    return bytes(more) if b"\n" in more else shown
+
+
+def begins_with_object(beginning: bytes) -> bool:
+    """Whether it may be lines of JSON at all, and no page that shows some."""
+    return beginning.removeprefix(_BOM).lstrip(b" \t\r\n\0").startswith(b"{")
+
+
+def first_objects(beginning: bytes, most: int = 20) -> list[dict[str, Json]]:
+    """The objects of the first lines that are whole: enough to tell what a file is."""
+    found = []
+    for line in beginning.removeprefix(_BOM).split(b"\n")[:most]:
+        try:
+            record = msgspec.json.decode(line)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            record = leniently(line, lambda reason: None)
+        if isinstance(record, dict):
+            found.append(record)
+    return found
 
 
 def is_data(path: Path, beginning: bytes) -> bool:

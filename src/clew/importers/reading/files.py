@@ -14,8 +14,6 @@ from typing import IO, Any, Final
 
 from clew.core.disk.open import open_file
 
-__all__ = ["content_of", "damage_of", "open_file", "opened"]
-
 _MAGIC: Final = b"\x28\xb5\x2f\xfd"
 _CHUNK: Final = 256 * 1024
 MOST_AT_ONCE: Final = 1024 * 1024 * 1024

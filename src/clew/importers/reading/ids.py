@@ -1,8 +1,9 @@
-"""Names for the entries of programs that write over their own messages, and for sessions.
+"""Stable names for entries and sessions of other programs: the same whenever a file is read again.
 
-An entry in a store never changes. So the name of such a message is made of all that lies before it and of
-what it says: read again it has the same name, and when the program wrote over it, the new version and all
-that follows get new names, and with them a branch of their own.
+An entry in a store never changes, but programs write over their own messages, and many give them no names. So
+a name is made of what a message says and of the name before it: read again it is the same, two lists that
+begin alike share the names of what they share, and where a program wrote over its history, the new version
+and all that follows get new names, and with them a branch of their own.
 """
 
 from __future__ import annotations
@@ -28,21 +29,48 @@ def digest(value: Json) -> str:
 
 
 def version(parent: str | None, name: str, content: str) -> str:
-    """The name of a message with this digest behind this parent."""
-    mark = blake3(_canonical([parent, name, content])).hexdigest(_MARK_BYTES)
-    return f"{_plain(name)}~{mark}"
+    """The name of a message that its program calls `name`, and that has this digest, behind `parent`."""
+    return f"{_plain(name)}~{_mark([parent, name, content])}"
+
+
+def link(parent: str | None, value: Json) -> str:
+    """The name of a message that has none, behind `parent`."""
+    return follow(parent, digest(value))
+
+
+def follow(parent: str | None, content: str) -> str:
+    """The same for a message that has this digest."""
+    return _mark([parent, content])
+
+
+class Counted:
+    """Names for records in no order: what is there twice has two names."""
+
+    def __init__(self) -> None:
+        self._seen: dict[str, int] = {}
+
+    def name(self, value: Json) -> str:
+        name = link(None, value)
+        self._seen[name] = self._seen.get(name, 0) + 1
+        return f"{name}-{self._seen[name]}"
 
 
 def session_id(program: str, name: str) -> str:
-    """An id for the store, whatever the program thought fit to be a name."""
+    """An id for the store, whatever a program takes for a name: it may be empty, too long, or hold a NUL."""
     whole = f"{program}:{name}"
-    return whole if name and is_id(whole) else f"{program}:{digest(name)}"
+    if name and is_id(whole):
+        return whole
+    return f"{program}:{_plain(name) or '(empty)'}~{_mark(name)}"
 
 
 def _plain(name: str) -> str:
     if name.isascii() and name.isprintable():
         return name[:_LONGEST_NAME]
     return name[:_LONGEST_NAME].encode("utf-8", "replace").decode().replace("\0", "?")
+
+
+def _mark(value: Json) -> str:
+    return blake3(_canonical(value)).hexdigest(_MARK_BYTES)
 
 
 def _canonical(value: Json) -> bytes:

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import IO, Any, Final, TypeVar
 
 import msgspec
 
+from clew.core.disk.open import open_file
 from clew.importers.contract import OnBytes, OnProblem, Problem
-from clew.importers.reading.files import damage_of, open_file, opened
+from clew.importers.reading.files import damage_of, opened
 from clew.importers.reading.values import finite, integer
 from clew.model import Json
 
@@ -26,12 +27,6 @@ LONGEST: Final = 128 * 1024 * 1024
 """A line that is longer is passed over: nothing in it could be stored as one message."""
 TOLD: Final = 1024 * 1024
 """After how many bytes progress is told."""
-SHOWN: Final = 64 * 1024
-"""Bytes at the beginning of a file that tell what it is,"""
-SHOWN_LINES: Final = 4
-"""or, if they are more, so many lines of it,"""
-SHOWN_AT_MOST: Final = 16 * 1024 * 1024
-"""but no more than these bytes."""
 GLUED_LONGEST: Final = 4 * 1024 * 1024
 GLUED_TRIES: Final = 2000
 _BUFFER: Final = 1024 * 1024
@@ -50,18 +45,37 @@ class Line(msgspec.Struct, frozen=True, gc=False):
     record: dict[str, Json]
 
 
-def read_lines(path: Path, on_problem: OnProblem, on_bytes: OnBytes) -> Iterator[Line]:
-    """The objects of a file, one a line, in order; what is none is told to `on_problem`."""
-    told = end = 0
+def read_lines(path: Path, on_problem: OnProblem, on_bytes: OnBytes) -> Generator[Line, None, None]:
+    """The objects of a file, one a line, in order; a line that is none is told to `on_problem`."""
+    number = offset = told = 0
     with open_file(path, _BUFFER) as raw:
         file = opened(raw, path)
         # What is written while we read comes with the next import: so there is an end.
-        size = os.fstat(raw.fileno()).st_size if file is raw else None
-        for number, offset, line in _numbered(file, path, on_problem, size):
-            end = offset + len(line)
-            if end - told >= TOLD:
-                on_bytes(end - told)
-                told = end
+        end = os.fstat(raw.fileno()).st_size if file is raw else None
+        while end is None or offset < end:
+            number += 1
+            try:
+                line = file.readline(LONGEST)
+                size = len(line)
+                if size == LONGEST and not line.endswith(b"\n"):
+                    size += _skip_line(file)
+                    on_problem(Problem(path=str(path), line=number, reason=f"the line has {size} bytes"))
+                    line = b"\n"
+            except OSError as error:
+                reason = f"it cannot be read from here on: {error}"
+                on_problem(Problem(path=str(path), line=number, reason=reason))
+                break
+            if not size:
+                damage = damage_of(file)
+                if damage is not None:
+                    on_problem(Problem(path=str(path), line=number, reason=damage))
+                break
+            if number == 1:
+                line = line.removeprefix(_BOM)
+            start, offset = offset, offset + size
+            if offset - told >= TOLD:
+                on_bytes(offset - told)
+                told = offset
             try:
                 record = _decode(line)
             except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -70,87 +84,13 @@ def read_lines(path: Path, on_problem: OnProblem, on_bytes: OnBytes) -> Iterator
                 record = object_of(line, number, path, on_problem, is_last=not line.endswith(b"\n"))
                 if record is None:
                     continue
-            yield Line(number, offset, record)
-    if end > told:
-        on_bytes(end - told)
-
-
-def closed_after(lines: Iterable[T]) -> Iterator[T]:
-    """For a generator that goes through another one: if it is closed, so is that one, and its file."""
-    yield from lines
-
-
-def beginning_of(path: Path, size: int = SHOWN) -> bytes:
-    """The first bytes of a file, uncompressed; empty if it can not be read."""
-    try:
-        with open_file(path) as raw:
-            return opened(raw, path).read(size)
-    except OSError:
-        return b""
-
-
-def read_beginning(path: Path) -> bytes:
-    """Enough of a file to tell what it is: of a log some whole lines, however long they are. OSError: it
-    can not be read."""
-    with open_file(path) as raw:
-        file = opened(raw, path)
-        shown = file.read(SHOWN)
-        more = bytearray(shown)
-        while begins_with_object(shown) and more.count(b"\n") < SHOWN_LINES and len(more) < SHOWN_AT_MOST:
-            part = file.read(1024 * 1024)
-            if not part:
-                break
-            more += part
-    # Without an end of line it is no log, but a document: what it begins with is enough.
-    return bytes(more) if b"\n" in more else shown
-
-
-def begins_with_object(beginning: bytes) -> bool:
-    """Whether it may be lines of JSON at all, and no page that shows some."""
-    return beginning.removeprefix(_BOM).lstrip(b" \t\r\n\0").startswith(b"{")
-
-
-def first_objects(beginning: bytes, most: int = 20) -> list[dict[str, Json]]:
-    """The objects of the first lines that are whole: enough to tell what a file is."""
-    found = []
-    for line in beginning.removeprefix(_BOM).split(b"\n")[:most]:
-        try:
-            record = _decode(line)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            record = _leniently(line, lambda reason: None)
-        if isinstance(record, dict):
-            found.append(record)
-    return found
-
-
-def _numbered(
-    file: IO[bytes], path: Path, on_problem: OnProblem, end: int | None
-) -> Iterator[tuple[int, int, bytes]]:
-    number, offset = 0, 0
-    while end is None or offset < end:
-        number += 1
-        try:
-            line = file.readline(LONGEST)
-            size = len(line)
-            if size == LONGEST and not line.endswith(b"\n"):
-                size += _skip_line(file)
-                on_problem(Problem(path=str(path), line=number, reason=f"the line has {size} bytes"))
-                line = b"\n"
-        except OSError as error:
-            on_problem(
-                Problem(path=str(path), line=number, reason=f"it can not be read from here on: {error}")
-            )
-            return
-        if not size:
-            damage = damage_of(file)
-            if damage is not None:
-                on_problem(Problem(path=str(path), line=number, reason=damage))
-            return
-        yield number, offset, line.removeprefix(_BOM) if number == 1 else line
-        offset += size
+            yield Line(number, start, record)
+    if offset > told:
+        on_bytes(offset - told)
 
 
 def _skip_line(file: IO[bytes]) -> int:
+    """Read to the end of a line; how many bytes that was."""
     skipped = 0
     while part := file.readline(1024 * 1024):
         skipped += len(part)
@@ -179,7 +119,7 @@ def object_of(
 
 def _mended(text: bytes, tell: Callable[[str], None], *, is_last: bool) -> dict[str, Json] | None:
     """What msgspec refuses: lone surrogates, bytes that are no UTF-8, a record glued to a torn one."""
-    record = _leniently(text, tell)
+    record = leniently(text, tell)
     if record is None:
         other = _other_value(text)
         if other is not None:
@@ -199,7 +139,8 @@ def _other_value(text: bytes) -> str | None:
         return None
 
 
-def _leniently(text: bytes, tell: Callable[[str], None]) -> dict[str, Json] | None:
+def leniently(text: bytes, tell: Callable[[str], None]) -> dict[str, Json] | None:
+    """An object that msgspec refuses and Python takes; `tell` is called with what had to be replaced."""
     decoded = text.decode(errors="replace")
     strange: list[str] = []
 

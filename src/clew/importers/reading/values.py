@@ -150,17 +150,3 @@ def _since_epoch(number: float) -> datetime | None:
         return None
     seconds = number / 1000 if number >= _MILLISECONDS_FROM else number
     return _EPOCH + timedelta(seconds=seconds)
-
-
-# ── Times as other programs write them ────────────────────────────────────────────────────────────
-
-
-def moment_of(text: Json) -> datetime | None:
-    """The time in an ISO text; one without a zone is UTC. None: there is none."""
-    if not isinstance(text, str):
-        return None
-    try:
-        found = datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)

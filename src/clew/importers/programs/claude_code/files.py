@@ -18,7 +18,7 @@ from typing import Final, TypeAlias
 import msgspec
 
 from clew.importers.contract import SourceCheckpoint
-from clew.importers.reading.values import moment_of
+from clew.importers.reading.values import when
 from clew.model import Json
 
 _COPY: Final = re.compile(r"[0-9A-Za-z_-]{1,200}@v[0-9]{1,9}")
@@ -103,7 +103,7 @@ class FileHistory:
                 first = SourceCheckpoint(
                     name=f"file-history:{message}",
                     entry=entry,
-                    at=moment_of(moment.at),
+                    at=when(moment.at),
                     state={"event": moment.event, "files": moment.told},
                     files=dict(copies.inside),
                 )

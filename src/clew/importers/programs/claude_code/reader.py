@@ -8,7 +8,7 @@ meta lines, file history) become events. See claude_tree.py for the order of thi
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from functools import lru_cache
 from pathlib import Path
 from typing import Final
@@ -18,17 +18,10 @@ import msgspec
 from clew.importers.contract import OnBytes, OnProblem, SourceSession
 from clew.importers.programs.claude_code.files import FileHistory, copies_of
 from clew.importers.programs.claude_code.transcript import Side, Transcript, summary_in
-from clew.importers.reading.beginning import has_keys
+from clew.importers.reading.beginning import beginning_of, begins_with_object, first_objects, has_keys
 from clew.importers.reading.files import content_of
-from clew.importers.reading.jsonlines import (
-    Line,
-    beginning_of,
-    begins_with_object,
-    first_objects,
-    object_of,
-    read_lines,
-)
-from clew.importers.reading.values import moment_of
+from clew.importers.reading.jsonlines import Line, object_of, read_lines
+from clew.importers.reading.values import when
 from clew.model import Json
 
 NAME: Final = "claude-code"
@@ -133,7 +126,7 @@ def read(path: Path, on_problem: OnProblem, on_bytes: OnBytes) -> Iterator[Sourc
     aliases = (session,) if agent is None else (f"agent-{agent}",)
     yield _session(main, id, header, metadata, parent, aliases)
     for name, side in main.sides.items():
-        yield _sidechain(path, id, name, side, header, baseline, on_problem)
+        yield _sidechain(path, id, name, side, header, baseline)
 
 
 def _calls_of_base(path: Path, header: dict[str, Json]) -> frozenset[str]:
@@ -194,10 +187,9 @@ def _sidechain(
     side: Side,
     header: dict[str, Json],
     baseline: dict[str, Json],
-    on_problem: OnProblem,
 ) -> SourceSession:
     """A subagent whose lines stand between those of its session."""
-    transcript = Transcript(_lines_at(path, side.places, on_problem), baseline, is_agent=True)
+    transcript = Transcript(_lines_at(path, side.places), baseline, is_agent=True)
     metadata: dict[str, Json] = {"claude_code": baseline, "sidechain": side.root}
     return _session(transcript, f"{parent}/{name}", {**header, "timestamp": side.began}, metadata, parent, ())
 
@@ -216,7 +208,7 @@ def _session(
         head=transcript.head,
         workspace=header.get("cwd") if isinstance(header.get("cwd"), str) else None,
         vendor="anthropic",
-        created_at=moment_of(header.get("timestamp")),
+        created_at=when(header.get("timestamp")),
         metadata=metadata,
         aliases=aliases,
         parent=parent,
@@ -265,7 +257,7 @@ def _beside(path: Path) -> dict[str, Json]:
     return found if isinstance(found, dict) else {}
 
 
-def _lines_at(path: Path, places: list[tuple[int, int]], on_problem: OnProblem) -> Iterator[Line]:
+def _lines_at(path: Path, places: list[tuple[int, int]]) -> Generator[Line, None, None]:
     """Lines whose places are known. They were read before: what was wrong with them was told then."""
     with path.open("rb") as file:
         for number, offset in places:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping
+from contextlib import closing
 from datetime import datetime
 from typing import Final
 
@@ -12,8 +13,8 @@ from clew.core.messages.dialects.anthropic import is_human
 from clew.core.messages.text import own_words
 from clew.importers.contract import SourceCheckpoint, SourceEntry, SourceEvent, SourceUsage
 from clew.importers.programs.claude_code.files import FileHistory
-from clew.importers.reading.jsonlines import Line, closed_after
-from clew.importers.reading.values import moment_of
+from clew.importers.reading.jsonlines import Line
+from clew.importers.reading.values import when
 from clew.model import Json
 
 _OWN: Final = frozenset({"parentUuid", "uuid", "type", "message", "timestamp"})
@@ -34,7 +35,7 @@ class Side(msgspec.Struct):
 class Transcript:
     def __init__(
         self,
-        lines: Iterable[Line],
+        lines: Generator[Line, None, None],
         baseline: dict[str, Json],
         *,
         is_agent: bool,
@@ -96,19 +97,20 @@ class Transcript:
     # -- records
 
     def entries(self) -> Iterator[SourceEntry]:
-        for line in closed_after(self._lines):
-            record = line.record
-            uuid = record.get("uuid")
-            if type(uuid) is not str or record.get("type") in _BESIDE:
-                self._take_side_record(line)
-            elif record.get("isSidechain") and not self._is_agent:
-                self._note_sidechain(line)
-            else:
-                entry = self._take(line, uuid)
-                if entry is not None:
-                    if self._waiting:
-                        self._waiting = []
-                    yield entry
+        with closing(self._lines) as lines:
+            for line in lines:
+                record = line.record
+                uuid = record.get("uuid")
+                if type(uuid) is not str or record.get("type") in _BESIDE:
+                    self._take_side_record(line)
+                elif record.get("isSidechain") and not self._is_agent:
+                    self._note_sidechain(line)
+                else:
+                    entry = self._take(line, uuid)
+                    if entry is not None:
+                        if self._waiting:
+                            self._waiting = []
+                        yield entry
 
     def _take(self, line: Line, uuid: str) -> SourceEntry | None:
         if uuid in self._tree.places:
@@ -133,7 +135,7 @@ class Transcript:
         above = record.get("parentUuid")
         parent, is_known = self._tree.behind(above)
         self._tree.add(uuid, parent, message)
-        at = moment_of(record.get("timestamp"))
+        at = when(record.get("timestamp"))
         human: bool | None = None
         usage = None
         if record["type"] == "assistant":
@@ -188,7 +190,7 @@ class Transcript:
             parent=parent,
             message=mark,
             kind="compaction",
-            at=moment_of(record.get("timestamp")),
+            at=when(record.get("timestamp")),
             notes=notes,
             decoded=True,
             events=tuple(self._waiting),
@@ -283,7 +285,7 @@ class Transcript:
                 type=(f"{kind}.{subtype}" if subtype else kind)[:100],
                 data=record,
                 stream="claude-code",
-                at=moment_of(record.get("timestamp")),
+                at=when(record.get("timestamp")),
             )
         )
 
