@@ -402,7 +402,7 @@ class Store(Upkeep, Care, StoreFiles, Porting, Searching):
         good until it returns. Others go on writing meanwhile."""
         engine = self._scope.outside("Store.read()", waits=False)
         backend = engine.backend
-        with getattr(backend, "read_still", backend.read)() as reader:
+        with backend.read_snapshot() as reader:
             scope = TransactionScope(engine, reader, None)
             try:
                 return work(_store_in(scope))

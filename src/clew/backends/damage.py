@@ -13,15 +13,12 @@ from clew.core.log.rows import (
     PENDING,
     Damaged,
     Details,
-    EntryRow,
     Listed,
     SessionQuery,
     SessionRow,
     UsageSum,
 )
 from clew.errors import CorruptError, CorruptSessionError
-
-# ── Rows that can not be, among others: what backends do with them, the same for all of them ──────
 
 Row: TypeAlias = tuple[Any, ...]
 Ask: TypeAlias = Callable[[int], Sequence[Row]]
@@ -78,20 +75,6 @@ def only_named(ask: Ask, limit: int | None) -> list[tuple[str, bytes]]:
         if limit is None or wanted is None or len(found) >= limit or len(rows) < wanted:
             return found[:limit]
         wanted *= 2
-
-
-def within(room: int | None, rows: Iterable[EntryRow]) -> list[EntryRow]:
-    """Entries up to the one with which their bodies come to so many bytes."""
-    if room is None:
-        return list(rows)
-    found: list[EntryRow] = []
-    add = found.append
-    for row in rows:
-        add(row)
-        room -= len(row.body)
-        if room <= 0:
-            break
-    return found
 
 
 def sound_sums(rows: Iterable[Row]) -> list[UsageSum]:
@@ -158,9 +141,6 @@ def _moment(value: object) -> int:
     if isinstance(value, (int, float)):
         return max(min(int(value), MOST), -MOST)
     return -MOST if value is None else MOST
-
-
-# ── What backends say of rows that are there and that nobody finds, the same words for all of them ───
 
 
 def stray(count: int, what: str, owner: str) -> str:

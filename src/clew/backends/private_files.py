@@ -53,6 +53,24 @@ def sync_directory(directory: Path) -> None:
         os.close(handle)
 
 
+def size_of(path: Path) -> int:
+    """Bytes of a file, or of all files in a directory; 0: there is nothing."""
+    total = 0
+    try:
+        found = os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return 0
+    if not stat.S_ISDIR(found.st_mode):
+        return found.st_size
+    for directory, _, files in os.walk(path):
+        for file in files:
+            try:
+                total += os.lstat(os.path.join(directory, file)).st_size
+            except FileNotFoundError:
+                pass
+    return total
+
+
 def kind_of(mode: int) -> str:
     """What a thing is that is no regular file."""
     return next((name for is_it, name in _KINDS if is_it(mode)), "no regular file")

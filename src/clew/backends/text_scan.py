@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
 from clew.core.log import checks
-from clew.core.log.rows import MESSAGE, SessionQuery, SessionRow
+from clew.core.log.rows import MESSAGE, SessionQuery
 from clew.core.messages.search_text import TextPlace, TextQuery, TextRow
 from clew.errors import CorruptEntryError, CorruptError
 
@@ -98,21 +98,3 @@ def _all_branches(reader: Reader) -> Iterator[int]:
     for tree in dict.fromkeys(each.row.tree for each in found):
         for branch in reader.tree_branches(tree):
             yield branch.branch
-
-
-class ScannedTexts:
-    """`Reader` and `Transaction` of a backend that keeps no index of texts."""
-
-    def unsearched_trees(self) -> list[int]:
-        return []
-
-    def searched_upto(self, branch: int) -> int:
-        return -1
-
-    def find_texts(self, query: TextQuery) -> list[TextPlace]:
-        return scan_texts(self, query)  # type: ignore[arg-type]
-
-    def add_texts(self, rows: Sequence[TextRow], upto: Mapping[int, int]) -> None:
-        """All that is there is found."""
-
-    def set_searched(self, rows: Sequence[SessionRow]) -> None: ...

@@ -49,7 +49,7 @@ class CountingBackend:
         with self._inner.read() as reader:
             yield Counting(reader, self._reads)
 
-    read_still = read
+    read_snapshot = read
 
 
 class Counted:

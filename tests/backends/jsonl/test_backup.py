@@ -108,7 +108,7 @@ def test_a_pack_that_is_collected_stays_for_who_reads_an_older_moment(fast_path:
         name = object_name(blob)
         with backend.write() as tx:
             pack = tx.add_pack(0, blob, len(blob), [(name, 0, len(blob))])
-        with backend.read_still() as reader:
+        with backend.read_snapshot() as reader:
             with backend.write() as tx:
                 tx.drop_pack(pack)
             assert reader.get_pack(pack) == blob

@@ -55,10 +55,11 @@ def test_what_is_not_due_is_not_touched(backend: SqliteBackend) -> None:
     assert max(steps[:2]) < 500
 
 
-def test_the_idle_are_found_by_the_index_of_activity(backend: SqliteBackend) -> None:
-    found = plan(backend, statements.IDLE_SESSIONS, [1, "a", 3])
+def test_the_oldest_are_found_by_the_index_of_activity(backend: SqliteBackend) -> None:
+    found = listing_plan(backend, oldest=True, after=(1, "a"))
 
-    assert found == "SEARCH sessions USING INDEX sessions_activity (updated>?)"
+    assert found.startswith("SEARCH sessions USING INDEX sessions_activity (updated>?)")
+    assert "TEMP B-TREE" not in found
 
 
 @pytest.mark.parametrize("filters", [{}, {"after": (1, "a")}], ids=["first page", "next page"])

@@ -33,7 +33,7 @@ def done(report: SweepReport) -> list[tuple[str, str]]:
 def due(store: Store, id: str) -> int:
     """When a sweep looks at a session next."""
     with store._engine.read() as reader:
-        row = reader.find_session(id) or reader.find_deleted(id)
+        row = reader.find_session(id) or reader.find_session(id, deleted=True)
     assert row is not None
     return row.due
 

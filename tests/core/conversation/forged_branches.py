@@ -41,7 +41,8 @@ def forged(backend: Backend, change: Change) -> Backend:
     """The same store, opened again, with other rows of branches: behind the back of Clew."""
     match backend:
         case MemoryBackend():
-            backend.branches.update({number: change(row) for number, row in backend.branches.items()})
+            branches = backend._tables.branches
+            branches.update({number: change(row) for number, row in branches.items()})
             return backend
         case JsonlBackend():  # first: it is an SqliteBackend too
             root = Path(backend.location)

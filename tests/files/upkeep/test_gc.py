@@ -308,7 +308,7 @@ def test_a_restore_is_not_forgotten_while_the_session_can_undo_it(store: clew.St
 
 def _row(engine: Engine, id: str) -> Any:
     with engine.read() as reader:
-        return reader.find_session(id) or reader.find_deleted(id)
+        return reader.find_session(id) or reader.find_session(id, deleted=True)
 
 
 def _checkpoint(store: clew.Store, session: clew.Session, name: str, tree: Tree) -> Snapshot:

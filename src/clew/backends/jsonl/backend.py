@@ -387,7 +387,7 @@ class JsonlBackend(SqliteBackend):
         return Reading(self)
 
     @contextmanager
-    def read_still(self) -> Iterator[JsonlReader]:  # type: ignore[override]
+    def read_snapshot(self) -> Iterator[JsonlReader]:  # type: ignore[override]
         """All of it as it is at one moment: the index in one transaction, and logs only grow. Who would write
         them anew, or remove a pack, waits."""
         with self.still_lock.shared(self._timeout, self.undisturbed), self.read() as reader:
@@ -400,7 +400,7 @@ class JsonlBackend(SqliteBackend):
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
 
-    def keep_still(self) -> AbstractContextManager[None]:
+    def hold_files(self) -> AbstractContextManager[None]:
         """Meanwhile nobody writes logs anew, or removes packs."""
         return self.still_lock.shared(self._timeout, self.undisturbed)
 
@@ -468,15 +468,8 @@ class JsonlBackend(SqliteBackend):
             raise BackendUnavailableError(f"{LEFT}: {'; '.join(failed)}")
         return True
 
-    def bytes_on_disk(self) -> int:
-        total = 0
-        for directory, _, files in os.walk(self.layout.root):
-            for file in files:
-                try:
-                    total += os.lstat(os.path.join(directory, file)).st_size
-                except FileNotFoundError:
-                    pass
-        return total
+    def own_paths(self) -> list[Path]:
+        return [self.layout.root]
 
     def close(self) -> None:
         with self._lock:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Sequence
 from typing import Final
 
@@ -11,8 +10,8 @@ import msgspec
 from clew.backends.jsonl import disk
 from clew.backends.jsonl.disk import File
 from clew.backends.jsonl.layout import Layout, pack_file
+from clew.backends.rows import pack_checksum, pack_content
 from clew.core.log import jsonl
-from clew.core.log.digest import checksum, unpack
 from clew.errors import CorruptError
 
 LARGEST: Final = 1 << 30
@@ -32,10 +31,6 @@ class PackHead(msgspec.Struct, frozen=True, tag_field="kind", tag="pack-file"):
     members: Sequence[tuple[bytes, int, int]]
 
 
-def pack_checksum(size: int, codec: int, blob: bytes) -> int:
-    return checksum(blob, 0, size, 0, codec, 0)
-
-
 def write_pack(
     layout: Layout, pack: int, codec: int, blob: bytes, size: int,
     members: Sequence[tuple[bytes, int, int]], *, durable: bool,
@@ -53,14 +48,12 @@ def read_pack(layout: Layout, pack: int, codec: int, size: int, recorded: int) -
     """The raw content of a pack, or CorruptError."""
     try:
         blob = _read_blob(layout.packs.file(pack_file(pack, recorded)), size)
-        if pack_checksum(size, codec, blob) != recorded:
-            raise ValueError("its checksum does not match")
-        content = unpack(codec, blob)
-        if len(content) != size:
-            raise ValueError(f"it has {len(content)} bytes, not {size}")
-    except (OSError, TypeError, ValueError, struct.error) as exc:
+    except (OSError, TypeError, ValueError) as exc:
         raise CorruptError(f"pack {pack} is damaged: {exc} ({layout.packs.path})") from exc
-    return content
+    try:
+        return pack_content(pack, size, codec, blob, recorded)
+    except CorruptError as exc:
+        raise CorruptError(f"{exc} ({layout.packs.path})") from exc
 
 
 def _read_blob(file: File, size: int) -> bytes:
@@ -81,7 +74,7 @@ def remove_packs(layout: Layout, files: Sequence[str]) -> None:
         disk.remove(layout.packs.file(file))
 
 
-def pack_content(file: str, stored: int) -> bytes:
+def pack_reference(file: str, stored: int) -> bytes:
     """What the index holds in place of a pack's content: its file, and how long that is."""
     return msgspec.json.encode((file, stored))
 

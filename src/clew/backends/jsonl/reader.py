@@ -22,6 +22,7 @@ from clew.backends.jsonl.sql import (
     LOG_OF_BRANCH,
     PACK_FILE,
 )
+from clew.backends.rows import MISSING
 from clew.backends.sqlite.reader import SqliteReader
 from clew.backends.sqlite.rows import POSITION_BITS, Row, entry_values
 from clew.core.log.digest import RAW, checksum
@@ -217,7 +218,7 @@ class JsonlReader(SqliteReader):
             raise self._located(branch, position, str(exc.reason)) from exc
 
     def _missing(self, branch: int, position: int) -> CorruptEntryError:
-        return self._located(branch, position, "it is missing")
+        return self._located(branch, position, MISSING)
 
     def _located(self, branch: int, position: int, reason: str) -> CorruptEntryError:
         """The error with the file, and the lines of it that are known to be bad."""
@@ -257,7 +258,7 @@ class JsonlReader(SqliteReader):
         finally:
             disk.close(handle)
 
-    def problems(self, *, full: bool, go_on: Callable[[], None]) -> list[str]:
+    def damage(self, *, full: bool, go_on: Callable[[], None]) -> list[str]:
         """What is known to be damaged in the logs, by file and line. `full`: read the index and the logs from
         end to end, too, and whether the one says what the others say. An index that does not is made anew."""
         known = [_damaged(self._layout, *row) for row in self._execute(ALL_DAMAGE, ())]

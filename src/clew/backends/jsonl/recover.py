@@ -64,7 +64,7 @@ from clew.backends.sqlite.sql import (
     FORGET_TREE,
     GET_SESSION,
     PLACES,
-    REEXAMINE,
+    SET_ALL_DUE,
     SET_DETAILS,
 )
 from clew.backends.sqlite.writer import SqliteTransaction
@@ -353,7 +353,7 @@ def catch_up(connection: apsw.Connection, layout: Layout, *, repair: bool) -> bo
                 failed.append(name)
         _give_way(connection, layout, failed, unread, repair=repair)
         settle(connection)
-        connection.execute(REEXAMINE)  # when a session is due is not in the logs
+        connection.execute(SET_ALL_DUE, (0,))  # when a session is due is not in the logs
         connection.execute(TIGHTEN)
         connection.execute("COMMIT")
     except BaseException:

@@ -9,7 +9,7 @@ import apsw
 import msgspec
 
 from clew.backends.jsonl.layout import STORE_LOG, pack_file
-from clew.backends.jsonl.packs import pack_content
+from clew.backends.jsonl.packs import pack_reference
 from clew.backends.jsonl.reader import column_values
 from clew.backends.jsonl.sql import (
     ADD_BRANCH_PLACE,
@@ -164,7 +164,7 @@ class Replay:
     def _pack(self, line: jsonl.PackLine) -> None:
         if line.file != pack_file(line.pack, line.checksum):
             raise jsonl.BadLineError(f"pack {line.pack} does not lie in a file {line.file!r}")
-        content = pack_content(line.file, line.stored)
+        content = pack_reference(line.file, line.stored)
         self._execute(PUT_PACK, (line.pack, line.size, line.codec, line.checksum, content))
         first = line.pack << POSITION_BITS
         for number, (name, offset, size) in enumerate(line.members):

@@ -12,7 +12,7 @@ from clew.backends.contract import RecordKind
 from clew.backends.jsonl import disk
 from clew.backends.jsonl.layout import SESSIONS, STORE_LOG, Layout, encoded, pack_file
 from clew.backends.jsonl.log_file import TAIL, LogRow, new_mark
-from clew.backends.jsonl.packs import pack_content, write_pack
+from clew.backends.jsonl.packs import pack_reference, write_pack
 from clew.backends.jsonl.reader import Care, JsonlReader, column_values
 from clew.backends.jsonl.recover import catch_up_log
 from clew.backends.jsonl.sql import (
@@ -325,7 +325,7 @@ class JsonlTransaction(JsonlReader, SqliteTransaction):
         pack = int(self._execute(LAST_NUMBER, ("packs",)).get) + 1
         line = write_pack(self._layout, pack, codec, blob, size, members, durable=self._durable)
         self.new_packs.append(line.file)
-        content = pack_content(line.file, line.stored)
+        content = pack_reference(line.file, line.stored)
         self._execute(PUT_PACK, (pack, size, codec, line.checksum, content))
         first = pack << POSITION_BITS
         rows = [(name, first | number, offset, size) for number, (name, offset, size) in enumerate(members)]

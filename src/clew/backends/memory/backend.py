@@ -3,29 +3,41 @@
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import TracebackType
+from typing import TypeAlias, TypeVar
 
 import msgspec
 
-from clew.backends.contract import Capabilities, RecordKind
-from clew.backends.memory.objects import ObjectTransaction
-from clew.backends.memory.reader import MemoryReader
-from clew.backends.memory.streams import StreamTransaction
-from clew.backends.memory.tables import Journal, Tables
-from clew.core.log.rows import ERASED, REMOVED, BranchRow, Details, EntryRow, SessionRow, Tip
+from clew.backends.contract import Backend, Capabilities, RecordKind, Transaction
+from clew.backends.memory.reader import MemoryReader, Tables
+from clew.core.log.rows import (
+    ERASED,
+    REMOVED,
+    BranchRow,
+    Details,
+    EntryRow,
+    EventRow,
+    ObjectPlace,
+    SessionRow,
+    Tip,
+    UsageRow,
+)
 from clew.errors import StoreClosedError
 
+Undo: TypeAlias = Callable[[], object]
+K = TypeVar("K")
+V = TypeVar("V")
 
-class MemoryBackend(Tables):
+
+class MemoryBackend(Backend):
     """Keeps everything until it is closed. Any number of threads; one process."""
 
     capabilities = Capabilities(durability="memory", shared=False)
     location = "memory:"
 
     def __init__(self) -> None:
-        super().__init__()
+        self._tables = Tables()
         self._lock = threading.RLock()
         self._closed = False
 
@@ -35,21 +47,8 @@ class MemoryBackend(Tables):
     def read(self) -> _Read:
         return _Read(self)
 
-    def read_still(self) -> _Read:
-        """All of it as it is at one moment: nobody writes while somebody reads."""
-        return _Read(self)
-
-    def clock(self) -> None:
-        """One process: its own clock will do."""
-
-    def pause(self, seconds: float) -> None:
-        time.sleep(seconds)
-
     def scrub(self) -> None:
         """What is dropped from a dict is gone."""
-
-    def bytes_on_disk(self) -> int:
-        return 0
 
     def before_fork(self) -> None:
         self._lock.acquire()
@@ -66,16 +65,19 @@ class MemoryBackend(Tables):
         self._lock.acquire()
 
 
-class MemoryTransaction(MemoryReader, StreamTransaction, ObjectTransaction):
-    """Reads its own writes; what it wrote can be taken back."""
+class MemoryTransaction(MemoryReader, Transaction):
+    """Writes at once, and remembers how to undo each write."""
 
-    _of: MemoryBackend
+    writes = 0
 
-    def __init__(self, backend: MemoryBackend) -> None:
-        Journal.__init__(self, backend)
+    def __init__(self, tables: Tables) -> None:
+        super().__init__(tables)
+        self._undo: list[Undo] = []
+
+    # -- sessions
 
     def add_session(self, row: SessionRow, details: Details) -> int:
-        sid = next(self._of.numbers)
+        sid = self._new_number()
         self.set_session(msgspec.structs.replace(row, sid=sid, tree=row.tree or sid))
         self.set_details(sid, details)
         return sid
@@ -96,12 +98,9 @@ class MemoryTransaction(MemoryReader, StreamTransaction, ObjectTransaction):
     def set_details(self, sid: int, details: Details) -> None:
         self._set(self._of.details, sid, details)
 
-    def set_due(self, sid: int, due: int) -> None:
-        self._set(self._of.sessions, sid, msgspec.structs.replace(self._of.sessions[sid], due=due))
-
-    def reexamine(self) -> None:
-        for sid in self._of.sessions:
-            self.set_due(sid, 0)
+    def set_due(self, sid: int | None, due: int) -> None:
+        for each in list(self._of.sessions) if sid is None else [sid]:
+            self._set(self._of.sessions, each, msgspec.structs.replace(self._of.sessions[each], due=due))
 
     def drop_session(self, sid: int) -> None:
         row = self._of.sessions.get(sid)
@@ -113,8 +112,10 @@ class MemoryTransaction(MemoryReader, StreamTransaction, ObjectTransaction):
             self._drop(self._of.records, key)
         self._drop_streams(sid)
 
+    # -- log
+
     def add_branch(self, uid: str, tree: int, owner: int, parent: int, fork: int) -> int:
-        branch = next(self._of.numbers)
+        branch = self._new_number()
         self._set(self._of.branches, branch, BranchRow(branch, uid, tree, owner, parent, fork))
         self._set(self._of.uids, uid, branch)
         self._set(self._of.entries, branch, [])
@@ -148,11 +149,105 @@ class MemoryTransaction(MemoryReader, StreamTransaction, ObjectTransaction):
         ]
         self._set(self._of.entries, branch, erased)
 
+    # -- records
+
     def put_record(self, sid: int, kind: RecordKind, name: str, value: bytes) -> None:
         self._set(self._of.records, (sid, kind, name), value)
 
     def drop_record(self, sid: int, kind: RecordKind, name: str) -> bool:
         return self._drop(self._of.records, (sid, kind, name))
+
+    # -- streams
+
+    def add_events(self, sid: int, rows: Sequence[EventRow]) -> None:
+        if not rows:
+            return
+        if sid not in self._of.events:
+            self._set(self._of.events, sid, [])
+        self._extend(self._of.events[sid], list(rows))
+        for row in rows:
+            if row.id is not None:
+                self._set(self._of.event_ids, (sid, row.id), row)
+
+    def drop_events(self, sid: int, upto: int) -> None:
+        rows = self._of.events.get(sid)
+        if not rows or rows[0].number > upto:
+            return
+        self.writes += 1
+        old = rows[: upto + 1 - rows[0].number]
+        del rows[: len(old)]
+        self._undo.append(lambda: rows.__setitem__(slice(0, 0), old))
+        for row in old:
+            if row.id is not None:
+                self._drop(self._of.event_ids, (sid, row.id))
+
+    def add_usage(self, sid: int, row: UsageRow) -> None:
+        if sid not in self._of.usage:
+            self._set(self._of.usage, sid, [])
+        self._extend(self._of.usage[sid], [row])
+        if row.id is not None:
+            self._set(self._of.usage_ids, (sid, row.id), row)
+
+    def _drop_streams(self, sid: int) -> None:
+        for event in self._of.events.get(sid, ()):
+            if event.id is not None:
+                self._drop(self._of.event_ids, (sid, event.id))
+        for call in self._of.usage.get(sid, ()):
+            if call.id is not None:
+                self._drop(self._of.usage_ids, (sid, call.id))
+        self._drop(self._of.events, sid)
+        self._drop(self._of.usage, sid)
+
+    # -- objects
+
+    def add_pack(self, codec: int, blob: bytes, size: int, members: Sequence[tuple[bytes, int, int]]) -> int:
+        pack = self._new_number()
+        self._set(self._of.packs, pack, (codec, blob, size))
+        for name, offset, length in members:
+            if name not in self._of.objects:
+                self._set(self._of.objects, name, ObjectPlace(pack, offset, length))
+        return pack
+
+    def drop_objects(self, names: Sequence[bytes]) -> None:
+        for name in names:
+            self._drop(self._of.objects, name)
+
+    def drop_pack(self, pack: int) -> None:
+        self._drop(self._of.packs, pack)
+        self.drop_objects([name for name, place in self._of.objects.items() if place.pack == pack])
+
+    # -- numbers, and undo
+
+    def _new_number(self) -> int:
+        self._of.last_number += 1
+        return self._of.last_number
+
+    def rollback(self) -> None:
+        for undo in reversed(self._undo):
+            undo()
+
+    def _set(self, table: dict[K, V], key: K, value: V) -> None:
+        self.writes += 1
+        if key in table:
+            old = table[key]
+            self._undo.append(lambda: table.__setitem__(key, old))
+        else:
+            self._undo.append(lambda: table.pop(key, None))
+        table[key] = value
+
+    def _drop(self, table: dict[K, V], key: K) -> bool:
+        if key not in table:
+            return False
+        self.writes += 1
+        old = table.pop(key)
+        self._undo.append(lambda: table.__setitem__(key, old))
+        return True
+
+    def _extend(self, kept: list[V], rows: list[V]) -> None:
+        self.writes += 1
+        length = len(kept)
+        self._undo.append(lambda: kept.__delitem__(slice(length, None)))
+        kept.extend(rows)
 
 
 class _Write:
@@ -163,7 +258,7 @@ class _Write:
 
     def __enter__(self) -> MemoryTransaction:
         self._backend._enter()
-        self._transaction = MemoryTransaction(self._backend)
+        self._transaction = MemoryTransaction(self._backend._tables)
         return self._transaction
 
     def __exit__(
@@ -181,7 +276,7 @@ class _Read:
 
     def __enter__(self) -> MemoryReader:
         self._backend._enter()
-        return MemoryReader(self._backend)
+        return MemoryReader(self._backend._tables)
 
     def __exit__(
         self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None

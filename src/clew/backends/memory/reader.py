@@ -1,59 +1,82 @@
-"""Reads of a store in memory."""
+"""Reads of a store in memory, in the sections of the contract."""
 
 from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
+from heapq import nsmallest
 
-from clew.backends.contract import OnDamage, RecordKind
-from clew.backends.damage import within
+from clew.backends.contract import OnDamage, Reader, RecordKind
 from clew.backends.listing import TAG, facets_of
-from clew.backends.memory.objects import ObjectReader
-from clew.backends.memory.streams import StreamReader
-from clew.backends.memory.tables import Tables
-from clew.backends.text_scan import ScannedTexts
+from clew.backends.rows import limited, missing, pack_content, within
 from clew.core.log.rows import (
     EMPTY,
     MESSAGE,
     NOT_DUE,
     BranchRow,
-    Damaged,
     Details,
     EntryRow,
+    EventRow,
     Listed,
+    ObjectPlace,
+    PackInfo,
     SessionQuery,
     SessionRow,
     Tip,
     Totals,
+    UsageRow,
+    UsageSum,
 )
 from clew.core.messages.codec import decode_json
-from clew.errors import BranchMissingError, CorruptEntryError
-from clew.model import Json
+from clew.errors import BranchMissingError
+from clew.model import Json, UsageKey
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-class MemoryReader(StreamReader, ObjectReader, ScannedTexts):
+class Tables:
+    """Sessions by sid, branches by number, entries by branch, events and usage by sid,
+    packs by number, objects by name."""
+
+    def __init__(self) -> None:
+        self.last_number = 0
+        """Of sessions, branches and packs: none is used twice."""
+        self.sessions: dict[int, SessionRow] = {}
+        self.ids: dict[str, int] = {}
+        self.details: dict[int, Details] = {}
+        self.branches: dict[int, BranchRow] = {}
+        self.uids: dict[str, int] = {}
+        self.entries: dict[int, list[EntryRow]] = {}
+        self.records: dict[tuple[int, RecordKind, str], bytes] = {}
+        self.events: dict[int, list[EventRow]] = {}
+        self.event_ids: dict[tuple[int, str], EventRow] = {}
+        self.usage: dict[int, list[UsageRow]] = {}
+        self.usage_ids: dict[tuple[int, str], UsageRow] = {}
+        self.packs: dict[int, tuple[int, bytes, int]] = {}
+        self.objects: dict[bytes, ObjectPlace] = {}
+
+
+class MemoryReader(Reader):
     def __init__(self, tables: Tables) -> None:
         self._of = tables
 
-    def find_session(self, id: str) -> SessionRow | None:
-        return self._of.sessions.get(self._of.ids.get(id, 0))
+    # -- sessions
+
+    def find_session(self, id: str, *, deleted: bool = False) -> SessionRow | None:
+        if not deleted:
+            return self._of.sessions.get(self._of.ids.get(id, 0))
+        found = [row for row in self._of.sessions.values() if row.id == id and row.deleted is not None]
+        return max(found, key=lambda row: (row.deleted, row.sid), default=None)
 
     def get_session(self, sid: int) -> SessionRow | None:
         return self._of.sessions.get(sid)
-
-    def find_deleted(self, id: str) -> SessionRow | None:
-        found = [row for row in self._of.sessions.values() if row.id == id and row.deleted is not None]
-        return max(found, key=lambda row: (row.deleted, row.sid), default=None)
 
     def get_details(self, sid: int) -> Details:
         return self._of.details.get(sid, Details())
 
     def list_sessions(self, query: SessionQuery) -> list[Listed]:
-        def moment(row: SessionRow) -> int:
-            return row.updated if row.deleted is None else row.deleted
-
-        after = (-query.after[0], query.after[1]) if query.after else None
         facets = {*((TAG, tag) for tag in query.tags), *query.where}
         found = [
             row
@@ -62,17 +85,20 @@ class MemoryReader(StreamReader, ObjectReader, ScannedTexts):
             and (query.workspace is None or row.workspace == query.workspace)
             and (row.head.messages or not query.nonempty)
             and query.status in (None, row.status)
-            and (after is None or (-moment(row), row.id) > after)
             and facets <= set(facets_of(self.get_details(row.sid)))
         ]
-        found.sort(key=lambda row: (-moment(row), row.id.encode()))
+        found.sort(key=lambda row: row.id, reverse=query.oldest)
+        found.sort(key=_moment, reverse=not query.oldest)
+        if query.after is not None:
+            moment, id = query.after
+            if query.oldest:
+                found = [row for row in found if (_moment(row), id) > (moment, row.id)]
+            else:
+                found = [row for row in found if (moment, row.id) > (_moment(row), id)]
         return [self._listed(row) for row in found[: query.limit]]
 
     def _listed(self, row: SessionRow) -> Listed:
         return Listed(row, self.get_details(row.sid), self.get_record(row.sid, "run", ""))
-
-    def damaged_sessions(self) -> list[Damaged]:
-        return []
 
     def due_sessions(self, before: int, limit: int, *, after: tuple[int, int] = (-1, 0)) -> list[SessionRow]:
         found = [
@@ -82,19 +108,36 @@ class MemoryReader(StreamReader, ObjectReader, ScannedTexts):
         ]
         return sorted(found, key=lambda row: (row.due, row.sid))[:limit]
 
-    def idle_sessions(self, limit: int, *, after: tuple[int, str] | None = None) -> list[SessionRow]:
-        found = [row for row in self._of.sessions.values() if row.deleted is None]
-        found.sort(key=lambda row: row.id.encode(), reverse=True)
-        found.sort(key=lambda row: row.updated)
-        if after is not None:
-            moment, id = after
-            found = [row for row in found if row.updated > moment or (row.updated == moment and row.id < id)]
-        return found[:limit]
-
     def tree_sessions(self, tree: int) -> list[SessionRow]:
         return sorted(
             (row for row in self._of.sessions.values() if row.tree == tree), key=lambda row: row.sid
         )
+
+    def totals(self, since: int, *, log: bool = True) -> Totals:
+        rows = list(self._of.sessions.values())
+        kept = [row for row in rows if row.deleted is None]
+        added = [self._added(branch) for branch in self._of.branches.values()] if log else []
+        return Totals(
+            sessions=len(kept),
+            deleted=len(rows) - len(kept),
+            kept_size=sum(row.head.size for row in kept),
+            messages=sum(messages for messages, _ in added),
+            entries=sum(map(len, self._of.entries.values())) if log else 0,
+            size=sum(size for _, size in added),
+            by_status=dict(Counter(row.status for row in kept)),
+            active=dict(Counter(row.status for row in kept if row.updated >= since)),
+            created=sum(row.created >= since for row in rows),
+        )
+
+    def _added(self, branch: BranchRow) -> tuple[int, int]:
+        """Messages and bytes on a branch, by the counters: those whose bodies were erased count too."""
+        last = self.get_tip(branch.branch, self.last_position(branch.branch))
+        if last is None:
+            return 0, 0
+        base = self.get_tip(branch.parent, branch.fork) or EMPTY
+        return last.messages - base.messages, last.size - base.size
+
+    # -- log
 
     def get_branch(self, branch: int) -> BranchRow:
         row = self._of.branches.get(branch)
@@ -109,9 +152,6 @@ class MemoryReader(StreamReader, ObjectReader, ScannedTexts):
         return sorted(
             (row for row in self._of.branches.values() if row.tree == tree), key=lambda row: row.branch
         )
-
-    def branch_numbers(self, sid: int, tree: int) -> list[int]:
-        return [row.branch for row in self._of.branches.values() if row.owner == sid or row.tree == tree]
 
     def last_position(self, branch: int) -> int:
         rows = self._of.entries.get(branch)
@@ -142,14 +182,13 @@ class MemoryReader(StreamReader, ObjectReader, ScannedTexts):
         room: int | None = None,
         on_damage: OnDamage | None = None,
     ) -> list[EntryRow]:
-        if limit is not None and last - first >= limit:
-            first, last = (last - limit + 1, last) if reverse else (first, first + limit - 1)
+        first, last = limited(first, last, limit, reverse=reverse)
         found = self._between(branch, first, last)
-        missing: set[int] = set()
+        gone: set[int] = set()
         if len(found) <= last - first:
-            missing = set(range(first, last + 1)).difference(row.position for row in found)
-        for position in sorted(missing):
-            damage = CorruptEntryError(self.get_branch(branch).uid, position, "it is missing")
+            gone = set(range(first, last + 1)).difference(row.position for row in found)
+        for position in sorted(gone):
+            damage = missing(self.get_branch(branch).uid, position)
             if on_damage is None:
                 raise damage
             on_damage(damage)
@@ -171,10 +210,7 @@ class MemoryReader(StreamReader, ObjectReader, ScannedTexts):
         found = within(room, itertools.islice(messages, limit))
         return [(row.position, decode_json(row.body)) for row in found]
 
-    def count_entries(self, branch: int, first: int, last: int, kind: int) -> int:
-        if branch not in self._of.branches:
-            return 0
-        return sum(row.kind == kind for row in self._between(branch, first, last))
+    # -- records
 
     def get_record(self, sid: int, kind: RecordKind, name: str) -> bytes | None:
         return self._of.records.get((sid, kind, name))
@@ -196,32 +232,98 @@ class MemoryReader(StreamReader, ObjectReader, ScannedTexts):
         ]
         return sorted(found, reverse=reverse)[:limit]
 
-    def volume(self) -> tuple[int, int]:
-        rows = [row for row in self._of.sessions.values() if row.deleted is None]
-        return len(rows), sum(row.head.size for row in rows)
+    # -- streams
 
-    def problems(self, *, full: bool, go_on: Callable[[], None]) -> Iterable[str]:
-        return ()
+    def event_bounds(self, sid: int) -> tuple[int, int]:
+        rows = self._of.events.get(sid)
+        return (rows[0].number, rows[-1].number) if rows else (1, 0)
 
-    def totals(self, since: int) -> Totals:
-        rows = list(self._of.sessions.values())
-        kept = [row for row in rows if row.deleted is None]
-        tips = [self._added(branch) for branch in self._of.branches.values()]
-        return Totals(
-            sessions=len(kept),
-            deleted=len(rows) - len(kept),
-            messages=sum(messages for messages, _ in tips),
-            entries=sum(map(len, self._of.entries.values())),
-            size=sum(size for _, size in tips),
-            by_status=dict(Counter(row.status for row in kept)),
-            active=dict(Counter(row.status for row in kept if row.updated >= since)),
-            created=sum(row.created >= since for row in rows),
+    def find_event(self, sid: int, id: str) -> EventRow | None:
+        return self._of.event_ids.get((sid, id))
+
+    def read_events(self, sid: int, after: int, limit: int, stream: str | None = None) -> list[EventRow]:
+        rows = self._of.events.get(sid, [])
+        start = max(0, after + 1 - rows[0].number) if rows else 0
+        behind = (rows[index] for index in range(start, len(rows)))
+        return list(
+            itertools.islice((row for row in behind if stream is None or row.stream == stream), limit)
         )
 
-    def _added(self, branch: BranchRow) -> tuple[int, int]:
-        """Messages and bytes on a branch, by the counters: those whose bodies were erased count too."""
-        last = self.get_tip(branch.branch, self.last_position(branch.branch))
-        if last is None:
-            return 0, 0
-        base = self.get_tip(branch.parent, branch.fork) or EMPTY
-        return last.messages - base.messages, last.size - base.size
+    def last_usage(self, sid: int) -> UsageRow | None:
+        rows = self._of.usage.get(sid)
+        return rows[-1] if rows else None
+
+    def find_usage(self, sid: int, id: str) -> UsageRow | None:
+        return self._of.usage_ids.get((sid, id))
+
+    def read_usage(self, sid: int, after: int, limit: int) -> list[UsageRow]:
+        rows = self._of.usage.get(sid, [])
+        start = max(0, after + 1 - rows[0].number) if rows else 0
+        return rows[start : start + limit]
+
+    def sum_usage(
+        self, sid: int | None, by: UsageKey | None, since: int | None = None, until: int | None = None
+    ) -> list[UsageSum]:
+        groups: dict[str | None, list[UsageRow]] = {}
+        for owner, rows in self._of.usage.items():
+            if sid in (None, owner):
+                for row in rows:
+                    if (since is None or row.time >= since) and (until is None or row.time < until):
+                        groups.setdefault(self._group(owner, row, by), []).append(row)
+        order = sorted(groups, key=lambda group: (group is not None, (group or "").encode()))
+        return [_sum(group, groups[group]) for group in order]
+
+    def _group(self, sid: int, row: UsageRow, by: UsageKey | None) -> str | None:
+        session, branch = self._of.sessions.get(sid), self._of.branches.get(row.branch)
+        groups: dict[UsageKey | None, Callable[[], str | None]] = {
+            None: lambda: None,
+            "model": lambda: row.model,
+            "vendor": lambda: row.vendor,
+            "endpoint": lambda: row.endpoint,
+            "source": lambda: row.source,
+            "day": lambda: (EPOCH + timedelta(microseconds=row.time)).date().isoformat(),
+            "workspace": lambda: session.workspace if session else None,
+            "session": lambda: session.id if session else None,
+            "branch": lambda: branch.uid if branch else None,
+        }
+        return groups[by]()
+
+    # -- objects
+
+    def find_objects(self, names: Sequence[bytes]) -> dict[bytes, ObjectPlace]:
+        objects = self._of.objects
+        return {name: objects[name] for name in names if name in objects}
+
+    def scan_objects(self, after: bytes, limit: int) -> list[tuple[bytes, ObjectPlace]]:
+        names = nsmallest(limit, (name for name in self._of.objects if name > after))
+        return [(name, self._of.objects[name]) for name in names]
+
+    def get_pack(self, pack: int) -> bytes:
+        codec, blob, size = self._of.packs[pack]
+        return pack_content(pack, size, codec, blob)
+
+    def list_packs(self, after: int, limit: int) -> list[PackInfo]:
+        numbers = nsmallest(limit, (pack for pack in self._of.packs if pack > after))
+        objects = Counter(place.pack for place in self._of.objects.values())
+        packs = ((number, *self._of.packs[number]) for number in numbers)
+        return [PackInfo(number, size, len(blob), objects[number]) for number, _, blob, size in packs]
+
+
+def _moment(row: SessionRow) -> int:
+    """By which it is listed."""
+    return row.updated if row.deleted is None else row.deleted
+
+
+def _sum(group: str | None, rows: list[UsageRow]) -> UsageSum:
+    return UsageSum(
+        group,
+        len(rows),
+        sum(row.input for row in rows),
+        sum(row.output for row in rows),
+        sum(row.cache_read for row in rows),
+        sum(row.cache_write for row in rows),
+        sum(row.reasoning for row in rows),
+        sum(row.cost or 0 for row in rows),
+        sum(row.cost is None for row in rows),
+        sum(row.priced_by is not None for row in rows),
+    )

@@ -9,7 +9,7 @@ from typing import Any, Final, Literal
 
 import psycopg
 
-from clew.backends.contract import Capabilities
+from clew.backends.contract import Backend, Capabilities
 from clew.backends.postgres import sql
 from clew.backends.postgres.address import check_blobs, parse_address
 from clew.backends.postgres.blobs import Blobs
@@ -33,7 +33,7 @@ SCRUB_TIMEOUT: Final = 24 * 3600.0
 CLOCK_REFRESH: Final = 30.0
 
 
-class PostgresBackend:
+class PostgresBackend(Backend):
     """A store in one schema of a database."""
 
     def __init__(
@@ -99,12 +99,16 @@ class PostgresBackend:
                 ((store,),) = connection.ask(database.schema[sql.STORE_ID], ())
                 database.blobs = Blobs(blobs_at, store, database.timeout)
         survives = fsync == "on" and commits != "off"
-        self.capabilities = Capabilities(durability="full" if survives else "process", shared=True)
+        self._capabilities = Capabilities(durability="full" if survives else "process", shared=True)
         try_to_sweep(database)
 
     @property
     def location(self) -> str:
         return self.database.location
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return self._capabilities
 
     def __repr__(self) -> str:
         return f"<PostgresBackend {self.location}>"
@@ -117,7 +121,7 @@ class PostgresBackend:
     def read(self) -> ReadScope:
         return ReadScope(self.database)
 
-    def read_still(self) -> AbstractContextManager[SnapshotReader]:
+    def read_snapshot(self) -> AbstractContextManager[SnapshotReader]:
         """The whole store as it is at one moment, while others write."""
         return snapshot_scope(self.database)
 

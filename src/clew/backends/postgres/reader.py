@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
-from clew.backends.contract import OnDamage, RecordKind
+from clew.backends.contract import OnDamage, Reader, RecordKind
 from clew.backends.damage import (
     damage_of,
     list_sound,
@@ -17,7 +17,6 @@ from clew.backends.damage import (
     only_sound,
     stray,
     unknown_kinds,
-    within,
 )
 from clew.backends.postgres import sql
 from clew.backends.postgres.blobs import Blobs, ObjectGoneError
@@ -27,18 +26,17 @@ from clew.backends.postgres.rows import (
     EARLIEST,
     LATEST,
     Row,
-    body_from,
     encode,
     entry_from,
     event_from,
-    pack_checksum,
     session_from,
     sound_session,
     usage_from,
 )
+from clew.backends.rows import body_of, limited, missing, pack_content, within
 from clew.backends.text_scan import is_match
 from clew.core.log import checks
-from clew.core.log.digest import checksum, unpack
+from clew.core.log.digest import checksum
 from clew.core.log.records import MAX_POSITION
 from clew.core.log.rows import (
     MESSAGE,
@@ -91,7 +89,7 @@ class Bounds:
         self.is_reached = False
 
 
-class PostgresReader:
+class PostgresReader(Reader):
     """`Reader`. A subclass says how a question reaches the server (`ask`)."""
 
     def __init__(self, cache: RowCache, blobs: Blobs | None) -> None:
@@ -106,7 +104,9 @@ class PostgresReader:
 
     # -- sessions
 
-    def find_session(self, id: str) -> SessionRow | None:
+    def find_session(self, id: str, *, deleted: bool = False) -> SessionRow | None:
+        if deleted:
+            return next(map(self._seen, self.ask(sql.FIND_DELETED, encode(id))), None)
         for _ in range(TRIES):  # between the two looks the id may have come to stand for another session
             names = self.ask(sql.FIND_NAME, encode(id))
             if not names:
@@ -124,9 +124,6 @@ class PostgresReader:
         session = sound_session(row)
         self._cache.note(session, row[-1])
         return session
-
-    def find_deleted(self, id: str) -> SessionRow | None:
-        return next(map(self._seen, self.ask(sql.FIND_DELETED, encode(id))), None)
 
     def get_details(self, sid: int) -> Details:
         rows = self.ask(sql.GET_DETAILS, home_of(sid), sid)
@@ -155,33 +152,24 @@ class PostgresReader:
     def due_sessions(self, before: int, limit: int, *, after: tuple[int, int] = (-1, 0)) -> list[SessionRow]:
         return only_sound(lambda most: self.ask(sql.DUE_SESSIONS, before, *after, most), session_from, limit)
 
-    def idle_sessions(self, limit: int, *, after: tuple[int, str] | None = None) -> list[SessionRow]:
-        moment, id = after or (EARLIEST, "")
-        return only_sound(
-            lambda most: self.ask(sql.IDLE_SESSIONS, moment, encode(id), most), session_from, limit
-        )
-
     def tree_sessions(self, tree: int) -> list[SessionRow]:
         return [self._seen(row) for row in self.ask(sql.TREE_SESSIONS, home_of(tree), tree)]
 
-    def totals(self, since: int) -> Totals:
-        statuses = self.ask(sql.STATUS_TOTALS, since)
-        ((deleted, created),) = self.ask(sql.TOTALS, since)
-        ((messages, entries, size),) = self.ask(sql.BRANCH_TOTALS)
+    def totals(self, since: int, *, log: bool = True) -> Totals:
+        rows = self.ask(sql.TOTALS, since)
+        kept = [row for row in rows if row[1]]
+        ((messages, entries, size),) = self.ask(sql.BRANCH_TOTALS) if log else ((0, 0, 0),)
         return Totals(
-            sessions=sum(count for _, count, _ in statuses),
-            deleted=deleted,
+            sessions=sum(row[2] for row in kept),
+            deleted=sum(row[2] for row in rows if not row[1]),
+            kept_size=int(sum(row[5] for row in kept)),
             messages=int(messages),
             entries=int(entries),
             size=int(size),
-            by_status={status: count for status, count, _ in statuses},
-            active={status: active for status, _, active in statuses if active},
-            created=created,
+            by_status={row[0]: row[2] for row in kept},
+            active={row[0]: row[3] for row in kept if row[3]},
+            created=sum(row[4] for row in rows),
         )
-
-    def volume(self) -> tuple[int, int]:
-        ((count, size),) = self.ask(sql.VOLUME)
-        return count, int(size)
 
     # -- log
 
@@ -245,8 +233,7 @@ class PostgresReader:
         room: int | None = None,
         on_damage: OnDamage | None = None,
     ) -> list[EntryRow]:
-        if limit is not None and last - first >= limit:
-            first, last = (last - limit + 1, last) if reverse else (first, first + limit - 1)
+        first, last = limited(first, last, limit, reverse=reverse)
         if last < first:
             return []
         return within(room, self._entries(branch, first, last, reverse=reverse, on_damage=on_damage))
@@ -260,7 +247,7 @@ class PostgresReader:
             for position in range(end, start - 1, -1) if reverse else range(start, end + 1):
                 try:
                     if position not in rows:
-                        raise CorruptEntryError(uid, position, "it is missing")
+                        raise missing(uid, position)
                     entry = entry_from(uid, rows[position])
                 except CorruptEntryError as damage:
                     if on_damage is None:
@@ -330,7 +317,7 @@ class PostgresReader:
             if type(message) is not dict:
                 try:
                     uid = self.get_branch(branch).uid
-                    body = body_from(uid, position, MESSAGE, time, flags, codec, recorded, blob)
+                    body = body_of(uid, position, MESSAGE, time, flags, codec, recorded, blob)
                     message = checks.message(uid, position, body)
                 except CorruptEntryError as damage:
                     if on_damage is None:
@@ -432,15 +419,7 @@ class PostgresReader:
 
     def get_pack(self, pack: int) -> bytes:
         size, codec, recorded, blob = self._stored_pack(pack)
-        try:
-            if pack_checksum(size, codec, blob) != recorded:
-                raise ValueError("its checksum does not match")
-            content = unpack(codec, blob)
-        except ValueError as exc:
-            raise CorruptError(f"pack {pack} is damaged: {exc}") from exc
-        if len(content) != size:
-            raise CorruptError(f"pack {pack} is damaged: it has {len(content)} bytes, not {size}")
-        return content
+        return pack_content(pack, size, codec, blob, recorded)
 
     def _stored_pack(self, pack: int) -> tuple[int, int, int, bytes]:
         """Size, codec, checksum and bytes, wherever they lie."""
@@ -494,7 +473,7 @@ class PostgresReader:
 
     # -- damage of the storage itself
 
-    def problems(self, *, full: bool, go_on: Callable[[], None]) -> Iterable[str]:
+    def damage(self, *, full: bool, go_on: Callable[[], None]) -> Iterable[str]:
         """Pages and indices are the server's, which has checksums for them."""
         for what, owner, template in sql.STRAYS if full else ():
             go_on()

@@ -13,10 +13,10 @@ from psycopg.pq import Format
 from xxhash import xxh3_64_intdigest
 
 from clew.backends.postgres.ids import home_of
+from clew.backends.rows import body_of, sound_entry
 from clew.core.log import checks
-from clew.core.log.digest import checksum, pack, unpack
+from clew.core.log.digest import checksum, pack
 from clew.core.log.rows import ERASED, REMOVED, EntryRow, EventRow, SessionRow, Tip, UsageRow
-from clew.errors import CorruptEntryError
 
 if TYPE_CHECKING:
     from clew.core.messages.search_text import TextRow
@@ -105,32 +105,13 @@ def erased_values(position: int, time: int, flags: int) -> Row:
     return codec, checksum(blob, position, time, REMOVED, codec, flags), blob
 
 
-def body_from(
-    uid: str, position: int, kind: int, time: int, flags: int, codec: int, recorded: int, blob: bytes
-) -> bytes:
-    """The body of an entry, or CorruptEntryError."""
-    if checksum(blob, position, time, kind, codec, flags) != recorded:
-        raise CorruptEntryError(uid, position, "its checksum does not match")
-    try:
-        return unpack(codec, blob) if codec else blob
-    except ValueError as exc:
-        raise CorruptEntryError(uid, position, str(exc)) from exc
-
-
 def entry_from(uid: str, row: Row) -> EntryRow:
-    body = body_from(uid, row[2], row[3], row[4], row[5], row[6], row[7], row[16])
+    body = body_of(uid, row[2], row[3], row[4], row[5], row[6], row[7], row[16])
     entry = EntryRow(
         row[2], row[3], row[4], row[5], row[8], row[9], row[10], row[11], row[12], row[13], row[14], body,
         row[15],
     )  # fmt: skip
-    if not checks.is_entry(entry):
-        raise CorruptEntryError(uid, entry.position, checks.entry_flaw(entry))
-    return entry
-
-
-def pack_checksum(size: int, codec: int, blob: bytes) -> int:
-    """The pack's number is not part of it: objects have their own names."""
-    return checksum(blob, 0, size, 0, codec, 0)
+    return sound_entry(uid, entry)
 
 
 def event_from(row: Row) -> EventRow:

@@ -91,10 +91,6 @@ DUE_SESSIONS: Final = (
     f"SELECT {SESSION} FROM {{s}}.sessions WHERE due BETWEEN $2 AND $1 AND due < {NOT_DUE}"
     " AND (due, sid) > ($2, $3) ORDER BY due, sid LIMIT $4"
 )
-IDLE_SESSIONS: Final = (
-    f"SELECT {SESSION} FROM {{s}}.sessions WHERE deleted IS NULL AND bucket >= $1::bigint >> {BUCKET}"
-    " AND updated >= $1 AND (updated > $1 OR id < $2) ORDER BY bucket, updated, id DESC LIMIT $3"
-)
 ALL_SESSIONS: Final = (
     f"SELECT {SESSION}, (SELECT value FROM {{s}}.details"
     " WHERE details.home = sessions.home AND details.sid = sessions.sid) FROM {s}.sessions ORDER BY sid"
@@ -141,25 +137,23 @@ def listing(query: SessionQuery) -> tuple[str, list[Any]]:
         pieces.append(_FACET.format(given.mark(hashed), given.mark(encode(name)), given.mark(encode(value))))
     if query.after is not None:
         last, id = given.mark(query.after[0]), given.mark(encode(query.after[1]))
-        pieces.append(f"{moment} <= {last} AND ({moment} < {last} OR id > {id})")
+        up, down = (">", "<") if query.oldest else ("<", ">")
+        pieces.append(f"{moment} {up}= {last} AND ({moment} {up} {last} OR id {down} {id})")
         if not query.deleted:
-            pieces.append(f"bucket <= {last}::bigint >> {BUCKET}")
+            pieces.append(f"bucket {up}= {last}::bigint >> {BUCKET}")
     limit = given.mark(query.limit)
     where = " AND ".join(pieces)
     order = "deleted DESC, id" if query.deleted else "bucket DESC, updated DESC, id"
+    if query.oldest:
+        order = "deleted, id DESC" if query.deleted else "bucket, updated, id DESC"
     return f"SELECT {_LISTED} FROM {{s}}.sessions WHERE {where} ORDER BY {order} LIMIT {limit}", given
 
 
-STATUS_TOTALS: Final = (
-    "SELECT status, count(*), count(*) FILTER (WHERE updated >= $1) FROM {s}.sessions"
-    " WHERE deleted IS NULL GROUP BY status"
-)
+# One look at each session.
 TOTALS: Final = (
-    "SELECT (SELECT count(*) FROM {s}.sessions WHERE deleted IS NOT NULL),"
-    " (SELECT count(*) FROM {s}.sessions WHERE created >= $1)"
-)
-VOLUME: Final = (
-    "SELECT count(*), coalesce(sum(size), 0) FROM {s}.sessions WHERE deleted IS NULL AND size >= 0"
+    "SELECT status, deleted IS NULL, count(*), count(*) FILTER (WHERE updated >= $1),"
+    " count(*) FILTER (WHERE created >= $1), coalesce(sum(greatest(size, 0)), 0) FROM {s}.sessions"
+    " GROUP BY 1, 2"
 )
 
 # What is guarded does nothing if a row is not as it was remembered, or if a newer Clew has migrated the
@@ -183,8 +177,8 @@ _SET_HEAD: Final = (
     f"WITH done AS (UPDATE {{s}}.sessions SET ({_HEAD}, grows) = ({marks(_HEAD, 4)}, true) {_OF} RETURNING 1)"
 )
 SET_HEAD: Final = Guarded(f"{_SET_HEAD} SELECT count(*) FROM done")
-REEXAMINE: Final = (
-    "WITH done AS (UPDATE {s}.sessions SET due = 0, version = greatest(version + 1, $1) WHERE due <> 0"
+SET_ALL_DUE: Final = (
+    "WITH done AS (UPDATE {s}.sessions SET due = $2, version = greatest(version + 1, $1) WHERE due <> $2"
     " RETURNING 1) SELECT count(*) FROM done"
 )
 DROP_SESSION: Final = tuple(

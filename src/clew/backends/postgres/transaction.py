@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from clew.backends.contract import STORE_WIDE, RecordKind
+from clew.backends.contract import STORE_WIDE, RecordKind, Transaction
 from clew.backends.postgres import sql
 from clew.backends.postgres.blobs import LARGE, blob_name, stray_key
 from clew.backends.postgres.connection import ServerConnection, Statement
@@ -27,13 +27,13 @@ from clew.backends.postgres.rows import (
     erased_values,
     event_values,
     lock_key,
-    pack_checksum,
     session_from,
     slices_of,
     sound_session,
     usage_values,
 )
 from clew.backends.postgres.write_buffer import HEAD, NEW, ROW, SessionLock, WriteBuffer
+from clew.backends.rows import pack_checksum
 from clew.core.log import checks
 from clew.core.log.rows import BranchRow, Details, EntryRow, EventRow, SessionRow, Tip, UsageRow
 from clew.core.messages.search_text import TextRow
@@ -151,7 +151,7 @@ class TransactionIO(PostgresReader):
             self._cache.forget_branch(branch)
 
 
-class PostgresTransaction(TransactionIO):
+class PostgresTransaction(TransactionIO, Transaction):
     """`Transaction`: overrides of reads that must see the waiting writes, and the writes."""
 
     # -- sessions
@@ -188,13 +188,12 @@ class PostgresTransaction(TransactionIO):
     def _seen(self, row: Row) -> SessionRow:
         return sound_session(row)  # not cached: the transaction may still be undone
 
-    def find_session(self, id: str) -> SessionRow | None:
+    def find_session(self, id: str, *, deleted: bool = False) -> SessionRow | None:
+        if deleted:
+            found = super().find_session(id, deleted=True)
+            return None if found is None else self.get_session(found.sid)
         self._waiting.lock_record("alias", id)  # an id and an alias exclude each other
         return super().find_session(id)
-
-    def find_deleted(self, id: str) -> SessionRow | None:
-        found = super().find_deleted(id)
-        return None if found is None else self.get_session(found.sid)
 
     def tree_sessions(self, tree: int) -> list[SessionRow]:
         """All of them, locked. Read again until no session was added while this waited for a lock."""
@@ -234,7 +233,10 @@ class PostgresTransaction(TransactionIO):
             )
             self._change(sid, row, HEAD)
 
-    def set_due(self, sid: int, due: int) -> None:
+    def set_due(self, sid: int | None, due: int) -> None:
+        if sid is None:
+            self._set_all_due(due)
+            return
         held = self._hold(sid)
         if held is not None and held.row is not None:
             self._change(sid, msgspec.structs.replace(held.row, due=due), ROW)
@@ -250,8 +252,8 @@ class PostgresTransaction(TransactionIO):
         self.writes += 1
         self._waiting.details[sid] = details
 
-    def reexamine(self) -> None:
-        ((count,),) = self.ask(sql.REEXAMINE, self._ids.version(0))
+    def _set_all_due(self, due: int) -> None:
+        ((count,),) = self.ask(sql.SET_ALL_DUE, self._ids.version(0), due)
         self.writes += count > 0
         if count:
             self._cache.clear()

@@ -14,7 +14,7 @@ from typing import Final
 import apsw
 import msgspec
 
-from clew.backends.contract import Capabilities
+from clew.backends.contract import Backend, Capabilities
 from clew.backends.private_files import resolve
 from clew.backends.sqlite.connection import (
     Level,
@@ -29,6 +29,7 @@ from clew.backends.sqlite.connection import (
 )
 from clew.backends.sqlite.reader import SqliteReader
 from clew.backends.sqlite.schema import ForeignSchemaError
+from clew.backends.sqlite.side_files import BESIDE
 from clew.backends.sqlite.sql import MERGE
 from clew.backends.sqlite.writer import SqliteTransaction
 from clew.core.log.rows import BranchRow
@@ -49,7 +50,7 @@ READERS_KEPT: Final = 8
 UNWRITABLE: Final = (ReadOnlyError, BackendUnavailableError, DiskFullError)
 
 
-class SqliteBackend:
+class SqliteBackend(Backend):
     """A store in one SQLite file (with its -wal and -shm beside it while it is open)."""
 
     def __init__(
@@ -63,7 +64,7 @@ class SqliteBackend:
         if durability not in ("full", "process"):
             raise InvalidUrlError(f"durability is 'full' or 'process', not {durability!r}")
         self.path = self._followed(path)
-        self.capabilities = Capabilities(durability=durability, shared=True)
+        self._capabilities = Capabilities(durability=durability, shared=True)
         self._level = durability
         self._timeout = timeout
         self._read_only = read_only
@@ -123,15 +124,19 @@ class SqliteBackend:
     def location(self) -> str:
         return str(self.path)
 
+    @property
+    def capabilities(self) -> Capabilities:
+        return self._capabilities
+
     def write(self, certain: bool = True) -> _Write:
         return _Write(self)
 
     def read(self) -> _Read:
         return _Read(self)
 
-    def read_still(self) -> _ReadStill:
+    def read_snapshot(self) -> _ReadSnapshot:
         """All of it as it is at one moment, while others go on writing."""
-        return _ReadStill(self)
+        return _ReadSnapshot(self)
 
     def _take_reader(self) -> apsw.Connection:
         if self._closed:
@@ -194,12 +199,6 @@ class SqliteBackend:
         if not self._opened:
             self._open()
 
-    def clock(self) -> None:
-        """The users of a file share a machine: its clock will do."""
-
-    def pause(self, seconds: float) -> None:
-        time.sleep(seconds)
-
     def scrub(self) -> None:
         """Rewrite the file without free space, and empty the log.
 
@@ -217,9 +216,8 @@ class SqliteBackend:
                 writer.execute("PRAGMA temp_store = MEMORY")
             patiently(lambda: _empty_log(writer), self.location, self._timeout, otherwise=left)
 
-    def bytes_on_disk(self) -> int:
-        files = (self.path, *(self.path.with_name(self.path.name + end) for end in ("-wal", "-shm")))
-        return sum(file.stat().st_size for file in files if file.exists())
+    def own_paths(self) -> list[Path]:
+        return [self.path.with_name(self.path.name + end) for end in ("", *BESIDE)]
 
     def before_fork(self) -> None:
         """No thread may be inside SQLite when the process forks: the child would inherit its mutexes
@@ -356,7 +354,7 @@ class _Read:
         _reraise(exc, self._backend.location)
 
 
-class _ReadStill(_Read):
+class _ReadSnapshot(_Read):
     """The first thing that is read decides on the moment."""
 
     __slots__ = ()

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Sequence
 from typing import Final
 
+from clew.backends.rows import pack_checksum, pack_content
 from clew.backends.sqlite.rows import POSITION_BITS, Row
 from clew.backends.sqlite.sql import (
     ADD_OBJECT,
@@ -21,9 +21,7 @@ from clew.backends.sqlite.sql import (
 )
 from clew.backends.sqlite.streams import StreamReader, StreamWriter
 from clew.core.log import checks
-from clew.core.log.digest import checksum, unpack
 from clew.core.log.rows import ObjectPlace, PackInfo
-from clew.errors import CorruptError
 
 FEW: Final = 20
 """Below this many names, one statement for each is faster."""
@@ -49,15 +47,7 @@ class ObjectReader(StreamReader):
         if row is None:
             raise KeyError(pack)
         size, codec, recorded, blob = row
-        try:
-            if _checksum(size, codec, blob) != recorded:
-                raise ValueError("its checksum does not match")
-            content = unpack(codec, blob)
-        except (TypeError, ValueError, struct.error) as exc:  # a damaged row may hold values of any type
-            raise CorruptError(f"pack {pack} is damaged: {exc}") from exc
-        if len(content) != size:
-            raise CorruptError(f"pack {pack} is damaged: it has {len(content)} bytes, not {size}")
-        return content
+        return pack_content(pack, size, codec, blob, recorded)
 
     def list_packs(self, after: int, limit: int) -> list[PackInfo]:
         return [checks.pack(PackInfo(*row)) for row in self._execute(LIST_PACKS, (after, limit))]
@@ -66,7 +56,7 @@ class ObjectReader(StreamReader):
 class ObjectWriter(StreamWriter):
     def add_pack(self, codec: int, blob: bytes, size: int, members: Sequence[tuple[bytes, int, int]]) -> int:
         self.writes += 1
-        self._execute(ADD_PACK, (size, codec, _checksum(size, codec, blob), blob))
+        self._execute(ADD_PACK, (size, codec, pack_checksum(size, codec, blob), blob))
         pack = self.connection.last_insert_rowid()
         first = pack << POSITION_BITS
         rows = [(name, first | number, offset, size) for number, (name, offset, size) in enumerate(members)]
@@ -88,8 +78,3 @@ class ObjectWriter(StreamWriter):
 
 def _place(row: Row) -> ObjectPlace:
     return checks.place(row[3], ObjectPlace(row[0] >> POSITION_BITS, row[1], row[2]))
-
-
-def _checksum(size: int, codec: int, blob: bytes) -> int:
-    """Not over the number, which is not known before the pack is stored: objects have their own names."""
-    return checksum(blob, 0, size, 0, codec, 0)

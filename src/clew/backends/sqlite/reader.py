@@ -9,12 +9,12 @@ from typing import Any, Final
 import apsw
 import msgspec
 
-from clew.backends.contract import OnDamage, RecordKind
-from clew.backends.damage import damage_of, list_sound, only_named, only_sound, within
+from clew.backends.contract import OnDamage, Reader, RecordKind
+from clew.backends.damage import damage_of, list_sound, only_named, only_sound
+from clew.backends.rows import body_of, limited, messages_of, missing, within
 from clew.backends.sqlite.rows import (
     POSITION_MASK,
     Row,
-    body_from,
     entry_from,
     key,
     loosely,
@@ -40,7 +40,6 @@ from clew.backends.sqlite.sql import (
     GET_RECORD,
     GET_SESSION,
     GET_TIP,
-    IDLE_SESSIONS,
     LAST_KEY,
     MESSAGES,
     MESSAGES_BACKWARDS,
@@ -49,14 +48,11 @@ from clew.backends.sqlite.sql import (
     SCAN_RANGE_BACKWARDS,
     SCAN_RECORDS,
     SESSION,
-    STATUS_TOTALS,
     TOTALS,
     TREE_BRANCHES,
     TREE_SESSIONS,
-    VOLUME,
     listing,
 )
-from clew.backends.sqlite.streams import EARLIEST
 from clew.core.log import checks
 from clew.core.log.digest import checksum
 from clew.core.log.rows import (
@@ -82,7 +78,7 @@ NO_END: Final = 2**63
 DAMAGE: Final = (apsw.CorruptError, CorruptEntryError, UnicodeDecodeError)
 
 
-class SqliteReader(TextReader):
+class SqliteReader(TextReader, Reader):
     """`Reader` over a connection. The cache of branches is shared by all: where a branch starts
     never changes; a rollback empties the cache, because it may have held a branch that never was."""
 
@@ -90,15 +86,12 @@ class SqliteReader(TextReader):
         super().__init__(connection)
         self._branches = branches
 
-    def find_session(self, id: str) -> SessionRow | None:
-        return _session_of(id, self._session_rows(FIND_SESSION, (id,)))
+    def find_session(self, id: str, *, deleted: bool = False) -> SessionRow | None:
+        return _session_of(id, self._session_rows(FIND_DELETED if deleted else FIND_SESSION, (id,)))
 
     def get_session(self, sid: int) -> SessionRow | None:
         rows = self._session_rows(GET_SESSION, (sid,))
         return sound_session(rows[0]) if rows else None
-
-    def find_deleted(self, id: str) -> SessionRow | None:
-        return _session_of(id, self._session_rows(FIND_DELETED, (id,)))
 
     def _session_rows(self, sql: str, bindings: Sequence[Any]) -> list[Row]:
         """Rows that begin with the columns of SESSION. A text of one that is no UTF-8 costs no other."""
@@ -131,10 +124,6 @@ class SqliteReader(TextReader):
         return only_sound(
             lambda most: self._session_rows(DUE_SESSIONS, (before, *after, most)), session_from, limit
         )
-
-    def idle_sessions(self, limit: int, *, after: tuple[int, str] | None = None) -> list[SessionRow]:
-        start = after or (EARLIEST, "")
-        return only_sound(lambda most: self._session_rows(IDLE_SESSIONS, (*start, most)), session_from, limit)
 
     def tree_sessions(self, tree: int) -> list[SessionRow]:
         return [sound_session(row) for row in self._session_rows(TREE_SESSIONS, (tree,))]
@@ -190,7 +179,7 @@ class SqliteReader(TextReader):
         return self._execute(sql, bindings)
 
     def _missing(self, branch: int, position: int) -> CorruptEntryError:
-        return CorruptEntryError(self.get_branch(branch).uid, position, "it is missing")
+        return missing(self.get_branch(branch).uid, position)
 
     def read_entries(
         self,
@@ -203,8 +192,7 @@ class SqliteReader(TextReader):
         room: int | None = None,
         on_damage: OnDamage | None = None,
     ) -> list[EntryRow]:
-        if limit is not None and last - first >= limit:
-            first, last = (last - limit + 1, last) if reverse else (first, first + limit - 1)
+        first, last = limited(first, last, limit, reverse=reverse)
         rows = self._entry_rows(
             ENTRIES_BACKWARDS if reverse else ENTRIES, (key(branch, first), key(branch, last))
         )
@@ -271,7 +259,7 @@ class SqliteReader(TextReader):
                 position = at & POSITION_MASK
                 body = blob
                 if codec or checksum(blob, position, time, MESSAGE, codec, flags) != recorded:
-                    body = body_from(
+                    body = body_of(
                         self.get_branch(branch).uid, position, MESSAGE, time, flags, codec, recorded, blob
                     )
                 message = decode_json(body)
@@ -282,40 +270,11 @@ class SqliteReader(TextReader):
                 if left <= 0:
                     break
         except (*DAMAGE, TypeError, struct.error, msgspec.MsgspecError, RecursionError):
-            return self._salvage_messages(branch, first, last, reverse, limit, room, on_damage)
+            return messages_of(
+                self, branch, first, last, reverse=reverse, limit=limit, room=room, on_damage=on_damage
+            )
         finally:
             rows.close()
-        return found
-
-    def _salvage_messages(
-        self,
-        branch: int,
-        first: int,
-        last: int,
-        reverse: bool,
-        limit: int | None,
-        room: int | None,
-        on_damage: OnDamage | None,
-    ) -> list[tuple[int, dict[str, Json]]]:
-        """One by one in the order of reading, and no further than the limit."""
-        found: list[tuple[int, dict[str, Json]]] = []
-        left = NO_END if room is None else room
-        uid = self.get_branch(branch).uid
-        positions = range(last, first - 1, -1) if reverse else range(first, last + 1)
-        if limit == 0:
-            return found
-        for row in self._salvage(branch, positions, on_damage):
-            try:
-                if row.kind != MESSAGE:
-                    continue
-                found.append((row.position, checks.message(uid, row.position, row.body)))
-            except CorruptEntryError as damage:
-                if on_damage is None:
-                    raise
-                on_damage(damage)
-            left -= len(row.body)
-            if left <= 0 or (limit is not None and len(found) >= limit):
-                break
         return found
 
     def count_entries(self, branch: int, first: int, last: int, kind: int) -> int:
@@ -348,28 +307,25 @@ class SqliteReader(TextReader):
                 lambda wanted: self._execute(sql, (sid, kind, first, wanted, *behind)).fetchall(), limit
             )
 
-    def volume(self) -> tuple[int, int]:
-        count, size = self._one(VOLUME) or (0, 0)
-        return count, int(size)
-
-    def problems(self, *, full: bool, go_on: Callable[[], None]) -> Iterable[str]:
+    def damage(self, *, full: bool, go_on: Callable[[], None]) -> Iterable[str]:
         from clew.backends.sqlite.integrity import check, strays
 
         return [*check(self.connection, go_on), *strays(self.connection, go_on)] if full else []
 
-    def totals(self, since: int) -> Totals:
-        statuses = list(self._execute(STATUS_TOTALS, (since,)))
-        deleted, created = self._one(TOTALS, since) or (0, 0)
-        messages, entries, size = self._one(BRANCH_TOTALS) or (0, 0, 0)
+    def totals(self, since: int, *, log: bool = True) -> Totals:
+        rows: list[Row] = self._execute(TOTALS, (since,)).fetchall()
+        kept = [row for row in rows if row[1]]
+        messages, entries, size = (self._one(BRANCH_TOTALS) if log else None) or (0, 0, 0)
         return Totals(
-            sessions=sum(count for _, count, _ in statuses),
-            deleted=deleted,
+            sessions=sum(row[2] for row in kept),
+            deleted=sum(row[2] for row in rows if not row[1]),
+            kept_size=int(sum(row[5] for row in kept)),
             messages=int(messages),
             entries=int(entries),
             size=int(size),
-            by_status={status: count for status, count, _ in statuses},
-            active={status: active for status, _, active in statuses if active},
-            created=created,
+            by_status={row[0]: row[2] for row in kept},
+            active={row[0]: row[3] for row in kept if row[3]},
+            created=sum(row[4] for row in rows),
         )
 
 

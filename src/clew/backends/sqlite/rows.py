@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import struct
 from typing import Any, Final, TypeAlias
 
 import msgspec
 
+from clew.backends.rows import body_of, sound_entry
 from clew.core.log import checks
-from clew.core.log.digest import checksum, pack, unpack
+from clew.core.log.digest import checksum, pack
 from clew.core.log.rows import ERASED, REMOVED, Details, EntryRow, SessionRow, Tip
-from clew.errors import CorruptEntryError
 
 Row: TypeAlias = tuple[Any, ...]
 
@@ -86,32 +85,14 @@ def erased_values(position: int, time: int, flags: int) -> Row:
     return codec, checksum(blob, position, time, REMOVED, codec, flags), blob
 
 
-def body_from(
-    uid: str, position: int, kind: int, time: int, flags: int, codec: int, recorded: int, blob: bytes
-) -> bytes:
-    """The body of an entry, or CorruptEntryError."""
-    try:
-        intact = checksum(blob, position, time, kind, codec, flags) == recorded
-    except (TypeError, struct.error) as exc:  # a damaged row may hold values of any type
-        raise CorruptEntryError(uid, position, f"its columns are of wrong types ({exc})") from exc
-    if not intact:
-        raise CorruptEntryError(uid, position, "its checksum does not match")
-    try:
-        return unpack(codec, blob) if codec else blob
-    except ValueError as exc:
-        raise CorruptEntryError(uid, position, str(exc)) from exc
-
-
 def entry_from(uid: str, row: Row) -> EntryRow:
     position = row[0] & POSITION_MASK
-    body = body_from(uid, position, row[1], row[2], row[3], row[4], row[5], row[14])
+    body = body_of(uid, position, row[1], row[2], row[3], row[4], row[5], row[14])
     entry = EntryRow(
         position, row[1], row[2], row[3], row[6], row[7], row[8], row[9], row[10], row[11], row[12], body,
         row[13],
     )  # fmt: skip
-    if not checks.is_entry(entry):
-        raise CorruptEntryError(uid, position, checks.entry_flaw(entry))
-    return entry
+    return sound_entry(uid, entry)
 
 
 def details_values(details: Details) -> bytes:

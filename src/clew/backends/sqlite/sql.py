@@ -267,10 +267,6 @@ DUE_SESSIONS: Final = (
     f"SELECT {SESSION} FROM sessions WHERE due BETWEEN ?2 AND ?1 AND due < {NOT_DUE}"
     " AND (due, sid) > (?2, ?3) ORDER BY due, sid LIMIT ?4"
 )
-IDLE_SESSIONS: Final = (
-    f"SELECT {SESSION} FROM sessions WHERE deleted IS NULL AND updated >= ?1 AND (updated > ?1 OR id < ?2)"
-    " ORDER BY updated, id DESC LIMIT ?3"
-)
 GET_DETAILS: Final = "SELECT CAST(value AS BLOB) FROM details WHERE sid = ?"
 
 BRANCH: Final = "SELECT branch, uid, tree, owner, parent, fork FROM branches"
@@ -301,17 +297,11 @@ SCAN_RECORDS: Final = f"{_SCAN} ORDER BY name LIMIT ?4"
 SCAN_BACKWARDS: Final = f"{_SCAN} ORDER BY name DESC LIMIT ?4"
 SCAN_RANGE: Final = f"{_SCAN} AND name <= ?5 ORDER BY name LIMIT ?4"
 SCAN_RANGE_BACKWARDS: Final = f"{_SCAN} AND name <= ?5 ORDER BY name DESC LIMIT ?4"
-STATUS_TOTALS: Final = (
-    "SELECT iif(typeof(status) = 'integer', status, -1), count(*), sum(updated >= ?)"
-    " FROM sessions NOT INDEXED WHERE deleted IS NULL GROUP BY 1"
-)
+# One look at each session. total, not sum: one damaged row must not make an overflow of all.
 TOTALS: Final = (
-    "SELECT (SELECT count(*) FROM sessions WHERE deleted IS NOT NULL),"
-    " (SELECT count(*) FROM sessions WHERE created >= ?)"
-)
-VOLUME: Final = (
-    "SELECT count(*), total(size) FROM sessions"
-    " WHERE deleted IS NULL AND typeof(size) = 'integer' AND size >= 0"
+    "SELECT iif(typeof(status) = 'integer', status, -1), deleted IS NULL, count(*), sum(updated >= ?1),"
+    " sum(created >= ?1), total(iif(typeof(size) = 'integer', max(size, 0), 0))"
+    " FROM sessions NOT INDEXED GROUP BY 1, 2"
 )
 # total, not sum: one damaged row must not make an overflow of all.
 # The newest entry of a branch knows how much lies before it, its parent entry how much of that is shared.
@@ -339,7 +329,7 @@ SET_HEAD: Final = (
     " summary = ?, asked = ?, grows = 1, updated = ?, title = ?, preview = ? WHERE sid = ?"
 )
 SET_DUE: Final = "UPDATE sessions SET due = ? WHERE sid = ?"
-REEXAMINE: Final = "UPDATE sessions SET due = 0 WHERE due <> 0"
+SET_ALL_DUE: Final = "UPDATE sessions SET due = ?1 WHERE due <> ?1"
 SET_DETAILS: Final = "INSERT INTO details VALUES (?, ?) ON CONFLICT DO UPDATE SET value = excluded.value"
 DROP_FACETS: Final = "DELETE FROM facets WHERE sid = ?"
 ADD_FACET: Final = "INSERT OR IGNORE INTO facets VALUES (?, ?, ?)"
@@ -394,8 +384,10 @@ def listing(query: SessionQuery) -> tuple[str, list[Any]]:
         pieces.append("sid IN (SELECT sid FROM facets WHERE name = ? AND value = ?)")
         bindings += [name, value]
     if query.after is not None:
-        pieces.append(f"{moment} <= ? AND ({moment} < ? OR id > ?)")
+        back = f"{moment} >= ? AND ({moment} > ? OR id < ?)"
+        pieces.append(back if query.oldest else f"{moment} <= ? AND ({moment} < ? OR id > ?)")
         bindings += [query.after[0], query.after[0], query.after[1]]
     bindings.append(query.limit)
-    sql = f"SELECT {_LISTED} FROM sessions WHERE {' AND '.join(pieces)} ORDER BY {moment} DESC, id LIMIT ?"
+    order = f"{moment}, id DESC" if query.oldest else f"{moment} DESC, id"
+    sql = f"SELECT {_LISTED} FROM sessions WHERE {' AND '.join(pieces)} ORDER BY {order} LIMIT ?"
     return sql, bindings

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from clew.backends.contract import RecordKind
+from clew.backends.contract import RecordKind, Transaction
 from clew.backends.listing import facets_of
 from clew.backends.sqlite.reader import SqliteReader
 from clew.backends.sqlite.rows import (
@@ -31,7 +31,7 @@ from clew.backends.sqlite.sql import (
     ENTRY_FRAME,
     ERASE_ENTRY,
     PUT_RECORD,
-    REEXAMINE,
+    SET_ALL_DUE,
     SET_DETAILS,
     SET_DUE,
     SET_HEAD,
@@ -42,7 +42,7 @@ from clew.core.log.rows import Details, EntryRow, SessionRow, Tip
 from clew.errors import CorruptError
 
 
-class SqliteTransaction(SqliteReader, TextWriter):
+class SqliteTransaction(SqliteReader, TextWriter, Transaction):
     """`Transaction` over the writing connection."""
 
     def add_session(self, row: SessionRow, details: Details) -> int:
@@ -74,13 +74,13 @@ class SqliteTransaction(SqliteReader, TextWriter):
         if facets:
             self.connection.executemany(ADD_FACET, [(name, value, sid) for name, value in facets])
 
-    def set_due(self, sid: int, due: int) -> None:
-        self.writes += 1
-        self._execute(SET_DUE, (due, sid))
-
-    def reexamine(self) -> None:
-        self._execute(REEXAMINE)
-        self.writes += self.connection.changes() > 0
+    def set_due(self, sid: int | None, due: int) -> None:
+        if sid is None:
+            self._execute(SET_ALL_DUE, (due,))
+            self.writes += self.connection.changes() > 0
+        else:
+            self.writes += 1
+            self._execute(SET_DUE, (due, sid))
 
     def drop_session(self, sid: int) -> None:
         self.writes += 1

@@ -51,11 +51,11 @@ def _sessions(read: Read, findings: Findings) -> Iterator[SessionRow]:
     try:
         while True:
             with read() as reader:
-                found = reader.idle_sessions(PAGE, after=after)
-            yield from found
+                found = reader.list_sessions(SessionQuery(limit=PAGE, after=after, oldest=True))
+            yield from (one.row for one in found)
             if len(found) < PAGE:
                 break
-            after = found[-1].updated, found[-1].id
+            after = found[-1].row.updated, found[-1].row.id
         after = None
         while True:
             with read() as reader:

@@ -78,7 +78,7 @@ def find(reader: Reader, id: str) -> SessionRow | None:
 
 def find_deleted(reader: Reader, id: str) -> SessionRow | None:
     """The session in the trash of this id, the one deleted last; or else of this alias."""
-    row = reader.find_deleted(id)
+    row = reader.find_session(id, deleted=True)
     if row is None and reader.find_session(id) is None:
         sid = reader.get_record(STORE_WIDE, "alias", id)
         row = reader.get_session(number_in(sid, f"the alias {id!r}")) if sid else None

@@ -258,6 +258,8 @@ class SessionQuery(msgspec.Struct, frozen=True, kw_only=True):
     """Which sessions to list: newest activity first, ties by id."""
 
     limit: int
+    oldest: bool = False
+    """The same order from its end: longest without activity first."""
     workspace: str | None = None
     tags: tuple[str, ...] = ()
     where: tuple[tuple[str, str], ...] = ()
@@ -296,6 +298,8 @@ class Totals(msgspec.Struct, frozen=True, kw_only=True):
 
     sessions: int
     deleted: int
+    kept_size: int
+    """Bytes of the messages on the paths of `sessions`; those that several share count for each."""
     messages: int
     entries: int
     size: int

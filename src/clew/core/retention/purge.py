@@ -29,14 +29,14 @@ def purge_id(tx: Transaction, id: str, here: Here, *, force: bool) -> bool:
     be it in the trash. Those that are damaged go too."""
     was_damaged = _purge_damaged(tx, id)
     found = tx.find_session(id)
-    if found is None and tx.find_deleted(id) is None and not was_damaged:
+    if found is None and tx.find_session(id, deleted=True) is None and not was_damaged:
         found = find(tx, id)
     if found is None:
         return purge_deleted(tx, id) or was_damaged
     if not force:
         refuse_if_held(tx, found, here)
     purge(tx, found)
-    while (row := tx.find_deleted(found.id)) is not None:
+    while (row := tx.find_session(found.id, deleted=True)) is not None:
         purge(tx, row)
     return True
 
@@ -65,7 +65,7 @@ def purge_deleted(tx: Transaction, id: str) -> bool:
         return False
     while row is not None:
         purge(tx, row)
-        row = tx.find_deleted(id)
+        row = tx.find_session(id, deleted=True)
     return True
 
 
@@ -186,7 +186,7 @@ def _purge_damaged(tx: Transaction, id: str) -> bool:
 def _is_damaged(tx: Transaction, id: str) -> bool:
     """Whether it is worth a look at every session."""
     try:
-        for row in (tx.find_session(id), tx.find_deleted(id)):
+        for row in (tx.find_session(id), tx.find_session(id, deleted=True)):
             if row is not None:
                 tx.get_details(row.sid)
                 tx.tree_sessions(row.tree)

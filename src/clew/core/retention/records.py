@@ -38,7 +38,7 @@ def set_rules(tx: Transaction, rules: Retention, moment: Now) -> None:
     if rules != rules_of(tx):
         tx.put_record(STORE_WIDE, "retention", "rules", _encode(rules))
         tx.drop_record(STORE_WIDE, "retention", "swept")
-        tx.reexamine()
+        tx.set_due(None, 0)
     if rules == Retention():
         tx.drop_record(STORE_WIDE, "retention", "clock")
     else:

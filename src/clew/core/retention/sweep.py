@@ -170,7 +170,8 @@ class Sweep:
         after = None
         while True:
             with self._engine.read() as reader:
-                rows = reader.idle_sessions(BATCH, after=after)
+                query = SessionQuery(limit=BATCH, oldest=True, after=after)
+                rows = [one.row for one in reader.list_sessions(query)]
             if not rows:
                 return
             yield rows
@@ -300,7 +301,8 @@ class Sweep:
         """How many sessions are not in the trash, and their size."""
         if self._lease is not None:
             with self._engine.read() as reader:
-                return reader.volume()
+                totals = reader.totals(self._now, log=False)
+                return totals.sessions, totals.kept_size
         sizes = [row.head.size for row in self._idle()]
         return len(sizes), sum(sizes)
 
@@ -308,7 +310,8 @@ class Sweep:
         after: tuple[int, str] | None = None
         while True:
             with self._engine.read() as reader:
-                rows = reader.idle_sessions(BATCH, after=after)
+                query = SessionQuery(limit=BATCH, oldest=True, after=after)
+                rows = [one.row for one in reader.list_sessions(query)]
             yield from (row for row in rows if row.sid not in self._gone)
             if not rows:
                 return

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -87,12 +87,13 @@ def _write(engine: Engine, made: Path, on_progress: OnCopyProgress | None) -> st
     """What is not in it, and why; empty: all is."""
     from clew.backends.sqlite import SqliteBackend
 
-    if type(engine.backend) is SqliteBackend:  # what is built on one keeps something outside of it
+    if isinstance(engine.backend, SqliteBackend) and type(engine.backend) is SqliteBackend:
         from clew.backends.sqlite.backend import write_backup
 
         write_backup(engine.backend, made)
         return ""
-    with _still(engine) as source:
+    with engine.backend.read_snapshot() as reader:
+        source = cast("Engine", _Still(engine, reader))
         target = Engine(SqliteBackend(made, durability="process"))
         try:
             copying = Copying(source, target, on_progress=on_progress)
@@ -100,18 +101,6 @@ def _write(engine: Engine, made: Path, on_progress: OnCopyProgress | None) -> st
             return copying.stayed_behind
         finally:
             target.close()
-
-
-@contextmanager
-def _still(engine: Engine) -> Iterator[Engine]:
-    """The store as it is at one moment, if the backend can show that; else each session as it is when
-    its turn comes."""
-    still: Callable[[], AbstractContextManager[Reader]] | None = getattr(engine.backend, "read_still", None)
-    if still is None:
-        yield engine
-        return
-    with still() as reader:
-        yield cast("Engine", _Still(engine, reader))
 
 
 class _Still:
@@ -136,7 +125,7 @@ def _count(made: Path) -> int:
     opened = SqliteBackend(made, read_only=True)
     try:
         with opened.read() as reader:
-            totals = reader.totals(0)
+            totals = reader.totals(0, log=False)
         return totals.sessions + totals.deleted
     finally:
         opened.close()

@@ -71,10 +71,11 @@ def copy(
         raise InvalidError(f"on_conflict is one of {', '.join(CHOICES)}; not {on_conflict!r}")
     with ExitStack() as opened:
         source = open_place(src, opened, read_only=True)
-        keep_still = getattr(source._engine.backend, "keep_still", None)
-        if keep_still is not None and source is not src:
-            # What is opened for reading only does not follow others who write its files anew: so they wait.
-            opened.enter_context(keep_still())
+        held = source._engine.backend.hold_files()
+        if held is not None and source is not src:
+            # A store that is open for reading only does not follow processes that rewrite its files: so they
+            # wait, and it is opened once more, as it is now.
+            opened.enter_context(held)
             source = open_place(src, opened, read_only=True)
         target = open_place(dst, opened)
         check_apart(source._engine, target._engine)
@@ -183,7 +184,7 @@ class Copying:
         trees: dict[int, None] = {}
         with self._source.read() as reader:
             for id in sessions:
-                row = find(reader, check_id(id)) or reader.find_deleted(id)
+                row = find(reader, check_id(id)) or reader.find_session(id, deleted=True)
                 if row is None:
                     raise SessionNotFoundError(id)
                 trees[row.tree] = None
@@ -329,7 +330,7 @@ def copy_store_wide(
 def _put_rules(tx: Transaction, value: bytes) -> None:
     if tx.get_record(STORE_WIDE, "retention", "rules") is None:
         tx.put_record(STORE_WIDE, "retention", "rules", value)
-        tx.reexamine()
+        tx.set_due(None, 0)
 
 
 def _log(tx: Transaction, removals: list[tuple[str, bytes]]) -> None:

@@ -121,7 +121,7 @@ def _is_same(row: SessionRow, other: SessionRow) -> bool:
 
 def _named(reader: Reader, row: SessionRow) -> Iterator[SessionRow]:
     """Sessions of an id, in the trash or not."""
-    for found in (reader.find_session(row.id), reader.find_deleted(row.id)):
+    for found in (reader.find_session(row.id), reader.find_session(row.id, deleted=True)):
         if found is not None:
             yield found
     after: tuple[int, str] | None = None if row.deleted is None else (row.deleted + 1, "")

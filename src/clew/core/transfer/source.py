@@ -113,11 +113,11 @@ class Source:
         after = None
         while True:
             with self._read() as reader:
-                found = reader.idle_sessions(SESSIONS, after=after)
-            yield from found
+                found = reader.list_sessions(SessionQuery(limit=SESSIONS, after=after, oldest=True))
+            yield from (one.row for one in found)
             if len(found) < SESSIONS:
                 return
-            after = found[-1].updated, found[-1].id
+            after = found[-1].row.updated, found[-1].row.id
 
     def trees(self) -> Iterator[int]:
         """Each once: what is appended to meanwhile must not keep this going for ever."""

@@ -18,7 +18,7 @@ from clew.errors import CorruptError, ObjectMissingError, QuotaExceededError
 from clew.files.objects.format import CHUNKED, Chunk, TreeEntry, decode_chunks, decode_directory, object_name
 
 if TYPE_CHECKING:
-    from clew.core.retention.sweep import Machinery
+    from clew.core.engine.engine import Engine
 
 # ── Packs of objects on their way to the store ────────────────────────────────────────────────────
 
@@ -69,7 +69,7 @@ class ObjectWriter:
     """The writing of one snapshot. Any number of threads may put; what is there already is not stored
     again. A failure of one is a failure of all: what was taken for stored may not be."""
 
-    def __init__(self, engine: Machinery, *, holds_back: bool = False) -> None:
+    def __init__(self, engine: Engine, *, holds_back: bool = False) -> None:
         """`holds_back`: what is little is not stored by `flush`, but left in `unstored` for whoever puts
         the record, in one transaction: each has to wait for the disk."""
         self.new_objects = 0
@@ -78,7 +78,8 @@ class ObjectWriter:
         """Their content, before compression."""
         self._engine = engine
         self._holds_back = holds_back
-        self._path: Path | None = getattr(getattr(engine, "backend", None), "path", None)
+        self._place = next((_directory(path) for path in engine.backend.own_paths()), None)
+        """Where the disk has to have room; None: not on this machine."""
         self._state = threading.Condition()
         self._writing = threading.Lock()
         self._held: set[bytes] = set()
@@ -230,15 +231,19 @@ class ObjectWriter:
 
     def _need_room(self, size: int) -> None:
         """Twice the size: it is written to the log first. A full disk is no place for the user's work."""
-        if self._path is None:
+        if self._place is None:
             return
         from shutil import disk_usage
 
-        free, needed = disk_usage(self._path.parent).free, ROOM_LEFT + 2 * size
+        free, needed = disk_usage(self._place).free, ROOM_LEFT + 2 * size
         if free < needed:
             raise QuotaExceededError(
-                f"{free} bytes are free in {self._path.parent}; to store {size} more, {needed} have to be"
+                f"{free} bytes are free in {self._place}; to store {size} more, {needed} have to be"
             )
+
+
+def _directory(path: Path) -> Path:
+    return path if path.is_dir() else path.parent
 
 
 def _check_size(entry: TreeEntry, size: int) -> None:

@@ -6,7 +6,6 @@ import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import lru_cache
-from pathlib import Path
 from typing import TypeVar
 
 import msgspec
@@ -187,23 +186,16 @@ class SnapshotTaker:
     def _own_files(self, place: str) -> list[str]:
         """The files of the store, or its whole directory, and the key of the user, if they can be below this
         root."""
-        backend = self._engine.backend
-        key = _key_below(place)
-        layout = getattr(backend, "layout", None)
-        if layout is not None:
-            house = os.path.realpath(layout.root)
-            if _is_below(place, house):
+        own = _key_below(place)
+        for path in self._engine.backend.own_paths():
+            # Links are followed on the way, but not the last one: it may be a file of the store.
+            real = os.path.join(os.path.realpath(path.parent), path.name)
+            if path.is_dir() and _is_below(place, real):
                 # What it keeps would be kept again, and again.
-                raise RootRefusedError(place, f"it is part of the store {house!r}; keep the store elsewhere")
-            return [*key, house] if _is_below(house, place) else key
-        path: Path | None = getattr(backend, "path", None)
-        if path is None:
-            return key
-        directory = os.path.realpath(path.parent)
-        if not _is_below(directory, place):
-            return key
-        ends = ("", "-wal", "-shm", "-journal")
-        return [*key, *(os.path.join(directory, path.name + end) for end in ends)]
+                raise RootRefusedError(place, f"it is part of the store {real!r}; keep the store elsewhere")
+            if _is_below(real, place):
+                own.append(real)
+        return own
 
 
 def _key_below(place: str) -> list[str]:

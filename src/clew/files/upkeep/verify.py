@@ -202,7 +202,7 @@ class _Check:
     def storage(self, *, full: bool) -> None:
         """What the backend itself knows to be damaged."""
         with self._engine.read() as reader:
-            for text in reader.problems(full=full, go_on=self._findings.check_time):
+            for text in reader.damage(full=full, go_on=self._findings.check_time):
                 self._findings.add(VerifyProblem(kind="record", text=text))
 
     # -- what snapshots need

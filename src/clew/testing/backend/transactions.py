@@ -187,7 +187,7 @@ class TransactionConformance(Conformance):
             counts.append(tx.writes)
             tx.set_due(sid, 5)
             counts.append(tx.writes)
-            tx.reexamine()
+            tx.set_due(None, 0)
             counts.append(tx.writes)
             tx.erase_entries(branch, [0])
             counts.append(tx.writes)
@@ -282,7 +282,7 @@ def _change_everything(tx: Transaction, sids: list[int], branches: list[int]) ->
     tx.drop_events(base, 2)
     tx.add_usage(base, a_call(3, id="z"))
     tx.set_due(base, 99)
-    tx.reexamine()
+    tx.set_due(None, 0)
     tx.disown_branch(branches[0])
     tx.drop_entries(branches[1], -1)
     tx.drop_branch(branches[1])
@@ -295,7 +295,9 @@ def _everything(reader: Reader, sids: list[int], branches: list[int]) -> dict[st
     rows: list[SessionRow | None] = [reader.get_session(sid) for sid in sids]
     return {
         "rows": rows,
-        "by id": [(reader.find_session(row.id), reader.find_deleted(row.id)) for row in rows if row],
+        "by id": [
+            (reader.find_session(row.id), reader.find_session(row.id, deleted=True)) for row in rows if row
+        ],
         "details": [reader.get_details(sid) for sid in sids],
         "listed": [reader.list_sessions(query(deleted=deleted)) for deleted in (False, True)],
         "by tag": reader.list_sessions(query(tags=("a",))),
@@ -306,7 +308,7 @@ def _everything(reader: Reader, sids: list[int], branches: list[int]) -> dict[st
         "records": [reader.scan_records(sid, kind) for sid in (STORE_WIDE, *sids) for kind in KINDS],
         "totals": reader.totals(START),
         "due": reader.due_sessions(START, 99),
-        "idle": reader.idle_sessions(99),
+        "idle": reader.list_sessions(query(oldest=True)),
         "events": [(reader.event_bounds(sid), reader.read_events(sid, 0, 99)) for sid in sids],
         "by event id": [reader.find_event(sid, id) for sid in sids for id in "xyz"],
         "streams": [reader.read_events(sid, 0, 99, stream) for sid in sids for stream in ("", "t")],

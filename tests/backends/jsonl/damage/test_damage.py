@@ -40,7 +40,7 @@ def problems(place: Path) -> list[str]:
     backend = JsonlBackend(place)
     try:
         with backend.read() as reader:
-            return reader.problems(full=False, go_on=lambda: None)
+            return reader.damage(full=False, go_on=lambda: None)
     finally:
         backend.close()
 

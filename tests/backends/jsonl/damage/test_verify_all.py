@@ -127,9 +127,9 @@ def test_the_comparison_ends_when_time_is_over(place: Path, monkeypatch: pytest.
 
     with clew.open(f"jsonl:///{place}") as store, store._engine.read() as reader:
         limit = 10**9
-        assert list(reader.problems(full=True, go_on=go_on)) == []
+        assert list(reader.damage(full=True, go_on=go_on)) == []
         limit, calls = calls - 2, 0  # in the last table that is compared
         with pytest.raises(Over):
-            list(reader.problems(full=True, go_on=go_on))
+            list(reader.damage(full=True, go_on=go_on))
         limit = 10**9
-        assert list(reader.problems(full=True, go_on=go_on)) == []
+        assert list(reader.damage(full=True, go_on=go_on)) == []

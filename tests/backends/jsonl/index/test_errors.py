@@ -193,11 +193,11 @@ def test_an_index_that_says_something_else_than_the_logs_is_found_by_a_full_look
     backend = JsonlBackend(place)
     with clew.Store(backend) as store:
         with backend.read() as reader:
-            assert reader.problems(full=False, go_on=lambda: None) == []
-            (problem, *_) = reader.problems(full=True, go_on=lambda: None)
+            assert reader.damage(full=False, go_on=lambda: None) == []
+            (problem, *_) = reader.damage(full=True, go_on=lambda: None)
         assert harm.split()[1 if harm.startswith("UPDATE") else 2] in problem
         with backend.read() as reader:
-            assert reader.problems(full=True, go_on=lambda: None) == []
+            assert reader.damage(full=True, go_on=lambda: None) == []
         assert store.list() == before
         assert store.get("s").get_var("v") == 1
         assert store.verify(full=True).ok
@@ -223,5 +223,5 @@ def test_a_full_look_reads_the_logs_as_far_as_the_index_did(
 
         monkeypatch.setattr(compare, "open_writer", open_late)
         with backend.read() as reader:
-            assert reader.problems(full=True, go_on=lambda: None) == []
+            assert reader.damage(full=True, go_on=lambda: None) == []
         assert said(store) == ["one", "two"]

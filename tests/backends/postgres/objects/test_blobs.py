@@ -231,7 +231,7 @@ def test_what_somebody_is_about_to_name_is_not_removed(
 def test_a_reader_of_a_moment_keeps_its_objects(backend: PostgresBackend, bucket: str) -> None:
     """A backup under way reads packs that were dropped since."""
     pack = add(backend, BIG, 1)
-    with backend.read_still() as reader:
+    with backend.read_snapshot() as reader:
         drop(backend, pack)
         assert reader.get_pack(pack) == BIG
     sweep(backend.database)

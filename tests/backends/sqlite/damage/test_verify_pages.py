@@ -169,8 +169,8 @@ def test_the_look_at_the_file_ends_when_time_is_over(sound: Sound, place: Path, 
 
     with clew.open(place) as store, store._engine.read() as reader:
         with pytest.raises(Over):
-            list(reader.problems(full=True, go_on=go_on))
-        assert list(reader.problems(full=True, go_on=lambda: None)) == []
+            list(reader.damage(full=True, go_on=go_on))
+        assert list(reader.damage(full=True, go_on=lambda: None)) == []
 
 
 @pytest.mark.parametrize(
