@@ -112,10 +112,9 @@ def find_target(reader: Reader, id: str, *, rename: bool) -> tuple[str, SessionR
     """The session that this source was loaded into, or the id for a new one."""
     for number in count(1):
         name = id if number == 1 else f"{id}~{number}"
-        row = find(reader, name)  # asked once: another process may make the session meanwhile
-        if row is None:
-            row = reader.find_session(name, deleted=True)
-        elif row.id != name:
+        holder = find(reader, name)  # asked once: another process may make the session meanwhile
+        row = holder if holder is not None else reader.find_session(name, deleted=True)
+        if row is not None and row.id != name:
             row = None
         memory = None if row is None else recall(reader, row.sid)
         if memory is not None:
