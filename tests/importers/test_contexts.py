@@ -207,7 +207,7 @@ STOPPED: dict[str, Callable[[Path], Path]] = {
     "claude-code": of_claude_code, "codex": of_codex, "gemini-cli": of_gemini, "opencode": of_opencode,
     "pi": of_pi, "cline": of_cline, "goose": of_goose, "llm": of_llm, "ggcode": of_ggcode,
     "picoclaw": of_picoclaw, "tingly-box": of_tingly, "ductwork": of_ductwork,
-    "openrouter-agent-sdk": of_openrouter, "continue": of_continue, "aider": of_aider,
+    "openrouter": of_openrouter, "continue": of_continue, "aider": of_aider,
 }  # fmt: skip
 
 

@@ -21,7 +21,7 @@ READERS: Final[dict[str, str]] = {
     "picoclaw": "clew.importers.programs.picoclaw",
     "tingly-box": "clew.importers.programs.tingly_box",
     "ductwork": "clew.importers.programs.ductwork",
-    "openrouter-agent-sdk": "clew.importers.programs.openrouter",
+    "openrouter": "clew.importers.programs.openrouter",
     "continue": "clew.importers.programs.continue_dev",
     "aider": "clew.importers.programs.aider",
 }

@@ -12,7 +12,7 @@ import pytest
 import clew
 from clew.exporters.programs import ductwork as exporter
 from clew.importers.programs import ductwork as reader
-from tests.importers.programs_landing import bring_one
+from tests.importers.landing import bring_one
 
 RUN = """{
   "run_id": "run-sync-1772380000000",

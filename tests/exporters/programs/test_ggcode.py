@@ -11,7 +11,7 @@ import pytest
 import clew
 from clew.exporters.programs import ggcode as exporter
 from clew.importers.programs import ggcode as reader
-from tests.importers.programs_landing import bring_one
+from tests.importers.landing import bring_one
 
 LOG = """\
 {"type":"meta","session_id":"20260525-101500-0011","title":"Fix<bug>","workspace":"/w","vendor":"zai","endpoint":"cn","model":"glm","created_at":"2026-05-25T10:15:00.123456789+08:00","updated_at":"2026-05-25T10:20:00+08:00"}

@@ -13,7 +13,7 @@ import pytest
 import clew
 from clew.exporters.programs import picoclaw as exporter
 from clew.importers.programs import picoclaw as reader
-from tests.importers.programs_landing import bring_one
+from tests.importers.landing import bring_one
 
 LOG = rb"""{"role":"user","content":"if a \u003c b \u0026\u0026 c \u003e d: \u2028 \u00e4?"}
 {"role":"assistant","content":"","model_name":"m1","created_at":"2026-05-12T09:00:00.1Z","tool_calls":[{"id":"call_0","type":"function","function":{"name":"read_file","arguments":"{\"path\":\"a\"}"},"extra_content":{"google":{"thought_signature":"x=="}}}]}

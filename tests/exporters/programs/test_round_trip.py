@@ -18,7 +18,7 @@ from clew.exporters.programs import picoclaw as to_picoclaw
 from clew.importers.programs import ductwork as from_ductwork
 from clew.importers.programs import ggcode as from_ggcode
 from clew.importers.programs import picoclaw as from_picoclaw
-from tests.importers.programs_landing import bring_one
+from tests.importers.landing import bring_one
 
 # Go writes no lone surrogates, and floats in another way: what is left comes back to the byte.
 TEXT = st.text(st.characters(codec="utf-8"), max_size=12)

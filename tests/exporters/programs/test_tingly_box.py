@@ -14,7 +14,7 @@ import clew
 from clew.exporters.programs import tingly_box as exporter
 from clew.exporters.programs.go import go_time
 from clew.importers.programs import tingly_box as reader
-from tests.importers.programs_landing import bring
+from tests.importers.landing import bring
 
 TIME = "2026-02-10T09:15:04+08:00"
 ROWS = [

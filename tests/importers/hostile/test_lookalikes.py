@@ -47,7 +47,7 @@ SAMPLES: dict[str, tuple[str, str]] = {
     "n.json": ("tingly-box", document({"version": 1, "items": {"t": {"ID": "t", "ChatID": "c"}}})),
     "o.jsonl": ("tingly-box", lines({"Role": "user", "Content": "hi", "Timestamp": "t"})),
     "p.json": ("ductwork", document({"run_id": "r", "task_name": "t", "iteration": 1, "messages": []})),
-    "q.json": ("openrouter-agent-sdk", document({"sessions": {"s": {"ID": "s", "Messages": []}}})),
+    "q.json": ("openrouter", document({"sessions": {"s": {"ID": "s", "Messages": []}}})),
     "r.json": ("continue", document({"sessionId": "s", "title": "t", "history": []})),
     ".aider.chat.history.md": ("aider", "\n# aider chat started at 2026-05-22 10:11:12\n\n#### hi\n"),
 }  # fmt: skip

@@ -7,7 +7,7 @@ from typing import Any
 
 import clew
 from clew.importers.programs import ductwork as reader
-from tests.importers.programs_landing import bring, bring_one
+from tests.importers.landing import bring, bring_one
 from tests.importers.readers import read_file, read_one, write_json
 
 ASK = {"content": [{"text": "do it", "type": "text"}], "role": "user"}

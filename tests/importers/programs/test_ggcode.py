@@ -7,7 +7,7 @@ from typing import Any
 
 import clew
 from clew.importers.programs import ggcode as reader
-from tests.importers.programs_landing import bring, bring_one
+from tests.importers.landing import bring, bring_one
 from tests.importers.readers import read_file, read_one, tree_bytes, write_lines
 
 ID = "20260525-101500-0011223344556677"

@@ -13,7 +13,7 @@ import pytest
 
 import clew
 from clew.importers.programs import tingly_box as reader
-from tests.importers.programs_landing import bring, bring_one
+from tests.importers.landing import bring, bring_one
 from tests.importers.readers import read_file, read_one, tree_bytes, write_json, write_lines
 
 TIME = "2026-02-10T09:15:04+08:00"

@@ -20,8 +20,7 @@ from clew.importers.reading.document import decoded, members, members_of_file, o
 from clew.importers.reading.ids import link, session_id
 from clew.model import Json
 
-NAME: Final = "openrouter-agent-sdk"
-_ID: Final = "openrouter"
+NAME: Final = "openrouter"
 _BEGINS: Final = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*"(?:sessions|fork_counters)"\s*:\s*(?:\{|null)')
 _FORK: Final = "#fork-"
 _TURN: Final = re.compile(r"-u(\d+)\Z")
@@ -86,13 +85,13 @@ class _Session:
     def source(self, metadata: Mapping[str, Json], ids: set[str]) -> SourceSession:
         base = self._id.rpartition(_FORK)[0]
         return SourceSession(
-            id=session_id(_ID, self._id),
+            id=session_id(NAME, self._id),
             aliases=(self._id,),
             entries=self._entries(),
             head=lambda: self._head,
             created_at=self._created,
             metadata=metadata,
-            parent=session_id(_ID, base) if base in ids else None,
+            parent=session_id(NAME, base) if base in ids else None,
             checkpoints=self._named,
         )
 

@@ -1,4 +1,4 @@
-"""The five seed packages keep the promises of every importer."""
+"""openrouter, picoclaw, ggcode, tingly-box and ductwork keep the promises of every importer."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import clew
-from clew.importers.programs import ductwork as seed_ductwork
-from clew.importers.programs import ggcode as seed_ggcode
-from clew.importers.programs import openrouter as seed_openrouter
-from clew.importers.programs import picoclaw as seed_picoclaw
+from clew.importers.programs import ductwork as ductwork_reader
+from clew.importers.programs import ggcode as ggcode_reader
+from clew.importers.programs import openrouter as openrouter_reader
+from clew.importers.programs import picoclaw as picoclaw_reader
 from clew.importers.programs import tingly_box
 from clew.testing.importer import ImporterConformance
 from tests.importers.programs import test_ductwork as ductwork
@@ -51,7 +51,7 @@ def totals(store: clew.Store) -> tuple[int, int]:
 
 
 class TestOpenRouter(WithoutTimesOfMessages):
-    reader = seed_openrouter
+    reader = openrouter_reader
 
     def write(self, place: Path) -> Path:
         rewound = [openrouter.ASK, openrouter.AGAIN]
@@ -66,7 +66,7 @@ class TestOpenRouter(WithoutTimesOfMessages):
 
 
 class TestDuctwork(WithoutTimesOfMessages):
-    reader = seed_ductwork
+    reader = ductwork_reader
 
     def write(self, place: Path) -> Path:
         return write_json(place / "r.json", ductwork.run([ductwork.ASK]))
@@ -76,7 +76,7 @@ class TestDuctwork(WithoutTimesOfMessages):
 
 
 class TestPicoclaw(ImporterConformance):
-    reader = seed_picoclaw
+    reader = picoclaw_reader
 
     def write(self, place: Path) -> Path:
         first = picoclaw.said("one", created_at="2026-05-01T09:00:00.1Z")
@@ -88,7 +88,7 @@ class TestPicoclaw(ImporterConformance):
 
 
 class TestPicoclawDocument(WithoutTimesOfMessages):
-    reader = seed_picoclaw
+    reader = picoclaw_reader
 
     def write(self, place: Path) -> Path:
         return picoclaw.legacy(place, picoclaw.ONE, picoclaw.TWO)
@@ -98,7 +98,7 @@ class TestPicoclawDocument(WithoutTimesOfMessages):
 
 
 class TestGgcode(ImporterConformance):
-    reader = seed_ggcode
+    reader = ggcode_reader
 
     def write(self, place: Path) -> Path:
         copied = {"type": "checkpoint", "checkpoint_messages": [ggcode.SUMMARY], "checkpoint_tokens": 12}

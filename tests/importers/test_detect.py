@@ -1,4 +1,4 @@
-"""Files of the seed packages are found by their content, among all formats that there are."""
+"""Files of openrouter, picoclaw, ggcode, tingly-box and ductwork are told by their content."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def everything(folder: Path) -> dict[str, list[Path]]:
     document = {"version": 1, "items": {"t2": tingly.item("t2", tingly.spoken("hi"))}}
     old = picoclaw.legacy(folder / "2", picoclaw.ONE, key="old")
     return {
-        "openrouter-agent-sdk": [openrouter.state_file(folder / "1", openrouter.session())],
+        "openrouter": [openrouter.state_file(folder / "1", openrouter.session())],
         "picoclaw": [old, picoclaw.log(folder / "3", picoclaw.ONE, meta={})],
         "ggcode": [ggcode.log(folder / "4", ggcode.META, ggcode.message(ggcode.ONE))],
         "tingly-box": [
@@ -34,7 +34,7 @@ def everything(folder: Path) -> dict[str, list[Path]]:
     }
 
 
-@pytest.mark.parametrize("format", ["openrouter-agent-sdk", "picoclaw", "ggcode", "tingly-box", "ductwork"])
+@pytest.mark.parametrize("format", ["openrouter", "picoclaw", "ggcode", "tingly-box", "ductwork"])
 def test_each_file_is_taken_for_what_it_is(format: str, tmp_path: Path) -> None:
     with clew.open("memory:") as store:
         for file in everything(tmp_path)[format]:

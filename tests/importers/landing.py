@@ -1,4 +1,4 @@
-"""What the tests of the five seed packages share: files of theirs, brought into a store."""
+"""What tests of several programs share: their files, brought into a store."""
 
 from __future__ import annotations
 
