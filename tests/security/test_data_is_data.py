@@ -21,6 +21,7 @@ MAY_IMPORT_BY_NAME = {
     "backends/registry.py": "backends, out of a list by scheme",
     "cli/__init__.py": "commands, out of a list",
     "cli/ui/__init__.py": "one fixed name",
+    "core/messages/dialects/__init__.py": "dialects, out of a list",
     "importers/detect.py": "readers, out of a list",
     "porting.py": "exporters, out of a list",
     "work/__init__.py": "modules of that folder",

@@ -24,7 +24,8 @@ from clew.core.log.rows import (
     SessionRow,
 )
 from clew.core.log.tree import Paths, Segment, path
-from clew.core.retention.ranges import View, merged, removable, those_that_spare, whole_from
+from clew.core.messages.tool_calls import safe_cut
+from clew.core.retention.ranges import View, merged, removable, those_that_spare
 from clew.core.retention.rules import (
     LOOK_AGAIN,
     TOLERANCE,
@@ -377,22 +378,22 @@ def _user(text: str) -> dict[str, Any]:
 
 def test_a_call_stays_with_its_result() -> None:
     before, after = [_user("a"), _call("1")], [_result("1"), _user("b")]
-    assert whole_from(before, after, is_start=True, is_end=True) == 1
+    assert safe_cut(before + after, len(before), complete=True, goes_on=True) == 1
 
 
 def test_a_call_that_waits_at_the_end_stays() -> None:
     before, after = [_user("a"), _call("1")], [_result("other")]
-    assert whole_from(before, after, is_start=True, is_end=True) == 1
+    assert safe_cut(before + after, len(before), complete=True, goes_on=True) == 1
 
 
 def test_a_call_that_nobody_waits_for_may_go() -> None:
     before, after = [_call("1"), _user("never mind")], [_user("b")]
-    assert whole_from(before, after, is_start=True, is_end=True) == 2
+    assert safe_cut(before + after, len(before), complete=True, goes_on=True) == 2
 
 
 def test_a_result_whose_call_is_further_back_asks_for_more() -> None:
-    assert whole_from([_user("a")], [_result("1")], is_start=False, is_end=True) is None
-    assert whole_from([_user("a")], [_result("1")], is_start=True, is_end=True) == 1
+    assert safe_cut([_user("a"), _result("1")], 1, complete=False, goes_on=True) is None
+    assert safe_cut([_user("a"), _result("1")], 1, complete=True, goes_on=True) == 1
 
 
 def test_pending_sessions_are_those_that_expire() -> None:

@@ -11,16 +11,14 @@ from clew.backends.contract import STORE_WIDE, OnDamage, Reader
 from clew.core.conversation.history import PAGE_BYTES, read_messages, removed_between, removed_name
 from clew.core.conversation.marks import cut_of
 from clew.core.conversation.points import path_of, tip_before
-from clew.core.conversation.window import ContextBuilder
+from clew.core.conversation.window import SYSTEM_MESSAGES, ContextBuilder, leading_system
 from clew.core.log.rows import NOWHERE, SessionRow
 from clew.core.log.tree import Segment
-from clew.core.messages.dialects import is_user_turn, role_of
+from clew.core.messages.dialects import is_user_turn
 from clew.model import Context, Json
 
 FIRST_READ: Final = 64
 LARGEST_READ: Final = 1024
-SYSTEM_MESSAGES: Final = 8
-"""As many leading system messages stay at the front of a context that is cut to its budget."""
 
 
 def build(
@@ -97,14 +95,8 @@ class _View:
 
     def leading_system(self, last: int) -> tuple[list[dict[str, Json]], int]:
         """The system messages that a history begins with, and the position after them."""
-        pinned: list[dict[str, Json]] = []
-        after = 0
-        for position, message in self._read(0, last, limit=SYSTEM_MESSAGES):
-            if role_of(message) != "system":
-                break
-            pinned.append(message)
-            after = position + 1
-        return pinned, after
+        found = leading_system(self._read(0, last, limit=SYSTEM_MESSAGES))
+        return [message for _, message in found], found[-1][0] + 1 if found else 0
 
     def backwards(self, first: int, last: int) -> Iterator[tuple[int, dict[str, Json]]]:
         """The messages between two positions, newest first, read as they are asked for."""

@@ -12,12 +12,11 @@ from clew.core.conversation.append import Sayable, place
 from clew.core.conversation.history import entry_of, read_messages
 from clew.core.conversation.moves import MoveKind, step
 from clew.core.conversation.points import Point, path_of, position_on_path
-from clew.core.conversation.window import safe_cut
 from clew.core.log.records import Count, decoder
 from clew.core.log.rows import COMPACTION, NOWHERE, REPLACED, SUMMARY, TRUNCATION, Draft, EntryRow, SessionRow
 from clew.core.log.tree import Segment, locate
 from clew.core.messages.codec import prepare
-from clew.core.messages.dialects import calls_of, results_of
+from clew.core.messages.tool_calls import Placed, nearest_cut
 from clew.core.runs.access import Access, admit
 from clew.errors import CorruptEntryError, CorruptError, InvalidError
 from clew.model import Entry, Json
@@ -138,41 +137,19 @@ def _speaks_in_parts(tx: Transaction, row: SessionRow, segments: Sequence[Segmen
 def _safe_start(tx: Transaction, segments: Sequence[Segment], wished: int, lowest: int, head: int) -> int:
     """The nearest position at or before `wished` where no tool call is parted from its result,
     be it recorded or still to come."""
+
+    def before(most: int) -> Placed:
+        found = read_messages(
+            tx, segments, lowest, wished - 1, reverse=True, limit=most, on_damage=_pass_over
+        )
+        return found[::-1]
+
     after = read_messages(tx, segments, wished, head, on_damage=_pass_over)
-    reach = CHUNK
-    while True:
-        before = read_messages(
-            tx, segments, lowest, wished - 1, reverse=True, limit=reach, on_damage=_pass_over
-        )[::-1]
-        complete = len(before) < reach
-        positions = [position for position, _ in before] + [position for position, _ in after]
-        messages = [message for _, message in before] + [message for _, message in after]
-        index = min(len(before), _first_open_call(messages))
-        found = safe_cut(messages, index, complete=complete)
-        if found is not None:
-            return wished if found >= len(before) else positions[found]
-        reach *= 4
+    return nearest_cut(before, after, wished, goes_on=True, reach=CHUNK)
 
 
 def _pass_over(damage: CorruptEntryError) -> None:
     """A damaged entry costs itself: it can not be asked what it calls or answers."""
-
-
-def _first_open_call(messages: Sequence[dict[str, Json]]) -> int:
-    """The index of the first message whose calls still wait at the end of the history."""
-    answered: list[str | None] = []
-    first = len(messages)
-    for index in range(len(messages) - 1, -1, -1):
-        results, calls = results_of(messages[index]), calls_of(messages[index])
-        if not results and not calls:
-            break  # the conversation went on without results: these calls stay open
-        answered += [result.id or result.name for result in results]
-        for call in calls:
-            if (call.id or call.name) in answered:
-                answered.remove(call.id or call.name)
-            else:
-                first = index
-    return first
 
 
 def summary_of(text: str | None) -> Draft:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Final
 
 import msgspec
@@ -15,14 +14,13 @@ from clew.core.conversation.points import head_of, path_of, resolve, tip_at
 from clew.core.log.ids import check_id
 from clew.core.log.rows import SessionRow
 from clew.core.messages.codec import encode_json
-from clew.core.messages.dialects import calls_of, results_of
+from clew.core.messages.tool_calls import open_calls
 from clew.core.runs.access import Access, admit
 from clew.core.runs.status import RunRecord, put_run, run_of
 from clew.errors import CheckpointNotFoundError, OpenCallsError
 from clew.model import Checkpoint, Json, Progress, Resumption
 
 CHUNK: Final = 16
-PATIENCE: Final = 8
 
 
 class Standing(msgspec.Struct, frozen=True):
@@ -59,7 +57,7 @@ def set_progress(
     """Name the head as a point to resume from. One read of the last round, two small writes."""
     row = admit(tx, access)
     if not force:
-        waiting = open_calls(tx, row)
+        waiting = _open_calls(tx, row)
         if waiting:
             raise OpenCallsError(row.id, waiting)
     run = run_of(tx, row.sid) or RunRecord(access.here.name, now)
@@ -120,38 +118,12 @@ def _newest(reader: Reader, row: SessionRow) -> Checkpoint | None:
     return max(of_runs, key=lambda item: item[:2])[2] if of_runs else None
 
 
-def open_calls(reader: Reader, row: SessionRow) -> list[str]:
-    """The tool calls that still wait for their results at the end of the path, oldest first.
-
-    Looks back to the last complete round of calls and results, past a few messages that are neither:
-    a remark, a thought, a user who spoke over the call.
-    """
-    answered: list[str] = []
-    waiting: list[str] = []
-    met, patience = False, PATIENCE
-    for message in _backwards(reader, row):
-        results, calls = results_of(message), calls_of(message)
-        if met and results and not calls and not answered:
-            break
-        patience -= not results and not calls and not answered
-        if patience < 0:
-            break
-        answered += [result.id or result.name or "" for result in results]
-        for call in reversed(calls):
-            met = True
-            name = call.id or call.name or ""
-            if name in answered:
-                answered.remove(name)
-            else:
-                waiting.insert(0, name)
-    return waiting
-
-
-def _backwards(reader: Reader, row: SessionRow) -> Iterator[dict[str, Json]]:
-    segments, last = path_of(reader, row.head), row.head.position
-    while last >= 0:
-        found = history.read_messages(reader, segments, 0, last, reverse=True, limit=CHUNK)
-        yield from (message for _, message in found)
-        if len(found) < CHUNK:
-            return
-        last = found[-1][0] - 1
+def _open_calls(reader: Reader, row: SessionRow) -> list[str]:
+    """The tool calls that still wait for their results at the end of the path, oldest first."""
+    segments, reach = path_of(reader, row.head), CHUNK
+    while True:
+        found = history.read_messages(reader, segments, 0, row.head.position, reverse=True, limit=reach)
+        waiting = open_calls([message for _, message in reversed(found)], complete=len(found) < reach)
+        if waiting is not None:
+            return [call.id or call.name or "" for call in waiting]
+        reach *= 4

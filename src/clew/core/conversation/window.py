@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from itertools import accumulate
+from collections.abc import Callable, Iterable, Sequence
+from itertools import accumulate, takewhile
+from typing import Final
 
 import msgspec
 
@@ -16,6 +17,14 @@ from clew.model import Context, ContextReport, Json
 __all__ = ["Budget", "ContextBuilder", "OpenTail", "Repaired", "estimate_tokens", "repair", "safe_cut"]
 
 CountTokens = Callable[[dict[str, Json]], int]
+
+SYSTEM_MESSAGES: Final = 8
+"""As many system messages at the beginning of a history stay, whatever a budget or a retention rule says."""
+
+
+def leading_system(found: Iterable[tuple[int, dict[str, Json]]]) -> list[tuple[int, dict[str, Json]]]:
+    """The system messages that a history begins with, out of its first messages with their positions."""
+    return list(takewhile(lambda placed: role_of(placed[1]) == "system", found))
 
 
 def estimate_tokens(message: dict[str, Json]) -> int:

@@ -8,7 +8,7 @@ from typing import Final, Literal, TypeAlias
 
 import msgspec
 
-from clew.core.messages.dialects import Edit, Placement, role_of
+from clew.core.messages.dialects import Edit, Placement, dialect_of, role_of
 from clew.core.messages.dialects.base import is_blank
 from clew.core.messages.text import snippet
 from clew.core.messages.tool_calls import Found, Pairing, is_reasoning_only, pair
@@ -20,21 +20,6 @@ from clew.model import Json, Message
 NOTICE: Final = "notice"
 """The key of a system message that a program showed to its user, and never sent to a model."""
 _SPEAKERS: Final = ("user", "assistant")
-_BESIDE: Final = (
-    *(
-        "tool_calls",
-        "function_call",
-        "tool_call_id",
-        "refusal",
-        "audio",
-        "images",
-        "attachments",
-        "media",
-        "files",
-    ),
-    *("reasoning", "reasoning_content", "reasoning_details", "thinking", "thinking_blocks"),
-)
-"""What a message may say beside its content."""
 
 
 def is_notice(message: Message) -> bool:
@@ -71,7 +56,11 @@ def sayable(message: dict[str, Json]) -> dict[str, Json] | None:
             return message
         if kept:
             return {**message, field: kept}
-    return None if not any(message.get(name) for name in _BESIDE) else message
+    # A call, a thought or an image may stand beside a content that is empty.
+    if message.get("tool_calls"):
+        return message  # nearly always
+    parts = dialect_of(message).parts(message)
+    return None if all(part.kind == "text" and is_blank(part.text) for part in parts) else message
 
 
 def _field(message: Message) -> str | None:
@@ -148,8 +137,8 @@ class _Repair:
         calls: defaultdict[tuple[int, Placement], list[Found]] = defaultdict(list)
         for found in self.pairing.found:
             for item in found:
-                if not item.slot.is_result and not item.repeated:
-                    calls[self.homes[item.index], item.slot.placement].append(item)
+                if not item.is_result and not item.repeated:
+                    calls[self.homes[item.index], item.placement].append(item)
         for (home, placement), same_place in calls.items():
             self._settle(home, placement, same_place)
         return self._without_dangling_reasoning(_without_silence(self._write()))
@@ -157,14 +146,14 @@ class _Repair:
     def _drop_what_pairs_with_nothing(self) -> None:
         for found in self.pairing.found:
             for item in found:
-                if item.slot.is_result and item.partner is None:
+                if item.is_result and item.partner is None:
                     why = "it was answered before" if item.repeated else "its call is not there"
                     self._drop(item, f"left out a result of call {_label(item)}: {why}")
                 elif item.repeated:
                     self._drop(item, f"left out call {_label(item)}, which its turn has already")
 
     def _drop(self, item: Found, note: str) -> None:
-        self.edits[item.index].drop.add(item.slot.at)
+        self.edits[item.index].drop.add(item.part.at)
         self.notes[item.index].append(note)
 
     def _settle(self, home: int, placement: Placement, calls: list[Found]) -> None:
@@ -201,40 +190,40 @@ class _Repair:
         return zone
 
     def _belongs_to(self, item: Found, home: int) -> bool:
-        return item.slot.is_result and item.partner is not None and self.homes[item.partner.index] == home
+        return item.is_result and item.partner is not None and self.homes[item.partner.index] == home
 
     def _vanishes(self, index: int) -> bool:
         """Every piece of the message is an orphan, or moves up to a call further above."""
         found = self.pairing.found[index]
-        movable = all(item.slot.placement in _MOVABLE for item in found)
+        movable = all(item.placement in _MOVABLE for item in found)
         return bool(found) and movable and found[0].dialect.only_results(self.messages[index])
 
     def _interrupted(self, call: Found, home: int) -> list[Json]:
-        inside = call.slot.placement is Placement.INSIDE
+        inside = call.placement is Placement.INSIDE
         # A paused turn goes back to the provider as it is, and the provider goes on with its own tool.
         if home >= self.last_spoken and (self.keep_tail or inside):
             return []
         self.notes[call.index].append(
             f"added an 'interrupted' result for call {_label(call)}: none was recorded"
         )
-        piece = call.dialect.interrupted(self.messages[call.index], call.slot)
+        piece = call.dialect.interrupted(self.messages[call.index], call.part)
         if inside:
-            self.edits[call.index].inside[call.slot.at] = piece
+            self.edits[call.index].inside[call.part.at] = piece
             return []
         return [piece]
 
     def _take_away(self, result: Found) -> Json:
         message = self.messages[result.index]
-        self.edits[result.index].drop.add(result.slot.at)
+        self.edits[result.index].drop.add(result.part.at)
         self.moved_from.add(result.index)
         self.notes[result.index].append(f"moved the result of call {_label(result)} up to its call")
-        return result.dialect.pick(message, result.slot)
+        return result.dialect.pick(message, result.part)
 
     def _put_results_first(self, zone: list[int]) -> None:
         for index in zone:
             results = [item for item in self.pairing.found[index] if item.partner is not None]
             dropped = self.edits[index].drop if index in self.edits else ()
-            kept = [item.slot.at for item in results if item.slot.at not in dropped]
+            kept = [item.part.at for item in results if item.part.at not in dropped]
             before_last = kept[-1] - sum(at < kept[-1] for at in dropped)
             if before_last >= len(kept):
                 self.edits[index].results_first = True
@@ -334,7 +323,7 @@ def _homes(pairing: Pairing) -> list[int]:
     homes = list(range(len(pairing.found)))
     for index in reversed(homes):
         found = pairing.found[index]
-        placement = next((item.slot.placement for item in found if not item.slot.is_result), None)
+        placement = next((item.placement for item in found if not item.is_result), None)
         if placement in (Placement.AFTER_TURN, Placement.INSIDE):
             homes[index] = pairing.turn_ends[pairing.turns[index]]
         elif placement is Placement.ANYWHERE and _calls_anywhere(pairing, index + 1):
@@ -344,11 +333,11 @@ def _homes(pairing: Pairing) -> list[int]:
 
 def _calls_anywhere(pairing: Pairing, index: int) -> bool:
     found = pairing.found[index] if index < len(pairing.found) else ()
-    return any(item.slot.placement is Placement.ANYWHERE and not item.slot.is_result for item in found)
+    return any(item.placement is Placement.ANYWHERE and not item.is_result for item in found)
 
 
 def _label(item: Found) -> str:
-    call = (item.partner or item).slot.call if item.slot.is_result else item.slot.call
+    call = (item.partner or item).call if item.is_result else item.call
     key, name = (snippet(text or "", _LABEL_LENGTH) for text in (call.id, call.name))
     if not key:
         return f"of {name}" if name else "without a name"

@@ -1,15 +1,15 @@
-"""What storage is told and asked about the text of entries."""
+"""What of a message is searched, and the rows in which storage keeps it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
 from clew.core.log.rows import NOT_HUMAN
-from clew.core.messages.dialects import dialect_of, speaker_of, text_of
-from clew.core.messages.dialects.base import Role, type_of
+from clew.core.messages.dialects import Dialect, Part, Role, dialect_of, said_in, speaker_of, text_of
+from clew.core.messages.dialects.base import type_of
 from clew.model import Json
 
 if TYPE_CHECKING:
@@ -50,8 +50,7 @@ class TextQuery(msgspec.Struct, frozen=True, kw_only=True):
     """Only those behind this one in the order of the answer."""
 
 
-# ── Searchtext ────────────────────────────────────────────────────────────────────────────────────
-# What of a message is searched: what was said, and, apart from it, what tools were asked and answered.
+# -- what was said, and, apart from it, what tools were asked and answered
 
 ROLES: Final[tuple[Role, ...]] = ("user", "assistant", "tool", "system", "other")
 """In storage a role is its number here."""
@@ -80,20 +79,40 @@ def searched_text(message: dict[str, Json], flags: int) -> Searched:
     """What a message can be found by. `flags`: those of its entry. No shape is too odd: nothing here
     raises."""
     role = speaker_of(message, injected=bool(flags & NOT_HUMAN))
-    said = "" if role == "tool" else text_of(message)
-    content = message.get("content")
-    if role != "tool" and type(content) is str and not any(map(message.get, _CALL_FIELDS)):
-        return Searched(ROLES.index(role), said, "")
-    return Searched(ROLES.index(role), said, "\n".join(_tool_texts(message)))
+    number = ROLES.index(role)
+    if role != "tool" and type(message.get("content")) is str and not any(map(message.get, _CALL_FIELDS)):
+        return Searched(number, text_of(message), "")
+    dialect = dialect_of(message)
+    parts = dialect.parts(message)
+    said = "" if role == "tool" else said_in(parts)
+    return Searched(number, said, "\n".join(_tool_texts(dialect, parts, is_tool=role == "tool")))
 
 
-def _tool_texts(message: dict[str, Json]) -> Iterator[str]:
-    for value in dialect_of(message).tool_values(message):
-        yield from _strings(value, 0)
+def _tool_texts(dialect: Dialect, parts: Iterable[Part], *, is_tool: bool) -> Iterator[str]:
+    """The names of tools, what they were asked, what they answered."""
+    for part in parts:
+        if part.call is None:
+            if is_tool and part.kind == "text":
+                yield part.text or ""
+            continue
+        if part.call.name:
+            yield part.call.name
+        if part.kind == "result" and isinstance(part.value, list):
+            yield from _answered(dialect.inside(part))
+        else:
+            yield from _strings(part.value, 0)
+
+
+def _answered(parts: Iterable[Part]) -> Iterator[str]:
+    for part in parts:
+        if part.kind == "text" or part.kind == "media":
+            yield part.text or ""
+        elif part.kind != "thinking":
+            yield from _strings(part.value, 0)
 
 
 def _strings(value: Json, depth: int) -> Iterator[str]:
-    """Every text in a value, and the names of what is given to a tool."""
+    """Every text in a value."""
     if isinstance(value, str):
         yield value
     elif depth > _DEEPEST:

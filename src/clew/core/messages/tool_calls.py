@@ -3,40 +3,45 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Callable, Sequence
+from typing import Final, TypeAlias
 
 from clew.core.messages.dialects import (
     Call,
     Dialect,
+    Part,
     Placement,
     Role,
-    Slot,
     dialect_of,
     is_user_turn,
     role_of,
 )
-from clew.core.messages.dialects.base import is_blank
+from clew.core.messages.dialects.base import is_blank, is_reasoning
 from clew.model import Json
-
-# ── Pairing ───────────────────────────────────────────────────────────────────────────────────────
-# Which tool result answers which tool call, in a history that may have lost, doubled or moved either.
 
 # A call's place in the index: its dialect and kind, what it is looked up by, and that id or name.
 _Key = tuple[str, str, str, str]
 
+Placed: TypeAlias = Sequence[tuple[int, dict[str, Json]]]
+"""Messages with their positions."""
+
+PATIENCE: Final = 8
+"""Messages without a call or a result that `open_calls` looks past."""
 _PLAIN_ROLES: Final = ("user", "assistant", "system", "developer")
 
 
 class Found:
     """One call or result of a history; `partner` is the result, or the call, that belongs to it."""
 
-    __slots__ = ("dialect", "index", "partner", "repeated", "slot")
+    __slots__ = ("call", "dialect", "index", "is_result", "part", "partner", "placement", "repeated")
 
-    def __init__(self, index: int, dialect: Dialect, slot: Slot) -> None:
+    def __init__(self, index: int, dialect: Dialect, part: Part, call: Call, placement: Placement) -> None:
         self.index = index
         self.dialect = dialect
-        self.slot = slot
+        self.part = part
+        self.call = call
+        self.placement = placement
+        self.is_result = part.kind == "result"
         self.partner: Found | None = None
         self.repeated = False
         """A result of a call that was answered before, or a call that its turn made before."""
@@ -90,7 +95,11 @@ def _read(index: int, message: dict[str, Json]) -> tuple[Role, Dialect | None, S
     ):
         return role_of(message), None, ()
     dialect = dialect_of(message)
-    found = [Found(index, dialect, slot) for slot in dialect.slots(message)]
+    found = [
+        Found(index, dialect, part, part.call, part.placement)
+        for part in dialect.parts(message)
+        if part.placement is not None and part.call is not None
+    ]
     is_plain = dialect.is_plain_without_calls and not found
     return dialect.role(message), None if is_plain else dialect, found
 
@@ -118,14 +127,14 @@ class _Matcher:
         self._of_provider.clear()
 
     def meet(self, item: Found) -> None:
-        if item.slot.is_result:
+        if item.is_result:
             self._answer(item)
         elif not self._is_repeated(item):
             self._remember(item)
 
     def _is_repeated(self, item: Found) -> bool:
         """Anthropic refuses a turn with one id twice: such a turn was recorded twice."""
-        match item.slot.placement:
+        match item.placement:
             case Placement.AFTER_TURN:
                 seen = self._of_turn
             case Placement.INSIDE:
@@ -133,7 +142,7 @@ class _Matcher:
                 seen = self._of_provider
             case _:
                 return False
-        key = _key(item, "id", item.slot.call.id)
+        key = _key(item, "id", item.call.id)
         item.repeated = key in seen
         seen.add(key)
         return item.repeated
@@ -168,15 +177,15 @@ class _Matcher:
         return None
 
     def _index(self, item: Found) -> dict[_Key, list[deque[Found]]]:
-        return self._open_inside if item.slot.placement is Placement.INSIDE else self._open
+        return self._open_inside if item.placement is Placement.INSIDE else self._open
 
 
 def _key(item: Found, by: str, value: str | None) -> _Key:
-    return (item.dialect.name, item.slot.call.kind, by, value or "")
+    return (item.dialect.name, item.call.kind, by, value or "")
 
 
 def _keys_of_call(item: Found) -> list[_Key]:
-    call: Call = item.slot.call
+    call = item.call
     if call.id is None:
         return [_key(item, "name", call.name), _key(item, "bare name", call.name), _key(item, "any", "")]
     if item.dialect.pairs_by_name:
@@ -185,7 +194,7 @@ def _keys_of_call(item: Found) -> list[_Key]:
 
 
 def _keys_of_result(item: Found) -> list[_Key]:
-    call: Call = item.slot.call
+    call = item.call
     if call.id is None:
         return [_key(item, "name", call.name) if call.name else _key(item, "any", "")]
     if item.dialect.pairs_by_name:
@@ -193,18 +202,27 @@ def _keys_of_result(item: Found) -> list[_Key]:
     return [_key(item, "id", call.id)]
 
 
-# ── Where a history may be cut so that no tool call loses its result, and no answer its reasoning ───
+# -- where a history may be cut so that no tool call loses its result, and no answer its reasoning
 
 
-def safe_cut(messages: Sequence[dict[str, Json]], wished: int, *, complete: bool) -> int | None:
+def safe_cut(
+    messages: Sequence[dict[str, Json]], wished: int, *, complete: bool, goes_on: bool = False
+) -> int | None:
     """The largest index up to `wished` before which the messages, oldest first, may be cut off.
 
-    None: that depends on messages older than these, so call again with more of them. `complete` says
-    that there are none; a result that still has no call then is an orphan and holds nothing back.
+    None: that depends on messages older than these, so call again with more of them.
+
+    Args:
+        messages: A part of a history, oldest first.
+        wished: The index to cut at.
+        complete: There are no older messages. A result that has no call is an orphan and holds nothing back.
+        goes_on: There are no newer messages: a call of the last step may still get its result.
     """
     pairing = pair(messages)
     answered_at = _last_answers(pairing)
     wished = max(0, min(wished, len(messages)))
+    if goes_on:
+        wished = min(wished, _last_open_step(pairing))
     reach = [0] * (wished + 1)
     for index in range(wished):
         reach[index + 1] = max(reach[index], answered_at[index])
@@ -218,6 +236,32 @@ def safe_cut(messages: Sequence[dict[str, Json]], wished: int, *, complete: bool
         _lacks_call(item) for found in pairing.found[cut:] for item in found
     )
     return None if unclear else cut
+
+
+def nearest_cut(
+    read_before: Callable[[int], Placed], after: Placed, wished: int, *, goes_on: bool, reach: int
+) -> int:
+    """The nearest position at or before `wished` where a history may be cut.
+
+    Args:
+        read_before: Reads so many messages before `wished`, oldest first; fewer: these are all.
+        after: The messages from `wished` on.
+        wished: The position to cut at.
+        goes_on: Nothing follows `after`.
+        reach: How many messages to read first. More are read where a tool call was answered late.
+    """
+    messages = [message for _, message in after]
+    while True:
+        before = read_before(reach)
+        count = safe_cut(
+            [message for _, message in before] + messages,
+            len(before),
+            complete=len(before) < reach,
+            goes_on=goes_on,
+        )
+        if count is not None:
+            return wished if count >= len(before) else before[count][0]
+        reach *= 4
 
 
 def first_whole_step(messages: Sequence[dict[str, Json]], before: dict[str, Json]) -> int:
@@ -246,7 +290,7 @@ def is_reasoning_only(message: dict[str, Json]) -> bool:
     """Reasoning whose answer is in the messages after it, or was never written."""
     if type(content := message.get("content")) is str and not is_blank(content):
         return False
-    return dialect_of(message).is_reasoning_only(message)
+    return is_reasoning(dialect_of(message).parts(message))
 
 
 def _after_answer_to(before: dict[str, Json], messages: Sequence[dict[str, Json]]) -> int:
@@ -273,13 +317,57 @@ def _last_answers(pairing: Pairing) -> list[int]:
     last = [-1] * len(pairing.found)
     for found in pairing.found:
         for item in found:
-            if item.slot.is_result and item.partner is not None:
+            if item.is_result and item.partner is not None:
                 last[item.partner.index] = max(last[item.partner.index], item.index)
     return last
 
 
+def _last_open_step(pairing: Pairing) -> int:
+    """The index of the first message of the last step whose calls have no results yet."""
+    first = len(pairing.found)
+    for index in reversed(range(len(pairing.found))):
+        found = pairing.found[index]
+        if not found:
+            break  # the conversation went on without them
+        if any(not item.is_result and item.partner is None for item in found):
+            first = index
+    return first
+
+
 def _lacks_call(item: Found, start: int = 0) -> bool:
     """A result whose call is not among the messages from `start` on, nor answered by another one."""
-    if not item.slot.is_result or item.repeated:
+    if not item.is_result or item.repeated:
         return False
     return item.partner is None or item.partner.index < start
+
+
+# -- calls that still wait for their results
+
+
+def open_calls(messages: Sequence[dict[str, Json]], *, complete: bool) -> list[Call] | None:
+    """The tool calls that still wait at the end of a history, oldest first.
+
+    Looks back to the last complete round of calls and results, past a few messages that are neither: a
+    remark, a thought, a user who spoke over the call. None: that depends on messages older than these, so
+    call again with more of them; `complete` says that there are none.
+    """
+    waiting: list[Call] = []
+    met, patience = False, PATIENCE
+    answers = 0  # whose calls stand further up
+    for found in reversed(pair(messages).found):
+        results = [item for item in found if item.is_result]
+        if met and len(results) == len(found) > 0 and not answers:
+            return waiting
+        patience -= not found and not answers
+        if patience < 0:
+            return waiting
+        answers += sum(item.partner is not None or not (complete or item.repeated) for item in results)
+        for item in reversed(found):
+            if item.is_result:
+                continue
+            met = True
+            if item.partner is not None:
+                answers -= 1
+            elif not item.repeated:
+                waiting.insert(0, item.call)
+    return waiting if complete else None

@@ -8,16 +8,16 @@ from typing import Final, TypeAlias
 from clew.backends.contract import Reader
 from clew.core.conversation.history import read_messages
 from clew.core.conversation.points import paths_of, tip_at
+from clew.core.conversation.window import SYSTEM_MESSAGES, leading_system
 from clew.core.log.rows import MESSAGE, NOT_DUE, NOWHERE, BranchRow, SessionRow, Tip
 from clew.core.log.tree import Paths, Segment
-from clew.core.messages.dialects import results_of, role_of
-from clew.core.retention.ranges import Ranges, View, removable, those_that_spare, whole_from
+from clew.core.messages.dialects import results_of
+from clew.core.messages.tool_calls import nearest_cut
+from clew.core.retention.ranges import Ranges, View, removable, those_that_spare
 from clew.errors import CorruptEntryError
 from clew.model import Json, Retention
 
 CHUNK: Final = 256
-SYSTEM_MESSAGES: Final = 8
-"""As many leading system messages stay, whatever a rule says about counts and sizes."""
 
 Holds: TypeAlias = Callable[[Tip], bool]
 Messages: TypeAlias = list[tuple[int, dict[str, Json]]]
@@ -166,12 +166,7 @@ def _leading_system(reader: Reader, paths: Paths, end: Tip) -> int:
     found = read_messages(
         reader, segments, 0, SYSTEM_MESSAGES - 1, limit=SYSTEM_MESSAGES, on_damage=pass_over
     )
-    count = 0
-    for position, message in found:
-        if position != count or role_of(message) != "system":
-            break
-        count += 1
-    return count
+    return sum(position == count for count, (position, _) in enumerate(leading_system(found)))
 
 
 # -- whole steps
@@ -209,16 +204,14 @@ def _whole_from(reader: Reader, paths: Paths, wish: View) -> int:
 
     A result is looked for in the next few hundred messages, not in all that follow.
     """
-    wished = wish.start
     after = _messages_from(reader, paths, wish)
-    reach = CHUNK
-    while True:
-        before = _messages_before(reader, paths, wish, reach)
-        is_start = len(before) < reach
-        count = whole_from(_bodies(before), _bodies(after), is_start=is_start, is_end=len(after) < CHUNK)
-        if count is not None:
-            return wished if count >= len(before) else before[count][0]
-        reach *= 4
+    return nearest_cut(
+        lambda most: _messages_before(reader, paths, wish, most),
+        after,
+        wish.start,
+        goes_on=len(after) < CHUNK,
+        reach=CHUNK,
+    )
 
 
 def _messages_from(reader: Reader, paths: Paths, wish: View) -> Messages:
@@ -243,10 +236,6 @@ def _messages_before(reader: Reader, paths: Paths, wish: View, most: int) -> Mes
         if len(found) >= most:
             break
     return found[::-1]
-
-
-def _bodies(found: Messages) -> list[dict[str, Json]]:
-    return [message for _, message in found]
 
 
 def pass_over(damage: CorruptEntryError) -> None:

@@ -10,8 +10,6 @@ import msgspec
 
 from clew.core.log.rows import NOWHERE
 from clew.core.log.tree import Paths, Segment
-from clew.core.messages.tool_calls import pair, safe_cut
-from clew.model import Json
 
 
 class View(msgspec.Struct, frozen=True):
@@ -105,33 +103,3 @@ def _without(ranges: list[tuple[int, int]], holes: list[tuple[int, int]]) -> Ite
             apart.popleft()
         if first <= last:
             yield first, last
-
-
-def whole_from(
-    before: Sequence[dict[str, Json]], after: Sequence[dict[str, Json]], *, is_start: bool, is_end: bool
-) -> int | None:
-    """How many messages of `before` may go so that no call is parted from its result.
-
-    None: that depends on older messages than these.
-
-    Args:
-        is_start: There are no messages before these.
-        is_end: There are none behind: a call without a result may still get one.
-    """
-    messages = [*before, *after]
-    wished = len(before)
-    if is_end:
-        wished = min(wished, _first_waiting(messages))
-    return safe_cut(messages, wished, complete=is_start)
-
-
-def _first_waiting(messages: Sequence[dict[str, Json]]) -> int:
-    """The index of the first message of the last step whose calls have no results yet."""
-    found = pair(messages).found
-    first = len(messages)
-    for index in range(len(messages) - 1, -1, -1):
-        if not found[index]:
-            break  # somebody went on without them
-        if any(not item.slot.is_result and item.partner is None for item in found[index]):
-            first = index
-    return first

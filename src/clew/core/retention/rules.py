@@ -11,11 +11,11 @@ from clew.core.log.ids import check_id
 from clew.core.log.lease import Now
 from clew.core.log.records import Integer, Time
 from clew.core.log.rows import EXPIRED, NEVER, NOT_DUE, RUNNING, Details, SessionRow
-from clew.core.messages.dialects import dialect_of, is_user_turn
-from clew.core.messages.dialects.base import is_blank, texts_in
+from clew.core.messages.dialects import Part, dialect_of, is_user_turn
+from clew.core.messages.dialects.base import is_blank
 from clew.core.runs.status import LEGAL
 from clew.errors import InvalidError
-from clew.model import Json, Message, Retention, SweepVerb
+from clew.model import Message, Retention, SweepVerb
 
 # ── Which retention rules are accepted: a wrong one would remove conversations ────────────────────
 
@@ -254,17 +254,12 @@ def may_be_speech(message: Message) -> bool:
     role = dialect.role(message)
     if role != "user":
         return role == "other"
-    results = {slot.at for slot in dialect.slots(message) if slot.is_result}
-    content: Json = message.get("content")
-    if not content:
-        content = message.get("parts")
-    if not isinstance(content, list):
-        return not (content is None or isinstance(content, str))
-    return any(not _is_blank_part(part) for at, part in enumerate(content) if at not in results)
+    return any(map(_may_be_speech, dialect.parts(message)))
 
 
-def _is_blank_part(part: Json) -> bool:
-    if not part:
-        return True
-    texts = texts_in([part]) or ([part["text"]] if isinstance(part, dict) and set(part) == {"text"} else [])
-    return bool(texts) and all(isinstance(text, str) and is_blank(text) for text in texts)
+def _may_be_speech(part: Part) -> bool:
+    if part.kind == "result":
+        return part.placement is None  # of a call that is not known
+    if part.kind == "text":
+        return not is_blank(part.text)
+    return part.kind != "other" or bool(part.value)

@@ -139,6 +139,6 @@ def test_no_shape_is_too_odd(message: Message, content: Message) -> None:
     dialect = dialect_of(odd)
 
     assert role_of(odd) in ROLES
-    assert [slot for slot in dialect.slots(odd) if dialect.pick(odd, slot) is None] == []
+    assert [part for part in dialect.parts(odd) if part.placement and dialect.pick(odd, part) is None] == []
     assert isinstance(blocks_of(odd), list)
     assert searched_text(odd, 0).role in range(len(ROLES))

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.core.messages.dialects import Call, calls_of, dialect_of, is_user_turn, results_of, role_of, text_of
+from clew.core.messages.dialects import Call, calls_of, is_user_turn, results_of, role_of, text_of
 from clew.core.messages.text import snippet
+from clew.core.messages.tool_calls import is_reasoning_only
 from tests.core.messages.histories import (
     Message,
     blocks,
@@ -235,7 +236,7 @@ def test_no_shape_is_too_odd_to_be_read(message: Message) -> None:
     assert isinstance(text_of(message), str)
     assert all(call.id or call.name for call in calls_of(message))
     assert isinstance(results_of(message), list)
-    assert isinstance(dialect_of(message).is_reasoning_only(message), bool)
+    assert isinstance(is_reasoning_only(message), bool)
     assert message == before
 
 

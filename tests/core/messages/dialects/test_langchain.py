@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from clew.core.messages.dialects import calls_of, dialect_of, is_user_turn, results_of, role_of, text_of
-from clew.core.messages.dialects.langchain import LANGCHAIN, as_chat
+from clew.core.messages.dialects.langchain import LANGCHAIN
 from clew.core.messages.search_text import searched_text
+from clew.core.messages.tool_calls import is_reasoning_only
 from clew.exporters.blocks import blocks_of
 
 CALL = {"name": "look_up", "args": {"bird": "heron"}, "id": "c1", "type": "tool_call"}
@@ -78,7 +79,7 @@ def test_what_is_said_called_and_answered() -> None:
 
 
 def test_what_can_be_searched() -> None:
-    assert searched_text(TOOL, 0).tool.startswith("a kingfisher")
+    assert searched_text(TOOL, 0).tool == "look_up\na kingfisher"
     assert "heron" in searched_text(AI, 0).tool
     assert "hm" not in searched_text(BLOCKS, 0).tool
 
@@ -90,19 +91,19 @@ def test_what_people_read() -> None:
     assert [block.kind for block in blocks_of(BLOCKS)] == ["thinking", "text", "call"]
     thought = {**AI, "additional_kwargs": {"reasoning_content": "hm"}}
     assert [block.kind for block in blocks_of(thought)] == ["thinking", "text", "call"]
-    assert as_chat(HUMAN) == {"role": "user", "content": "where is it", "id": "1"}
+    assert [(block.kind, block.text) for block in blocks_of(HUMAN)] == [("text", "where is it")]
 
 
 def test_thoughts_alone_are_no_answer() -> None:
     thinking = {"type": "ai", "content": [{"type": "thinking", "thinking": "hm"}]}
-    assert LANGCHAIN.is_reasoning_only(thinking)
-    assert not LANGCHAIN.is_reasoning_only({**thinking, "tool_calls": [CALL]})
-    assert not LANGCHAIN.is_reasoning_only(BLOCKS)
-    assert not LANGCHAIN.is_reasoning_only(HUMAN)
+    assert is_reasoning_only(thinking)
+    assert not is_reasoning_only({**thinking, "tool_calls": [CALL]})
+    assert not is_reasoning_only(BLOCKS)
+    assert not is_reasoning_only(HUMAN)
 
 
 def test_a_call_without_a_result_gets_one_that_says_so() -> None:
-    (slot,) = LANGCHAIN.slots(AI)
-    answer = LANGCHAIN.interrupted(AI, slot)
+    (call,) = (part for part in LANGCHAIN.parts(AI) if part.kind == "call")
+    answer = LANGCHAIN.interrupted(AI, call)
     assert results_of(answer) == calls_of(AI)
     assert answer["status"] == "error"

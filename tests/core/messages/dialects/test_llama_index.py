@@ -12,6 +12,7 @@ from clew.core.messages.dialects import Call, calls_of, dialect_of, is_user_turn
 from clew.core.messages.dialects.base import Edit
 from clew.core.messages.dialects.llama_index import LLAMA_INDEX
 from clew.core.messages.search_text import searched_text
+from clew.core.messages.tool_calls import is_reasoning_only
 from clew.exporters.blocks import blocks_of
 
 
@@ -77,9 +78,9 @@ def test_the_text_is_what_was_said() -> None:
 def test_an_image_is_a_turn_and_reasoning_alone_is_not_speech() -> None:
     assert is_user_turn(message("user", IMAGE))
     assert not is_user_turn(message("user", text("  ")))
-    assert LLAMA_INDEX.is_reasoning_only(message("assistant", THINKING))
-    assert not LLAMA_INDEX.is_reasoning_only(message("assistant", THINKING, CALL))
-    assert not LLAMA_INDEX.is_reasoning_only(message("assistant", THINKING, tool_calls=[LEGACY]))
+    assert is_reasoning_only(message("assistant", THINKING))
+    assert not is_reasoning_only(message("assistant", THINKING, CALL))
+    assert not is_reasoning_only(message("assistant", THINKING, tool_calls=[LEGACY]))
 
 
 def test_calls_and_results_are_found() -> None:
@@ -91,8 +92,8 @@ def test_calls_and_results_are_found() -> None:
 
 def test_a_call_without_a_result_gets_one_in_its_own_words() -> None:
     asking = message("assistant", CALL)
-    (slot,) = LLAMA_INDEX.slots(asking)
-    made = LLAMA_INDEX.interrupted(asking, slot)
+    (call,) = LLAMA_INDEX.parts(asking)
+    made = LLAMA_INDEX.interrupted(asking, call)
     assert results_of(made) == [Call("c-1", None)]
     assert LLAMA_INDEX.edit(asking, Edit()) == asking
 
@@ -140,7 +141,7 @@ def test_no_shape_is_too_odd_to_be_read(blocks: list[Any], extra: dict[str, Any]
     assert isinstance(role_of(odd), str)
     assert isinstance(text_of(odd), str)
     assert isinstance(is_user_turn(odd), bool)
-    for slot in LLAMA_INDEX.slots(odd):
-        assert LLAMA_INDEX.pick(odd, slot) is odd
+    for part in LLAMA_INDEX.parts(odd):
+        assert LLAMA_INDEX.pick(odd, part) is odd
     assert isinstance(searched_text(odd, 0).tool, str)
     assert isinstance(blocks_of(odd), list)

@@ -22,8 +22,8 @@ def test_a_program_is_a_call_and_its_output_the_result() -> None:
 
 
 def test_a_program_that_was_cut_off_gets_an_output() -> None:
-    (slot,) = RESPONSES.slots(PROGRAM)
-    made = RESPONSES.interrupted(PROGRAM, slot)
+    (call,) = RESPONSES.parts(PROGRAM)
+    made = RESPONSES.interrupted(PROGRAM, call)
     assert results_of(made) == results_of(OUTPUT)
     assert (made["result"], made["status"]) == (INTERRUPTED, "incomplete")
 

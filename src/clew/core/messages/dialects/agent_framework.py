@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from clew.core.messages.dialects.base import (
     INTERRUPTED,
     BlockDialect,
     Call,
+    Part,
     Placement,
-    Slot,
     filled,
     parts_of,
+    thought,
     type_of,
+    typed_part,
 )
 from clew.model import Json, Message
 
-_MEDIA: Final = frozenset({"data", "uri", "hosted_file"})
 _SERVER: Final = "server"
 """The kind of calls that the provider runs and answers itself, in the assistant's own message."""
 
 
 class AgentFrameworkDialect(BlockDialect):
     name = "agent-framework"
+    fields = frozenset({"contents"})
     field = "contents"
 
     def claims(self, message: Message) -> bool:
@@ -32,52 +34,64 @@ class AgentFrameworkDialect(BlockDialect):
         contents = message.get("contents")
         return isinstance(contents, list) and all(map(type_of, contents))
 
-    def texts(self, message: Message) -> list[str]:
-        spoken = (part for part in parts_of(message, "contents") if type_of(part) == "text")
-        return [part["text"] for part in spoken if isinstance(part.get("text"), str)]
+    def parts(self, message: Message) -> list[Part]:
+        return [_part(part, at) for at, part in enumerate(parts_of(message, "contents"))]
 
-    def shows_media(self, message: Message) -> bool:
-        return any(type_of(part) in _MEDIA for part in parts_of(message, "contents"))
-
-    def is_reasoning(self, block: Json) -> bool:
-        return type_of(block) == "text_reasoning"
-
-    def slot(self, block: Json, at: int, role: str | None) -> Slot | None:
-        kind = type_of(block)
-        key = filled(block.get("call_id")) if kind else None
-        if key is None:
-            return None
-        name = filled(block.get("name")) or filled(block.get("tool_name"))
-        if kind in ("function_call", "function_result"):
-            return Slot(Call(key, name), at, kind == "function_result", Placement.ONE_MESSAGE)
-        if kind.endswith(("_tool_call", "_tool_result")):
-            return Slot(Call(key, name, _SERVER), at, kind.endswith("_result"), Placement.INSIDE)
-        return None
-
-    def interrupted(self, message: Message, slot: Slot) -> Json:
-        if slot.call.kind == _SERVER:
-            called = type_of(message["contents"][slot.at])
-            return {"type": f"{called.removesuffix('_call')}_result", "call_id": slot.call.id}
-        return {"type": "function_result", "call_id": slot.call.id, "result": INTERRUPTED}
+    def interrupted(self, message: Message, part: Part) -> Json:
+        call = part.call
+        assert call is not None
+        if call.kind == _SERVER:
+            called = type_of(message["contents"][part.at])
+            return {"type": f"{called.removesuffix('_call')}_result", "call_id": call.id}
+        return {"type": "function_result", "call_id": call.id, "result": INTERRUPTED}
 
     def gather(self, pieces: Sequence[Json]) -> list[dict[str, Json]]:
         return [{"type": "message", "role": "tool", "contents": list(pieces)}]
 
-    def tool_values(self, message: dict[str, Json]) -> Iterator[Json]:
-        """What tools were asked and answered: names, arguments, results."""
-        for part in parts_of(message, "contents"):
-            kind = type_of(part)
-            if kind.endswith("_call"):
-                yield [part.get(field) for field in ("name", "tool_name", "arguments", "inputs", "commands")]
-            elif kind.endswith("_result"):
-                yield result_of(part)
-                yield part.get("exception")
+
+def _part(part: Json, at: int) -> Part:
+    kind = type_of(part)
+    if kind == "text" and isinstance(text := part.get("text"), str):
+        return Part("text", at, text)
+    if kind == "text_reasoning":
+        return thought(part.get("text"), at)
+    if kind in ("data", "uri"):
+        return Part("media", at, None, _media(part))
+    if kind == "hosted_file":
+        return Part("media", at, None, {"type": "file", "name": part.get("name") or part.get("file_id")})
+    if kind.endswith("_call") and part.get("call_id"):
+        asked = next((part[field] for field in ("arguments", "inputs", "commands") if field in part), None)
+        return Part("call", at, None, asked, *_paired(part, kind, "_call"))
+    if kind.endswith("_result") and part.get("call_id"):
+        failed = part.get("exception")
+        call, placement = _paired(part, kind, "_result")
+        return Part("result", at, None, failed or _answer(part), call, placement, bool(failed))
+    return typed_part(part, at)
 
 
-def result_of(part: Json) -> Json:
+def _paired(part: Json, kind: str, end: str) -> tuple[Call, Placement | None]:
+    key = filled(part.get("call_id"))
+    name = filled(part.get("name")) or filled(part.get("tool_name"))
+    if kind == f"function{end}":
+        return Call(key, name), Placement.ONE_MESSAGE if key else None
+    if end == "_call":
+        name = name or kind.removesuffix("_tool_call")
+    is_server = kind.endswith(f"_tool{end}")
+    return Call(key, name, _SERVER), Placement.INSIDE if key and is_server else None
+
+
+def _answer(part: Json) -> Json:
     """What a tool answered. The framework keeps it twice: as a value, and as what is sent to the model."""
     fields = ("result", "output", "outputs", "items")
     return next((part[field] for field in fields if part.get(field) is not None), None)
 
 
-AGENT_FRAMEWORK = AgentFrameworkDialect()
+def _media(part: Json) -> Json:
+    if not isinstance(uri := part.get("uri"), str):
+        return part
+    kind = str(part.get("media_type"))
+    medium = next((medium for medium in ("image", "audio", "video") if kind.startswith(medium)), "file")
+    return {"type": medium, "image_url": uri}
+
+
+AGENT_FRAMEWORK: Final = AgentFrameworkDialect()

@@ -1,29 +1,32 @@
-"""Anthropic messages: calls, results, thinking and media are blocks of `content`."""
+"""Anthropic's messages: calls, results, thinking and media are blocks of `content`.
+
+Claude Code keeps them in the lines of its transcripts, with what the program knows around them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import ClassVar, Final
 
 from clew.core.messages.dialects.base import (
     INTERRUPTED,
     MEDIA_TYPES,
     BlockDialect,
     Call,
-    Edit,
+    Part,
     Placement,
     Role,
-    Slot,
-    filled,
-    media_in,
+    WrappedDialect,
     parts_of,
-    texts_in,
     type_of,
+    typed_part,
+    typed_parts,
 )
 from clew.core.messages.text import without
 from clew.model import Json, Message
 
-_THINKING: Final = frozenset({"thinking", "redacted_thinking"})
+_OURS: Final = frozenset(
+    {"tool_use", "tool_result", "thinking", "redacted_thinking", "server_tool_use", "mcp_tool_use"}
+)
 _SERVER_CALLS: Final = frozenset({"server_tool_use", "mcp_tool_use"})
 _SERVER: Final = "server"
 """The kind of calls that the provider runs and answers itself, in the assistant's own message."""
@@ -38,50 +41,40 @@ class AnthropicDialect(BlockDialect):
         if not isinstance(content, list) or message.get("role") not in ("user", "assistant"):
             return False
         # Some proxies write their calls twice, here and as `tool_calls`; the results then are chat messages.
-        return not message.get("tool_calls") and any(_is_ours(type_of(block)) for block in content)
+        return not message.get("tool_calls") and any(map(_is_ours, content))
 
-    def texts(self, message: Message) -> list[str]:
-        return texts_in(message.get("content"))
+    def parts(self, message: Message) -> list[Part]:
+        content = message.get("content")
+        if not isinstance(content, list):
+            return typed_parts(content)
+        is_user = message.get("role") == "user"
+        return [self.part(block, at, is_user) for at, block in enumerate(content)]
 
-    def shows_media(self, message: Message) -> bool:
-        return media_in(message.get("content"))
+    def part(self, block: Json, at: int, is_user: bool) -> Part:
+        part = typed_part(block, at)
+        call = part.call
+        if call is None or call.id is None:
+            return part
+        kind = block["type"]
+        if kind == ("tool_result" if is_user else "tool_use"):
+            placement = Placement.AFTER_TURN
+        elif not is_user and (kind in _SERVER_CALLS or kind.endswith("_tool_result")):
+            call, placement = Call(call.id, call.name, _SERVER), Placement.INSIDE
+        else:
+            return part
+        return Part(part.kind, at, None, part.value, call, placement, part.is_error)
 
-    def is_reasoning(self, block: Json) -> bool:
-        return type_of(block) in _THINKING
-
-    def slot(self, block: Json, at: int, role: str | None) -> Slot | None:
-        kind = type_of(block)
-        if role == "user":
-            key = filled(block.get("tool_use_id")) if kind == "tool_result" else None
-            return Slot(Call(key, None), at, True, Placement.AFTER_TURN) if key else None
-        if kind == "tool_use":
-            key, name = filled(block.get("id")), filled(block.get("name"))
-            return Slot(Call(key, name), at, False, Placement.AFTER_TURN) if key else None
-        if kind in _SERVER_CALLS:
-            key, name = filled(block.get("id")), filled(block.get("name"))
-            return Slot(Call(key, name, _SERVER), at, False, Placement.INSIDE) if key else None
-        if kind.endswith("_tool_result"):
-            key = filled(block.get("tool_use_id"))
-            return Slot(Call(key, None, _SERVER), at, True, Placement.INSIDE) if key else None
-        return None
-
-    def interrupted(self, message: Message, slot: Slot) -> Json:
-        if slot.call.kind == _SERVER:
-            return _interrupted_on_server(message["content"][slot.at], slot.call)
-        return {
-            "type": "tool_result",
-            "tool_use_id": slot.call.id,
-            "content": INTERRUPTED,
-            "is_error": True,
-        }
+    def interrupted(self, message: Message, part: Part) -> Json:
+        call = part.call
+        assert call is not None
+        if call.kind == _SERVER:
+            return _interrupted_on_server(message["content"][part.at], call)
+        return {"type": "tool_result", "tool_use_id": call.id, "content": INTERRUPTED, "is_error": True}
 
 
-def _is_ours(kind: str) -> bool:
-    return kind in ("tool_use", "tool_result") or kind in _THINKING or _is_server(kind)
-
-
-def _is_server(kind: str) -> bool:
-    return kind in _SERVER_CALLS or kind.endswith("_tool_result")
+def _is_ours(block: Json) -> bool:
+    kind = type_of(block)
+    return kind in _OURS or kind.endswith("_tool_result")
 
 
 def _interrupted_on_server(block: Json, call: Call) -> Json:
@@ -95,11 +88,68 @@ def _interrupted_on_server(block: Json, call: Call) -> Json:
     return {"type": result, "tool_use_id": call.id, "content": error}
 
 
-ANTHROPIC = AnthropicDialect()
+ANTHROPIC: Final = AnthropicDialect()
 
 
-# ── Claude people ─────────────────────────────────────────────────────────────────────────────────
-# Who speaks in a user line of a Claude Code transcript: a person, or the program in the role of the user.
+# -- Claude Code
+
+_SPOKEN: Final = ("user", "assistant")
+_TELLING: Final = ("subtype", "operation", "customTitle", "aiTitle", "lastPrompt", "tag", "summary", "mode")
+"""Fields that tell a record from others of its type."""
+
+
+class ClaudeCodeDialect(WrappedDialect):
+    """Lines of a transcript. Most are records without a message (titles, attachments, hooks, costs): nobody
+    says them."""
+
+    name = "claude-code"
+    fields = frozenset({"message", "sessionId"})
+    around: ClassVar[dict[str, Json]] = {"type": "user"}
+
+    def claims(self, message: Message) -> bool:
+        return bool(self.unwrap(message)) or _is_record(message)
+
+    def unwrap(self, message: Message) -> dict[str, Json]:
+        inner = message.get("message")
+        if isinstance(inner, dict) and message.get("type") in _SPOKEN and inner.get("role") in _SPOKEN:
+            return inner
+        return {}
+
+    def wrap(self, message: dict[str, Json], inner: dict[str, Json]) -> dict[str, Json]:
+        return {**message, "message": inner}
+
+    def role(self, message: Message) -> Role:
+        if not (inner := self.unwrap(message)):
+            return "other"
+        role = self.wrapped.role(inner)
+        return "other" if role == "user" and not is_human(message, inner) else role
+
+    def parts(self, message: Message) -> list[Part]:
+        if inner := self.unwrap(message):
+            return self.wrapped.parts(inner)
+        # Of records only what they are: the rest is for the program, and exports as JSON have it.
+        return [Part("other", 0, _note_in(message))]
+
+
+def _is_record(message: Message) -> bool:
+    return (
+        isinstance(message.get("sessionId"), str)
+        and isinstance(message.get("type"), str)
+        and message.keys().isdisjoint(("role", "message"))
+    )
+
+
+def _note_in(record: Message) -> str:
+    """A record in a few words: its type, and what tells it from others of this type."""
+    told = [record.get(field) for field in _TELLING] + [type_of(record.get("attachment"))]
+    words = [word for word in told if isinstance(word, str) and word]
+    return ": ".join([str(record.get("type")), *words[:1]])
+
+
+CLAUDE_CODE: Final = ClaudeCodeDialect(ANTHROPIC)
+
+
+# -- who speaks in a user line of Claude Code: a person, or the program in the role of the user
 
 _MARKS: Final = (
     "<command-name>",
@@ -130,7 +180,7 @@ _FLAGS: Final = (
 
 
 def is_human(beside: Message, message: Message) -> bool:
-    """Whether a person said it: words of his own, or a picture. `beside`: what the line holds with it."""
+    """Whether a person said it: words of their own, or a picture. `beside`: what the line holds with it."""
     if beside and any(map(beside.get, _FLAGS)):
         return False
     content = message.get("content")
@@ -148,89 +198,3 @@ def is_human(beside: Message, message: Message) -> bool:
 def _is_own(text: str) -> bool:
     own = without(text, _REMINDER).strip()
     return bool(own) and not own.startswith(_MARKS)
-
-
-# ── Claude code ───────────────────────────────────────────────────────────────────────────────────
-# Lines of a Claude Code transcript: an Anthropic message in `message`, and around it what the program knows.
-#
-# Most lines are records without a message (titles, attachments, hooks, costs): nobody says them.
-
-_SPOKEN: Final = ("user", "assistant")
-_TELLING: Final = ("subtype", "operation", "customTitle", "aiTitle", "lastPrompt", "tag", "summary", "mode")
-"""Fields that tell a record from others of its type."""
-
-
-class ClaudeCodeDialect:
-    name = "claude-code"
-    pairs_by_name = False
-    results_are_messages = False
-    is_plain_without_calls = False
-
-    def claims(self, message: Message) -> bool:
-        return bool(inner_of(message)) or _is_record(message)
-
-    def role(self, message: Message) -> Role:
-        if not (inner := inner_of(message)):
-            return "other"
-        role = ANTHROPIC.role(inner)
-        return "other" if role == "user" and not is_human(message, message["message"]) else role
-
-    def texts(self, message: Message) -> list[str]:
-        return ANTHROPIC.texts(inner_of(message))
-
-    def shows_media(self, message: Message) -> bool:
-        return ANTHROPIC.shows_media(inner_of(message))
-
-    def is_reasoning_only(self, message: Message) -> bool:
-        return ANTHROPIC.is_reasoning_only(inner_of(message))
-
-    def slots(self, message: Message) -> list[Slot]:
-        return ANTHROPIC.slots(inner_of(message))
-
-    def only_results(self, message: Message) -> bool:
-        return ANTHROPIC.only_results(inner_of(message))
-
-    def pick(self, message: dict[str, Json], slot: Slot) -> Json:
-        return ANTHROPIC.pick(inner_of(message), slot)
-
-    def interrupted(self, message: Message, slot: Slot) -> Json:
-        return ANTHROPIC.interrupted(inner_of(message), slot)
-
-    def tool_values(self, message: dict[str, Json]) -> Iterable[Json]:
-        return ANTHROPIC.tool_values(inner_of(message))
-
-    def gather(self, pieces: Sequence[Json]) -> list[dict[str, Json]]:
-        return [{"type": "user", "message": inner} for inner in ANTHROPIC.gather(pieces)]
-
-    def edit(self, message: dict[str, Json], edit: Edit) -> dict[str, Json] | None:
-        inner = inner_of(message)
-        if not parts_of(inner):
-            return message  # a text alone, or nothing: there is nothing to move
-        edited = ANTHROPIC.edit(inner, edit)
-        return None if edited is None else {**message, "message": edited}
-
-
-CLAUDE_CODE = ClaudeCodeDialect()
-
-
-def inner_of(line: Message) -> dict[str, Json]:
-    """The message in a line; empty if nobody speaks in it."""
-    inner = line.get("message")
-    if isinstance(inner, dict) and line.get("type") in _SPOKEN and inner.get("role") in _SPOKEN:
-        return inner
-    return {}
-
-
-def note_in(record: Message) -> str:
-    """A record in a few words: its type, and what tells it from others of this type."""
-    told = [record.get(field) for field in _TELLING] + [type_of(record.get("attachment"))]
-    words = [word for word in told if isinstance(word, str) and word]
-    return ": ".join([str(record.get("type")), *words[:1]])
-
-
-def _is_record(message: Message) -> bool:
-    return (
-        isinstance(message.get("sessionId"), str)
-        and isinstance(message.get("type"), str)
-        and message.keys().isdisjoint(("role", "message"))
-    )

@@ -1,22 +1,28 @@
 """What a dialect is: one way in which a model provider, or an agent, writes its messages.
 
-A dialect reads roles, text, tool calls and tool results out of a message, and can rewrite a message
-for the model's eyes. It never changes the message that it was given. To add one: a file with a class
-that fits `Dialect`, and a line in `registry.py`.
+A dialect reads a message once, as a list of `Part`s: texts, thoughts, tool calls, tool results, media.
+Contexts, searches and exports all go by these parts, so that the knowledge of a vendor's format stands in one
+file. A dialect can also rewrite a message for the model's eyes. It never changes the message that it was
+given, and no shape is too odd for it: nothing here raises.
+
+To add one: a file with a class that fits `Dialect`, and a line in `ORDER` (docs/how-to/add-a-dialect.md).
+Most are a `BlockDialect` (calls and results stand in a list in the message), an `ItemDialect` (a result is a
+message of its own) or a `WrappedDialect` (a message of another dialect, and what a program knows around it).
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
-from typing import Final, Literal, Protocol, TypeAlias
+from typing import ClassVar, Final, Literal, Protocol, TypeAlias
 
 import msgspec
 
 from clew.model import Json, Message
 
 Role: TypeAlias = Literal["user", "assistant", "tool", "system", "other"]
+PartKind: TypeAlias = Literal["text", "thinking", "call", "result", "media", "other"]
 
 ROLES: Final[Mapping[str, Role]] = {
     "user": "user",
@@ -42,7 +48,8 @@ class Placement(Enum):
 
 
 class Call(msgspec.Struct, frozen=True):
-    """A tool call, or the result of one. The two belong together by id; without an id, by name and order."""
+    """Which tool call, or the result of which. The two belong together by id; without an id, by name and
+    order."""
 
     id: str | None
     name: str | None
@@ -50,17 +57,34 @@ class Call(msgspec.Struct, frozen=True):
     """A result answers only calls of its own kind."""
 
 
-class Slot(msgspec.Struct, frozen=True):
-    """A call or a result, and where in its message it stands."""
+class Part(msgspec.Struct, frozen=True, gc=False):
+    """One part of a message: the only reading of it that there is."""
 
-    call: Call
-    at: int
-    is_result: bool
-    placement: Placement
+    kind: PartKind
+    at: int = 0
+    """Where the piece stands that this is a part of; `Edit` goes by it."""
+    text: str | None = None
+    """Of a text or a thought: its words; None: a thought that only its provider can read. Of media and other
+    parts: what to show instead of `value`."""
+    value: Json = None
+    """Of a call: its arguments. Of a result: its content, which `Dialect.inside` reads. Of media: the part in
+    the shape of OpenAI's or Anthropic's typed parts. Of other parts: all of it."""
+    call: Call | None = None
+    """Of a call or a result."""
+    placement: Placement | None = None
+    """Of a call or a result that its provider pairs with the other; None: it stands for itself."""
+    is_error: bool = False
+    """Of a result: the tool failed."""
+    speaker: Role | None = None
+    """Who says it, if not the one whose message it is; "other": it is no part of the conversation."""
+
+    @property
+    def is_result(self) -> bool:
+        return self.kind == "result"
 
 
 class Edit(msgspec.Struct):
-    """What to change in a message; positions are those of `Slot.at`."""
+    """What to change in a message; positions are those of `Part.at`."""
 
     drop: set[int] = msgspec.field(default_factory=set)
     inside: dict[int, Json] = msgspec.field(default_factory=dict)
@@ -78,6 +102,11 @@ class Dialect(Protocol):
 
     @property
     def name(self) -> str: ...
+    @property
+    def fields(self) -> frozenset[str]:
+        """It claims no message that has none of these fields; empty: ask it about every message."""
+        ...
+
     @property
     def pairs_by_name(self) -> bool:
         """Ids are optional: a result without one answers a call that has one."""
@@ -98,26 +127,23 @@ class Dialect(Protocol):
         ...
 
     def role(self, message: Message) -> Role: ...
-    def texts(self, message: Message) -> list[str]:
-        """What was said; neither tool output nor reasoning."""
+    def parts(self, message: Message) -> list[Part]:
+        """The parts of the message, in the order in which people should read them."""
         ...
 
-    def shows_media(self, message: Message) -> bool: ...
-    def is_reasoning_only(self, message: Message) -> bool: ...
-    def slots(self, message: Message) -> list[Slot]: ...
+    def inside(self, result: Part) -> Iterable[Part]:
+        """The parts of a result's content."""
+        ...
+
     def only_results(self, message: Message) -> bool:
         """Nothing would be left of the message without its results."""
         ...
 
-    def pick(self, message: dict[str, Json], slot: Slot) -> Json:
-        """The piece at this slot."""
+    def pick(self, message: dict[str, Json], part: Part) -> Json:
+        """The piece that this is a part of."""
         ...
 
-    def tool_values(self, message: dict[str, Json]) -> Iterable[Json]:
-        """What tools were asked and answered, for the search: texts, or values with texts in them."""
-        ...
-
-    def interrupted(self, message: Message, slot: Slot) -> Json:
+    def interrupted(self, message: Message, part: Part) -> Json:
         """A result, made up, for a call that got none."""
         ...
 
@@ -130,7 +156,143 @@ class Dialect(Protocol):
         ...
 
 
-# ── The parts that most dialects share: `content` is a text or a list of typed parts ──────────────
+# -- three kinds of dialects
+
+
+class BlockDialect(ABC):
+    """Calls and results are elements of one list in the message."""
+
+    fields: frozenset[str] = frozenset()
+    pairs_by_name = False
+    results_are_messages = False
+    is_plain_without_calls = False
+    field = "content"
+
+    @abstractmethod
+    def parts(self, message: Message) -> list[Part]: ...
+    @abstractmethod
+    def interrupted(self, message: Message, part: Part) -> Json: ...
+
+    def inside(self, result: Part) -> Iterable[Part]:
+        return typed_parts(result.value)
+
+    def role(self, message: Message) -> Role:
+        role = ROLES.get(str(message.get("role")), "other")
+        if role != "user":
+            return role
+        parts = self.parts(message)
+        if not any(part.kind == "result" and part.placement is not None for part in parts):
+            return role
+        return "user" if says_something(parts) else "tool"
+
+    def only_results(self, message: Message) -> bool:
+        results = sum(part.kind == "result" and part.placement is not None for part in self.parts(message))
+        return 0 < results == len(parts_of(message, self.field))
+
+    def pick(self, message: dict[str, Json], part: Part) -> Json:
+        return message[self.field][part.at]
+
+    def gather(self, pieces: Sequence[Json]) -> list[dict[str, Json]]:
+        return [{"role": "user", self.field: list(pieces)}]
+
+    def edit(self, message: dict[str, Json], edit: Edit) -> dict[str, Json] | None:
+        results = {
+            part.at for part in self.parts(message) if part.kind == "result" and part.placement is not None
+        }
+        kept: list[tuple[bool, Json]] = []
+        for at, block in enumerate(message[self.field]):
+            if at not in edit.drop:
+                kept.append((at in results, block))
+            if at in edit.inside:
+                kept.append((False, edit.inside[at]))
+        blocks = [block for _, block in kept]
+        if edit.results_first or edit.add:
+            first = [block for is_result, block in kept if is_result]
+            rest = [block for is_result, block in kept if not is_result]
+            blocks = [*first, *edit.add, *rest]
+        return {**message, self.field: blocks} if blocks else None
+
+
+class ItemDialect(ABC):
+    """A tool result is a message of its own."""
+
+    fields: frozenset[str] = frozenset()
+    pairs_by_name = False
+    results_are_messages = True
+    is_plain_without_calls = False
+
+    @abstractmethod
+    def parts(self, message: Message) -> list[Part]: ...
+    @abstractmethod
+    def interrupted(self, message: Message, part: Part) -> Json: ...
+
+    def inside(self, result: Part) -> Iterable[Part]:
+        return typed_parts(result.value)
+
+    def only_results(self, message: Message) -> bool:
+        return any(part.kind == "result" and part.placement is not None for part in self.parts(message))
+
+    def pick(self, message: dict[str, Json], part: Part) -> Json:
+        return message
+
+    def gather(self, pieces: Sequence[Json]) -> list[dict[str, Json]]:
+        return list(pieces)
+
+    def edit(self, message: dict[str, Json], edit: Edit) -> dict[str, Json] | None:
+        return None if edit.drop else message
+
+
+class WrappedDialect(ABC):
+    """A message of another dialect stands in a field, and around it what a program knows."""
+
+    fields: frozenset[str] = frozenset()
+    is_plain_without_calls = False
+    around: ClassVar[dict[str, Json]] = {}
+    """What stands around a message that has to be made up."""
+
+    def __init__(self, wrapped: BlockDialect) -> None:
+        self.wrapped = wrapped
+        self.pairs_by_name = wrapped.pairs_by_name
+        self.results_are_messages = wrapped.results_are_messages
+
+    @abstractmethod
+    def unwrap(self, message: Message) -> dict[str, Json]:
+        """The message inside; one without parts, if there is none."""
+
+    @abstractmethod
+    def wrap(self, message: dict[str, Json], inner: dict[str, Json]) -> dict[str, Json]:
+        """The message with another one inside."""
+
+    def role(self, message: Message) -> Role:
+        return self.wrapped.role(self.unwrap(message))
+
+    def parts(self, message: Message) -> list[Part]:
+        return self.wrapped.parts(self.unwrap(message))
+
+    def inside(self, result: Part) -> Iterable[Part]:
+        return self.wrapped.inside(result)
+
+    def only_results(self, message: Message) -> bool:
+        return self.wrapped.only_results(self.unwrap(message))
+
+    def pick(self, message: dict[str, Json], part: Part) -> Json:
+        return self.wrapped.pick(self.unwrap(message), part)
+
+    def interrupted(self, message: Message, part: Part) -> Json:
+        return self.wrapped.interrupted(self.unwrap(message), part)
+
+    def gather(self, pieces: Sequence[Json]) -> list[dict[str, Json]]:
+        return [self.wrap(self.around, inner) for inner in self.wrapped.gather(pieces)]
+
+    def edit(self, message: dict[str, Json], edit: Edit) -> dict[str, Json] | None:
+        inner = self.unwrap(message)
+        if not parts_of(inner, self.wrapped.field):
+            return message  # a text alone, or nothing: there is nothing to move
+        edited = self.wrapped.edit(inner, edit)
+        return None if edited is None else self.wrap(message, edited)
+
+
+# -- what most dialects share: content that is a text, or a list of typed parts
 
 TEXT_TYPES: Final = frozenset({"text", "input_text", "output_text"})
 MEDIA_TYPES: Final = frozenset(
@@ -152,6 +314,77 @@ MEDIA_TYPES: Final = frozenset(
 )
 
 
+def typed_parts(content: Json) -> list[Part]:
+    """The parts of a content that is a text, or a list of parts with types."""
+    if isinstance(content, str):
+        return [Part("text", 0, content)]
+    if isinstance(content, list):
+        return [typed_part(part, at) for at, part in enumerate(content)]
+    return [] if content is None else [Part("other", 0, value=content)]
+
+
+def typed_part(part: Json, at: int = 0) -> Part:
+    """One element of such a list, as OpenAI and Anthropic write them. Calls and results are not paired."""
+    if isinstance(part, str):
+        return Part("text", at, part)
+    kind = type_of(part)
+    if kind in TEXT_TYPES and isinstance(text := part.get("text"), str):
+        return Part("text", at, text)
+    if kind == "tool_use" or kind.endswith("_tool_use"):
+        called = Call(filled(part.get("id")), filled(part.get("name")))
+        return Part("call", at, None, part.get("input"), called)
+    if kind == "tool_result" or kind.endswith("_tool_result"):
+        answered = Call(filled(part.get("tool_use_id")), filled(part.get("tool_name")))
+        return Part("result", at, None, part.get("content"), answered, is_error=bool(part.get("is_error")))
+    if kind in ("thinking", "reasoning"):
+        return thought(part.get("thinking", part.get("text", part.get("reasoning"))), at)
+    if kind == "redacted_thinking":
+        return Part("thinking", at)
+    if kind in MEDIA_TYPES:
+        return Part("media", at, _text_of_document(part), part)
+    if kind == "refusal" and isinstance(refusal := part.get("refusal"), str):
+        return Part("text", at, refusal)
+    return Part("other", at, value=part)
+
+
+def thought(text: Json, at: int = 0) -> Part:
+    return Part("thinking", at, text if isinstance(text, str) else None)
+
+
+def _text_of_document(part: Json) -> str | None:
+    """Anthropic's documents may be a plain text, which is shown as one."""
+    source = part.get("source")
+    is_text = part.get("type") == "document" and type_of(source) == "text"
+    return str(source.get("data")) if is_text else None
+
+
+def says_something(parts: Iterable[Part]) -> bool:
+    """Whether the one whose message it is says a word, or shows an image, a file, a recording."""
+    for part in parts:
+        if part.kind == "media" or (part.kind == "text" and part.speaker is None and not is_blank(part.text)):
+            return True
+    return False
+
+
+def is_reasoning(parts: Sequence[Part]) -> bool:
+    """Whether these are thoughts, and nothing that came of them."""
+    found = False
+    for part in parts:
+        if part.kind == "thinking" and part.speaker is None:
+            found = True
+        elif part.kind != "text" or not is_blank(part.text):
+            return False
+    return found
+
+
+def texts_in(content: Json) -> list[str]:
+    """What is said in a content that is a text, or a list of parts with types."""
+    return [part.text for part in typed_parts(content) if part.kind == "text" and part.text is not None]
+
+
+# -- looking into messages whose shape is not known yet
+
+
 def filled(value: Json) -> str | None:
     """The value when it is a text that says something, as an id or a name does."""
     return value if isinstance(value, str) and value else None
@@ -164,160 +397,10 @@ def type_of(part: Json) -> str:
 
 
 def parts_of(message: Message, field: str = "content") -> list[Json]:
-    """The message's parts; none when there is no list of them."""
+    """The elements of a field; none when there is no list of them."""
     parts = message.get(field)
     return parts if isinstance(parts, list) else []
 
 
-def is_blank(text: str) -> bool:
+def is_blank(text: str | None) -> bool:
     return not text or text.isspace()
-
-
-def texts_in(content: Json) -> list[str]:
-    if isinstance(content, str):
-        return [content]
-    if not isinstance(content, list):
-        return []
-    found = []
-    for part in content:
-        text = part if isinstance(part, str) else _text_of_part(part)
-        if isinstance(text, str):
-            found.append(text)
-    return found
-
-
-def _text_of_part(part: Json) -> Json:
-    kind = type_of(part)
-    if kind in TEXT_TYPES:
-        return part.get("text")
-    return part.get("refusal") if kind == "refusal" else None
-
-
-def media_in(content: Json) -> bool:
-    return isinstance(content, list) and any(type_of(part) in MEDIA_TYPES for part in content)
-
-
-# ── What tools were asked and answered, in dialects whose pieces say no more than that ────────────
-
-_CALLS: Final = ("tool_calls", "function_call")
-
-
-class Pieced(Protocol):
-    """What is needed of a dialect."""
-
-    def role(self, message: Message) -> Role: ...
-    def slots(self, message: Message) -> list[Slot]: ...
-    def pick(self, message: dict[str, Json], slot: Slot) -> Json: ...
-
-
-def pieces_of(dialect: Pieced, message: dict[str, Json]) -> Iterator[Json]:
-    """All of a message that is a tool's; of others the calls and results in it."""
-    if dialect.role(message) == "tool":
-        yield message
-        return
-    for field in _CALLS:
-        yield message.get(field)
-    for slot in dialect.slots(message):
-        piece = dialect.pick(message, slot)
-        if piece is not message:
-            yield piece
-
-
-# ── Dialects in which calls and results are elements of one list in the message ───────────────────
-
-
-class BlockDialect(ABC):
-    pairs_by_name = False
-    results_are_messages = False
-    is_plain_without_calls = False
-    field = "content"
-
-    @abstractmethod
-    def slot(self, block: Json, at: int, role: str | None) -> Slot | None:
-        """The call or result in this block, if the block is one and the role may carry it."""
-
-    @abstractmethod
-    def texts(self, message: Message) -> list[str]: ...
-    @abstractmethod
-    def shows_media(self, message: Message) -> bool: ...
-    @abstractmethod
-    def is_reasoning(self, block: Json) -> bool: ...
-
-    def slots(self, message: Message) -> list[Slot]:
-        role = message.get("role")
-        slots = (self.slot(block, at, role) for at, block in enumerate(parts_of(message, self.field)))
-        return [slot for slot in slots if slot is not None]
-
-    def role(self, message: Message) -> Role:
-        role = ROLES.get(str(message.get("role")), "other")
-        if role != "user" or not any(slot.is_result for slot in self.slots(message)):
-            return role
-        speaks = self.shows_media(message) or not all(is_blank(text) for text in self.texts(message))
-        return "user" if speaks else "tool"
-
-    def is_reasoning_only(self, message: Message) -> bool:
-        blocks = parts_of(message, self.field)
-        return any(map(self.is_reasoning, blocks)) and all(
-            self.is_reasoning(block) or self._is_blank_text(block) for block in blocks
-        )
-
-    def _is_blank_text(self, block: Json) -> bool:
-        texts = self.texts({self.field: [block]})
-        return bool(texts) and all(map(is_blank, texts))
-
-    def only_results(self, message: Message) -> bool:
-        results = sum(slot.is_result for slot in self.slots(message))
-        return 0 < results == len(parts_of(message, self.field))
-
-    def pick(self, message: dict[str, Json], slot: Slot) -> Json:
-        return message[self.field][slot.at]
-
-    def tool_values(self, message: dict[str, Json]) -> Iterable[Json]:
-        return pieces_of(self, message)
-
-    def gather(self, pieces: Sequence[Json]) -> list[dict[str, Json]]:
-        return [{"role": "user", self.field: list(pieces)}]
-
-    def edit(self, message: dict[str, Json], edit: Edit) -> dict[str, Json] | None:
-        results = {slot.at for slot in self.slots(message) if slot.is_result}
-        kept: list[tuple[bool, Json]] = []
-        for at, block in enumerate(message[self.field]):
-            if at not in edit.drop:
-                kept.append((at in results, block))
-            if at in edit.inside:
-                kept.append((False, edit.inside[at]))
-        blocks = [block for _, block in kept]
-        if edit.results_first or edit.add:
-            first = [block for is_result, block in kept if is_result]
-            rest = [block for is_result, block in kept if not is_result]
-            blocks = [*first, *edit.add, *rest]
-        return {**message, self.field: blocks} if blocks else None
-
-
-# ── Dialects in which a tool result is a message of its own ───────────────────────────────────────
-
-
-class ItemDialect(ABC):
-    pairs_by_name = False
-    results_are_messages = True
-    is_plain_without_calls = False
-
-    @abstractmethod
-    def role(self, message: Message) -> Role: ...
-    @abstractmethod
-    def slots(self, message: Message) -> list[Slot]: ...
-
-    def only_results(self, message: Message) -> bool:
-        return any(slot.is_result for slot in self.slots(message))
-
-    def pick(self, message: dict[str, Json], slot: Slot) -> Json:
-        return message
-
-    def tool_values(self, message: dict[str, Json]) -> Iterable[Json]:
-        return pieces_of(self, message)
-
-    def gather(self, pieces: Sequence[Json]) -> list[dict[str, Json]]:
-        return list(pieces)
-
-    def edit(self, message: dict[str, Json], edit: Edit) -> dict[str, Json] | None:
-        return None if edit.drop else message

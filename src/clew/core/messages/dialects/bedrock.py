@@ -1,30 +1,33 @@
 """Bedrock's Converse: `{"role", "content"}`, where a block is told by its key and has no type.
 
-Strands speaks it whatever the provider is, and other frameworks that began on Bedrock do too.
+Strands speaks it whatever the provider is, and keeps it in the records of its sessions; other frameworks that
+began on Bedrock speak it too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Final, Literal
+from collections.abc import Iterable, Iterator
+from typing import ClassVar, Final, Literal
 
 from clew.core.messages.dialects.base import (
     INTERRUPTED,
     BlockDialect,
     Call,
-    Edit,
+    Part,
     Placement,
-    Role,
-    Slot,
+    WrappedDialect,
     filled,
     parts_of,
+    thought,
+    typed_part,
+    typed_parts,
 )
 from clew.model import Json, Message
 
-MEDIA: Final = ("image", "document", "video", "audio")
+_MEDIA: Final = ("image", "document", "video", "audio")
 _KEYS: Final = frozenset(
     {"text", "toolUse", "toolResult", "reasoningContent", "cachePoint", "guardContent", "citationsContent"}
-    | set(MEDIA)
+    | set(_MEDIA)
 )
 
 
@@ -37,74 +40,98 @@ class BedrockDialect(BlockDialect):
             return False
         return not message.get("tool_calls") and any(map(_is_ours, content))
 
-    def texts(self, message: Message) -> list[str]:
-        return [text for block in parts_of(message) for text in texts_of(block)]
+    def parts(self, message: Message) -> list[Part]:
+        content = message.get("content")
+        if not isinstance(content, list):
+            return typed_parts(content)
+        role = message.get("role")
+        return [part for at, block in enumerate(content) for part in _parts(block, at, role)]
 
-    def shows_media(self, message: Message) -> bool:
-        return any(inner(block, key) is not None for block in parts_of(message) for key in MEDIA)
+    def inside(self, result: Part) -> Iterable[Part]:
+        content = result.value
+        return [part for at, block in enumerate(content or ()) for part in _parts(block, at, None)]
 
-    def is_reasoning(self, block: Json) -> bool:
-        return inner(block, "reasoningContent") is not None
-
-    def slot(self, block: Json, at: int, role: str | None) -> Slot | None:
-        is_result = role == "user"
-        value = inner(block, "toolResult" if is_result else "toolUse")
-        key = None if value is None else filled(value.get("toolUseId"))
-        if value is None or key is None:
-            return None
-        name = None if is_result else filled(value.get("name"))
-        return Slot(Call(key, name), at, is_result, Placement.AFTER_TURN)
-
-    def interrupted(self, message: Message, slot: Slot) -> Json:
+    def interrupted(self, message: Message, part: Part) -> Json:
+        assert part.call is not None
         content: Json = [{"text": INTERRUPTED}]
-        return {"toolResult": {"toolUseId": slot.call.id, "status": "error", "content": content}}
-
-    def tool_values(self, message: dict[str, Json]) -> Iterator[Json]:
-        """What tools were asked and answered: names, arguments, contents."""
-        for block in parts_of(message):
-            if (call := inner(block, "toolUse")) is not None:
-                yield [call.get("name"), call.get("input")]
-            for part in parts_of(inner(block, "toolResult") or {}):
-                if isinstance(part, dict):
-                    yield [part.get("text"), part.get("json")]
+        return {"toolResult": {"toolUseId": part.call.id, "status": "error", "content": content}}
 
 
-def inner(block: Json, key: str) -> dict[str, Json] | None:
-    """What a block holds under its key, if it is such a block."""
-    value = block.get(key) if isinstance(block, dict) else None
-    return value if isinstance(value, dict) else None
+def _parts(block: Json, at: int, role: Json) -> Iterator[Part]:
+    if not isinstance(block, dict):
+        yield typed_part(block, at)
+    elif (call := _inner(block, "toolUse")) is not None:
+        called = Call(filled(call.get("toolUseId")), filled(call.get("name")))
+        placement = Placement.AFTER_TURN if called.id and role != "user" else None
+        yield Part("call", at, None, call.get("input"), called, placement)
+    elif (result := _inner(block, "toolResult")) is not None:
+        answered = Call(filled(result.get("toolUseId")), None)
+        placement = Placement.AFTER_TURN if answered.id and role == "user" else None
+        has_failed = result.get("status") == "error"
+        yield Part("result", at, None, parts_of(result), answered, placement, has_failed)
+    elif (reasoning := _inner(block, "reasoningContent")) is not None:
+        yield thought(filled((_inner(reasoning, "reasoningText") or {}).get("text")), at)
+    elif texts := list(_texts_of(block)):
+        yield from (Part("text", at, text) for text in texts)
+    elif (medium := next((key for key in _MEDIA if _inner(block, key) is not None), None)) is not None:
+        yield Part("media", at, None, _media(medium, block[medium]))
+    elif _inner(block, "cachePoint") is None:
+        yield typed_part(block, at)
 
 
-def texts_of(block: Json) -> Iterator[str]:
+def _texts_of(block: Json) -> Iterator[str]:
     """What is said in a block: plainly, with citations, or for a guardrail to look at."""
     if not isinstance(block, dict):
         return
     if isinstance(text := block.get("text"), str):
         yield text
-    if (guarded := inner(inner(block, "guardContent"), "text")) is not None:
-        yield from texts_of(guarded)
-    for part in parts_of(inner(block, "citationsContent") or {}):
-        yield from texts_of(part)
+    if (guarded := _inner(_inner(block, "guardContent"), "text")) is not None:
+        yield from _texts_of(guarded)
+    for part in parts_of(_inner(block, "citationsContent") or {}):
+        yield from _texts_of(part)
+
+
+def _media(medium: str, value: Json) -> Json:
+    """Bytes are kept as base64; what lies in S3 is only named."""
+    source = _inner(value, "source") or {}
+    name = filled(value.get("name")) or medium
+    found = {
+        "media_type": f"{'application' if medium == 'document' else medium}/{value.get('format', '')}",
+        "data": (_inner(source, "bytes") or {}).get("data"),
+        "url": (_inner(source, "location") or {}).get("uri"),
+    }
+    return {"type": "file" if medium == "document" else medium, "name": name, "source": found}
+
+
+def _inner(block: Json, key: str) -> dict[str, Json] | None:
+    """What a block holds under its key, if it is such a block."""
+    value = block.get(key) if isinstance(block, dict) else None
+    return value if isinstance(value, dict) else None
 
 
 def _is_ours(block: Json) -> bool:
     return isinstance(block, dict) and "type" not in block and not _KEYS.isdisjoint(block)
 
 
-BEDROCK = BedrockDialect()
+BEDROCK: Final = BedrockDialect()
 
 
-# ── Strands ───────────────────────────────────────────────────────────────────────────────────────
-# Records of a Strands session: a Bedrock message in `message`, and what a guardrail put in its place.
+# -- Strands
 
 _FIELDS: Final = ("message_id", "redact_message", "created_at")
 
 
-class StrandsDialect:
+class StrandsDialect(WrappedDialect):
+    """Records of a session: a message, and what a guardrail put in its place."""
+
     name = "strands"
-    pairs_by_name = BEDROCK.pairs_by_name
-    results_are_messages = BEDROCK.results_are_messages
-    is_plain_without_calls = False
+    fields = frozenset({"redact_message"})
+    around: ClassVar[dict[str, Json]] = {
+        "message": {},
+        "message_id": None,
+        "redact_message": None,
+        "created_at": None,
+    }
 
     def claims(self, message: Message) -> bool:
         inner = message.get("message")
@@ -112,54 +139,17 @@ class StrandsDialect:
             return False
         return isinstance(inner.get("content"), list)
 
-    def role(self, message: Message) -> Role:
-        return BEDROCK.role(shown_in(message))
+    def unwrap(self, message: Message) -> dict[str, Json]:
+        """The message that counts: what a guardrail put in the place of the first one, if it did."""
+        inner: dict[str, Json] = message[_shown_field(message)]
+        return inner
 
-    def texts(self, message: Message) -> list[str]:
-        return BEDROCK.texts(shown_in(message))
-
-    def shows_media(self, message: Message) -> bool:
-        return BEDROCK.shows_media(shown_in(message))
-
-    def is_reasoning_only(self, message: Message) -> bool:
-        return BEDROCK.is_reasoning_only(shown_in(message))
-
-    def slots(self, message: Message) -> list[Slot]:
-        return BEDROCK.slots(shown_in(message))
-
-    def only_results(self, message: Message) -> bool:
-        return BEDROCK.only_results(shown_in(message))
-
-    def pick(self, message: dict[str, Json], slot: Slot) -> Json:
-        return BEDROCK.pick(shown_in(message), slot)
-
-    def interrupted(self, message: Message, slot: Slot) -> Json:
-        return BEDROCK.interrupted(shown_in(message), slot)
-
-    def tool_values(self, message: dict[str, Json]) -> Iterable[Json]:
-        return BEDROCK.tool_values(shown_in(message))
-
-    def gather(self, pieces: Sequence[Json]) -> list[dict[str, Json]]:
-        return [
-            {"message": inner, "message_id": None, "redact_message": None, "created_at": None}
-            for inner in BEDROCK.gather(pieces)
-        ]
-
-    def edit(self, message: dict[str, Json], edit: Edit) -> dict[str, Json] | None:
-        if not parts_of(shown_in(message)):
-            return message  # there is nothing to move
-        inner = BEDROCK.edit(shown_in(message), edit)
-        return None if inner is None else {**message, _shown_field(message): inner}
-
-
-def shown_in(message: Message) -> dict[str, Json]:
-    """The message that counts: what a guardrail put in the place of the first one, if it did."""
-    inner: dict[str, Json] = message[_shown_field(message)]
-    return inner
+    def wrap(self, message: dict[str, Json], inner: dict[str, Json]) -> dict[str, Json]:
+        return {**message, _shown_field(message): inner}
 
 
 def _shown_field(message: Message) -> Literal["message", "redact_message"]:
     return "redact_message" if isinstance(message.get("redact_message"), dict) else "message"
 
 
-STRANDS = StrandsDialect()
+STRANDS: Final = StrandsDialect(BEDROCK)

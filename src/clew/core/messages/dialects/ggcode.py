@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from clew.core.messages.dialects.anthropic import AnthropicDialect
-from clew.core.messages.dialects.base import INTERRUPTED, Call, Placement, Slot, filled, type_of
+from clew.core.messages.dialects.base import INTERRUPTED, Call, Part, Placement, filled, type_of, typed_part
 from clew.model import Json, Message
 
 
@@ -16,19 +18,28 @@ class GgcodeDialect(AnthropicDialect):
             return False
         return any(map(_is_ours, content))
 
-    def slot(self, block: Json, at: int, role: str | None) -> Slot | None:
-        is_result = role == "user"
-        if type_of(block) != ("tool_result" if is_result else "tool_use"):
-            return None
-        call = Call(filled(block.get("tool_id")), filled(block.get("tool_name")))
-        return Slot(call, at, is_result, Placement.AFTER_TURN) if call.id else None
+    def part(self, block: Json, at: int, is_user: bool) -> Part:
+        kind = type_of(block)
+        if kind not in ("tool_use", "tool_result"):
+            return typed_part(block, at)
+        call = Call(
+            filled(block.get("tool_id")) or filled(block.get("tool_use_id")) or filled(block.get("id")),
+            filled(block.get("tool_name")) or filled(block.get("name")),
+        )
+        is_paired = bool(filled(block.get("tool_id"))) and (kind == "tool_result") is is_user
+        placement = Placement.AFTER_TURN if is_paired else None
+        if kind == "tool_use":
+            return Part("call", at, None, block.get("input"), call, placement)
+        output = block.get("output", block.get("content"))
+        return Part("result", at, None, output, call, placement, bool(block.get("is_error")))
 
-    def interrupted(self, message: Message, slot: Slot) -> Json:
-        return {"type": "tool_result", "tool_id": slot.call.id, "output": INTERRUPTED, "is_error": True}
+    def interrupted(self, message: Message, part: Part) -> Json:
+        assert part.call is not None
+        return {"type": "tool_result", "tool_id": part.call.id, "output": INTERRUPTED, "is_error": True}
 
 
 def _is_ours(block: Json) -> bool:
     return type_of(block) in ("tool_use", "tool_result") and "tool_id" in block
 
 
-GGCODE = GgcodeDialect()
+GGCODE: Final = GgcodeDialect()

@@ -1,20 +1,24 @@
-"""Gemini: `{"role", "parts"}`, where a part is told by its key; ids are optional."""
+"""Gemini: `{"role", "parts"}`, where a part is told by its key; ids are optional.
+
+Google ADK keeps such messages in its events, with who made them and what else the run knows.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import ClassVar, Final, Literal
 
 from clew.core.messages.dialects.base import (
     INTERRUPTED,
     BlockDialect,
     Call,
-    Edit,
+    Part,
     Placement,
     Role,
-    Slot,
+    WrappedDialect,
     filled,
     parts_of,
+    thought,
+    typed_part,
 )
 from clew.model import Json, Message
 
@@ -22,10 +26,14 @@ _CALLS: Final = ("functionCall", "function_call")
 _RESULTS: Final = ("functionResponse", "function_response")
 _MEDIA: Final = ("inlineData", "inline_data", "fileData", "file_data")
 _KEYS: Final = frozenset({"text", "thought", *_CALLS, *_RESULTS, *_MEDIA})
+_SEALED: Final = frozenset({"thought", "thoughtSignature", "thought_signature"})
+_NO_CALLERS: Final = ("user", "function", "tool")
+_NO_ANSWERERS: Final = ("model", "assistant")
 
 
 class GeminiDialect(BlockDialect):
     name = "gemini"
+    fields = frozenset({"parts"})
     field = "parts"
     pairs_by_name = True
 
@@ -35,32 +43,77 @@ class GeminiDialect(BlockDialect):
 
     def role(self, message: Message) -> Role:
         if message.get("role") is None:
-            return "assistant" if any(not slot.is_result for slot in self.slots(message)) else "user"
+            parts = self.parts(message)
+            calls = any(part.kind == "call" and part.placement is not None for part in parts)
+            return "assistant" if calls else "user"
         return super().role(message)
 
-    def texts(self, message: Message) -> list[str]:
-        spoken = [part for part in parts_of(message, "parts") if not self.is_reasoning(part)]
-        texts = [part.get("text") if isinstance(part, dict) else part for part in spoken]
-        return [text for text in texts if isinstance(text, str)]
+    def parts(self, message: Message) -> list[Part]:
+        role = message.get("role")
+        found: list[Part] = []
+        for at, part in enumerate(parts_of(message, "parts")):
+            if not isinstance(part, dict):
+                found.append(typed_part(part, at))
+                continue
+            text = part.get("text")
+            is_text = isinstance(text, str)
+            if not is_text or len(part) > 1:
+                other = _beside_text(part, at, role)
+                if other is not None:
+                    found.append(other)
+                elif not is_text:
+                    found.append(typed_part(part, at))
+            if is_text and not part.get("thought"):
+                found.append(Part("text", at, text))
+        return found
 
-    def shows_media(self, message: Message) -> bool:
-        return any(_value(part, _MEDIA) for part in parts_of(message, "parts"))
+    def interrupted(self, message: Message, part: Part) -> Json:
+        call = part.call
+        assert call is not None
+        key = _RESULTS[0] if _CALLS[0] in message["parts"][part.at] else _RESULTS[1]
+        same_id = {"id": call.id} if call.id else {}
+        return {key: {**same_id, "name": call.name, "response": {"error": INTERRUPTED}}}
 
-    def is_reasoning(self, block: Json) -> bool:
-        return isinstance(block, dict) and bool(block.get("thought"))
 
-    def slot(self, block: Json, at: int, role: str | None) -> Slot | None:
-        is_result = _value(block, _RESULTS) is not None
-        value = _value(block, _RESULTS if is_result else _CALLS)
-        if value is None or role in (("model", "assistant") if is_result else ("user", "function", "tool")):
-            return None
-        call = Call(filled(value.get("id")), filled(value.get("name")))
-        return Slot(call, at, is_result, Placement.ONE_MESSAGE) if call.name else None
+def _beside_text(part: dict[str, Json], at: int, role: Json) -> Part | None:
+    """What a part holds that is no plain text. A text may stand beside it."""
+    if (result := _value(part, _RESULTS)) is not None:
+        value, may_be_paired = _answer(result.get("response")), role not in _NO_ANSWERERS
+        return _tool_part("result", at, result, value, may_be_paired)
+    if (call := _value(part, _CALLS)) is not None:
+        return _tool_part("call", at, call, call.get("args"), role not in _NO_CALLERS)
+    if thinks := part.get("thought"):
+        text = part.get("text")
+        is_readable = isinstance(text, str) or (thinks is True and part.keys() <= _SEALED)
+        return thought(text, at) if is_readable else Part("thinking", at, None, part)
+    if (media := _value(part, _MEDIA)) is not None:
+        return Part("media", at, None, _file(media))
+    return None
 
-    def interrupted(self, message: Message, slot: Slot) -> Json:
-        key = _RESULTS[0] if _CALLS[0] in message["parts"][slot.at] else _RESULTS[1]
-        same_id = {"id": slot.call.id} if slot.call.id else {}
-        return {key: {**same_id, "name": slot.call.name, "response": {"error": INTERRUPTED}}}
+
+def _tool_part(
+    kind: Literal["call", "result"], at: int, tool: Json, value: Json, may_be_paired: bool
+) -> Part:
+    call = Call(filled(tool.get("id")), filled(tool.get("name")))
+    placement = Placement.ONE_MESSAGE if may_be_paired and call.name else None
+    return Part(kind, at, None, value, call, placement)
+
+
+def _answer(response: Json) -> Json:
+    """Most functions answer with a text alone in an object."""
+    if isinstance(response, dict) and len(response) == 1:
+        (only,) = response.values()
+        return only if isinstance(only, str) else response
+    return response
+
+
+def _file(media: dict[str, Json]) -> Json:
+    source = {
+        "media_type": media.get("mimeType", media.get("mime_type")),
+        "data": media.get("data"),
+        "url": media.get("fileUri", media.get("file_uri")),
+    }
+    return {"type": "file", "name": media.get("displayName"), "source": source}
 
 
 def _is_ours(part: Json) -> bool:
@@ -68,21 +121,17 @@ def _is_ours(part: Json) -> bool:
     return isinstance(part, dict) and "type" not in part and not _KEYS.isdisjoint(part)
 
 
-def _value(part: Json, keys: tuple[str, ...]) -> Json:
-    if isinstance(part, dict):
-        for key in keys:
-            if isinstance(value := part.get(key), dict):
-                return value
+def _value(part: Json, keys: tuple[str, ...]) -> dict[str, Json] | None:
+    for key in keys:
+        if isinstance(value := part.get(key), dict):
+            return value
     return None
 
 
-GEMINI = GeminiDialect()
+GEMINI: Final = GeminiDialect()
 
 
-# ── Adk ───────────────────────────────────────────────────────────────────────────────────────────
-# Events of Google ADK: a Gemini message in `content`, who made it in `author`, and what else the run knows.
-#
-# An event may have no content: it changed the state, handed over to another agent, or rewound the session.
+# -- Google ADK
 
 _HUMAN: Final = "user"
 _TRANSCRIPTS: Final = (
@@ -93,11 +142,13 @@ _TRANSCRIPTS: Final = (
 )
 
 
-class AdkDialect:
+class AdkDialect(WrappedDialect):
+    """Events. One may have no content: it changed the state, handed over to another agent, or rewound the
+    session."""
+
     name = "adk"
-    pairs_by_name = GEMINI.pairs_by_name
-    results_are_messages = GEMINI.results_are_messages
-    is_plain_without_calls = False
+    fields = frozenset({"author"})
+    around: ClassVar[dict[str, Json]] = {"author": _HUMAN, "invocation_id": ""}
 
     def claims(self, message: Message) -> bool:
         if not isinstance(message.get("author"), str):
@@ -105,64 +156,39 @@ class AdkDialect:
         invocation = message.get("invocation_id", message.get("invocationId"))
         return isinstance(invocation, str) and isinstance(message.get("content"), (dict, type(None)))
 
+    def unwrap(self, message: Message) -> dict[str, Json]:
+        content = message.get("content")
+        if not isinstance(content, dict):
+            return {"parts": []}
+        return {**content, "parts": parts_of(content, "parts")}
+
+    def wrap(self, message: dict[str, Json], inner: dict[str, Json]) -> dict[str, Json]:
+        return {**message, "content": inner}
+
     def role(self, message: Message) -> Role:
-        content = content_of(message)
-        # Results come back as words of the user's side, whoever is the author.
-        if GEMINI.role({**content, "role": "user"}) == "tool":
+        content = self.unwrap(message)
+        # Results come back as words of the user's side, whatever the author is.
+        if self.wrapped.role({**content, "role": "user"}) == "tool":
             return "tool"
         if message["author"] != _HUMAN:
             return "assistant"
-        return "user" if content["parts"] or transcripts_of(message) else "other"
+        return "user" if content["parts"] or _transcripts(message) else "other"
 
-    def texts(self, message: Message) -> list[str]:
-        return GEMINI.texts(content_of(message)) + transcripts_of(message)
-
-    def shows_media(self, message: Message) -> bool:
-        return GEMINI.shows_media(content_of(message))
-
-    def is_reasoning_only(self, message: Message) -> bool:
-        return GEMINI.is_reasoning_only(content_of(message))
-
-    def slots(self, message: Message) -> list[Slot]:
-        return GEMINI.slots(content_of(message))
-
-    def only_results(self, message: Message) -> bool:
-        return GEMINI.only_results(content_of(message))
-
-    def pick(self, message: dict[str, Json], slot: Slot) -> Json:
-        return GEMINI.pick(content_of(message), slot)
-
-    def interrupted(self, message: Message, slot: Slot) -> Json:
-        return GEMINI.interrupted(content_of(message), slot)
-
-    def tool_values(self, message: dict[str, Json]) -> Iterable[Json]:
-        return GEMINI.tool_values(content_of(message))
-
-    def gather(self, pieces: Sequence[Json]) -> list[dict[str, Json]]:
-        return [
-            {"author": _HUMAN, "invocation_id": "", "content": content} for content in GEMINI.gather(pieces)
-        ]
-
-    def edit(self, message: dict[str, Json], edit: Edit) -> dict[str, Json] | None:
-        if not parts_of(content_of(message), "parts"):
-            return message  # there is nothing to move
-        content = GEMINI.edit(content_of(message), edit)
-        return None if content is None else {**message, "content": content}
+    def parts(self, message: Message) -> list[Part]:
+        parts = super().parts(message)
+        parts += [Part("text", len(parts), text) for text in _transcripts(message)]
+        if not message.get("content") and (deeds := _deeds(message)):
+            parts.append(Part("other", len(parts), value=deeds))
+        return parts
 
 
-def content_of(message: Message) -> dict[str, Json]:
-    """The Gemini message in an event; one without parts, if there is none."""
-    content = message.get("content")
-    return {**content, "parts": parts_of(content, "parts")} if isinstance(content, dict) else {"parts": []}
-
-
-def transcripts_of(message: Message) -> list[str]:
+def _transcripts(message: Message) -> list[str]:
     """What was said aloud."""
     said = [message[field].get("text") for field in _TRANSCRIPTS if isinstance(message.get(field), dict)]
     return [text for text in said if isinstance(text, str)]
 
 
-def deeds_of(message: Message) -> dict[str, Json]:
+def _deeds(message: Message) -> dict[str, Json]:
     """What an event did without a word: the actions in it, an error, an output."""
     actions = message.get("actions")
     found = dict(actions) if isinstance(actions, dict) else {}
@@ -171,4 +197,4 @@ def deeds_of(message: Message) -> dict[str, Json]:
     return {name: value for name, value in found.items() if value not in (None, "", [], {})}
 
 
-ADK = AdkDialect()
+ADK: Final = AdkDialect(GEMINI)

@@ -9,16 +9,16 @@ from clew.core.messages.dialects.base import (
     ROLES,
     Call,
     ItemDialect,
+    Part,
     Placement,
     Role,
-    Slot,
     filled,
-    is_blank,
-    media_in,
     parts_of,
-    texts_in,
+    thought,
     type_of,
+    typed_parts,
 )
+from clew.core.messages.dialects.openai import call_part
 from clew.model import Json, Message
 
 _SPEAKERS: Final[dict[str, Role]] = {
@@ -36,13 +36,13 @@ _SPEAKERS: Final[dict[str, Role]] = {
     "FunctionMessageChunk": "tool",
     "ChatMessageChunk": "other",
 }
-_REASONING: Final = frozenset({"thinking", "redacted_thinking", "reasoning", "reasoning_content"})
 _CALLS: Final = frozenset({"tool_use", "tool_call", "function_call", "input_json_delta"})
 """Blocks that say once more what `tool_calls` has."""
 
 
 class LangChainDialect(ItemDialect):
     name = "langchain"
+    fields = frozenset({"type"})
 
     def claims(self, message: Message) -> bool:
         kind = message.get("type")
@@ -56,50 +56,47 @@ class LangChainDialect(ItemDialect):
         role = _SPEAKERS[message["type"]]
         return ROLES.get(str(message.get("role")), "other") if role == "other" else role
 
-    def texts(self, message: Message) -> list[str]:
-        return [] if self.role(message) == "tool" else texts_in(message["content"])
-
-    def shows_media(self, message: Message) -> bool:
-        return media_in(message["content"])
-
-    def is_reasoning_only(self, message: Message) -> bool:
-        if self.role(message) != "assistant" or parts_of(message, "tool_calls"):
-            return False
-        thoughts = any(type_of(part) in _REASONING for part in parts_of(message)) or bool(_reasoning(message))
-        return thoughts and all(map(is_blank, texts_in(message["content"]))) and not self.shows_media(message)
-
-    def slots(self, message: Message) -> list[Slot]:
+    def parts(self, message: Message) -> list[Part]:
         role = self.role(message)
-        if role == "assistant":
-            calls = [_call(call) for call in parts_of(message, "tool_calls")]
-            return [Slot(call, at, False, Placement.AFTER_CALL) for at, call in enumerate(calls) if call]
-        key, name = filled(message.get("tool_call_id")), filled(message.get("name"))
-        if role != "tool" or not (key or name):
-            return []
-        return [Slot(Call(key, name), 0, True, Placement.AFTER_CALL)]
+        if role == "tool":
+            call = Call(filled(message.get("tool_call_id")), filled(message.get("name")))
+            placement = Placement.AFTER_CALL if call.id or call.name else None
+            has_failed = message.get("status") == "error"
+            return [Part("result", 0, None, _content(message), call, placement, has_failed)]
+        parts: list[Part] = []
+        if text := _reasoning(message):
+            parts.append(thought(text))
+        parts += map(_read_reasoning, typed_parts(_content(message)))
+        placement = Placement.AFTER_CALL if role == "assistant" else None
+        parts += [call_part(call, at, placement) for at, call in enumerate(parts_of(message, "tool_calls"))]
+        return parts
 
-    def interrupted(self, message: Message, slot: Slot) -> Json:
-        key, name = slot.call.id, slot.call.name
-        same_name = {"name": name} if name else {}
+    def interrupted(self, message: Message, part: Part) -> Json:
+        call = part.call
+        assert call is not None
+        same_name = {"name": call.name} if call.name else {}
         return {
             "type": "tool",
             "content": INTERRUPTED,
-            "tool_call_id": key or "",
+            "tool_call_id": call.id or "",
             **same_name,
             "status": "error",
         }
 
 
-def as_chat(message: Message) -> dict[str, Json]:
-    """The same as a message of the chat dialect, for whoever shows it."""
-    role = LANGCHAIN.role(message)
+def _content(message: Message) -> Json:
     content = message["content"]
     if isinstance(content, list):
-        content = [part for part in content if type_of(part) not in _CALLS]
-    fields = ("tool_calls", "tool_call_id", "name", "id")
-    known = {name: message[name] for name in fields if message.get(name)}
-    thought = _reasoning(message)
-    return {"role": role, "content": content, **known, **({"reasoning_content": thought} if thought else {})}
+        return [part for part in content if type_of(part) not in _CALLS]
+    return content
+
+
+def _read_reasoning(part: Part) -> Part:
+    """Bedrock's thoughts have a type of LangChain's own."""
+    if part.kind != "other" or type_of(part.value) != "reasoning_content":
+        return part
+    inner = part.value.get("reasoning_content")
+    return thought(inner.get("text") if isinstance(inner, dict) else inner, part.at)
 
 
 def _reasoning(message: Message) -> str | None:
@@ -107,11 +104,4 @@ def _reasoning(message: Message) -> str | None:
     return filled(kwargs.get("reasoning_content")) if isinstance(kwargs, dict) else None
 
 
-def _call(call: Json) -> Call | None:
-    if not isinstance(call, dict):
-        return None
-    key, name = filled(call.get("id")), filled(call.get("name"))
-    return Call(key, name) if key or name else None
-
-
-LANGCHAIN = LangChainDialect()
+LANGCHAIN: Final = LangChainDialect()

@@ -5,22 +5,31 @@ Calls are blocks, or, as they were before, in `additional_kwargs`; a result is a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 from typing import Final
 
-from clew.core.messages.dialects.base import INTERRUPTED, ItemDialect, Role, Slot, filled, parts_of
-from clew.core.messages.dialects.openai import CHAT
+from clew.core.messages.dialects.base import (
+    INTERRUPTED,
+    ROLES,
+    Call,
+    ItemDialect,
+    Part,
+    Placement,
+    Role,
+    filled,
+    parts_of,
+    thought,
+    typed_part,
+)
+from clew.core.messages.dialects.openai import LEGACY, call_part
 from clew.model import Json, Message
 
-_MEDIA: Final = ("image", "audio", "video", "document")
-_ROLES: Final = {"chatbot": "assistant", "model": "assistant"}
-_KNOWN_ROLES: Final = frozenset(
-    {"system", "developer", "user", "assistant", "function", "tool", "chatbot", "model"}
-)
+_ROLES: Final[dict[str, Role]] = {**ROLES, "chatbot": "assistant"}
 
 
 class LlamaIndexDialect(ItemDialect):
     name = "llama-index"
+    fields = frozenset({"blocks"})
 
     def claims(self, message: Message) -> bool:
         role = message.get("role")
@@ -28,84 +37,70 @@ class LlamaIndexDialect(ItemDialect):
             isinstance(message.get("blocks"), list)
             and isinstance(message.get("additional_kwargs"), dict)
             and isinstance(role, str)
-            and role in _KNOWN_ROLES
+            and role in _ROLES
         )
 
     def role(self, message: Message) -> Role:
-        return CHAT.role(as_chat(message))
+        return _ROLES[message["role"]]
 
-    def texts(self, message: Message) -> list[str]:
-        return CHAT.texts(as_chat(message))
+    def parts(self, message: Message) -> list[Part]:
+        blocks, extra = parts_of(message, "blocks"), message["additional_kwargs"]
+        role = self.role(message)
+        if role == "tool":
+            call = Call(filled(extra.get("tool_call_id")), filled(extra.get("name")))
+            if message["role"] == "function":
+                call = Call(None, call.name, LEGACY)
+            placement = Placement.AFTER_CALL if call.id or call.name else None
+            return [Part("result", 0, None, blocks, call, placement)]
+        placement = Placement.AFTER_CALL if role == "assistant" else None
+        said = [block for block in blocks if _kind(block) != "tool_call"]
+        parts = [_part(block, at) for at, block in enumerate(said)]
+        if len(said) == len(blocks):
+            calls = parts_of(extra, "tool_calls")
+            return parts + [call_part(call, at, placement) for at, call in enumerate(calls)]
+        asked = [block for block in blocks if _kind(block) == "tool_call"]
+        return parts + [_call(block, at, placement) for at, block in enumerate(asked)]
 
-    def shows_media(self, message: Message) -> bool:
-        return any(_kind(block) in _MEDIA for block in parts_of(message, "blocks"))
+    def inside(self, result: Part) -> Iterable[Part]:
+        return [_part(block, at) for at, block in enumerate(result.value)]
 
-    def is_reasoning_only(self, message: Message) -> bool:
-        blocks = parts_of(message, "blocks")
-        return bool(blocks) and all(_kind(block) == "thinking" for block in blocks) and not _calls(message)
-
-    def slots(self, message: Message) -> list[Slot]:
-        return CHAT.slots(as_chat(message))
-
-    def interrupted(self, message: Message, slot: Slot) -> Json:
-        extra = {"tool_call_id": slot.call.id} if slot.call.id else {"name": slot.call.name}
+    def interrupted(self, message: Message, part: Part) -> Json:
+        call = part.call
+        assert call is not None
+        extra = {"tool_call_id": call.id} if call.id else {"name": call.name}
         blocks = [{"block_type": "text", "text": INTERRUPTED}]
         return {"role": "tool", "additional_kwargs": extra, "blocks": blocks}
 
-    def tool_values(self, message: dict[str, Json]) -> Iterator[Json]:
-        """What a tool was asked or answered: what of it is searched."""
-        for call in _calls(message):
-            yield call.get("function") if isinstance(call, dict) else call
-        if message["role"] in ("tool", "function"):
-            yield message["additional_kwargs"].get("name")
-            yield [_part(block) for block in parts_of(message, "blocks")]
+
+def _call(block: Json, at: int, placement: Placement | None) -> Part:
+    call = Call(filled(block.get("tool_call_id")), filled(block.get("tool_name")))
+    return Part("call", at, None, block.get("tool_kwargs"), call, placement if call.id or call.name else None)
 
 
-def as_chat(message: Message) -> dict[str, Json]:
-    """The same in the words of a chat completion, for those who know how to read one."""
-    role, extra = message["role"], message["additional_kwargs"]
-    parts = [_part(block) for block in parts_of(message, "blocks") if _kind(block) != "tool_call"]
-    said: dict[str, Json] = {"role": _ROLES.get(role, role), "content": parts}
-    if calls := _calls(message):
-        said["tool_calls"] = calls
-    named = {field: extra[field] for field in ("tool_call_id", "name") if filled(extra.get(field))}
-    return {**said, **named}
-
-
-def _calls(message: Message) -> list[Json]:
-    found = [block for block in parts_of(message, "blocks") if _kind(block) == "tool_call"]
-    if not found:
-        return parts_of(message["additional_kwargs"], "tool_calls")
-    return [
-        {
-            "id": block.get("tool_call_id"),
-            "type": "function",
-            "function": {"name": block.get("tool_name"), "arguments": block.get("tool_kwargs")},
-        }
-        for block in found
-    ]
-
-
-def _part(block: Json) -> Json:
+def _part(block: Json, at: int) -> Part:
     match _kind(block):
-        case "text":
-            return {"type": "text", "text": block.get("text")}
+        case "text" if isinstance(text := block.get("text"), str):
+            return Part("text", at, text)
         case "thinking":
-            return {"type": "thinking", "thinking": block.get("content")}
+            return thought(block.get("content"), at)
         case "citation":
-            return _part(block.get("cited_content"))
+            return _part(block.get("cited_content"), at)
         case "image" | "audio" | "video" as kind:
-            return _media(block, kind)
+            return Part("media", at, None, _media(block, kind))
         case "document":
-            return {"type": "file", "file": {"filename": block.get("title") or _name(block)}}
+            return Part("media", at, None, {"type": "file", "name": block.get("title") or _name(block)})
         case _:
-            return block
+            return typed_part(block, at)
 
 
 def _media(block: Json, kind: str) -> Json:
-    data, mime = block.get(kind), block.get(f"{kind}_mimetype") or f"{kind}/*"
-    url = block.get("url") or (f"data:{mime};base64,{data}" if isinstance(data, str) else _name(block))
-    return {"type": f"{kind}_url", f"{kind}_url": {"url": url}}
+    data = block.get(kind)
+    if url := filled(block.get("url")):
+        return {"type": kind, "source": {"url": url}}
+    if isinstance(data, str):
+        media_type = block.get(f"{kind}_mimetype") or f"{kind}/*"
+        return {"type": kind, "source": {"media_type": media_type, "data": data}}
+    return {"type": kind, "source": {"url": _name(block)}}
 
 
 def _name(block: Json) -> str:
@@ -117,4 +112,4 @@ def _kind(block: Json) -> str:
     return kind if isinstance(kind, str) else ""
 
 
-LLAMA_INDEX = LlamaIndexDialect()
+LLAMA_INDEX: Final = LlamaIndexDialect()

@@ -1,8 +1,11 @@
-"""OpenAI chat completions, and every plain `{"role", "content"}` message; also Ollama's calls without ids."""
+"""OpenAI: chat completions, and the items of the responses API.
+
+The chat dialect also takes every plain `{"role", "content"}` message, and Ollama's calls without ids.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterator
 from typing import Final
 
 import msgspec
@@ -12,21 +15,17 @@ from clew.core.messages.dialects.base import (
     ROLES,
     Call,
     ItemDialect,
+    Part,
     Placement,
     Role,
-    Slot,
     filled,
-    is_blank,
-    media_in,
-    parts_of,
-    pieces_of,
-    texts_in,
+    thought,
+    typed_parts,
 )
 from clew.model import Json, Message
 
-_REASONING_FIELDS = ("reasoning_content", "reasoning", "reasoning_details")
-_MEDIA_FIELDS = ("images", "media", "attachments")
-_LEGACY = "function"
+_MEDIA_FIELDS: Final = ("images", "media", "attachments", "files", "audio")
+LEGACY: Final = "function"
 """The kind of `function_call` and its `role: function`, which came before `tool_calls`."""
 
 
@@ -41,76 +40,95 @@ class ChatDialect(ItemDialect):
     def role(self, message: Message) -> Role:
         return ROLES[message["role"]]
 
-    def texts(self, message: Message) -> list[str]:
-        return [] if self.role(message) == "tool" else texts_in(_content(message))
-
-    def shows_media(self, message: Message) -> bool:
-        return media_in(_content(message)) or any(message.get(field) for field in _MEDIA_FIELDS)
-
-    def is_reasoning_only(self, message: Message) -> bool:
-        return (
-            message.get("role") == "assistant"
-            and any(message.get(field) for field in _REASONING_FIELDS)
-            and all(map(is_blank, texts_in(_content(message))))
-            and not (message.get("tool_calls") or message.get("function_call") or media_in(_content(message)))
-        )
-
-    def slots(self, message: Message) -> list[Slot]:
+    def parts(self, message: Message) -> list[Part]:
+        content = message.get("content")
+        if content is None:
+            content = message.get("parts")
         role = message.get("role")
-        if role == "assistant":
-            calls = [_call(call) for call in parts_of(message, "tool_calls")]
-            calls.append(_legacy_call(message.get("function_call")))
-            found = enumerate(calls)
-            return [Slot(call, at, False, Placement.AFTER_CALL) for at, call in found if call]
-        result = _result(message) if role in ("tool", "function") else None
-        return [Slot(result, 0, True, Placement.AFTER_CALL)] if result else []
+        if role in ("tool", "function"):
+            call = _answered(message)
+            placement = None if call is None else Placement.AFTER_CALL
+            return [Part("result", 0, None, content, call or Call(None, None), placement)]
+        said = typed_parts(content)
+        if len(message) == 2 and content is not None:  # a role and a content, and nothing beside them
+            return said
+        return [*_thoughts(message), *said, *_beside(message), *_calls(message, role == "assistant")]
 
-    def interrupted(self, message: Message, slot: Slot) -> Json:
-        call = slot.call
-        if call.kind == _LEGACY:
+    def interrupted(self, message: Message, part: Part) -> Json:
+        call = part.call
+        assert call is not None
+        if call.kind == LEGACY:
             return {"role": "function", "name": call.name, "content": INTERRUPTED}
         key = {"tool_call_id": call.id} if call.id else {"name": call.name}
         return {"role": "tool", **key, "content": INTERRUPTED}
 
 
-def _content(message: Message) -> Json:
-    content = message.get("content")
-    return message.get("parts") if content is None else content
-
-
-def _call(call: Json) -> Call | None:
+def call_part(call: Json, at: int, placement: Placement | None) -> Part:
+    """An element of `tool_calls`, also as other frameworks write it."""
     if not isinstance(call, dict):
-        return None
-    name = filled(call.get("name"))
-    for field in ("function", "custom"):
-        if isinstance(inner := call.get(field), dict):
-            name = filled(inner.get("name")) or name
-    key = filled(call.get("id"))
-    return Call(key, name) if key or name else None
+        return Part("other", at, value=call)
+    name, inner = filled(call.get("name")), call
+    for field in ("custom", "function"):
+        if isinstance(found := call.get(field), dict):
+            name, inner = filled(found.get("name")) or name, found
+    arguments = inner.get("arguments", inner.get("input", inner.get("args")))
+    made = Call(filled(call.get("id")), name)
+    return Part("call", at, None, arguments, made, placement if made.id or made.name else None)
 
 
-def _legacy_call(call: Json) -> Call | None:
-    name = filled(call.get("name")) if isinstance(call, dict) else None
-    return Call(None, name, _LEGACY) if name else None
+def _calls(message: Message, is_assistant: bool) -> Iterator[Part]:
+    calls = message.get("tool_calls")
+    if not isinstance(calls, list):
+        calls = []
+    placement = Placement.AFTER_CALL if is_assistant else None
+    for at, call in enumerate(calls):
+        yield call_part(call, at, placement)
+    legacy = message.get("function_call")
+    if isinstance(legacy, dict):
+        made = Call(None, filled(legacy.get("name")), LEGACY)
+        arguments = legacy.get("arguments")
+        yield Part("call", len(calls), None, arguments, made, placement if made.name else None)
 
 
-def _result(message: Message) -> Call | None:
+def _answered(message: Message) -> Call | None:
     key = filled(message.get("tool_call_id"))
     name = filled(message.get("name")) or filled(message.get("tool_name"))
     if message["role"] == "function":
-        return Call(None, name, _LEGACY) if name else None
-    # Other agents' `role: tool` messages name their calls deeper inside. What we can not pair we must
-    # not take for an orphan either: only a plain text without any id is Ollama's anonymous result.
+        return Call(None, name, LEGACY) if name else None
+    # Other agents' `role: tool` messages name their calls deeper inside. A result that cannot be paired must
+    # not be taken for an orphan either: only a plain text without any id is Ollama's anonymous result.
     if key or name or isinstance(message.get("content"), str):
         return Call(key, name)
     return None
 
 
-CHAT = ChatDialect()
+def _thoughts(message: Message) -> Iterator[Part]:
+    """Every proxy has a field of its own for them; some have several that say the same."""
+    for field in ("reasoning_content", "reasoning", "thinking"):
+        if isinstance(text := message.get(field), str):
+            yield from [thought(text)] if text else []
+            return
+    for field in ("reasoning_details", "thinking_blocks"):
+        details = message.get(field)
+        for detail in details if isinstance(details, list) else []:
+            if isinstance(detail, dict):
+                yield thought(detail.get("text", detail.get("summary", detail.get("thinking"))))
 
 
-# ── Responses ─────────────────────────────────────────────────────────────────────────────────────
-# OpenAI responses: the history is a list of items; calls, outputs and reasoning are items of their own.
+def _beside(message: Message) -> Iterator[Part]:
+    """What is said and shown beside the content."""
+    if refusal := filled(message.get("refusal")):
+        yield Part("text", 0, refusal)
+    for field in _MEDIA_FIELDS:
+        if given := message.get(field):
+            for item in given if isinstance(given, list) else [given]:
+                yield Part("media", 0, None, item)
+
+
+CHAT: Final = ChatDialect()
+
+
+# -- the responses API: a history is a list of items; calls, outputs and reasoning are items of their own
 
 # The kind says which outputs answer which calls. Codex answers a local shell call with a plain
 # function_call_output, so those two are one kind.
@@ -157,8 +175,13 @@ _BLANK_PNG: Final = (
 """The output of a computer call must be a screenshot: one pixel."""
 
 
+_ABOUT: Final = frozenset({"type", "id", "call_id", "status", "name"})
+"""Fields of a call that are no argument of it."""
+
+
 class ResponsesDialect(ItemDialect):
     name = "responses"
+    fields = frozenset({"type"})
 
     def claims(self, message: Message) -> bool:
         kind = message.get("type")
@@ -174,30 +197,54 @@ class ResponsesDialect(ItemDialect):
             return ROLES.get(message["role"], "other")
         return "tool" if kind in _OUTPUTS else "assistant"
 
-    def texts(self, message: Message) -> list[str]:
-        return texts_in(message.get("content")) if message["type"] == "message" else []
-
-    def shows_media(self, message: Message) -> bool:
-        return message["type"] == "message" and media_in(message.get("content"))
-
-    def is_reasoning_only(self, message: Message) -> bool:
-        return bool(message["type"] == "reasoning")
-
-    def slots(self, message: Message) -> list[Slot]:
+    def parts(self, message: Message) -> list[Part]:
         kind = message["type"]
-        is_result = kind in _OUTPUTS
-        family = _OUTPUTS.get(kind) or _CALLS.get(kind)
-        key = _key(message, kind) if family else None
-        if family is None or key is None:
-            return []
-        return [Slot(Call(key, filled(message.get("name")), family), 0, is_result, Placement.ANYWHERE)]
+        if kind == "message":
+            return typed_parts(message.get("content"))
+        if kind in ("reasoning", "compaction"):
+            return list(_thoughts_in(message, kind))
+        key = _key(message, kind)
+        if kind in _OUTPUTS:
+            call = Call(key, filled(message.get("name")), _OUTPUTS[kind])
+            return [Part("result", 0, None, _output(message), call, Placement.ANYWHERE if key else None)]
+        return list(_call_item(message, kind, key))
 
-    def tool_values(self, message: dict[str, Json]) -> Iterable[Json]:
-        # A call is a message of its own here, and so is its result.
-        return [message] if self.slots(message) else pieces_of(self, message)
+    def interrupted(self, message: Message, part: Part) -> Json:
+        assert part.call is not None
+        return _interrupted(message["type"], part.call.id)
 
-    def interrupted(self, message: Message, slot: Slot) -> Json:
-        return _interrupted(message["type"], slot.call.id)
+
+def _thoughts_in(item: Message, kind: str) -> Iterator[Part]:
+    # A compaction is sealed like a thought, but what follows it is no answer to it.
+    speaker: Role | None = "other" if kind == "compaction" else None
+    found = False
+    for field in ("summary", "content"):
+        for part in item[field] if isinstance(item.get(field), list) else []:
+            if isinstance(part, dict) and isinstance(part.get("text"), str):
+                found = True
+                yield Part("thinking", 0, part["text"], speaker=speaker)
+    if not found:
+        yield Part("thinking", speaker=speaker)
+
+
+def _output(item: Message) -> Json:
+    rest = {name: value for name, value in item.items() if name not in ("type", "call_id", "id")}
+    return item.get("output", rest)
+
+
+def _call_item(item: Message, kind: str, key: str | None) -> Iterator[Part]:
+    rest = {name: value for name, value in item.items() if name not in _ABOUT}
+    picture = rest.pop("result", None) if kind == "image_generation_call" else None
+    arguments = next((rest[field] for field in ("arguments", "input", "action") if field in rest), rest)
+    name = filled(item.get("name")) or kind.removesuffix("_call")
+    call = Call(key, name, _CALLS.get(kind, kind))
+    yield Part("call", 0, None, arguments, call, Placement.ANYWHERE if key and kind in _CALLS else None)
+    # The provider's own tools have their results in the same item.
+    if kind == "mcp_call" and (answer := item.get("error") or item.get("output")) is not None:
+        yield Part("result", 0, None, answer, call, is_error=bool(item.get("error")))
+    if isinstance(picture, str):
+        source = {"media_type": f"image/{item.get('output_format') or 'png'}", "data": picture}
+        yield Part("media", 0, None, {"type": "image", "source": source})
 
 
 def _key(message: Message, kind: str) -> str | None:
@@ -242,4 +289,4 @@ def _interrupted(kind: str, key: str | None) -> Json:
             return {"type": "function_call_output", "call_id": key, "output": INTERRUPTED}
 
 
-RESPONSES = ResponsesDialect()
+RESPONSES: Final = ResponsesDialect()

@@ -1,9 +1,13 @@
-"""Whatever no dialect claims: passed through untouched."""
+"""Messages that no other dialect claims: passed through untouched."""
 
 from __future__ import annotations
 
-from clew.core.messages.dialects.base import ItemDialect, Role, Slot
+from typing import Final
+
+from clew.core.messages.dialects.base import ItemDialect, Part, Role
 from clew.model import Json, Message
+
+_AROUND_A_TEXT: Final = frozenset({"role", "type", "id", "timestamp", "content"})
 
 
 class OtherDialect(ItemDialect):
@@ -15,20 +19,14 @@ class OtherDialect(ItemDialect):
     def role(self, message: Message) -> Role:
         return "other"
 
-    def texts(self, message: Message) -> list[str]:
-        return []
+    def parts(self, message: Message) -> list[Part]:
+        content = message.get("content")
+        if isinstance(content, str) and message.keys() <= _AROUND_A_TEXT:
+            return [Part("text", 0, content, speaker="other")]
+        return [Part("other", 0, value=dict(message))]
 
-    def shows_media(self, message: Message) -> bool:
-        return False
-
-    def is_reasoning_only(self, message: Message) -> bool:
-        return False
-
-    def slots(self, message: Message) -> list[Slot]:
-        return []
-
-    def interrupted(self, message: Message, slot: Slot) -> Json:
+    def interrupted(self, message: Message, part: Part) -> Json:
         raise AssertionError("a message without calls has none to answer")
 
 
-OTHER = OtherDialect()
+OTHER: Final = OtherDialect()
