@@ -62,6 +62,20 @@ def _step(store: clew.Store, s: clew.Session, rng: random.Random, n: int, names:
     rng.choices(actions, weights)[0]()
 
 
+def forks_of_forks(store: clew.Store, depth: int) -> clew.Session:
+    """A session, its fork, the fork of that and so on; each with an entry of its own. The deepest."""
+
+    def work(inside: clew.Store) -> str:
+        session = inside.session(f"{depth}-0")
+        session.append({"role": "user", "content": "the beginning"})
+        for number in range(1, depth):
+            session = session.fork(f"{depth}-{number}")
+            session.append({"role": "user", "content": f"of fork {number}"})
+        return session.id
+
+    return store.get(store.transact(work))
+
+
 def with_files(store: clew.Store, directory: Path) -> clew.Snapshot:
     """Checkpoints with files, a snapshot, and a rewind that restored files."""
     directory.mkdir()

@@ -14,7 +14,7 @@ from clew.backends.postgres import PostgresBackend, reader
 from clew.backends.postgres.sql import GET_BRANCH, LINEAGE
 from clew.store import Store
 from tests.backends.postgres.servers.cluster import emptied_postgres, postgres_url, reused_schema  # noqa: F401 (fixtures)
-from tests.behaviour.conversation.test_fork_depth import forks_of_forks
+from tests.support.stores import forks_of_forks
 
 DEPTH = 50
 

@@ -12,7 +12,7 @@ from clew.model import Context, Json
 from clew.session import Session
 from clew.store import Store
 from clew.testing.backend.base import assistant, calling, result, said, say, system, texts, user
-from tests.behaviour.watched import Watched
+from tests.support.storage import Watched
 
 
 def by_letters(message: dict[str, Json]) -> int:

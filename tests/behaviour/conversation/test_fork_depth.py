@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from datetime import timedelta
-from typing import Any, Final, cast
+from typing import Final, cast
 
 from clew.backends.contract import Backend
 from clew.model import Retention
 from clew.session import Session
 from clew.store import Store
 from clew.testing.backend.base import Ticking, say
+from tests.support.storage import Counting
+from tests.support.stores import forks_of_forks
 
 CALLS: Final[dict[str, Callable[[Store, Session], object]]] = {
     "tree": lambda store, s: s.tree(),
@@ -43,63 +45,6 @@ CALLS: Final[dict[str, Callable[[Store, Session], object]]] = {
 
 OF_THE_STORE: Final = frozenset({"search", "verify", "sweep by count", "sweep by size", "sweep by age"})
 STACK: Final = 200
-
-
-class Counting:
-    """A backend that counts questions, and the rows that it answers with."""
-
-    def __init__(self, backend: Backend) -> None:
-        self._backend = backend
-        self.count = 0
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._backend, name)
-
-    def read(self) -> AbstractContextManager[Any]:
-        return self._counted(self._backend.read())
-
-    def write(self, certain: bool = True) -> AbstractContextManager[Any]:
-        return self._counted(self._backend.write(certain))
-
-    @contextmanager
-    def _counted(self, opened: AbstractContextManager[Any]) -> Iterator[Any]:
-        with opened as reader:
-            yield _Counted(reader, self)
-
-    def answered(self, answer: object) -> None:
-        self.count += 1 + (len(answer) if isinstance(answer, list) else 0)
-
-
-class _Counted:
-    def __init__(self, reader: Any, counting: Counting) -> None:
-        self._reader = reader
-        self._counting = counting
-
-    def __getattr__(self, name: str) -> Any:
-        found = getattr(self._reader, name)
-        return self._call(found) if callable(found) else found
-
-    def _call(self, found: Callable[..., object]) -> Callable[..., object]:
-        def call(*args: Any, **named: Any) -> object:
-            answer = found(*args, **named)
-            self._counting.answered(answer)
-            return answer
-
-        return call
-
-
-def forks_of_forks(store: Store, depth: int) -> Session:
-    """A session, its fork, the fork of that and so on; each with an entry of its own. The deepest."""
-
-    def work(inside: Store) -> str:
-        session = inside.session(f"{depth}-0")
-        say(session, "the beginning")
-        for number in range(1, depth):
-            session = session.fork(f"{depth}-{number}")
-            say(session, f"of fork {number}")
-        return session.id
-
-    return store.get(store.transact(work))
 
 
 @contextmanager

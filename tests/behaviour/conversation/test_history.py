@@ -14,7 +14,7 @@ from clew.session import Session
 from clew.store import Store
 from clew.testing.backend.base import assistant, said, say, texts, user
 from clew.testing.chain import check_chain
-from tests.behaviour.watched import Watched
+from tests.support.storage import Watched
 
 
 class TestHistory:

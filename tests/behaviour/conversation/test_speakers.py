@@ -11,7 +11,8 @@ from clew.store import Store
 from clew.testing.backend.base import Ticking, assistant, say, texts, user
 from clew.testing.backend.search import positions
 from clew.testing.chain import check_store
-from tests.behaviour.retention.test_sweep import DAY, ONE_DAY, done
+from tests.behaviour.values import DAY, ONE_DAY
+from tests.behaviour.views import done
 from tests.faults.history.checker import log_of
 
 RESULT: dict[str, Json] = {

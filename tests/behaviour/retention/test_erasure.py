@@ -11,7 +11,8 @@ from clew.model import Retention
 from clew.session import Session
 from clew.store import Store
 from clew.testing.backend.base import Ticking, calling, result, said, say, system, user
-from tests.behaviour.retention.test_sweep import DAY, HOUR, ONE_DAY, done
+from tests.behaviour.values import DAY, HOUR, ONE_DAY
+from tests.behaviour.views import done
 
 
 class TestErasure:

@@ -14,7 +14,8 @@ from clew.model import Retention, utc
 from clew.session import Session
 from clew.store import Store
 from clew.testing.backend.base import START, Ticking, said, say
-from tests.behaviour.retention.test_sweep import DAY, HOUR, ONE_DAY, done
+from tests.behaviour.values import DAY, HOUR, ONE_DAY
+from tests.behaviour.views import done
 
 
 class TestExpiry:

@@ -14,7 +14,8 @@ from clew.model import Json, Retention
 from clew.session import Session
 from clew.store import Store
 from clew.testing.backend.base import Ticking, assistant, calling, result, say, system
-from tests.behaviour.retention.test_sweep import DAY, HOUR, ONE_DAY, done, due
+from tests.behaviour.values import DAY, HOUR, ONE_DAY
+from tests.behaviour.views import done, due
 
 IMAGE: dict[str, Json] = {
     "role": "user",

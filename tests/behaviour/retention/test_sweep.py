@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from datetime import timedelta
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 import pytest
@@ -14,28 +14,13 @@ from clew.core.log.lease import Lease, encode_lease
 from clew.core.log.rows import SessionRow
 from clew.core.retention.sweep import look
 from clew.errors import InvalidError, LeaseHeldError
-from clew.model import Retention, SweepReport
+from clew.model import Retention
 from clew.session import Session
 from clew.store import Store
 from clew.testing.backend.base import START, Ticking, said, say
-from tests.behaviour.watched import Watched
-
-HOUR: Final = 3_600_000_000
-DAY: Final = 24 * HOUR
-ONE_DAY: Final = timedelta(days=1)
-
-
-def done(report: SweepReport) -> list[tuple[str, str]]:
-    """What a sweep did, in order."""
-    return [(action.verb, action.session) for action in report.actions]
-
-
-def due(store: Store, id: str) -> int:
-    """When a sweep looks at a session next."""
-    with store._engine.read() as reader:
-        row = reader.find_session(id) or reader.find_session(id, deleted=True)
-    assert row is not None
-    return row.due
+from tests.behaviour.values import DAY, HOUR, ONE_DAY
+from tests.behaviour.views import done, due
+from tests.support.storage import Watched
 
 
 class TestSweep:

@@ -18,7 +18,7 @@ from clew.errors import LeaseHeldError, LeaseLostError, StoreClosedError
 from clew.model import utc
 from clew.store import Store
 from clew.testing.backend.base import START, Ticking, said, say, user
-from tests.behaviour.runs.test_leases import PATIENCE, SECOND
+from tests.behaviour.values import PATIENCE, SECOND
 
 DAY: Final = 86_400 * SECOND
 SHORT: Final = 0.3

@@ -22,15 +22,12 @@ from clew.run import Run
 from clew.session import Session
 from clew.store import Store
 from clew.testing.backend.base import START, Ticking, said, say, user
-from tests.behaviour.runs.test_status import status_of
-from tests.behaviour.watched import Watched
+from tests.behaviour.values import PATIENCE, SECOND
+from tests.behaviour.views import status_of
+from tests.support.storage import Watched
 
-SECOND: Final = 1_000_000
-DAY: Final = 86_400 * SECOND
 SHORT: Final = 0.3
 """Seconds of a lease that is to be renewed several times in a test."""
-PATIENCE: Final = 30
-"""Seconds until a test gives up on what must come."""
 
 BAD_LEASES: Final = {
     "zero": 0,

@@ -11,7 +11,7 @@ from clew.model import utc
 from clew.session import Session
 from clew.store import Store
 from clew.testing.backend.base import Ticking, say
-from tests.behaviour.runs.test_status import status_of
+from tests.behaviour.views import status_of
 
 
 class TestOutcomes:

@@ -16,7 +16,7 @@ from clew.model import Json, utc
 from clew.session import Session
 from clew.store import Store
 from clew.testing.backend.base import Ticking, assistant, calling, result, say, user
-from tests.behaviour.watched import Watched
+from tests.support.storage import Watched
 
 
 def _item(kind: str, id: str, **more: Json) -> dict[str, Json]:

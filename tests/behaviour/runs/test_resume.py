@@ -9,7 +9,7 @@ from clew.errors import CheckpointNotFoundError, LeaseLostError
 from clew.session import Session
 from clew.store import Store
 from clew.testing.backend.base import assistant, said, say, texts, user
-from tests.behaviour.watched import Watched
+from tests.support.storage import Watched
 
 
 class TestResume:

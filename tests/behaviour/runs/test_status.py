@@ -77,12 +77,6 @@ def _set(backend: Backend, s: Session, status: Status) -> None:
         tx.set_session(msgspec.structs.replace(row, status=STATUSES.index(status)))
 
 
-def status_of(session: Session) -> tuple[str, str | None]:
-    """The status, and the error of the run."""
-    info = session.info
-    return info.status, info.run.error if info.run else None
-
-
 class TestStatus:
     """Legal changes only, each kept with who and when; what belongs to a run goes with it."""
 

@@ -19,7 +19,8 @@ from clew.model import Head, SessionInfo
 from clew.session import Session
 from clew.store import Store
 from clew.testing.backend.base import START, Ticking, assistant, calling, result, said, say, user
-from tests.behaviour.watched import Watched
+from tests.behaviour.values import BAD_IDS
+from tests.support.storage import Watched
 
 GOOD_IDS = {
     "dot": ".",
@@ -42,15 +43,6 @@ GOOD_IDS = {
     "emoji": "\U0001f469\u200d\U0001f680",
     "controls": "\x01\x1b[2J\u202e\u2028",
     "512 bytes": "ü" * 256,
-}
-BAD_IDS: dict[str, Any] = {
-    "empty": "",
-    "NUL": "a\0b",
-    "513 bytes": "ü" * 256 + "x",
-    "lone surrogate": "\ud83d",
-    "None": None,
-    "number": 7,
-    "bytes": b"a",
 }
 
 

@@ -16,7 +16,7 @@ from clew.errors import (
 )
 from clew.session import Session
 from clew.store import Store
-from tests.behaviour.sessions.test_sessions import BAD_IDS
+from tests.behaviour.values import BAD_IDS
 
 
 class TestSettings:

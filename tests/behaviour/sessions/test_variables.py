@@ -12,11 +12,7 @@ from clew.session import Session
 from clew.store import Store
 from clew.testing.backend.base import assistant, said, say, user
 from clew.testing.chain import check_chain
-
-VALUES: list[Any] = [
-    None, True, False, 0, -1, 10**40, 1.5, -0.0, 1e300, "", "\0", "ü\U0001f600\u2028", [], {}, [[[]]],
-    {"z": 1, "a": [None, {"": 0}]},
-]  # fmt: skip
+from tests.behaviour.values import VALUES
 
 
 class TestVariables:

@@ -14,7 +14,7 @@ from clew.backends.memory.backend import MemoryBackend
 from clew.errors import InvalidError, InvalidQueryError
 from clew.store import Store
 from clew.testing.backend.base import Ticking, say
-from tests.behaviour.runs.test_leases import DAY
+from tests.behaviour.values import DAY
 
 
 class TestWatch:

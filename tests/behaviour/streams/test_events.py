@@ -14,9 +14,8 @@ from clew.model import Event, EventCounts, Retention, utc
 from clew.session import Session
 from clew.store import Store
 from clew.testing.backend.base import Ticking, said, say
-from tests.behaviour.sessions.test_sessions import BAD_IDS
-from tests.behaviour.sessions.test_variables import VALUES
-from tests.behaviour.watched import Watched
+from tests.behaviour.values import BAD_IDS, VALUES
+from tests.support.storage import Watched
 
 
 def types(events: list[Event]) -> list[str]:

@@ -21,7 +21,7 @@ from clew.model.source import SourceSession, SourceUsage
 from clew.session import Session
 from clew.store import Store
 from clew.testing.backend.base import Ticking, say, user
-from tests.behaviour.sessions.test_sessions import BAD_IDS
+from tests.behaviour.values import BAD_IDS
 
 # Models that no price list knows: what is not given as a cost stays unknown.
 MODEL: Final = "no-such-model-1"

@@ -15,7 +15,7 @@ from clew.session import Session
 from clew.store import Store
 from clew.testing.backend.base import said, say, user
 from tests.behaviour.streams.test_usage import MODEL, NOON, OTHER, TOKENS
-from tests.behaviour.watched import Watched
+from tests.support.storage import Watched
 
 
 class TestUsageSums:

@@ -24,8 +24,8 @@ from clew.core.log.rows import EntryRow
 from clew.errors import InvalidError
 from clew.files.upkeep import verify as module
 from clew.model.files import FileProgress, VerifyProblem, VerifyReport
-from tests.behaviour.watched import Watched
 from tests.files.playground import cache_in
+from tests.support.storage import Watched
 
 
 @pytest.fixture

@@ -10,7 +10,8 @@ from clew.backends.contract import Backend
 from clew.backends.memory.backend import MemoryBackend
 from clew.model import Retention
 from clew.store import Store
-from tests.behaviour.conversation.test_fork_depth import Counting, forks_of_forks
+from tests.support.storage import Counting
+from tests.support.stores import forks_of_forks
 
 
 @pytest.mark.parametrize("rules", [Retention(max_messages=3), Retention(max_messages=10_000)])

@@ -39,7 +39,7 @@ from clew.files.objects.store import (
     ObjectWriter,
     Overlay,
 )
-from tests.behaviour.watched import Watched
+from tests.support.storage import Watched
 
 
 @pytest.fixture(params=["memory", "sqlite"])
