@@ -27,59 +27,57 @@ class Place(NamedTuple):
 SECTIONS: Final[dict[str, dict[str, Place]]] = {
     "Look": {
         "ls": Place("commands.list", "List sessions, newest activity first."),
-        "show": Place("commands.show", "Read a session, or what was said around one place of it."),
-        "log": Place("commands.log", "The entries of a session in one line each; --graph draws its tree."),
-        "search": Place("commands.search", "Find messages by their words."),
-        "tail": Place("commands.show", "The end of a session; -f goes on as it grows."),
-        "stats": Place("commands.stats", "Totals of the store, or of one session."),
-        "usage": Place("commands.stats", "Tokens and money, by model, day, workspace and more."),
-        "interrupted": Place("commands.list", "Sessions whose run ended without a word."),
-        "ui": Place("ui", "Look through sessions on the whole screen, with keys."),
+        "show": Place("commands.show", "Read a session, or the entries around one place of it."),
+        "log": Place("commands.log", "List a session's entries, a line each; --graph draws its tree."),
+        "search": Place("commands.search", 'Find messages by words, "a phrase", prefix* and -without.'),
+        "tail": Place("commands.show", "Print the end of a session; -f follows it as it grows."),
+        "stats": Place("commands.stats", "Show totals of the store, or of one session."),
+        "usage": Place("commands.stats", "Show tokens and money by model, day, workspace and more."),
+        "interrupted": Place("commands.list", "List sessions whose worker was killed or stopped responding."),
+        "ui": Place("ui", "Browse sessions on the whole screen, with keys."),
     },
-    "Bring and take": {
-        "import": Place("commands.transfer", "Bring sessions of files, or of other agents, into the store."),
-        "export": Place("commands.transfer", "Write a session as a file."),
-        "copy": Place("commands.transfer", "Copy sessions from one store into another."),
-        "backup": Place("commands.transfer", "Write the whole store into one file."),
+    "Import and export": {
+        "import": Place("commands.transfer", "Import sessions of files, or of other agents on this machine."),
+        "export": Place("commands.transfer", "Write sessions as files."),
+        "copy": Place("commands.transfer", "Copy sessions and snapshots from one store into another."),
+        "backup": Place(
+            "commands.transfer", "Write the whole store, as of one moment, into one SQLite file."
+        ),
     },
-    "Move in a conversation": {
-        "checkpoint": Place("commands.move", "Give the present place of a session a name."),
+    "Go back and branch": {
+        "checkpoint": Place("commands.move", "Name the present place of a session, or list the names."),
         "rewind": Place("commands.move", "Go back to a place of a session; nothing is removed."),
-        "undo": Place("commands.move", "Take back the last rewind, compaction, replacement …"),
+        "undo": Place("commands.move", "Take back the last operation that was not an append."),
         "redo": Place("commands.move", "Take back the last undo."),
-        "fork": Place("commands.move", "Begin a second session at a place of the first."),
+        "fork": Place("commands.move", "Start a new session at a place of another one."),
     },
     "Files": {
-        "snapshot": Place("commands.files", "Keep the content of a directory."),
+        "snapshot": Place("commands.files", "Store the content of a directory."),
         "files": Place("commands.files", "List snapshots, or how one file changed in a session."),
         "cat": Place("commands.files", "Print a file as it is in a snapshot or a checkpoint."),
-        "diff": Place("commands.files", "What differs between a snapshot and another, or a directory."),
-        "restore": Place(
-            "commands.restore", "Make a directory what it was; --dry-run only says what would be done."
-        ),
-        "gc": Place("commands.files", "Remove the content of files that nothing needs any more."),
+        "diff": Place("commands.files", "Compare a snapshot with another one, or with a directory."),
+        "restore": Place("commands.restore", "Make a directory what it was at a snapshot or checkpoint."),
+        "gc": Place("commands.files", "Remove stored files that no snapshot or checkpoint needs."),
     },
     "Manage": {
         "title": Place("commands.list", "Show or set the title of a session."),
         "tag": Place("commands.list", "Show, add or remove tags of a session."),
-        "close": Place("commands.list", "Close a session: no run starts until it is reopened."),
-        "reopen": Place("commands.list", "Open a closed or expired session again."),
+        "close": Place("commands.list", "Close sessions: no run starts until they are reopened."),
+        "reopen": Place("commands.list", "Open closed or expired sessions again."),
         "rm": Place("commands.trash", "Put sessions in the trash; --purge removes them for good."),
         "trash": Place("commands.trash", "List, restore or empty the trash."),
-        "sweep": Place("commands.maintain", "Do what the retention rules say; --dry-run only says what."),
+        "sweep": Place("commands.maintain", "Apply the retention rules of the store."),
     },
-    "Care": {
-        "doctor": Place("commands.doctor", "Check engine, durability, permissions, disk, leases, restores."),
-        "verify": Place("commands.maintain", "Check that everything stored is whole."),
-        "repair": Place("commands.maintain", "Bring all that can be read into a new store."),
+    "Maintain": {
+        "doctor": Place("commands.doctor", "Check the store and everything around it."),
+        "verify": Place("commands.maintain", "Check that all conversations and snapshots are undamaged."),
+        "repair": Place("commands.maintain", "Copy everything that can be read into a new store."),
         "vacuum": Place("commands.maintain", "Give unused space back to the system."),
     },
     "More": {
-        "demo": Place(
-            "commands.about", "A story of an agent that crashes and resumes."
-        ),
+        "demo": Place("commands.about", "Tell the story of an agent that crashes and resumes."),
         "completion": Place("commands.about", "Print the completion script for a shell."),
-        "version": Place("commands.about", "Versions of Clew, Python and what they stand on."),
+        "version": Place("commands.about", "Show the versions of Clew, Python and the libraries."),
     },
 }
 
@@ -88,7 +86,7 @@ COMMANDS: Final = {name: place for section in SECTIONS.values() for name, place 
 
 EXAMPLES: Final = """\b
 Examples:
-  clew import --scan            bring what other agents keep on this machine
+  clew import --scan            import what other agents keep on this machine
   clew ls                       sessions, newest first
   clew search login 500         messages with both words
   clew show                     the newest session

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import io
 import os
 import re
@@ -14,9 +15,6 @@ import click
 import msgspec
 
 from clew import errors
-
-# ── App ───────────────────────────────────────────────────────────────────────────────────────────
-# What is said once for every command: the store, and how to print. Before or behind the command's name.
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -44,7 +42,7 @@ def GLOBAL_OPTIONS() -> list[click.Parameter]:
             metavar="ADDRESS",
             expose_value=False,
             callback=_set("store"),
-            help="A file, a directory or a URL; else $CLEW_STORE, else your own store.",
+            help="A file, a directory or a URL; default: $CLEW_STORE, else your own store.",
         ),
         click.Option(
             ["--json"],
@@ -59,7 +57,7 @@ def GLOBAL_OPTIONS() -> list[click.Parameter]:
             default=None,
             expose_value=False,
             callback=_set("pager"),
-            help="Page long output on a terminal (the default), or not.",
+            help="Use a pager for long output on a terminal (the default), or not.",
         ),
     ]
 
@@ -85,7 +83,7 @@ class Command(click.Command):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.params += GLOBAL_OPTIONS()
-        self.context_settings = {"max_content_width": 100, "help_option_names": ["-h", "--help"]}
+        self.context_settings = dict(_HELP)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """What looks like options, and is none, may be the id of a session: some begin with a dash."""
@@ -110,24 +108,51 @@ class Command(click.Command):
         return first
 
 
+_HELP: Final = {"max_content_width": 100, "help_option_names": ["-h", "--help"]}
+
+
 def command(
     name: str, *examples: str, kind: type[Command] = Command
 ) -> Callable[[Callable[..., Any]], click.Command]:
-    """Make a function a command. `examples` end its help: a command, then what it does."""
+    """Make a function a command. Its help begins with the line of the table in `clew.cli` and goes on with
+    the function's docstring; `examples` end it: a command, then what it does."""
+
+    def decorate(function: Callable[..., Any]) -> click.Command:
+        return click.command(name, cls=kind, **_texts(name, examples, function))(function)
+
+    return decorate
+
+
+def group(name: str, *examples: str) -> Callable[[Callable[..., Any]], click.Group]:
+    """Make a function a command that has commands of its own."""
+
+    def decorate(function: Callable[..., Any]) -> click.Group:
+        texts = _texts(name, examples, function)
+        return click.command(name, cls=click.Group, context_settings=dict(_HELP), **texts)(function)
+
+    return decorate
+
+
+def _texts(name: str, examples: tuple[str, ...], function: Callable[..., Any]) -> dict[str, Any]:
     from clew.cli import COMMANDS
 
-    text = "\b\nExamples:\n" + "\n".join(f"  {example}" for example in examples) if examples else None
-    short = COMMANDS[name].help if name in COMMANDS else None
-    return click.command(name, cls=kind, epilog=text, short_help=short)
+    summary = COMMANDS[name].help
+    details = inspect.getdoc(function)
+    return {
+        "short_help": summary,
+        "help": f"{summary}\n\n{details}" if details else summary,
+        "epilog": "\b\nExamples:\n" + "\n".join(f"  {example}" for example in examples),
+    }
 
 
-# ── How a command ends: the exit codes, and one line that says what went wrong and what to do next ───
+# -- how a command ends: its exit code, and one line that says what went wrong and what to do next
+#
 # 0    done
 # 1    an error; the line on standard error says which
-# 2    the command was not understood
-# 3    partly: some of it could not be read or done, the rest was
+# 2    the command line is wrong
+# 3    partly: a part could not be read or done, the rest was
 # 130  Ctrl-C
-# 141  who read the output has closed it
+# 141  the reader of the output has closed it
 
 OK: Final = 0
 ERROR: Final = 1
@@ -138,7 +163,7 @@ CLOSED_PIPE: Final = 141
 
 
 class Refused(Exception):
-    """The user said no, or something is not as the command needs it. The message says it all."""
+    """The user said no, or the command cannot go on. The message is complete."""
 
 
 # The messages of the library tell what to call. Here is what to type.
@@ -175,7 +200,7 @@ _NEXT: Final[tuple[tuple[type[BaseException], str], ...]] = (
 
 
 def ending(exc: BaseException) -> int:
-    """Say why a command ended, if there is something to say; its exit code."""
+    """Print why a command ended, if there is a reason to print; its exit code."""
     match exc:
         case SystemExit():
             return exc.code if isinstance(exc.code, int) else ERROR
@@ -220,14 +245,14 @@ def show_mistake(kind: type[BaseException], exc: BaseException, trace: Traceback
 
 
 def make_printable() -> None:
-    """What a terminal without UTF-8 can not show is escaped, not an error."""
+    """Escape characters that a terminal without UTF-8 cannot show, instead of failing."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
 
 
 def flush() -> None:
-    """Let it show here, not at the end of the process, that nobody reads any more."""
+    """Notice here, not at the end of the process, that the reader of the output has closed it."""
     sys.stdout.flush()
 
 
@@ -253,7 +278,7 @@ def _say(text: str) -> None:
 
     try:
         click.echo(f"clew: {one_line(masked_addresses(text))}", err=True)
-    except OSError:  # nobody listens
+    except OSError:  # standard error is closed
         pass
 
 

@@ -1,7 +1,8 @@
-"""A command line that is being typed: its words, and how the last one goes on.
+"""Completion in bash, zsh and fish: the typed line, the proposals, and the scripts that shells run at Tab.
 
-A shell hands it over as it stands there, with its quotes. Whatever is added to it is text, and stays text:
-nothing in an id may end a quotation, run a command or become another word.
+Ids and titles may hold any text. Text that is added to a line stays text: nothing in an id may end a
+quotation, run a command or become another word. If anything goes wrong, or takes too long, nothing is
+proposed and nothing is printed: the user is typing.
 """
 
 from __future__ import annotations
@@ -21,25 +22,25 @@ if TYPE_CHECKING:
 Shell = Literal["bash", "zsh", "fish"]
 
 _ACTING: Final = re.compile(r'[$`"\\]')
-"""What acts between double quotes."""
+"""Characters with a meaning between double quotes."""
 _PLAIN_LETTER: Final = re.compile(r"[\w@%+=:,./#-]")
-"""What no shell changes within a word."""
+"""Characters that no shell changes within a word."""
 _NOT_PLAIN: Final = re.compile(r"[^\w@%+=:,./#-]")
 _ESCAPED_IN: Final[dict[Shell, dict[str, str]]] = {
     "bash": {"'": "", '"': '$`"\\'},
     "zsh": {"'": "", '"': '$`"\\'},
     "fish": {"'": "'\\", '"': '"$\\'},
 }
-"""Within which quotes a backslash is one, and before what."""
+"""Between which quotes a backslash escapes, and which characters."""
 
 
 class Line(NamedTuple):
-    """What was typed, up to the cursor."""
+    """The typed line, up to the cursor."""
 
     words: tuple[str, ...]
-    """Those before the last one."""
+    """The words before the last one."""
     last: str
-    """The one that is being typed, as the command would get it; it may be empty."""
+    """The word that is being typed, as the command would get it; it may be empty."""
     raw: str
     """The same as it is typed."""
     quote: str
@@ -47,7 +48,7 @@ class Line(NamedTuple):
 
 
 def read_line(text: str, shell: Shell) -> Line | None:
-    """The words of a line. None: the shell would change the last one, so nobody knows what it will be."""
+    """The words of a line. None: the shell would expand the last one, so its final form is unknown."""
     words: list[str] = []
     word, start, quote, is_plain, at = "", 0, "", True, 0
     while at < len(text):
@@ -79,8 +80,8 @@ def read_line(text: str, shell: Shell) -> Line | None:
 
 
 def rest_of(line: Line, value: str) -> str | None:
-    """What to put behind the last word in bash, so that the command gets `value`. None: that cannot be said
-    within the quotation that is open."""
+    """The text to insert after the last word in bash, so that the command gets `value`. None: the open
+    quotation cannot hold it."""
     if not value.startswith(line.last) or not value.isprintable():
         return None
     rest = value[len(line.last) :]
@@ -93,15 +94,14 @@ def rest_of(line: Line, value: str) -> str | None:
     return f"\\{escaped}" if not line.raw and rest.startswith("#") else escaped
 
 
-# ── Completing ────────────────────────────────────────────────────────────────────────────────────
-# Completion of session ids in a shell. Whatever goes wrong, the line that is being typed is left alone.
+# -- proposals
 
 NEWEST: Final = 200
-"""Newest sessions that are offered: a shell asks at every Tab."""
+"""How many of the newest sessions are offered: a shell asks at every Tab."""
 
 
 def complete_session(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[Any]:
-    """Ids that begin with what was typed, with their titles. The store is only read."""
+    """Ids that begin with the typed text, with their titles. The store is only read."""
     from click.shell_completion import CompletionItem
 
     import clew
@@ -115,18 +115,18 @@ def complete_session(ctx: click.Context, _: click.Parameter, incomplete: str) ->
     return [CompletionItem(info.id, help=info.title or "") for info in found]
 
 
-# ── What bash, zsh and fish run at Tab, and what they are told ──────────────────────────────────── The
-# answer has a line for each proposal: `word`, a tab, the word, and for zsh and fish a tab and what it is; or
-# `file` or `dir`, and the shell looks for itself. Ids and titles come from anywhere. zsh and fish quote what
-# they put into the line; bash does not, so it gets words that are quoted already. Whatever goes wrong, and
-# however long it takes, nothing is proposed and nothing is said: somebody is typing.
+# -- what the shells run
+#
+# The answer has a line for each proposal: `word`, a tab, the word, and for zsh and fish a tab and its
+# meaning; or `file` or `dir`, and the shell looks for files itself. zsh and fish quote what they insert; bash
+# does not, so it gets words that are quoted already.
 
 PATIENCE: Final = 5.0
-"""Seconds after which nobody waits for a proposal any more: the store may be on a server."""
+"""Seconds after which no proposal is made: the store may be on a slow server."""
 MOST: Final = 200
 HELP_WIDTH: Final = 60
 
-# COMP_LINE is what was typed, COMP_PART what bash replaces by a proposal: it begins anew at each colon.
+# COMP_LINE is what was typed, COMP_PART what bash replaces by a proposal: it begins again at each colon.
 _BASH: Final = """\
 _clew_completion() {
     local kind value
@@ -198,8 +198,8 @@ SCRIPTS: Final[Mapping[Shell, str]] = {"bash": _BASH, "zsh": _ZSH, "fish": _FISH
 
 
 def answer(cli: click.Command, shell: str, environment: Mapping[str, str]) -> int:
-    """Print the proposals for what was typed; the exit code. What the scripts of older versions ask is not
-    answered: they would put it into the line unquoted."""
+    """Print the proposals for the typed line; the exit code. Scripts of older versions get no answer: they
+    would insert it unquoted."""
     late = Timer(PATIENCE, os._exit, (1,))
     late.daemon = True
     late.start()
@@ -207,7 +207,7 @@ def answer(cli: click.Command, shell: str, environment: Mapping[str, str]) -> in
         text = "".join(f"{line}\n" for line in _proposals(cli, shell, environment))
         sys.stdout.write(text)
         sys.stdout.flush()
-    except Exception:  # noqa: BLE001  # whatever it is, it must not get into the line
+    except Exception:  # noqa: BLE001  # no error may get into the line
         return 1
     finally:
         late.cancel()

@@ -48,7 +48,7 @@ class Output:
 
     def line(self, text: str = "") -> None:
         """What was done, in a sentence. In JSON there is no room for it. It is one line, whatever the names
-        in it are: nobody's text may look like ours."""
+        in it are: no text of others may look like a line of ours."""
         if not self.json:
             _write(clean(text).replace("\n", "␊") + "\n")
 

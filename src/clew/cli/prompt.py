@@ -1,4 +1,4 @@
-"""Ask before something is done that is hard to take back, and show progress."""
+"""Questions before operations that are hard to take back, and progress bars."""
 
 from __future__ import annotations
 
@@ -17,15 +17,13 @@ if TYPE_CHECKING:
     from clew.model.files import FileProgress
     from clew.model.transfer import CopyProgress
 
-# ── Asking before something is done that is not easily taken back ─────────────────────────────────
-
 LINES_SHOWN: Final = 20
 
-yes_option = click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+yes_option = click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
 
 
 def agreed(question: str, details: Iterable[str], *, yes: bool) -> None:
-    """Show what will be done, and go on only if the user says yes. Nobody there to be asked is a no."""
+    """Show what will be done, and go on only if the user says yes. Without a terminal the answer is no."""
     if yes:
         return
     shown = list(details)
@@ -34,19 +32,18 @@ def agreed(question: str, details: Iterable[str], *, yes: bool) -> None:
     if len(shown) > LINES_SHOWN:
         click.echo(f"  … and {len(shown) - LINES_SHOWN:,} more", err=True)
     if not sys.stdin.isatty():
-        raise Refused(f"{one_line(question)} Nobody is here to be asked: add --yes")
+        raise Refused(f"{one_line(question)} There is no terminal to ask on: add --yes")
     if not click.confirm(one_line(question), err=True):
         raise Refused("nothing was done")
 
 
-# ── Progress ──────────────────────────────────────────────────────────────────────────────────────
-# Progress on a terminal, for everything that can take more than a second. Standard error, never a pipe.
+# -- progress on a terminal, for everything that can take more than a second; standard error, never a pipe
 
 PATIENCE: Final = 0.4
-"""Seconds before a bar appears: what is done by then needs none."""
+"""Seconds before a bar appears: a shorter operation needs none."""
 
 Report = Callable[[str, int, int | None], None]
-"""What is being done, how far it is, and of how much (None: nobody knows)."""
+"""What is being done, how far it is, and of how much (None: unknown)."""
 
 
 @contextmanager

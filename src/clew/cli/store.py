@@ -1,4 +1,4 @@
-"""Where a place is: which entry a point names, and which entries lie before it."""
+"""What a command is about: the store, a session, a place in it, and the entries around it."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def path_to(tree: clew.Tree, head: clew.Head) -> list[tuple[str, int, int]]:
 
 
 def is_on_path(tree: clew.Tree, place: clew.Head) -> bool:
-    """Whether the session that was asked stands behind this place, or at it."""
+    """Whether a place is on the path of the session whose tree this is."""
     return any(
         branch == place.branch and first <= place.position <= last
         for branch, first, last in path_to(tree, tree.heads[tree.session])
@@ -79,7 +79,7 @@ def path_ids(tree: clew.Tree, place: clew.Head) -> Iterator[str]:
             yield f"{branch}.{position}"
 
 
-# ── Entries of a whole tree, those too that no session's path leads to: what a rewind left behind ───
+# -- entries of a whole tree, also those that a rewind left behind
 
 
 def entries_of_tree(store: clew.Store, tree: clew.Tree) -> Iterator[clew.Entry]:
@@ -105,7 +105,7 @@ def _run(store: clew.Store, branch: str, first: int, last: int) -> Iterator[clew
         yield from page
 
 
-# ── Finding what a command is about: the store, a session by the beginning of its id, a place in it ───
+# -- the store, a session by the beginning of its id, a place in it
 
 PAGE: Final = 2_000
 SHOWN: Final = 4
@@ -113,7 +113,7 @@ SHOWN: Final = 4
 
 @contextmanager
 def opened(settings: Settings, *, create: bool = False) -> Iterator[clew.Store]:
-    """The store of this command. Only what brings something into it may make a new one."""
+    """The store of this command. Only commands that add to it may create one."""
     if not create:
         must_exist(settings.store)
     with clew.open(settings.store) as store:
@@ -127,7 +127,7 @@ def must_exist(address: str | None) -> None:
 
 
 def exists(address: str | None) -> bool:
-    """Whether something is stored there. An empty file, or an empty directory, is no store yet."""
+    """Whether there is a store. An empty file or directory is not one yet."""
     scheme, path, _ = parse(address)
     match scheme:
         case "sqlite":
@@ -147,7 +147,7 @@ class Spot(NamedTuple):
 def session_of(store: clew.Store, text: str | None, *, whole: bool = False) -> clew.Session:
     """The session of this id, alias, or unique beginning of an id; without a text the newest one.
 
-    `whole`: only of this id or alias. For what removes something or changes files.
+    `whole`: only a whole id or alias, for commands that remove sessions or change files.
     """
     if text is None:
         newest = store.latest()
@@ -178,7 +178,7 @@ def point_of(text: str) -> str | int:
     if text.isascii() and text.isdecimal():
         return int(text)
     if not text:
-        raise click.UsageError("nothing stands behind the @: name a position, a checkpoint or an entry")
+        raise click.UsageError("nothing follows the @: name a position, a checkpoint or an entry")
     return text
 
 
@@ -200,7 +200,7 @@ def deleted_id(store: clew.Store, text: str) -> str:
 
 
 def _living(store: clew.Store, text: str) -> str:
-    """Whoever names a session that was removed must not get another one whose id begins like it."""
+    """The id of a session in use. A removed session's id never finds another one that begins like it."""
     if any(info.id == text for info in all_sessions(store, deleted=True)):
         raise SessionDeletedError(text)
     return _completed(store, text, deleted=False)

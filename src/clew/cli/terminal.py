@@ -11,8 +11,6 @@ from rich.text import Text
 
 from clew.cli.text import one_line
 
-# ── The terminal by way of rich: colours, width, and an honest end when nobody reads any more ─────
-
 
 class PlainConsole(Console):
     """Prints what it is given: no markup, no emoji, no guessing at colours."""
@@ -34,13 +32,13 @@ class PlainConsole(Console):
         raise BrokenPipeError
 
 
-# ── A table for a terminal: columns beside each other, cut to its width rather than wrapped ───────
+# -- tables: columns beside each other, cut to the width of the terminal, not wrapped
 
 GAP: Final = 2
 LEAST: Final = 6
-"""Cells that are left of a column when the terminal is narrow,"""
+"""The least width of a column when the terminal is narrow."""
 READABLE: Final = 16
-"""unless leaving out optional columns leaves it so many."""
+"""Optional columns are left out if that gives a flexible column this width."""
 
 
 class Column(NamedTuple):

@@ -11,10 +11,11 @@ import click
 
 from clew.core.messages.characters import ACTING
 
-# ── Text of a transcript is untrusted: nothing in it may steer the terminal that shows it ─────────
-# Whatever a model, a tool or a web page wrote can hold escape sequences, that recolour the screen, set its
-# title or type for the user; or marks that turn the writing direction, so that code reads otherwise than it
-# runs. All of them are shown instead of sent.
+# -- untrusted text
+#
+# Text of a model, a tool or a web page can hold escape sequences that recolour the screen, set its title or
+# type for the user; or marks that turn the writing direction, so that code reads differently than it runs.
+# All of them are shown, not sent to the terminal.
 
 _PICTURES: Final = 0x2400
 """U+2400 and the following show the control characters 0 to 31: ␀ ␁ …"""
@@ -23,7 +24,7 @@ _SPACE: Final = re.compile(r"\s+")
 
 
 def clean(text: str) -> str:
-    """The text with everything visible that was not; tabs and line feeds stay."""
+    """The text with its invisible characters made visible; tabs and line feeds stay."""
     if text.isascii() and text.isprintable():
         return text
     return ACTING.sub(_visible, text.replace("\r\n", "\n"))
@@ -48,10 +49,10 @@ def _visible(found: re.Match[str]) -> str:
     return "\ufffd" if 0xD800 <= code <= 0xDFFF else f"<U+{code:04X}>"
 
 
-# ── Numbers, sizes, times and ids as people read and type them ────────────────────────────────────
+# -- numbers, sizes, times and ids
 
 _PLAIN: Final = re.compile(r"[\w@+:,./-][\w@%+=:,./#-]*")
-"""What no shell changes: zsh and fish take = and % at the beginning for something else."""
+"""Text that no shell changes. At the beginning = and % mean something to zsh and fish."""
 _BLANKS: Final = re.compile(r"(\s+)")
 _SPECIAL: Final = re.compile(r"[!-/:-@\[-`{-~]")
 _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB")

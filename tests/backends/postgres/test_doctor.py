@@ -26,7 +26,7 @@ def test_s33_a_superuser_is_too_much_for_a_store(
     found = told(postgres_place, monkeypatch)
     assert found["role"][:2] == [
         "warning",
-        "the role clew is a superuser: whoever gets at it gets at everything on the server",
+        "the role clew is a superuser: its password opens everything on the server",
     ]
     assert found["wire"][:2] == ["ok", "the server is on this machine"]
     for width in (60, 80, 200):
@@ -43,7 +43,7 @@ def test_a_role_of_its_own_is_as_it_should_be(
         try:
             place = postgres_place.replace("clew@", f"{role}@")
             clew.open(place).close()
-            assert told(place, monkeypatch)["role"][:2] == ["ok", f"the role {role} is no superuser"]
+            assert told(place, monkeypatch)["role"][:2] == ["ok", f"the role {role} is not a superuser"]
         finally:
             admin.execute(f"DROP OWNED BY {role} CASCADE".encode())
             admin.execute(f"DROP ROLE {role}".encode())

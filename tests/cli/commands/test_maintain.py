@@ -114,7 +114,7 @@ def test_the_doctor_finds_a_run_without_a_worker(story: Clew) -> None:
         store.get("login-bug").start("work")
     [row] = [row for row in story("doctor").rows if row[0] == "leases"]
     assert "warning" == row[1]
-    assert "login-bug is running, but nobody holds its lease" in row[2]
+    assert "login-bug is running, but no worker holds its lease" in row[2]
 
 
 def test_the_doctor_finds_damage_and_missing_stores(cli: Clew) -> None:

@@ -13,15 +13,13 @@ from clew.cli.app import Settings, command
 from clew.cli.completion import SCRIPTS, Shell
 from clew.cli.output import Output
 
-# ── `clew version` and `clew completion` ──────────────────────────────────────────────────────────
-
 PARTS: Final = ("apsw", "msgspec", "blake3", "click", "rich", "psycopg", "obstore", "genai-prices")
 
 
 @command("version", "clew version", "clew version --json")
 @click.pass_obj
 def version_command(settings: Settings) -> None:
-    """Versions of Clew, Python and what they stand on. Piped: name and version."""
+    """Piped: name and version."""
     out = Output(settings)
     found = versions()
     if out.json:
@@ -55,24 +53,17 @@ def versions() -> dict[str, str]:
 )
 @click.argument("shell", type=click.Choice(list(SCRIPTS)))
 def completion_command(shell: Shell) -> None:
-    """Print the completion script for a shell: commands, options, their values, ids of sessions.
-
-    An id gets into the line as text, quoted as the shell needs it; one that cannot be quoted is
-    not proposed. Scripts that older versions printed do not quote, so they get no answer any
-    more: print them anew.
+    """It completes commands, options, their values and the ids of sessions. Ids are inserted as text, quoted
+    as the shell needs it; an id that cannot be quoted is not proposed. Scripts of older versions do not
+    quote, so they get no answer: print them again.
     """
     click.echo(SCRIPTS[shell], nl=False)
 
 
-# ── `clew demo` ───────────────────────────────────────────────────────────────────────────────────
-
-
 @command("demo", "clew demo")
 def demo_command() -> int:
-    """A story of an agent that goes wrong, rewinds, forks, crashes and resumes.
-
-    It takes some seconds, in a store of its own that is removed at the end, and checks everything it
-    claims: exit code 1 if something does not hold.
+    """It also goes wrong, rewinds and forks. It takes some seconds, in a store of its own that is removed at
+    the end, and checks every claim: exit code 1 if one does not hold.
     """
     from clew.cli.demo.story import main
 

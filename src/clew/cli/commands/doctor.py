@@ -41,8 +41,8 @@ class Finding(msgspec.Struct, frozen=True):
 @command("doctor", "clew doctor", "clew doctor --store agents.db")
 @click.pass_obj
 def doctor_command(settings: Settings) -> int:
-    """Check engine versions, durability, permissions, disk, leases, cut-off restores, and what is stored; of
-    a store on a server the rights of the role, and whether the wire is encrypted.
+    """Engine versions, durability, permissions, disk, leases, interrupted restores, stored content; of a
+    store on a server also the rights of the role and the encryption of the connection.
 
     Piped: check, state (ok, warning, problem), text and next step, separated by tabs. Exit code 1 if there
     is a problem.
@@ -144,31 +144,31 @@ def _way(settings: Settings) -> Iterator[Finding]:
 
     way = check_connection(url, PATIENCE)
     if way.is_superuser:
-        text = f"the role {way.role} is a superuser: whoever gets at it gets at everything on the server"
+        text = f"the role {way.role} is a superuser: its password opens everything on the server"
         yield Finding(
             "role", "warning", text, "give the store a role of its own: docs/how-to/use-postgresql.md"
         )
     else:
-        yield Finding("role", "ok", f"the role {way.role} is no superuser")
+        yield Finding("role", "ok", f"the role {way.role} is not a superuser")
     if way.is_local:
         yield Finding("wire", "ok", "the server is on this machine")
     elif not way.is_encrypted or not way.is_verified:
-        what = "whether this is the server is not checked" if way.is_encrypted else "nothing is encrypted"
+        what = "the identity of the server is not checked" if way.is_encrypted else "nothing is encrypted"
         yield Finding(
             "wire", "warning", f"{what} on the way to {way.host}", "add sslmode=verify-full to the address"
         )
     else:
-        yield Finding(
-            "wire", "ok", f"encrypted on the way to {way.host}, which has shown that it is the server"
-        )
+        yield Finding("wire", "ok", f"encrypted on the way to {way.host}, whose identity was checked")
 
 
 def _leases(store: clew.Store) -> Iterator[Finding]:
     running = store.list(status="running", limit=10_000).sessions
     stuck = [info for info in running if store.get(info.id).lease is None]
     for info in stuck[:5]:
-        text = f"{info.id} is running, but nobody holds its lease; active {ago(info.updated_at)}"
-        yield Finding("leases", "warning", text, "clew interrupted notes what was killed")
+        text = f"{info.id} is running, but no worker holds its lease; active {ago(info.updated_at)}"
+        yield Finding(
+            "leases", "warning", text, "clew interrupted lists the sessions whose worker was killed"
+        )
     if not stuck:
         yield Finding("leases", "ok", f"{count(len(running), 'session')} at work, none is stuck")
 

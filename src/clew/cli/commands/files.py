@@ -1,4 +1,4 @@
-"""What a snapshot takes: the options that say it, and what is told of the rest."""
+"""`clew snapshot`, `files`, `cat`, `diff` and `gc`."""
 
 from __future__ import annotations
 
@@ -25,9 +25,14 @@ if TYPE_CHECKING:
     from clew.model.files import FileDiff, Skipped
 
 include_option = click.option(
-    "--include", multiple=True, metavar="PATTERN", help="Take what would be left out: ignored files, secrets."
+    "--include",
+    multiple=True,
+    metavar="PATTERN",
+    help="Take files that would be left out: ignored ones, secrets.",
 )
-exclude_option = click.option("--exclude", multiple=True, metavar="PATTERN", help="Leave out more.")
+exclude_option = click.option(
+    "--exclude", multiple=True, metavar="PATTERN", help="Leave these files out too."
+)
 
 _NAMED: Final = 5
 """Of secrets: the rest is counted."""
@@ -48,8 +53,6 @@ def say_left_out(skipped: Sequence[Skipped]) -> None:
             click.echo(f"left out: {one_line(one.path)} ({one.reason})", err=True)
 
 
-# ── `clew snapshot`, `files`, `diff`, `gc` ────────────────────────────────────────────────────────
-
 _SIGNS = {"added": "A", "removed": "D", "modified": "M", "mode": "m", "type": "T", "renamed": "R"}
 _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 
@@ -62,12 +65,12 @@ _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 @click.argument("root", type=click.Path(exists=True, file_okay=False), default=".")
 @include_option
 @exclude_option
-@click.option("--force", is_flag=True, help="Take a directory that would be refused, as a home.")
+@click.option("--force", is_flag=True, help="Accept a directory that would be refused, such as a home.")
 @click.pass_obj
 def snapshot_command(
     settings: Settings, root: str, include: tuple[str, ...], exclude: tuple[str, ...], force: bool
 ) -> None:
-    """Keep the content of a directory, without secrets and what .gitignore and .clewignore leave out."""
+    """Secrets, and files that .gitignore and .clewignore name, are left out."""
     out = Output(settings)
     check_root(root, force=force)  # before there is a store
     with opened(settings, create=True) as store, progress("snapshot") as told:
@@ -93,10 +96,8 @@ def snapshot_command(
 @click.option("-n", "--limit", type=click.IntRange(1), default=50, show_default=True)
 @click.pass_obj
 def files_command(settings: Settings, id: str | None, path: str | None, root: str | None, limit: int) -> None:
-    """List snapshots, or how one file changed in a session.
-
-    Piped: id, kind, time (UTC), files, bytes and root; of one file: checkpoint, position, time, verb, size.
-    """
+    """Piped: id, kind, time (UTC), files, bytes and root; of one file: checkpoint, position, time, verb and
+    size; separated by tabs."""
     if id is not None and path is None:
         raise click.UsageError("name a session and a path in its files, or neither")
     out = Output(settings)
@@ -162,10 +163,8 @@ def _file_history(out: Output, session: clew.Session, path: str) -> None:
 @click.argument("path")
 @click.pass_obj
 def cat_command(settings: Settings, what: str, path: str) -> None:
-    """Print a file as it is in a snapshot or a checkpoint; nothing on the disk is touched.
-
-    Piped: its exact bytes. With --json: its text is null if it is no UTF-8.
-    """
+    """Nothing on the disk is changed. Piped: its exact bytes. With --json: its text is null if it is not
+    UTF-8."""
     out = Output(settings)
     with opened(settings) as store:
         snapshot = snapshot_of(store, what)
@@ -194,13 +193,11 @@ def _text(content: bytes) -> str | None:
 )
 @click.argument("a", metavar="SNAPSHOT | ID@PLACE")
 @click.argument("b", required=False, metavar="[SNAPSHOT | ID@PLACE | DIRECTORY]")
-@click.option("--stat", is_flag=True, help="Only the names of what differs.")
+@click.option("--stat", is_flag=True, help="Only the names of files that differ.")
 @click.pass_obj
 def diff_command(settings: Settings, a: str, b: str | None, stat: bool) -> None:
-    """What differs between a snapshot and another one, or a directory.
-
-    Piped with --stat: sign, path, old path, old size and size, separated by tabs; without: a unified diff.
-    """
+    """Piped with --stat: sign, path, old path, old size and size, separated by tabs; without: a unified
+    diff."""
     out = Output(settings)
     with opened(settings) as store:
         first = snapshot_of(store, a)
@@ -251,17 +248,13 @@ def _coloured(lines: Iterator[str]) -> Iterator[Text]:
 
 
 @command("gc", "clew gc --dry-run", "clew gc", "clew gc --merge")
-@click.option("--dry-run", is_flag=True, help="Only say what would be removed.")
-@click.option("--thorough", is_flag=True, help="Rewrite packs, so that none holds a byte of what is removed.")
-@click.option(
-    "--merge", is_flag=True, help="Join the small packs that small snapshots leave; it saves space."
-)
+@click.option("--dry-run", is_flag=True, help="Only show what would be removed.")
+@click.option("--thorough", is_flag=True, help="Rewrite packs, so that no removed byte is left in them.")
+@click.option("--merge", is_flag=True, help="Join the small packs of small snapshots, to save space.")
 @click.pass_obj
 def gc_command(settings: Settings, dry_run: bool, thorough: bool, merge: bool) -> None:
-    """Remove the content of files that no snapshot, checkpoint or trash needs any more.
-
-    The file of the store does not get smaller; `clew vacuum` gives the space back to the system.
-    """
+    """Files of sessions in the trash stay. The store does not get smaller; `clew vacuum` gives the space
+    back to the system."""
     out = Output(settings)
     with opened(settings) as store, progress("gc") as told:
         report = store.gc(dry_run=dry_run, thorough=thorough, merge=merge, on_progress=on_files(told))

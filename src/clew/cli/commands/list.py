@@ -15,10 +15,8 @@ from clew.cli.store import PAGE, opened, session_of
 from clew.cli.text import ago, iso
 from clew.model import STATUSES
 
-# ── `clew ls` and `clew interrupted` ──────────────────────────────────────────────────────────────
-
 _TAIL: Final = "0123456789abcdef-"
-"""Made-up ids end with many of these: nobody types all of that."""
+"""Generated ids end with many of these, too many to type."""
 _LONG_TAIL: Final = 20
 _ENOUGH: Final = 8
 
@@ -30,12 +28,18 @@ _ENOUGH: Final = 8
     "clew ls --here --status failed   of this directory, those that failed",
     "clew ls --json | jq -r .title",
 )
-@click.option("-n", "--limit", type=click.IntRange(0), default=50, show_default=True, help="0: all of them.")
-@click.option("--status", type=click.Choice(STATUSES), help="Only those with this status.")
-@click.option("-w", "--workspace", type=click.Path(), help="Only those that work in this directory.")
-@click.option("--here", is_flag=True, help="Only those that work in the present directory.")
-@click.option("--tag", multiple=True, help="Only those with this tag; several: with all of them.")
-@click.option("--where", multiple=True, metavar="KEY=VALUE", help="Only those with this metadata.")
+@click.option(
+    "-n", "--limit", type=click.IntRange(0), default=50, show_default=True, help="How many at most; 0: all."
+)
+@click.option("--status", type=click.Choice(STATUSES), help="Only sessions with this status.")
+@click.option("-w", "--workspace", type=click.Path(), help="Only sessions that work in this directory.")
+@click.option("--here", is_flag=True, help="Only sessions that work in the current directory.")
+@click.option(
+    "--tag",
+    multiple=True,
+    help="Only sessions with this tag; repeat it for sessions with all of several tags.",
+)
+@click.option("--where", multiple=True, metavar="KEY=VALUE", help="Only sessions with this metadata.")
 @click.pass_obj
 def ls_command(
     settings: Settings,
@@ -46,10 +50,7 @@ def ls_command(
     tag: tuple[str, ...],
     where: tuple[str, ...],
 ) -> None:
-    """List sessions, newest activity first.
-
-    Piped: id, status, messages, last activity (UTC), workspace and title, separated by tabs.
-    """
+    """Piped: id, status, messages, last activity (UTC), workspace and title, separated by tabs."""
     place = "." if here else workspace
     wanted = dict(_key_and_value(text) for text in where)
     with opened(settings) as store:
@@ -71,10 +72,7 @@ def ls_command(
 @command("interrupted", "clew interrupted", "clew show ID                     where it stopped")
 @click.pass_obj
 def interrupted_command(settings: Settings) -> None:
-    """Sessions whose run ended without a word: their worker was killed, or froze.
-
-    Piped: as `clew ls`.
-    """
+    """Piped: as `clew ls`."""
     with opened(settings) as store:
         found = [session.info for session in store.interrupted()]
         location = store.location
@@ -155,7 +153,7 @@ def _key_and_value(text: str) -> tuple[str, object]:
         return key, value
 
 
-# ── `clew title`, `tag`, `close`, `reopen` ────────────────────────────────────────────────────────
+# -- title, tag, close, reopen
 
 
 @command(
@@ -166,10 +164,9 @@ def _key_and_value(text: str) -> tuple[str, object]:
 )
 @session_argument("id")
 @click.argument("title", required=False)
-@click.option("--clear", is_flag=True, help="Take it away: the automatic one comes back.")
+@click.option("--clear", is_flag=True, help="Remove the title; the automatic one comes back.")
 @click.pass_obj
 def title_command(settings: Settings, id: str, title: str | None, clear: bool) -> None:
-    """Show or set the title of a session."""
     if clear and title is not None:
         raise click.UsageError("give a title or --clear, not both")
     out = Output(settings)
@@ -192,10 +189,9 @@ def title_command(settings: Settings, id: str, title: str | None, clear: bool) -
 )
 @session_argument("id")
 @click.argument("tags", nargs=-1)
-@click.option("-d", "--remove", multiple=True, metavar="TAG", help="Take this tag away.")
+@click.option("-d", "--remove", multiple=True, metavar="TAG", help="Remove this tag.")
 @click.pass_obj
 def tag_command(settings: Settings, id: str, tags: tuple[str, ...], remove: tuple[str, ...]) -> None:
-    """Show, add or remove tags of a session."""
     out = Output(settings)
     with opened(settings) as store:
         session = session_of(store, id)
@@ -214,7 +210,7 @@ def tag_command(settings: Settings, id: str, tags: tuple[str, ...], remove: tupl
 @session_argument("ids", nargs=-1, required=True, metavar="ID...")
 @click.pass_obj
 def close_command(settings: Settings, ids: tuple[str, ...]) -> None:
-    """Close sessions: no run starts until they are reopened. Everything is kept."""
+    """Everything is kept."""
     _set_status(settings, ids, "close")
 
 
@@ -222,7 +218,6 @@ def close_command(settings: Settings, ids: tuple[str, ...]) -> None:
 @session_argument("ids", nargs=-1, required=True, metavar="ID...")
 @click.pass_obj
 def reopen_command(settings: Settings, ids: tuple[str, ...]) -> None:
-    """Open closed or expired sessions again."""
     _set_status(settings, ids, "reopen")
 
 

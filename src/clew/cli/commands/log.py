@@ -33,19 +33,18 @@ LANES: Final = {"here": "bold", "elsewhere": "magenta", "left": "bright_black"}
     "clew log -n 20 --json login",
 )
 @session_argument("id", required=False)
-@click.option("-n", "--last", type=click.IntRange(1), help="Only the last so many entries.")
+@click.option("-n", "--last", type=click.IntRange(1), help="Only this many of the last entries.")
 @click.option(
     "--graph", is_flag=True, help="Draw the tree: ● on its path, ○ of another session, · left behind."
 )
-@click.option("--full", is_flag=True, help="With --graph: do not leave out the middle of long runs.")
+@click.option("--full", is_flag=True, help="With --graph: show every entry of long runs.")
 @click.option("--reverse", is_flag=True, help="Oldest first.")
 @click.pass_obj
 def log_command(
     settings: Settings, id: str | None, last: int | None, graph: bool, full: bool, reverse: bool
 ) -> None:
-    """The entries of a session in one line each; --graph draws its tree with all branches.
-
-    Piped without --graph: position, entry id, role, time (UTC), checkpoints and first words, by tabs.
+    """The tree has all branches. Piped without --graph: position, entry id, role, time (UTC), checkpoints
+    and first words, separated by tabs.
     """
     out = Output(settings)
     with opened(settings) as store:

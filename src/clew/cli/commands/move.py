@@ -28,10 +28,12 @@ if TYPE_CHECKING:
 )
 @session_argument("id")
 @click.argument("name", required=False)
-@click.option("--files", type=click.Path(exists=True, file_okay=False), help="Keep this directory with it.")
+@click.option(
+    "--files", type=click.Path(exists=True, file_okay=False), help="Store this directory with the checkpoint."
+)
 @include_option
 @exclude_option
-@click.option("-d", "--delete", is_flag=True, help="Forget the name; nothing else.")
+@click.option("-d", "--delete", is_flag=True, help="Remove the name; the entries stay.")
 @click.pass_obj
 def checkpoint_command(
     settings: Settings,
@@ -42,10 +44,7 @@ def checkpoint_command(
     exclude: tuple[str, ...],
     delete: bool,
 ) -> None:
-    """Give the present place of a session a name; without a name list those that there are.
-
-    Piped list: name, position, time (UTC), session and snapshot, separated by tabs.
-    """
+    """Piped list: name, position, time (UTC), session and snapshot, separated by tabs."""
     if files is None and (include or exclude):
         raise click.UsageError("--include and --exclude go with --files")
     out = Output(settings)
@@ -100,9 +99,9 @@ def _list_checkpoints(out: Output, session: clew.Session) -> None:
 )
 @session_argument("id")
 @click.argument("to")
-@click.option("--files", is_flag=True, help="Also restore the files that were kept there.")
+@click.option("--files", is_flag=True, help="Also restore the files of that place.")
 @click.option("--root", type=click.Path(), help="With --files: the directory to restore them in.")
-@click.option("--dry-run", is_flag=True, help="Only say what would be done.")
+@click.option("--dry-run", is_flag=True, help="Only show what would be done.")
 @conflict_option
 @yes_option
 @click.pass_obj
@@ -116,11 +115,9 @@ def rewind_command(
     on_conflict: OnConflict,
     yes: bool,
 ) -> None:
-    """Go back to a place of a session: a checkpoint, a position or an entry. Nothing is removed.
-
-    With --files the directory becomes what it was there: what will be done to it is shown, and you are
-    asked. The present state is kept first, and clew undo brings it back. The id must
-    be whole then.
+    """A place is a checkpoint, a position or the id of an entry. With --files the directory becomes what it
+    was there: the changes are shown, and you are asked. The present state is kept first, and clew undo
+    brings it back. --files takes a whole id, not the beginning of one.
     """
     from clew.cli.commands.restore import ask_for
     from clew.cli.store import place_of
@@ -159,8 +156,8 @@ def _say_dry(
     out.line(f"{session.id} would go from {place_words(before.head)} to {place_words(there)}")
 
 
-root_option = click.option("--root", type=click.Path(), help="The directory of the files that come back.")
-dry_option = click.option("--dry-run", is_flag=True, help="Only say what would be done.")
+root_option = click.option("--root", type=click.Path(), help="The directory to restore the files in.")
+dry_option = click.option("--dry-run", is_flag=True, help="Only show what would be done.")
 
 
 @command("undo", "clew undo login", "clew undo login --dry-run         what would be done")
@@ -170,10 +167,9 @@ dry_option = click.option("--dry-run", is_flag=True, help="Only say what would b
 @yes_option
 @click.pass_obj
 def undo_command(settings: Settings, id: str, root: str | None, dry_run: bool, yes: bool) -> None:
-    """Take back the last operation that was not an append; files that it restored come back too.
-
-    What will be done to files is shown, and you are asked. A directory that somebody else's store
-    names is not touched unless --root names it. Takes a whole id or an alias.
+    """Files that it restored come back too: the changes are shown, and you are asked. A directory in
+    which you have not used this store before is not touched unless --root names it. Takes a whole id or an
+    alias.
     """
     _move(settings, id, "undo", root, dry_run=dry_run, yes=yes)
 
@@ -185,7 +181,7 @@ def undo_command(settings: Settings, id: str, root: str | None, dry_run: bool, y
 @yes_option
 @click.pass_obj
 def redo_command(settings: Settings, id: str, root: str | None, dry_run: bool, yes: bool) -> None:
-    """Take back the last undo, as clew undo takes back other operations. Takes a whole id or an alias."""
+    """Files are treated as by clew undo. Takes a whole id or an alias."""
     _move(settings, id, "redo", root, dry_run=dry_run, yes=yes)
 
 
@@ -242,7 +238,7 @@ def place_words(head: clew.Head) -> str:
 @click.argument("new_id", required=False)
 @click.pass_obj
 def fork_command(settings: Settings, id: str, new_id: str | None) -> None:
-    """Begin a second session at a place of the first. No message is copied; neither disturbs the other."""
+    """No message is copied, and neither session changes the other."""
     out = Output(settings)
     with opened(settings) as store:
         session, point = spot_of(store, id)

@@ -25,7 +25,7 @@ conflict_option = click.option(
     type=click.Choice(["keep", "overwrite", "refuse"]),
     default="overwrite",
     show_default=True,
-    help="Files that changed, or came, since the last snapshot.",
+    help="What to do with files that changed, or were added, since the last snapshot.",
 )
 
 _SIGNS = {"create": "A", "overwrite": "M", "delete": "D", "mode": "m"}
@@ -46,16 +46,22 @@ _WHY = {"changed": "it changed since the last snapshot", "unknown": "no snapshot
     "clew restore login@plan                the files of the checkpoint plan of login",
     "clew restore SNAPSHOT src/auth.py      one file, of a snapshot",
     "clew restore --undo RESTORE            bring back what a restore replaced",
-    "clew restore --pending                 restores that were cut off",
+    "clew restore --pending                 restores that were interrupted",
 )
 @click.argument("what", required=False, metavar="SNAPSHOT | ID@PLACE")
 @click.argument("paths", nargs=-1)
-@click.option("--to", "--root", "to", type=click.Path(), help="Restore there, not where it was taken.")
-@click.option("--dry-run", is_flag=True, help="Only say what would be done.")
-@click.option("--force", is_flag=True, help="Take a directory that would be refused.")
-@click.option("--undo", metavar="RESTORE", help="Take a restore back, finished or cut off.")
-@click.option("--finish", metavar="RESTORE", help="Go on with a restore that was cut off.")
-@click.option("--pending", is_flag=True, help="List the restores that were cut off.")
+@click.option(
+    "--to",
+    "--root",
+    "to",
+    type=click.Path(),
+    help="Restore in this directory, not where the snapshot was taken.",
+)
+@click.option("--dry-run", is_flag=True, help="Only show what would be done.")
+@click.option("--force", is_flag=True, help="Accept a directory that would be refused.")
+@click.option("--undo", metavar="RESTORE", help="Take back a restore, finished or interrupted.")
+@click.option("--finish", metavar="RESTORE", help="Finish a restore that was interrupted.")
+@click.option("--pending", is_flag=True, help="List the restores that were interrupted.")
 @conflict_option
 @yes_option
 @click.pass_obj
@@ -72,12 +78,11 @@ def restore_command(
     on_conflict: OnConflict,
     yes: bool,
 ) -> int:
-    """Make a directory what it was at a snapshot or a checkpoint; the conversation stays where it is.
+    """The conversation does not move. Files that came since are deleted; the present state is kept first, so
+    that you can take the restore back. Files that no snapshot holds, such as ignored ones, stay. The changes
+    are shown, and you are asked. A directory in which you have not used this store before is not
+    touched unless --to names it. Takes whole ids; clew files --json has those of snapshots.
 
-    What came since is deleted. The present state is kept first, so that a restore can be taken back.
-    What no snapshot holds, such as ignored files, stays. What will be done is shown, and you are
-    asked. A directory that somebody else's store names is not touched unless --to names it.
-    Takes whole ids; clew files --json has those of snapshots.
     Piped: verb (A, M, D, m), path and size, separated by tabs.
     """
     if sum(map(bool, (what, undo, finish, pending))) != 1:

@@ -47,15 +47,15 @@ class SearchCommand(Command):
 )
 @click.argument("words", nargs=-1, required=True)
 @click.option("-n", "--limit", type=click.IntRange(1, 1000), default=20, show_default=True)
-@click.option("--role", type=click.Choice(get_args(SearchRole)), help="Only what this one said.")
-@click.option("--human", is_flag=True, help="Only what a human said: --role user.")
-@click.option("--tools", is_flag=True, help="Also what tools were asked and answered.")
+@click.option("--role", type=click.Choice(get_args(SearchRole)), help="Only messages of this role.")
+@click.option("--human", is_flag=True, help="Only messages of a human: --role user.")
+@click.option("--tools", is_flag=True, help="Also search calls of tools and their results.")
 @click.option("--session", metavar="ID", help="Only in this session.")
 @click.option("-w", "--workspace", type=click.Path(), help="Only in sessions that work in this directory.")
 @click.option("--tag", multiple=True, help="Only in sessions with this tag.")
 @click.option("--since", type=Moment(), help="From then on: 2026-11-01, 12h, 7d.")
 @click.option("--until", type=Moment(), help="Before then.")
-@click.option("--best", is_flag=True, help="Best first, not newest.")
+@click.option("--best", is_flag=True, help="Best match first, not newest.")
 @click.pass_obj
 def search_command(
     settings: Settings,
@@ -71,9 +71,7 @@ def search_command(
     until: datetime | None,
     best: bool,
 ) -> int:
-    """Find messages: words in any order, "a phrase", prefix*, -without.
-
-    Each hit begins with its place, which `clew show` takes.
+    """The words may be in any order. Each hit begins with its place, which `clew show` takes.
     Piped: place, role, time (UTC), title and snippet, separated by tabs. Exit code 1 if nothing was found.
     """
     order: SearchOrder = "best" if best else "newest"

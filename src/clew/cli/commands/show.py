@@ -19,8 +19,6 @@ from clew.cli.text import clean, count, local, one_line
 if TYPE_CHECKING:
     from rich.text import Text
 
-# ── `clew show`: read a session, or what was said around one place of it ──────────────────────────
-
 COLOURS: Final = {"user": "bold bright_cyan", "assistant": "bold bright_green", "tool": "yellow"}
 STYLES: Final[dict[Kind, str]] = {
     "thinking": "italic bright_black",
@@ -42,12 +40,21 @@ MANY: Final = 40
     "clew show login --last 5 --json       its last five entries, for programs",
 )
 @session_argument("id", required=False, metavar="[ID[@PLACE]]")
-@click.option("-n", "--last", type=click.IntRange(1), help="Only the last so many entries.")
+@click.option("-n", "--last", type=click.IntRange(1), help="Only this many of the last entries.")
 @click.option(
-    "-C", "--context", type=click.IntRange(0), default=3, show_default=True, help="Neighbours of a place."
+    "-C",
+    "--context",
+    type=click.IntRange(0),
+    default=3,
+    show_default=True,
+    help="How many entries before and after a place.",
 )
-@click.option("--tools/--no-tools", default=True, show_default=True, help="What tools were given and gave.")
-@click.option("--thinking/--no-thinking", default=True, show_default=True, help="What the model thought.")
+@click.option(
+    "--tools/--no-tools", default=True, show_default=True, help="Show calls of tools and their results."
+)
+@click.option(
+    "--thinking/--no-thinking", default=True, show_default=True, help="Show the thinking of the model."
+)
 @click.option("--full", is_flag=True, help=f"All of a tool's output, not the first {MANY} lines.")
 @click.pass_obj
 def show_command(
@@ -59,8 +66,7 @@ def show_command(
     thinking: bool,
     full: bool,
 ) -> None:
-    """Read a session, or what was said around one place of it: a position, a checkpoint or an entry's id.
-
+    """A place is a position, a checkpoint or the id of an entry.
     Piped: the same text without colours. --json: one entry a line.
     """
     out = Output(settings)
@@ -166,7 +172,7 @@ def _cut(lines: list[str], room: int | None) -> list[str]:
     return [*lines[:room], f"… {len(lines) - room:,} more lines: --full"]
 
 
-# ── `clew tail`: the end of a session, and what comes after it ────────────────────────────────────
+# -- tail
 
 
 @command(
@@ -177,18 +183,22 @@ def _cut(lines: list[str], room: int | None) -> list[str]:
 )
 @session_argument("id", required=False)
 @click.option(
-    "-n", "--last", type=click.IntRange(0), default=10, show_default=True, help="Begin with so many."
+    "-n",
+    "--last",
+    type=click.IntRange(0),
+    default=10,
+    show_default=True,
+    help="Begin with this many of the last entries.",
 )
-@click.option("-f", "--follow", is_flag=True, help="Go on as the session grows.")
+@click.option("-f", "--follow", is_flag=True, help="Go on printing as the session grows.")
 @click.option("--all", "everything", is_flag=True, help="Follow all sessions of the store; needs -f.")
 @click.option("--every", type=click.FloatRange(0.01), default=0.5, hidden=True)
 @click.pass_obj
 def tail_command(
     settings: Settings, id: str | None, last: int, follow: bool, everything: bool, every: float
 ) -> None:
-    """The end of a session; -f goes on as it grows, whatever process writes to it.
-
-    After a rewind it goes on with what is new on the path. --json: one entry a line.
+    """-f shows the writes of every process. After a rewind it shows what is new on the path.
+    --json: one entry a line.
     """
     if everything and (id is not None or not follow):
         raise click.UsageError("--all goes with -f, and without an id")
@@ -266,6 +276,6 @@ class _Tail:
 
 
 def _last_common(path: list[tuple[str, int, int]], known: dict[str, int]) -> int | None:
-    """The position up to which a path was printed before; None: nothing of it was."""
+    """The position up to which a path was printed before; None if no part of it was."""
     common = [min(last, known[branch]) for branch, first, last in path if known.get(branch, -1) >= first]
     return max(common) if common else None

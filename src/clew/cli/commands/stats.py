@@ -22,10 +22,7 @@ if TYPE_CHECKING:
 @session_argument("id", required=False)
 @click.pass_obj
 def stats_command(settings: Settings, id: str | None) -> None:
-    """Totals of the store, or of one session.
-
-    Piped: name and value, separated by a tab.
-    """
+    """Piped: name and value, separated by a tab."""
     out = Output(settings)
     with opened(settings) as store:
         if id is not None:
@@ -96,15 +93,16 @@ def _print(out: Output, lines: list[tuple[str, str]]) -> None:
     "clew usage login --by model",
 )
 @session_argument("id", required=False)
-@click.option("--by", type=click.Choice(get_args(UsageKey)), help="One line for each of these.")
+@click.option(
+    "--by", type=click.Choice(get_args(UsageKey)), help="One line for each model, vendor, day and so on."
+)
 @click.option("--since", type=Moment(), help="From then on: 2026-11-01, 12h, 7d.")
 @click.option("--until", type=Moment(), help="Before then.")
 @click.pass_obj
 def usage_command(
     settings: Settings, id: str | None, by: UsageKey | None, since: datetime | None, until: datetime | None
 ) -> None:
-    """Tokens and money of model calls, those of sessions in the trash too.
-
+    """Calls of sessions in the trash count too.
     Piped: group, calls, input, output, cache read, cache written and reasoning tokens, cost in dollars,
     calls without a known cost; separated by tabs.
     """

@@ -29,22 +29,24 @@ if TYPE_CHECKING:
     from clew.exporters.redact import Redactor
     from clew.model.transfer import FoundPlace, ImportProgress, ImportReport
 
-# ── `clew import`: sessions of files, and of the agents on this machine, into the store ───────────
-
 
 @command(
     "import",
     "clew import --scan --dry-run          what other agents keep on this machine",
-    "clew import --scan                    bring all of it",
+    "clew import --scan                    import all of it",
     "clew import ~/.claude/projects        all sessions in a directory",
     "clew import session.jsonl --strict    nothing, unless all of it can be read",
 )
 @click.argument("paths", nargs=-1, type=click.Path(exists=True))
-@click.option("--scan", is_flag=True, help="What is in the known places of other agents.")
-@click.option("--format", "format", metavar="NAME", help="What the files are; else their content tells.")
-@click.option("--dry-run", is_flag=True, help="Only say what would be brought.")
-@click.option("--rename", is_flag=True, help="Give a session a new id if the store has another of that id.")
-@click.option("--strict", is_flag=True, help="Import nothing of a path of which something can not be read.")
+@click.option("--scan", is_flag=True, help="Import from the known places of other agents.")
+@click.option(
+    "--format", "format", metavar="NAME", help="The format of the files; default: found from their content."
+)
+@click.option("--dry-run", is_flag=True, help="Only show what would be imported.")
+@click.option(
+    "--rename", is_flag=True, help="Give a session a new id if the store has another session with its id."
+)
+@click.option("--strict", is_flag=True, help="Skip a path completely if a part of it cannot be read.")
 @yes_option
 @click.pass_obj
 def import_command(
@@ -57,11 +59,10 @@ def import_command(
     strict: bool,
     yes: bool,
 ) -> int:
-    """Bring sessions into the store. Files are only read; again: what is new.
-
+    """The files are only read. A second import adds only what is new.
     Piped: state (new, grown, unchanged), id, entries added, messages, format and file, separated by tabs.
-    What can not be read is listed on standard error, the rest is imported. Exit code 3: lines or parts of
-    sessions are missing. Exit code 1: a file or a directory was left out that looks like a session.
+    Parts that cannot be read are listed on standard error, and the rest is imported. Exit code 3: lines or
+    parts of sessions are missing. Exit code 1: a file or directory that looks like a session was left out.
     """
     if scan == bool(paths):
         raise click.UsageError("name files or directories, or --scan")
@@ -160,7 +161,7 @@ def _print_import_summary(out: Output, reports: list[ImportReport]) -> None:
     )
 
 
-# ── `clew export`: sessions as files ──────────────────────────────────────────────────────────────
+# -- export
 
 FORMATS: Final = get_args(ExportFormat)
 SUFFIXES: Final = {
@@ -191,13 +192,15 @@ LONGEST: Final = 120
     "clew export login -f picoclaw -o login.jsonl   as picoclaw keeps it: login.meta.json comes with it",
 )
 @session_argument("ids", nargs=-1, metavar="[ID]...")
-@click.option("-f", "--format", "format", type=click.Choice(FORMATS), help="Else the name of the file tells.")
-@click.option("-o", "--output", type=click.Path(), help="A file; of several sessions a directory.")
-@click.option("--all", "everything", is_flag=True, help="All sessions of the store.")
-@click.option("--whole", is_flag=True, help="All branches, not only the path; jsonl always has all.")
+@click.option(
+    "-f", "--format", "format", type=click.Choice(FORMATS), help="Default: found from the name of the file."
+)
+@click.option("-o", "--output", type=click.Path(), help="A file; for several sessions a directory.")
+@click.option("--all", "everything", is_flag=True, help="Export all sessions of the store.")
+@click.option("--whole", is_flag=True, help="Export all branches, not only the path; jsonl always has all.")
 @click.option("--tools/--no-tools", default=True, show_default=True, help="For markdown and html.")
 @click.option("--thinking/--no-thinking", default=True, show_default=True, help="For markdown and html.")
-@click.option("--redact", is_flag=True, help="Replace secrets, and say how many on standard error.")
+@click.option("--redact", is_flag=True, help="Replace secrets, and print their number on standard error.")
 @click.pass_obj
 def export_command(
     settings: Settings,
@@ -210,8 +213,7 @@ def export_command(
     thinking: bool,
     redact: bool,
 ) -> None:
-    """Write sessions as files. A file appears when it is whole; one that is there is replaced.
-
+    """A file appears when it is complete, and replaces an older file of that name.
     Piped: id, format and file, separated by tabs; without -o the export itself.
     """
     if everything == bool(ids):
@@ -307,7 +309,7 @@ def _print_export(text: str, format: str) -> None:
     stream.flush()
 
 
-# ── `clew copy` and `clew backup` ─────────────────────────────────────────────────────────────────
+# -- copy and backup
 
 
 @command(
@@ -319,23 +321,25 @@ def _print_export(text: str, format: str) -> None:
 @click.argument("src")
 @click.argument("dst")
 @click.option(
-    "--session", "ids", multiple=True, metavar="ID", help="Only this one, and what shares its history."
+    "--session",
+    "ids",
+    multiple=True,
+    metavar="ID",
+    help="Only this session, and sessions that share its history.",
 )
 @click.option(
     "--on-conflict",
     type=click.Choice(["refuse", "skip", "rename"]),
     default="refuse",
     show_default=True,
-    help="Sessions of which DST holds something else.",
+    help="What to do with a session if DST has a different one with its id.",
 )
 @click.pass_obj
 def copy_command(
     settings: Settings, src: str, dst: str, ids: tuple[str, ...], on_conflict: OnCopyConflict
 ) -> int:
-    """Copy sessions and snapshots from one store into another of any kind; again: what is new.
-
-    Exit code 3 if sessions were skipped.
-    """
+    """The stores may be of any kind. A second copy adds only what is new. Exit code 3 if sessions were
+    skipped."""
     must_exist(src)
     out = Output(settings)
     with clew.open(src) as source, progress("copying") as told:
@@ -360,10 +364,10 @@ def copy_command(
 
 @command("backup", "clew backup agents-2026-11-15.db")
 @click.argument("path", type=click.Path(dir_okay=False))
-@click.option("--overwrite", is_flag=True, help="Replace the file if it is there.")
+@click.option("--overwrite", is_flag=True, help="Replace the file if it exists.")
 @click.pass_obj
 def backup_command(settings: Settings, path: str, overwrite: bool) -> None:
-    """Write the whole store, as it is at one moment, into one SQLite file. Others go on writing."""
+    """Other processes can go on writing."""
     out = Output(settings)
     with opened(settings) as store, progress("backup") as told:
         report = store.backup(path, overwrite=overwrite, on_progress=on_copy(told))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 import clew
-from clew.cli.app import Command, Settings, command, session_argument
+from clew.cli.app import Command, Settings, command, group, session_argument
 from clew.cli.output import Output
 from clew.cli.prompt import agreed, yes_option
 from clew.cli.store import all_sessions, deleted_id, not_whole, opened
@@ -20,14 +20,11 @@ from clew.cli.text import ago, count, iso, typed
 )
 @session_argument("ids", nargs=-1, required=True, metavar="ID...")
 @click.option("--purge", is_flag=True, help="Remove for good: no byte of it stays in the store.")
-@click.option("--force", is_flag=True, help="Even while somebody works on it.")
+@click.option("--force", is_flag=True, help="Remove it even while a worker holds its lease.")
 @yes_option
 @click.pass_obj
 def rm_command(settings: Settings, ids: tuple[str, ...], purge: bool, force: bool, yes: bool) -> None:
-    """Put sessions in the trash; with --purge remove them for good.
-
-    Takes whole ids or aliases, never the beginning of an id.
-    """
+    """Takes whole ids or aliases, never the beginning of an id."""
     out = Output(settings)
     with opened(settings) as store:
         found = {text: _id_of(store, text, purge) for text in ids}
@@ -68,20 +65,15 @@ def _described(store: clew.Store, text: str, id: str) -> str:
     return f"{id}  {count(info.messages, 'message')}, active {ago(info.updated_at)}  {info.title or ''}"
 
 
-@click.group(
-    "trash",
-    short_help="List, restore or empty the trash.",
-    epilog="\b\nExamples:\n  clew trash ls\n  clew trash restore login\n  clew trash empty",
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+@group("trash", "clew trash ls", "clew trash restore login", "clew trash empty")
 def trash_command() -> None:
-    """List, restore or empty the trash."""
+    pass
 
 
 @trash_command.command("ls", cls=Command)
 @click.pass_obj
 def trash_ls(settings: Settings) -> None:
-    """What is in the trash, last removed first.
+    """List the trash, last removed first.
 
     Piped: id, messages, when it was removed (UTC) and title, separated by tabs.
     """
@@ -115,7 +107,7 @@ def trash_ls(settings: Settings) -> None:
 @session_argument("ids", nargs=-1, required=True, metavar="ID...")
 @click.pass_obj
 def trash_restore(settings: Settings, ids: tuple[str, ...]) -> None:
-    """Bring sessions back, each with its subagents."""
+    """Restore sessions from the trash, each with its subagents."""
     out = Output(settings)
     with opened(settings) as store:
         wanted = [deleted_id(store, text) for text in ids]
@@ -128,7 +120,7 @@ def trash_restore(settings: Settings, ids: tuple[str, ...]) -> None:
 
 
 def _subagents(store: clew.Store, id: str) -> list[str]:
-    """The sessions in the trash that name this one as their parent, and are not there anew."""
+    """The sessions in the trash that name this one as their parent and were not created again."""
     gone = [info.id for info in all_sessions(store, deleted=True) if info.metadata.get("parent") == id]
     return [each for each in gone if store.find(each) is None]
 
@@ -137,7 +129,7 @@ def _subagents(store: clew.Store, id: str) -> list[str]:
 @yes_option
 @click.pass_obj
 def trash_empty(settings: Settings, yes: bool) -> None:
-    """Remove all that is in the trash for good."""
+    """Remove everything in the trash for good."""
     from clew.cli.prompt import progress
 
     out = Output(settings)

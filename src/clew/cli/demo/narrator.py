@@ -14,7 +14,7 @@ import clew
 from clew.cli.graph import GLYPHS, START, Row, State, draw
 
 PAUSE = 0.012
-"""Seconds before each line of the story, for those who watch: about a second in all."""
+"""Seconds before each line of the story, so that a person can follow: about a second in all."""
 
 COLOURS: Final = {"user": "bright_cyan", "assistant": "bright_green", "tool": "yellow"}
 LANES: Final[dict[State, str]] = {"here": "bold", "elsewhere": "magenta", "left": "bright_black"}

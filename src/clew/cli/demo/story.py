@@ -1,4 +1,8 @@
-"""The chapters: converse, go wrong, rewind, fork, crash, resume, compact, undo."""
+"""A small agent's story: converse, go wrong, rewind, fork, crash, resume, compact, undo.
+
+The crash is a real process and a real kill -9. The story runs in one SQLite file in a temporary directory and
+checks what it claims: a claim that does not hold ends it with exit code 1.
+"""
 
 from __future__ import annotations
 
@@ -187,11 +191,6 @@ def end(story: Story, store: clew.Store, seconds: float) -> None:
     story.note("Next: docs/tutorial/first-agent.md")
     story.line()
 
-
-# ── A small agent's story, told by what it keeps in Clew: `clew demo` ─────────────────────────────
-# Converse, set a checkpoint, go wrong, rewind, fork, crash (a real process, a real kill -9), resume, compact,
-# undo. It runs on the embedded default, one SQLite file in a temporary directory, and checks what it claims:
-# a claim that does not hold ends it with exit code 1.
 
 WIDTH: Final = 100
 

@@ -1,4 +1,4 @@
-"""Messages as an agent writes them."""
+"""The worker of the story: a process of its own, which is killed in the middle of its work."""
 
 from __future__ import annotations
 
@@ -37,9 +37,6 @@ def result(id: str, text: str) -> dict[str, Any]:
     return {"role": "tool", "tool_call_id": id, "content": text}
 
 
-# ── The worker of the story: a process of its own, which is killed in the middle of its work ──────
-
-
 @contextmanager
 def worker(path: Path, id: str) -> Iterator[subprocess.Popen[str]]:
     """A child process that appends; gone when the block is left, however it is left."""
@@ -74,5 +71,5 @@ def work(path: str, id: str) -> None:
 if __name__ == "__main__":
     try:
         work(*sys.argv[1:])
-    except BrokenPipeError:  # nobody listens any more
+    except BrokenPipeError:  # the reader has gone
         pass

@@ -17,10 +17,8 @@ from clew.cli.store import opened
 @command("ui", "clew ui", "clew ui --store agents.db")
 @click.pass_obj
 def ui_command(settings: Settings) -> int:
-    """Look through sessions on the whole screen: list, filter as you type, read, draw the tree, fork, rewind.
-
-    The last line of the screen names the keys. A rewind shows what it will leave behind, and asks.
-    Needs `pip install 'clew[ui]'`.
+    """List, filter as you type, read, draw the tree, fork, rewind. The last line of the screen names the
+    keys. A rewind shows which entries it leaves behind, and asks. Needs `pip install 'clew[ui]'`.
     """
     try:
         import_module("textual")

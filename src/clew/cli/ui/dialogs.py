@@ -1,4 +1,4 @@
-"""What is asked before something is done: the id of a fork, and a yes."""
+"""Dialogs: the id of a fork, and a confirmation."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class ForkDialog(ModalScreen[clew.Session]):
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog"):
             yield from _shown(self.lines)
-            yield Input(placeholder="its id; nothing: one is made up")
+            yield Input(placeholder="its id; empty: one is generated")
             yield Static("", markup=False, classes="problem")
             yield Static("enter fork · esc cancel", markup=False, classes="keys")
 

@@ -48,7 +48,7 @@ class GraphScreen(MovesScreen):
 
     def reload(self, select: str | None = None) -> None:
         """The cursor stays, or begins where the session stands."""
-        with self.told():
+        with self.report_errors():
             at = self.lines.value or str(self.session.head)
             self.lines.show(self._items(), at=lambda id: id == at)
 
@@ -73,5 +73,5 @@ class GraphScreen(MovesScreen):
         place = parse_entry_id(id) if id is not None else None
         if place is None:
             return
-        with self.told():
+        with self.report_errors():
             _ = self.app.push_screen(ReaderScreen(self.store, self.session, place))

@@ -1,4 +1,4 @@
-"""What a fork or a rewind would do, said before it is done."""
+"""Fork, rewind, undo and redo on every screen, each with a preview of what it will do."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _said(entry: clew.Entry) -> Text:
     return line
 
 
-# ── What can be done on every screen that has a session, and maybe a place of it, under the cursor ───
+# -- the moves themselves
 
 SHOWN: Final = 10
 """Paths that a question names."""
@@ -125,7 +125,7 @@ class MovesScreen(Screen[None]):
     # -- fork
 
     def action_fork(self) -> None:
-        with self.told():
+        with self.report_errors():
             under = self.under()
             if under is None:
                 return
@@ -144,7 +144,7 @@ class MovesScreen(Screen[None]):
     # -- rewind
 
     def action_rewind(self) -> None:
-        with self.told():
+        with self.report_errors():
             under = self.under()
             if under is None:
                 return
@@ -165,7 +165,7 @@ class MovesScreen(Screen[None]):
             _ = self.app.push_screen(ConfirmDialog(rewind_lines(session, tree, place)), answered)
 
     def _rewind(self, session: clew.Session, seen: clew.Head, place: clew.Head) -> None:
-        with self.told():
+        with self.report_errors():
             if session.head != seen:
                 self.say(f"{session.id} has moved meanwhile, nothing was done: look again")
             else:
@@ -176,7 +176,7 @@ class MovesScreen(Screen[None]):
     # -- undo
 
     def action_undo(self) -> None:
-        with self.told():
+        with self.report_errors():
             under = self.under()
             if under is None:
                 return
@@ -185,7 +185,7 @@ class MovesScreen(Screen[None]):
 
             def answered(yes: bool | None) -> None:
                 if yes:
-                    with self.told():
+                    with self.report_errors():
                         moved = session.undo()
                         self.say(_stands(session))
                         if moved.files is not None:
@@ -202,7 +202,7 @@ class MovesScreen(Screen[None]):
         self.app.notify(clean(text), markup=False)
 
     @contextmanager
-    def told(self) -> Iterator[None]:
+    def report_errors(self) -> Iterator[None]:
         """What the store refuses is said, not the end of the program."""
         try:
             yield

@@ -53,7 +53,7 @@ class ReaderScreen(MovesScreen):
 
     def reload(self, select: str | None = None) -> None:
         at = self.lines.value or (str(self.place) if self.place else None)
-        with self.told():
+        with self.report_errors():
             self.lines.show(self._items(self._entries()), at=(lambda id: id == at) if at else None)
 
     def _entries(self) -> Iterable[clew.Entry]:

@@ -115,12 +115,12 @@ class SessionsScreen(MovesScreen):
         return None if id is None else Under(self.store.get(id))
 
     def action_read(self) -> None:
-        with self.told():
+        with self.report_errors():
             if under := self.under():
                 _ = self.app.push_screen(ReaderScreen(self.store, under.session))
 
     def action_graph(self) -> None:
-        with self.told():
+        with self.report_errors():
             if under := self.under():
                 _ = self.app.push_screen(GraphScreen(self.store, under.session))
 
