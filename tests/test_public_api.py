@@ -155,7 +155,6 @@ LAZY = {
     "Run",
     "SearchPage",
     "Watch",
-    "copy",
     "copy_async",
     "open_async",
     *FILE_VALUES,

@@ -84,6 +84,7 @@ from clew.model import Usage as Usage
 from clew.model import UsageTotals as UsageTotals
 from clew.session import Session as Session
 from clew.store import Store as Store
+from clew.store import copy as copy
 from clew.store import open as open
 
 __version__ = "0.1.0"
@@ -95,7 +96,6 @@ if _TYPE_CHECKING:
     from clew.aio import copy_async as copy_async
     from clew.aio import open_async as open_async
     from clew.core.retention.maintenance import Maintenance as Maintenance
-    from clew.core.transfer.copy import copy as copy
     from clew.files.snapshot.watch import Watch as Watch
     from clew.model.files import FileChange as FileChange
     from clew.model.files import FileDiff as FileDiff
@@ -128,7 +128,6 @@ _LAZY = {
     **dict.fromkeys(
         ("BackupReport", "CopyProgress", "CopyReport", "LostRecord", "RepairReport"), "clew.model.transfer"
     ),
-    "copy": "clew.core.transfer.copy",
     **dict.fromkeys(
         (
             "FileChange",

@@ -1,24 +1,34 @@
-"""A run: one stretch of work on a session by one worker, under a lease."""
+"""A run: one stretch of work on a session by one worker, under a lease that a thread renews."""
 
 from __future__ import annotations
 
 import os
+import threading
+import time
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from types import TracebackType
+from typing import Any, Final
 
 from clew.backends.contract import Transaction
 from clew.core.conversation import resume
+from clew.core.engine.commit import Pending
 from clew.core.engine.engine import Engine
+from clew.core.log.arguments import check_count
 from clew.core.log.ids import MAX_POSITION, check_id
 from clew.core.log.lease import Lease
 from clew.core.messages.codec import encode_json
+from clew.core.runs import status
 from clew.core.runs.access import NO_FENCE, Access
-from clew.errors import ClewError, InvalidError, LeaseLostError
-from clew.heartbeat import BEATS, Heartbeat
+from clew.core.runs.lease import renew
+from clew.errors import ClewError, LeaseLostError
 from clew.model import Checkpoint, Json
 from clew.session import Session
+
+BEATS: Final = 3
+"""A lease is renewed so many times while it lasts: two may fail before it is lost."""
 
 
 class Run(Session):
@@ -32,30 +42,23 @@ class Run(Session):
     _scope: Engine
 
     def __init__(self, engine: Engine, access: Access, lease: Lease, task: str | None) -> None:
+        super().__init__(engine, Access(access.sid, access.id, access.here, lease.epoch, lease.fence))
         self._generation = engine.generation
-        self._held = Access(access.sid, access.id, access.here, lease.epoch, lease.fence)
         self._forked = Access(access.sid, access.id, access.here, lease.epoch, NO_FENCE)
-        super().__init__(engine, self._held)
         self.owner = lease.owner
         self.epoch = lease.epoch
         self.task = task
-        self._beat = lease.ttl / 1e6 / BEATS
-        self._lost = False
-        self._ended = False
+        self._lease = HeldLease(self._held, lease.ttl / 1e6)
         self._heartbeat = engine.service(Heartbeat)
-        self._heartbeat.watch(self)
+        self._heartbeat.watch(self._lease)
 
     def __repr__(self) -> str:
         return f"<Run {self.epoch} of {self.id!r} by {self.owner} in {self._scope.location}>"
 
     @property
     def _access(self) -> Access:
-        # The lease stays with the process that forked: what its child brings is no lease at all.
+        # The lease stays with the process that forked: its child brings a fence that no lease has.
         return self._held if self._generation == self._scope.generation else self._forked
-
-    @_access.setter
-    def _access(self, access: Access) -> None:
-        """Given once, by the constructor."""
 
     @property
     def _worker(self) -> str:
@@ -64,7 +67,7 @@ class Run(Session):
     @property
     def lost(self) -> bool:
         """Whether the heartbeat has found the lease taken. Only the next write is sure to know."""
-        return self._lost
+        return self._lease.is_lost
 
     def __enter__(self) -> Run:
         return self
@@ -72,7 +75,7 @@ class Run(Session):
     def __exit__(
         self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._ended or self._generation != self._scope.generation:
+        if self._lease.is_ended or self._generation != self._scope.generation:
             return
         if exc is None:
             self.complete()
@@ -85,35 +88,36 @@ class Run(Session):
 
     def complete(self, response: Json = None) -> None:
         """End the run well, and give the lease back."""
-        with self._ending():
-            super().complete(response)
+        self._end(status.complete, encode_json(response, what="response"), self._scope.now(), self.owner)
 
     def fail(self, error: str | BaseException) -> None:
         """End the run with an error, and give the lease back."""
-        with self._ending():
-            super().fail(error)
+        self._end(status.fail, status.error_text(error), self._scope.now(), self.owner)
 
     def close(self) -> None:
         """End the run without an outcome, give the lease back, and close the session."""
-        with self._ending():
-            super().close()
+        self._end(status.close, self._scope.now(), self.owner)
 
-    def _finish(self, work: Callable[[Transaction], None]) -> None:
-        self._scope.run_behind(work)  # what `append_nowait` took belongs to this run
+    def _end(self, work: Callable[..., None], *args: Any) -> None:
+        """The last write of the run, after all that `append_nowait` took."""
+        access = self._access
+        with self._without_heartbeat():
+            self._scope.run_behind(lambda tx: work(tx, access, *args))
 
     @contextmanager
-    def _ending(self) -> Iterator[None]:
-        """No heartbeat from here on, unless the end can not be written and has to be tried again."""
-        self._ended = True
-        self._heartbeat.forget(self)
+    def _without_heartbeat(self) -> Iterator[None]:
+        """No heartbeat from here on, unless the end cannot be written and has to be tried again."""
+        lease = self._lease
+        lease.is_ended = True
+        self._heartbeat.forget(lease)
         try:
             yield
         except LeaseLostError:
-            self._lost = True
+            lease.is_lost = True
             raise
         except BaseException:
-            self._ended = False
-            self._heartbeat.watch(self)
+            lease.is_ended = False
+            self._heartbeat.watch(lease)
             raise
 
     def checkpoint(
@@ -145,21 +149,109 @@ class Run(Session):
             files: A directory whose content is kept with it; with `include` and `exclude` as for
                 `store.snapshot`.
         """
-        if iteration is not None and (type(iteration) is not int or not 0 <= iteration <= MAX_POSITION):
-            raise InvalidError(f"iteration is a number from 0 to {MAX_POSITION}, not {iteration!r}")
+        if iteration is not None:
+            check_count(iteration, "iteration", most=MAX_POSITION)
         for what, text in (("checkpoint name", name), ("tools_hash", tools_hash), ("model", model)):
             if text is not None:
                 check_id(text, what)
-        standing = resume.Standing(iteration, model, resume.prompt_hash(system_prompt), tools_hash)
-        encoded = encode_json(state, what="state")
         setting = partial(
             resume.set_progress,
             name=name,
-            state=encoded,
-            standing=standing,
+            state=encode_json(state, what="state"),
+            standing=resume.Standing(iteration, model, resume.prompt_hash(system_prompt), tools_hash),
             now=self._scope.now(),
             force=force,
         )
-        if files is None:
-            return self._write(setting)
-        return self._set_with_files(setting, files, include, exclude)
+        return self._set_checkpoint(setting, files, include, exclude)
+
+
+class HeldLease:
+    """A lease in the hands of this worker."""
+
+    def __init__(self, access: Access, seconds: float) -> None:
+        self.access = access
+        self.beat = seconds / BEATS
+        """Seconds from one renewal to the next."""
+        self.is_lost = False
+        self.is_ended = False
+
+
+class Heartbeat:
+    """One thread that renews the leases of all runs of a store. It depends on no event loop and waits for no
+    caller. It knows the leases weakly: the lease of a run that the program dropped is not renewed."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = weakref.ref(engine)
+        self.after_fork()
+
+    def after_fork(self) -> None:
+        """In the child: the leases are the parent's."""
+        self._changed = threading.Condition()
+        self._due: dict[int, tuple[weakref.ref[HeldLease], float]] = {}
+        """When to renew each lease, by its identity."""
+        self._thread: threading.Thread | None = None
+        self._stopping = False
+
+    def watch(self, lease: HeldLease) -> None:
+        with self._changed:
+            self._schedule(lease, lease.beat)
+            if self._thread is None and not self._stopping:
+                self._thread = threading.Thread(target=self._beat, name="clew-heartbeat", daemon=True)
+                try:
+                    self._thread.start()
+                except BaseException:
+                    if not self._thread.is_alive():
+                        self._thread = None  # the next one tries again
+                    raise
+            self._changed.notify_all()
+
+    def forget(self, lease: HeldLease) -> None:
+        with self._changed:
+            self._due.pop(id(lease), None)
+
+    def _schedule(self, lease: HeldLease, wait: float) -> None:
+        self._due[id(lease)] = weakref.ref(lease), time.monotonic() + wait
+
+    def stop(self) -> None:
+        """Idempotent. Leases that are not ended run out."""
+        with self._changed:
+            self._stopping = True
+            self._due.clear()
+            thread, self._thread = self._thread, None
+            self._changed.notify_all()
+        if thread is not None and thread is not threading.current_thread():
+            thread.join()
+
+    def _beat(self) -> None:
+        while True:
+            with self._changed:
+                if self._stopping:
+                    return
+                now = time.monotonic()
+                due = [(key, known) for key, (known, moment) in self._due.items() if moment <= now]
+                if not due:
+                    next_beat = min((moment for _, moment in self._due.values()), default=None)
+                    self._changed.wait(None if next_beat is None else next_beat - now)
+                    continue
+                for key, _ in due:
+                    del self._due[key]
+            self._renew([lease for lease in (known() for _, known in due) if lease is not None])
+
+    def _renew(self, leases: Sequence[HeldLease]) -> None:
+        """All that are due in one transaction."""
+        engine = self._engine()
+        if engine is None or not leases:
+            return
+        pending = [Pending(_renewing(lease.access)) for lease in leases]
+        engine.committer.run_all(pending)
+        with self._changed:
+            for lease, outcome in zip(leases, pending, strict=True):
+                if outcome.error is None and not outcome.result:
+                    lease.is_lost = True
+                elif not self._stopping and not lease.is_ended:
+                    # After a failure sooner: the lease runs out meanwhile.
+                    self._schedule(lease, lease.beat if outcome.error is None else lease.beat / BEATS)
+
+
+def _renewing(access: Access) -> Callable[[Transaction], bool]:
+    return lambda tx: renew(tx, access)

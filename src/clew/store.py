@@ -1,78 +1,154 @@
-"""A store: everything under one address."""
+"""A store: everything under one address. All that a store can do is in this file."""
 
 from __future__ import annotations
 
 import builtins
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from datetime import datetime, timedelta
+from contextlib import ExitStack
+from datetime import datetime
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias, TypeVar, cast, overload
 
-import msgspec
 from uuid_utils import uuid7
 
 from clew.backends.contract import Backend, Capabilities, Transaction
-from clew.backends.listing import make_cursor, read_cursor, wanted
 from clew.backends.registry import connect
-from clew.care import Care
 from clew.core.conversation import points, sessions
-from clew.core.conversation.settings import normalised
+from clew.core.conversation.settings import initial
 from clew.core.engine.engine import Engine, EngineLike
 from clew.core.engine.host import Clock, wall_clock
 from clew.core.engine.transaction import NeedsPreparation, TransactionScope, transaction_of
+from clew.core.log.arguments import check_limit, check_seconds, check_time
 from clew.core.log.ids import check_id
-from clew.core.log.rows import INTERRUPTED, RUNNING, SessionQuery, SessionRow
-from clew.core.runs.access import Access, is_held
-from clew.core.runs.status import status_number
-from clew.errors import InvalidError, InvalidQueryError, ReadOnlyError, SessionNotFoundError
-from clew.model import STATUSES, Json, Page, Stats, Status, UsageGroup, UsageKey, UsageTotals
-from clew.porting import Porting
-from clew.searching import Searching
+from clew.core.log.rows import SessionRow
+from clew.core.runs.access import Access
+from clew.errors import InvalidError, SessionNotFoundError
+from clew.model import (
+    Json,
+    Page,
+    Removal,
+    Retention,
+    Stats,
+    Status,
+    SweepReport,
+    UsageGroup,
+    UsageKey,
+    UsageTotals,
+)
 from clew.session import Session
-from clew.store_files import StoreFiles
-from clew.upkeep import Upkeep, purge_and_scrub
 
 if TYPE_CHECKING:
+    from typing import Unpack
+
+    from clew.core.conversation.settings import SessionSettings
+    from clew.core.retention.maintenance import Maintenance
+    from clew.files.service import Files
+    from clew.files.snapshot.watch import Watch
+    from clew.model.files import (
+        FileDiff,
+        GcReport,
+        OnConflict,
+        OnProgress,
+        PendingRestore,
+        RestoreReport,
+        Snapshot,
+        VerifyReport,
+    )
+    from clew.model.search import SearchOrder, SearchPage, SearchRole
     from clew.model.session import Change
+    from clew.model.source import Loaded, SourceSession
+    from clew.model.transfer import (
+        BackupReport,
+        CopyReport,
+        ExportFormat,
+        ImportFormat,
+        ImportReport,
+        OnCopyConflict,
+        OnCopyProgress,
+        OnImportProgress,
+        RepairReport,
+    )
     from clew.run import Run
 
 T = TypeVar("T")
 
+Place: TypeAlias = "Store | str | os.PathLike[str]"
+"""A store, or its address."""
+
 DEFAULT_SESSION: Final = "default"
-MOST_LISTED: Final = 2**31
-DAY: Final = 86_400_000_000
+MOST_READ: Final = 1024**3
 
 
 def open(url: str | os.PathLike[str] | None = None, **options: Any) -> Store:
     """Open a store, creating it if need be.
 
     Args:
-        url: A path or `sqlite:///path` (one SQLite file) or `memory:`. None: what $CLEW_STORE
-            names, else the user's own store.
-        options: `durability="process"` (survives the end of the process, not power loss; default
-            "full"), `timeout` in seconds to wait for other writers, `read_only=True`.
+        url: A path or `sqlite:///path` (one SQLite file), `jsonl:///path` (a directory of JSONL files),
+            `postgresql://…`, or `memory:`. None: the address in $CLEW_STORE, else the user's own store.
+        options: Those of the kind of store, as docs/reference/store-addresses.md lists them. For SQLite:
+            `durability="process"` (survives the end of the process, not power loss; default "full"),
+            `timeout` in seconds to wait for other writers, `read_only=True`.
     """
     return Store(connect(url, **options))
 
 
-class Store(Upkeep, Care, StoreFiles, Porting, Searching):
+def copy(
+    src: Place,
+    dst: Place,
+    *,
+    sessions: Sequence[str] | None = None,
+    on_conflict: OnCopyConflict = "refuse",
+    on_progress: OnCopyProgress | None = None,
+) -> CopyReport:
+    """Bring the sessions of a store, and the snapshots of its files, into another store of any kind.
+
+    Args:
+        src: A store, or its address. It is not changed, and may be in use: each session is copied as it
+            was at some moment, and sessions that share a history at the same one.
+        dst: A store, or its address; created if need be. Other sessions that it holds stay as they are.
+        sessions: Only these (by id or alias), and those that share a history with them by forks. Rules of
+            retention, the log of removals and other snapshots then stay behind.
+        on_conflict: What to do about a session whose id is another session there, or that was changed
+            there too: "refuse" (ConflictError, when all others are copied), "skip" it, or "rename": give
+            it a new id there. One that was changed on both sides cannot be renamed: it is skipped.
+        on_progress: Called after every transaction with a `CopyProgress`.
+
+    Messages, positions, hashes, times and ids are the same in the copy, byte for byte. Leases are not
+    copied: a run that is under way is interrupted in the copy. Killed anywhere, it goes on when it is
+    called again; called again after the end it writes what is new, or nothing.
+
+    Nothing of the source is believed: what could not have come through the door, or is not what its hashes
+    say, stays behind with the sessions that share its history. CorruptError names the first of it, when
+    all others are copied.
+    """
+    from clew.core.transfer import copy as copying
+
+    copying.check_conflict(on_conflict)
+    with ExitStack() as opened:
+        source = _engine_at(src, opened, read_only=True)
+        held = source.backend.hold_files()
+        if held is not None and not isinstance(src, Store):
+            # A store that is open for reading only does not follow processes that rewrite its files: so they
+            # wait, and it is opened once more, as it is now.
+            opened.enter_context(held)
+            source = _engine_at(src, opened, read_only=True)
+        target = _engine_at(dst, opened)
+        return copying.copy(
+            source, target, sessions=sessions, on_conflict=on_conflict, on_progress=on_progress
+        )
+
+
+def _engine_at(place: Place, opened: ExitStack, **options: Any) -> Engine:
+    """The engine of a store; one that had to be opened is closed with `opened`."""
+    if isinstance(place, Store):
+        return place._scope.outside("copy()")
+    return opened.enter_context(open(place, **options))._engine
+
+
+class Store:
     """The sessions of one store. Safe to use from any thread; close it, or use it as a context manager."""
-
-    def __init__(self, backend: Backend, *, clock: Clock = wall_clock, steady: Clock | None = None) -> None:
-        """`clock` gives the time for stamps, `steady` one that is never set, for leases and retention;
-        both in microseconds. For tests: a store that is opened has those of the machine."""
-        self._scope: EngineLike = Engine(backend, clock, steady)
-
-    @property
-    def _engine(self) -> Engine:
-        """The whole engine: refused inside a transaction, where `_scope` is all there is."""
-        return self._scope.outside("this", waits=False)
-
-    _run: Run | None = None
-    """Inside a transaction: whose writes to its session are those of this run."""
 
     # The methods that work inside `transact` and `read`, or inside `transact` only. All others are refused
     # there by their names, before they do anything. A method that is named here may still refuse some of its
@@ -85,6 +161,15 @@ class Store(Upkeep, Care, StoreFiles, Porting, Searching):
     )  # fmt: skip
     _WRITES: ClassVar = frozenset({"clear", "create", "delete", "restore_deleted", "set_retention"})
 
+    _run: Run | None = None
+    """Inside a transaction: the run under whose lease its session is written to."""
+    _maintenances: tuple[Maintenance, ...] = ()
+
+    def __init__(self, backend: Backend, *, clock: Clock = wall_clock, steady: Clock | None = None) -> None:
+        """`clock` gives the time for stamps, `steady` one that is never set, for leases and retention;
+        both in microseconds. For tests: a store that is opened has those of the machine."""
+        self._scope: EngineLike = Engine(backend, clock, steady)
+
     def __repr__(self) -> str:
         return f"<Store {self._scope.location}>"
 
@@ -96,11 +181,16 @@ class Store(Upkeep, Care, StoreFiles, Porting, Searching):
     ) -> None:
         self.close()
 
+    @property
+    def _engine(self) -> Engine:
+        """The whole engine: refused inside a transaction, where `_scope` is all there is."""
+        return self._scope.outside("this", waits=False)
+
     def _handle(self, row: SessionRow) -> Session:
-        engine, run = self._scope, self._run
+        scope, run = self._scope, self._run
         if run is not None and run._sid == row.sid:
-            return engine.offered(Session)(engine, run._access)
-        return engine.offered(Session)(engine, Access(row.sid, row.id, engine.here))
+            return scope.offered(Session)(scope, run._access)
+        return scope.offered(Session)(scope, Access(row.sid, row.id, scope.here))
 
     @property
     def location(self) -> str:
@@ -112,82 +202,51 @@ class Store(Upkeep, Care, StoreFiles, Porting, Searching):
         """What the store promises."""
         return self._scope.capabilities
 
+    def close(self) -> None:
+        """Flush and close; maintenance stops, leases that are still held run out. Idempotent; raises
+        what `flush` would raise."""
+        engine = self._scope.outside("Store.close()")
+        running, self._maintenances = self._maintenances, ()
+        for one in running:
+            one.stop()
+        engine.close()
+
     # -- sessions
 
     def session(
         self,
         id: str = DEFAULT_SESSION,
         *,
-        title: str | None = None,
-        workspace: str | os.PathLike[str] | None = None,
-        tags: Sequence[str] = (),
-        vendor: str | None = None,
-        endpoint: str | None = None,
-        model: str | None = None,
-        metadata: Mapping[str, Json] | None = None,
-        expires_at: datetime | Literal["never"] | None = None,
-        idle_timeout: timedelta | float | None = None,
         created_at: datetime | None = None,
+        **settings: Unpack[SessionSettings],
     ) -> Session:
         """The session of this id or alias; created if there is none, and only then with these settings.
 
         `created_at`, with a time zone, is for sessions that are brought over from elsewhere; default: now.
         """
-        from clew.core.streams import usage as calls
-
-        changes = _initial(
-            title=title,
-            workspace=workspace,
-            tags=tags or None,
-            vendor=vendor,
-            endpoint=endpoint,
-            model=model,
-            metadata=metadata,
-            expires_at=expires_at,
-            idle_timeout=idle_timeout,
+        changes = initial("session", settings)
+        created = None if created_at is None else check_time(created_at, "created_at")
+        found = self.find(id)
+        if found is not None:
+            return found
+        now = self._scope.now()
+        return self._handle(
+            self._scope.run(lambda tx: sessions.open_or_create(tx, id, changes, now, created))
         )
-        created = None if created_at is None else calls.moment(created_at, "created_at")
-        check_id(id)
-        with self._scope.read() as reader:
-            row = points.find(reader, id)
-        if row is None:
-            now = self._scope.now()
-            row = self._scope.run(lambda tx: sessions.open_or_create(tx, id, changes, now, created))
-        return self._handle(row)
 
     def create(
         self,
         id: str | None = None,
         *,
-        title: str | None = None,
-        workspace: str | os.PathLike[str] | None = None,
-        tags: Sequence[str] = (),
-        vendor: str | None = None,
-        endpoint: str | None = None,
-        model: str | None = None,
-        metadata: Mapping[str, Json] | None = None,
-        expires_at: datetime | Literal["never"] | None = None,
-        idle_timeout: timedelta | float | None = None,
         created_at: datetime | None = None,
+        **settings: Unpack[SessionSettings],
     ) -> Session:
         """A new session; without an id it gets one that sorts by time. SessionExistsError if it is taken.
 
         `created_at` as for `session`.
         """
-        from clew.core.streams import usage as calls
-
-        changes = _initial(
-            title=title,
-            workspace=workspace,
-            tags=tags or None,
-            vendor=vendor,
-            endpoint=endpoint,
-            model=model,
-            metadata=metadata,
-            expires_at=expires_at,
-            idle_timeout=idle_timeout,
-        )
-        created = None if created_at is None else calls.moment(created_at, "created_at")
+        changes = initial("create", settings)
+        created = None if created_at is None else check_time(created_at, "created_at")
         new_id = str(uuid7()) if id is None else check_id(id)
         now = self._scope.now()
         return self._handle(self._scope.run(lambda tx: sessions.create(tx, new_id, changes, now, created)))
@@ -224,86 +283,57 @@ class Store(Upkeep, Care, StoreFiles, Porting, Searching):
             tag: Only those with this tag, or all of these.
             where: Only those whose metadata has these values at its top level.
             limit: How many at most.
-            cursor: From the page before. Sessions that nobody touches meanwhile come exactly once;
+            cursor: From the page before. Sessions that are not touched meanwhile come exactly once;
                 one that becomes active moves to the front, before the first page.
             deleted: The trash instead, last deleted first.
         """
-        if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
-            raise InvalidQueryError(f"limit must be a number from 1 on, not {limit!r}")
-        query = SessionQuery(
-            limit=min(limit, MOST_LISTED) + 1,
-            workspace=None if workspace is None else normalised(workspace),
-            tags=tuple(check_id(name, "tag") for name in _several(tag)),
-            where=wanted(where or {}),
-            after=None if cursor is None else read_cursor(cursor),
-            deleted=deleted,
-            status=_status(status),
-            damaged=True,
-        )
         with self._scope.read() as reader:
-            found = reader.list_sessions(query)
-            infos = tuple(sessions.listed_info(reader, one) for one in found[:limit])
-        if len(found) <= limit:
-            return Page(infos, None)
-        last = found[limit - 1]
-        moment = last.row.updated if last.row.deleted is None else last.row.deleted
-        return Page(infos, make_cursor(*(last.behind or (moment, last.row.id))))
+            return sessions.list_page(
+                reader,
+                status=status,
+                workspace=workspace,
+                tag=tag,
+                where=where,
+                limit=limit,
+                cursor=cursor,
+                deleted=deleted,
+            )
 
     def latest(self, *, workspace: str | os.PathLike[str] | None = None) -> Session | None:
         """The session with the newest activity that has messages, or None."""
-        place = None if workspace is None else normalised(workspace)
-        query = SessionQuery(limit=1, workspace=place, nonempty=True)
         with self._scope.read() as reader:
-            found = reader.list_sessions(query)
-        return self._handle(found[0].row) if found else None
+            row = sessions.latest(reader, workspace)
+        return None if row is None else self._handle(row)
 
     def interrupted(self) -> builtins.list[Session]:
-        """The sessions whose run ended without a word, last active first: its worker was killed, or
-        froze until its lease ran out. `s.resume()` tells where to go on.
+        """The sessions whose run was cut off, last active first: its worker was killed, or froze until its
+        lease ran out. `s.resume()` tells where to go on.
 
         Runs whose worker is found to be gone get the status `interrupted` here, unless the store is
         open for reading only.
         """
-        from clew.core.runs import lease
+        from clew.core.runs.lease import find_interrupted
 
-        here = self._scope.here
-        with self._scope.read() as reader:
-            running = reader.list_sessions(SessionQuery(limit=MOST_LISTED, status=RUNNING))
-            gone = [one.row for one in running if one.row.fence and not is_held(reader, one.row, here)]
-        if not self._scope.is_reading:
-            with suppress(ReadOnlyError):
-                for row in gone:
-                    self._scope.run(partial(lease.interrupt_deserted, sid=row.sid, here=here))
-                gone = []
-        with self._scope.read() as reader:
-            found = reader.list_sessions(SessionQuery(limit=MOST_LISTED, status=INTERRUPTED))
-        return [self._handle(row) for row in (*gone, *(one.row for one in found))]
-
-    # -- deleting
+        return [self._handle(row) for row in find_interrupted(self._scope)]
 
     def delete(self, id: str, *, purge: bool = False, force: bool = False, deleted: bool = False) -> bool:
         """Put the session of this id or alias in the trash; False if there was none. LeaseHeldError while
-        somebody works on it, unless `force` is set: then the worker loses its lease.
+        a worker holds its lease, unless `force` is set: then the worker loses the lease.
 
-        With `purge` it is removed for good, from the trash too: when this returns, no byte of what
+        With `purge` it is removed for good, from the trash too: when this returns, no byte that
         only this session reached is left in the store, neither of messages nor of files. Forks keep all
         that they share with it. ConflictError while files are half restored with it, unless `force` is set.
         `deleted` purges only what is in the trash, and leaves a session of the same id that is in use.
         A purge rewrites the store's file: it takes as long as copying it.
         """
-        from clew.core.retention import purge as purge_
-
         check_id(id)
-        here = self._scope.here
         if deleted and not purge:
             raise InvalidError(
                 "delete(deleted=True) is for what is in the trash already: pass purge=True too"
             )
         if purge:
-            engine = self._scope.outside("Store.delete(purge=True)")
-            purging = purge_.purge_deleted if deleted else partial(purge_.purge_id, here=here, force=force)
-            return purge_and_scrub(engine, lambda tx: purging(tx, id), force=force)
-        now = self._scope.now()
+            return bool(self._purge("Store.delete(purge=True)", id, force=force, deleted=deleted))
+        now, here = self._scope.now(), self._scope.here
         return self._scope.run(lambda tx: sessions.delete(tx, id, now, here, force=force))
 
     def restore_deleted(self, id: str) -> Session:
@@ -315,38 +345,85 @@ class Store(Upkeep, Care, StoreFiles, Porting, Searching):
 
     def clear(self, *, confirm: bool = False, purge: bool = False, force: bool = False) -> int:
         """Delete every session, into the trash or (with `purge`) for good; how many there were.
-        LeaseHeldError while somebody works on one of them, unless `force` is set."""
-        from clew.core.retention import purge as purge_
-
+        LeaseHeldError while a worker holds a lease of one of them, unless `force` is set."""
         if confirm is not True:
             raise InvalidError("clear deletes every session of the store: pass confirm=True if you mean it")
-        now, here = self._scope.now(), self._scope.here
         if purge:
-            engine = self._scope.outside("Store.clear(purge=True)")
-            everything = partial(purge_.purge_everything, here=here, force=force)
-            return purge_and_scrub(engine, everything, force=force)
+            return self._purge("Store.clear(purge=True)", None, force=force)
+        now, here = self._scope.now(), self._scope.here
         return self._scope.run(lambda tx: sessions.delete_all(tx, now, here, force=force))
+
+    def _purge(self, what: str, id: str | None, *, force: bool, deleted: bool = False) -> int:
+        """Remove one session or all for good; how many there were."""
+        from clew.core.retention import purge
+        from clew.core.retention.maintenance import purge_and_scrub
+
+        engine = self._scope.outside(what)
+        work: Callable[[Transaction], int] = partial(purge.purge_everything, here=engine.here, force=force)
+        if id is not None:
+            work = partial(purge.purge_id, id=id, here=engine.here, force=force)
+        if id is not None and deleted:
+            work = partial(purge.purge_deleted, id=id)
+        return purge_and_scrub(engine, work, force=force)
+
+    # -- reading
+
+    def search(
+        self,
+        query: str,
+        *,
+        role: SearchRole | None = None,
+        session: str | None = None,
+        workspace: str | os.PathLike[str] | None = None,
+        tag: str | Sequence[str] | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        tools: bool = False,
+        order: SearchOrder = "newest",
+        limit: int = 20,
+        cursor: str | None = None,
+    ) -> SearchPage:
+        """Messages that have all words of a query; all that was appended before is found.
+
+        Words in any order, `"a phrase"`, `prefix*`, `-without`; upper and lower case and accents are the
+        same. Parts of identifiers, and of texts in scripts without spaces, are found too. What only
+        sessions in the trash can show is not found; a message that several sessions share is found once.
+
+        Args:
+            role: Only messages of this role: `user` is a human. The results of tools are not `user`, and
+                neither are messages that an importer found to be said in the user's name: they are `other`.
+            session: Only what this session can show, by id or alias.
+            workspace: Only in sessions that work there.
+            tag: Only in sessions with this tag, or all of these.
+            since: Only messages of this time or later.
+            until: Only messages of before this time.
+            tools: Also look at the calls and results of tools.
+            order: `newest` first, or the `best` of the newest 1,000 that match.
+            limit: How many at most, up to 1,000.
+            cursor: From the page before, of the same search.
+        """
+        from clew.core.search.search import request_of, search
+
+        request = request_of(
+            query,
+            role=role,
+            session=session,
+            workspace=workspace,
+            tag=tag,
+            since=since,
+            until=until,
+            tools=tools,
+            order=order,
+            limit=limit,
+            cursor=cursor,
+        )
+        return search(self._scope, request)
 
     def stats(self) -> Stats:
         """Totals of the store."""
         engine = self._scope.outside("Store.stats()", waits=False)
         with engine.read() as reader:
-            totals = reader.totals(engine.now() - DAY)
-            usage = reader.sum_usage(None, None)
-        return Stats(
-            sessions=totals.sessions,
-            deleted=totals.deleted,
-            messages=totals.messages,
-            entries=totals.entries,
-            bytes=totals.size,
-            bytes_on_disk=engine.backend.bytes_on_disk(),
-            by_status={name: totals.by_status.get(number, 0) for number, name in enumerate(STATUSES)},
-            active_24h={name: totals.active.get(number, 0) for number, name in enumerate(STATUSES)},
-            created_24h=totals.created,
-            calls=sum(group.calls for group in usage),
-            input_tokens=sum(group.input for group in usage),
-            output_tokens=sum(group.output for group in usage),
-        )
+            return sessions.stats(reader, engine.now(), engine.backend.bytes_on_disk())
 
     @overload
     def usage(
@@ -361,7 +438,7 @@ class Store(Upkeep, Care, StoreFiles, Porting, Searching):
     ) -> UsageTotals | dict[UsageGroup, UsageTotals]:
         """What all sessions have used, those in the trash too; grouped, if you say by what.
 
-        `since` (included) and `until` (not) bound the time of the calls. What two forks share was
+        `since` (included) and `until` (not) bound the time of the calls. A call that two forks share was
         paid for once, and is counted once.
         """
         from clew.core.streams import usage
@@ -370,7 +447,34 @@ class Store(Upkeep, Care, StoreFiles, Porting, Searching):
         with self._scope.read() as reader:
             return usage.store_totals(reader, by, first, end)
 
-    # -- several things at once
+    def read(self, work: Callable[[Store], T]) -> T:
+        """Read several things as they are at one moment: `work` gets a store that can only be read from,
+        good until it returns. Others go on writing meanwhile."""
+        engine = self._scope.outside("Store.read()", waits=False)
+        with engine.backend.read_snapshot() as reader:
+            scope = TransactionScope(engine, reader, None)
+            try:
+                return work(_store_in(scope))
+            finally:
+                scope.end()
+
+    def watch(self, after: str | None = None, *, wait: bool = True, every: float = 0.5) -> Iterator[Change]:
+        """What happens in the sessions of this store, by whatever process, in the order of its time.
+
+        A change says where a session stands now: several appends in a row may be one change, and no change is
+        missed. After a restart the changes of the last minute before the cursor are reported again.
+
+        Args:
+            after: The cursor of the last change that was seen; None: from now on.
+            wait: False: the changes until now; else it goes on until the store is closed.
+            every: Seconds between two looks. PostgreSQL also wakes up those who wait.
+        """
+        from clew.core.watch.watch import Watcher
+
+        watcher = Watcher(self._scope.outside("Store.watch()"), after, every)
+        return watcher.follow() if wait else iter(watcher.look())
+
+    # -- writing
 
     def transact(self, work: Callable[[Store], T], *, run: Run | None = None) -> T:
         """Do several things as one: all that `work` does through the store that it is given is committed
@@ -385,58 +489,406 @@ class Store(Upkeep, Care, StoreFiles, Porting, Searching):
         `purge`) are refused in there with InvalidError, before anything is written; so is another `transact`.
         """
         engine = self._scope.outside("Store.transact()")
-        operation = self._transaction(engine, work, run)
+        operation = transaction(engine, work, run)
         while True:
             try:
                 return engine.run(operation)
             except NeedsPreparation as needs:
                 needs.prepare()
 
-    def _transaction(
-        self, engine: Engine, work: Callable[[Store], T], run: Run | None
-    ) -> Callable[[Transaction], T]:
-        return transaction_of(engine, lambda scope: work(_store_in(scope, run)))
-
-    def read(self, work: Callable[[Store], T]) -> T:
-        """Read several things as they are at one moment: `work` gets a store that can only be read from,
-        good until it returns. Others go on writing meanwhile."""
-        engine = self._scope.outside("Store.read()", waits=False)
-        backend = engine.backend
-        with backend.read_snapshot() as reader:
-            scope = TransactionScope(engine, reader, None)
-            try:
-                return work(_store_in(scope))
-            finally:
-                scope.end()
-
-    # -- the store itself
-
-    def watch(self, after: str | None = None, *, wait: bool = True, every: float = 0.5) -> Iterator[Change]:
-        """What happens in the sessions of this store, by whatever process, in the order of its time.
-
-        A change says where a session stands now: several appends in a row may be one change, and none is
-        passed over. After a restart the last minute before the cursor is told again.
-
-        Args:
-            after: The cursor of the last change that was seen; None: from now on.
-            wait: False tells what has happened until now; else it goes on until the store is closed.
-            every: Seconds between two looks. PostgreSQL also wakes up those who wait.
-        """
-        from clew.core.watch.watch import Watcher
-
-        watcher = Watcher(self._scope.outside("Store.watch()"), after, every)
-        return watcher.follow() if wait else iter(watcher.look())
-
     def flush(self) -> None:
-        """Wait until all that `append_nowait` took is durable; raise the first thing that went wrong."""
+        """Wait until all that `append_nowait` took is durable; raise the first failure."""
         self._scope.outside("Store.flush()").flush()
 
-    def close(self) -> None:
-        """Flush and close; maintenance stops, leases that are still held run out. Idempotent; raises
-        what `flush` would raise."""
-        engine = self._scope.outside("Store.close()")
-        self._stop_maintenance()
-        engine.close()
+    # -- files: no git is needed, and the user's `.git` is never touched
+
+    @property
+    def _files(self) -> Files:
+        from clew.files.service import Files  # only those who keep files pay for it
+
+        return self._engine.service(Files)
+
+    def snapshot(
+        self,
+        root: str | os.PathLike[str],
+        *,
+        include: Sequence[str] = (),
+        exclude: Sequence[str] = (),
+        max_file_bytes: int | None = None,
+        force: bool = False,
+        on_progress: OnProgress | None = None,
+    ) -> Snapshot:
+        """Keep the content of a directory tree: every file's exact bytes, executable bits, symlinks as
+        links, empty directories. A file that is unchanged since the last snapshot costs a look.
+
+        Args:
+            root: The directory. The root of a drive and a home directory are refused unless forced.
+            include: Patterns as in `.gitignore`: files that are taken although they are ignored.
+            exclude: More patterns of what is left out.
+            max_file_bytes: Larger files are skipped, and listed (100 MiB).
+            force: Take a home directory all the same.
+            on_progress: Called from time to time with a `FileProgress`.
+
+        `.gitignore`, `.clewignore` and sensible defaults (node_modules, .venv, caches) are left out.
+        Files that by their names hold secrets (`.env`, `*.pem`, `.ssh`, …) are left out and listed in
+        `skipped`, as is what cannot be kept (FIFOs, sockets, other mounts, files that this user may not
+        read, …). SnapshotFailedError: the system failed to read a file, and no snapshot was kept.
+        """
+        from clew.files.service import put_record
+        from clew.files.snapshot.take import rules_of
+
+        rules = rules_of(include, exclude, max_file_bytes)
+        return self._files.snapshot(root, "snapshot", rules, put_record, force=force, on_progress=on_progress)
+
+    def watch_files(self, root: str | os.PathLike[str], *, force: bool = False) -> Watch:
+        """Watch a directory, so that snapshots of it in this process need not look at directories that did
+        not change: until `stop()`, the end of a `with` block, or the end of the store.
+
+        Whenever the watcher cannot vouch for a directory, it is looked at; where the system gives no
+        notices (anything but Linux), all of them are, as without a watcher.
+        """
+        return self._files.watch(root, force=force)
+
+    def snapshots(
+        self, *, root: str | os.PathLike[str] | None = None, limit: int = 100
+    ) -> builtins.list[Snapshot]:
+        """Newest first; of one directory, or of all."""
+        return self._files.snapshots(root, check_limit(limit))
+
+    def get_snapshot(self, id: str) -> Snapshot:
+        """SnapshotNotFoundError if there is none."""
+        return self._files.get(id)
+
+    def read_file(self, snap: Snapshot | str, path: str, *, max_bytes: int = MOST_READ) -> bytes:
+        """What a file held in a snapshot, byte for byte; of a symlink, where it leads.
+
+        Args:
+            snap: A snapshot, or its id.
+            path: Below the root of the snapshot.
+            max_bytes: A longer file is refused (1 GiB).
+
+        NotFoundError if the snapshot holds no such file. The whole content is in memory at once.
+        """
+        return self._files.read_file(snap, path, max_bytes=max_bytes)
+
+    def delete_snapshot(self, id: str) -> bool:
+        """Forget a snapshot; False if there was none. `gc()` then frees its content."""
+        return self._files.delete(id)
+
+    def restore(
+        self,
+        snap: Snapshot | str,
+        root: str | os.PathLike[str] | None = None,
+        *,
+        paths: Sequence[str] | None = None,
+        dry_run: bool = False,
+        on_conflict: OnConflict = "overwrite",
+        force: bool = False,
+        on_progress: OnProgress | None = None,
+    ) -> RestoreReport:
+        """Make a directory what it was in a snapshot: what changed comes back, what was deleted comes back,
+        what came since is deleted. The present state is kept first: `undo_restore` brings it back.
+
+        Args:
+            snap: A snapshot, or its id.
+            root: Where; default: where it was taken, if that was by this user on this machine.
+            paths: Only these files, and what is below these directories.
+            dry_run: Only say what would be done.
+            on_conflict: What to do with files that changed, or came, since the last snapshot:
+                "overwrite" them (the safety snapshot has them), "keep" them as they are, or "refuse".
+            force: As for `snapshot`.
+
+        Only what the safety snapshot holds, byte for byte, is replaced or deleted. What is ignored, or
+        was, and what no snapshot can hold, stays; so does what is in a directory of which this store has
+        no snapshot. `kept` in the report names it, with the reason. A file that changes while the restore
+        runs is left alone, and in `failed`. Killed half-way, a restore is in `pending_restores()`, to be
+        finished or undone.
+        """
+        return self._files.restore(
+            snap, root, paths, on_conflict, dry_run=dry_run, force=force, on_progress=on_progress
+        )
+
+    def undo_restore(
+        self,
+        restore: RestoreReport | str,
+        root: str | os.PathLike[str] | None = None,
+        *,
+        dry_run: bool = False,
+    ) -> RestoreReport:
+        """Bring back every byte that a restore replaced or removed, be it finished or cut off.
+
+        `root` is its directory. It has to be named if another user began the restore, or this user on
+        another machine; else that is refused (RootNotNamedError). `dry_run` only says what would be done.
+        """
+        id = restore if isinstance(restore, str) else restore.id
+        if id is None:
+            raise InvalidError("this restore changed nothing: there is nothing to undo")
+        return self._files.undo(id, root, dry_run=dry_run)
+
+    def pending_restores(self) -> builtins.list[PendingRestore]:
+        """Restores that were cut off half-way, oldest first."""
+        return self._files.pending()
+
+    def finish_restore(
+        self, id: str, root: str | os.PathLike[str] | None = None, *, dry_run: bool = False
+    ) -> RestoreReport:
+        """Go on with a restore that was cut off; a head that was to move with it moves too. `root` and
+        `dry_run` as for `undo_restore`."""
+        from clew.files.rewind import finish_restore
+
+        return finish_restore(self._engine, id, root, dry_run=dry_run)
+
+    def diff(
+        self,
+        a: Snapshot | str,
+        b: Snapshot | str | os.PathLike[str] | None = None,
+        *,
+        text: bool = False,
+        renames: bool = True,
+    ) -> builtins.list[FileDiff]:
+        """What differs from `a` to `b`: another snapshot (or its id), or a directory as it is now; default:
+        the one where `a` was taken, if that was by this user on this machine.
+
+        `text` adds unified diffs of text files; `renames` pairs files that were moved.
+        """
+        return self._files.diff(a, b, text=text, renames=renames)
+
+    def gc(
+        self,
+        *,
+        dry_run: bool = False,
+        thorough: bool = False,
+        merge: bool = False,
+        on_progress: OnProgress | None = None,
+    ) -> GcReport:
+        """Remove the content that no snapshot, checkpoint or trash needs any more.
+
+        Args:
+            dry_run: Only say what would be removed, and what merging would save.
+            thorough: Pack anew whatever has a gap, so that no byte of what is removed stays in a pack.
+            merge: Join the small packs that small snapshots leave: many snapshots of a few edits each then
+                take a fraction of the space. It reads and packs anew all that they hold.
+            on_progress: Called from time to time with a `FileProgress`.
+
+        The file of the store does not get smaller: what was freed is used again, until `vacuum()` gives it
+        back to the system. LeaseHeldError: another gc is under way.
+        """
+        return self._files.gc(dry_run=dry_run, thorough=thorough, merge=merge, on_progress=on_progress)
+
+    # -- transfer
+
+    def export(
+        self, id: str, format: ExportFormat, *, path: str | os.PathLike[str] | None = None, **options: Any
+    ) -> str:
+        """A session as a file: its text, or, with a path, where it was written to.
+
+        Args:
+            id: The session, by id or alias.
+            format: "jsonl": all of it, as `import_path` and JSONL stores take it (docs/reference/format.md).
+                "json", "markdown", "html": for programs and people to read. "picoclaw", "ggcode",
+                "tingly", "ductwork": as these agents keep it.
+            path: The file. It appears when it is whole and durable, readable by its owner only; one that
+                is there is replaced, and so is a link: what it leads to stays as it is. "tingly" is an
+                SQLite file and needs a path; "picoclaw" puts its `.meta.json` beside it.
+            options: `redact` (without secrets: True, or a `clew.exporters.redact.Redactor` that reports);
+                `whole` (all branches, not only the path; not for jsonl, which always has all); `tools` and
+                `thinking` (False leaves them out; for markdown and html).
+        """
+        return cast("str", _edge("clew.exporters").export(self, id, format, path, options))
+
+    def import_path(
+        self,
+        path: str | os.PathLike[str],
+        format: ImportFormat | None = None,
+        *,
+        dry_run: bool = False,
+        rename: bool = False,
+        strict: bool = False,
+        on_progress: OnImportProgress | None = None,
+    ) -> ImportReport:
+        """Bring the sessions of a file, or of all files in a directory, into this store. Files are only
+        read; the same one again adds nothing, one that has grown adds what is new.
+
+        Args:
+            path: The file, or the directory.
+            format: What it is, such as "claude-code"; None: its content tells.
+            dry_run: Only say what would be brought. Writes nothing.
+            rename: Give a session a new id if the store has another one of that id; else ConflictError.
+            strict: Import nothing if anything cannot be read: InvalidError. Else the report lists it, and
+                files of which nothing came are its `left_out`.
+            on_progress: Told how far it is.
+        """
+        self._scope.outside("Store.import_path()")
+        report: ImportReport = _edge("clew.importers.run").import_path(
+            lambda **_: self,
+            path,
+            format,
+            dry_run=dry_run,
+            rename=rename,
+            strict=strict,
+            on_progress=on_progress,
+        )
+        return report
+
+    def load(
+        self,
+        source: SourceSession,
+        *,
+        dry_run: bool = False,
+        rename: bool = False,
+        on_refused: Callable[[str, InvalidError], None] | None = None,
+    ) -> Loaded:
+        """Bring one session of another program into this store: once, and the next time what is new.
+
+        Its entries keep their own times, and go behind the parents that they name; the head is where the
+        source says, unless it was moved here since. There is nothing to undo. A model call of which the
+        source does not tell the cost is estimated by the price list, as in `add_usage`, at its own time.
+
+        Args:
+            source: As `clew.importers.contract` describes it.
+            dry_run: Only say what would be brought. Writes nothing.
+            rename: Give it a new id if the store has another session of its id; else ConflictError.
+            on_refused: Told of entries that cannot be kept, and why; without it the first one raises.
+        """
+        from clew.core.load.load import load
+
+        engine = self._scope.outside("Store.load()")
+        return load(engine, source, dry_run=dry_run, rename=rename, on_refused=on_refused or _refuse)
+
+    def backup(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        overwrite: bool = False,
+        on_progress: OnCopyProgress | None = None,
+    ) -> BackupReport:
+        """Write the whole store, as it is at one moment, into one SQLite file that `clew.open` opens.
+
+        Args:
+            path: The file. It appears when it is whole and durable, readable by its owner only.
+            overwrite: Replace what is there; else that is refused.
+            on_progress: Called from time to time with a `CopyProgress`, unless the backup is one step.
+
+        Others go on writing meanwhile; what they commit after the moment of the backup is not in it.
+        """
+        from clew.core.transfer.backup import backup
+
+        engine = self._scope.outside("Store.backup()")
+        return backup(engine, path, overwrite=overwrite, on_progress=on_progress)
+
+    def repair(
+        self, *, to: str | os.PathLike[str], on_progress: OnCopyProgress | None = None
+    ) -> RepairReport:
+        """Bring all that can be read of this store into a new one. This one is not changed.
+
+        Args:
+            to: The address of the new store, of any kind. One that holds something is refused.
+            on_progress: Called from time to time with a `CopyProgress`.
+
+        Nobody should write to the store meanwhile. `lost` in the report names everything that could not
+        be brought over. An entry that is lost leaves an empty place of kind "removed", so that all others
+        keep their positions and hashes.
+        """
+        from clew.core.transfer.repair import repair
+
+        engine = self._scope.outside("Store.repair()")
+        with ExitStack() as opened:
+            return repair(engine, _engine_at(to, opened), on_progress)
+
+    # -- upkeep: nothing is ever removed unless a rule says so
+
+    @property
+    def retention(self) -> Retention:
+        """The rules of this store, for every process that uses it."""
+        from clew.core.retention import records
+
+        with self._scope.read() as reader:
+            return records.rules_of(reader)
+
+    def set_retention(self, rules: Retention) -> None:
+        """Let these rules hold from the next sweep on, instead of those before.
+
+        They are kept in the store, for all who use it. `Retention()` switches everything off.
+        """
+        from clew.core.retention import records
+        from clew.core.retention.rules import checked
+
+        new, moment = checked(rules), self._scope.here.moment()
+        self._scope.run(lambda tx: records.set_rules(tx, new, moment))
+
+    def sweep(
+        self, *, rules: Retention | None = None, dry_run: bool = False, scrub: bool = False
+    ) -> SweepReport:
+        """Do what the rules say, now: expire, trash, purge, remove messages.
+
+        Args:
+            rules: Go by these, this once, instead of those of the store. They are not kept; every session
+                is looked at. `max_events` cannot be one of them: it is applied as events are added.
+            dry_run: Only say what would be done. Writes nothing at all.
+            scrub: Rewrite the store's file at the end, so that no byte of what was purged or removed
+                is left in it. That takes as long as copying it; without it the bytes stay in free
+                space until it is used again.
+
+        LeaseHeldError if another sweep of this store is under way.
+        """
+        from clew.core.retention import maintenance
+
+        once = None if rules is None else maintenance.check_rules(rules)
+        if dry_run:
+            return maintenance.preview_sweep(self._scope, once)
+        return maintenance.sweep_now(self._scope.outside("Store.sweep()"), once, scrub=scrub)
+
+    def maintain(self, *, every: float = 300.0) -> Maintenance:
+        """Sweep now and every so many seconds, in a thread of its own, until it is stopped.
+
+        Any number of processes may do this: one that finds another one sweeping waits for its next turn.
+        Closing the store stops it.
+        """
+        from clew.core.retention.maintenance import Maintenance
+
+        self._scope.outside("Store.maintain()")
+        started = Maintenance(self.sweep, check_seconds(every, "every", most=1e9))
+        self._maintenances = (*(one for one in self._maintenances if one.is_running), started)
+        return started
+
+    def removals(self, *, limit: int = 100) -> builtins.list[Removal]:
+        """What sweeps have put in the trash, purged and removed; newest first."""
+        from clew.core.retention import records
+
+        most = check_limit(limit)
+        with self._scope.read() as reader:
+            return records.removals(reader, most)
+
+    def verify(
+        self, *, full: bool = True, time_limit: float | None = None, on_progress: OnProgress | None = None
+    ) -> VerifyReport:
+        """Check that all conversations and all snapshots are whole.
+
+        Args:
+            full: Read all of it: entries and objects are compared with their hashes, events, model calls
+                and indices are read; else only whether all is there, and whether what leads somewhere leads
+                to what exists.
+            time_limit: Seconds after which to end with what was found; `complete` says if it did.
+            on_progress: Called from time to time with a `FileProgress`.
+
+        Nothing is changed or locked; what others purge meanwhile is no problem.
+        """
+        return self._files.verify(full=full, time_limit=time_limit, on_progress=on_progress)
+
+    def vacuum(self) -> int:
+        """Give the space that nothing uses back to the system; how many bytes that was.
+
+        It rewrites the store, which takes as long as copying it, and removes nothing that can be reached:
+        that is for `gc` and retention. Others wait meanwhile; StoreBusyError if they kept it from running.
+        """
+        from clew.core.retention.maintenance import vacuum
+
+        return vacuum(self._scope.outside("Store.vacuum()"))
+
+
+def transaction(engine: Engine, work: Callable[[Store], T], run: Run | None) -> Callable[[Transaction], T]:
+    """The operation that `transact` commits."""
+    return transaction_of(engine, lambda scope: work(_store_in(scope, run)))
 
 
 def _store_in(scope: TransactionScope, run: Run | None = None) -> Store:
@@ -448,19 +900,12 @@ def _store_in(scope: TransactionScope, run: Run | None = None) -> Store:
     return store
 
 
-def _status(status: str | None) -> int | None:
-    number = None if status is None else status_number(status)
-    if status is not None and number is None:
-        raise InvalidQueryError(f"status is one of {', '.join(STATUSES)}; not {status!r}")
-    return number
+def _refuse(uid: str, error: InvalidError) -> None:
+    raise error
 
 
-def _several(tag: str | Sequence[str] | None) -> Sequence[str]:
-    return () if tag is None else (tag,) if isinstance(tag, str) else tag
+def _edge(name: str) -> Any:
+    """A package above this one: formats stand on the public objects, which only know their names."""
+    from importlib import import_module
 
-
-def _initial(**given: Any) -> sessions.Changes:
-    """The settings of a new session: what is None is not set."""
-    return sessions.settings(
-        **{name: msgspec.UNSET if value is None else value for name, value in given.items()}
-    )
+    return import_module(name)

@@ -9,8 +9,6 @@ import inspect
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import msgspec
-
 import clew
 
 CLASSES = (clew.Store, clew.Session, clew.Run)
@@ -18,18 +16,15 @@ CLASSES = (clew.Store, clew.Session, clew.Run)
 
 
 def signature(function: Callable[..., Any]) -> str:
-    """The signature as one line, without `self`. A default of `...` leaves things as they are."""
+    """The signature as one line, without `self`."""
     shown = inspect.signature(function)
     parameters = [
-        parameter.replace(
-            annotation=_annotation(parameter.annotation),
-            default=... if parameter.default is msgspec.UNSET else parameter.default,
-        )
+        parameter.replace(annotation=_annotation(parameter.annotation))
         for name, parameter in shown.parameters.items()
         if name != "self"
     ]
-    text = str(shown.replace(parameters=parameters, return_annotation=_Bare(shown.return_annotation)))
-    return text.replace("Ellipsis", "...").replace("'", '"')
+    text = str(shown.replace(parameters=parameters, return_annotation=_annotation(shown.return_annotation)))
+    return text.replace("'", '"')
 
 
 def property_type(value: property) -> str:
@@ -37,20 +32,15 @@ def property_type(value: property) -> str:
 
 
 def members(cls: type) -> Iterator[tuple[str, str]]:
-    """Name and signature (for a property `: type`) of every public member, in the order of the code.
-
-    Also of those parts of a class that have a file of their own; not of a public class that it extends.
-    """
-    for part in cls.__mro__:
-        if part is not cls and (part in CLASSES or part is object):
-            return
-        for name, value in vars(part).items():
-            if name.startswith("_"):
-                continue
-            if isinstance(value, property):
-                yield name, f": {property_type(value)}"
-            elif callable(value):
-                yield name, signature(value)
+    """Name and signature (for a property `: type`) of every public member, in the order of the code; not of
+    those that the class inherits."""
+    for name, value in vars(cls).items():
+        if name.startswith("_"):
+            continue
+        if isinstance(value, property):
+            yield name, f": {property_type(value)}"
+        elif callable(value):
+            yield name, signature(value)
 
 
 class _Bare:
@@ -64,7 +54,7 @@ class _Bare:
 
 
 def _annotation(annotation: object) -> object:
-    return _Bare(str(annotation).replace(" | msgspec.UnsetType", ""))
+    return _Bare(str(annotation).replace("builtins.", ""))
 
 
 if __name__ == "__main__":

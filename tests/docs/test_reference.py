@@ -19,6 +19,7 @@ from clew.backends.registry import SCHEMES
 from clew.backends.sqlite import SqliteBackend
 from clew.backends.sqlite.connection import APPLICATION_ID
 from clew.backends.sqlite.schema import MIGRATIONS
+from clew.core.conversation.settings import SessionSettings
 from tests.docs.pages import DOCS, prose
 from tests.docs.signatures import CLASSES, members, property_type, signature
 
@@ -74,7 +75,14 @@ def test_every_public_name_is_in_the_reference() -> None:
 
 @pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
 def test_every_method_is_described_with_its_signature(cls: type) -> None:
-    assert dict(members(cls)) == described(section(REFERENCE / "api.md", cls.__name__))
+    """In the order of the code."""
+    assert list(members(cls)) == list(described(section(REFERENCE / "api.md", cls.__name__)).items())
+
+
+def test_every_setting_of_a_session_is_described() -> None:
+    fields = {name: value.__forward_arg__ for name, value in SessionSettings.__annotations__.items()}
+    lines = section(REFERENCE / "api.md", "SessionSettings")
+    assert fields == {match[1]: match[2] for line in lines if (match := re.match(r"- `(\w+): (.*?)`", line))}
 
 
 def test_every_function_is_described_with_its_signature() -> None:

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import clew
+from clew.exporters import _EXPORTERS
 from clew.exporters.blocks import blocks_of
-from clew.porting import _EXPORTERS
 from tests.exporters.hostile import PIXEL
 from tests.exporters.odd_messages import MESSAGES, nearly_good
 from tests.exporters.page_reader import PageReader

@@ -1,27 +1,57 @@
-"""`Session` for tasks. What each method promises is written there."""
+"""`Session` and `Run` for tasks: the same methods, with `await`. What each promises is written there."""
 
 from __future__ import annotations
 
+import asyncio
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from datetime import datetime, timedelta
-from typing import Literal
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from datetime import datetime
+from decimal import Decimal
+from functools import partial
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
-import msgspec
-
-from clew.aio.beside import AsyncBeside
 from clew.aio.bridge import Bridge
-from clew.aio.lifecycle import AsyncLifecycle
-from clew.aio.streams import AsyncStreams
 from clew.core.conversation.append import Sayable
 from clew.core.conversation.points import Point
-from clew.model import Checkpoint, Context, Entry, Head, Json, Moved, SessionInfo, Tree
-from clew.model.files import FileVersion, OnConflict, OnProgress, RestoreReport
+from clew.core.runs.lease import Pauses, bid_of
+from clew.core.streams import events as events_
+from clew.errors import LeaseHeldError
+from clew.model import (
+    Checkpoint,
+    Context,
+    Entry,
+    Event,
+    EventCounts,
+    Head,
+    Json,
+    LeaseInfo,
+    Moved,
+    Resumption,
+    SessionInfo,
+    StatusChange,
+    Tree,
+    Usage,
+    UsageGroup,
+    UsageKey,
+    UsageTotals,
+)
 from clew.session import Session
-from clew.session_files import WithFiles
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from clew.core.conversation.settings import SessionSettings
+    from clew.core.runs.lease import Bid
+    from clew.files.rewind import WithFiles
+    from clew.model.files import FileVersion, OnConflict, OnProgress, RestoreReport
+    from clew.run import Run
+
+H = TypeVar("H", bound="AsyncSession")
 
 
-class AsyncSession(AsyncLifecycle, AsyncStreams, AsyncBeside):
+class AsyncSession:
     """One conversation of a store. As `Session`, with `await`, also for `info`, `head`, `summary` and
     `lease`."""
 
@@ -40,8 +70,7 @@ class AsyncSession(AsyncLifecycle, AsyncStreams, AsyncBeside):
     def __hash__(self) -> int:
         return hash(self._session)
 
-    def outside_lease(self) -> AsyncSession:
-        return AsyncSession(self._bridge, self._session.outside_lease())
+    # -- the session itself
 
     @property
     def info(self) -> Awaitable[SessionInfo]:
@@ -51,35 +80,8 @@ class AsyncSession(AsyncLifecycle, AsyncStreams, AsyncBeside):
     def head(self) -> Awaitable[Head]:
         return self._call(lambda: self._session.head)
 
-    @property
-    def summary(self) -> Awaitable[str | None]:
-        return self._call(lambda: self._session.summary)
-
-    async def update(
-        self,
-        *,
-        title: str | msgspec.UnsetType | None = msgspec.UNSET,
-        workspace: str | os.PathLike[str] | msgspec.UnsetType | None = msgspec.UNSET,
-        tags: Sequence[str] | msgspec.UnsetType = msgspec.UNSET,
-        vendor: str | msgspec.UnsetType | None = msgspec.UNSET,
-        endpoint: str | msgspec.UnsetType | None = msgspec.UNSET,
-        model: str | msgspec.UnsetType | None = msgspec.UNSET,
-        metadata: dict[str, Json] | msgspec.UnsetType = msgspec.UNSET,
-        expires_at: datetime | Literal["never"] | msgspec.UnsetType | None = msgspec.UNSET,
-        idle_timeout: timedelta | float | msgspec.UnsetType | None = msgspec.UNSET,
-    ) -> None:
-        await self._call(
-            self._session.update,
-            title=title,
-            workspace=workspace,
-            tags=tags,
-            vendor=vendor,
-            endpoint=endpoint,
-            model=model,
-            metadata=metadata,
-            expires_at=expires_at,
-            idle_timeout=idle_timeout,
-        )
+    async def update(self, **settings: Unpack[SessionSettings]) -> None:
+        await self._call(self._session.update, **settings)
 
     async def touch(self) -> None:
         await self._call(self._session.touch)
@@ -90,47 +92,10 @@ class AsyncSession(AsyncLifecycle, AsyncStreams, AsyncBeside):
     async def remove_alias(self, alias: str) -> bool:
         return await self._call(self._session.remove_alias, alias)
 
-    async def append(
-        self,
-        *messages: Sayable,
-        key: str | None = None,
-        expect: Head | None = None,
-        strict: bool = False,
-        at: datetime | None = None,
-    ) -> list[Entry]:
-        work = self._session._appending(messages, key=key, expect=expect, strict=strict, at=at)
-        return [] if work is None else await self._bridge.commit(work)
+    def outside_lease(self) -> AsyncSession:
+        return AsyncSession(self._bridge, self._session.outside_lease())
 
-    def append_nowait(
-        self, *messages: Sayable, key: str | None = None, strict: bool = False, at: datetime | None = None
-    ) -> None:
-        self._session.append_nowait(*messages, key=key, strict=strict, at=at)
-
-    async def replace(
-        self, messages: Sequence[Sayable], *, user_turns: int | None = None, strict: bool = False
-    ) -> list[Entry]:
-        return await self._call(self._session.replace, messages, user_turns=user_turns, strict=strict)
-
-    async def clear(self) -> Head:
-        return await self._call(self._session.clear)
-
-    async def truncate(self, keep_last: int) -> Entry | None:
-        return await self._call(self._session.truncate, keep_last)
-
-    async def compact(
-        self,
-        messages_or_text: str | Sequence[Sayable],
-        *,
-        upto: Point | None = None,
-        tokens: int | None = None,
-    ) -> Entry:
-        return await self._call(self._session.compact, messages_or_text, upto=upto, tokens=tokens)
-
-    async def set_summary(self, text: str | None) -> Entry:
-        return await self._call(self._session.set_summary, text)
-
-    async def annotate(self, entry: Point, **fields: Json) -> Entry:
-        return await self._call(self._session.annotate, entry, **fields)
+    # -- reading
 
     async def messages(
         self,
@@ -180,6 +145,66 @@ class AsyncSession(AsyncLifecycle, AsyncStreams, AsyncBeside):
             self._session.context, max_messages=max_messages, max_tokens=max_tokens, count_tokens=count_tokens
         )
 
+    @property
+    def summary(self) -> Awaitable[str | None]:
+        return self._call(lambda: self._session.summary)
+
+    # -- writing
+
+    async def append(
+        self,
+        *messages: Sayable,
+        key: str | None = None,
+        expect: Head | None = None,
+        strict: bool = False,
+        at: datetime | None = None,
+    ) -> list[Entry]:
+        work = self._session._appending(messages, key=key, expect=expect, strict=strict, at=at)
+        return [] if work is None else await self._bridge.commit(work)
+
+    def append_nowait(
+        self, *messages: Sayable, key: str | None = None, strict: bool = False, at: datetime | None = None
+    ) -> None:
+        self._session.append_nowait(*messages, key=key, strict=strict, at=at)
+
+    async def replace(
+        self, messages: Sequence[Sayable], *, user_turns: int | None = None, strict: bool = False
+    ) -> list[Entry]:
+        return await self._call(self._session.replace, messages, user_turns=user_turns, strict=strict)
+
+    async def clear(self) -> Head:
+        return await self._call(self._session.clear)
+
+    async def truncate(self, keep_last: int) -> Entry | None:
+        return await self._call(self._session.truncate, keep_last)
+
+    async def compact(
+        self,
+        messages_or_text: str | Sequence[Sayable],
+        *,
+        upto: Point | None = None,
+        tokens: int | None = None,
+    ) -> Entry:
+        return await self._call(self._session.compact, messages_or_text, upto=upto, tokens=tokens)
+
+    async def set_summary(self, text: str | None) -> Entry:
+        return await self._call(self._session.set_summary, text)
+
+    async def annotate(self, entry: Point, **fields: Json) -> Entry:
+        return await self._call(self._session.annotate, entry, **fields)
+
+    @asynccontextmanager
+    async def turn(self: H) -> AsyncIterator[H]:
+        """`async with s.turn():`"""
+        began = await self.head
+        try:
+            yield self
+        except BaseException as failure:
+            await self._call(self._session._abort, began, failure)
+            raise
+
+    # -- points in time
+
     async def checkpoint(
         self,
         name: str,
@@ -207,6 +232,169 @@ class AsyncSession(AsyncLifecycle, AsyncStreams, AsyncBeside):
     ) -> Moved:
         return await self._call(self._session.rewind, to, files=files, on_conflict=on_conflict)
 
+    async def undo(self, *, root: str | os.PathLike[str] | None = None, dry_run: bool = False) -> Moved:
+        return await self._call(self._session.undo, root=root, dry_run=dry_run)
+
+    async def redo(self, *, root: str | os.PathLike[str] | None = None, dry_run: bool = False) -> Moved:
+        return await self._call(self._session.redo, root=root, dry_run=dry_run)
+
+    async def fork(self, id: str | None = None, *, at: Point | None = None) -> AsyncSession:
+        return AsyncSession(self._bridge, await self._call(self._session.fork, id, at=at))
+
+    async def tree(self) -> Tree:
+        return await self._call(self._session.tree)
+
+    # -- runs
+
+    async def start(self, request: Json = None, *, task: str | None = None) -> None:
+        await self._call(self._session.start, request, task=task)
+
+    async def complete(self, response: Json = None) -> None:
+        await self._call(self._session.complete, response)
+
+    async def fail(self, error: str | BaseException) -> None:
+        await self._call(self._session.fail, error)
+
+    async def close(self) -> None:
+        await self._call(self._session.close)
+
+    async def reopen(self) -> None:
+        await self._call(self._session.reopen)
+
+    async def status_changes(self) -> list[StatusChange]:
+        return await self._call(self._session.status_changes)
+
+    @property
+    def lease(self) -> Awaitable[LeaseInfo | None]:
+        return self._call(lambda: self._session.lease)
+
+    def run(
+        self,
+        request: Json = None,
+        *,
+        task: str | None = None,
+        lease: float = 30.0,
+        owner: str | None = None,
+        wait: float | None = None,
+        steal: bool = False,
+    ) -> Taking:
+        """`async with s.run(…) as run:`, or `run = await s.run(…)`."""
+        here = self._session._scope.here
+        make_bid = partial(bid_of, here, request, task=task, lease=lease, owner=owner, steal=steal)
+        return Taking(self._bridge, self._session, make_bid, wait)
+
+    async def resume(
+        self, *, system_prompt: Json = None, tools_hash: str | None = None, model: str | None = None
+    ) -> Resumption:
+        return await self._call(
+            self._session.resume, system_prompt=system_prompt, tools_hash=tools_hash, model=model
+        )
+
+    # -- beside the conversation
+
+    async def set_var(self, name: str, value: Json) -> None:
+        await self._call(self._session.set_var, name, value)
+
+    async def get_var(self, name: str, default: Json = None) -> Json:
+        return await self._call(self._session.get_var, name, default)
+
+    async def vars(self) -> dict[str, Json]:
+        return await self._call(self._session.vars)
+
+    async def delete_var(self, name: str) -> bool:
+        return await self._call(self._session.delete_var, name)
+
+    async def set_document(self, name: str, content: bytes) -> None:
+        await self._call(self._session.set_document, name, content)
+
+    async def get_document(self, name: str) -> bytes | None:
+        return await self._call(self._session.get_document, name)
+
+    async def documents(
+        self,
+        prefix: str = "",
+        *,
+        after: str | None = None,
+        limit: int | None = None,
+        newest_first: bool = False,
+    ) -> list[tuple[str, bytes]]:
+        return await self._call(
+            self._session.documents, prefix, after=after, limit=limit, newest_first=newest_first
+        )
+
+    async def delete_document(self, name: str) -> bool:
+        return await self._call(self._session.delete_document, name)
+
+    async def add_event(
+        self, type: str, data: Json = None, *, stream: str = "", id: str | None = None
+    ) -> Event:
+        draft = events_.draft_of(type, data, stream, id)
+        return (await self._bridge.commit(self._session._adding([draft])))[0]
+
+    async def add_events(self, events: Sequence[Mapping[str, Json]]) -> list[Event]:
+        drafts = events_.drafts_of(events)
+        return await self._bridge.commit(self._session._adding(drafts)) if drafts else []
+
+    async def events(
+        self, *, after: Event | int | None = None, stream: str | None = None, limit: int = 1000
+    ) -> list[Event]:
+        return await self._call(self._session.events, after=after, stream=stream, limit=limit)
+
+    async def count_events(self) -> EventCounts:
+        return await self._call(self._session.count_events)
+
+    async def add_usage(
+        self,
+        *,
+        model: str | None = None,
+        vendor: str | None = None,
+        endpoint: str | None = None,
+        source: str | None = None,
+        input_tokens: int = 0,
+        output_tokens: int = 0,
+        cache_read_tokens: int = 0,
+        cache_write_tokens: int = 0,
+        reasoning_tokens: int = 0,
+        cost: Decimal | int | str | None = None,
+        entry: Point | None = None,
+        at: datetime | None = None,
+        id: str | None = None,
+    ) -> Usage:
+        return await self._call(
+            self._session.add_usage,
+            model=model,
+            vendor=vendor,
+            endpoint=endpoint,
+            source=source,
+            input_tokens=input_tokens,
+            output_tokens=output_tokens,
+            cache_read_tokens=cache_read_tokens,
+            cache_write_tokens=cache_write_tokens,
+            reasoning_tokens=reasoning_tokens,
+            cost=cost,
+            entry=entry,
+            at=at,
+            id=id,
+        )
+
+    async def usage_records(self, *, after: Usage | int | None = None, limit: int = 1000) -> list[Usage]:
+        return await self._call(self._session.usage_records, after=after, limit=limit)
+
+    @overload
+    async def usage(
+        self, *, by: None = None, since: datetime | None = None, until: datetime | None = None
+    ) -> UsageTotals: ...
+    @overload
+    async def usage(
+        self, *, by: UsageKey, since: datetime | None = None, until: datetime | None = None
+    ) -> dict[UsageGroup, UsageTotals]: ...
+    async def usage(
+        self, *, by: UsageKey | None = None, since: datetime | None = None, until: datetime | None = None
+    ) -> UsageTotals | dict[UsageGroup, UsageTotals]:
+        return await self._call(lambda: self._session.usage(by=by, since=since, until=until))
+
+    # -- files
+
     async def restore_files(
         self,
         to: Point,
@@ -230,14 +418,98 @@ class AsyncSession(AsyncLifecycle, AsyncStreams, AsyncBeside):
     async def file_history(self, path: str) -> list[FileVersion]:
         return await self._call(self._session.file_history, path)
 
-    async def undo(self, *, root: str | os.PathLike[str] | None = None, dry_run: bool = False) -> Moved:
-        return await self._call(self._session.undo, root=root, dry_run=dry_run)
 
-    async def redo(self, *, root: str | os.PathLike[str] | None = None, dry_run: bool = False) -> Moved:
-        return await self._call(self._session.redo, root=root, dry_run=dry_run)
+class AsyncRun(AsyncSession):
+    """A session while this worker holds its lease. As `Run`, with `await`; the heartbeat needs no loop."""
 
-    async def fork(self, id: str | None = None, *, at: Point | None = None) -> AsyncSession:
-        return AsyncSession(self._bridge, await self._call(self._session.fork, id, at=at))
+    def __init__(self, bridge: Bridge, run: Run) -> None:
+        super().__init__(bridge, run)
+        self._run = run
+        self.owner = run.owner
+        self.epoch = run.epoch
+        self.task = run.task
 
-    async def tree(self) -> Tree:
-        return await self._call(self._session.tree)
+    def __repr__(self) -> str:
+        return repr(self._run).replace("<Run", "<AsyncRun", 1)
+
+    @property
+    def lost(self) -> bool:
+        return self._run.lost
+
+    async def __aenter__(self) -> AsyncRun:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._bridge.call(self._run.__exit__, kind, exc, trace)
+
+    async def checkpoint(
+        self,
+        name: str | None = None,
+        *,
+        state: Json = None,
+        iteration: int | None = None,
+        system_prompt: Json = None,
+        tools_hash: str | None = None,
+        model: str | None = None,
+        force: bool = False,
+        files: str | os.PathLike[str] | None = None,
+        include: Sequence[str] = (),
+        exclude: Sequence[str] = (),
+    ) -> Checkpoint:
+        return await self._bridge.call(
+            self._run.checkpoint,
+            name,
+            state=state,
+            iteration=iteration,
+            system_prompt=system_prompt,
+            tools_hash=tools_hash,
+            model=model,
+            force=force,
+            files=files,
+            include=include,
+            exclude=exclude,
+        )
+
+
+class Taking:
+    """A lease about to be taken: awaited, or entered with `async with`."""
+
+    def __init__(
+        self, bridge: Bridge, session: Session, make_bid: Callable[[], Bid], wait: float | None
+    ) -> None:
+        self._bridge = bridge
+        self._session = session
+        self._make_bid = make_bid
+        self._wait = wait
+        self._run: AsyncRun | None = None
+
+    async def _take(self) -> AsyncRun:
+        bid = self._make_bid()
+        pauses = Pauses(self._wait)
+        while True:
+            try:
+                run = await self._bridge.acquire(
+                    lambda: self._session._take(bid), lambda run: run.fail("cancelled before it began")
+                )
+            except LeaseHeldError:
+                pause = pauses.next()
+                if pause is None:
+                    raise
+                await asyncio.sleep(pause)
+            else:
+                self._run = AsyncRun(self._bridge, run)
+                return self._run
+
+    def __await__(self) -> Generator[Any, Any, AsyncRun]:
+        return self._take().__await__()
+
+    async def __aenter__(self) -> AsyncRun:
+        return await self._take()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._run is not None:
+            await self._run.__aexit__(kind, exc, trace)

@@ -1,34 +1,69 @@
-"""`Store` for tasks. What each method promises is written there."""
+"""`Store` for tasks: the same methods, with `await`. What each promises is written there."""
 
 from __future__ import annotations
 
 import asyncio
 import builtins
 import os
-from collections.abc import AsyncIterator, Callable, Generator, Mapping, Sequence
-from datetime import datetime, timedelta
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Mapping, Sequence
+from datetime import datetime
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, overload
 
 from clew.aio.bridge import Bridge
-from clew.aio.care import AsyncCare
-from clew.aio.porting import AsyncPorting
-from clew.aio.searching import AsyncSearching
 from clew.aio.session import AsyncSession
-from clew.aio.store_files import AsyncStoreFiles
-from clew.aio.upkeep import AsyncUpkeep
 from clew.backends.contract import Backend, Capabilities
 from clew.core.engine.host import Clock, wall_clock
 from clew.core.engine.transaction import NeedsPreparation
 from clew.errors import SessionNotFoundError, StoreClosedError
-from clew.model import Json, Page, Stats, Status, UsageGroup, UsageKey, UsageTotals
-from clew.store import DEFAULT_SESSION, Store
+from clew.model import (
+    Json,
+    Page,
+    Removal,
+    Retention,
+    Stats,
+    Status,
+    SweepReport,
+    UsageGroup,
+    UsageKey,
+    UsageTotals,
+)
+from clew.store import DEFAULT_SESSION, MOST_READ, Store, copy, transaction
 from clew.store import open as open_sync
 
 if TYPE_CHECKING:
-    from clew.aio.run import AsyncRun
+    from typing import Unpack
+
+    from clew.aio.session import AsyncRun
+    from clew.core.conversation.settings import SessionSettings
+    from clew.core.retention.maintenance import Maintenance
+    from clew.errors import InvalidError
+    from clew.files.snapshot.watch import Watch
+    from clew.model.files import (
+        FileDiff,
+        GcReport,
+        OnConflict,
+        OnProgress,
+        PendingRestore,
+        RestoreReport,
+        Snapshot,
+        VerifyReport,
+    )
+    from clew.model.search import SearchOrder, SearchPage, SearchRole
     from clew.model.session import Change
+    from clew.model.source import Loaded, SourceSession
+    from clew.model.transfer import (
+        BackupReport,
+        CopyReport,
+        ExportFormat,
+        ImportFormat,
+        ImportReport,
+        OnCopyConflict,
+        OnCopyProgress,
+        OnImportProgress,
+        RepairReport,
+    )
 
 T = TypeVar("T")
 
@@ -79,8 +114,37 @@ def _close_unwanted(opening: asyncio.Future[Store]) -> None:
         opening.result().close()
 
 
-class AsyncStore(AsyncUpkeep, AsyncCare, AsyncStoreFiles, AsyncPorting, AsyncSearching):
-    """The sessions of one store. As `Store`, with `await`; usable from any number of event loops."""
+AsyncPlace: TypeAlias = "AsyncStore | Store | str | os.PathLike[str]"
+
+
+async def copy_async(
+    src: AsyncPlace,
+    dst: AsyncPlace,
+    *,
+    sessions: Sequence[str] | None = None,
+    on_conflict: OnCopyConflict = "refuse",
+    on_progress: OnCopyProgress | None = None,
+) -> CopyReport:
+    """As `clew.copy`, in a thread of its own, where `on_progress` is called too. Cancelling the await does
+    not stop the copy."""
+    work = partial(
+        copy,
+        _plain(src),
+        _plain(dst),
+        sessions=sessions,
+        on_conflict=on_conflict,
+        on_progress=on_progress,
+    )
+    return await asyncio.get_running_loop().run_in_executor(None, work)
+
+
+def _plain(place: AsyncPlace) -> Store | str | os.PathLike[str]:
+    return place._store if isinstance(place, AsyncStore) else place
+
+
+class AsyncStore:
+    """The sessions of one store. As `Store`, with `await`, also for `retention`; usable from any number of
+    event loops. `on_progress` is called in another thread."""
 
     def __init__(self, backend: Backend, *, clock: Clock = wall_clock, steady: Clock | None = None) -> None:
         self._use(Store(backend, clock=clock, steady=steady))
@@ -122,78 +186,35 @@ class AsyncStore(AsyncUpkeep, AsyncCare, AsyncStoreFiles, AsyncPorting, AsyncSea
     def capabilities(self) -> Capabilities:
         return self._store.capabilities
 
-    async def transact(self, work: Callable[[Store], T], *, run: AsyncRun | None = None) -> T:
-        engine = self._store._engine
-        operation = self._store._transaction(engine, work, None if run is None else run._run)
-        while True:
-            try:
-                return await self._bridge.commit(operation)
-            except NeedsPreparation as needs:
-                await self._call(needs.prepare)
+    async def close(self) -> None:
+        """Flush and close. Idempotent; raises what `flush` would raise."""
+        if self._bridge.closed:
+            return
+        try:
+            await self._call(self._store.close)
+        finally:
+            self._bridge.stop()
 
-    async def read(self, work: Callable[[Store], T]) -> T:
-        return await self._call(self._store.read, work)
+    # -- sessions
 
     async def session(
         self,
         id: str = DEFAULT_SESSION,
         *,
-        title: str | None = None,
-        workspace: str | os.PathLike[str] | None = None,
-        tags: Sequence[str] = (),
-        vendor: str | None = None,
-        endpoint: str | None = None,
-        model: str | None = None,
-        metadata: Mapping[str, Json] | None = None,
-        expires_at: datetime | Literal["never"] | None = None,
-        idle_timeout: timedelta | float | None = None,
         created_at: datetime | None = None,
+        **settings: Unpack[SessionSettings],
     ) -> AsyncSession:
-        found = await self._call(
-            self._store.session,
-            id,
-            title=title,
-            workspace=workspace,
-            tags=tags,
-            vendor=vendor,
-            endpoint=endpoint,
-            model=model,
-            metadata=metadata,
-            expires_at=expires_at,
-            idle_timeout=idle_timeout,
-            created_at=created_at,
-        )
+        found = await self._call(self._store.session, id, created_at=created_at, **settings)
         return AsyncSession(self._bridge, found)
 
     async def create(
         self,
         id: str | None = None,
         *,
-        title: str | None = None,
-        workspace: str | os.PathLike[str] | None = None,
-        tags: Sequence[str] = (),
-        vendor: str | None = None,
-        endpoint: str | None = None,
-        model: str | None = None,
-        metadata: Mapping[str, Json] | None = None,
-        expires_at: datetime | Literal["never"] | None = None,
-        idle_timeout: timedelta | float | None = None,
         created_at: datetime | None = None,
+        **settings: Unpack[SessionSettings],
     ) -> AsyncSession:
-        made = await self._call(
-            self._store.create,
-            id,
-            title=title,
-            workspace=workspace,
-            tags=tags,
-            vendor=vendor,
-            endpoint=endpoint,
-            model=model,
-            metadata=metadata,
-            expires_at=expires_at,
-            idle_timeout=idle_timeout,
-            created_at=created_at,
-        )
+        made = await self._call(self._store.create, id, created_at=created_at, **settings)
         return AsyncSession(self._bridge, made)
 
     async def get(self, id: str) -> AsyncSession:
@@ -247,6 +268,38 @@ class AsyncStore(AsyncUpkeep, AsyncCare, AsyncStoreFiles, AsyncPorting, AsyncSea
     async def clear(self, *, confirm: bool = False, purge: bool = False, force: bool = False) -> int:
         return await self._call(self._store.clear, confirm=confirm, purge=purge, force=force)
 
+    # -- reading
+
+    async def search(
+        self,
+        query: str,
+        *,
+        role: SearchRole | None = None,
+        session: str | None = None,
+        workspace: str | os.PathLike[str] | None = None,
+        tag: str | Sequence[str] | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        tools: bool = False,
+        order: SearchOrder = "newest",
+        limit: int = 20,
+        cursor: str | None = None,
+    ) -> SearchPage:
+        return await self._call(
+            self._store.search,
+            query,
+            role=role,
+            session=session,
+            workspace=workspace,
+            tag=tag,
+            since=since,
+            until=until,
+            tools=tools,
+            order=order,
+            limit=limit,
+            cursor=cursor,
+        )
+
     async def stats(self) -> Stats:
         return await self._call(self._store.stats)
 
@@ -262,6 +315,9 @@ class AsyncStore(AsyncUpkeep, AsyncCare, AsyncStoreFiles, AsyncPorting, AsyncSea
         self, *, by: UsageKey | None = None, since: datetime | None = None, until: datetime | None = None
     ) -> UsageTotals | dict[UsageGroup, UsageTotals]:
         return await self._call(lambda: self._store.usage(by=by, since=since, until=until))
+
+    async def read(self, work: Callable[[Store], T]) -> T:
+        return await self._call(self._store.read, work)
 
     async def watch(
         self, after: str | None = None, *, wait: bool = True, every: float = 0.5
@@ -280,14 +336,196 @@ class AsyncStore(AsyncUpkeep, AsyncCare, AsyncStoreFiles, AsyncPorting, AsyncSea
                 return
             await asyncio.to_thread(watcher.pause)
 
+    # -- writing
+
+    async def transact(self, work: Callable[[Store], T], *, run: AsyncRun | None = None) -> T:
+        operation = transaction(self._store._engine, work, None if run is None else run._run)
+        while True:
+            try:
+                return await self._bridge.commit(operation)
+            except NeedsPreparation as needs:
+                await self._call(needs.prepare)
+
     async def flush(self) -> None:
         await self._call(self._store.flush)
 
-    async def close(self) -> None:
-        """Flush and close. Idempotent; raises what `flush` would raise."""
-        if self._bridge.closed:
-            return
-        try:
-            await self._call(self._store.close)
-        finally:
-            self._bridge.stop()
+    # -- files
+
+    async def snapshot(
+        self,
+        root: str | os.PathLike[str],
+        *,
+        include: Sequence[str] = (),
+        exclude: Sequence[str] = (),
+        max_file_bytes: int | None = None,
+        force: bool = False,
+        on_progress: OnProgress | None = None,
+    ) -> Snapshot:
+        return await self._call(
+            self._store.snapshot,
+            root,
+            include=include,
+            exclude=exclude,
+            max_file_bytes=max_file_bytes,
+            force=force,
+            on_progress=on_progress,
+        )
+
+    def watch_files(self, root: str | os.PathLike[str], *, force: bool = False) -> Watch:
+        return self._store.watch_files(root, force=force)
+
+    async def snapshots(
+        self, *, root: str | os.PathLike[str] | None = None, limit: int = 100
+    ) -> builtins.list[Snapshot]:
+        return await self._call(self._store.snapshots, root=root, limit=limit)
+
+    async def get_snapshot(self, id: str) -> Snapshot:
+        return await self._call(self._store.get_snapshot, id)
+
+    async def read_file(self, snap: Snapshot | str, path: str, *, max_bytes: int = MOST_READ) -> bytes:
+        return await self._call(self._store.read_file, snap, path, max_bytes=max_bytes)
+
+    async def delete_snapshot(self, id: str) -> bool:
+        return await self._call(self._store.delete_snapshot, id)
+
+    async def restore(
+        self,
+        snap: Snapshot | str,
+        root: str | os.PathLike[str] | None = None,
+        *,
+        paths: Sequence[str] | None = None,
+        dry_run: bool = False,
+        on_conflict: OnConflict = "overwrite",
+        force: bool = False,
+        on_progress: OnProgress | None = None,
+    ) -> RestoreReport:
+        return await self._call(
+            self._store.restore,
+            snap,
+            root,
+            paths=paths,
+            dry_run=dry_run,
+            on_conflict=on_conflict,
+            force=force,
+            on_progress=on_progress,
+        )
+
+    async def undo_restore(
+        self,
+        restore: RestoreReport | str,
+        root: str | os.PathLike[str] | None = None,
+        *,
+        dry_run: bool = False,
+    ) -> RestoreReport:
+        return await self._call(self._store.undo_restore, restore, root, dry_run=dry_run)
+
+    async def pending_restores(self) -> builtins.list[PendingRestore]:
+        return await self._call(self._store.pending_restores)
+
+    async def finish_restore(
+        self, id: str, root: str | os.PathLike[str] | None = None, *, dry_run: bool = False
+    ) -> RestoreReport:
+        return await self._call(self._store.finish_restore, id, root, dry_run=dry_run)
+
+    async def diff(
+        self,
+        a: Snapshot | str,
+        b: Snapshot | str | os.PathLike[str] | None = None,
+        *,
+        text: bool = False,
+        renames: bool = True,
+    ) -> builtins.list[FileDiff]:
+        return await self._call(self._store.diff, a, b, text=text, renames=renames)
+
+    async def gc(
+        self,
+        *,
+        dry_run: bool = False,
+        thorough: bool = False,
+        merge: bool = False,
+        on_progress: OnProgress | None = None,
+    ) -> GcReport:
+        return await self._call(
+            self._store.gc, dry_run=dry_run, thorough=thorough, merge=merge, on_progress=on_progress
+        )
+
+    # -- transfer
+
+    async def export(
+        self, id: str, format: ExportFormat, *, path: str | os.PathLike[str] | None = None, **options: Any
+    ) -> str:
+        return await self._call(self._store.export, id, format, path=path, **options)
+
+    async def import_path(
+        self,
+        path: str | os.PathLike[str],
+        format: ImportFormat | None = None,
+        *,
+        dry_run: bool = False,
+        rename: bool = False,
+        strict: bool = False,
+        on_progress: OnImportProgress | None = None,
+    ) -> ImportReport:
+        return await self._call(
+            self._store.import_path,
+            path,
+            format,
+            dry_run=dry_run,
+            rename=rename,
+            strict=strict,
+            on_progress=on_progress,
+        )
+
+    async def load(
+        self,
+        source: SourceSession,
+        *,
+        dry_run: bool = False,
+        rename: bool = False,
+        on_refused: Callable[[str, InvalidError], None] | None = None,
+    ) -> Loaded:
+        return await self._call(
+            self._store.load, source, dry_run=dry_run, rename=rename, on_refused=on_refused
+        )
+
+    async def backup(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        overwrite: bool = False,
+        on_progress: OnCopyProgress | None = None,
+    ) -> BackupReport:
+        return await self._call(self._store.backup, path, overwrite=overwrite, on_progress=on_progress)
+
+    async def repair(
+        self, *, to: str | os.PathLike[str], on_progress: OnCopyProgress | None = None
+    ) -> RepairReport:
+        return await self._call(self._store.repair, to=to, on_progress=on_progress)
+
+    # -- upkeep
+
+    @property
+    def retention(self) -> Awaitable[Retention]:
+        return self._call(lambda: self._store.retention)
+
+    async def set_retention(self, rules: Retention) -> None:
+        await self._call(self._store.set_retention, rules)
+
+    async def sweep(
+        self, *, rules: Retention | None = None, dry_run: bool = False, scrub: bool = False
+    ) -> SweepReport:
+        return await self._call(self._store.sweep, rules=rules, dry_run=dry_run, scrub=scrub)
+
+    def maintain(self, *, every: float = 300.0) -> Maintenance:
+        return self._store.maintain(every=every)
+
+    async def removals(self, *, limit: int = 100) -> builtins.list[Removal]:
+        return await self._call(self._store.removals, limit=limit)
+
+    async def verify(
+        self, *, full: bool = True, time_limit: float | None = None, on_progress: OnProgress | None = None
+    ) -> VerifyReport:
+        return await self._call(self._store.verify, full=full, time_limit=time_limit, on_progress=on_progress)
+
+    async def vacuum(self) -> int:
+        return await self._call(self._store.vacuum)

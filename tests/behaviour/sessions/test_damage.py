@@ -9,10 +9,9 @@ import msgspec
 import pytest
 
 from clew.backends.contract import Backend
-from clew.core.transfer.copy import copy
 from clew.errors import CorruptError
 from clew.session import Session
-from clew.store import Store
+from clew.store import Store, copy
 from clew.store import open as open_store
 from clew.testing.backend.base import say, user
 

@@ -158,6 +158,19 @@ class TestSettings:
         s.add_alias("s")
         assert s.info.aliases == ("x",)
 
+    def test_a_name_that_is_no_setting_is_refused(self, store: Store, s: Session) -> None:
+        """By Python's own error, which names the nearest setting; nothing is written."""
+        given: Any = {"titel": "x"}
+        for call, method in ((store.session, "session"), (store.create, "create")):
+            with pytest.raises(
+                TypeError, match=rf"{method}\(\) has no setting 'titel': did you mean 'title'"
+            ):
+                call("new", **given)
+        with pytest.raises(TypeError, match=r"update\(\) has no setting 'colour': The settings are title, "):
+            s.update(colour="red")  # type: ignore[call-arg]
+
+        assert store.find("new") is None
+
     def test_a_removed_alias_is_free(self, store: Store, s: Session) -> None:
         """`remove_alias` says whether it led here."""
         other = store.create("other")

@@ -12,7 +12,7 @@ from typing import Any
 from unittest import mock
 
 import clew
-from clew.heartbeat import Heartbeat
+from clew.run import Heartbeat
 from tests.faults.campaign import Result
 from tests.faults.history.checker import History, check, log_of
 from tests.faults.plants import plant

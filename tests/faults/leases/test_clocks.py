@@ -22,7 +22,7 @@ import pytest
 
 import clew
 from clew.core.engine.host import machine_clock
-from clew.heartbeat import Heartbeat
+from clew.run import Heartbeat
 from tests.faults.crash.common import chain_of, message, texts
 from tests.faults.leases.tools import DEADLINE, lease_record, plant, statuses, until, wait_for
 from tests.support.children import call

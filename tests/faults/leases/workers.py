@@ -13,8 +13,7 @@ from unittest import mock
 import msgspec
 
 import clew
-from clew.heartbeat import Heartbeat
-from clew.run import Run
+from clew.run import Heartbeat, Run
 from tests.faults.crash.common import chain_of, message, said, texts
 from tests.faults.history.checker import check, log_of
 from tests.faults.leases.tools import (

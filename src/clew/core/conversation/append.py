@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from datetime import datetime
 from typing import Final, TypeAlias
 
 import msgspec
@@ -11,7 +12,9 @@ from uuid_utils import uuid7
 from clew.backends.contract import Transaction
 from clew.core.conversation.history import entry_of
 from clew.core.conversation.points import head_of, path_of
+from clew.core.log.arguments import check_time
 from clew.core.log.digest import batch_digest
+from clew.core.log.ids import check_id
 from clew.core.log.records import Count, Position, decoder
 from clew.core.log.rows import MESSAGE, REPLACED, Draft, EntryRow, SessionRow, Tip
 from clew.core.log.tree import chain, locate
@@ -124,6 +127,27 @@ def append(
         use = KeyUse(uid, rows[0].position, len(rows), digest)
         tx.put_record(row.sid, "key", key, msgspec.json.encode([*_uses(tx, row.sid, key), use]))
     return [entry_of(uid, entry) for entry in rows]
+
+
+def appending(
+    access: Access,
+    messages: Sequence[Sayable],
+    now: int,
+    *,
+    key: str | None = None,
+    expect: Head | None = None,
+    strict: bool = False,
+    at: datetime | None = None,
+) -> Callable[[Transaction], list[Entry]] | None:
+    """The operation that appends these messages, checked here, before any lock is taken; None: there are
+    none."""
+    time = None if at is None else check_time(at, "at")
+    if not messages:
+        return None
+    batch = batch_of(messages, strict=strict)
+    if key is not None:
+        check_id(key, "key")
+    return lambda tx: append(tx, access, batch, now, key=key, expect=expect, at=time)
 
 
 def title_after(row: SessionRow, batch: Batch) -> str | None:

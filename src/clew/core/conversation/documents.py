@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from clew.backends.contract import Reader, Transaction
+from clew.core.log.arguments import check_count
 from clew.core.log.ids import MAX_POSITION, check_id
 from clew.core.runs.access import Access, admit
 from clew.errors import InvalidError, InvalidQueryError
@@ -33,9 +34,7 @@ def scan_documents(
         check_id(prefix, "prefix")
     if after is not None:
         check_id(after, "after")
-    if limit is not None and (type(limit) is not int or limit < 0):
-        raise InvalidQueryError(f"limit must be a number from 0 on, not {limit!r}")
-    if limit == 0:
+    if limit is not None and check_count(limit, "limit", error=InvalidQueryError) == 0:
         return []
     more = None if limit is None else min(limit, MAX_POSITION) + (after is not None)
     first, last = prefix, prefix + _END * 128 if prefix else None

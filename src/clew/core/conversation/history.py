@@ -11,6 +11,8 @@ import msgspec
 
 from clew.backends.contract import STORE_WIDE, OnDamage, Reader
 from clew.core.conversation.points import Point, path_of, position_on_path, resolve, tip_at, tip_before
+from clew.core.engine.engine import EngineLike
+from clew.core.log.arguments import check_count
 from clew.core.log.ids import MAX_POSITION, check_id, entry_id
 from clew.core.log.records import decoder, number_in
 from clew.core.log.rows import KIND_NAMES, NOT_HUMAN, REMOVED, REPLACED, EntryRow, SessionRow
@@ -134,9 +136,7 @@ def span(
 def check_last(last: int | None) -> int | None:
     if last is None:
         return None
-    if isinstance(last, bool) or not isinstance(last, int) or last < 0:
-        raise InvalidQueryError(f"last must be a number from 0 on, not {last!r}")
-    return min(last, MAX_POSITION)
+    return min(check_count(last, "last", error=InvalidQueryError), MAX_POSITION)
 
 
 def messages(
@@ -295,6 +295,15 @@ def unless_purged(reader: Reader, sid: int, id: str) -> Iterator[None]:
         if reader.get_session(sid) is None:
             raise SessionDeletedError(id) from None
         raise
+
+
+@contextmanager
+def look(engine: EngineLike, sid: int, id: str) -> Iterator[tuple[Reader, SessionRow]]:
+    """Read a session as it is now."""
+    with engine.read() as reader:
+        row = live(reader, sid, id)
+        with unless_purged(reader, sid, id):
+            yield reader, row
 
 
 def _labelled_on(reader: Reader, row: SessionRow, segments: Sequence[Segment], label: str) -> list[int]:

@@ -12,6 +12,7 @@ from clew.core.conversation.append import Sayable, place
 from clew.core.conversation.history import entry_of, read_messages
 from clew.core.conversation.moves import MoveKind, step
 from clew.core.conversation.points import Point, path_of, position_on_path
+from clew.core.log.arguments import check_count
 from clew.core.log.records import Count, decoder
 from clew.core.log.rows import COMPACTION, NOWHERE, REPLACED, SUMMARY, TRUNCATION, Draft, EntryRow, SessionRow
 from clew.core.log.tree import Segment, locate
@@ -96,9 +97,7 @@ class Digest(msgspec.Struct, frozen=True):
 
 def digest_of(given: str | Sequence[Sayable], tokens: int | None) -> Digest:
     """Check what a compaction is given. A text becomes a user message."""
-    if tokens is not None and (isinstance(tokens, bool) or not isinstance(tokens, int) or tokens < 0):
-        raise InvalidError(f"tokens must be a number from 0 on, not {tokens!r}")
-    counted = b"null" if tokens is None else b"%d" % tokens
+    counted = b"null" if tokens is None else b"%d" % check_count(tokens, "tokens")
     if isinstance(given, str):
         if not given.strip():
             raise InvalidError(

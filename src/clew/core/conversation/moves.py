@@ -10,7 +10,7 @@ one to undo (or redo) after it: `link`. So both are one read, and survive a rest
 
 from __future__ import annotations
 
-from typing import Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 import msgspec
 
@@ -25,7 +25,10 @@ from clew.core.messages.dialects import is_human_turn, prompt_of
 from clew.core.messages.text import snippet
 from clew.core.runs.access import Access, admit, live
 from clew.errors import CorruptEntryError, CorruptError, NothingToUndoError
-from clew.model import Head, Json
+from clew.model import Head, Json, Moved
+
+if TYPE_CHECKING:
+    from clew.model.files import RestoreReport
 
 MoveKind: TypeAlias = Literal["rewind", "clear", "replace", "compact", "truncate", "summary", "undo", "redo"]
 
@@ -208,3 +211,8 @@ def redo(tx: Transaction, access: Access, now: int, files: FileMove | None = Non
     return settle(
         tx, logged(tx, row, tip, "redo", now, link=row.undo, undo=-1, redo=redone.link, files=files)
     )
+
+
+def moved_to(head: Head, files: RestoreReport | None = None) -> Moved:
+    """What a move returns: the new head, and what was done to files with it."""
+    return Moved(head.branch, head.position, files)

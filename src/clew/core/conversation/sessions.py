@@ -2,114 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
 from clew.backends.contract import STORE_WIDE, Reader, Transaction
+from clew.backends.listing import make_cursor, read_cursor, wanted
 from clew.core.conversation.append import PREVIEW_KEPT, PREVIEW_LENGTH
 from clew.core.conversation.moves import title_at
 from clew.core.conversation.points import find, find_deleted, head_of
-from clew.core.conversation.settings import normalised
+from clew.core.conversation.settings import Changes, normalised
 from clew.core.engine.host import Here
 from clew.core.log import checks
+from clew.core.log.arguments import check_limit
 from clew.core.log.ids import check_id
-from clew.core.log.records import MAX_TITLE, is_time
+from clew.core.log.records import is_time
 from clew.core.log.rows import EMPTY, NEVER, NOWHERE, RUNNING, Details, Listed, SessionQuery, SessionRow
-from clew.core.messages.codec import encode_json
 from clew.core.messages.text import snippet
 from clew.core.runs.access import Access, admit, admit_beside, end_lease, refuse_if_held
-from clew.core.runs.status import run_info
+from clew.core.runs.status import run_info, status_number
 from clew.core.watch.notices import notice
 from clew.errors import (
     AliasExistsError,
     CorruptError,
     CorruptSessionError,
-    InvalidError,
+    InvalidQueryError,
     SessionExistsError,
     SessionNotFoundError,
 )
-from clew.model import STATUSES, ForkPoint, Head, Json, SessionInfo, microseconds, utc
+from clew.model import STATUSES, ForkPoint, Head, Json, Page, SessionInfo, Stats, utc
 
-MAX_DURATION: Final = timedelta(days=36500)
-
-
-class Changes(msgspec.Struct, frozen=True, kw_only=True):
-    """What `create` and `update` may set. UNSET: leave as it is."""
-
-    title: str | msgspec.UnsetType | None = msgspec.UNSET
-    workspace: str | msgspec.UnsetType | None = msgspec.UNSET
-    workspace_given: str | msgspec.UnsetType | None = msgspec.UNSET
-    tags: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
-    vendor: str | msgspec.UnsetType | None = msgspec.UNSET
-    endpoint: str | msgspec.UnsetType | None = msgspec.UNSET
-    model: str | msgspec.UnsetType | None = msgspec.UNSET
-    metadata: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
-    expires: int | msgspec.UnsetType | None = msgspec.UNSET
-    idle: int | msgspec.UnsetType | None = msgspec.UNSET
-
-
+DAY: Final = 86_400_000_000
 _IN_ROW: Final = ("title", "workspace")
-
-
-def settings(**given: Any) -> Changes:
-    """Check what a caller wants to set, and normalise the workspace. UNSET: not given."""
-    checked = {name: value for name, value in given.items() if value is not msgspec.UNSET}
-    if checked.get("workspace") is not None:
-        checked["workspace_given"] = str(checked["workspace"])
-        checked["workspace"] = normalised(checked["workspace"])
-    elif "workspace" in checked:
-        checked["workspace_given"] = None
-    for name in ("title", "vendor", "endpoint", "model", "workspace", "workspace_given"):
-        if checked.get(name) is not None:
-            _check_text(checked[name], name)
-    if "title" in checked and checked["title"] is not None and len(checked["title"]) > MAX_TITLE:
-        raise InvalidError(f"title has {len(checked['title'])} characters; at most {MAX_TITLE} are allowed")
-    if "tags" in checked:
-        if isinstance(checked["tags"], str):
-            raise InvalidError(f"tags must be a list of texts, not the text {checked['tags']!r}")
-        checked["tags"] = tuple(dict.fromkeys(check_id(tag, "tag") for tag in checked["tags"] or ()))
-    if "metadata" in checked:
-        metadata = {} if checked["metadata"] is None else checked["metadata"]
-        if not isinstance(metadata, Mapping):
-            raise InvalidError(f"metadata must be a JSON object, not {type(metadata).__name__}")
-        checked["metadata"] = msgspec.Raw(encode_json(metadata, what="metadata"))
-    if "expires_at" in checked:
-        checked["expires"] = _moment(checked.pop("expires_at"))
-    if "idle_timeout" in checked:
-        idle = checked.pop("idle_timeout")
-        checked["idle"] = None if idle is None else _length(idle, "idle_timeout")
-    return Changes(**checked)
-
-
-def _moment(expires_at: datetime | str | None) -> int | None:
-    if expires_at is None:
-        return None
-    if expires_at == "never":
-        return NEVER
-    if not isinstance(expires_at, datetime) or expires_at.tzinfo is None:
-        raise InvalidError(f"expires_at is a datetime with a time zone, or 'never', not {expires_at!r}")
-    return microseconds(expires_at)
-
-
-def _length(duration: timedelta | float, what: str) -> int:
-    """A duration, given as such or in seconds: more than nothing, at most a hundred years."""
-    if isinstance(duration, (int, float)) and not isinstance(duration, bool) and abs(duration) < 1e10:
-        duration = timedelta(seconds=duration)
-    if not isinstance(duration, timedelta) or not timedelta(0) < duration <= MAX_DURATION:
-        raise InvalidError(f"{what} is a duration of more than 0 and at most 36500 days, not {duration!r}")
-    return duration // timedelta(microseconds=1)
-
-
-def _check_text(text: str, what: str) -> None:
-    if not isinstance(text, str):
-        raise InvalidError(f"{what} must be text, not {type(text).__name__}")
-    try:
-        text.encode()
-    except UnicodeEncodeError as exc:
-        raise InvalidError(f"{what} {text!r} is not valid Unicode (lone surrogate)") from exc
 
 
 def _given(changes: Changes) -> dict[str, Json]:
@@ -338,4 +265,67 @@ def info_of(reader: Reader, row: SessionRow, details: Details, run: bytes | None
         expires_at=utc(details.expires) if bounded and details.expires is not None else None,
         never_expires=details.expires == NEVER,
         idle_timeout=None if details.idle is None else timedelta(microseconds=details.idle),
+    )
+
+
+def list_page(
+    reader: Reader,
+    *,
+    status: str | None,
+    workspace: str | os.PathLike[str] | None,
+    tag: str | Sequence[str] | None,
+    where: Mapping[str, Json] | None,
+    limit: int,
+    cursor: str | None,
+    deleted: bool,
+) -> Page:
+    """One page of sessions, newest activity first."""
+    limit = check_limit(limit)
+    number = None if status is None else status_number(status)
+    if status is not None and number is None:
+        raise InvalidQueryError(f"status is one of {', '.join(STATUSES)}; not {status!r}")
+    tags = () if tag is None else (tag,) if isinstance(tag, str) else tag
+    query = SessionQuery(
+        limit=limit + 1,
+        workspace=None if workspace is None else normalised(workspace),
+        tags=tuple(check_id(name, "tag") for name in tags),
+        where=wanted(where or {}),
+        after=None if cursor is None else read_cursor(cursor),
+        deleted=deleted,
+        status=number,
+        damaged=True,
+    )
+    found = reader.list_sessions(query)
+    infos = tuple(listed_info(reader, one) for one in found[:limit])
+    if len(found) <= limit:
+        return Page(infos, None)
+    last = found[limit - 1]
+    moment = last.row.updated if last.row.deleted is None else last.row.deleted
+    return Page(infos, make_cursor(*(last.behind or (moment, last.row.id))))
+
+
+def latest(reader: Reader, workspace: str | os.PathLike[str] | None) -> SessionRow | None:
+    """The session with the newest activity that has messages."""
+    place = None if workspace is None else normalised(workspace)
+    found = reader.list_sessions(SessionQuery(limit=1, workspace=place, nonempty=True))
+    return found[0].row if found else None
+
+
+def stats(reader: Reader, now: int, bytes_on_disk: int) -> Stats:
+    """Totals of a store."""
+    totals = reader.totals(now - DAY)
+    usage = reader.sum_usage(None, None)
+    return Stats(
+        sessions=totals.sessions,
+        deleted=totals.deleted,
+        messages=totals.messages,
+        entries=totals.entries,
+        bytes=totals.size,
+        bytes_on_disk=bytes_on_disk,
+        by_status={name: totals.by_status.get(number, 0) for number, name in enumerate(STATUSES)},
+        active_24h={name: totals.active.get(number, 0) for number, name in enumerate(STATUSES)},
+        created_24h=totals.created,
+        calls=sum(group.calls for group in usage),
+        input_tokens=sum(group.input for group in usage),
+        output_tokens=sum(group.output for group in usage),
     )

@@ -8,6 +8,7 @@ from typing import Final
 
 import msgspec
 
+from clew.core.log.arguments import check_count
 from clew.core.messages.dialects import is_user_turn, role_of
 from clew.core.messages.repair import OpenTail, Repaired, is_said, repair
 from clew.core.messages.tool_calls import first_whole_step, safe_cut
@@ -41,8 +42,8 @@ class Budget:
 
     def __init__(self, max_messages: int | None, max_tokens: int | None) -> None:
         for name, value in (("max_messages", max_messages), ("max_tokens", max_tokens)):
-            if value is not None and (type(value) is not int or value < 1):
-                raise InvalidQueryError(f"{name} must be a whole number from 1 on, or None; not {value!r}")
+            if value is not None:
+                check_count(value, name, least=1, error=InvalidQueryError)
         self.max_messages = max_messages
         self.max_tokens = max_tokens
 

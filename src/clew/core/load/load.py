@@ -22,7 +22,8 @@ from clew.backends.contract import Reader, Transaction
 from clew.core.conversation.append import TITLE_LENGTH
 from clew.core.conversation.moves import settle
 from clew.core.conversation.points import head_of, tip_at
-from clew.core.conversation.sessions import create, settings
+from clew.core.conversation.sessions import create
+from clew.core.conversation.settings import Changes
 from clew.core.load import settings as beside
 from clew.core.load.entries import Item, Placing, item_of, time_of
 from clew.core.load.memory import Memory, State, batch_name, find_target, keep_runs, keep_state, settled, sign
@@ -231,7 +232,7 @@ class Loading:
         if self._row is not None:
             return admit(tx, self._access(self._row)), self._memory.state
         try:
-            row = create(tx, self.id, settings(), time_of(self._source.created_at, time))
+            row = create(tx, self.id, Changes(), time_of(self._source.created_at, time))
         except SessionExistsError as exc:
             raise LoadedMeanwhileError(f"another process made session {self.id!r}; try again") from exc
         notice(tx, row.sid, self._engine.now())

@@ -10,7 +10,8 @@ import msgspec
 from clew.backends.contract import STORE_WIDE, Reader, Transaction
 from clew.core.conversation.checkpoints import Record, decode_checkpoint
 from clew.core.conversation.points import find
-from clew.core.conversation.sessions import add_alias, settings, update
+from clew.core.conversation.sessions import add_alias, update
+from clew.core.conversation.settings import changes_of
 from clew.core.load.entries import time_of
 from clew.core.load.streams import EventWriter, drafts_of
 from clew.core.log import checks
@@ -98,7 +99,7 @@ def apply_settings(
         before = {name.removeprefix(_META): v for name, v in present.items() if name.startswith(_META)}
         given["metadata"] = {**before, **metadata}
     if given:
-        update(tx, access, settings(**given))
+        update(tx, access, changes_of(given))
     for name, value in values.items():
         if name.startswith(_VAR):
             var = check_id(name.removeprefix(_VAR), "variable name")

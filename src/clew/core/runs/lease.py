@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import math
+import os
+import time
+from contextlib import suppress
+from functools import partial
 from typing import Final, Literal, TypeAlias
 
 import msgspec
 from uuid_utils import uuid7
 
 from clew.backends.contract import STORE_WIDE, Reader, Transaction
+from clew.core.engine.engine import EngineLike
 from clew.core.engine.host import Here
+from clew.core.log.arguments import check_seconds
+from clew.core.log.ids import check_id
 from clew.core.log.lease import Lease, decode_lease, encode_lease, expiry, judge, renewed
-from clew.core.log.rows import INTERRUPTED, RUNNING, SessionRow
+from clew.core.log.rows import INTERRUPTED, RUNNING, SessionQuery, SessionRow
+from clew.core.messages.codec import encode_json
 from clew.core.runs.access import Access, end_lease, is_held, lease_of, live, refuse_if_held
-from clew.core.runs.status import begin, change
-from clew.errors import LeaseHeldError, LeaseLostError
-from clew.model import LeaseInfo, utc
+from clew.core.runs.status import begin, change, check_task
+from clew.errors import LeaseHeldError, LeaseLostError, ReadOnlyError
+from clew.model import Json, LeaseInfo, utc
 
 # ── Rights that one process and one thread at a time may have in a whole store: to sweep, to collect ───
 # A claim is a lease that belongs to no session. Its holder renews it in every transaction that it
@@ -70,8 +79,16 @@ def _is_same(one: Lease, other: Lease) -> bool:
 
 # ── Taking, renewing and losing the right to work on a session ────────────────────────────────────
 
+MOST_LISTED: Final = 2**31
 ERA_BITS: Final = 32
 """So many leases of a session may be taken in one era of its storage."""
+
+
+SHORTEST: Final = 0.1
+LONGEST: Final = 86_400.0
+"""Seconds that a lease may last."""
+FIRST_PAUSE: Final = 0.01
+LONGEST_PAUSE: Final = 0.25
 
 
 class Bid(msgspec.Struct, frozen=True):
@@ -83,6 +100,35 @@ class Bid(msgspec.Struct, frozen=True):
     request: bytes
     task: str | None
     steal: bool
+
+
+def bid_of(
+    here: Here, request: Json, *, task: str | None, lease: float, owner: str | None, steal: bool
+) -> Bid:
+    """A bid for the lease of a session, checked."""
+    check_task(task)
+    if owner is not None:
+        check_id(owner, "owner")
+    fence = int.from_bytes(os.urandom(8), "big") >> 2 or 1
+    seconds = check_seconds(lease, "lease", least=SHORTEST, most=LONGEST)
+    encoded = encode_json(request, what="request")
+    return Bid(owner or here.name, int(seconds * 1e6), fence, encoded, task, bool(steal))
+
+
+class Pauses:
+    """How long to wait between two attempts to take a lease; None when the time is up."""
+
+    def __init__(self, wait: float | None) -> None:
+        seconds = -math.inf if wait is None else check_seconds(wait, "wait", least=0)
+        self._deadline = time.monotonic() + seconds
+        self._pause = FIRST_PAUSE
+
+    def next(self) -> float | None:
+        left = self._deadline - time.monotonic()
+        if left <= 0:
+            return None
+        pause, self._pause = self._pause, min(self._pause * 1.5, LONGEST_PAUSE)
+        return min(pause, left)
 
 
 def refuse_early(reader: Reader, access: Access) -> None:
@@ -139,3 +185,20 @@ def interrupt_deserted(tx: Transaction, sid: int, here: Here) -> bool:
         return False
     end_lease(tx, row, here)
     return True
+
+
+def find_interrupted(engine: EngineLike) -> list[SessionRow]:
+    """The sessions whose run was cut off, last active first. They get the status `interrupted` here, unless
+    nothing can be written."""
+    here = engine.here
+    with engine.read() as reader:
+        running = reader.list_sessions(SessionQuery(limit=MOST_LISTED, status=RUNNING))
+        gone = [one.row for one in running if one.row.fence and not is_held(reader, one.row, here)]
+    if not engine.is_reading:
+        with suppress(ReadOnlyError):
+            for row in gone:
+                engine.run(partial(interrupt_deserted, sid=row.sid, here=here))
+            gone = []
+    with engine.read() as reader:
+        found = reader.list_sessions(SessionQuery(limit=MOST_LISTED, status=INTERRUPTED))
+    return [*gone, *(one.row for one in found)]

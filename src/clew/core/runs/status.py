@@ -7,11 +7,12 @@ from typing import Final
 import msgspec
 
 from clew.backends.contract import Reader, Transaction
+from clew.core.log.ids import check_id
 from clew.core.log.records import Count, StatusNumber, Time, decoder, json_in, number_in
 from clew.core.log.rows import CLOSED, COMPLETED, EXPIRED, FAILED, INTERRUPTED, PENDING, RUNNING, SessionRow
 from clew.core.runs.access import Access, admit
 from clew.core.watch.notices import notice
-from clew.errors import InvalidTransitionError
+from clew.errors import InvalidError, InvalidTransitionError
 from clew.model import STATUSES, RunInfo, StatusChange, utc
 
 # ── Which status may follow which ─────────────────────────────────────────────────────────────────
@@ -217,3 +218,17 @@ def reopen(tx: Transaction, access: Access, now: int) -> None:
     opened = change(tx, row, PENDING, now, by=access.here.name)
     if opened is not row:
         tx.set_session(active(opened, now))
+
+
+def check_task(task: str | None) -> None:
+    if task is not None:
+        check_id(task, "task")
+
+
+def error_text(error: str | BaseException) -> str:
+    """An error as it is kept with a run; lone surrogates in it are replaced."""
+    if isinstance(error, BaseException):
+        error = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    if not isinstance(error, str):
+        raise InvalidError(f"an error is a text or an exception, not {type(error).__name__}")
+    return error.encode("utf-8", "replace").decode()

@@ -4,21 +4,29 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Callable, Iterator
+import os
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
+from functools import partial
 from typing import Final, NamedTuple
 
 import msgspec
 
 from clew.backends.contract import Reader
+from clew.backends.text_scan import scan_texts
 from clew.core.conversation.points import find, path_of
+from clew.core.conversation.settings import normalised
+from clew.core.engine.engine import EngineLike
 from clew.core.log import checks
-from clew.core.log.ids import entry_id
+from clew.core.log.arguments import check_limit, check_time
+from clew.core.log.ids import check_id, entry_id
 from clew.core.log.rows import MESSAGE, SessionQuery, SessionRow
 from clew.core.log.tree import Segment
 from clew.core.messages.search_text import ROLES, TextPlace, TextQuery, searched_text
-from clew.core.messages.words import Query, flat
+from clew.core.messages.words import Query, flat, parse
 from clew.core.search.excerpt import Excerpt, excerpt
-from clew.errors import CorruptError, InvalidQueryError, SessionNotFoundError
+from clew.core.search.index import catch_up
+from clew.errors import CorruptError, DiskFullError, InvalidQueryError, ReadOnlyError, SessionNotFoundError
 from clew.model import Head, Json, utc
 from clew.model.search import Hit, SearchOrder, SearchPage
 
@@ -154,6 +162,9 @@ EVERY_SESSION: Final = 2**31
 GONE: Final = 2**62
 
 FindTexts = Callable[[TextQuery], list[TextPlace]]
+
+
+MOST_HITS: Final = 1000
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
@@ -345,3 +356,63 @@ class Search:
 def _rank(score: float, place: TextPlace) -> tuple[float, int, int, int]:
     """The order of the best: of equals the newest comes first, and no two hits have the same rank."""
     return -score, -place.time, -place.branch, -place.position
+
+
+def request_of(
+    query: str,
+    *,
+    role: str | None,
+    session: str | None,
+    workspace: str | os.PathLike[str] | None,
+    tag: str | Sequence[str] | None,
+    since: datetime | None,
+    until: datetime | None,
+    tools: bool,
+    order: SearchOrder,
+    limit: int,
+    cursor: str | None,
+) -> Request:
+    """The arguments of `Store.search`, checked."""
+    if role is not None and role not in ROLES:
+        raise InvalidQueryError(f"role is one of {', '.join(ROLES)}; not {role!r}")
+    if order not in ("newest", "best"):
+        raise InvalidQueryError(f"order is 'newest' or 'best', not {order!r}")
+    tags = () if tag is None else (tag,) if isinstance(tag, str) else tuple(tag)
+    return Request(
+        query=parse(query),
+        limit=check_limit(limit, most=MOST_HITS),
+        order=order,
+        tools=tools or role == "tool",
+        role=None if role is None else ROLES.index(role),
+        session=None if session is None else check_id(session),
+        workspace=None if workspace is None else normalised(workspace),
+        tags=tuple(check_id(name, "tag") for name in tags),
+        since=None if since is None else check_time(since, "since", InvalidQueryError),
+        until=None if until is None else check_time(until, "until", InvalidQueryError),
+        cursor=None if cursor is None else read_cursor(cursor, is_ranked=order == "best"),
+    )
+
+
+def search(engine: EngineLike, request: Request) -> SearchPage:
+    """A page of hits: from the index after it caught up, else from all messages."""
+    try:
+        return _page(engine, request, is_indexed=_caught_up(engine))
+    except CorruptError:
+        return _page(engine, request, is_indexed=False)  # the index may be what is damaged
+
+
+def _caught_up(engine: EngineLike) -> bool:
+    """Whether all is in the index; not so in a store that cannot be written. Then all of it is read."""
+    if engine.is_reading:
+        return False
+    try:
+        catch_up(engine.read, engine.run)
+    except (ReadOnlyError, DiskFullError):
+        return False
+    return True
+
+
+def _page(engine: EngineLike, request: Request, *, is_indexed: bool) -> SearchPage:
+    with engine.read() as reader:
+        find_texts = reader.find_texts if is_indexed else partial(scan_texts, reader)
+        return Search(reader, request, find_texts).page()

@@ -8,12 +8,13 @@ from typing import Any, Final
 import msgspec
 
 from clew.backends.contract import STORE_WIDE, Reader, Transaction
+from clew.core.log.arguments import shown
 from clew.core.log.ids import check_id
 from clew.core.log.records import decoder, json_in
 from clew.core.log.rows import EventRow, SessionRow
 from clew.core.messages.codec import encode_json
 from clew.core.runs.access import Access, admit_beside
-from clew.errors import InvalidError, KeyReusedError
+from clew.errors import InvalidError, InvalidQueryError, KeyReusedError
 from clew.model import Event, EventCounts, Json, utc
 
 _FIELDS: Final = ("type", "data", "stream", "id")
@@ -118,6 +119,14 @@ def max_events(reader: Reader, sid: int) -> int | None:
 
 def read(reader: Reader, sid: int, after: int, stream: str | None, limit: int) -> list[Event]:
     return [event_of(row) for row in reader.read_events(sid, after, limit, stream)]
+
+
+def check_stream(stream: str | None) -> None:
+    """The name of a stream, "" for the events of none, or None for all."""
+    if stream:
+        check_id(stream, "stream")
+    elif stream is not None and stream != "":
+        raise InvalidQueryError(f"stream must be text, not {shown(stream)}")
 
 
 def counts(reader: Reader, sid: int) -> EventCounts:

@@ -13,7 +13,8 @@ from functools import cache
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from clew.core.streams.usage import MOST, PLACES, Counts, Estimate, Names, units_of
+from clew.core.conversation.history import look
+from clew.core.streams.usage import MOST, PLACES, Counts, Estimate, Names, UsageDraft, names_of, units_of
 from clew.model import utc
 
 if TYPE_CHECKING:
@@ -62,6 +63,15 @@ def price_of(engine: EngineLike, names: Names, counts: Counts, time: int) -> Est
         engine.prepare(load)
     found = estimate(names.model, names.vendor, names.endpoint, counts.tokens(), utc(time))
     return None if found is None else Estimate(names, units_of(found.cost), found.priced_by)
+
+
+def estimate_call(engine: EngineLike, sid: int, id: str, draft: UsageDraft, now: int) -> Estimate | None:
+    """The price of a call without a cost, before any lock is taken: loading the list takes long."""
+    if draft.cost is not None or not is_available():
+        return None
+    with look(engine, sid, id) as (reader, _):
+        names = names_of(reader, sid, draft.names)
+    return price_of(engine, names, draft.counts, now if draft.time is None else draft.time)
 
 
 def estimate(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime
+from datetime import date, datetime
 from decimal import Decimal, InvalidOperation
 from typing import Final, TypeAlias, get_args
 
@@ -10,9 +10,9 @@ import msgspec
 
 from clew.backends.contract import Reader, Transaction
 from clew.core.conversation.points import Point, resolve
+from clew.core.log.arguments import check_time, shown
 from clew.core.log.ids import check_id, entry_id
 from clew.core.log.rows import NOWHERE, SessionRow, UsageRow, UsageSum
-from clew.core.messages.validate import clipped
 from clew.core.runs.access import Access, admit_beside
 from clew.errors import (
     CheckpointNotFoundError,
@@ -21,7 +21,7 @@ from clew.errors import (
     InvalidQueryError,
     KeyReusedError,
 )
-from clew.model import Usage, UsageGroup, UsageKey, UsageTotals, microseconds, utc
+from clew.model import Usage, UsageGroup, UsageKey, UsageTotals, utc
 
 # ── Money: exact decimals outside, whole numbers of millionths of a millionth inside ──────────────
 # Whole numbers add up exactly on every backend. Nothing here depends on the decimal context of the
@@ -78,18 +78,10 @@ def _decimal(amount: Money, what: str) -> Decimal:
     return Decimal(amount)
 
 
-def shown(value: object) -> str:
-    """A value that was refused, for the message: short, and whatever it is."""
-    if isinstance(value, int) and value.bit_length() > 200:
-        return clipped(hex(value))  # Python refuses to print integers of very many digits otherwise
-    return clipped(repr(value))
-
-
 # ── A model call as a caller gives it: checked at the door, before any lock is taken ──────────────
 
 MOST_TOKENS: Final = 2**53
 """Of one call: what every reader of JSON can still tell exactly."""
-_END_OF_TIME: Final = microseconds(datetime.max.replace(tzinfo=UTC))
 
 
 class Names(msgspec.Struct, frozen=True, gc=False):
@@ -152,7 +144,7 @@ def draft_of(
         Counts(*(_checked_count(name, count) for name, count in tokens.items())),
         source,
         None if cost is None else units_of(cost),
-        None if at is None else moment(at, "at"),
+        None if at is None else check_time(at, "at"),
         id,
     )
 
@@ -161,16 +153,6 @@ def _checked_count(name: str, count: int) -> int:
     if isinstance(count, bool) or not isinstance(count, int) or not 0 <= count <= MOST_TOKENS:
         raise InvalidError(f"{name} must be a number from 0 to 2**53, not {shown(count)}")
     return int(count)
-
-
-def moment(at: datetime, what: str, error: type[InvalidError] = InvalidError) -> int:
-    """The microseconds of an aware datetime."""
-    if not isinstance(at, datetime) or at.utcoffset() is None:
-        raise error(f"{what} must be a datetime with a time zone, not {at!r}")
-    time = microseconds(at)
-    if not 0 <= time <= _END_OF_TIME:
-        raise error(f"{what} must lie between the years 1970 and 9999, not {at!r}")
-    return time
 
 
 # ── Usage: tokens and money of model calls, and their sums ────────────────────────────────────────
@@ -362,8 +344,8 @@ def span_of(
     if by is not None and by not in get_args(UsageKey):
         raise InvalidQueryError(f"by must be one of {', '.join(get_args(UsageKey))}, not {by!r}")
     return (
-        None if since is None else moment(since, "since", InvalidQueryError),
-        None if until is None else moment(until, "until", InvalidQueryError),
+        None if since is None else check_time(since, "since", InvalidQueryError),
+        None if until is None else check_time(until, "until", InvalidQueryError),
     )
 
 

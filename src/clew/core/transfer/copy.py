@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, nullcontext
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, Final
 
 from clew.backends.contract import STORE_WIDE, Transaction
 from clew.core.conversation.points import find
@@ -28,9 +27,7 @@ from clew.model.transfer import CopyProgress, CopyReport, LostRecord, OnCopyConf
 if TYPE_CHECKING:
     from clew.core.engine.engine import Engine
     from clew.core.transfer.image import TreeImage
-    from clew.store import Store
 
-Place: TypeAlias = "Store | str | os.PathLike[str]"
 TREES: Final = 100
 """Trees of sessions in one transaction,"""
 BYTES: Final = 4 * 1024 * 1024
@@ -39,64 +36,27 @@ CHOICES: Final = ("refuse", "skip", "rename")
 
 
 def copy(
-    src: Place,
-    dst: Place,
+    source: Engine,
+    target: Engine,
     *,
-    sessions: Sequence[str] | None = None,
-    on_conflict: OnCopyConflict = "refuse",
-    on_progress: OnCopyProgress | None = None,
+    sessions: Sequence[str] | None,
+    on_conflict: OnCopyConflict,
+    on_progress: OnCopyProgress | None,
 ) -> CopyReport:
-    """Bring the sessions of a store, and the snapshots of its files, into another store of any kind.
+    """Bring the sessions of a store, and the snapshots of its files, into another one."""
+    check_apart(source, target)
+    return Copying(source, target, on_conflict, on_progress).run(sessions)
 
-    Args:
-        src: A store, or its address. It is not changed, and may be in use: each session is copied as it
-            was at some moment, and sessions that share a history at the same one.
-        dst: A store, or its address; created if need be. What else it holds stays as it is.
-        sessions: Only these (by id or alias), and those that share a history with them by forks. Rules of
-            retention, the log of removals and other snapshots then stay behind.
-        on_conflict: What to do about a session whose id is another session there, or that was changed
-            there too: "refuse" (ConflictError, when all others are copied), "skip" it, or "rename": give
-            it a new id there. One that was changed on both sides can not be renamed: it is skipped.
-        on_progress: Called after every transaction with a `CopyProgress`.
 
-    Messages, positions, hashes, times and ids are the same in the copy, byte for byte. Leases are not
-    copied: a run that is under way is interrupted in the copy. Killed anywhere, it goes on when it is
-    called again; called again after the end it writes what is new, or nothing.
-
-    Nothing of the source is believed: what could not have come through the door, or is not what its hashes
-    say, stays behind with the sessions that share its history. CorruptError names the first of it, when
-    all others are copied.
-    """
+def check_conflict(on_conflict: str) -> None:
     if on_conflict not in CHOICES:
         raise InvalidError(f"on_conflict is one of {', '.join(CHOICES)}; not {on_conflict!r}")
-    with ExitStack() as opened:
-        source = open_place(src, opened, read_only=True)
-        held = source._engine.backend.hold_files()
-        if held is not None and source is not src:
-            # A store that is open for reading only does not follow processes that rewrite its files: so they
-            # wait, and it is opened once more, as it is now.
-            opened.enter_context(held)
-            source = open_place(src, opened, read_only=True)
-        target = open_place(dst, opened)
-        check_apart(source._engine, target._engine)
-        return Copying(source._engine, target._engine, on_conflict, on_progress).run(sessions)
-
-
-def open_place(place: Place, opened: ExitStack, **options: Any) -> Store:
-    """The store at a place; one that had to be opened is closed with `opened`."""
-    from clew.store import Store
-    from clew.store import open as open_store
-
-    if isinstance(place, Store):
-        place._scope.outside("copy()")
-        return place
-    return opened.enter_context(open_store(place, **options))
 
 
 def check_apart(source: Engine, target: Engine) -> None:
     same = source.backend is target.backend
     if same or (source.backend.location == target.backend.location != "memory:"):
-        raise InvalidError(f"{source.backend.location} can not be copied into itself")
+        raise InvalidError(f"{source.backend.location} cannot be copied into itself")
 
 
 class Copying:

@@ -2,35 +2,27 @@
 
 from __future__ import annotations
 
-import os
-from contextlib import ExitStack
-
 from clew.core.engine.engine import Engine
-from clew.core.transfer.copy import Copying, check_apart, open_place
+from clew.core.transfer.copy import Copying, check_apart
 from clew.core.transfer.salvage.source import SalvageSource
 from clew.errors import ConflictError
 from clew.model.transfer import CopyReport, LostRecord, OnCopyProgress, RepairReport
 
 
-def repair(
-    engine: Engine, to: str | os.PathLike[str], on_progress: OnCopyProgress | None = None
-) -> RepairReport:
-    """Bring all that can be read into the new store at `to`."""
+def repair(engine: Engine, target: Engine, on_progress: OnCopyProgress | None = None) -> RepairReport:
+    """Bring all that can be read into the new store `target`."""
     lost: dict[LostRecord, None] = {}
 
     def note(record: LostRecord) -> None:
         lost[record] = None
 
-    with ExitStack() as opened:
-        target = open_place(to, opened)._engine
-        check_apart(engine, target)
-        _refuse_used(target)
-        reading = SalvageSource(engine.read, note)
-        copying = Copying(engine, target, "rename", on_progress, reading, note)
-        report = copying.run()
-        for id in report.skipped:
-            note(LostRecord(kind="session", session=id, reason="it contradicts another session"))
-        return _report(target, report, tuple(lost))
+    check_apart(engine, target)
+    _refuse_used(target)
+    reading = SalvageSource(engine.read, note)
+    report = Copying(engine, target, "rename", on_progress, reading, note).run()
+    for id in report.skipped:
+        note(LostRecord(kind="session", session=id, reason="it contradicts another session"))
+    return _report(target, report, tuple(lost))
 
 
 def _refuse_used(target: Engine) -> None:

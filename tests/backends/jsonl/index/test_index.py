@@ -16,6 +16,7 @@ import clew
 from clew.backends.jsonl import JsonlBackend, disk
 from clew.backends.jsonl.layout import encoded
 from clew.core.conversation import sessions
+from clew.core.conversation.settings import Changes
 from clew.core.engine.commit import Pending
 from clew.core.log.rows import SessionRow
 from clew.testing.chain import check_store
@@ -274,7 +275,7 @@ def test_thousands_of_sessions_are_listed(fast_path: Path) -> None:
     place = fast_path / "store"
     backend = JsonlBackend(place, durability="process")
     with clew.Store(backend) as store:
-        nothing = sessions.settings()
+        nothing = Changes()
 
         def creating(number: int) -> Pending[SessionRow]:
             now = 1_750_000_000_000_000 + number

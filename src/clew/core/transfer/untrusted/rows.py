@@ -14,7 +14,7 @@ import msgspec
 
 from clew.core.check.streams import LATEST, after
 from clew.core.conversation.append import PREVIEW_KEPT
-from clew.core.conversation.sessions import MAX_DURATION
+from clew.core.conversation.settings import MAX_DURATION
 from clew.core.log.digest import DIGEST_SIZE, LOST, entry_digest
 from clew.core.log.ids import MAX_POSITION, check_id
 from clew.core.log.records import MAX_TITLE
