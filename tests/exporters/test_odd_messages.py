@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import clew
-from clew.exporters import _EXPORTERS
+from clew.exporters import EXPORTERS
 from clew.exporters.blocks import blocks_of
 from tests.exporters.hostile import PIXEL
 from tests.exporters.odd_messages import MESSAGES, nearly_good
@@ -32,7 +32,7 @@ def test_s55_every_message_has_blocks(message: dict[str, Any]) -> None:
     assert all(isinstance(block.text, str) for block in blocks_of(message))
 
 
-@pytest.mark.parametrize("format", _EXPORTERS)
+@pytest.mark.parametrize("format", EXPORTERS)
 @settings(max_examples=usually(60, thorough=1000))
 @given(odd=st.lists(MESSAGES | nearly_good(), min_size=1, max_size=4))
 def test_s55_a_session_with_odd_messages_is_exported_whole(format: Any, odd: list[dict[str, Any]]) -> None:

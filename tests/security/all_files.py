@@ -14,7 +14,7 @@ import clew
 from clew.backends.postgres.blobs import LocalObjects
 from tests.faults.crash.common import message
 
-FORMATS = ["jsonl", "json", "markdown", "html", "picoclaw", "ggcode", "tingly", "ductwork"]
+FORMATS = ["jsonl", "json", "markdown", "html", "picoclaw", "ggcode", "tingly-box", "ductwork"]
 
 
 def modes(root: Path) -> dict[str, str]:

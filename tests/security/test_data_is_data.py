@@ -23,7 +23,7 @@ MAY_IMPORT_BY_NAME = {
     "cli/ui/__init__.py": "one fixed name",
     "core/messages/dialects/__init__.py": "dialects, out of a list",
     "importers/detect.py": "readers, out of a list",
-    "porting.py": "exporters, out of a list",
+    "exporters/__init__.py": "exporters, out of a list",
     "work/__init__.py": "modules of that folder",
 }
 TOOLS_OF_TESTS = "testing/"

@@ -1,86 +1,89 @@
-"""From a store to files of other programs, and to our own format.
+"""From a store to files: for people, for other programs, and in Clew's own format.
 
-Each format is a module of its own, found by its name here. It uses only what `Store` and `Session` offer.
+To add a format: a module with `pieces` or `write_file`, and its line in `EXPORTERS`.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, cast
 
 from clew.errors import InvalidError
 
 if TYPE_CHECKING:
-    from clew.model.transfer import ExportFormat
     from clew.store import Store
 
-_EXPORTERS: Final = {
-    "jsonl": "clew.exporters.jsonl",
-    "json": "clew.exporters.json",
-    "markdown": "clew.exporters.markdown",
-    "html": "clew.exporters.html",
-    "picoclaw": "clew.exporters.programs.picoclaw",
-    "ggcode": "clew.exporters.programs.ggcode",
-    "tingly": "clew.exporters.programs.tingly_box",
-    "ductwork": "clew.exporters.programs.ductwork",
+
+class Format(NamedTuple):
+    module: str
+    is_text: bool = True
+    """It has `pieces`. Without them the file must have a path."""
+    writes_files: bool = False
+    """It has `write_file`. Without it the pieces are the whole file."""
+
+
+EXPORTERS: Final = {
+    "jsonl": Format("jsonl"),
+    "json": Format("json"),
+    "markdown": Format("markdown"),
+    "html": Format("html"),
+    "picoclaw": Format("programs.picoclaw", writes_files=True),
+    "ggcode": Format("programs.ggcode"),
+    "tingly-box": Format("programs.tingly_box", is_text=False, writes_files=True),
+    "ductwork": Format("programs.ductwork"),
 }
 
 
 class Exporter(Protocol):
-    """A module of clew.exporters. It has one of these functions or both; the options are its own: all their
-    arguments that have names only."""
+    """A module of this package. Its options are the keyword-only arguments of these functions."""
 
     def pieces(self, store: Store, id: str, **options: Any) -> Iterator[bytes]:
-        """The file, piece by piece. Without it: the file is no text, and must have a path."""
+        """The file, piece by piece."""
 
     def write_file(self, store: Store, id: str, target: Path, **options: Any) -> None:
-        """Write the file, with whatever stands beside it. Without it: the pieces are all."""
+        """Write the file, and the files that belong beside it."""
 
 
 def export(
-    store: Store,
-    id: str,
-    format: ExportFormat,
-    path: str | os.PathLike[str] | None,
-    options: dict[str, Any],
+    store: Store, id: str, format: str, path: str | os.PathLike[str] | None, options: dict[str, Any]
 ) -> str:
-    """A session as a file: its text, or, with a path, where it was written to."""
-    exporter = _exporter(format)
-    _check_options(exporter, format, options)
+    """The text of a session's file; with a path: the path that it was written to."""
+    if format not in EXPORTERS:
+        raise InvalidError(f"no export to {format!r}; there is {', '.join(EXPORTERS)}")
+    known = EXPORTERS[format]
+    exporter = _exporter(format, known)
+    _check_options(exporter.pieces if known.is_text else exporter.write_file, format, options)
     if path is None:
-        if not hasattr(exporter, "pieces"):
+        if not known.is_text:
             raise InvalidError(f"an export to {format} is no text but a file: say where with path=")
         return b"".join(exporter.pieces(store, id, **options)).decode()
     from clew.exporters.file import place_of, write_whole
 
     target = place_of(path)
-    if hasattr(exporter, "write_file"):
+    if known.writes_files:
         exporter.write_file(store, id, target, **options)
     else:
         write_whole(target, exporter.pieces(store, id, **options))
     return str(target)
 
 
-def _exporter(format: str) -> Exporter:
-    if format not in _EXPORTERS:
-        raise InvalidError(f"no export to {format!r}; there is {', '.join(_EXPORTERS)}")
+def _exporter(format: str, known: Format) -> Exporter:
     try:
-        return cast("Exporter", import_module(_EXPORTERS[format]))
+        return cast("Exporter", import_module(f"{__name__}.{known.module}"))
     except ModuleNotFoundError as exc:
         raise InvalidError(
             f"an export to {format} needs the package {exc.name}: pip install 'clew[export]'"
         ) from exc
 
 
-def _check_options(exporter: Exporter, format: str, options: dict[str, Any]) -> None:
+def _check_options(function: Callable[..., object], format: str, options: dict[str, Any]) -> None:
     if not options:
         return
     from inspect import Parameter, signature  # slow to import
 
-    function = exporter.pieces if hasattr(exporter, "pieces") else exporter.write_file
     parameters = signature(function).parameters.values()
     known = [parameter.name for parameter in parameters if parameter.kind is Parameter.KEYWORD_ONLY]
     for name in options:

@@ -140,7 +140,7 @@ def test_every_seed_package_gets_a_file_that_comes_back(story: Clew) -> None:
     for format, name in {
         "picoclaw": "out.jsonl",
         "ggcode": "g.jsonl",
-        "tingly": "t.db",
+        "tingly-box": "t.db",
         "ductwork": "d.json",
     }.items():
         [row] = story("export", "login-bug", "-f", format, "-o", name).rows
@@ -152,8 +152,8 @@ def test_every_seed_package_gets_a_file_that_comes_back(story: Clew) -> None:
 
 
 def test_an_sqlite_file_goes_to_a_directory_but_not_to_standard_output(story: Clew) -> None:
-    assert "name it with -o" in story("export", "login-bug", "-f", "tingly", code=2).err
-    story("export", "--all", "-f", "tingly", "-o", "out")
+    assert "name it with -o" in story("export", "login-bug", "-f", "tingly-box", code=2).err
+    story("export", "--all", "-f", "tingly-box", "-o", "out")
     assert ["login-bug#fork-1.db", "login-bug.db"] == sorted(
         path.name for path in (story.home / "out").iterdir()
     )

@@ -1,4 +1,4 @@
-"""`store.export` to the seed packages, and `import_path` back: the same session."""
+"""`store.export` to other agents, and `import_path` back: the same session."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ import clew
 from clew.exporters.programs import picoclaw
 from clew.exporters.redact import Redactor
 
-SUFFIXES = {"picoclaw": ".jsonl", "ggcode": ".jsonl", "tingly": ".db", "ductwork": ".json"}
-NAMES = {"tingly": "tingly-box"}
+SUFFIXES = {"picoclaw": ".jsonl", "ggcode": ".jsonl", "tingly-box": ".db", "ductwork": ".json"}
 SECRET = "AKIA" + "QYLPMN5HHHFPZAM2"
 
 
@@ -44,7 +43,7 @@ def test_what_is_exported_comes_back_with_the_same_messages(
         report = other.import_path(where)
         assert (report.ok, [session.format for session in report.sessions]) == (
             True,
-            [NAMES.get(format, format)],
+            [format],
         )
         again = other.get(report.sessions[0].id)
         assert texts(again) == texts(s)
@@ -84,12 +83,12 @@ def test_picoclaws_summary_skip_and_aliases_stand_beside_its_log(store: clew.Sto
 
 def test_tingly_without_a_path_is_refused_with_the_next_step(store: clew.Store) -> None:
     with pytest.raises(clew.InvalidError, match="path="):
-        store.export(spoken(store).id, "tingly")
+        store.export(spoken(store).id, "tingly-box")
 
 
 def test_an_option_that_an_sqlite_file_has_not_is_refused(store: clew.Store, tmp_path: Path) -> None:
     with pytest.raises(clew.InvalidError, match="no option 'whole'; there is redact"):
-        store.export(spoken(store).id, "tingly", path=tmp_path / "x.db", whole=True)
+        store.export(spoken(store).id, "tingly-box", path=tmp_path / "x.db", whole=True)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -99,7 +98,7 @@ def test_a_database_that_is_in_use_is_not_replaced(store: clew.Store, tmp_path: 
     (tmp_path / "x.db").write_bytes(b"precious")
     (tmp_path / f"x.db{end}").write_bytes(b"log")
     with pytest.raises(clew.InvalidError, match="choose another path"):
-        store.export(s.id, "tingly", path=tmp_path / "x.db")
+        store.export(s.id, "tingly-box", path=tmp_path / "x.db")
     assert (tmp_path / "x.db").read_bytes() == b"precious"
 
 
@@ -138,7 +137,7 @@ def test_secrets_are_replaced_in_both_files_and_counted(store: clew.Store, tmp_p
     s.set_summary(f"the key is {SECRET}")
     redactor = Redactor()
     store.export("x", "picoclaw", path=tmp_path / "x.jsonl", redact=redactor)
-    store.export("x", "tingly", path=tmp_path / "x.db", redact=True)
+    store.export("x", "tingly-box", path=tmp_path / "x.db", redact=True)
     assert redactor.report().total == 2
     assert not [file.name for file in tmp_path.iterdir() if SECRET.encode() in file.read_bytes()]
 

@@ -1,4 +1,4 @@
-"""A session of a seed package that went on here goes back whole: messages, calls, results, settings."""
+"""A session of another agent that went on here goes back whole: messages, calls, results, settings."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def pairs(s: clew.Session) -> list[str | None]:
 
 
 @pytest.mark.parametrize("since", SINCE, ids=["OpenAI", "Ollama", "Anthropic", "Gemini"])
-@pytest.mark.parametrize("format", ["picoclaw", "ggcode", "ductwork", "tingly"])
+@pytest.mark.parametrize("format", ["picoclaw", "ggcode", "ductwork", "tingly-box"])
 def test_what_was_said_here_comes_with_all_that_was_there(
     tmp_path: Path, format: Any, since: list[dict[str, Any]]
 ) -> None:
@@ -88,13 +88,13 @@ def test_what_was_said_here_comes_with_all_that_was_there(
         s = store.get(loaded.id)
         s.append({"role": "user", "content": "and <now>?"}, *since, {"role": "assistant", "content": "done"})
         (tmp_path / "out").mkdir()
-        name = f"{format}.db" if format == "tingly" else source(format, tmp_path).name
+        name = f"{format}.db" if format == "tingly-box" else source(format, tmp_path).name
         report = other.import_path(store.export(s.id, format, path=tmp_path / "out" / name))
         assert report.ok
         again = other.get(loaded.id)
         assert told(again) == told(s)
         assert told(again)[-1] == ("assistant", "done")
-        if format != "tingly":  # which keeps words only
+        if format != "tingly-box":  # which keeps words only
             assert pairs(again)[-2:] == ["n1", "n1"]
             assert [m for m in again.context() if "interrupted" in str(m)] == []
         assert (again.info.title, again.info.workspace_given) == (s.info.title, s.info.workspace_given)

@@ -1,4 +1,4 @@
-"""No export to a seed package lets a secret out that it was told to keep."""
+"""No export to another agent lets a secret out that it was told to keep."""
 
 from __future__ import annotations
 

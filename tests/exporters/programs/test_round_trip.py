@@ -1,4 +1,4 @@
-"""Whatever a seed package can have written: imported and exported it is the same again."""
+"""Whatever another agent can have written: imported and exported it is the same again."""
 
 from __future__ import annotations
 

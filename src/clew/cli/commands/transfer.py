@@ -169,10 +169,10 @@ SUFFIXES: Final = {
     "html": ".html",
     "json": ".json",
     "jsonl": ".jsonl",
-    "tingly": ".db",
+    "tingly-box": ".db",
     "ductwork": ".json",
 }
-NO_TEXT: Final = frozenset({"tingly"})
+NO_TEXT: Final = frozenset({"tingly-box"})
 BY_SUFFIX: Final = {".md": "markdown", ".html": "html", ".json": "json", ".jsonl": "jsonl"}
 RESERVED: Final = frozenset(
     {"CON", "PRN", "AUX", "NUL", *(f"{port}{number}" for port in ("COM", "LPT") for number in range(10))}

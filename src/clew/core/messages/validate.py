@@ -1,4 +1,4 @@
-"""The exact walk: a copy of a value that every backend can keep, or the path of what can not be kept."""
+"""The exact walk: a copy of a value that every backend can keep, or the path of a part that cannot be."""
 
 from __future__ import annotations
 
