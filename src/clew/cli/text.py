@@ -9,16 +9,13 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from clew.core.messages.characters import ACTING
+from clew.core.messages.characters import ACTING, picture_of
 
 # -- untrusted text
 #
 # Text of a model, a tool or a web page can hold escape sequences that recolour the screen, set its title or
 # type for the user; or marks that turn the writing direction, so that code reads differently than it runs.
 # All of them are shown, not sent to the terminal.
-
-_PICTURES: Final = 0x2400
-"""U+2400 and the following show the control characters 0 to 31: ␀ ␁ …"""
 
 _SPACE: Final = re.compile(r"\s+")
 
@@ -41,12 +38,8 @@ def flat(text: str) -> str:
 
 
 def _visible(found: re.Match[str]) -> str:
-    code = ord(found[0])
-    if code < 0x20:
-        return chr(_PICTURES + code)
-    if code == 0x7F:
-        return "␡"
-    return "\ufffd" if 0xD800 <= code <= 0xDFFF else f"<U+{code:04X}>"
+    is_surrogate = "\ud800" <= found[0] <= "\udfff"
+    return "\ufffd" if is_surrogate else picture_of(found[0], "<", ">")
 
 
 # -- numbers, sizes, times and ids

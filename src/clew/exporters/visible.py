@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from clew.core.messages.characters import ACTING
+from clew.core.messages.characters import ACTING, picture_of
 
 _COLOURS: Final = re.compile(r"\x1b\[[0-9;:]*m")
 
@@ -19,16 +19,9 @@ def visible(text: str) -> str:
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     if "\x1b" in text:
         text = _COLOURS.sub("", text)
-    return ACTING.sub(_picture, text)
+    return ACTING.sub(lambda found: picture_of(found[0], "\u27e6", "\u27e7"), text)
 
 
 def visible_line(text: str) -> str:
     """The same on one line, for titles and names."""
     return " ".join(visible(text).split())
-
-
-def _picture(match: re.Match[str]) -> str:
-    code = ord(match[0])
-    if code < 0x20:
-        return chr(0x2400 + code)
-    return "\u2421" if code == 0x7F else f"\u27e6U+{code:04X}\u27e7"

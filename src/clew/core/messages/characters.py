@@ -1,8 +1,8 @@
 """The characters that act instead of being seen: the one table of them, for terminals and exports alike.
 
 A transcript is untrusted. What a model, a tool or a web page wrote can hold terminal sequences, marks that
-turn the writing direction, so that code reads otherwise than it runs, and instructions that nobody sees.
-Whoever shows text asks here what to make visible. The joiner U+200D is not among them: emojis need it.
+turn the writing direction, so that code reads otherwise than it runs, and instructions that are not seen.
+All code that shows text asks here what to make visible. The joiner U+200D is not among them: emojis need it.
 """
 
 from __future__ import annotations
@@ -31,6 +31,14 @@ def for_a_log(value: object) -> object:
         return value
     text = str(value)
     return text if text.isprintable() else _NOT_IN_A_LINE.sub(lambda found: ascii(found[0])[1:-1], text)
+
+
+def picture_of(char: str, opening: str, closing: str) -> str:
+    """Such a character as one that is seen: ␛ for a control character, else its code point in brackets."""
+    code = ord(char)
+    if code < 0x20:
+        return chr(0x2400 + code)
+    return "\u2421" if code == 0x7F else f"{opening}U+{code:04X}{closing}"
 
 
 def escape_json(text: str) -> str:
