@@ -1,4 +1,7 @@
-"""The looks of an HTML export: one style element, and no script."""
+"""A session as one HTML file: readable on a phone, without a network, and without a script.
+
+Tools and thinking fold with `details`; branches are switched by radio buttons and rules of style.
+"""
 
 from __future__ import annotations
 
@@ -25,6 +28,8 @@ from clew.exporters.visible import visible, visible_line
 if TYPE_CHECKING:
     from clew.store import Store
 
+# -- its looks: one style element
+
 _PAGE: Final = Path(__file__).with_name("html.css")
 
 
@@ -47,13 +52,14 @@ def _switches(outline: Outline) -> str:
     return "\n".join(rules)
 
 
-# ── Untrusted text inside an HTML page ────────────────────────────────────────────────────────────
+# -- untrusted text inside the page
+#
 # Two walls: markdown-it makes no tag that stands in the text, and nh3 lets only known tags, attributes and
 # schemes of links pass. The page's policy (no script, no request) is the third.
 
 MOST_MARKDOWN: Final = 200_000
 MOST_CODE: Final = 40_000
-"""Letters. A longer text is shown as it is: it would take seconds, and nobody reads it for its colours."""
+"""Letters. A longer text is shown as it is: colours would take seconds."""
 MOST_CELLS: Final = 50_000
 """Of the tables of a text. A row of one letter gets as many cells as the head of its table has."""
 
@@ -75,7 +81,7 @@ def escape_line(text: str) -> str:
 
 
 def prose(text: str) -> str:
-    """What somebody said, as Markdown."""
+    """Words of a message, which are Markdown, as HTML."""
     shown = visible(text)
     if len(shown) > MOST_MARKDOWN:
         return _plain(shown, "it is long")
@@ -84,7 +90,7 @@ def prose(text: str) -> str:
     try:
         page = _markdown().render(shown)
     except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError):
-        # The parser is not ours, and the text is anybody's: what the two do together costs this text alone.
+        # The parser is not ours, and the text is untrusted: an error costs the formatting of this text alone.
         return _plain(shown, "it could not be read as Markdown")
     return nh3.clean(
         page,
@@ -144,8 +150,7 @@ def _highlight(text: str, language: str, _attributes: str) -> str:
     return code(text, language)
 
 
-# ── A session as one HTML file: readable on a phone, without a network, and without a script ──────
-# Tools and thinking fold with `details`; branches are switched by radio buttons and rules of style.
+# -- the page
 
 _WITHOUT_BRACES: Final = str.maketrans('{}"\n', "    ")
 _GIST: Final = 80
@@ -320,7 +325,7 @@ def _media(media: Media, name: str) -> str:
 
 
 def _picture(media: Media) -> str | None:
-    """The data of an image that can only be an image, checked and written anew."""
+    """The data of an image that can only be an image, checked and encoded again."""
     if media.type not in RASTER or media.data is None:
         return None
     try:

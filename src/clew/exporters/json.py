@@ -123,7 +123,7 @@ def _entry(entry: Entry, *, with_hash: bool) -> bytes:
         "kind": entry.kind,
         "role": speaker_of(entry.message, injected=entry.injected) if is_message else None,
         "time": entry.time,
-        # A hash of what was replaced would tell whoever guesses it that the guess is right.
+        # A hash of the replaced text would confirm a guess at it.
         "hash": entry.hash if with_hash else None,
         "annotations": dict(entry.annotations),
         "message": msgspec.Raw(entry.raw or b"null"),

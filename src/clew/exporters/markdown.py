@@ -1,4 +1,6 @@
-"""Untrusted text inside a Markdown page: it keeps its look where that is harmless, and stays in its place.
+"""A session as a Markdown page.
+
+The text in it is untrusted. It keeps its look where that is harmless, and stays in its place.
 
 What was said stands in a quote, and every line of it is rewritten here: tags, headings, definitions of links,
 images and links to anything but web pages lose their effect. Code stands in fences of our own, longer than
@@ -144,7 +146,7 @@ class _CodeSpans:
         return None if "|" in span and "<" in span else span
 
 
-# ── A session as a Markdown page ──────────────────────────────────────────────────────────────────
+# -- the page
 
 SPEAKERS: Final = {
     "user": "User",

@@ -14,7 +14,7 @@ RASTER: Final = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"}
 
 class Media(msgspec.Struct, frozen=True):
     type: str
-    """As `image/png`; empty when nobody said."""
+    """As `image/png`; empty when the message does not say."""
     name: str
     data: str | None
     """Base64; None: it lies elsewhere."""

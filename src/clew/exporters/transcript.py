@@ -1,8 +1,4 @@
-"""The shape of a session's tree, for exports of all branches: segments, and the paths that they make.
-
-A segment is a run of entries that no branch leaves in between, so a path has all of a segment or nothing.
-Branches come parents first; therefore the segments of every path stand in the order of the path.
-"""
+"""A session as it is told in an export: who says what, in which order, on which branch."""
 
 from __future__ import annotations
 
@@ -27,6 +23,11 @@ from clew.model import NO_ANNOTATIONS, Checkpoint, Entry, Head, Json, SessionInf
 if TYPE_CHECKING:
     from clew.session import Session
     from clew.store import Store
+
+# -- the shape of a session's tree, for exports of all branches: segments, and the paths that they make
+#
+# A segment is a run of entries that no branch leaves in between, so a path has all of a segment or nothing.
+# Branches come parents first; therefore the segments of every path stand in the order of the path.
 
 MOST_LISTED: Final = 20_000
 """Segments of all paths together: these may be as many as the square of the branches."""
@@ -127,7 +128,7 @@ def _leaves(branches: Sequence[BranchShape], index: Mapping[str, int]) -> list[t
     return [tip for tip in tips if tip not in continued]
 
 
-# ── A session as it is told in an export: who says what, in which order, on which branch ──────────
+# -- what is said
 
 Speaker: TypeAlias = Literal["user", "assistant", "tool", "system", "other", "mark"]
 
@@ -293,7 +294,7 @@ def _notes(line: lines.RecordLine) -> dict[str, Json]:
     try:
         return msgspec.json.decode(lines.extract(line.base64, line.value), type=dict[str, Json])
     except msgspec.MsgspecError as error:
-        raise CorruptError(f"the annotation of entry {line.name!r} can not be read: {error}") from error
+        raise CorruptError(f"the annotation of entry {line.name!r} cannot be read: {error}") from error
 
 
 def _path_only(session: Session, info: SessionInfo) -> Outline:

@@ -60,7 +60,7 @@ class _Scale:
         self._weighed: dict[int, tuple[dict[str, Json], int]] = {}
 
     def tokens(self, message: dict[str, Json]) -> int:
-        # By identity, as dicts can not be keys; the message is kept, lest another takes over its id.
+        # By identity, as dicts cannot be keys; the message is kept, so that no other message gets its id.
         known = self._weighed.get(id(message))
         if known is None:
             known = self._weighed[id(message)] = (message, self._count_tokens(message))

@@ -1,4 +1,8 @@
-"""The history as a model provider accepts it."""
+"""The history as a model provider accepts it: every tool call with one result, in its place (P15).
+
+Repairs are made for the model's eyes only; the log keeps what was recorded. Messages that need no repair
+come out as the very objects that went in, so signatures and encrypted reasoning stay as they are.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +18,8 @@ from clew.core.messages.text import snippet
 from clew.core.messages.tool_calls import Found, Pairing, is_reasoning_only, pair
 from clew.model import Json, Message
 
-# ── What of a message a model provider takes: none accepts one in which nothing is said ───────────
+# -- what of a message a provider takes: none accepts one in which nothing is said
+#
 # Runs that were stopped leave empty answers behind, and importers keep what a program told its user.
 
 NOTICE: Final = "notice"
@@ -91,9 +96,7 @@ def _is_blank_text(block: Json) -> bool:
     return block.get("type") == "text" or block.keys() == {"text"}
 
 
-# ── The history as a model provider accepts it: every tool call with one result, in its place (P15) ───
-# Repairs are made for the model's eyes only; the log keeps what was recorded. Messages that need no repair
-# come out as the very objects that went in, so signatures and encrypted reasoning stay as they are.
+# -- the repair
 
 OpenTail: TypeAlias = Literal["close", "keep"]
 

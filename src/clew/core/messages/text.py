@@ -1,4 +1,4 @@
-"""Texts for titles and previews: the words of a person in a prompt, and the beginning of a text."""
+"""Texts for titles and previews: the beginning of a text, and the words of a person in a prompt."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ import re
 import unicodedata
 from collections.abc import Iterator
 from typing import Final
-
-# ── The beginning of a text, for titles and previews ──────────────────────────────────────────────
 
 _ELLIPSIS: Final = "…"
 _ZERO_WIDTH_JOINER: Final = "\u200d"
@@ -74,9 +72,10 @@ def _flag_halves_before(text: str, cut: int) -> int:
     return cut - start
 
 
-# ── The words of the person in a prompt, for titles and previews: agents put a lot around them ────
-# Cline and Roo mark what the person wrote; they and others add what their model is to know: open files, the
-# environment, reminders. A prompt is looked through once for each mark, however it was made up.
+# -- the words of a person in a prompt
+#
+# Agents put a lot around them. Cline and Roo mark what the person wrote; they and others add what their model
+# is to know: open files, the environment, reminders. A prompt is looked through once for each mark.
 
 _OF_PEOPLE: Final = ("task", "user_message", "feedback", "answer")
 _OF_PROGRAMS: Final = (

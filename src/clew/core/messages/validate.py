@@ -18,7 +18,7 @@ MAX_MESSAGE_BYTES: Final = 64 * 1024 * 1024
 MAX_DEPTH: Final = 200
 """Levels of lists and objects; the message itself is the first."""
 MAX_INT_DIGITS: Final = 4300
-"""One less for negative integers: msgspec counts the sign, and what it can not read is not stored."""
+"""One less for negative integers: msgspec counts the sign, and a value that it cannot read is not stored."""
 
 # The first integers beyond the limit. Compared, not converted: the digits of an integer cost time.
 TOO_HIGH: Final = 10**MAX_INT_DIGITS
@@ -64,7 +64,7 @@ class _Frame:
 
 
 class Copier:
-    """Copies a value into plain dicts and lists, or raises with the path of what can not be kept.
+    """Copies a value into plain dicts and lists, or raises with the path of the part that cannot be kept.
 
     Its stack is a list, not Python's, so no depth can exhaust it. It remembers what it has copied:
     an object that is met again, however often, is counted but not walked again.

@@ -1,4 +1,10 @@
-"""Words, and queries made of them."""
+"""Words: what a text is searched by, and the queries that are made of them.
+
+A word is a run of letters and digits, in lower case, without accents. An identifier is its parts:
+`getUserName`, `user_name` and `src/user.name` are found by `user`, by `name` and by `userName`; one in
+camel case also by its letters run together. Scripts that put no spaces between words are taken letter
+by letter, so that any part of them is found.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +16,6 @@ from typing import Final, NamedTuple
 import msgspec
 
 from clew.errors import InvalidQueryError
-
-# ── Words: what a text is searched by ─────────────────────────────────────────────────────────────
-# A word is a run of letters and digits, in lower case, without accents. An identifier is its parts:
-# `getUserName`, `user_name` and `src/user.name` are found by `user`, by `name` and by `userName`; one in
-# camel case also by its letters run together. Scripts that put no spaces between words are taken letter
-# by letter, so that any part of them is found.
 
 LONGEST: Final = 200
 """Of a longer word, such as an image in base64, the beginning counts."""
@@ -132,7 +132,7 @@ def _end_of_slice(text: str, start: int) -> int:
     return end
 
 
-# ── What somebody is looking for: a query as text, and as terms ───────────────────────────────────
+# -- a query: as text, and as terms
 
 MOST_TERMS: Final = 64
 LONGEST_QUERY: Final = 10_000

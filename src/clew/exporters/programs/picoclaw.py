@@ -89,7 +89,7 @@ def write_file(store: Store, id: str, target: Path, *, redact: bool | Redactor =
 def _file_name(key: str) -> str:
     name = key.translate(_UNSAFE)
     if name in (".", "..") or "\0" in name or len(name.encode()) > _LONGEST:
-        raise InvalidError(f"{key[:80]!r} can not be the name of a file; picoclaw has no other place for it")
+        raise InvalidError(f"{key[:80]!r} cannot be the name of a file; picoclaw has no other place for it")
     return name
 
 

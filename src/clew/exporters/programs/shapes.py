@@ -1,8 +1,7 @@
-"""Whether Go would decode a message into the types of picoclaw, ggcode or ductwork.
+"""Messages in the shapes that picoclaw, ggcode and ductwork read.
 
-Go refuses a message in which one field has another type, and passes over every field that it does not know.
-So a message has the shape of such a program when all fields that it knows have their types, and none of the
-others holds calls or results: those would be lost. `null` fits everywhere: Go takes it for nothing.
+A message that has the shape already is passed on as it is. Of others the words, the calls and their results
+come over; thoughts only where there is a place for them, and images as a word that says so.
 """
 
 from __future__ import annotations
@@ -16,6 +15,12 @@ from clew.core.messages.dialects import role_of
 from clew.core.messages.dialects.base import type_of
 from clew.exporters.blocks import Block, blocks_of
 from clew.model import Json
+
+# -- has a message the shape already: would Go decode it into the types of the program?
+#
+# Go refuses a message in which one field has another type, and passes over every field that it does not know.
+# So a message has the shape of such a program when all fields that it knows have their types, and none of the
+# others holds calls or results: those would be lost. `null` fits everywhere: Go takes it for nothing.
 
 _ELSEWHERE: Final = frozenset({"tool_calls", "tool_call_id", "function_call", "parts", "toolCalls"})
 """Where other shapes keep calls and results."""
@@ -208,9 +213,7 @@ def _decodes(message: dict[str, Json], into: type[msgspec.Struct]) -> bool:
     return True
 
 
-# ── Messages of other programs in the shapes that picoclaw, ggcode and ductwork read ──────────────
-# A message that has the shape already is passed on as it is. Of others the words, the calls and their results
-# come over; thoughts only where there is a place for them, and images as a word that says so.
+# -- into these shapes
 
 _CHAT_ROLES: Final = frozenset({"system", "user", "assistant", "tool"})
 

@@ -27,7 +27,7 @@ _SECRET_NAME: Final = re.compile(
 _SEALED: Final = frozenset(
     {"signature", "thoughtSignature", "thought_signature", "encrypted_content", "encryptedContent"}
 )
-"""Fields in which a provider checks every byte. They say nothing to anybody else."""
+"""Fields in which a provider checks every byte. They say nothing to people."""
 _MEDIA_DATA: Final = frozenset({"data", "b64_json", "file_data", "image_url", "url"})
 
 
@@ -102,7 +102,7 @@ class Redactor:
         try:
             value = msgspec.json.decode(raw)
         except msgspec.MsgspecError as error:
-            raise CorruptError(f"{place} can not be read to look for secrets: {error}") from error
+            raise CorruptError(f"{place} cannot be read to look for secrets: {error}") from error
         clean = self._walk(value, place, name)
         return raw if clean == value else msgspec.json.encode(clean)
 

@@ -1,7 +1,7 @@
 """Secrets out of a file in the JSONL format, which stays one that can be imported.
 
-Every entry has a hash over its body and its parent's hash. Hashes of what was replaced would confirm the
-guess of whoever tries out passwords, so the chain is made anew. For the same reason the digests of idempotent
+Every entry has a hash over its body and its parent's hash. Hashes of the replaced text would confirm a
+guess at a password, so the chain is computed again. For the same reason the digests of idempotent
 appends are left out.
 """
 
@@ -20,7 +20,7 @@ from clew.core.log.rows import KIND_NAMES, Details, SessionRow, UsageRow
 from clew.exporters.redact import Redactor
 
 _LEFT_OUT: Final = frozenset({"document", "key"})
-"""Digests of what was replaced, and bytes in which nobody can tell what they say."""
+"""Digests of replaced text, and bytes whose meaning is not known."""
 _NAMED: Final = frozenset({"alias", "checkpoint", "label", "var"})
 """Records whose names are words of people."""
 
@@ -57,7 +57,7 @@ class Chain:
         if grown and line.body:
             grown += len(body) - len(jsonl.extract(line.base64, line.body))
         digest = line.digest
-        if KIND_NAMES[line.type] != "removed":  # what is removed can not be hashed again
+        if KIND_NAMES[line.type] != "removed":  # a removed body cannot be hashed again
             digest = entry_digest(parent, line.position, line.type, line.time, line.flags, body)
         self._digests[line.branch] += digest
         self._sizes[line.branch].append(size + grown)

@@ -99,8 +99,7 @@ _TELLING: Final = ("subtype", "operation", "customTitle", "aiTitle", "lastPrompt
 
 
 class ClaudeCodeDialect(WrappedDialect):
-    """Lines of a transcript. Most are records without a message (titles, attachments, hooks, costs): nobody
-    says them."""
+    """Lines of a transcript. Most are records without a message: titles, attachments, hooks, costs."""
 
     name = "claude-code"
     fields = frozenset({"message", "sessionId"})

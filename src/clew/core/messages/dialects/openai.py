@@ -282,7 +282,7 @@ def _interrupted(kind: str, key: str | None) -> Json:
             failed = {"result": INTERRUPTED, "status": "incomplete"}
             return {"type": "program_output", "id": key, "call_id": key, **failed}
         case "mcp_approval_request":
-            # Nobody said yes.
+            # It was not approved.
             refusal = {"approve": False, "reason": INTERRUPTED}
             return {"type": "mcp_approval_response", "approval_request_id": key, **refusal}
         case _:
