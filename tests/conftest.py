@@ -15,6 +15,8 @@ from hypothesis import settings
 
 from tests.support.effort import keep_compiled_code, use_memory_for_temporary_files
 
+pytest_plugins = ["tests.backends.postgres.servers.cluster"]  # one server and one schema for all folders
+
 keep_compiled_code()
 use_memory_for_temporary_files()
 

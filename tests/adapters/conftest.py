@@ -6,8 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.backends.postgres.servers.cluster import emptied_postgres, postgres_url, reused_schema  # noqa: F401 (fixtures)
-
 
 @pytest.fixture(params=["memory", "sqlite", "jsonl", "postgresql"])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:

@@ -16,7 +16,6 @@ from clew.session import Session
 from clew.store import Store
 from clew.testing.backend.base import Ticking
 from tests.backends.postgres.servers.clock import Timed
-from tests.backends.postgres.servers.cluster import emptied_postgres, postgres_url, reused_schema  # noqa: F401 (fixtures)
 
 BACKENDS = ("memory", "sqlite", "jsonl", "postgres")
 

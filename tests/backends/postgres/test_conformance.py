@@ -12,7 +12,6 @@ import pytest
 from clew.backends.postgres import PostgresBackend
 from clew.testing.backend import BackendConformance, DurableConformance
 from tests.backends.postgres.servers.clock import Timed
-from tests.backends.postgres.servers.cluster import emptied_postgres, postgres_url, reused_schema  # noqa: F401 (fixtures)
 
 FILES = """
     WITH tables AS (SELECT * FROM pg_class
@@ -30,7 +29,7 @@ class TestPostgres(BackendConformance, DurableConformance):
         monkeypatch.setattr("clew.core.engine.engine.Here", Timed)
 
     @pytest.fixture
-    def backend(self, emptied_postgres: str) -> Iterator[PostgresBackend]:  # noqa: F811
+    def backend(self, emptied_postgres: str) -> Iterator[PostgresBackend]:
         # Tables are rewritten after a purge: the test that looks for traces looks into their files.
         with closing(PostgresBackend(emptied_postgres, scrub="full")) as backend:
             yield backend

@@ -13,7 +13,6 @@ import clew
 from clew.backends.postgres import PostgresBackend, reader
 from clew.backends.postgres.sql import GET_BRANCH, LINEAGE
 from clew.store import Store
-from tests.backends.postgres.servers.cluster import emptied_postgres, postgres_url, reused_schema  # noqa: F401 (fixtures)
 from tests.support.stores import forks_of_forks
 
 DEPTH = 50
@@ -53,7 +52,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     return counted
 
 
-def test_s52_a_lineage_is_read_at_once(emptied_postgres: str, asked: Counter[str]) -> None:  # noqa: F811
+def test_s52_a_lineage_is_read_at_once(emptied_postgres: str, asked: Counter[str]) -> None:
     with Store(PostgresBackend(emptied_postgres)) as store:
         id = forks_of_forks(store, DEPTH).id
     with Store(PostgresBackend(emptied_postgres)) as store:  # which remembers nothing
@@ -63,7 +62,7 @@ def test_s52_a_lineage_is_read_at_once(emptied_postgres: str, asked: Counter[str
 
 
 def test_s52_a_long_lineage_is_read_in_parts(
-    emptied_postgres: str,  # noqa: F811
+    emptied_postgres: str,
     asked: Counter[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -76,7 +75,7 @@ def test_s52_a_long_lineage_is_read_in_parts(
         assert asked[GET_BRANCH] + asked[LINEAGE] <= 2 + DEPTH / 10
 
 
-def test_s52_rows_that_lead_round_end_a_lineage(emptied_postgres: str) -> None:  # noqa: F811
+def test_s52_rows_that_lead_round_end_a_lineage(emptied_postgres: str) -> None:
     with closing(PostgresBackend(emptied_postgres)) as backend:
         schema = backend.database.schema.quoted
         with Store(backend) as store:

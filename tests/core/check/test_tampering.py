@@ -16,7 +16,6 @@ import pytest
 import clew
 from clew.core.log import jsonl
 from clew.core.log.digest import checksum
-from tests.backends.postgres.servers.cluster import emptied_postgres, postgres_url, reused_schema  # noqa: F401 (fixtures)
 
 WORDS = [f"word {number}" for number in range(6)]
 FORGED = b'{"role":"user","content":"forged"}'

@@ -12,12 +12,11 @@ import clew
 from clew.backends.contract import Transaction
 from clew.core.conversation.moves import Move
 from clew.store import Store
-from tests.backends.postgres.servers.cluster import emptied_postgres, postgres_url, reused_schema  # noqa: F401 (fixtures)
 from tests.core.conversation.forged_branches import KINDS, make
 
 
 @pytest.fixture(params=KINDS)
-def hostile(request: pytest.FixtureRequest, tmp_path: Path, emptied_postgres: str) -> Iterator[Store]:  # noqa: F811
+def hostile(request: pytest.FixtureRequest, tmp_path: Path, emptied_postgres: str) -> Iterator[Store]:
     with Store(make(request.param, tmp_path, emptied_postgres)) as store:
         s = store.session("s")
         s.append(*({"role": "user", "content": str(n)} for n in range(4)))

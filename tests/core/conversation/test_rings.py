@@ -13,7 +13,6 @@ import clew
 from clew.backends.contract import Backend
 from clew.core.log.rows import BranchRow
 from clew.store import Store
-from tests.backends.postgres.servers.cluster import emptied_postgres, postgres_url, reused_schema  # noqa: F401 (fixtures)
 from tests.core.conversation.forged_branches import KINDS, Change, forged, forged_lines, make
 
 
@@ -74,7 +73,7 @@ def attack(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def hostile(kind: str, attack: str, tmp_path: Path, emptied_postgres: str) -> Iterator[Store]:  # noqa: F811
+def hostile(kind: str, attack: str, tmp_path: Path, emptied_postgres: str) -> Iterator[Store]:
     backend = make(kind, tmp_path, emptied_postgres)
     planted = Planted(backend)
     if kind == "memory":

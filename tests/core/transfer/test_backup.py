@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 import clew
-from tests.backends.postgres.servers.cluster import postgres_url  # noqa: F401 (a fixture)
 from tests.core.transfer.test_copy import KINDS, _server, address, server  # noqa: F401 (fixtures)
 from tests.support.stores import dump, say, wander, with_files
 

@@ -19,7 +19,7 @@ from clew.backends.contract import Reader
 from clew.core.transfer import source as reading
 from clew.core.transfer import write as writing
 from clew.core.transfer.source import Source
-from tests.backends.postgres.servers.cluster import drop_schema, postgres_url  # noqa: F401 (a fixture)
+from tests.backends.postgres.servers.cluster import drop_schema
 from tests.support.effort import THOROUGH
 from tests.support.stores import dump, say, wander, with_files
 
@@ -35,7 +35,7 @@ class Server:
 
 
 @pytest.fixture(scope="session")
-def _server(postgres_url: str) -> None:  # noqa: F811
+def _server(postgres_url: str) -> None:
     Server.url = postgres_url
 
 

@@ -14,7 +14,6 @@ import clew
 from clew.core.transfer.image import TreeImage
 from clew.core.transfer.source import Source
 from clew.files.upkeep.transfer import FileTransfer
-from tests.backends.postgres.servers.cluster import postgres_url  # noqa: F401 (a fixture)
 from tests.core.transfer.test_copy import KINDS, Open, _server, address, server, stores  # noqa: F401 (fixtures)
 from tests.support.effort import usually
 from tests.support.stores import say

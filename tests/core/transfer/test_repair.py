@@ -11,7 +11,6 @@ import pytest
 
 import clew
 from clew.backends.sqlite.rows import key
-from tests.backends.postgres.servers.cluster import postgres_url  # noqa: F401 (a fixture)
 from tests.backends.sqlite.damage.pages import PAGE, find_cell, make, pages_of
 from tests.core.transfer.test_copy import KINDS, _server, address, server  # noqa: F401 (fixtures)
 from tests.support.stores import dump, say, wander, with_files

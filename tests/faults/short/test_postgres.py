@@ -8,15 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.backends.postgres.servers.cluster import postgres_url
 from tests.faults.campaign import campaign
 from tests.faults.campaigns.kills import kill_cycles
 from tests.faults.campaigns.together import fence, fork_with_a_store, start_together, storm
 from tests.faults.short.servers import stop_servers
 from tests.faults.short.test_power import need_power
 from tests.faults.subjects import PostgresSubject
-
-__all__ = ["postgres_url"]
 
 
 @pytest.fixture

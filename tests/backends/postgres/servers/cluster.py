@@ -22,7 +22,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import psycopg
 import pytest
 
 NAMED = "CLEW_TEST_POSTGRES"
@@ -115,6 +114,8 @@ class Cluster:
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.home,
                 start_new_session=True, **self._as,
             )  # type: ignore[call-overload]  # fmt: skip
+        import psycopg
+
         deadline = time.monotonic() + 60
         while True:
             try:
@@ -245,6 +246,8 @@ def reused_schema(postgres_url: str) -> Iterator[str]:
 @pytest.fixture
 def emptied_postgres(postgres_url: str, reused_schema: str) -> Iterator[str]:
     """The address of a store with nothing in it, for those who leave its tables as they are."""
+    import psycopg
+
     from clew.backends.postgres.schema.migrate import TABLES
 
     yield f"{postgres_url}?schema={reused_schema}"
@@ -254,6 +257,8 @@ def emptied_postgres(postgres_url: str, reused_schema: str) -> Iterator[str]:
 
 
 def drop_schema(url: str, schema: str) -> None:
+    import psycopg
+
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute("SET client_min_messages = warning")
         connection.execute(f'DROP SCHEMA IF EXISTS "{schema}" CASCADE'.encode())
