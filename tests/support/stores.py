@@ -95,7 +95,7 @@ def with_files(store: clew.Store, directory: Path) -> clew.Snapshot:
 def dump(store: clew.Store) -> dict[str, Any]:
     """All that a store holds, but for numbers of its own."""
     engine = store._engine
-    source = Source(engine.read, engine.run)
+    source = Source(engine.read, engine)
     found: dict[str, Any] = {}
     for tree in source.trees():
         with engine.read() as reader:

@@ -85,7 +85,7 @@ class MemoryReader(Reader):
             and (query.workspace is None or row.workspace == query.workspace)
             and (row.head.messages or not query.nonempty)
             and query.status in (None, row.status)
-            and facets <= set(facets_of(self.get_details(row.sid)))
+            and (not facets or facets <= set(facets_of(self.get_details(row.sid))))
         ]
         found.sort(key=lambda row: row.id, reverse=query.oldest)
         found.sort(key=_moment, reverse=not query.oldest)

@@ -8,12 +8,12 @@ entry behind it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
 from typing import Any, Final, TypeAlias
 
 import msgspec
 
 from clew.backends.contract import Reader
+from clew.core.check.scan import Read
 from clew.core.log.digest import LOST
 from clew.core.log.rows import (
     EMPTY,
@@ -43,7 +43,6 @@ _FROM_BODY: Final = frozenset({"digest", "turns", "size", "asked"})
 
 Note: TypeAlias = Callable[[int | None, str], None]
 """Takes the position of an entry, or None for the branch, and what is wrong with it."""
-Read: TypeAlias = Callable[[], AbstractContextManager[Reader]]
 
 
 class BranchCheck:

@@ -8,38 +8,17 @@ from typing import Any, Final, Literal, NamedTuple
 import msgspec
 
 from clew.backends.contract import STORE_WIDE, Reader, RecordKind
-from clew.core.conversation.append import decode_uses
-from clew.core.conversation.checkpoints import decode_checkpoint
+from clew.core.check.scan import UNREADABLE
 from clew.core.conversation.moves import decode_move, is_before
+from clew.core.conversation.references import PLAIN, places_named
 from clew.core.log.lease import Lease
-from clew.core.log.records import decoder, json_in
 from clew.core.log.rows import NOWHERE, SessionRow
 from clew.core.retention.rules import Anchor
-from clew.core.runs.status import Change, RunRecord
-from clew.errors import CorruptError
 from clew.model import Head, Removal, Retention
 
-PAGE: Final = 500
-UNREADABLE: Final = (CorruptError, msgspec.MsgspecError, ValueError, TypeError, AttributeError)
-
 _json = msgspec.json.decode
-_PLAIN: Final[dict[RecordKind, Any]] = {"var": Any, "status": Change, "run": RunRecord, "lease": Lease}
-_decode_plain: Final[dict[RecordKind, Callable[[bytes], Any]]] = {
-    kind: decoder(type, f"the {kind}") for kind, type in _PLAIN.items()
-}
-OF_SESSION: Final[tuple[RecordKind, ...]] = ("checkpoint", "document", "move", "key", *_PLAIN)
+OF_SESSION: Final[tuple[RecordKind, ...]] = ("checkpoint", "document", "move", "key", *PLAIN)
 OF_STORE: Final[tuple[RecordKind, ...]] = ("alias", "annotation", "label", "lease", "removal", "retention")
-
-
-def scan(reader: Reader, sid: int, kind: RecordKind) -> Iterator[tuple[str, bytes]]:
-    """All records of a kind, a page at a time."""
-    first = ""
-    while True:
-        found = reader.scan_records(sid, kind, first, limit=PAGE)
-        yield from found
-        if len(found) < PAGE:
-            return
-        first = found[-1][0] + "\0"
 
 
 class Wrong(NamedTuple):
@@ -65,34 +44,6 @@ def of_session(reader: Reader, row: SessionRow, kind: RecordKind, name: str, val
     for id in named:
         if reader.get_record(STORE_WIDE, "snapshot", id) is None:
             yield Wrong(f"it names the snapshot {id}, which was deleted, or is lost", "snapshot")
-
-
-def places_named(kind: RecordKind, value: bytes) -> tuple[list[Head], list[str]]:
-    """The places and the snapshots that a record of a session names."""
-    if kind == "checkpoint":
-        kept = decode_checkpoint(value)
-        json_in(kept.state, "its state")
-        return [Head(kept.uid, kept.position)], [kept.snapshot] if kept.snapshot else []
-    if kind == "move":
-        move = decode_move(value)
-        named = [] if move.files is None else [move.files.safety, move.files.target]
-        return [move.came_from, move.went_to], named
-    if kind == "key":
-        return [Head(use.uid, use.first + use.count - 1) for use in decode_uses(value)], []
-    if kind != "document":  # its bytes are its owner's
-        _decode_plain[kind](value)
-    return [], []
-
-
-def points_of(reader: Reader, sid: int) -> list[Head]:
-    """Every place that a session may come back to by undo, checkpoint or key."""
-    kinds: tuple[RecordKind, ...] = ("move", "checkpoint", "key")
-    return [
-        head
-        for kind in kinds
-        for _, value in reader.scan_records(sid, kind)
-        for head in places_named(kind, value)[0]
-    ]
 
 
 def _exists(reader: Reader, tree: int, head: Head) -> bool:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
 from typing import Any, Final, TypeAlias
 
 import msgspec
 
 from clew.backends.contract import Reader
-from clew.core.check.records import UNREADABLE
+from clew.core.check.scan import UNREADABLE, Read
 from clew.core.log.rows import EventRow, UsageRow
 from clew.core.messages.codec import decode_json
 
@@ -18,7 +17,6 @@ LATEST: Final = 253_402_300_799_999_999
 """The end of the year 9999."""
 _SUMMED: Final = ("input", "output", "cache_read", "cache_write", "reasoning")
 
-Read: TypeAlias = Callable[[], AbstractContextManager[Reader]]
 Fetch: TypeAlias = Callable[[Reader, int, int], Sequence[Any]]
 """Takes a number and how many; gives the rows with numbers above it."""
 

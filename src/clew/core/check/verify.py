@@ -14,12 +14,12 @@ from typing import Final, Literal
 
 from clew.backends.contract import STORE_WIDE, Reader
 from clew.backends.listing import TAG, facets_of
-from clew.core.check.branches import OF_TIP, BranchCheck, Read
-from clew.core.check.records import OF_SESSION, OF_STORE, UNREADABLE, of_session, of_store, scan
+from clew.core.check.branches import OF_TIP, BranchCheck
+from clew.core.check.records import OF_SESSION, OF_STORE, of_session, of_store
+from clew.core.check.scan import UNREADABLE, Read, rows_by_number, scan
 from clew.core.check.streams import StreamCheck
 from clew.core.log.rows import EMPTY, BranchRow, SessionQuery, SessionRow
 from clew.core.log.tree import in_order, misplaced
-from clew.core.transfer.source import rows_by_number
 from clew.errors import CorruptSessionError
 from clew.model.files import FileProgress, OnProgress, VerifyProblem
 

@@ -11,7 +11,7 @@ from typing import Any, TypeVar, cast
 
 from clew.backends.contract import Reader, Transaction
 from clew.backends.private_files import resolve
-from clew.core.engine.engine import Engine
+from clew.core.engine.engine import Engine, EngineLike
 from clew.core.transfer.copy import Copying
 from clew.errors import (
     BackendUnavailableError,
@@ -93,7 +93,7 @@ def _write(engine: Engine, made: Path, on_progress: OnCopyProgress | None) -> st
         write_backup(engine.backend, made)
         return ""
     with engine.backend.read_snapshot() as reader:
-        source = cast("Engine", _Still(engine, reader))
+        source = cast("EngineLike", _Still(engine, reader))
         target = Engine(SqliteBackend(made, durability="process"))
         try:
             copying = Copying(source, target, on_progress=on_progress)

@@ -7,13 +7,15 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Final
 
 from clew.backends.contract import STORE_WIDE, Transaction
+from clew.core.check.scan import ChangedError
 from clew.core.conversation.points import find
 from clew.core.engine.commit import Pending
+from clew.core.engine.engine import Engine, EngineLike
 from clew.core.log.ids import check_id
-from clew.core.transfer.salvage.records import RecordSalvage, refuse
-from clew.core.transfer.source import ChangedError, Page, Source
+from clew.core.transfer.salvage.records import RecordSalvage
+from clew.core.transfer.source import Page, Source
 from clew.core.transfer.untrusted.source import CheckedSource
-from clew.core.transfer.write import BringFiles, Landed, Landing, Target, prepare, transfer
+from clew.core.transfer.write import Landed, Landing, prepare, transfer
 from clew.errors import (
     ConflictError,
     CorruptError,
@@ -25,8 +27,8 @@ from clew.errors import (
 from clew.model.transfer import CopyProgress, CopyReport, LostRecord, OnCopyConflict, OnCopyProgress
 
 if TYPE_CHECKING:
-    from clew.core.engine.engine import Engine
     from clew.core.transfer.image import TreeImage
+    from clew.files.upkeep.transfer import FileTransfer
 
 TREES: Final = 100
 """Trees of sessions in one transaction,"""
@@ -64,21 +66,21 @@ class Copying:
 
     def __init__(
         self,
-        source: Engine,
+        source: EngineLike,
         target: Engine,
         on_conflict: OnCopyConflict = "refuse",
         on_progress: OnCopyProgress | None = None,
         reading: Source | None = None,
         lost: Callable[[LostRecord], object] | None = None,
     ) -> None:
-        """`lost`: of a damaged store, takes what can not be brought over; `reading` reads what can."""
+        """`lost`: for a damaged store, called with what cannot be brought over; `reading` reads what can."""
         self._source = source
         self._target = target
         self._on_conflict = on_conflict
         self._on_progress = on_progress
-        self._reading = reading or CheckedSource(source.read, source.run)
+        self._reading = reading or CheckedSource(source.read, source)
         self._lost = lost
-        self._files: BringFiles | None = None
+        self._files: FileTransfer | None = None
         self._undisturbed: Callable[[], AbstractContextManager[object]] = nullcontext
         self._waiting: dict[int, Landing] = {}
         self._trees: dict[int, int] = {}
@@ -112,7 +114,7 @@ class Copying:
 
         files = FileTransfer(self._source, self._target, on_bytes=self._stored, lost=self._lost)
         if self._lost is None:
-            self._files, self._undisturbed = files.bring, files.undisturbed
+            self._files, self._undisturbed = files, files.undisturbed
         self._copy_trees(self._reading.trees() if sessions is None else self._trees_of(sessions))
         files.copy_records(self._trees, self._sids, is_all=sessions is None)
         if sessions is None:
@@ -270,13 +272,13 @@ class Copying:
 
 
 def copy_store_wide(
-    source: Target, target: Target, lost: Callable[[LostRecord], object] | None = None
+    source: EngineLike, target: EngineLike, lost: Callable[[LostRecord], object] | None = None
 ) -> None:
     """Rules that the target has stay as they are. Clocks and sweeps are of one store only.
 
-    `lost`: takes what can not be read; else that raises.
+    `lost`: called with what cannot be read; without it that raises.
     """
-    reading = RecordSalvage(source.read, lost or refuse)
+    reading = RecordSalvage(source.read, lost or _refuse)
     rules = [one for one in reading.scan(STORE_WIDE, "retention", None) if one[0] == "rules"]
     removals = reading.scan(STORE_WIDE, "removal", None)
     for name, value in rules:
@@ -297,3 +299,7 @@ def _log(tx: Transaction, removals: list[tuple[str, bytes]]) -> None:
     for name, value in removals:
         if tx.get_record(STORE_WIDE, "removal", name) != value:
             tx.put_record(STORE_WIDE, "removal", name, value)
+
+
+def _refuse(lost: LostRecord) -> None:
+    raise CorruptError(f"the record {lost.name} is damaged: {lost.reason}")

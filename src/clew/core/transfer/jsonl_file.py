@@ -16,20 +16,21 @@ from typing import TYPE_CHECKING, Final, Literal
 import msgspec
 
 from clew.backends.contract import STORE_WIDE, Reader, RecordKind
-from clew.core.check.records import points_of
+from clew.core.check.scan import ChangedError
 from clew.core.conversation.annotations import decode_label
 from clew.core.conversation.checkpoints import Record
 from clew.core.conversation.history import decode_note, note_name, removed_name
 from clew.core.conversation.moves import Move
 from clew.core.conversation.points import check_branches
+from clew.core.conversation.references import points_of
 from clew.core.disk.open import open_file
 from clew.core.log import jsonl
 from clew.core.log.rows import BranchRow, Details, ForkOrigin, SessionRow, UsageRow
 from clew.core.transfer.image import BranchImage, Records, SessionImage, TreeImage, read_session
-from clew.core.transfer.source import ChangedError, Page, Source, UnsoundError, Where
+from clew.core.transfer.source import Page, Source, UnsoundError, Where
 from clew.core.transfer.untrusted.lines import Ids, check_line, where_of
 from clew.core.transfer.untrusted.source import CheckedSource
-from clew.core.transfer.write import Landing, Target, prepare, transfer
+from clew.core.transfer.write import Landing, prepare, transfer
 from clew.errors import BranchMissingError, CorruptEntryError, CorruptError, InvalidError, StoreBusyError
 from clew.files.records import find_record
 
@@ -230,7 +231,7 @@ def import_file(
 class FileSource(CheckedSource):
     """The file of a session as a source. It holds no files of checkpoints."""
 
-    target: Target | None = None
+    target: EngineLike | None = None
 
     def image(self, tree: int) -> TreeImage:
         image = super().image(tree)

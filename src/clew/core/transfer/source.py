@@ -6,17 +6,19 @@ entries, events or calls.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
-from typing import Final, Protocol, TypeAlias
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import msgspec
 
-from clew.backends.contract import Reader, Transaction
-from clew.core.check.records import UNREADABLE
+from clew.backends.contract import Reader
+from clew.core.check.scan import GoneError, Read
 from clew.core.log.rows import REMOVED, EntryRow, EventRow, SessionQuery, SessionRow, Tip, UsageRow
 from clew.core.transfer.image import BranchImage, SessionImage, TreeImage, read_image
 from clew.errors import CorruptError, ReadOnlyError, StoreBusyError
+
+if TYPE_CHECKING:
+    from clew.core.engine.engine import EngineLike
 
 SESSIONS: Final = 200
 PAGE: Final = 256
@@ -24,19 +26,6 @@ PAGE: Final = 256
 PAGE_BYTES: Final = 4 * 1024 * 1024
 """and how large they may be together, unless a single one is larger."""
 TRIES: Final = 50
-MISSES: Final = 2000
-"""Numbers in a row that stand for nothing: then there are no more of them."""
-
-Read: TypeAlias = Callable[[], AbstractContextManager[Reader]]
-
-
-class ChangedError(StoreBusyError):
-    """Somebody wrote to what is copied, or collected what it needs, meanwhile: it is to be read again."""
-
-
-class GoneError(ChangedError):
-    """What was there when the image of a tree was read was removed since."""
-
 
 Where: TypeAlias = tuple[str | int, ...]
 """Which thing: its kind, and what it is known by among those of its kind."""
@@ -50,10 +39,6 @@ class UnsoundError(CorruptError):
         self.where = where
         self.what = what
         self.reason = reason
-
-
-class Run(Protocol):
-    def __call__(self, work: Callable[[Transaction], TreeImage], /) -> TreeImage: ...
 
 
 class Page(msgspec.Struct, frozen=True):
@@ -76,28 +61,13 @@ class Page(msgspec.Struct, frozen=True):
         return len(self.entries) + len(self.events) + len(self.calls)
 
 
-def rows_by_number(read: Read) -> Iterator[SessionRow]:
-    """The sessions of a store that can not list them: those that can be read, one by one."""
-    number = misses = 0
-    while misses < MISSES:
-        number += 1
-        try:
-            with read() as reader:
-                row = reader.get_session(number)
-        except (*UNREADABLE, KeyError):
-            row = None
-        misses = 0 if row is not None else misses + 1
-        if row is not None:
-            yield row
-
-
 class Source:
     """The trees of a store. What is damaged raises CorruptError."""
 
-    def __init__(self, read: Read, run: Run | None = None) -> None:
-        """`run`: keeps writers out, for a tree that never rests."""
+    def __init__(self, read: Read, engine: EngineLike | None = None) -> None:
+        """`engine` of the store, if there is one: it keeps writers out, for a tree that never rests."""
         self._read = read
-        self._run = run
+        self._engine = engine
 
     def rows(self) -> Iterator[SessionRow]:
         """Those in the trash, then the others: what was deleted makes room for what has its id now. One
@@ -136,8 +106,8 @@ class Source:
                 if before == reader.tree_sessions(tree):
                     return image
         try:
-            if self._run is not None:
-                return self._run(lambda tx: read_image(tx, tree))
+            if self._engine is not None:
+                return self._engine.run(lambda tx: read_image(tx, tree))
         except ReadOnlyError:
             pass
         raise StoreBusyError(f"session {before[0].id!r} never rests: it was written to all the time")

@@ -12,24 +12,28 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import AbstractContextManager
 from functools import partial
-from typing import Final, Literal, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 import msgspec
 
 from clew.backends.contract import STORE_WIDE, Reader, Transaction
+from clew.core.check.scan import ChangedError, GoneError
 from clew.core.conversation.annotations import decode_label
 from clew.core.conversation.history import removed_name
-from clew.core.engine.host import Here
+from clew.core.conversation.references import places_named
 from clew.core.log.rows import EMPTY, NOWHERE, Details, ForkOrigin, SessionRow, Tip, UsageRow
 from clew.core.retention.purge import purge
 from clew.core.transfer.image import KINDS, BranchImage, SessionImage, TreeImage, fingerprint, read_image
 from clew.core.transfer.reconcile import Fit, Mark, alias_leads_to, check_names, encode_mark, fit, renamed
-from clew.core.transfer.source import ChangedError, GoneError, Page, Source, UnsoundError
+from clew.core.transfer.source import Page, Source, UnsoundError
 from clew.core.watch.notices import notice
 from clew.errors import ConflictError, CorruptEntryError
 from clew.files.records import CollectedError
+
+if TYPE_CHECKING:
+    from clew.core.engine.engine import EngineLike
+    from clew.files.upkeep.transfer import Adopt, FileTransfer
 
 AT_ONCE: Final = 2000
 """Entries, events and calls in one transaction,"""
@@ -37,30 +41,9 @@ AT_ONCE_BYTES: Final = 8 * 1024 * 1024
 """and how large they may be together: others wait for it."""
 TRIES: Final = 10
 PAUSE: Final = 0.02
-"""Seconds: whoever changes what is copied needs some time to end."""
+"""Seconds: a writer that changes what is copied needs some time to end."""
 
-T = TypeVar("T")
 OnPage: TypeAlias = Callable[[TreeImage, Page], object]
-Adopt: TypeAlias = Callable[[Transaction, int], object]
-"""Puts the snapshots that a tree names, whose objects are in the target, for the tree of that number there.
-CollectedError: some of the objects may be gone."""
-
-
-class BringFiles(Protocol):
-    """Brings over the files that the checkpoints and moves of a tree name."""
-
-    def __call__(self, image: TreeImage, *, is_same: bool) -> Adopt | None:
-        """None: it names none. GoneError: some of them are not in the source any more. `is_same`: they
-        were gone the last time too, and the tree has not changed since: then they are left out."""
-
-
-class Target(Protocol):
-    """What is needed of an engine."""
-
-    here: Here
-
-    def run(self, work: Callable[[Transaction], T]) -> T: ...
-    def read(self) -> AbstractContextManager[Reader]: ...
 
 
 class Landed(msgspec.Struct, frozen=True):
@@ -75,12 +58,12 @@ class Landed(msgspec.Struct, frozen=True):
 
 def transfer(
     source: Source,
-    target: Target,
+    target: EngineLike,
     tree: int,
     *,
     rename: bool,
     on_page: OnPage,
-    files: BringFiles | None = None,
+    files: FileTransfer | None = None,
 ) -> Landed | None:
     """Bring one tree over, or what is new of it; None: there is no such tree any more.
 
@@ -101,11 +84,11 @@ def transfer(
 
 def prepare(
     source: Source,
-    target: Target,
+    target: EngineLike,
     tree: int,
     *,
     rename: bool = False,
-    files: BringFiles | None = None,
+    files: FileTransfer | None = None,
 ) -> Landing | Landed | None:
     """Compare a tree with the target: what is to be written, or what became of it already. Its files are in
     the target then, or will be with the tree."""
@@ -125,7 +108,7 @@ def prepare(
     return Landing(source, target, image, found, changed, adopt)
 
 
-def _read(source: Source, tree: int, files: BringFiles | None) -> tuple[TreeImage, Adopt | None]:
+def _read(source: Source, tree: int, files: FileTransfer | None) -> tuple[TreeImage, Adopt | None]:
     """A tree as it was at a moment, with the files that it named then."""
     before: TreeImage | None = None
     for attempt in range(TRIES):
@@ -133,7 +116,7 @@ def _read(source: Source, tree: int, files: BringFiles | None) -> tuple[TreeImag
         if files is None or not image.sessions:
             return image, None
         try:
-            return image, files(image, is_same=image == before)
+            return image, files.bring(_named_by(image), image.sessions[0].row.id, is_same=image == before)
         except GoneError:
             if attempt == TRIES - 1:
                 raise
@@ -141,7 +124,18 @@ def _read(source: Source, tree: int, files: BringFiles | None) -> tuple[TreeImag
     raise AssertionError("not reached")
 
 
-def _adopt_again(target: Target, adopt: Adopt, tree: int) -> None:
+def _named_by(image: TreeImage) -> set[str]:
+    """The snapshots that checkpoints name, and moves that can be undone."""
+    return {
+        id
+        for session in image.sessions
+        for (kind, _), value in session.records.items()
+        if kind in ("checkpoint", "move")
+        for id in places_named(kind, value)[1]
+    }
+
+
+def _adopt_again(target: EngineLike, adopt: Adopt, tree: int) -> None:
     """Of a tree that is there already."""
     try:
         target.run(lambda tx: adopt(tx, tree))
@@ -155,7 +149,7 @@ class Landing:
     def __init__(
         self,
         source: Source,
-        target: Target,
+        target: EngineLike,
         image: TreeImage,
         found: Fit,
         ids: dict[str, str],

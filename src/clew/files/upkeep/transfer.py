@@ -10,29 +10,25 @@ its hash compared on the way.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import msgspec
 
 from clew.backends.contract import STORE_WIDE, Reader, Transaction
+from clew.core.check.scan import GoneError, scan_damaged
 from clew.core.log.records import decoder
 from clew.core.log.rows import ObjectPlace
-from clew.core.transfer.salvage.records import RecordSalvage, refuse
-from clew.core.transfer.source import GoneError
-from clew.core.transfer.write import Adopt
 from clew.errors import ConflictError, CorruptError, NotFoundError, ObjectMissingError, ReadOnlyError
 from clew.files import journal, records
 from clew.files.objects.store import AT_ONCE, PACK_SIZE, ObjectReader, Pack, compress
 from clew.files.objects.trees import Reach
 from clew.files.records import CollectedError, SnapshotRecord, claimed
-from clew.files.upkeep.needs import named_by_checkpoint, named_by_move
 from clew.model.transfer import LostRecord
 
 if TYPE_CHECKING:
     from clew.core.retention.sweep import Machinery
-    from clew.core.transfer.image import TreeImage
 
 PAGE: Final = 5000
 PLACES: Final = 200_000
@@ -42,6 +38,9 @@ TRIES: Final = 5
 Lost = Callable[[LostRecord], object]
 Trees = Mapping[int, int]
 """Trees of sessions that were copied: numbers in the source and in the target."""
+Adopt: TypeAlias = Callable[[Transaction, int], object]
+"""Puts the snapshots that a tree names, whose objects are in the target, for the tree of that number there.
+CollectedError: some of the objects may be gone."""
 
 
 class FileTransfer:
@@ -75,15 +74,18 @@ class FileTransfer:
 
     # -- the files of one tree of sessions
 
-    def bring(self, image: TreeImage, *, is_same: bool) -> Adopt | None:
-        """As `clew.core.transfer.write.BringFiles` says."""
-        named = _named_by(image)
+    def bring(self, named: Collection[str], session: str, *, is_same: bool) -> Adopt | None:
+        """Bring over the files of snapshots that a tree of sessions names; None: it names none.
+
+        GoneError, which names `session`: some of them are not in the source any more. `is_same`: they were
+        gone the last time too, and the tree has not changed since; then they are left out.
+        """
         if not named:
             return None
         with self._source.read() as reader:
             found = {id: records.find_record(reader, id) for id in sorted(named)}
         if None in found.values() and not is_same:
-            raise GoneError(f"files of session {image.sessions[0].row.id!r} were removed while it was copied")
+            raise GoneError(f"files of session {session!r} were removed while it was copied")
         known, lacking = self._compared({id: kept for id, kept in found.items() if kept is not None})
         try:
             shelf = self._bring_trees([kept.tree for kept in lacking.values()])
@@ -297,7 +299,12 @@ class FileTransfer:
 
     def _scan(self, kind: Literal["snapshot", "restore"]) -> list[tuple[str, bytes]]:
         """Records of a kind; the shelf, which has no name, is none of them."""
-        found = RecordSalvage(self._source.read, self._lost or refuse).scan(STORE_WIDE, kind, None, "0")
+
+        def tell(error: Exception) -> None:
+            reason = f"some records of this kind cannot be read: {error}"
+            self._tell(LostRecord(kind="record", name=kind, reason=reason), CorruptError(reason))
+
+        found = scan_damaged(self._source.read, STORE_WIDE, kind, tell, "0")
         return [(name, value) for name, value in found if name]
 
     def _copy_restores(self, sids: Mapping[int, int]) -> None:
@@ -331,18 +338,6 @@ class FileTransfer:
             return reader.get_record(STORE_WIDE, "restore", record.id) is not None
 
         self._copy_if_there(copy, is_there)
-
-
-def _named_by(image: TreeImage) -> set[str]:
-    """The snapshots that checkpoints name, and moves that can be undone."""
-    named: set[str | None] = set()
-    for session in image.sessions:
-        for (kind, _), value in session.records.items():
-            if kind == "checkpoint":
-                named.add(named_by_checkpoint(value))
-            elif kind == "move":
-                named |= named_by_move(value)
-    return {id for id in named if id is not None}
 
 
 _decode_move: Callable[[bytes], dict[str, Any]]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from clew.backends.contract import STORE_WIDE
-from clew.core.check.records import scan
+from clew.core.check.scan import scan
 from clew.core.check.verify import EnoughError, Findings, check_conversations
 from clew.core.log.rows import ObjectPlace
 from clew.errors import ClewError, CorruptError, InvalidError, NotFoundError

@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from clew.backends.contract import Reader
-from clew.core.check.records import UNREADABLE
+from clew.core.check.scan import UNREADABLE, Read
 from clew.core.check.streams import after
 from clew.core.log.digest import DIGEST_SIZE, LOST, entry_digest
 from clew.core.log.rows import (
@@ -32,7 +32,7 @@ from clew.core.log.tree import chain
 from clew.core.messages.codec import decode_json
 from clew.core.messages.dialects import is_human_turn
 from clew.core.transfer.image import SessionImage
-from clew.core.transfer.source import PAGE, Read
+from clew.core.transfer.source import PAGE
 from clew.core.transfer.untrusted.rows import LARGEST, MOST, check_call, check_event, draft_of
 from clew.errors import CorruptEntryError
 from clew.model.transfer import LostRecord

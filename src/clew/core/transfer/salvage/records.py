@@ -4,25 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
-from typing import Final
 
 import msgspec
 
 from clew.backends.contract import STORE_WIDE, RecordKind
-from clew.core.check.records import UNREADABLE, places_named
+from clew.core.check.scan import UNREADABLE, Read, scan_damaged
 from clew.core.conversation.history import note_name
 from clew.core.conversation.moves import Move, is_before
+from clew.core.conversation.references import places_named
 from clew.core.log.ids import check_id
 from clew.core.log.rows import NOWHERE, SessionRow
 from clew.core.retention.rules import checked
 from clew.core.transfer.image import KINDS, BranchImage, Records
-from clew.core.transfer.source import Read
 from clew.core.transfer.untrusted.records import check_note, check_record
 from clew.errors import CorruptError
 from clew.model import Head, Removal, Retention
 from clew.model.transfer import LostRecord
-
-PAGE: Final = 200
 
 _json = msgspec.json.decode
 _encode = msgspec.json.Encoder().encode
@@ -114,58 +111,13 @@ class RecordSalvage:
     def scan(
         self, sid: int, kind: RecordKind, session: str | None, first: str = "", last: str | None = None
     ) -> list[tuple[str, bytes]]:
-        """All that can be read from the front, and then from the back: between them is the damage."""
-        front, error = self._forward(sid, kind, first, last)
-        if error is None:
-            return front
-        back = self._backward(sid, kind, front[-1][0] + "\0" if front else first, last)
-        reason = f"some records of this kind can not be read: {error}"
-        self._lost(LostRecord(kind="record", session=session, name=kind, reason=reason))
-        return [*front, *reversed(back)]
+        """All that can be read; what lies between is told as lost."""
 
-    def _forward(
-        self, sid: int, kind: RecordKind, first: str, last: str | None
-    ) -> tuple[list[tuple[str, bytes]], Exception | None]:
-        found: list[tuple[str, bytes]] = []
-        limit = PAGE
-        while True:
-            try:
-                with self._read() as reader:
-                    some = reader.scan_records(sid, kind, first, last, limit=limit)
-            except UNREADABLE as error:
-                if limit == 1:
-                    return found, error
-                limit = 1  # up to the damaged one
-                continue
-            found += [(name, value) for name, value in some if _is_record(name, value)]
-            if len(some) < limit:
-                return found, None
-            first = some[-1][0] + "\0"
+        def tell(error: Exception) -> None:
+            reason = f"some records of this kind cannot be read: {error}"
+            self._lost(LostRecord(kind="record", session=session, name=kind, reason=reason))
 
-    def _backward(self, sid: int, kind: RecordKind, first: str, last: str | None) -> list[tuple[str, bytes]]:
-        found: list[tuple[str, bytes]] = []
-        seen: set[str] = set()
-        while True:
-            try:
-                with self._read() as reader:
-                    some = reader.scan_records(sid, kind, first, last, reverse=True, limit=2)
-            except UNREADABLE:
-                return found
-            fresh = [(name, value) for name, value in some if name not in seen]
-            if not fresh:
-                return found
-            found += fresh
-            seen.update(name for name, _ in fresh)
-            last = fresh[-1][0]
-
-
-def refuse(lost: LostRecord) -> None:
-    """For those who want all of it."""
-    raise CorruptError(f"the record {lost.name} is damaged: {lost.reason}")
-
-
-def _is_record(name: object, value: object) -> bool:
-    return isinstance(name, str) and isinstance(value, bytes)
+        return scan_damaged(self._read, sid, kind, tell, first, last)
 
 
 def _is_there(head: Head, ends: dict[str, int]) -> bool:

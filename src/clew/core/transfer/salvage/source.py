@@ -12,7 +12,7 @@ from typing import Final, TypeVar
 import msgspec
 
 from clew.backends.contract import STORE_WIDE, Reader
-from clew.core.check.records import UNREADABLE
+from clew.core.check.scan import MISSES, UNREADABLE, Read, rows_by_number
 from clew.core.check.streams import is_time
 from clew.core.conversation.append import PREVIEW_KEPT
 from clew.core.conversation.history import removed_name
@@ -35,7 +35,7 @@ from clew.core.log.rows import (
 from clew.core.transfer.image import BranchImage, Records, SessionImage, TreeImage, at_rest
 from clew.core.transfer.salvage.entries import Salvage, calls_of, events_of
 from clew.core.transfer.salvage.records import RecordSalvage
-from clew.core.transfer.source import MISSES, Page, Read, Source, rows_by_number
+from clew.core.transfer.source import Page, Source
 from clew.core.transfer.untrusted.rows import MOST, check_details, check_uid
 from clew.errors import InvalidError
 from clew.model.transfer import LostRecord

@@ -13,10 +13,11 @@ from typing import Final
 import msgspec
 
 from clew.backends.contract import Reader
-from clew.core.check.records import places_named
+from clew.core.check.scan import ChangedError, GoneError
+from clew.core.conversation.references import places_named
 from clew.core.log.rows import EMPTY, NOWHERE, BranchRow, SessionRow, Tip, UsageRow
 from clew.core.transfer.image import BranchImage, SessionImage, TreeImage
-from clew.core.transfer.source import ChangedError, GoneError, Page, Source, UnsoundError, Where
+from clew.core.transfer.source import Page, Source, UnsoundError, Where
 from clew.core.transfer.untrusted.records import check_label, check_note, check_record, number_of
 from clew.core.transfer.untrusted.rows import (
     LARGEST,
