@@ -174,8 +174,8 @@ def test_a_collection_that_lost_its_claim_removes_nothing(
 def test_a_claim_whose_holder_is_gone_does_not_stop_the_next(tmp_path: Path) -> None:
     path = str(tmp_path / "store.db")
     program = (
-        "import clew, os, sys; from clew.work import snapshots; engine = clew.open(sys.argv[1])._engine;"
-        "engine.run(lambda tx: snapshots.take_claim(tx, engine.here, 3_600_000_000)); os._exit(0)"
+        "import clew, os, sys; from clew.files import records; engine = clew.open(sys.argv[1])._engine;"
+        "engine.run(lambda tx: records.take_claim(tx, engine.here, 3_600_000_000)); os._exit(0)"
     )
     subprocess.run([sys.executable, "-c", program, path], check=True, timeout=60)
     with clew.open(path) as store:
