@@ -1,83 +1,65 @@
-"""Watched directories below a root: in which of them something happened."""
+"""Watched directories below a root: in which of them something happened.
+
+A directory that came, went or moved takes all that is below it with it: the watches there are dropped,
+for their paths may be others now. A file with a second name can be written by that name without notice
+in its directory: so that is always suspect. So is one that cannot be watched.
+"""
 
 from __future__ import annotations
 
 import errno
 import os
 import re
-from collections.abc import Callable, Collection
-from typing import Final
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from typing import Final, NamedTuple
 
 from clew.core.directory_watch import inotify
 from clew.core.directory_watch.inotify import Event, Inotify
 from clew.core.disk.open import DIRECTORY_FLAGS, open_directory
 
-# ── Mounts ────────────────────────────────────────────────────────────────────────────────────────
-# What is mounted where: a mount in a directory changes what is seen there, and nobody gives notice.
-
-_TABLE: Final = "/proc/self/mountinfo"
-_LOCAL: Final = frozenset({
-    "bcachefs", "btrfs", "exfat", "ext2", "ext3", "ext4", "f2fs", "jfs", "ntfs3", "overlay", "ramfs",
-    "reiserfs", "tmpfs", "vfat", "xfs", "zfs",
-})  # fmt: skip
-"""File systems that only this machine writes to; of the others, changes come without notice."""
-_ESCAPED: Final = re.compile(rb"\\([0-7]{3})")
-
-
-def mounts_at(root: bytes) -> tuple[bytes, ...] | None:
-    """The lines of the system's table that decide what is seen at and below a directory. None: it can
-    not be told, or what is there may change without notice."""
-    with open(_TABLE, "rb") as table:
-        lines = table.read().splitlines()
-    holding, below = b"", list[bytes]()
-    longest = -1
-    for line in lines:
-        point = _ESCAPED.sub(lambda found: bytes([int(found[1], 8)]), line.split(b" ")[4])
-        if _is_inside(point, root) and point != root:
-            below.append(line)
-        elif _is_inside(root, point) and len(point) >= longest:  # of two at one place the later one
-            holding, longest = line, len(point)
-    if _kind(holding) not in _LOCAL:
-        return None
-    return (holding, *below)
-
-
-def _kind(line: bytes) -> str:
-    return line.partition(b" - ")[2].split(b" ")[0].decode("ascii", "replace")
-
-
-def _is_inside(path: bytes, directory: bytes) -> bool:
-    return path == directory or path.startswith(directory.rstrip(b"/") + b"/")
-
-
-# ── Watching the directories of a root: which of them something happened in ───────────────────────
-# A directory that came, went or moved takes all that is below it with it: the watches there are dropped,
-# for their paths may be others now. A file with a second name can be written by that name without notice
-# in its directory: so that is always suspect. So is one that can not be watched.
-
 _SELF: Final = inotify.SELF_DELETED | inotify.SELF_MOVED | inotify.UNMOUNTED | inotify.ENDED
 _NAMES: Final = inotify.CREATED | inotify.DELETED | inotify.MOVED_AWAY | inotify.MOVED_HERE
 _OURS: Final = frozenset({errno.ENOSPC, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EBADF})
 """Errors that are not about one directory."""
+_LIMITS: Final = {
+    errno.ENOSPC: "the limit of watches is reached: raise fs.inotify.max_user_watches",
+    errno.EMFILE: "the limit of open files, or of fs.inotify.max_user_instances, is reached",
+}
+
+
+class CannotWatchError(Exception):
+    """The system does not let us watch, or does not tell what changed; the text says why."""
+
+
+class Changes(NamedTuple):
+    """What happened since the last time."""
+
+    directories: set[bytes]
+    """In which something happened, as paths below the root."""
+    lost: str | None
+    """Why these may not be all; None: they are."""
 
 
 class DirectoryWatches:
-    """Open until `close`. OSError: the system does not let us watch. One thread at a time."""
+    """Open until `close`. Every method may raise CannotWatchError; then close it, and look at everything.
+    One thread at a time."""
 
     def __init__(self, root: str) -> None:
         if not inotify.IS_THERE:
-            raise OSError(errno.ENOTSUP, "only Linux tells exactly what changed")
+            raise CannotWatchError("only Linux tells exactly what changed")
         self._root = root
-        self._fd = os.open(root, DIRECTORY_FLAGS)
-        try:
-            self._identity = _identity(os.fstat(self._fd))
-            self._mounts = mounts_at(os.fsencode(root))
-            if self._mounts is None:
-                raise OSError(errno.ENOTSUP, "others may write to this file system without notice")
-            self._queue = Inotify()
-        except BaseException:
-            os.close(self._fd)
-            raise
+        with _said_plainly():
+            self._fd = os.open(root, DIRECTORY_FLAGS)
+            try:
+                self._identity = _identity(os.fstat(self._fd))
+                self._mounts = mounts_at(os.fsencode(root))
+                if self._mounts is None:
+                    raise CannotWatchError("others may write to this file system without notice")
+                self._queue = Inotify()
+            except BaseException:
+                os.close(self._fd)
+                raise
         self._number_of: dict[bytes, int] = {}
         self._paths: dict[int, bytes] = {}
         self._since: dict[bytes, int] = {}
@@ -92,44 +74,54 @@ class DirectoryWatches:
         self._queue.close()
         os.close(self._fd)
 
-    def tick(self) -> int:
+    def fileno(self) -> int:
+        """Readable when there is something for `changes` to tell."""
+        return self._queue.fd
+
+    def moment(self) -> int:
         """The number of this moment; what is watched later is watched since a later one."""
         self._moment += 1
         return self._moment
 
-    def watch(self, folders: Collection[bytes], began: int | None = None) -> set[bytes]:
-        """Watch these directories; those that were not watched before the moment `began` (now)."""
+    def watch(self, directories: Collection[bytes], began: int | None = None) -> set[bytes]:
+        """Watch these directories too; look at them after that. What comes back may have changed without
+        notice: with `began`, those that were not watched before that moment; and those with files of several
+        names."""
         limit = self._moment + 1 if began is None else began
-        for path in folders:
-            if path not in self._since:
-                self._at(path, self._add)
-        late = {path for path in folders if self._since.get(path, limit) >= limit}
+        with _said_plainly():
+            for path in directories:
+                if path not in self._since:
+                    self._at(path, self._add)
+        late = {path for path in directories if self._since.get(path, limit) >= limit}
         return late | self._shared
 
-    def look_for_names(self) -> None:
+    def look_for_second_names(self) -> None:
         """Whether files in directories where something happened have a second name now."""
-        for path in self._touched.intersection(self._since):
-            self._at(path, self._note_shared)
+        with _said_plainly():
+            for path in self._touched.intersection(self._since):
+                self._at(path, self._note_shared)
         self._touched.clear()
 
-    def take_in(self) -> tuple[set[bytes], str | None]:
-        """Directories in which something happened since the last time; and why that may not be all."""
-        suspect, moved, reason = set[bytes](), set[bytes](), self._why_lost()
-        for event in self._queue.read():
-            if event.mask & inotify.LOST:
-                reason = "so much changed that the system could not tell all of it"
-            path = self._paths.get(event.watch)
-            if path is None:
-                continue
-            suspect.add(path)
-            if event.mask & _SELF:
-                moved.add(path)
-                if not path:
-                    reason = "the root was moved or deleted"
-            elif event.mask & inotify.IS_DIRECTORY:
-                (moved if event.mask & _NAMES else suspect).add(_named(path, event))
-        self._touched |= suspect
-        return suspect | moved | self._drop(moved), reason
+    def changes(self) -> Changes:
+        """All that happened before this call: nothing has to be waited for."""
+        changed, moved = set[bytes](), set[bytes]()
+        with _said_plainly():
+            lost = self._why_lost()
+            for event in self._queue.read():
+                if event.mask & inotify.LOST:
+                    lost = "so much changed that the system could not tell all of it"
+                path = self._paths.get(event.watch)
+                if path is None:
+                    continue
+                changed.add(path)
+                if event.mask & _SELF:
+                    moved.add(path)
+                    if not path:
+                        lost = "the root was moved or deleted"
+                elif event.mask & inotify.IS_DIRECTORY:
+                    (moved if event.mask & _NAMES else changed).add(_named(path, event))
+        self._touched |= changed
+        return Changes(changed | moved | self._drop(moved), lost)
 
     def _why_lost(self) -> str | None:
         try:
@@ -186,6 +178,14 @@ class DirectoryWatches:
         self._shared.discard(path)
 
 
+@contextmanager
+def _said_plainly() -> Iterator[None]:
+    try:
+        yield
+    except OSError as exc:
+        raise CannotWatchError(_LIMITS.get(exc.errno or 0) or exc.strerror or str(exc)) from exc
+
+
 def _identity(found: os.stat_result) -> tuple[int, int]:
     return found.st_dev, found.st_ino
 
@@ -207,3 +207,40 @@ def _is_at_or_below(path: bytes, places: set[bytes]) -> bool:
             return False
         path = path.rpartition(b"/")[0]
     return True
+
+
+# -- mounts: one below a directory changes what is seen there, and no event tells of it
+
+_TABLE: Final = "/proc/self/mountinfo"
+_LOCAL: Final = frozenset({
+    "bcachefs", "btrfs", "exfat", "ext2", "ext3", "ext4", "f2fs", "jfs", "ntfs3", "overlay", "ramfs",
+    "reiserfs", "tmpfs", "vfat", "xfs", "zfs",
+})  # fmt: skip
+"""File systems that only this machine writes to; of the others, changes come without notice."""
+_ESCAPED: Final = re.compile(rb"\\([0-7]{3})")
+
+
+def mounts_at(root: bytes) -> tuple[bytes, ...] | None:
+    """The lines of the system's table that decide what is seen at and below a directory. None: they
+    cannot be told, or what is there may change without notice."""
+    with open(_TABLE, "rb") as table:
+        lines = table.read().splitlines()
+    holding, below = b"", list[bytes]()
+    longest = -1
+    for line in lines:
+        point = _ESCAPED.sub(lambda found: bytes([int(found[1], 8)]), line.split(b" ")[4])
+        if _is_inside(point, root) and point != root:
+            below.append(line)
+        elif _is_inside(root, point) and len(point) >= longest:  # of two at one place the later one
+            holding, longest = line, len(point)
+    if _kind(holding) not in _LOCAL:
+        return None
+    return (holding, *below)
+
+
+def _kind(line: bytes) -> str:
+    return line.partition(b" - ")[2].split(b" ")[0].decode("ascii", "replace")
+
+
+def _is_inside(path: bytes, directory: bytes) -> bool:
+    return path == directory or path.startswith(directory.rstrip(b"/") + b"/")

@@ -1,10 +1,10 @@
 """A watcher tells which directories below a root changed, so that a snapshot need not look at the others.
 
-It may say less than it knows, never more. Whenever it can not vouch, everything is looked at: before it
-has seen the whole tree once, after the queue of events was full, after an error, in a forked child, when
-the root or a mount was replaced, and every few minutes in any case.
+It may report too many directories as changed, never too few. Whenever it cannot vouch, everything is looked
+at: before it has seen the whole tree once, after the queue of events was full, after an error, in a forked
+child, when the root or a mount was replaced, and every few minutes in any case.
 
-It vouches for directories, never for files (see `clew.core.directory_watch.watches` for how). For each
+It vouches for directories, never for files (see `clew.core.directory_watch` for how). For each
 `WatchedCache`, one cache under one set of rules, this holds between two scans: a directory that the cache
 knows is either
 
@@ -25,12 +25,12 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Final
 
-from clew.core.directory_watch.watches import DirectoryWatches
+from clew.core.directory_watch import CannotWatchError, DirectoryWatches
 from clew.files.snapshot.statcache import StatCache
 
 TRUSTED: Final = 300.0
 """Seconds from one look at everything to the next."""
-MOST_LENSES: Final = 4
+MOST_CACHES: Final = 4
 
 
 class WatchedCache:
@@ -42,8 +42,8 @@ class WatchedCache:
         """For the scan under way: only these directories need a look. None: all of them."""
         self.suspect: set[bytes] = set()
         self.looked_at: float | None = None
-        """When everything was looked at last, by the eyes that are still open."""
-        self.eyes: DirectoryWatches | None = None
+        """When everything was looked at last, with the watches that are still open."""
+        self.watches: DirectoryWatches | None = None
         """Those that were open when the scan under way began, and the number of that moment."""
         self.began = 0
         self.is_busy = False
@@ -59,8 +59,8 @@ class Watch:
         """Why the last snapshot had to look at everything; None: it had not."""
         self._clock = clock
         self._lock = threading.Lock()
-        self._lenses: OrderedDict[bytes, WatchedCache] = OrderedDict()
-        self._eyes: DirectoryWatches | None = None
+        self._caches: OrderedDict[bytes, WatchedCache] = OrderedDict()
+        self._watches: DirectoryWatches | None = None
         self._refused_at: float | None = None
         """When the system did not let us watch."""
         self._process = os.getpid()
@@ -86,11 +86,11 @@ class Watch:
         """Watch no more. Idempotent."""
         with self._lock:
             if self.is_running:
-                for lens in self._lenses.values():
-                    lens.cache.save()
+                for known in self._caches.values():
+                    known.cache.save()
             self._is_stopped = True
-            self._shut_eyes()
-            self._lenses.clear()
+            self._close_watches()
+            self._caches.clear()
 
     def after_fork(self) -> None:
         """In the child. Its descriptors are copies: to close them does not end the parent's watch."""
@@ -103,96 +103,97 @@ class Watch:
         """Before a scan: the cache to scan with, and what `changed`. After it call `end`, or `fail`.
         `key`: all that a cache depends on, but the root."""
         with self._lock:
-            lens = self._lens(key, open_cache) if self.is_running else None
-            if lens is None or lens.is_busy:  # of two at once the second one goes by itself
+            known = self._cache_of(key, open_cache) if self.is_running else None
+            if known is None or known.is_busy:  # of two at once the second one goes by itself
                 return WatchedCache(open_cache())
-            lens.is_busy = True
-            self.why_not = self._take_in() or self._why_all(lens)
+            known.is_busy = True
+            self.why_not = self._take_in() or self._why_all(known)
             if self.why_not is None:
-                lens.changed = frozenset(lens.suspect)
+                known.changed = frozenset(known.suspect)
             else:
-                lens.changed = None
-                self._watch_known(lens)
-            lens.suspect = set()
-            lens.eyes = self._eyes
-            lens.began = self._eyes.tick() if self._eyes is not None else 0
-            return lens
+                known.changed = None
+                self._watch_known(known)
+            known.suspect = set()
+            known.watches = self._watches
+            known.began = self._watches.moment() if self._watches is not None else 0
+            return known
 
-    def end(self, lens: WatchedCache) -> None:
-        """After a scan that brought the cache of the lens up to date."""
+    def end(self, known: WatchedCache) -> None:
+        """After a scan that brought the cache up to date."""
         with self._lock:
-            lens.is_busy = False
-            if self._eyes is None or lens.eyes is not self._eyes or not self._is_ours(lens):
+            known.is_busy = False
+            if self._watches is None or known.watches is not self._watches or not self._is_ours(known):
                 return
-            if lens.changed is None:
-                lens.looked_at = self._clock()
+            if known.changed is None:
+                known.looked_at = self._clock()
             try:
-                self._eyes.look_for_names()
-                lens.suspect |= self._eyes.watch(lens.cache.folders, lens.began)
-            except OSError as exc:
+                self._watches.look_for_second_names()
+                known.suspect |= self._watches.watch(known.cache.folders, known.began)
+            except CannotWatchError as exc:
                 self._refuse(exc)
 
-    def fail(self, lens: WatchedCache) -> None:
+    def fail(self, known: WatchedCache) -> None:
         """After a scan that was broken off."""
         with self._lock:
-            lens.is_busy = False
-            lens.looked_at = None
+            known.is_busy = False
+            known.looked_at = None
 
     # -- what is known
 
-    def _lens(self, key: bytes, open_cache: Callable[[], StatCache]) -> WatchedCache:
-        lens = self._lenses.get(key)
-        if lens is None:
-            lens = self._lenses[key] = WatchedCache(open_cache())
-            if len(self._lenses) > MOST_LENSES:
-                self._lenses.popitem(last=False)
-        self._lenses.move_to_end(key)
-        return lens
+    def _cache_of(self, key: bytes, open_cache: Callable[[], StatCache]) -> WatchedCache:
+        known = self._caches.get(key)
+        if known is None:
+            known = self._caches[key] = WatchedCache(open_cache())
+            if len(self._caches) > MOST_CACHES:
+                self._caches.popitem(last=False)
+        self._caches.move_to_end(key)
+        return known
 
-    def _is_ours(self, lens: WatchedCache) -> bool:
-        return any(one is lens for one in self._lenses.values())
+    def _is_ours(self, known: WatchedCache) -> bool:
+        return any(one is known for one in self._caches.values())
 
     def _take_in(self) -> str | None:
-        """Let all lenses know what happened since the last time; why the eyes had to be shut."""
-        if self._eyes is None:
+        """Let all caches know what happened since the last time; why the watches had to be closed."""
+        if self._watches is None:
             return "nothing was watched before"
+        suspect, reason = set[bytes](), None
         try:
-            suspect, reason = self._eyes.take_in()
-        except OSError as exc:
-            suspect, reason = set(), f"the system does not tell what changed ({exc.strerror or exc})"
+            suspect, reason = self._watches.changes()
+        except CannotWatchError as exc:
+            reason = f"the system does not tell what changed ({exc})"
         if reason is not None:
-            self._shut_eyes()
-        for lens in self._lenses.values():
-            lens.suspect |= suspect
+            self._close_watches()
+        for known in self._caches.values():
+            known.suspect |= suspect
         return reason
 
-    def _why_all(self, lens: WatchedCache) -> str | None:
-        if lens.looked_at is None or not lens.cache.folders:
+    def _why_all(self, known: WatchedCache) -> str | None:
+        if known.looked_at is None or not known.cache.folders:
             return "not everything was looked at before"
-        if self._clock() - lens.looked_at > TRUSTED:
+        if self._clock() - known.looked_at > TRUSTED:
             return f"everything was looked at more than {TRUSTED:g} seconds ago"
         return None
 
-    def _watch_known(self, lens: WatchedCache) -> None:
+    def _watch_known(self, known: WatchedCache) -> None:
         """Watch all that the cache knows, before the scan looks at it."""
         if self._refused_at is not None and self._clock() - self._refused_at < TRUSTED:
             return
         try:
-            if self._eyes is None:
-                self._eyes = DirectoryWatches(self.root)
-            self._eyes.watch(lens.cache.folders)
-        except OSError as exc:
+            if self._watches is None:
+                self._watches = DirectoryWatches(self.root)
+            self._watches.watch(known.cache.folders)
+        except CannotWatchError as exc:
             self._refuse(exc)
 
-    def _refuse(self, exc: OSError) -> None:
+    def _refuse(self, exc: CannotWatchError) -> None:
         """Too many watches, or nothing to watch with: no use in trying it each time."""
-        self.why_not = f"the system does not let it be watched ({exc.strerror or exc})"
+        self.why_not = f"the system does not let it be watched ({exc})"
         self._refused_at = self._clock()
-        self._shut_eyes()
+        self._close_watches()
 
-    def _shut_eyes(self) -> None:
-        eyes, self._eyes = self._eyes, None
-        for lens in self._lenses.values():
-            lens.looked_at = None
-        if eyes is not None:
-            eyes.close()
+    def _close_watches(self) -> None:
+        watches, self._watches = self._watches, None
+        for known in self._caches.values():
+            known.looked_at = None
+        if watches is not None:
+            watches.close()
