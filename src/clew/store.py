@@ -534,11 +534,10 @@ class Store:
         `skipped`, as is what cannot be kept (FIFOs, sockets, other mounts, files that this user may not
         read, …). SnapshotFailedError: the system failed to read a file, and no snapshot was kept.
         """
-        from clew.files.service import put_record
         from clew.files.snapshot.take import rules_of
 
         rules = rules_of(include, exclude, max_file_bytes)
-        return self._files.snapshot(root, "snapshot", rules, put_record, force=force, on_progress=on_progress)
+        return self._files.snapshot(root, rules, force=force, on_progress=on_progress)
 
     def watch_files(self, root: str | os.PathLike[str], *, force: bool = False) -> Watch:
         """Watch a directory, so that snapshots of it in this process need not look at directories that did

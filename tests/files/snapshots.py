@@ -23,7 +23,7 @@ from clew.files.objects.format import (
     encode_directory,
 )
 from clew.files.objects.store import ObjectWriter
-from clew.files.records import keep
+from clew.files.records import retry_if_collected
 from clew.model import utc
 from clew.model.files import Snapshot, SnapshotKind
 
@@ -102,7 +102,7 @@ def take(
         engine.run(lambda tx: records.put(tx, snapshot, shelf, sessions=sessions))
         return snapshot
 
-    return keep(engine, attempt)
+    return retry_if_collected(engine, attempt)
 
 
 def object_count(engine: Engine) -> int:

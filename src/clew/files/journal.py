@@ -22,6 +22,7 @@ from clew.core.log.lease import Holder
 from clew.core.log.records import Time, decoder
 from clew.errors import ConflictError, CorruptError, NotFoundError
 from clew.files.records import SnapshotCounters, note_taken
+from clew.model import Head
 
 RestoreState: TypeAlias = Literal["pending", "done", "rolled back"]
 IsInTheWay: TypeAlias = Callable[["Restore"], bool]
@@ -52,6 +53,7 @@ class Restore(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     new_modes: dict[bytes, int] | None = None
     """Permissions of what comes; None: no more than the snapshot says."""
     move: bytes = b""
+    """The `HeadMove` of the session that this restore belongs to."""
     known: bytes | None = None
     """The tree that stands in the root by our own doing when this is done; None: only parts of it do."""
     created: Time
@@ -63,14 +65,25 @@ class Restore(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """By whoever began it in `root` (see clew.files.signatures)."""
 
 
+class HeadMove(msgspec.Struct, frozen=True):
+    """How a head moves when the files are where they should be; kept as `move`."""
+
+    sid: int
+    session: str
+    kind: Literal["rewind", "undo", "redo"]
+    to: Head | None = None
+
+
 class MovedBy(msgspec.Struct, frozen=True):
-    """The part of `move` that says whose head moves with a restore."""
+    """The part of a `HeadMove` that says whose head moves with a restore."""
 
     sid: int = 0
     session: str | None = None
 
 
-_decode_move: Final = msgspec.json.Decoder(MovedBy).decode
+encode_move: Final = msgspec.json.Encoder().encode
+_decode_move: Final = msgspec.json.Decoder(HeadMove).decode
+_decode_moved_by: Final = msgspec.json.Decoder(MovedBy).decode
 _encode: Final = msgspec.msgpack.Encoder().encode
 _decode: Final = decoder(Restore, "its record", packed=True)
 
@@ -94,7 +107,18 @@ def readable(reader: Reader) -> Iterator[Restore]:
 
 def moved_by(record: Restore) -> MovedBy:
     """The session whose head moves with a restore; sid 0: none."""
-    return _decode_move(record.move) if record.move else MovedBy()
+    return _decode_moved_by(record.move) if record.move else MovedBy()
+
+
+def decode_move(value: bytes) -> HeadMove:
+    """CorruptError for what `encode_move` never makes."""
+    try:
+        move = _decode_move(value)
+    except (msgspec.MsgspecError, ValueError) as exc:
+        raise CorruptError(f"how the head moves with the files is damaged: {exc}") from exc
+    if move.kind == "rewind" and move.to is None:
+        raise CorruptError("how the head moves with the files is damaged: it does not say where to")
+    return move
 
 
 def newest_known(reader: Reader, root: bytes) -> Restore | None:

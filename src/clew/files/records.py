@@ -1,4 +1,17 @@
-"""The records of snapshots, and how taking one and collecting garbage stay out of each other's way."""
+"""The records of snapshots, and how taking one and collecting garbage stay out of each other's way.
+
+A snapshot relies on objects that it found in the store, and puts its own before its record, or with it;
+`gc` removes what no record reaches. Neither locks the other out. Each counts what it does in one record
+(`SnapshotCounters`), inside its transactions, and sees there whether the other one did something since:
+
+    a snapshot   reads the counters, then asks which objects are there. Its record is refused if anything
+                 was collected since then (`CollectedError`): it is taken again.
+    gc           reads the counters, then marks what the records reach. It removes nothing if a record came
+                 since then: it marks what that one reaches, and goes on.
+
+Time has no part in this, so a process that was frozen or killed cannot do any harm. The claim, a lease, only
+sees to it that both get on: one `gc` at a time, and none while a snapshot is taken for the second time.
+"""
 
 from __future__ import annotations
 
@@ -28,20 +41,9 @@ from clew.model import microseconds, utc
 from clew.model.files import Skipped, SkipReason, Snapshot, SnapshotKind
 
 if TYPE_CHECKING:
-    from clew.core.retention.sweep import Machinery
+    from clew.core.engine.engine import EngineLike
 
-# ── The records of snapshots, and how taking one and collecting garbage stay out of each other's way ───
-# A snapshot relies on objects that it found in the store, and puts its own before its record, or with it;
-# `gc` removes what no record reaches. Neither locks the other out. Each counts what it does in one record
-# (`Shelf`), inside its transactions, and looks there whether the other one did something since it began:
-#
-#     a snapshot   reads the shelf, then asks which objects are there. Its record is refused if anything
-#                  was collected since then (`CollectedError`): it is taken again.
-#     gc           reads the shelf, then marks what the records reach. It removes nothing if a record came
-#                  since then: it marks what that one reaches, and goes on.
-#
-# Time has no part in this, so whoever was frozen or killed can not do any harm. The claim, a lease, only
-# sees to it that both get on: one `gc` at a time, and none while a snapshot is taken for the second time.
+T = TypeVar("T")
 
 CLAIM_TTL: Final = 60_000_000
 MOST_BYTES: Final = 2**63 - 1
@@ -51,7 +53,7 @@ NO_ROOT: Final = b""
 _LATEST: Final = 2**48 - 1
 """The last time, in milliseconds, that fits into an id."""
 _FIRST: Final = "0"
-"""Before the first id; the shelf is kept under the name before it."""
+"""Before the first id; the counters are kept under the name before it."""
 
 
 class CollectedError(ConflictError):
@@ -125,11 +127,11 @@ def _milliseconds(id: str) -> int:
 def put(
     tx: Transaction, snapshot: Snapshot, seen: SnapshotCounters, *, sessions: int = 0, signature: bytes = b""
 ) -> None:
-    """Keep a snapshot, all of whose objects are durable, or become so with this transaction. Use
-    `clew.files.records` to take one.
+    """Keep a snapshot, all of whose objects are durable, or become so with this transaction. Take one by
+    `retry_if_collected`.
 
-    `seen`: the shelf as it was before the first question about an object. `sessions`: of a snapshot that
-    a checkpoint or a move will name, the tree of its session; a checkpoint is to be put in the same
+    `seen`: the counters as they were before the first question about an object. `sessions`: of a snapshot
+    that a checkpoint or a move will name, the tree of its session; a checkpoint is to be put in the same
     transaction.
     """
     if snapshot.kind == "checkpoint" and not sessions:
@@ -166,7 +168,7 @@ def adopt(tx: Transaction, id: str, kept: SnapshotRecord, seen: SnapshotCounters
         if _encode(before) == value:
             return False
         if before.tree != kept.tree or before.sessions not in (0, kept.sessions):
-            raise ConflictError(f"the snapshot {id} can not be copied: there is another one of this id")
+            raise ConflictError(f"the snapshot {id} cannot be copied: there is another one of this id")
     note_taken(tx, seen, f"the snapshot {id} was copied")
     tx.put_record(STORE_WIDE, "snapshot", id, value)
     return True
@@ -180,8 +182,8 @@ def give_to_checkpoint(tx: Transaction, id: str, sessions: int) -> bool:
         return kept is not None and kept.kind == "checkpoint" and kept.sessions == sessions
     given = msgspec.structs.replace(kept, kind="checkpoint", root=NO_ROOT, sessions=sessions, signature=b"")
     tx.put_record(STORE_WIDE, "snapshot", id, _encode(given))
-    shelf = counters_of(tx)
-    _set_counters(tx, msgspec.structs.replace(shelf, taken=shelf.taken + 1))
+    counters = counters_of(tx)
+    _set_counters(tx, msgspec.structs.replace(counters, taken=counters.taken + 1))
     return True
 
 
@@ -276,7 +278,7 @@ def _snapshot(id: str, kept: SnapshotRecord) -> Snapshot:
     )
 
 
-# -- the shelf
+# -- the counters
 
 
 def counters_of(reader: Reader) -> SnapshotCounters:
@@ -285,23 +287,23 @@ def counters_of(reader: Reader) -> SnapshotCounters:
 
 
 def note_taken(tx: Transaction, seen: SnapshotCounters, when: str) -> None:
-    """Every transaction that puts a record which needs objects says so here, with the shelf as it was
+    """Every transaction that puts a record which needs objects says so here, with the counters as they were
     before the first question about them. CollectedError: some may be gone."""
-    shelf = counters_of(tx)
-    if shelf.collected != seen.collected:
+    counters = counters_of(tx)
+    if counters.collected != seen.collected:
         raise CollectedError(f"objects were removed while {when}")
-    _set_counters(tx, msgspec.structs.replace(shelf, taken=shelf.taken + 1))
+    _set_counters(tx, msgspec.structs.replace(counters, taken=counters.taken + 1))
 
 
 def note_collected(tx: Transaction) -> None:
     """Every transaction that removes objects says so here. One that only moves them need not: no name is
     missing at any moment."""
-    shelf = counters_of(tx)
-    _set_counters(tx, msgspec.structs.replace(shelf, collected=shelf.collected + 1))
+    counters = counters_of(tx)
+    _set_counters(tx, msgspec.structs.replace(counters, collected=counters.collected + 1))
 
 
-def _set_counters(tx: Transaction, shelf: SnapshotCounters) -> None:
-    tx.put_record(STORE_WIDE, "snapshot", "", _encode(shelf))
+def _set_counters(tx: Transaction, counters: SnapshotCounters) -> None:
+    tx.put_record(STORE_WIDE, "snapshot", "", _encode(counters))
 
 
 # -- the claim
@@ -324,36 +326,34 @@ def end_claim(tx: Transaction, lease: Lease) -> None:
     store_lease.end_claim(tx, "objects", lease)
 
 
-# ── Taking a snapshot while `gc` may be at work (see clew.files.records for why this is safe) ─────
+# -- taking a snapshot while `gc` may be at work
 
 TRIES: Final = 8
 WAIT: Final = 30.0
 SHORTEST_PAUSE: Final = 0.001
 LONGEST_PAUSE: Final = 0.02
 TTL: Final = 600_000_000
-"""Nobody renews it; a snapshot that takes longer than this may have to be taken again."""
-
-T = TypeVar("T")
+"""It is not renewed: a snapshot that takes longer than this may have to be taken again."""
 
 
-def keep(engine: Machinery, attempt: Callable[[SnapshotCounters], T]) -> T:
-    """Take a snapshot: `attempt` scans with an ObjectWriter of its own, and passes the shelf
-    on to `snapshots.put`. It is called again if `gc` came in between, and then `gc` has to wait."""
+def retry_if_collected(engine: EngineLike, work: Callable[[SnapshotCounters], T]) -> T:
+    """Do work that takes a snapshot: `work` scans with an ObjectWriter of its own, and passes on to `put` the
+    counters that it gets. It is called again if `gc` came in between, and then `gc` has to wait."""
     try:
-        return attempt(_counters(engine))
+        return work(_counters(engine))
     except CollectedError:
         pass
     for _ in range(TRIES - 1):
         try:
             with claimed(engine):
-                return attempt(_counters(engine))
+                return work(_counters(engine))
         except CollectedError:
             continue
     raise StoreBusyError(f"objects were removed while the snapshot was taken, {TRIES} times; it was not kept")
 
 
 @contextmanager
-def claimed(engine: Machinery) -> Iterator[None]:
+def claimed(engine: EngineLike) -> Iterator[None]:
     """Keep `gc` out, unless it takes too long to end."""
     claim = _claim(engine)
     try:
@@ -363,12 +363,12 @@ def claimed(engine: Machinery) -> Iterator[None]:
             _give_back(engine, claim)
 
 
-def _counters(engine: Machinery) -> SnapshotCounters:
+def _counters(engine: EngineLike) -> SnapshotCounters:
     with engine.read() as reader:
         return counters_of(reader)
 
 
-def _claim(engine: Machinery) -> Lease | None:
+def _claim(engine: EngineLike) -> Lease | None:
     """Keep `gc` out, once it is done; None: it takes too long, so try without."""
     end, pause = time.monotonic() + WAIT, SHORTEST_PAUSE
     while True:
@@ -383,7 +383,7 @@ def _claim(engine: Machinery) -> Lease | None:
         pause = min(1.5 * pause, LONGEST_PAUSE)
 
 
-def _give_back(engine: Machinery, claim: Lease) -> None:
+def _give_back(engine: EngineLike, claim: Lease) -> None:
     try:
         engine.run(lambda tx: end_claim(tx, claim))
     except ClewError:

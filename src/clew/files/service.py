@@ -1,52 +1,52 @@
-"""The files of one store: what the public objects ask for, over scan, restore, diff, gc and verify."""
+"""The files of one store: what `Store` and `Session` ask for, over snapshot, restore, diff and upkeep."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Literal, TypeAlias
+
+import msgspec
 
 from clew.backends.contract import Reader, Transaction
+from clew.core.conversation import moves
 from clew.core.conversation.moves import FileMove
 from clew.core.engine.engine import Engine
-from clew.errors import InvalidError, NotFoundError
+from clew.core.runs.access import Access, admit
+from clew.errors import InvalidError, NotFoundError, RestoreFailedError
 from clew.files import journal, records
 from clew.files.diff.diff import diff, history
-from clew.files.objects.format import FOLDER
+from clew.files.journal import HeadMove
+from clew.files.objects.format import FOLDER, find_entry
 from clew.files.objects.store import ObjectReader
-from clew.files.records import SnapshotCounters, keep
+from clew.files.objects.trees import directories_of
+from clew.files.records import SnapshotCounters, retry_if_collected
 from clew.files.restore import restore as restoring
-from clew.files.restore.plan import find_entry
-from clew.files.restore.prepare import SnapshotOmissions, clean_paths, directories_of, planned
-from clew.files.restore.restore import Safety
+from clew.files.restore.job import MovingHead, Restored, RestoreJob, Tools
+from clew.files.restore.prepare import clean_paths, planned
 from clew.files.roots import check_named, check_root
 from clew.files.signatures import NAME_IT, OwnWork
-from clew.files.snapshot.take import Rules, SnapshotTaker
+from clew.files.snapshot.take import SnapshotRules, SnapshotTaker
 from clew.files.snapshot.watch import Watch
 from clew.files.upkeep.gc import gc
 from clew.files.upkeep.verify import verify
-from clew.model import Checkpoint, utc
+from clew.model import Checkpoint, Head, Moved, utc
 from clew.model.files import (
     FileDiff,
     FileVersion,
     GcReport,
-    KeptReason,
     OnConflict,
     OnProgress,
     PendingRestore,
     RestoreReport,
     Snapshot,
-    SnapshotKind,
     VerifyReport,
 )
 
-T = TypeVar("T")
-
-Put = Callable[[Transaction, Snapshot, SnapshotCounters, bytes], T]
-"""Keeps the record of a snapshot with its signature, and whatever goes with it, in one transaction."""
-Ending = Callable[[Transaction, FileMove], object]
-"""Called in the transaction that ends a restore."""
+SetCheckpoint: TypeAlias = Callable[..., Checkpoint]
+"""An operation that sets a checkpoint: of a transaction, an access, and `snapshot=`."""
 
 
 class Files:
@@ -82,22 +82,49 @@ class Files:
     def snapshot(
         self,
         root: str | os.PathLike[str],
-        kind: SnapshotKind,
-        rules: Rules,
-        put: Put[T],
+        rules: SnapshotRules,
         *,
         force: bool = False,
         on_progress: OnProgress | None = None,
-    ) -> T:
-        """Scan a tree, store what is new of it, and keep its record by `put`."""
+    ) -> Snapshot:
+        """Scan a tree, store what is new of it, and keep its record."""
         place = check_root(root, force=force)
+        return retry_if_collected(self._engine, partial(self._snapshot, place, rules, on_progress))
 
-        def attempt(shelf: SnapshotCounters) -> T:
-            taken = self._taker.take(place, kind, rules, shelf, on_progress=on_progress)
-            signature = self._own.sign_snapshot(taken.snapshot)
-            return taken.keep(lambda tx: put(tx, taken.snapshot, shelf, signature))
+    def _snapshot(
+        self, place: str, rules: SnapshotRules, on_progress: OnProgress | None, counters: SnapshotCounters
+    ) -> Snapshot:
+        taken = self._taker.take(place, "snapshot", rules, counters, on_progress=on_progress)
+        signature = self._own.sign_snapshot(taken.snapshot)
+        put = partial(records.put, snapshot=taken.snapshot, seen=counters, signature=signature)
+        taken.keep(put)
+        return taken.snapshot
 
-        return keep(self._engine, attempt)
+    def checkpoint(
+        self,
+        access: Access,
+        set_checkpoint: SetCheckpoint,
+        root: str | os.PathLike[str],
+        rules: SnapshotRules,
+    ) -> Checkpoint:
+        """Keep the files of a directory and set the checkpoint that names them, in one transaction."""
+        place = check_root(root, force=False)
+        work = partial(self._checkpoint, access, set_checkpoint, place, rules)
+        return retry_if_collected(self._engine, work)
+
+    def _checkpoint(
+        self,
+        access: Access,
+        set_checkpoint: SetCheckpoint,
+        place: str,
+        rules: SnapshotRules,
+        counters: SnapshotCounters,
+    ) -> Checkpoint:
+        taken = self._taker.take(place, "checkpoint", rules, counters)
+        signature = self._own.sign_snapshot(taken.snapshot)
+        put = partial(records.put, snapshot=taken.snapshot, seen=counters, signature=signature)
+        name = partial(set_checkpoint, access=access, snapshot=taken.snapshot.id)
+        return taken.keep(partial(_put_and_name, access, put, name))
 
     # -- records
 
@@ -146,153 +173,56 @@ class Files:
         dry_run: bool = False,
         force: bool = False,
         on_progress: OnProgress | None = None,
-        move: bytes = b"",
-        ending: Ending | None = None,
-        sessions: int = 0,
     ) -> RestoreReport:
-        """`sessions`: the tree of the session whose head moves with it."""
-        snapshot = self._known(snap)
-        place = _place(self._own_root(snapshot) if root is None else root, force=force)
-        with self._engine.read() as reader:
-            last, last_id = _stands_there(reader, place)
-        target = bytes.fromhex(snapshot.tree)
-        is_whole = bool(snapshot.root)  # what came with an import are single files, not a directory
-        return self._restore(
-            snapshot.id,
-            target,
-            place,
-            self._rules(snapshot),
-            last=last,
-            last_id=last_id,
-            known=target if paths is None and is_whole else None,
-            clears=is_whole and (place == snapshot.root or last is not None),
-            of=snapshot,
-            paths=paths,
-            on_conflict=on_conflict,
-            dry_run=dry_run,
-            force=force,
-            on_progress=on_progress,
-            move=move,
-            ending=ending,
-            sessions=sessions,
-        )
+        job = self._job(snap, root, paths, on_conflict, force=force)
+        job = msgspec.structs.replace(job, dry_run=dry_run, on_progress=on_progress)
+        return restoring.restore(self._tools, job).report
 
-    def _restore(
+    def rewind(
         self,
-        id: str,
-        target: bytes,
-        place: str,
-        rules: Rules,
-        *,
-        last: bytes | None,
-        last_id: str | None,
-        paths: Sequence[str] | None,
+        access: Access,
+        snapshot: str,
+        to: Head,
+        root: str | os.PathLike[str] | None,
         on_conflict: OnConflict,
-        dry_run: bool = False,
-        force: bool = False,
-        on_progress: OnProgress | None = None,
-        move: bytes = b"",
-        ending: Ending | None = None,
-        modes: dict[bytes, int] | None = None,
-        sessions: int = 0,
-        known: bytes | None = None,
-        clears: bool = False,
-        of: Snapshot | None = None,
-    ) -> RestoreReport:
-        """`of`: the snapshot by whose rules it is told what may have been there without being in it."""
+    ) -> Moved:
+        """Restore a snapshot and move the head of a session to where it was taken: both, or neither."""
+        head = self._moving(access, HeadMove(access.sid, access.id, "rewind", to))
+        job = self._job(snapshot, root, None, on_conflict)
+        return _moved(restoring.restore(self._tools, msgspec.structs.replace(job, head=head)), access)
 
-        def attempt(shelf: SnapshotCounters) -> RestoreReport:
-            parts = self._engine, self._taker, self._objects
-            safety = Safety(*parts, place, rules, shelf, own=self._own, sessions=sessions, force=force)
-
-            def finishing(tx: Transaction) -> None:
-                if ending is not None:
-                    ending(tx, FileMove(os.fsencode(place), safety.id, id))
-
-            spare = None if of is None else SnapshotOmissions(of, safety.objects, safety.left_out)
-
-            def left_out() -> dict[bytes, KeptReason]:
-                return {**safety.left_out(), **(spare.reasons if spare is not None else {})}
-
-            with safety:
-                return restoring.restore(
-                    self._engine,
-                    safety.objects,
-                    snapshot_id=id,
-                    target=target,
-                    last=last,
-                    last_id=last_id,
-                    root=place,
-                    take_safety=safety.take,
-                    keeping=safety.put,
-                    look=safety.look,
-                    clears=clears,
-                    spare=spare,
-                    left_out=left_out,
-                    paths=paths,
-                    on_conflict=on_conflict,
-                    dry_run=dry_run,
-                    on_progress=on_progress,
-                    move=move,
-                    finishing=finishing,
-                    modes=modes,
-                    known=known,
-                    own=self._own,
-                )
-
-        return keep(self._engine, attempt)
-
-    def restore_of(self, move: FileMove) -> journal.Restore | None:
-        """The restore that went with a move of a head; None: no file had to be touched."""
+    def step(
+        self,
+        access: Access,
+        what: Literal["undo", "redo"],
+        files: FileMove,
+        root: str | os.PathLike[str] | None,
+        dry_run_to: Head | None = None,
+    ) -> Moved | None:
+        """Undo or redo a move of a head that restored files, which takes back exactly these; None: it touched
+        no file. `dry_run_to`: only say that the head would go there, and what would be done."""
         with self._engine.read() as reader:
-            return journal.find_by_safety(reader, move.safety)
+            record = journal.find_by_safety(reader, files.safety)
+        if record is None:
+            return None
+        if dry_run_to is not None:
+            return moves.moved_to(dry_run_to, self._take_back(record, root, dry_run=True).report)
+        head = self._moving(access, HeadMove(access.sid, access.id, what))
+        return _moved(self._take_back(record, root, head=head), access)
 
     def undo(self, id: str, root: str | os.PathLike[str] | None, *, dry_run: bool = False) -> RestoreReport:
         """Bring back the state before a restore: of one that was cut off, by going back; else by
         restoring what was kept before it."""
         with self._engine.read() as reader:
             record = journal.get(reader, id)
-        if record.state == "pending":
-            if dry_run:
-                self._own.check_restore(record, root)
-                return restoring.rest_of(self._objects, record, backwards=True)
-            return restoring.roll_back(self._engine, self._objects, id, own=self._own, root=root)
-        if record.state != "done":
+        if record.state == "done":
+            return self._take_back(record, root, dry_run=dry_run).report
+        if record.state != "pending":
             raise InvalidError(f"restore {id} is {record.state}: there is nothing to undo")
-        return self.take_back(record, root, dry_run=dry_run)
-
-    def take_back(
-        self,
-        record: journal.Restore,
-        root: str | os.PathLike[str] | None,
-        *,
-        dry_run: bool = False,
-        move: bytes = b"",
-        ending: Ending | None = None,
-        sessions: int = 0,
-    ) -> RestoreReport:
-        """Restore what was kept before a restore that is over, where it was. `root`: who names it need not
-        have begun it."""
-        self._own.check_restore(record, root)
-        before = self.get(record.safety)
-        return self._restore(
-            before.id,
-            record.now,
-            os.fsdecode(record.root),
-            self._rules(before),
-            last=record.target,
-            last_id=record.snapshot,
-            # Only what the restore touched: whatever else happened since is not its to take back.
-            paths=[os.fsdecode(step.path) for step in planned(self._objects, record).steps],
-            on_conflict="overwrite",
-            dry_run=dry_run,
-            force=True,
-            move=move,
-            ending=ending,
-            modes=self._own.modes(record, record.modes),
-            sessions=sessions,
-            known=record.last,
-        )
+        if dry_run:
+            self._own.check_restore(record, root)
+            return restoring.rest_of(self._objects, record, backwards=True)
+        return restoring.roll_back(self._tools, id, root).report
 
     def pending(self) -> list[PendingRestore]:
         with self._engine.read() as reader:
@@ -309,29 +239,89 @@ class Files:
             for one in found
         ]
 
-    def finish(
-        self,
-        id: str,
-        root: str | os.PathLike[str] | None,
-        ending: Callable[[bytes], Ending | None],
-        *,
-        dry_run: bool = False,
-    ) -> RestoreReport:
-        """Go on with a restore that was cut off; `ending` makes of its `move` what ends it."""
+    def finish(self, id: str, root: str | os.PathLike[str] | None, *, dry_run: bool = False) -> RestoreReport:
+        """Go on with a restore that was cut off; the head that was to move with it moves too."""
         with self._engine.read() as reader:
             record = journal.get(reader, id)
         if dry_run:
             self._own.check_restore(record, root)
             return restoring.rest_of(self._objects, record)
-        last_step = ending(record.move) if record.move else None
+        head = None
+        if record.move:
+            move = journal.decode_move(record.move)
+            access = Access(move.sid, move.session, self._engine.here)
+            head = MovingHead(access, move, self._engine.now())
+        return restoring.finish(self._tools, id, root, head).report
 
-        def finishing(tx: Transaction) -> None:
-            if last_step is not None:
-                last_step(tx, FileMove(record.root, record.safety, record.snapshot))
+    @property
+    def _tools(self) -> Tools:
+        return Tools(self._engine, self._objects, self._taker, self._own)
 
-        return restoring.finish(
-            self._engine, self._objects, id, own=self._own, root=root, finishing=finishing
+    def _job(
+        self,
+        snap: Snapshot | str,
+        root: str | os.PathLike[str] | None,
+        paths: Sequence[str] | None,
+        on_conflict: OnConflict,
+        *,
+        force: bool = False,
+    ) -> RestoreJob:
+        """Make a directory what it was in a snapshot."""
+        snapshot = self._known(snap)
+        place = _place(self._own_root(snapshot) if root is None else root, force=force)
+        with self._engine.read() as reader:
+            last, last_id = _stands_there(reader, place)
+        target = bytes.fromhex(snapshot.tree)
+        is_whole = bool(snapshot.root)  # what came with an import are single files, not a directory
+        return RestoreJob(
+            root=place,
+            snapshot=snapshot.id,
+            target=target,
+            last=last,
+            last_id=last_id,
+            known=target if paths is None and is_whole else None,
+            rules=self._rules(snapshot),
+            omitted_by=snapshot,
+            paths=None if paths is None else clean_paths(paths),
+            on_conflict=on_conflict,
+            clears=is_whole and (place == snapshot.root or last is not None),
+            force=force,
         )
+
+    def _take_back(
+        self,
+        record: journal.Restore,
+        root: str | os.PathLike[str] | None,
+        *,
+        head: MovingHead | None = None,
+        dry_run: bool = False,
+    ) -> Restored:
+        """Restore what was kept before a restore that is over, where it was. If another user began it, `root`
+        has to name its directory."""
+        self._own.check_restore(record, root)
+        before = self.get(record.safety)
+        job = RestoreJob(
+            root=os.fsdecode(record.root),
+            snapshot=before.id,
+            target=record.now,
+            last=record.target,
+            last_id=record.snapshot,
+            known=record.last,
+            rules=self._rules(before),
+            # Only what the restore touched: whatever else happened since is not its to take back.
+            paths=tuple(step.path for step in planned(self._objects, record).steps),
+            modes=self._own.modes(record, record.modes),
+            head=head,
+            force=True,
+            dry_run=dry_run,
+        )
+        return restoring.restore(self._tools, job)
+
+    def _moving(self, access: Access, move: HeadMove) -> MovingHead:
+        """Asked before any file is touched: a handle that may not move the head may not move the files."""
+        now = self._engine.now()
+        row = self._engine.run(lambda tx: admit(tx, access))
+        return MovingHead(access, move, now, row.tree)
 
     # -- comparing, collecting
 
@@ -381,10 +371,11 @@ class Files:
             raise self._own.refusal(f"snapshot {snapshot.id}", os.fsencode(snapshot.root))
         return snapshot.root
 
-    def _rules(self, snapshot: Snapshot) -> Rules:
-        """By which a directory is looked at again. What is ignored is taken for nobody else's snapshot."""
-        include = snapshot.include if self._is_own(snapshot) else ()
-        return Rules(include, snapshot.exclude, snapshot.max_file_bytes)
+    def _rules(self, snapshot: Snapshot) -> SnapshotRules:
+        """By which a directory is looked at again. A snapshot of another user does not include what is
+        ignored."""
+        include = snapshot.include if snapshot.include and self._is_own(snapshot) else ()
+        return SnapshotRules(include, snapshot.exclude, snapshot.max_file_bytes)
 
     def _known(self, snap: Snapshot | str) -> Snapshot:
         if isinstance(snap, Snapshot):
@@ -394,9 +385,26 @@ class Files:
         return self.get(snap)
 
 
-def put_record(tx: Transaction, snapshot: Snapshot, shelf: SnapshotCounters, signature: bytes) -> Snapshot:
-    records.put(tx, snapshot, shelf, signature=signature)
-    return snapshot
+def _put_and_name(
+    access: Access, put: Callable[..., None], name: Callable[[Transaction], Checkpoint], tx: Transaction
+) -> Checkpoint:
+    """Keep a snapshot and set the checkpoint that names it."""
+    row = admit(tx, access)
+    put(tx, sessions=row.tree)
+    return name(tx)
+
+
+def _moved(restored: Restored, access: Access) -> Moved:
+    head, report = restored.head, restored.report
+    assert head is not None
+    if report.failed:
+        first = report.failed[0]
+        raise RestoreFailedError(
+            f"the head of {access.id!r} moved, but {len(report.failed)} files could not be restored,"
+            f" as {first.path!r} ({first.reason}); undo() brings both back",
+            report,
+        )
+    return moves.moved_to(head, report)
 
 
 def _stands_there(reader: Reader, place: str) -> tuple[bytes | None, str | None]:

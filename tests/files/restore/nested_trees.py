@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
+from clew.backends.contract import Transaction
 from clew.backends.memory.backend import MemoryBackend
+from clew.core.conversation.moves import FileMove
 from clew.core.engine.engine import Engine
+from clew.core.runs.access import Access
+from clew.files.journal import HeadMove
 from clew.files.objects.format import (
     CHUNKED,
     EXECUTABLE,
@@ -18,15 +22,23 @@ from clew.files.objects.format import (
     LINK,
     Chunk,
     Directory,
+    GetDirectories,
     TreeEntry,
     encode_chunks,
     encode_directory,
     object_name,
 )
 from clew.files.objects.store import ObjectReader, ObjectWriter
-from clew.files.restore.plan import GetDirectories
-from clew.files.restore.restore import finish, restore, roll_back
-from clew.model.files import OnConflict, RestoreReport
+from clew.files.records import SnapshotCounters
+from clew.files.restore.job import MovingHead, RestoreJob, Tools
+from clew.files.restore.plan import Step
+from clew.files.restore.prepare import clean_paths
+from clew.files.restore.restore import finish, restore_once, roll_back
+from clew.files.restore.safety import SafetySnapshot
+from clew.files.signatures import OwnWork
+from clew.files.snapshot.take import SnapshotTaker
+from clew.model import Head
+from clew.model.files import KeptReason, OnConflict, RestoreReport
 
 CHUNK = 1000
 """Files of at least this size are stored in chunks here."""
@@ -121,6 +133,49 @@ def read(root: Path, ignored: Collection[bytes] = (), also: Collection[bytes] = 
     return tree
 
 
+class Work(MovingHead, frozen=True, kw_only=True):
+    """Anything that a test wants done where a head would move."""
+
+    work: Callable[[Transaction], object]
+
+    @classmethod
+    def of(cls, work: Callable[[Transaction], object], session: str = "s") -> Work:
+        move = HeadMove(0, session, "undo")
+        return cls(Access(0, session, Engine(MemoryBackend()).here), move, 0, work=work)
+
+    def carry_out(self, tx: Transaction, files: FileMove) -> Head:
+        self.work(tx)
+        return Head("", 0)
+
+
+class WorkshopSafety(SafetySnapshot):
+    """Looks at the disk as the tests do, and keeps no record unless it is told how."""
+
+    def __init__(self, shop: Workshop, tools: Tools, job: RestoreJob) -> None:
+        super().__init__(tools, job, SnapshotCounters())
+        self.shop = shop
+        self.taken: str | None = None
+
+    @property
+    def id(self) -> str | None:
+        return self.taken
+
+    def look(self, also: Collection[bytes]) -> bytes:
+        if self._job.dry_run:
+            return self.shop.look(also)
+        self.taken, tree = self.shop.take_safety(also)
+        return tree
+
+    def spared(self, deletions: Iterable[Step]) -> dict[bytes, KeptReason]:
+        return dict.fromkeys(self.shop.spares, "ignored")
+
+    def left_out(self) -> dict[bytes, KeptReason]:
+        return {}
+
+    def put(self, tx: Transaction) -> None:
+        self.shop.keep(tx)
+
+
 class Workshop:
     """A directory, a store, and restores from one into the other."""
 
@@ -130,6 +185,9 @@ class Workshop:
         self.reader = ObjectReader(self.engine.read)
         self.ignored = ignored
         self.safeties: list[bytes] = []
+        self.spares: Collection[bytes] = ()
+        self.keep: Callable[[Transaction], object] = lambda tx: None
+        """Called where the safety snapshot is put."""
 
     def put(self, tree: Tree) -> bytes:
         writer = ObjectWriter(self.engine)
@@ -147,24 +205,46 @@ class Workshop:
     def restore(
         self, target: Tree, last: Tree | None = None, *, on_conflict: OnConflict = "overwrite", **more: Any
     ) -> RestoreReport:
-        return restore(
-            self.engine,
-            ObjectReader(self.engine.read),
-            snapshot_id="snapshot-1",
-            target=self.put(target),
-            last=None if last is None else self.put(last),
+        before = None if last is None else self.put(last)
+        return self.restore_tree(self.put(target), before, on_conflict=on_conflict, **more)
+
+    def restore_tree(
+        self,
+        target: bytes,
+        last: bytes | None = None,
+        *,
+        reader: ObjectReader | None = None,
+        paths: Sequence[str] | None = None,
+        spares: Collection[bytes] = (),
+        finishing: Callable[[Transaction], object] | None = None,
+        **more: Any,
+    ) -> RestoreReport:
+        """`spares`: what is not deleted; `finishing`: done in the transaction that closes the journal."""
+        job = RestoreJob(
             root=str(self.root),
-            take_safety=self.take_safety,
-            look=self.look,
-            on_conflict=on_conflict,
+            snapshot="snapshot-1",
+            target=target,
+            last=last,
+            paths=None if paths is None else clean_paths(paths),
+            head=None if finishing is None else Work.of(finishing),
             **more,
         )
+        self.spares = spares
+        tools = self.tools(reader or ObjectReader(self.engine.read))
+        with WorkshopSafety(self, tools, job) as safety:
+            return restore_once(tools, job, safety).report
 
-    def finish(self, id: str, **more: Any) -> RestoreReport:
-        return finish(self.engine, self.reader, id, **more)
+    def tools(self, reader: ObjectReader | None = None) -> Tools:
+        return Tools(
+            self.engine, reader or self.reader, SnapshotTaker(self.engine, {}), OwnWork(self.engine.here)
+        )
 
-    def roll_back(self, id: str, **more: Any) -> RestoreReport:
-        return roll_back(self.engine, self.reader, id, **more)
+    def finish(self, id: str, finishing: Callable[[Transaction], object] | None = None) -> RestoreReport:
+        head = None if finishing is None else Work.of(finishing)
+        return finish(self.tools(), id, head=head).report
+
+    def roll_back(self, id: str) -> RestoreReport:
+        return roll_back(self.tools(), id).report
 
     def state(self) -> Tree:
         return read(self.root)

@@ -11,7 +11,11 @@ from typing import Any
 import clew
 import clew.backends.sqlite  # what is imported here need not be imported by every fork
 import clew.files.service
+from clew.backends.contract import Transaction
+from clew.core.conversation.moves import FileMove
+from clew.files import journal
 from clew.files.restore import restore
+from clew.files.restore.job import Restored, RestoreJob, Tools
 from tests.faults.crash.common import message
 from tests.files.playground import House
 from tests.files.restore.kill_points import Executioner, watch
@@ -144,6 +148,7 @@ def plant(planted: str) -> None:
         os.rename = os.link = _write_in_place  # type: ignore[assignment]
     elif planted == "head moves later":
         setattr(restore, "restore", _move_the_head_later)  # noqa: B010
+        setattr(restore, "_close", _close_only)  # noqa: B010
     elif planted:
         raise ValueError(planted)
 
@@ -164,8 +169,14 @@ def _write_in_place(temporary: bytes, name: bytes, *, src_dir_fd: int, dst_dir_f
     os.close(file)
 
 
-def _move_the_head_later(engine: Any, *args: Any, finishing: Any, **more: Any) -> Any:
+def _close_only(tx: Transaction, *, work: Any, whole: bool) -> None:
+    journal.close(tx, work.record.id, work.state, whole=whole)
+
+
+def _move_the_head_later(tools: Tools, job: RestoreJob) -> Restored:
     """Instead of in the transaction that closes the journal."""
-    report = _really_restore(engine, *args, **more)
-    engine.run(finishing)
-    return report
+    report, head = _really_restore(tools, job).report, job.head
+    if head is None:
+        return Restored(report)
+    files = FileMove(os.fsencode(job.root), report.safety or "", job.snapshot)
+    return Restored(report, tools.engine.run(lambda tx: head.carry_out(tx, files)))

@@ -31,7 +31,6 @@ from clew.files.objects.format import (
 )
 from clew.files.objects.store import ObjectWriter
 from clew.files.restore import root
-from clew.files.restore.restore import restore
 from clew.files.upkeep.gc import gc
 from clew.files.upkeep.verify import verify
 from clew.model.files import RestoreReport
@@ -57,20 +56,6 @@ def put_objects(shop: Workshop, *contents: bytes) -> None:
     for content in contents:
         writer.put(content)
     writer.flush()
-
-
-def restore_tree(shop: Workshop, target: bytes, **more: Any) -> RestoreReport:
-    return restore(
-        shop.engine,
-        shop.reader,
-        snapshot_id="s",
-        target=target,
-        last=None,
-        root=str(shop.root),
-        take_safety=shop.take_safety,
-        look=shop.look,
-        **more,
-    )
 
 
 def tampered(*names: bytes, kind: int = FILE, content: bytes = b"evil") -> bytes:
@@ -108,7 +93,7 @@ def test_s01_a_tree_with_names_that_lead_elsewhere_is_refused_before_anything_is
         put_objects(shop, content)
 
     with pytest.raises(CorruptError):
-        restore_tree(shop, object_name(content))
+        shop.restore_tree(object_name(content))
 
     assert shop.state() == {b"mine": b"1"}
     assert sorted(os.listdir(shop.root.parent)) == ["root"]
@@ -131,7 +116,7 @@ def test_s01_an_object_that_is_not_what_its_directory_says_makes_no_file(
     put_objects(shop, content, tree)
 
     try:
-        report = restore_tree(shop, object_name(tree))
+        report = shop.restore_tree(object_name(tree))
     except CorruptError:
         pass
     else:
@@ -144,7 +129,7 @@ def test_s08_a_file_with_a_false_size_is_not_written(shop: Workshop) -> None:
     tree = encode_directory([TreeEntry(b"a", FILE, object_name(b"evil"), 999)])
     put_objects(shop, b"evil", tree)
 
-    report = restore_tree(shop, object_name(tree))
+    report = shop.restore_tree(object_name(tree))
 
     assert [failure.path for failure in report.failed] == ["a"]
     assert shop.state() == {}
@@ -370,7 +355,7 @@ def test_s56_a_tree_of_more_paths_than_any_snapshot_has_is_refused_before_anythi
     write(shop.root, {b"mine": b"1"})
 
     with pytest.raises(CorruptError, match="no snapshot that Clew took is so large"):
-        restore_tree(shop, bomb(shop, 200))
+        shop.restore_tree(bomb(shop, 200))
 
     assert shop.state() == {b"mine": b"1"}
 
@@ -378,7 +363,7 @@ def test_s56_a_tree_of_more_paths_than_any_snapshot_has_is_refused_before_anythi
 def test_s56_a_part_of_such_a_tree_can_be_restored(shop: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(format, "MOST_PATHS", 10_000)
     path = "/".join(["a"] * 200 + ["f"])
-    restore_tree(shop, bomb(shop, 200), paths=[path])
+    shop.restore_tree(bomb(shop, 200), paths=[path])
     assert (shop.root / path).read_bytes() == b"x"
 
 
@@ -391,7 +376,7 @@ def test_s56_a_tree_whose_paths_are_too_long_together_is_refused(
         content = encode_directory([TreeEntry(b"d", FOLDER, object_name(content), len(content))])
         put_objects(shop, content)
     with pytest.raises(CorruptError, match="so large"):
-        restore_tree(shop, object_name(content))
+        shop.restore_tree(object_name(content))
 
 
 def test_s56_a_comparison_ends_though_nothing_is_found_to_differ(
@@ -428,7 +413,7 @@ def test_s56_a_restore_that_the_disk_has_no_room_for_is_refused_before_anything_
     tree = chunked(shop, [Chunk(object_name(ZEROS), size)], size)
 
     with pytest.raises(DiskFullError, match="bytes are free"):
-        restore_tree(shop, tree)
+        shop.restore_tree(tree)
 
     assert shop.state() == {b"mine": b"1"}
     assert os.listdir(shop.root) == ["mine"]
@@ -456,7 +441,7 @@ def test_s56_a_file_whose_chunks_are_not_as_long_as_it_says_is_not_written(
 ) -> None:
     tree = chunked(shop, chunks, size)
 
-    report = restore_tree(shop, tree)
+    report = shop.restore_tree(tree)
 
     assert [failure.path for failure in report.failed] == ["a"]
     assert shop.state() == {}

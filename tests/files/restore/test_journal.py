@@ -53,7 +53,7 @@ TARGET: Tree = {
     b"worked-on": b"t",
 }
 AFTER: Tree = {**TARGET, b"spared": {b"mine": b"m"}}
-CLEARING: dict[str, Any] = {"clears": True, "spare": lambda steps: frozenset([b"spared"])}
+CLEARING: dict[str, Any] = {"clears": True, "spares": [b"spared"]}
 """All that came since goes, but for this."""
 CHANGING = (
     "open",

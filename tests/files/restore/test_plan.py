@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.files.objects.format import FOLDER, TreeEntry, encode_directory, object_name
-from clew.files.restore.plan import Plan, Present, Selection, Step, find_entry, make_plan, reverse
+from clew.files.objects.format import FOLDER, TreeEntry, encode_directory, find_entry, object_name
+from clew.files.restore.plan import Plan, Present, Selection, Step, make_plan, reverse
 from tests.files.restore.nested_trees import Link, Program, Tree, in_memory, leaves, reading
 
 

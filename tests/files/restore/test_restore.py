@@ -26,7 +26,6 @@ from clew.errors import (
 from clew.files import journal
 from clew.files.objects.format import object_name
 from clew.files.objects.store import ObjectReader
-from clew.files.restore.restore import restore
 from clew.model.files import FileProgress, KeptFile
 from tests.faults.requirements import NOBODY, mounted, needs_root
 from tests.files.restore.nested_trees import Link, Program, Tree, Workshop, paths_kept, read, write
@@ -410,16 +409,8 @@ def test_content_with_another_hash_is_never_written(shop: Workshop) -> None:
     before = {b"a": b"mine", b"b": b"1"}
     write(shop.root, before)
 
-    report = restore(
-        shop.engine,
-        LyingReader(shop.engine.read),
-        snapshot_id="s",
-        target=shop.put({b"a": b"truth", b"b": b"2"}),
-        last=shop.put(before),
-        root=str(shop.root),
-        take_safety=shop.take_safety,
-        look=shop.look,
-    )
+    target = shop.put({b"a": b"truth", b"b": b"2"})
+    report = shop.restore_tree(target, shop.put(before), reader=LyingReader(shop.engine.read))
 
     assert shop.state() == {b"a": b"mine", b"b": b"2"}
     assert [failure.path for failure in report.failed] == ["a"]
@@ -438,16 +429,7 @@ class BrokenReader(ObjectReader):
 def test_a_damaged_object_costs_only_the_files_that_need_it(shop: Workshop) -> None:
     target = {b"a": b"damaged", b"b": b"1", b"c": b"2", b"d": b"damaged"}
 
-    report = restore(
-        shop.engine,
-        BrokenReader(shop.engine.read),
-        snapshot_id="s",
-        target=shop.put(target),
-        last=None,
-        root=str(shop.root),
-        take_safety=shop.take_safety,
-        look=shop.look,
-    )
+    report = shop.restore_tree(shop.put(target), reader=BrokenReader(shop.engine.read))
 
     assert shop.state() == {b"b": b"1", b"c": b"2"}
     assert [failure.path for failure in report.failed] == ["a", "d"]
@@ -461,22 +443,16 @@ def test_p13_nothing_is_touched_when_an_object_is_missing(shop: Workshop, lost: 
     shop.put(target)
     name = object_name(lost)
 
-    def look(also: Any) -> tuple[str, bytes]:
-        taken = shop.take_safety(also)
+    calm = shop.take_safety
+
+    def take_safety(also: Any) -> tuple[str, bytes]:
+        taken = calm(also)
         shop.engine.run(lambda tx: tx.drop_objects([name]))
         return taken
 
+    shop.take_safety = take_safety  # type: ignore[method-assign]
     with pytest.raises(ObjectMissingError, match=name.hex()):
-        restore(
-            shop.engine,
-            shop.reader,
-            snapshot_id="s",
-            target=shop.put(target),
-            last=shop.put(before),
-            root=str(shop.root),
-            take_safety=look,
-            look=shop.look,
-        )
+        shop.restore(target, before)
 
     assert shop.state() == before
     with shop.engine.read() as reader:
@@ -616,8 +592,9 @@ def test_f06_a_full_disk_stops_a_restore_that_finishes_when_there_is_room() -> N
         def fill(tx: Transaction) -> None:
             ballast.write_bytes(bytes(500_000))  # somebody else does, when it was seen that there is room
 
+        shop.keep = fill
         with pytest.raises(RestoreFailedError) as stopped:
-            shop.restore(target, before, keeping=fill)
+            shop.restore(target, before)
         assert "No space left on device" in str(stopped.value)
         report: Any = stopped.value.report
         assert 0 < len(report.changes) < 10
@@ -642,12 +619,12 @@ def test_the_head_moves_in_the_transaction_that_closes_the_journal(shop: Worksho
         assert shop.state() == TARGET
         tx.put_record(STORE_WIDE, "var", "moved", b"1")
 
-    report = shop.restore(TARGET, BEFORE, move=b'{"session": "s"}', finishing=move)
+    report = shop.restore(TARGET, BEFORE, finishing=move)
 
     with shop.engine.read() as reader:
         assert reader.get_record(STORE_WIDE, "var", "moved") == b"1"
         record = journal.get(reader, report.id or "")
-    assert (record.state, record.move) == ("done", b'{"session": "s"}')
+    assert (record.state, journal.decode_move(record.move)) == ("done", journal.HeadMove(0, "s", "undo"))
 
 
 def test_a_head_that_can_not_move_leaves_the_restore_pending_and_both_ways_open(shop: Workshop) -> None:

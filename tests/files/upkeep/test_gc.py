@@ -18,7 +18,7 @@ from clew.errors import CorruptError, ObjectMissingError
 from clew.files import journal, records
 from clew.files.objects.format import FILE, FOLDER, TreeEntry, encode_directory, object_name
 from clew.files.objects.store import ObjectReader, ObjectWriter
-from clew.files.records import SnapshotCounters, keep
+from clew.files.records import SnapshotCounters, retry_if_collected
 from clew.files.upkeep import gc as module
 from clew.files.upkeep.gc import gc
 from clew.files.upkeep.needs import unneeded
@@ -327,7 +327,7 @@ def _checkpoint(store: clew.Store, session: clew.Session, name: str, tree: Tree)
         engine.run(work)
         return snapshot
 
-    return keep(engine, attempt)
+    return retry_if_collected(engine, attempt)
 
 
 def test_the_snapshot_of_a_checkpoint_stays_while_that_names_it(store: clew.Store, engine: Engine) -> None:

@@ -21,7 +21,7 @@ from clew.files import records
 from clew.files import records as keeping
 from clew.files.objects.format import object_name
 from clew.files.objects.store import ObjectReader
-from clew.files.records import CollectedError, SnapshotCounters, keep
+from clew.files.records import CollectedError, SnapshotCounters, retry_if_collected
 from clew.files.upkeep import gc as module
 from clew.files.upkeep.gc import gc
 from clew.files.upkeep.verify import verify
@@ -87,7 +87,7 @@ def test_a_snapshot_that_was_refused_is_taken_again_and_gc_has_to_wait(engine: E
         engine.run(lambda tx: records.put(tx, snapshot, shelf))
         return snapshot
 
-    snapshot = keep(engine, attempt)
+    snapshot = retry_if_collected(engine, attempt)
     assert len(shelves) == 2
     assert ids(engine) == {snapshot.id}
     assert gc(engine).objects == 0
@@ -105,7 +105,7 @@ def test_a_snapshot_that_can_not_be_kept_says_so(engine: Engine, monkeypatch: py
         engine.run(lambda tx: records.put(tx, snapshot_of(tree), shelf))
 
     with pytest.raises(StoreBusyError, match="8 times"):
-        keep(engine, attempt)
+        retry_if_collected(engine, attempt)
     assert len(attempts) == keeping.TRIES
     assert not ids(engine)
 

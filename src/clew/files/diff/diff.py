@@ -10,21 +10,20 @@ from clew.files import records
 from clew.files.diff.renames import MOST_CANDIDATES, MOST_TEXT, exact_renames, is_text, similar_renames
 from clew.files.diff.text import unified
 from clew.files.diff.trees import Difference, differences
-from clew.files.objects.format import FOLDER, TreeEntry
+from clew.files.objects.format import FOLDER, TreeEntry, find_entry
 from clew.files.objects.store import ObjectReader
-from clew.files.restore.plan import find_entry
-from clew.files.restore.prepare import directories_of
+from clew.files.objects.trees import directories_of
 from clew.model.files import FileDiff, FileVersion
 
 if TYPE_CHECKING:
-    from clew.core.retention.sweep import Machinery
+    from clew.core.engine.engine import EngineLike
     from clew.model import Checkpoint
 
 # ── Which checkpoints changed a file ──────────────────────────────────────────────────────────────
 
 
 def history(
-    engine: Machinery, objects: ObjectReader, path: str, checkpoints: Sequence[Checkpoint]
+    engine: EngineLike, objects: ObjectReader, path: str, checkpoints: Sequence[Checkpoint]
 ) -> list[FileVersion]:
     """The versions of a file, or of a link, along these checkpoints."""
     found: list[FileVersion] = []

@@ -1,28 +1,26 @@
-"""The objects of snapshots: file contents, directories, lists of chunks; named by their BLAKE3 hash."""
+"""The objects of snapshots: file contents, directories, lists of chunks; named by their BLAKE3 hash.
+
+An object is plain bytes, and its name is the hash of exactly these bytes. An object does not say what it is:
+the directory that refers to it does. A directory refers to its entries by name, so the name of the root names
+every byte below it, and an unchanged directory is the same object.
+
+    directory   DIRECTORY, then for each entry in the order of its name's bytes:
+                kind (1 byte), length of the name (2, big endian), name, hash (32), size (8, big endian)
+    chunk list  CHUNKS, then for each chunk: hash (32), size (8, big endian)
+"""
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from operator import itemgetter, lt
-from typing import Final
+from typing import Final, TypeAlias
 
 import msgspec
 from blake3 import blake3
 
 from clew.core.log.digest import DIGEST_SIZE
 from clew.errors import CorruptError
-
-# ── Format ────────────────────────────────────────────────────────────────────────────────────────
-# The objects of snapshots: file contents, directories, lists of chunks; named by their BLAKE3 hash.
-#
-# An object is plain bytes, and its name is the hash of exactly these bytes. What they mean is said by
-# whoever refers to them: a directory says of each entry what it is. A directory refers to its entries by
-# name, so the name of the root names every byte below it, and an unchanged directory is the same object.
-#
-#     directory   DIRECTORY, then for each entry in the order of its name's bytes:
-#                 kind (1 byte), length of the name (2, big endian), name, hash (32), size (8, big endian)
-#     chunk list  CHUNKS, then for each chunk: hash (32), size (8, big endian)
 
 DIRECTORY: Final = b"clewdir1"
 CHUNKS: Final = b"clewchk1"
@@ -170,10 +168,25 @@ def decode_chunks(content: bytes) -> list[Chunk]:
     return [Chunk(digest, size) for digest, size in _tail.iter_unpack(body)]
 
 
-# ── How many paths a walk through a tree may come to ──────────────────────────────────────────────
-# Equal directories are one object, so a tree of a few hundred bytes can have more paths than there are atoms:
-# each directory holds the next one twice. Nothing that Clew took is like that, but a store may come from
-# anybody.
+# ── Trees ────────────────────────────────────────────────────────────────────────────────────────
+
+EMPTY: Final = Directory(encode_directory([]))
+EMPTY_TREE: Final = object_name(encode_directory([]))
+
+GetDirectories: TypeAlias = Callable[[Collection[bytes]], Mapping[bytes, Directory]]
+"""Reads the objects of several directories at once: there may be thousands."""
+
+
+def find_entry(tree: bytes, path: bytes, directories: GetDirectories) -> TreeEntry | None:
+    """What a tree holds at a path."""
+    entry: TreeEntry | None = TreeEntry(b"", FOLDER, tree, 0)
+    for name in path.split(b"/") if path else ():
+        if entry is None or entry.kind != FOLDER:
+            return None
+        inside = directories([entry.digest])[entry.digest] if entry.digest != EMPTY_TREE else EMPTY
+        entry = inside.get(name)
+    return entry
+
 
 MOST_PATHS: Final = 2_000_000
 """A snapshot holds up to a million files, and the directories that they are in."""
@@ -182,7 +195,12 @@ MOST_BYTES: Final = 512 * 1024 * 1024
 
 
 class TreeBudget:
-    """Of one walk."""
+    """How many paths one walk through a tree may come to.
+
+    Equal directories are one object, so a tree of a few hundred bytes can have more paths than there are
+    atoms: each directory holds the next one twice. No tree that Clew made is like that, but a store may come
+    from anywhere.
+    """
 
     def __init__(self) -> None:
         self._paths = 0

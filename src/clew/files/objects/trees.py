@@ -1,15 +1,38 @@
-"""Which objects the trees of snapshots need."""
+"""Read the trees of snapshots: their directories, and all objects that they need."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Final
 
 from clew.errors import CorruptError
-from clew.files.objects.format import CHUNKED, FOLDER, decode_chunks, decode_directory
+from clew.files.objects.format import (
+    CHUNKED,
+    FOLDER,
+    Directory,
+    GetDirectories,
+    decode_chunks,
+    decode_directory,
+)
 from clew.files.objects.store import ObjectReader
 
 AT_ONCE: Final = 256
+
+
+def directories_of(reader: ObjectReader) -> GetDirectories:
+    """The directories of trees; one that was read is not read again."""
+    read: dict[bytes, Directory] = {}
+
+    def get(names: Collection[bytes]) -> dict[bytes, Directory]:
+        missing = [name for name in names if name not in read]
+        for name, content in reader.get_many(missing) if missing else ():
+            try:
+                read[name] = Directory(content)
+            except ValueError as exc:
+                raise CorruptError(f"the object {name.hex()} is no directory of a snapshot: {exc}") from exc
+        return read
+
+    return get
 
 
 class Reach:

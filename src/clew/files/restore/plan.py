@@ -14,27 +14,23 @@ Nothing here recurses, so that no tree is too deep.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
-from typing import Final, TypeAlias
+from collections.abc import Collection, Iterator, Mapping
+from typing import Final
 
 import msgspec
 
 from clew.files.objects.format import (
+    EMPTY,
+    EMPTY_TREE,
     EXECUTABLE,
     FOLDER,
     Directory,
+    GetDirectories,
     TreeBudget,
     TreeEntry,
-    encode_directory,
-    object_name,
 )
 from clew.model.files import FileKind, FileVerb
 
-GetDirectories: TypeAlias = Callable[[Collection[bytes]], Mapping[bytes, Directory]]
-"""Reads the objects of several directories at once: there may be thousands."""
-
-EMPTY: Final = Directory(encode_directory([]))
-EMPTY_TREE: Final = object_name(encode_directory([]))
 NEVER: Final = b".git"
 """A user's repository is none of ours, whatever a tree says."""
 
@@ -141,17 +137,6 @@ def reverse(steps: Collection[Step]) -> tuple[Step, ...]:
     """The steps that take these back."""
     verbs: Mapping[FileVerb, FileVerb] = {"create": "delete", "delete": "create"}
     return tuple(Step(step.path, verbs.get(step.verb, step.verb), step.old, step.new) for step in steps)
-
-
-def find_entry(tree: bytes, path: bytes, directories: GetDirectories) -> TreeEntry | None:
-    """What a tree holds at a path."""
-    entry: TreeEntry | None = _folder(tree)
-    for name in path.split(b"/") if path else ():
-        if entry is None or entry.kind != FOLDER:
-            return None
-        inside = directories([entry.digest])[entry.digest] if entry.digest != EMPTY_TREE else EMPTY
-        entry = inside.get(name)
-    return entry
 
 
 def parents(path: bytes) -> Iterator[bytes]:

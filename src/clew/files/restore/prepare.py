@@ -1,50 +1,166 @@
-"""Before a restore changes anything."""
+"""Before a restore changes anything: look at the directory, plan, and see that all is there.
+
+Ignored files are in no snapshot, and some cannot be kept at all. A file that a restore would have to
+replace is saved first, ignored or not; what cannot be saved is not touched.
+"""
 
 from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from clew.errors import CorruptError, DiskFullError, InvalidError, RootRefusedError
-from clew.files.journal import Restore
 from clew.files.objects.format import (
     CHUNKED,
+    EMPTY_TREE,
     EXECUTABLE,
     FOLDER,
-    Directory,
+    GetDirectories,
     TreeEntry,
     check_name,
     decode_chunks,
-)
-from clew.files.restore.plan import (
-    EMPTY,
-    EMPTY_TREE,
-    GetDirectories,
-    Plan,
-    Present,
-    Selection,
-    Step,
     find_entry,
-    make_plan,
-    parents,
 )
+from clew.files.objects.trees import directories_of
+from clew.files.restore.plan import Plan, Present, Selection, Step, make_plan
 from clew.files.restore.root import PERMISSIONS, Nearby, Root, status
-from clew.files.snapshot.ignore import NORMAL, RULE_FILES, Ignore, Rules
 
 if TYPE_CHECKING:
+    from clew.files.journal import Restore
     from clew.files.objects.store import ObjectReader
-    from clew.model.files import KeptReason, Snapshot
+    from clew.files.restore.job import RestoreJob
+    from clew.files.restore.safety import SafetySnapshot
+    from clew.model.files import KeptReason
 
-# ── Look at the disk before a restore: what is in its way there that the trees do not show ────────
-# Ignored files are in no snapshot, and some can not be kept at all. A file that a restore would have to
-# replace is saved first, ignored or not; what can not be saved is not touched.
+
+class RestorePlan(msgspec.Struct, frozen=True):
+    """The steps of a restore, and what they were planned for: from it `planned` makes the same steps."""
+
+    plan: Plan
+    now: bytes
+    """The tree of the present state, as the safety snapshot has it."""
+    present: Present
+    modes: dict[bytes, int]
+    """Permissions of what goes, where they are not the usual ones."""
+    left_out: dict[bytes, KeptReason]
+    """What is there, stays, and is in no snapshot; and why."""
+
+
+def prepare(job: RestoreJob, safety: SafetySnapshot) -> RestorePlan:
+    """Plan for the present state, which `safety` then holds."""
+    directories = directories_of(safety.objects)
+    if not os.path.isdir(job.root):  # of a dry run
+        check_paths(job, EMPTY_TREE, directories)
+        nothing = Present()
+        return RestorePlan(_plan(job, EMPTY_TREE, directories, nothing), EMPTY_TREE, nothing, {}, {})
+    now = safety.look(())
+    check_paths(job, now, directories)
+    with open_root(job.root) as root:
+        plan, spared = _plan_sparing(job, now, directories, safety)
+        seen = survey(root, plan)
+        if seen.unsaved:
+            now = safety.look(seen.unsaved)
+            plan, spared = _plan_sparing(job, now, directories, safety)
+            seen = survey(root, plan)
+        present = Present(seen.folders, seen.unsaved | seen.foreign | spared.keys())
+        if present != Present(blocked=frozenset(spared)):
+            plan = _plan(job, now, directories, present)
+        modes = {} if job.dry_run else unusual_modes(root, plan)
+    return RestorePlan(plan, now, present, modes, {**safety.left_out(), **spared})
+
+
+def _plan(job: RestoreJob, now: bytes, directories: GetDirectories, present: Present) -> Plan:
+    return make_plan(
+        job.target,
+        job.last,
+        now,
+        directories,
+        selection=Selection(job.paths),
+        overwrite=job.overwrites,
+        clears=job.clears,
+        present=present,
+    )
+
+
+def _plan_sparing(
+    job: RestoreJob, now: bytes, directories: GetDirectories, safety: SafetySnapshot
+) -> tuple[Plan, dict[bytes, KeptReason]]:
+    """The plan without those deletions that are not sure to be right; and these, with the reasons."""
+    plan = _plan(job, now, directories, Present())
+    spared = safety.spared([step for step in plan.steps if step.new is None])
+    if spared:
+        plan = _plan(job, now, directories, Present(blocked=frozenset(spared)))
+    return plan, spared
+
+
+def planned(reader: ObjectReader, record: Restore) -> Plan:
+    """The plan that a restore had: from the same trees, the same steps."""
+    return make_plan(
+        record.target,
+        record.last,
+        record.now,
+        directories_of(reader),
+        selection=Selection(record.paths),
+        overwrite=record.overwrite,
+        clears=record.clears,
+        present=Present(frozenset(record.folders), frozenset(record.blocked)),
+    )
+
+
+# -- the paths that were asked for
+
+
+def clean_paths(paths: Sequence[str]) -> tuple[bytes, ...]:
+    if isinstance(paths, str):
+        raise InvalidError(f"paths must be a sequence of paths, not the text {paths!r}")
+    return tuple(dict.fromkeys(map(_clean_path, paths)))
+
+
+def _clean_path(path: str) -> bytes:
+    """A path below the root, as trees have it; empty for the root."""
+    if not isinstance(path, str):
+        raise InvalidError(f"paths must be text, not {type(path).__name__}: {path!r}")
+    names = [name for name in os.fsencode(path).split(b"/") if name not in (b"", b".")]
+    try:
+        if path.startswith("/"):
+            raise ValueError("it must be relative to the root")
+        for name in names:
+            check_name(name)
+    except ValueError as exc:
+        raise InvalidError(f"{path!r} is no path below the root: {exc}") from exc
+    return b"/".join(names)
+
+
+def check_paths(job: RestoreJob, now: bytes, directories: GetDirectories) -> None:
+    trees = [tree for tree in (job.target, job.last, now) if tree is not None]
+    unknown = [
+        os.fsdecode(path)
+        for path in job.paths or ()
+        if not any(find_entry(tree, path, directories) for tree in trees)
+    ]
+    if unknown:
+        raise InvalidError(f"no snapshot knows {', '.join(map(repr, unknown))}")
+
+
+# -- what is on the disk
+
+
+def open_root(root: str, *, make: bool = False) -> Root:
+    try:
+        if make:
+            os.makedirs(root, exist_ok=True)
+        return Root(root)
+    except OSError as exc:
+        raise RootRefusedError(root, exc.strerror or str(exc)) from exc
 
 
 class Survey(msgspec.Struct, frozen=True):
+    """What is in the way of a plan on the disk, and the trees do not show."""
+
     unsaved: frozenset[bytes]
     """Files and links where the plan would create something: not in the safety snapshot."""
     folders: frozenset[bytes]
@@ -53,18 +169,16 @@ class Survey(msgspec.Struct, frozen=True):
     """Directories that can not be replaced: other mounts, or ones with files that are not ours."""
 
 
-def survey(root: Root | None, plan: Plan) -> Survey:
-    """`root` None: there is no such directory yet."""
+def survey(root: Root, plan: Plan) -> Survey:
     unsaved, folders, foreign = set[bytes](), set[bytes](), set[bytes]()
-    if root is not None:
-        absent: set[bytes] = set()
-        with Nearby(root) as nearby:
-            for step in plan.steps:
-                if step.verb == "create":
-                    _look_at_place(root, nearby, step, absent, unsaved, folders, foreign)
+    absent: set[bytes] = set()
+    with Nearby(root) as nearby:
         for step in plan.steps:
-            if _is_folder_replaced(step) and _holds_others(root, step.path, plan.steps):
-                foreign.add(step.path)
+            if step.verb == "create":
+                _look_at_place(root, nearby, step, absent, unsaved, folders, foreign)
+    for step in plan.steps:
+        if _is_folder_replaced(step) and _holds_others(root, step.path, plan.steps):
+            foreign.add(step.path)
     return Survey(frozenset(unsaved), frozenset(folders), frozenset(foreign))
 
 
@@ -143,9 +257,8 @@ def _names(root: Root, path: bytes) -> list[tuple[bytes, bool]]:
         return [(os.fsencode(entry.name), entry.is_dir(follow_symlinks=False)) for entry in entries]
 
 
-# ── Presence ──────────────────────────────────────────────────────────────────────────────────────
-# Before a restore changes anything: is all in the store that it needs, and all that an undo would need? And
-# is there room for what it writes?
+# -- whether all is there, and room for it
+
 
 ASKED_AT_ONCE: Final = 500
 
@@ -184,271 +297,3 @@ def _chunks(reader: ObjectReader, entry: TreeEntry) -> list[bytes]:
         return [chunk.digest for chunk in decode_chunks(reader.get(entry.digest))]
     except ValueError as exc:
         raise CorruptError(f"the content of {entry.name!r} is damaged: {exc}") from exc
-
-
-# ── The plan of a restore: made of trees, of what the disk holds beside them, of the paths asked for ───
-
-Spare: TypeAlias = Callable[[Sequence[Step]], frozenset[bytes]]
-"""Of the deletions of a plan, the paths that stay, or the directories that stay with all in them."""
-
-
-class RestorePlan:
-    """A plan in the making: the disk may hold what the trees do not show."""
-
-    def __init__(
-        self,
-        reader: ObjectReader,
-        target: bytes,
-        last: bytes | None,
-        wanted: tuple[bytes, ...] | None,
-        *,
-        overwrite: bool,
-        clears: bool = False,
-        spare: Spare | None = None,
-    ) -> None:
-        """`spare`: which of the paths that would be deleted stay."""
-        self._directories = directories_of(reader)
-        self._target = target
-        self._last = last
-        self._wanted = wanted
-        self.overwrite = overwrite
-        self._clears = clears
-        self._spare = spare or (lambda steps: frozenset())
-        self.now = EMPTY_TREE
-        self.present = Present()
-        self.modes: dict[bytes, int] = {}
-        self.plan: Plan
-
-    def look_at(
-        self,
-        root: str,
-        look: Callable[[Collection[bytes]], bytes] | None,
-        take_safety: Callable[[Collection[bytes]], tuple[str, bytes]],
-    ) -> str | None:
-        """Plan for the present state; the id of its snapshot."""
-
-        def save(also: Collection[bytes]) -> str | None:
-            if look is None:
-                id, self.now = take_safety(also)
-                return id
-            self.now = look(also)
-            return None
-
-        if not os.path.isdir(root):  # of a dry run
-            self._check_paths()
-            self._make()
-            return None
-        safety = save(())
-        self._check_paths()
-        with open_root(root) as opened:
-            self._make_sparing()
-            seen = survey(opened, self.plan)
-            if seen.unsaved:
-                safety = save(seen.unsaved)
-                self._make_sparing()
-                seen = survey(opened, self.plan)
-            spared = self.present.blocked
-            self.present = Present(seen.folders, seen.unsaved | seen.foreign | spared)
-            if self.present != Present(blocked=spared):
-                self._make()
-            if look is None:
-                self.modes = unusual_modes(opened, self.plan)
-        return safety
-
-    def essence(self) -> dict[str, Any]:
-        """The fields of a journal from which `planned` makes the same plan."""
-        return {
-            "target": self._target,
-            "last": self._last,
-            "now": self.now,
-            "paths": self._wanted,
-            "overwrite": self.overwrite,
-            "clears": self._clears,
-            "folders": tuple(sorted(self.present.folders)),
-            "blocked": tuple(sorted(self.present.blocked)),
-            "modes": self.modes,
-        }
-
-    def _make_sparing(self) -> None:
-        self.present = Present()
-        self._make()
-        spared = self._spare([step for step in self.plan.steps if step.new is None])
-        if spared:
-            self.present = Present(blocked=spared)
-            self._make()
-
-    def _make(self) -> None:
-        self.plan = make_plan(
-            self._target,
-            self._last,
-            self.now,
-            self._directories,
-            selection=Selection(self._wanted),
-            overwrite=self.overwrite,
-            clears=self._clears,
-            present=self.present,
-        )
-
-    def _check_paths(self) -> None:
-        trees = [tree for tree in (self._target, self._last, self.now) if tree is not None]
-        unknown = [
-            os.fsdecode(path)
-            for path in self._wanted or ()
-            if not any(find_entry(tree, path, self._directories) for tree in trees)
-        ]
-        if unknown:
-            raise InvalidError(f"no snapshot knows {', '.join(map(repr, unknown))}")
-
-
-def directories_of(reader: ObjectReader) -> GetDirectories:
-    """How plans read trees: a directory that was read is not read again."""
-    read: dict[bytes, Directory] = {}
-
-    def get(names: Collection[bytes]) -> dict[bytes, Directory]:
-        missing = [name for name in names if name not in read]
-        for name, content in reader.get_many(missing) if missing else ():
-            try:
-                read[name] = Directory(content)
-            except ValueError as exc:
-                raise CorruptError(f"the object {name.hex()} is no directory of a snapshot: {exc}") from exc
-        return read
-
-    return get
-
-
-def open_root(root: str, *, make: bool = False) -> Root:
-    try:
-        if make:
-            os.makedirs(root, exist_ok=True)
-        return Root(root)
-    except OSError as exc:
-        raise RootRefusedError(root, exc.strerror or str(exc)) from exc
-
-
-def planned(reader: ObjectReader, record: Restore) -> Plan:
-    """The plan that a restore had: from the same trees, the same steps."""
-    return make_plan(
-        record.target,
-        record.last,
-        record.now,
-        directories_of(reader),
-        selection=Selection(record.paths),
-        overwrite=record.overwrite,
-        clears=record.clears,
-        present=Present(frozenset(record.folders), frozenset(record.blocked)),
-    )
-
-
-def clean_paths(paths: Sequence[str]) -> tuple[bytes, ...]:
-    if isinstance(paths, str):
-        raise InvalidError(f"paths must be a sequence of paths, not the text {paths!r}")
-    return tuple(dict.fromkeys(map(_clean_path, paths)))
-
-
-def _clean_path(path: str) -> bytes:
-    """A path below the root, as trees have it; empty for the root."""
-    if not isinstance(path, str):
-        raise InvalidError(f"paths must be text, not {type(path).__name__}: {path!r}")
-    names = [name for name in os.fsencode(path).split(b"/") if name not in (b"", b".")]
-    try:
-        if path.startswith("/"):
-            raise ValueError("it must be relative to the root")
-        for name in names:
-            check_name(name)
-    except ValueError as exc:
-        raise InvalidError(f"{path!r} is no path below the root: {exc}") from exc
-    return b"/".join(names)
-
-
-# ── Sparing ───────────────────────────────────────────────────────────────────────────────────────
-# What a restore leaves although its snapshot does not hold it: nobody can tell that it was not there then.
-#
-# A snapshot leaves out what was ignored, and lists what it had to skip. A file of that kind may be older than
-# the snapshot: a `.env` that the `.gitignore` of then ignored, and that of now does not. So the rules of the
-# snapshot are asked, not only those of the present. A repository that came since stays whole, because its
-# `.git` can not be kept.
-
-
-class SnapshotOmissions:
-    """The question for one snapshot. `reasons` has an answer for each path that was spared."""
-
-    def __init__(
-        self,
-        snapshot: Snapshot,
-        objects: ObjectReader,
-        left_out: Callable[[], Mapping[bytes, KeptReason]],
-    ) -> None:
-        """`left_out`: what the safety snapshot does not hold, as soon as it is taken."""
-        self.reasons: dict[bytes, KeptReason] = {}
-        self._tree = bytes.fromhex(snapshot.tree)
-        self._objects = objects
-        self._directories = directories_of(objects)
-        self._left_out = left_out
-        self._ignore = Ignore(snapshot.include, snapshot.exclude)
-        self._skipped = {os.fsencode(one.path): one.reason for one in snapshot.skipped}
-        self._seen: dict[bytes, tuple[Rules, int] | None] = {}
-        """By directory: the rules in it, and how it was looked at; None: not at all."""
-
-    def __call__(self, steps: Iterable[Step]) -> frozenset[bytes]:
-        """Of deletions: the paths that stay, or directories that stay with all that is in them."""
-        self.reasons.clear()
-        free = {b""}
-        for step in steps:
-            is_folder = step.old is not None and step.old.kind == FOLDER
-            way = [path for path in parents(step.path) if path not in free]
-            for path in (*reversed(way), step.path):
-                reason = self._reason(path, is_folder=is_folder or path != step.path)
-                if reason is not None:
-                    self.reasons[path] = reason
-                    break
-                free.add(path)
-        return frozenset(self.reasons)
-
-    def _reason(self, path: bytes, *, is_folder: bool) -> KeptReason | None:
-        if path in self._skipped:
-            return self._skipped[path]
-        if is_folder:
-            is_repository = path + b"/.git" in self._left_out()
-            if is_repository and find_entry(self._tree, path, self._directories) is None:
-                return "nested repository"
-            return "ignored" if self._inside(path) is None else None
-        above, _, name = path.rpartition(b"/")
-        place = self._inside(above)
-        if place is None:
-            return "ignored"
-        takes = self._ignore.takes_file(*place, os.fsdecode(path), os.fsdecode(name))
-        return None if takes else "ignored"
-
-    def _inside(self, path: bytes) -> tuple[Rules, int] | None:
-        """How the snapshot was taken in a directory, had it been there."""
-        if path not in self._seen:
-            self._seen[path] = self._look(path)
-        return self._seen[path]
-
-    def _look(self, path: bytes) -> tuple[Rules, int] | None:
-        rules, mode = self._ignore.root, NORMAL
-        if path:
-            above, _, name = path.rpartition(b"/")
-            place = self._inside(above)
-            if place is None:
-                return None
-            rules = place[0]
-            below = self._ignore.mode_below(*place, f"{os.fsdecode(path)}/", os.fsdecode(name))
-            if below is None:
-                return None
-            mode = below
-        prefix = f"{os.fsdecode(path)}/" if path else ""
-        return rules.below(prefix, [*self._rule_files(path)]), mode
-
-    def _rule_files(self, path: bytes) -> Iterator[tuple[str, bytes]]:
-        found = find_entry(self._tree, path, self._directories)
-        if found is None or found.kind != FOLDER:
-            return
-        folder = self._folder(found.digest)
-        for name in RULE_FILES:
-            entry = folder.get(name.encode())
-            if entry is not None and entry.is_file and not entry.kind & CHUNKED:
-                yield name, self._objects.get(entry.digest)
-
-    def _folder(self, digest: bytes) -> Directory:
-        return EMPTY if digest == EMPTY_TREE else self._directories([digest])[digest]

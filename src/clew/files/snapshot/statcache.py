@@ -162,8 +162,8 @@ class StatCache:
     @classmethod
     def open(cls, directory: str | os.PathLike[str], root: str, key: bytes) -> StatCache:
         """The cache of a root; it is empty if what is there has another key. `key` names what was removed
-        from the store so far (`Shelf.collected`): objects that the store lost must never be believed in.
-        Rules need not be in it: each folder knows those that it was seen under."""
+        from the store so far (`SnapshotCounters.collected`): objects that the store lost must never be
+        believed in. Rules need not be in it: each folder knows those that it was seen under."""
         cache = cls(_path_of(directory, os.fsencode(root)), root, key)
         if not cache._recall():
             cache._load()

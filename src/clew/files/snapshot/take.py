@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TypeVar
 
 import msgspec
@@ -26,22 +26,22 @@ from clew.model.files import OnProgress, Snapshot, SnapshotKind
 T = TypeVar("T")
 
 
-class Rules(msgspec.Struct, frozen=True):
-    """What a snapshot holds."""
+class SnapshotRules(msgspec.Struct, frozen=True):
+    """What a snapshot holds, beside what rule files and defaults leave out."""
 
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
     max_file_bytes: int | None = None
 
 
-def rules_of(include: Sequence[str], exclude: Sequence[str], max_file_bytes: int | None) -> Rules:
+def rules_of(include: Sequence[str], exclude: Sequence[str], max_file_bytes: int | None) -> SnapshotRules:
     """What a caller says of what a snapshot is to hold, checked."""
     for what, patterns in (("include", include), ("exclude", exclude)):
         if isinstance(patterns, str) or not all(isinstance(pattern, str) for pattern in patterns):
             raise InvalidError(f"{what} is a list of patterns, not {patterns!r}")
     if max_file_bytes is not None and (type(max_file_bytes) is not int or max_file_bytes < 0):
         raise InvalidError(f"max_file_bytes is a number from 0 on, not {max_file_bytes!r}")
-    return Rules(tuple(include), tuple(exclude), max_file_bytes)
+    return SnapshotRules(tuple(include), tuple(exclude), max_file_bytes)
 
 
 class PendingSnapshot:
@@ -61,19 +61,18 @@ class PendingSnapshot:
         """Those that are not stored yet."""
         return self._writer.unstored
 
-    def keep(self, work: Callable[[Transaction], T]) -> T:
-        """Do the work, which puts the record, and store the packs, in one transaction."""
-
-        def both(tx: Transaction) -> T:
-            result = work(tx)  # first: what it refuses, it refuses before anything is written
-            self.add_packs(tx)
-            return result
-
+    def keep(self, put: Callable[[Transaction], T]) -> T:
+        """Put the record, and store the packs, in one transaction."""
         try:
-            return self._engine.run(both)
+            return self._engine.run(partial(self._keep, put))
         except ClewError:
             self.store_packs()
             raise
+
+    def _keep(self, put: Callable[[Transaction], T], tx: Transaction) -> T:
+        result = put(tx)  # first: what it refuses, it refuses before anything is written
+        self.add_packs(tx)
+        return result
 
     def add_packs(self, tx: Transaction) -> None:
         for pack in self.packs:
@@ -101,15 +100,15 @@ class SnapshotTaker:
         self,
         place: str,
         kind: SnapshotKind,
-        rules: Rules,
-        shelf: SnapshotCounters,
+        rules: SnapshotRules,
+        counters: SnapshotCounters,
         also: Collection[bytes] = (),
         on_progress: OnProgress | None = None,
     ) -> PendingSnapshot:
-        """Scan a tree, with the shelf as it was before."""
+        """Scan a tree, with the counters as they were before."""
         limits = Limits() if rules.max_file_bytes is None else Limits(max_file_bytes=rules.max_file_bytes)
         writer = ObjectWriter(self._engine, holds_back=True)
-        with self._lens(place, rules, shelf, also) as lens:
+        with self._known(place, rules, counters, also) as known:
             found = scan(
                 place,
                 writer,
@@ -117,10 +116,10 @@ class SnapshotTaker:
                 exclude=rules.exclude,
                 also=also,
                 limits=limits,
-                cache=lens.cache,
+                cache=known.cache,
                 never=self._own_files(place),
                 on_progress=on_progress,
-                changed_dirs=lens.changed,
+                changed_dirs=known.changed,
                 lists_ignored=kind == "safety",
             )
         broken = [one.path for one in found.skipped if one.reason == "read error"]
@@ -148,24 +147,24 @@ class SnapshotTaker:
         return PendingSnapshot(self._engine, snapshot, writer, found.ignored)
 
     def look(
-        self, place: str, rules: Rules, also: Collection[bytes] = (), kind: SnapshotKind = "snapshot"
+        self, place: str, rules: SnapshotRules, also: Collection[bytes] = (), kind: SnapshotKind = "snapshot"
     ) -> PendingSnapshot:
         """The tree as it is now, without a record: what is new of it stays until the next gc."""
         with self._engine.read() as reader:
-            shelf = counters_of(reader)
-        taken = self.take(place, kind, rules, shelf, also)
+            counters = counters_of(reader)
+        taken = self.take(place, kind, rules, counters, also)
         self._engine.run(taken.add_packs)
         return taken
 
     @contextmanager
-    def _lens(
-        self, place: str, rules: Rules, shelf: SnapshotCounters, also: Collection[bytes]
+    def _known(
+        self, place: str, rules: SnapshotRules, counters: SnapshotCounters, also: Collection[bytes]
     ) -> Iterator[WatchedCache]:
         """What is known of a tree before it is scanned: by the cache, and by whoever watches it."""
         location = self._engine.backend.location
         # What a cache says holds for one store, and only until something was removed from that. Each
         # folder in it knows the rules that it was seen under; a watcher does not.
-        key = msgspec.msgpack.encode((location, shelf.collected))
+        key = msgspec.msgpack.encode((location, counters.collected))
         directory = cache_directory(location)
 
         def open_cache() -> StatCache:
@@ -175,13 +174,13 @@ class SnapshotTaker:
         if watch is None:
             yield WatchedCache(open_cache())
             return
-        lens = watch.begin(msgspec.msgpack.encode((key, rules)), open_cache)
+        known = watch.begin(msgspec.msgpack.encode((key, rules)), open_cache)
         try:
-            yield lens
+            yield known
         except BaseException:
-            watch.fail(lens)
+            watch.fail(known)
             raise
-        watch.end(lens)
+        watch.end(known)
 
     def _own_files(self, place: str) -> list[str]:
         """The files of the store, or its whole directory, and the key of the user, if they can be below this

@@ -31,7 +31,7 @@ from clew.files.upkeep.needs import drop_unneeded, trees_of_restores, unneeded
 from clew.model.files import FileProgress, GcReport, OnProgress
 
 if TYPE_CHECKING:
-    from clew.core.retention.sweep import Machinery
+    from clew.core.engine.engine import EngineLike
 
 PAGE: Final = 5000
 PACKS_AT_ONCE: Final = 32
@@ -44,7 +44,7 @@ Member = tuple[bytes, int, int]
 
 
 def gc(
-    engine: Machinery,
+    engine: EngineLike,
     *,
     dry_run: bool = False,
     thorough: bool = False,
@@ -67,7 +67,7 @@ def gc(
         _give_back(engine, lease)
 
 
-def _give_back(engine: Machinery, lease: Lease) -> None:
+def _give_back(engine: EngineLike, lease: Lease) -> None:
     try:
         engine.run(lambda tx: snapshots.end_claim(tx, lease))
     except ClewError:
@@ -89,7 +89,7 @@ class _Collection:
     """One run. `lease` None: a dry run, which writes nothing."""
 
     def __init__(
-        self, engine: Machinery, lease: Lease | None, thorough: bool, on_progress: OnProgress | None
+        self, engine: EngineLike, lease: Lease | None, thorough: bool, on_progress: OnProgress | None
     ) -> None:
         self._engine = engine
         self._lease = lease
@@ -144,7 +144,7 @@ class _Collection:
         return drop_unneeded(tx, ids, now)
 
     def _mark(self, spared: Iterable[str] = ()) -> None:
-        """Mark what the snapshots reach that were not looked at yet. The shelf is read first: what comes
+        """Mark what the snapshots reach that were not looked at yet. The counters are read first: what comes
         after that is noticed by the next transaction."""
         self._marked.update(spared)
         with self._engine.read() as reader:

@@ -55,8 +55,8 @@ class PackMove(msgspec.Struct, frozen=True):
         """False: something does not lie where it lay, and nothing was moved."""
         if tx.find_objects(list(self.places)) != self.places:
             return False
-        # The shelf is not told: no name is missing at any moment, so what a snapshot under way, or a stat
-        # cache, found in the store is there still.
+        # The counters stay as they are: no name is missing at any moment, so what a snapshot under way, or
+        # a stat cache, found in the store is there still.
         tx.drop_objects(list(self.places))
         for codec, blob, size, members in self.packs:
             tx.add_pack(codec, blob, size, members)

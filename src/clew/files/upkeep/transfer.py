@@ -28,7 +28,7 @@ from clew.files.records import CollectedError, SnapshotRecord, claimed
 from clew.model.transfer import LostRecord
 
 if TYPE_CHECKING:
-    from clew.core.retention.sweep import Machinery
+    from clew.core.engine.engine import EngineLike
 
 PAGE: Final = 5000
 PLACES: Final = 200_000
@@ -49,8 +49,8 @@ class FileTransfer:
 
     def __init__(
         self,
-        source: Machinery,
-        target: Machinery,
+        source: EngineLike,
+        target: EngineLike,
         *,
         on_bytes: Callable[[int], object] = lambda _: None,
         lost: Lost | None = None,
@@ -61,7 +61,7 @@ class FileTransfer:
         self._lost = lost
         self._reader = ObjectReader(source.read)
         self._reach = Reach(self._reader)
-        self._shelf: records.SnapshotCounters | None = None
+        self._counters: records.SnapshotCounters | None = None
         """That of the target, before the first question about an object of `_reach`: all of them are there,
         unless something was collected since."""
         self._adopted: set[str] = set()
@@ -88,7 +88,7 @@ class FileTransfer:
             raise GoneError(f"files of session {session!r} were removed while it was copied")
         known, lacking = self._compared({id: kept for id, kept in found.items() if kept is not None})
         try:
-            shelf = self._bring_trees([kept.tree for kept in lacking.values()])
+            counters = self._bring_trees([kept.tree for kept in lacking.values()])
         except ObjectMissingError as error:
             if is_same:
                 raise
@@ -97,7 +97,7 @@ class FileTransfer:
         def adopt(tx: Transaction, tree: int) -> None:
             if any(records.find_record(tx, id) is None for id in known):
                 raise CollectedError("snapshots were removed while the session that names them was copied")
-            self._adopt(tx, lacking, {kept.sessions: tree for kept in lacking.values()}, shelf)
+            self._adopt(tx, lacking, {kept.sessions: tree for kept in lacking.values()}, counters)
 
         return adopt
 
@@ -117,13 +117,13 @@ class FileTransfer:
         tx: Transaction,
         found: Mapping[str, SnapshotRecord],
         trees: Trees,
-        shelf: records.SnapshotCounters,
+        counters: records.SnapshotCounters,
     ) -> None:
         moved = {
             id: msgspec.structs.replace(kept, sessions=trees.get(kept.sessions, 0))
             for id, kept in found.items()
         }
-        self._adopted.update(id for id, kept in moved.items() if records.adopt(tx, id, kept, shelf))
+        self._adopted.update(id for id, kept in moved.items() if records.adopt(tx, id, kept, counters))
 
     @contextmanager
     def undisturbed(self) -> Iterator[None]:
@@ -141,7 +141,7 @@ class FileTransfer:
         that were copied. Not `is_all`: only what belongs to them."""
         only_of = None if is_all else trees
         if self._lost is not None:
-            self._shelf = self._copy_all_objects()
+            self._counters = self._copy_all_objects()
         for id, kept in self._kept(only_of):
             # A snapshot of sessions that were not copied stays behind: nothing there would need it.
             if not kept.sessions or kept.sessions in trees:
@@ -152,9 +152,9 @@ class FileTransfer:
     def _copy_record(self, id: str, kept: SnapshotRecord, trees: Trees) -> None:
         def copy() -> None:
             if not self._is_there(id, kept, trees):
-                shelf = self._bring_trees([kept.tree])
+                counters = self._bring_trees([kept.tree])
                 try:
-                    self._target.run(lambda tx: self._adopt(tx, {id: kept}, trees, shelf))
+                    self._target.run(lambda tx: self._adopt(tx, {id: kept}, trees, counters))
                 except CollectedError:
                     raise
                 except ConflictError:
@@ -187,25 +187,25 @@ class FileTransfer:
     # -- objects
 
     def _bring_trees(self, trees: Sequence[bytes]) -> records.SnapshotCounters:
-        """See to it that the target holds all that these trees need; its shelf as it was before. With `lost`,
-        all that there is was brought before."""
+        """See to it that the target holds all that these trees need; its counters as they were before. With
+        `lost`, all that there is was brought before."""
         if self._lost is not None:
-            assert self._shelf is not None
-            return self._shelf
+            assert self._counters is not None
+            return self._counters
         with self._target.read() as reader:
-            shelf = records.counters_of(reader)
-        if self._shelf is None or self._shelf.collected != shelf.collected:
-            self._reach, self._shelf = Reach(self._reader), shelf
+            counters = records.counters_of(reader)
+        if self._counters is None or self._counters.collected != counters.collected:
+            self._reach, self._counters = Reach(self._reader), counters
         try:
             for tree in trees:
                 self._reach.add(tree)
             for first in range(0, len(self._reach.new), PAGE):
                 self._bring(self._reach.new[first : first + PAGE])
         except BaseException:
-            self._shelf = None  # nobody knows what is there
+            self._counters = None  # nobody knows what is there
             raise
         self._reach.new.clear()
-        return self._shelf
+        return self._counters
 
     def _bring(self, names: Sequence[bytes]) -> None:
         with self._target.read() as reader:
@@ -219,9 +219,9 @@ class FileTransfer:
         self._store([(name, places[name]) for name in missing])
 
     def _copy_all_objects(self) -> records.SnapshotCounters:
-        """Bring over whatever of a damaged store can be read; the shelf of the target as it was before."""
+        """Bring over what of a damaged store can be read; the counters of the target as they were before."""
         with self._target.read() as reader:
-            shelf = records.counters_of(reader)
+            counters = records.counters_of(reader)
         missing: list[tuple[bytes, ObjectPlace]] = []
         for found in self._all_objects():
             with self._target.read() as reader:
@@ -231,7 +231,7 @@ class FileTransfer:
                 self._store(missing)
                 missing = []
         self._store(missing)
-        return shelf
+        return counters
 
     def _all_objects(self) -> Iterator[list[tuple[bytes, ObjectPlace]]]:
         after = b""
@@ -298,7 +298,7 @@ class FileTransfer:
                 yield id, kept
 
     def _scan(self, kind: Literal["snapshot", "restore"]) -> list[tuple[str, bytes]]:
-        """Records of a kind; the shelf, which has no name, is none of them."""
+        """Records of a kind; the counters, which have no name, are none of them."""
 
         def tell(error: Exception) -> None:
             reason = f"some records of this kind cannot be read: {error}"
@@ -331,8 +331,8 @@ class FileTransfer:
                     return
             with self._source.read() as reader:
                 trees = [tree for tree in needed if tree and reader.find_objects([tree])]
-            shelf = self._bring_trees(trees)
-            self._target.run(lambda tx: journal.adopt(tx, _moved(record, sids), shelf))
+            counters = self._bring_trees(trees)
+            self._target.run(lambda tx: journal.adopt(tx, _moved(record, sids), counters))
 
         def is_there(reader: Reader) -> bool:
             return reader.get_record(STORE_WIDE, "restore", record.id) is not None

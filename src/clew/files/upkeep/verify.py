@@ -21,7 +21,7 @@ from clew.files.objects.store import ObjectReader
 from clew.model.files import FileProgress, OnProgress, VerifyProblem, VerifyReport
 
 if TYPE_CHECKING:
-    from clew.core.retention.sweep import Machinery
+    from clew.core.engine.engine import EngineLike
 
 # ── Which paths of which snapshots need an object: asked when one is missing or damaged ───────────
 
@@ -141,7 +141,7 @@ PAGE: Final = 5000
 
 
 def verify(
-    engine: Machinery,
+    engine: EngineLike,
     *,
     full: bool = False,
     time_limit: float | None = None,
@@ -186,7 +186,7 @@ def _checked_limit(time_limit: float | None) -> float | None:
 class _Check:
     """The snapshots and their objects."""
 
-    def __init__(self, engine: Machinery, findings: Findings) -> None:
+    def __init__(self, engine: EngineLike, findings: Findings) -> None:
         self._engine = engine
         self._findings = findings
         self._reader = ObjectReader(engine.read)
