@@ -183,7 +183,7 @@ def test_copies_are_whole_while_other_processes_write_purge_and_collect(
     source = address(kind, tmp_path, "busy")
     clew.open(source).close()
     child = subprocess.Popen(
-        [sys.executable, "-m", "tests.core.transfer.churning_child", source, str(work)],
+        [sys.executable, "-m", "tests.core.transfer.churn", source, str(work)],
         cwd=ROOT,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

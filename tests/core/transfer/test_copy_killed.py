@@ -30,7 +30,7 @@ def test_a_killed_copy_goes_on_and_ends_as_if_nothing_had_happened(seed: int, tm
     for _ in range(40):
         deadly = rng.randint(1, 400)
         done = subprocess.run(
-            [sys.executable, "-m", "tests.core.transfer.copying_child", str(src), str(dst), str(deadly)],
+            [sys.executable, "-m", "tests.core.transfer.killed_copy", str(src), str(dst), str(deadly)],
             cwd=ROOT,
             check=False,
             capture_output=True,

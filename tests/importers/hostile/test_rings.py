@@ -10,7 +10,8 @@ import pytest
 import clew
 from clew.importers.contract import SourceEntry
 from tests.core.load import test_load
-from tests.importers.programs import test_claude_code, test_codex, test_llm, test_opencode, test_pi
+from tests.importers.programs import test_codex, test_llm, test_opencode, test_pi
+from tests.importers.programs.claude_code import test_reader
 
 OTHER = "0b1c2d3e-1111-4222-8333-444455557777"
 
@@ -31,8 +32,8 @@ def of_pi(folder: Path) -> None:
 
 def of_claude_code(folder: Path) -> None:
     """Records, and two sessions that were each forked from the other."""
-    for id, base in ((test_claude_code.SESSION, OTHER), (OTHER, test_claude_code.SESSION)):
-        log = test_claude_code.Log(
+    for id, base in ((test_reader.SESSION, OTHER), (OTHER, test_reader.SESSION)):
+        log = test_reader.Log(
             folder / f"{id}.jsonl", sessionId=id, forkedFrom={"sessionId": base, "messageUuid": "u1"}
         )
         log.user("u1", parentUuid="u1").user("u2", parentUuid="u3").model("u3", parentUuid="u2")

@@ -12,7 +12,7 @@ import pytest
 import clew
 from clew.core.load.load import Loading
 from clew.importers.run import TRIES
-from tests.importers.programs.test_claude_code import ID, SESSION, Log
+from tests.importers.programs.claude_code.test_reader import ID, SESSION, Log
 
 WORK = "/srv/shop"
 
