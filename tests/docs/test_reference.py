@@ -17,7 +17,7 @@ import clew
 from clew.backends.contract import RecordKind
 from clew.backends.registry import SCHEMES
 from clew.backends.sqlite import SqliteBackend
-from clew.backends.sqlite.connection import APPLICATION_ID
+from clew.backends.sqlite.sql import APPLICATION_ID
 from clew.backends.sqlite.schema import MIGRATIONS
 from clew.core.conversation.settings import SessionSettings
 from tests.docs.pages import DOCS, prose

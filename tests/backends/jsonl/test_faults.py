@@ -232,7 +232,7 @@ def test_an_index_that_can_not_be_written_fails_no_append(
     backend = JsonlBackend(fast_path / "store")
     with clew.Store(backend) as store:
         session = store.session("s")
-        real = backend._writer
+        real = backend._connections.writer
         assert real is not None
 
         class Failing:
@@ -245,9 +245,9 @@ def test_an_index_that_can_not_be_written_fails_no_append(
                 assert real is not None
                 return real.execute(sql, *args)
 
-        backend._writer = Failing()  # type: ignore[assignment]
+        backend._connections.writer = Failing()  # type: ignore[assignment]
         session.append(user("one"))
-        backend._writer = real
+        backend._connections.writer = real
 
         assert [message["content"] for message in session.messages()] == ["one"]
         session.append(user("two"))

@@ -42,8 +42,8 @@ def test_the_durability_that_was_asked_for_is_what_sqlite_does(
 ) -> None:
     backend = SqliteBackend(tmp_path / "a.db", durability=level)
     try:
-        assert pragma(backend._writer, "synchronous") == synchronous
-        assert pragma(backend._writer, "journal_mode") == "wal"
+        assert pragma(backend._connections.writer, "synchronous") == synchronous
+        assert pragma(backend._connections.writer, "journal_mode") == "wal"
         assert backend.capabilities.durability == level
     finally:
         backend.close()
@@ -353,8 +353,8 @@ def test_a_connection_that_is_given_back_while_the_store_closes_is_closed(tmp_pa
             super().append(connection)
 
     with backend.read():
-        (borrowed,) = backend._borrowed
-        backend._readers = ClosingMeanwhile(backend._readers)
+        (borrowed,) = backend._connections._borrowed
+        backend._connections._readers = ClosingMeanwhile(backend._connections._readers)
 
     with pytest.raises(apsw.ConnectionClosedError):
         pragma(borrowed, "user_version")

@@ -25,8 +25,8 @@ def backend(tmp_path: Path) -> Iterator[SqliteBackend]:
 
 
 def plan(backend: SqliteBackend, sql: str, bindings: list[Any]) -> str:
-    assert backend._writer is not None
-    return "\n".join(row[3] for row in backend._writer.execute(f"EXPLAIN QUERY PLAN {sql}", bindings))
+    assert backend._connections.writer is not None
+    return "\n".join(row[3] for row in backend._connections.writer.execute(f"EXPLAIN QUERY PLAN {sql}", bindings))
 
 
 def listing_plan(backend: SqliteBackend, **filters: Any) -> str:
@@ -94,7 +94,7 @@ def test_an_append_to_a_running_session_maintains_no_more_indexes_than_before_ru
     backend: SqliteBackend,
 ) -> None:
     """Every index that holds a column which `set_head` writes is one of schema 1, or leaves it out."""
-    connection = backend._writer
+    connection = backend._connections.writer
     assert connection is not None
     written = {
         piece.split(" = ")[0].split()[-1] for piece in statements.SET_HEAD.split(" WHERE ")[0].split(",")

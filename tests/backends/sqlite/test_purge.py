@@ -112,8 +112,8 @@ def test_the_search_for_traces_finds_a_purge_that_does_not_rebuild_the_file(
     """A planted bug, and the reason for the rebuild: secure_delete alone leaves copies in split pages."""
 
     def no_rebuild(self: SqliteBackend) -> None:
-        assert self._writer is not None
-        self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        assert self._connections.writer is not None
+        self._connections.writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
     monkeypatch.setattr(SqliteBackend, "scrub", no_rebuild)
 
@@ -142,8 +142,8 @@ def test_the_database_overwrites_what_it_deletes(place: Path) -> None:
     """Before any purge: entries of a dropped session do not linger in free pages either."""
     backend = SqliteBackend(place / "a.db")
     try:
-        assert isinstance(backend._writer, apsw.Connection)
-        assert backend._writer.execute("PRAGMA secure_delete").get == 1
-        assert backend._writer.execute("PRAGMA temp_store").get == 2
+        assert isinstance(backend._connections.writer, apsw.Connection)
+        assert backend._connections.writer.execute("PRAGMA secure_delete").get == 1
+        assert backend._connections.writer.execute("PRAGMA temp_store").get == 2
     finally:
         backend.close()

@@ -45,10 +45,10 @@ def store(backend: SqliteBackend) -> Iterator[Store]:
 def traced(backend: SqliteBackend, act: Callable[[], object]) -> list[str]:
     """The statements that the writing connection ran meanwhile."""
     statements: list[str] = []
-    assert backend._writer is not None
-    backend._writer.trace_v2(apsw.SQLITE_TRACE_STMT, lambda event: statements.append(event["sql"]))
+    assert backend._connections.writer is not None
+    backend._connections.writer.trace_v2(apsw.SQLITE_TRACE_STMT, lambda event: statements.append(event["sql"]))
     act()
-    backend._writer.trace_v2(0)
+    backend._connections.writer.trace_v2(0)
     return statements
 
 
@@ -135,8 +135,8 @@ def test_hits_come_in_the_order_of_time_without_a_sort(
     backend: SqliteBackend, filters: dict[str, Any]
 ) -> None:
     sql, bindings = finding(TextQuery(query=parse("word"), limit=20, **filters), None)
-    assert backend._writer is not None
-    plan = [row[3] for row in backend._writer.execute(f"EXPLAIN QUERY PLAN {sql}", bindings)]
+    assert backend._connections.writer is not None
+    plan = [row[3] for row in backend._connections.writer.execute(f"EXPLAIN QUERY PLAN {sql}", bindings)]
 
     assert plan[0].startswith("SCAN search_words VIRTUAL TABLE INDEX")
     walked = {step.split()[1] for step in plan if step.startswith("SCAN ")}

@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 import apsw
 
@@ -18,25 +18,17 @@ from clew.backends.jsonl import disk
 from clew.backends.jsonl.layout import STORE_LOG, Layout
 from clew.backends.jsonl.log_file import LogRow, UnreadableLogError, is_same, reading
 from clew.backends.jsonl.recover import read_log
-from clew.backends.jsonl.sql import ADD_PLAIN_LOG, ALL_DAMAGE, ALL_LOGS, LOOSEN, SCHEMA
+from clew.backends.jsonl.sql import (
+    ADD_PLAIN_LOG,
+    ALL_DAMAGE,
+    ALL_LOGS,
+    CONTENTS,
+    LOOSEN,
+    SCHEMA,
+)
 from clew.backends.sqlite.connection import open_writer
 from clew.backends.sqlite.integrity import watching_time
-from clew.backends.sqlite.sql import SESSION
-
-# When a session is due is in no log.
-TABLES: Final = {
-    "sessions": (SESSION.removesuffix(", due"), "sid"),
-    "details": ("sid, value", "sid"),
-    "facets": ("name, value, sid", "name, value, sid"),
-    "branches": ("branch, uid, tree, owner, parent, fork", "branch"),
-    "places": ("branch, log", "branch"),
-    "entries": ("*", "key"),
-    "records": ("sid, kind, name, value", "sid, kind, name"),
-    "events": ("*", "key"),
-    "usage": ("*", "key"),
-    "packs": ("*", "pack"),
-    "objects": ("*", "key"),
-}
+from clew.backends.sqlite.sql import BEGIN, COMMIT
 
 
 class WrittenAnewError(Exception):
@@ -70,8 +62,7 @@ def compare(connection: apsw.Connection, layout: Layout, go_on: Callable[[], Non
 
 
 def _differing(connection: apsw.Connection, made: apsw.Connection) -> Iterator[str]:
-    for table, (columns, order) in TABLES.items():
-        text = f"SELECT {columns} FROM {table} ORDER BY {order}"  # noqa: S608 - of this file
+    for table, text in CONTENTS.items():
         found = _first_difference(connection.execute(text), made.execute(text))
         if found is not None:
             yield f"the index does not say what the logs say: {table}, the row of {found}"
@@ -79,7 +70,7 @@ def _differing(connection: apsw.Connection, made: apsw.Connection) -> Iterator[s
 
 def _read_all(made: apsw.Connection, layout: Layout, rows: list[LogRow]) -> Iterator[tuple[str, int, str]]:
     """Fill an index; which logs can not be read, and why."""
-    made.execute("BEGIN")
+    made.execute(BEGIN)
     made.execute(LOOSEN)
     for row in sorted(rows, key=lambda row: (row.name != STORE_LOG, row.name)):
         made.execute(ADD_PLAIN_LOG, (row.log, row.name))
@@ -88,7 +79,7 @@ def _read_all(made: apsw.Connection, layout: Layout, rows: list[LogRow]) -> Iter
                 _read(made, layout, row)
             except UnreadableLogError as exc:
                 yield row.name, 0, str(exc.reason)
-    made.execute("COMMIT")
+    made.execute(COMMIT)
 
 
 def _read(made: apsw.Connection, layout: Layout, row: LogRow) -> None:

@@ -1,4 +1,9 @@
-"""The file of the index: opened if it can be used, else made anew of the logs."""
+"""The index of a store in use: its file, its connections, and whether it has all that the logs have.
+
+An index is a cache. One that cannot be used is set aside, and another is made of the logs: beside, and it
+gets its name when it is whole. So a process that finds an index finds one that has all that the logs had at
+some moment; and a process that fails to make one has changed nothing.
+"""
 
 from __future__ import annotations
 
@@ -7,25 +12,31 @@ import re
 import stat
 import struct
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
 import apsw
 import msgspec
 
-from clew.backends.jsonl import disk
+from clew.backends.jsonl import disk, sql
 from clew.backends.jsonl.disk import File, NotOursError, StrangeFileError
+from clew.backends.jsonl.journal import Journal
 from clew.backends.jsonl.layout import INDEX_FILE, Layout
+from clew.backends.jsonl.lock import StoreLock
 from clew.backends.jsonl.log_file import tell
 from clew.backends.jsonl.recover import catch_up, is_behind
-from clew.backends.jsonl.sql import INDEX, INDEX_VERSION, SCHEMA, TABLES, TABLES_THERE, VERSION
 from clew.backends.sqlite.connection import open_reader, open_writer, patiently
+from clew.backends.sqlite.pool import Connections
 from clew.backends.sqlite.schema import MIGRATIONS, check_writable
 from clew.backends.sqlite.side_files import BESIDE
-from clew.errors import CorruptError, CorruptSessionError, InvalidUrlError, SchemaTooNewError
+from clew.backends.sqlite.sql import BEGIN_WRITING, COMMIT, EMPTY_LOG
+from clew.errors import ClewError, CorruptError, CorruptSessionError, InvalidUrlError, SchemaTooNewError
 
-# ── By which errors an index that can not be used is known: it is a cache, and made anew ──────────
-
+UNREAD: Final = (apsw.SQLITE_IOERR_READ, apsw.SQLITE_IOERR_CORRUPTFS)
+"""What SQLite says when the disk does not give a page."""
+TRIES: Final = 20
+"""How often a store that is only read is opened again because others purge."""
 _WRONG: Final = (
     apsw.CorruptError, apsw.NotADBError, apsw.SQLError, apsw.ConstraintError, apsw.MismatchError,
 )  # fmt: skip
@@ -42,9 +53,155 @@ MEANINGLESS: Final = (
 """When it is read."""
 
 
-# ── The file of the index: opened if it can be used, else made anew of the logs ───────────────────
-# A new one is made beside, and gets its name when it is whole. So whoever finds an index finds one that has
-# all that the logs had at some moment; and whoever fails to make one has changed nothing.
+class Index:
+    """What changes it needs the lock of the store."""
+
+    def __init__(
+        self,
+        layout: Layout,
+        journal: Journal,
+        lock: StoreLock,
+        *,
+        durable: bool,
+        timeout: float,
+        opening: Callable[[], None],
+    ) -> None:
+        self._layout = layout
+        self._journal = journal
+        self._lock = lock
+        self._durable = durable
+        self.connections = Connections(layout.index, str(layout.root), timeout, opening)
+        self.is_behind = False
+        """It lacks what a log has: catch up before anything else."""
+        self.is_broken = False
+        self._was_suspected = False
+        self._inode = 0
+        self._last_named = 0
+        """Logs up to this number have durable names."""
+
+    # -- having all that the logs have
+
+    def catch_up(self, *, renew: bool = False) -> None:
+        try:
+            if renew:
+                self._renew()
+            self._recover()
+        except ClewError:
+            raise
+        except NONSENSE:
+            self.is_broken = True
+            self._renew()
+            self._recover()
+
+    def _renew(self) -> None:
+        """Use the index that is there now, or make a new one. Until that is done nobody reads, and the next
+        that comes tries again: what is open is damaged, or not the store's any more."""
+        self.is_behind = True
+        self._layout.renew()
+        self._journal.replay()
+        self.connections.use(self._sound_writer())
+        self._inode = self._layout.index_inode()
+        self.is_broken = False
+
+    def _sound_writer(self) -> apsw.Connection:
+        layout, timeout = self._layout, self.connections.timeout
+        if not self.is_broken and layout.index.exists() and is_sound(layout):
+            try:
+                return open_index(layout, timeout)
+            except BROKEN:
+                pass
+            except apsw.IOError as exc:
+                if getattr(exc, "extendedresult", 0) not in UNREAD:
+                    raise
+        make_index(layout, timeout)
+        return open_index(layout, timeout)
+
+    def _recover(self) -> None:
+        """Bring logs and index together."""
+        writer = self._writer
+        self._journal.replay()
+        if catch_up(writer, self._layout, repair=True):
+            self.connections.branches.clear()
+        self._lock.clear()
+        self.is_behind = False
+        self._settle_names()
+
+    @property
+    def _writer(self) -> apsw.Connection:
+        assert self.connections.writer is not None
+        return self.connections.writer
+
+    def refresh(self) -> apsw.Connection:
+        """The writing connection to an index that has all that the logs have."""
+        self.connections.need_writer()
+        self._layout.recheck()
+        if self._layout.sessions.has_moved():
+            self._layout.renew()
+            self.is_behind = True
+        is_gone = self.is_gone()
+        if is_gone or self.is_behind or self._lock.is_marked:
+            self.catch_up(renew=is_gone)
+        return self.connections.need_writer()
+
+    def needs_settling(self) -> bool:
+        """Whether a reader would miss something: nearly never."""
+        one = self.connections
+        is_open = one.is_open and not one.is_closed and one.writer is not None
+        return is_open and (self.is_behind or self.is_gone())
+
+    def is_gone(self) -> bool:
+        """It was deleted, or another one was put there, or it was found to be damaged."""
+        return self.is_broken or not self.is_ours()
+
+    def is_ours(self) -> bool:
+        """Whether the index that this process has open is the one that is there."""
+        try:
+            return self._layout.index_inode() == self._inode
+        except OSError:
+            return False
+
+    def suspect(self, exc: BaseException | None) -> None:
+        """An index that is damaged is set aside when it is needed next. One whose rows can not be understood
+        may be: but only once, for all else that could be the cause is there again afterwards."""
+        if isinstance(exc, apsw.CorruptError | apsw.NotADBError):
+            self.is_broken = True
+        elif isinstance(exc, MEANINGLESS) and not self._was_suspected:
+            self.is_broken = self._was_suspected = True
+
+    # -- names of new logs
+
+    def ensure_name(self, log: int) -> None:
+        """Before a log alone is synced: its name must be durable too. The journal kept both until now."""
+        if log > self._last_named:
+            self._settle_names()
+
+    def _settle_names(self) -> None:
+        if self._durable:
+            disk.sync_directory(self._layout.sessions)
+            disk.sync_directory(self._layout.top)
+        self._last_named = self._writer.execute(sql.LAST_NUMBER, ("logs",)).get or 0
+
+    # -- the end
+
+    def give_up_writing(self, reason: str) -> None:
+        """It is only read from now on, because of this."""
+        connections = self.connections
+        writer, connections.writer = connections.writer, None
+        if writer is not None:
+            writer.close(True)
+        self.is_behind = False
+        connections.why_read_only = f"{connections.why_read_only}: {reason}"
+
+    def close(self, *, may_write: bool) -> None:
+        try:
+            self.connections.close()
+            if self.is_broken and may_write and self.is_ours():
+                set_index_aside(self._layout)
+        except (apsw.Error, OSError):  # of the index: the logs have it all
+            self.connections.abandon()
+
+
+# -- its file
 
 _EFFECTIVE: Final = os.access in os.supports_effective_ids
 _LEFT: Final = re.compile(r"index\.db\.[0-9a-f]+\.new(-wal|-shm|-journal)?")
@@ -68,16 +225,16 @@ def is_sound(layout: Layout) -> bool:
 
 
 def open_index(layout: Layout, timeout: float) -> apsw.Connection:
-    """A connection that may write. Raises one of `index_errors.BROKEN` for one that can not be used."""
+    """A connection that may write. Raises one of BROKEN for one that cannot be used."""
     # "process": it is only a cache, but must be whole after a power cut, if older.
-    writer = open_writer(layout.index, "process", timeout, INDEX)
+    writer = open_writer(layout.index, "process", timeout, sql.INDEX)
     try:
-        patiently(lambda: writer.execute("BEGIN IMMEDIATE"), str(layout.root), timeout)
-        if writer.execute(TABLES_THERE).get != TABLES:
+        patiently(lambda: writer.execute(BEGIN_WRITING), str(layout.root), timeout)
+        if writer.execute(sql.TABLES_THERE).get != sql.TABLES:
             raise apsw.CorruptError("an index that lost a table")
-        if writer.execute(INDEX_VERSION).get != VERSION:
+        if writer.execute(sql.INDEX_VERSION).get != sql.VERSION:
             raise apsw.CorruptError("an index of another version")
-        writer.execute("COMMIT")
+        writer.execute(COMMIT)
     except BaseException:
         writer.close(True)
         raise
@@ -95,9 +252,9 @@ def make_index(layout: Layout, timeout: float) -> None:
         disk.close(disk.create(made))
         writer = open_writer(made.path, "process", timeout)
         try:
-            writer.execute(SCHEMA)
+            writer.execute(sql.SCHEMA)
             catch_up(writer, layout, repair=True)
-            writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # syncs it
+            writer.execute(EMPTY_LOG)  # syncs it
         finally:
             writer.close()
         set_index_aside(layout)
@@ -125,11 +282,7 @@ def set_index_aside(layout: Layout) -> None:
             disk.remove(file)
 
 
-# ── Reading only ──────────────────────────────────────────────────────────────────────────────────
-# A store that must not, or can not, be written: its index is used as it is, or one is made elsewhere.
-
-TRIES: Final = 20
-"""How often it begins again because others purge."""
+# -- a store that is only read
 
 
 def open_for_reading_only(layout: Layout, timeout: float) -> tuple[apsw.Connection, Path]:
@@ -146,8 +299,8 @@ def _open(layout: Layout, timeout: float) -> tuple[apsw.Connection, Path]:
     if layout.index.exists() and is_sound(layout):
         try:
             connection = open_reader(layout.index, timeout)
-            check_writable(connection, len(MIGRATIONS), str(layout.index), INDEX)
-            if connection.execute(INDEX_VERSION).get == VERSION and not is_behind(connection, layout):
+            check_writable(connection, len(MIGRATIONS), str(layout.index), sql.INDEX)
+            if connection.execute(sql.INDEX_VERSION).get == sql.VERSION and not is_behind(connection, layout):
                 return connection, layout.index
             connection.close()
         except (apsw.Error, CorruptError, InvalidUrlError):
@@ -163,7 +316,7 @@ def _elsewhere(layout: Layout, timeout: float) -> tuple[apsw.Connection, Path]:
     try:
         writer = open_writer(aside, "process", timeout)
         try:
-            writer.execute(SCHEMA)
+            writer.execute(sql.SCHEMA)
             catch_up(writer, layout, repair=False)
         finally:
             writer.close()

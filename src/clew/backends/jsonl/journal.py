@@ -292,27 +292,27 @@ def write_out(layout: Layout, journal: Journal, written: Written, *, durable: bo
     Raises an error of ours with the logs as they were before, or NotUndoneError, whose cause it is.
     """
     if len(written) == 1 and not written[0][0].is_new:
-        sheet, data = written[0]
-        _append(layout, sheet, data, sync=durable, durable=durable)
+        append, data = written[0]
+        _append(layout, append, data, sync=durable, durable=durable)
         return
-    before = journal.add([(sheet.name, sheet.start, data) for sheet, data in written])
+    before = journal.add([(append.name, append.start, data) for append, data in written])
     done: list[LogAppend] = []
     try:
-        for sheet, data in written:
-            _append(layout, sheet, data, sync=False, durable=durable)
-            done.append(sheet)
+        for append, data in written:
+            _append(layout, append, data, sync=False, durable=durable)
+            done.append(append)
     except ClewError:
         try:
-            for sheet in done:
-                _cut(layout, sheet, durable=durable)
+            for append in done:
+                _cut(layout, append, durable=durable)
             journal.take_back(before)  # last: until then a crash makes it whole
         except OSError as failed:
             raise NotUndoneError from failed
         raise
 
 
-def _append(layout: Layout, sheet: LogAppend, data: bytes, *, sync: bool, durable: bool) -> None:
-    file = layout.file(sheet.name)
+def _append(layout: Layout, append: LogAppend, data: bytes, *, sync: bool, durable: bool) -> None:
+    file = layout.file(append.name)
     is_written = False
     try:
         handle = disk.open_for_appending(file)
@@ -332,23 +332,23 @@ def _append(layout: Layout, sheet: LogAppend, data: bytes, *, sync: bool, durabl
             # written next goes to pages of its own.
             error = OutcomeUnknownError(f"could not sync {file}: {exc}")
         try:
-            _cut(layout, sheet, durable=durable)
+            _cut(layout, append, durable=durable)
         except OSError as failed:
             raise NotUndoneError from failed
         raise error from exc
 
 
-def _cut(layout: Layout, sheet: LogAppend, *, durable: bool) -> None:
+def _cut(layout: Layout, append: LogAppend, *, durable: bool) -> None:
     """Take a log back to where it was, for good: what was refused must not come back with the next crash."""
-    file = layout.file(sheet.name)
-    if sheet.is_new:
+    file = layout.file(append.name)
+    if append.is_new:
         disk.remove(file)
         if durable:
             disk.sync_directory(file.directory)
         return
     handle = disk.open_for_patching(file)
     try:
-        disk.truncate(handle, sheet.start)
+        disk.truncate(handle, append.start)
         if durable:
             disk.sync(handle)
     finally:

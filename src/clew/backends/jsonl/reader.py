@@ -15,6 +15,7 @@ from clew.backends.jsonl.log_file import OF_THE_PROCESS
 from clew.backends.jsonl.packs import pack_place, read_pack
 from clew.backends.jsonl.sql import (
     ALL_DAMAGE,
+    BODY_PLACE,
     DAMAGE_OF_LOG,
     LIST_PACKS,
     LOG_AND_SESSION,
@@ -25,6 +26,7 @@ from clew.backends.jsonl.sql import (
 from clew.backends.rows import MISSING
 from clew.backends.sqlite.reader import SqliteReader
 from clew.backends.sqlite.rows import POSITION_BITS, Row, entry_values
+from clew.backends.sqlite.sql import BEGIN, ROLLBACK
 from clew.core.log.digest import RAW, checksum
 from clew.core.log.rows import BranchRow, EntryRow, Listed, PackInfo, SessionQuery
 from clew.errors import CorruptEntryError, CorruptSessionError, UnreadableEntryError
@@ -241,7 +243,7 @@ class JsonlReader(SqliteReader):
         """OSError: its body can not be read."""
         from clew.backends.sqlite.rows import key
 
-        row = self._one("SELECT codec, body FROM entries WHERE key = ?", key(branch, position))
+        row = self._one(BODY_PLACE, key(branch, position))
         if row is None or row[0] != LOGGED:
             return None
         try:
@@ -290,12 +292,12 @@ class JsonlReader(SqliteReader):
     def _differences(self, go_on: Callable[[], None]) -> list[str]:
         from clew.backends.jsonl.compare import compare
 
-        self._execute("BEGIN", ())  # one moment of the index, however long it takes
+        self._execute(BEGIN)  # one moment of the index, however long it takes
         try:
             damaged, differing = compare(self.connection, self._layout, go_on)
         finally:
             if self.connection.in_transaction:
-                self._execute("ROLLBACK", ())
+                self._execute(ROLLBACK)
         if differing:
             self._care.suspect(apsw.CorruptError(differing[0]))
         return [*(_damaged(self._layout, *row) for row in damaged), *differing]

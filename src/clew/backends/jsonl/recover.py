@@ -28,6 +28,8 @@ from clew.backends.jsonl.sql import (
     ADD_DAMAGE,
     ADD_LOG,
     ALL_LOGS,
+    BEGIN_BATCH,
+    BEGIN_LOG,
     BRANCHES_OF_LOG,
     DAMAGE_OF_LOG,
     DROP_BRANCH_PLACE,
@@ -35,6 +37,9 @@ from clew.backends.jsonl.sql import (
     DROP_HOMELESS,
     DROP_LOG,
     DROP_UNREADABLE,
+    END_BATCH,
+    END_LOG,
+    HAS_DETAILS,
     LOG_BY_NAME,
     LOOSEN,
     LOST_HEADS,
@@ -49,11 +54,16 @@ from clew.backends.jsonl.sql import (
     START_NUMBER,
     TIGHTEN,
     TIME_OF,
+    TIMES,
     TWINS,
+    UNDO_BATCH,
+    UNDO_LOG,
     UNREADABLE,
 )
 from clew.backends.sqlite.rows import POSITION_MASK, key, session_values
 from clew.backends.sqlite.sql import (
+    BEGIN_WRITING,
+    COMMIT,
     DROP_BRANCH,
     DROP_ENTRIES,
     DROP_PLACE,
@@ -64,6 +74,7 @@ from clew.backends.sqlite.sql import (
     FORGET_TREE,
     GET_SESSION,
     PLACES,
+    ROLLBACK,
     SET_ALL_DUE,
     SET_DETAILS,
 )
@@ -121,7 +132,7 @@ def _put_back(
     if mine:
         tree, tip = mine[0].tree, _tip(tx, mine[-1].branch)
         time = connection.execute(
-            "SELECT coalesce(min(time), 0), coalesce(max(time), 0) FROM entries WHERE key BETWEEN ? AND ?",
+            TIMES,
             (mine[0].branch << 32, mine[-1].branch << 32 | 0xFFFFFFFF),
         ).fetchone() or (0, 0)
     grows = bool(mine)
@@ -132,7 +143,7 @@ def _put_back(
 
 
 def _has_details(connection: apsw.Connection, sid: int) -> bool:
-    return connection.execute("SELECT 1 FROM details WHERE sid = ?", (sid,)).fetchone() is not None
+    return connection.execute(HAS_DETAILS, (sid,)).fetchone() is not None
 
 
 def _mend_branches(
@@ -232,7 +243,7 @@ def read_log(connection: apsw.Connection, handle: int, row: LogRow, *, limit: in
     batch = _Batch(row.applied, row.safe)
     is_ended = True
     ahead = None
-    connection.execute("SAVEPOINT batch")
+    connection.execute(BEGIN_BATCH)
     for offset, raw, after, is_ended in log_file.read_lines(handle, row.applied, size):
         end, is_last = after, False
         try:
@@ -249,8 +260,8 @@ def read_log(connection: apsw.Connection, handle: int, row: LogRow, *, limit: in
     if reached is not done and batch.is_damaged(is_ended=is_ended):
         _keep(connection)
         done, ahead = reached, replay.ahead
-    connection.execute("ROLLBACK TO batch")
-    connection.execute("RELEASE batch")
+    connection.execute(UNDO_BATCH)
+    connection.execute(END_BATCH)
     if done.applied < row.safe:
         gone = f"the log was longer: of {row.safe} bytes that were durable {done.applied} are left"
         connection.execute(ADD_DAMAGE, (row.log, done.lines + 1, gone))
@@ -262,8 +273,8 @@ def read_log(connection: apsw.Connection, handle: int, row: LogRow, *, limit: in
 
 
 def _keep(connection: apsw.Connection) -> None:
-    connection.execute("RELEASE batch")
-    connection.execute("SAVEPOINT batch")
+    connection.execute(END_BATCH)
+    connection.execute(BEGIN_BATCH)
 
 
 def _opened(offset: int, raw: bytes, *, is_ended: bool) -> tuple[bytes, bool, bytes]:
@@ -341,7 +352,7 @@ def catch_up(connection: apsw.Connection, layout: Layout, *, repair: bool) -> bo
     gone = [known[name] for name in known.keys() - names]
     if not behind and not gone:
         return False
-    connection.execute("BEGIN IMMEDIATE")
+    connection.execute(BEGIN_WRITING)
     try:
         connection.execute(LOOSEN)
         for row in gone:
@@ -355,10 +366,10 @@ def catch_up(connection: apsw.Connection, layout: Layout, *, repair: bool) -> bo
         settle(connection)
         connection.execute(SET_ALL_DUE, (0,))  # when a session is due is not in the logs
         connection.execute(TIGHTEN)
-        connection.execute("COMMIT")
+        connection.execute(COMMIT)
     except BaseException:
         if connection.in_transaction:
-            connection.execute("ROLLBACK")
+            connection.execute(ROLLBACK)
         raise
     return True
 
@@ -390,16 +401,16 @@ def _begin(connection: apsw.Connection, layout: Layout, name: str) -> bool:
 
 def _catch_up_or_note(connection: apsw.Connection, layout: Layout, name: str, *, repair: bool) -> bool:
     """False: it can not be read, or not to its end. Of such a log nothing is taken."""
-    connection.execute("SAVEPOINT log")
+    connection.execute(BEGIN_LOG)
     try:
         catch_up_log(connection, layout, name, repair=repair)
     except UnreadableLogError as exc:
-        connection.execute("ROLLBACK TO log")
+        connection.execute(UNDO_LOG)
         _note_unreadable(connection, layout, _log_row(connection, name), exc)
         return False
     finally:
         if connection.in_transaction:
-            connection.execute("RELEASE log")
+            connection.execute(END_LOG)
     return True
 
 
@@ -498,8 +509,8 @@ def _read_on(connection: apsw.Connection, layout: Layout, row: LogRow) -> tuple[
         try:
             found = read_log(connection, handle, row) if is_ours else row
         except TwinError as exc:
-            connection.execute("ROLLBACK TO batch")
-            connection.execute("RELEASE batch")
+            connection.execute(UNDO_BATCH)
+            connection.execute(END_BATCH)
             loser = _log_row(connection, exc.other)
             if disk.length(layout.file(exc.other)) < size:  # the longer one is the newer one
                 _forgotten(connection, loser, 0)

@@ -17,22 +17,21 @@ from clew.backends.jsonl.sql import (
     LOG_OF_BRANCH,
     OTHER_LOG,
     PUT_BRANCH,
+    PUT_ENTRY,
+    PUT_EVENT,
     PUT_PACK,
     PUT_SESSION,
+    PUT_USAGE,
     RAISE_NUMBER,
     START_NUMBER,
     USUAL_DETAILS,
 )
 from clew.backends.sqlite.rows import POSITION_BITS, details_values, session_values
-from clew.backends.sqlite.sql import ADD_ENTRY, ADD_EVENT, ADD_OBJECT, ADD_USAGE
+from clew.backends.sqlite.sql import ADD_OBJECT
 from clew.backends.sqlite.writer import SqliteTransaction
 from clew.core.log import jsonl
 from clew.core.log.rows import Details, EventRow, UsageRow
 
-# A line that says once more what is there changes nothing.
-_PUT_ENTRY: Final = ADD_ENTRY.replace("INSERT", "INSERT OR IGNORE", 1)
-_PUT_EVENT: Final = ADD_EVENT.replace("INSERT", "INSERT OR IGNORE", 1)
-_PUT_USAGE: Final = ADD_USAGE.replace("INSERT", "INSERT OR IGNORE", 1)
 _DROPS: Final = (
     jsonl.SessionGoneLine, jsonl.BranchGoneLine, jsonl.EntriesGoneLine, jsonl.ErasedLine,
     jsonl.EventsGoneLine, jsonl.RecordGoneLine, jsonl.ObjectsGoneLine, jsonl.PackGoneLine,
@@ -91,7 +90,7 @@ class Replay:
     def _entry(self, line: jsonl.EntryLine, body_at: int) -> None:
         self._check_branch(line.branch)
         offset = None if line.base64 else body_at
-        self._execute(_PUT_ENTRY, column_values(line.branch, jsonl.entry_row(line), self._log, offset))
+        self._execute(PUT_ENTRY, column_values(line.branch, jsonl.entry_row(line), self._log, offset))
         self.ahead = line.branch, line.position
 
     def _begin(self, line: jsonl.LogLine) -> None:
@@ -144,13 +143,13 @@ class Replay:
         self._tx.erase_entries(line.branch, line.positions)
 
     def _event(self, line: jsonl.EventLine) -> None:
-        self._execute(_PUT_EVENT, _keyed(line.sid, jsonl.event_row(line)))
+        self._execute(PUT_EVENT, _keyed(line.sid, jsonl.event_row(line)))
 
     def _events_gone(self, line: jsonl.EventsGoneLine) -> None:
         self._tx.drop_events(line.sid, line.upto)
 
     def _usage(self, line: jsonl.UsageLine) -> None:
-        self._execute(_PUT_USAGE, _keyed(line.sid, line.row))
+        self._execute(PUT_USAGE, _keyed(line.sid, line.row))
 
     def _record(self, line: jsonl.RecordLine) -> None:
         if line.sid == 0 and self.sid and self._tx.get_record(0, line.type, line.name) is not None:  # type: ignore[arg-type]

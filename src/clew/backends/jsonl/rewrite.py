@@ -26,6 +26,7 @@ from clew.backends.jsonl.sql import (
     DUE_OF,
     HOMELESS_RECORDS,
     HOMELESS_SIDS,
+    KEYS,
     LAST_NUMBER,
     LOOSEN,
     OBJECTS_OF_PACK,
@@ -34,7 +35,13 @@ from clew.backends.jsonl.sql import (
     RESET_LOG,
     TIGHTEN,
 )
-from clew.backends.sqlite.sql import GET_SESSION, SET_DUE
+from clew.backends.sqlite.sql import (
+    BEGIN_WRITING,
+    COMMIT,
+    GET_SESSION,
+    ROLLBACK,
+    SET_DUE,
+)
 from clew.core.log import jsonl
 from clew.core.log.rows import BranchRow, EntryRow
 from clew.errors import CorruptEntryError, CorruptError
@@ -98,7 +105,7 @@ def _entries(connection: apsw.Connection, reader: JsonlReader, branch: BranchRow
     after = (branch.branch << 32) - 1
     while True:
         keys = [key for (key,) in connection.execute(
-            "SELECT key FROM entries WHERE key > ? AND key <= ? ORDER BY key LIMIT ?",
+            KEYS,
             (after, branch.branch << 32 | 0xFFFFFFFF, PAGE),
         )]  # fmt: skip
         if not keys:
@@ -163,7 +170,7 @@ class NewDamageError(CorruptError):
 def _rewrite(connection: apsw.Connection, layout: Layout, row: LogRow) -> None:
     file = layout.file(row.name)
     beside = file.beside(f"{shortened(file.name)}.{os.urandom(8).hex()}.new")
-    connection.execute("BEGIN IMMEDIATE")
+    connection.execute(BEGIN_WRITING)
     try:
         connection.execute(LOOSEN)
         due = connection.execute(DUE_OF, (row.sid,)).fetchone()  # that is in no log
@@ -192,12 +199,12 @@ def _rewrite(connection: apsw.Connection, layout: Layout, row: LogRow) -> None:
         if due is not None:
             connection.execute(SET_DUE, (*due, row.sid))
         connection.execute(TIGHTEN)
-        connection.execute("COMMIT")
+        connection.execute(COMMIT)
     except BaseException:
         with suppress(OSError):
             disk.remove(beside)
         if connection.in_transaction:
-            connection.execute("ROLLBACK")
+            connection.execute(ROLLBACK)
         raise
 
 
@@ -303,13 +310,13 @@ def _remember_numbers(connection: apsw.Connection, layout: Layout) -> None:
         disk.sync(handle)
     finally:
         disk.close(handle)
-    connection.execute("BEGIN IMMEDIATE")
+    connection.execute(BEGIN_WRITING)
     try:
         catch_up_log(connection, layout, STORE_LOG, repair=False)
-        connection.execute("COMMIT")
+        connection.execute(COMMIT)
     except BaseException:
         if connection.in_transaction:
-            connection.execute("ROLLBACK")
+            connection.execute(ROLLBACK)
         raise
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Final
 
 from clew.backends.sqlite.schema import Known
-from clew.backends.sqlite.sql import SESSION, _marks
+from clew.backends.sqlite.sql import ADD_ENTRY, ADD_EVENT, ADD_USAGE, SESSION, marks
 
 VERSION: Final = 1
 SCHEMA: Final = f"""
@@ -88,7 +88,7 @@ UNREADABLE_STRANGERS: Final = (
     "SELECT name, reason FROM damage JOIN logs USING (log) WHERE line = 0 AND applied = 0 ORDER BY name"
 )
 
-PUT_SESSION: Final = f"INSERT OR REPLACE INTO sessions ({SESSION}) VALUES ({_marks(SESSION)})"
+PUT_SESSION: Final = f"INSERT OR REPLACE INTO sessions ({SESSION}) VALUES ({marks(SESSION)})"
 USUAL_DETAILS: Final = "INSERT OR IGNORE INTO details (sid, value) VALUES (?, ?)"
 PUT_BRANCH: Final = (
     "INSERT OR REPLACE INTO branches (branch, uid, tree, owner, parent, fork) VALUES (?, ?, ?, ?, ?, ?)"
@@ -109,6 +109,14 @@ TWINS: Final = (
 )
 RENAME: Final = "UPDATE sessions SET id = ? WHERE sid = ?"
 
+# A line that says once more what is there changes nothing.
+PUT_ENTRY: Final = ADD_ENTRY.replace("INSERT", "INSERT OR IGNORE", 1)
+PUT_EVENT: Final = ADD_EVENT.replace("INSERT", "INSERT OR IGNORE", 1)
+PUT_USAGE: Final = ADD_USAGE.replace("INSERT", "INSERT OR IGNORE", 1)
+KEYS: Final = "SELECT key FROM entries WHERE key > ? AND key <= ? ORDER BY key LIMIT ?"
+BODY_PLACE: Final = "SELECT codec, body FROM entries WHERE key = ?"
+TIMES: Final = "SELECT coalesce(min(time), 0), coalesce(max(time), 0) FROM entries WHERE key BETWEEN ? AND ?"
+HAS_DETAILS: Final = "SELECT 1 FROM details WHERE sid = ?"
 # Entries whose branch has no line: only a bad one can be the cause.
 ORPHANS: Final = (
     "SELECT key >> 32 AS branch, min(key & 4294967295) FROM entries"
@@ -140,7 +148,6 @@ HOMELESS_SIDS: Final = (
 )
 
 PUT_PACK: Final = "INSERT OR REPLACE INTO packs (pack, size, codec, checksum, content) VALUES (?, ?, ?, ?, ?)"
-PUT_OBJECT: Final = "INSERT OR REPLACE INTO objects (key, offset, size, name) VALUES (?, ?, ?, ?)"
 PACK_FILES: Final = "SELECT pack, size, codec, checksum, content FROM packs ORDER BY pack"
 PACK_FILE: Final = "SELECT size, codec, checksum, content FROM packs WHERE pack = ?"
 LIST_PACKS: Final = (
@@ -151,4 +158,29 @@ LIST_PACKS: Final = (
 OBJECTS_OF_PACK: Final = (
     "SELECT name, offset, size FROM objects WHERE key BETWEEN ?1 << 32 AND ?1 << 32 | 4294967295 ORDER BY key"
 )
-SET_BODY: Final = "UPDATE entries SET codec = ?, checksum = ?, body = ? WHERE key = ?"
+
+# Of each table that an index has of the logs. When a session is due is in no log.
+CONTENTS: Final = {
+    table: f"SELECT {columns} FROM {table} ORDER BY {order}"
+    for table, columns, order in (
+        ("sessions", SESSION.removesuffix(", due"), "sid"),
+        ("details", "sid, value", "sid"),
+        ("facets", "name, value, sid", "name, value, sid"),
+        ("branches", "branch, uid, tree, owner, parent, fork", "branch"),
+        ("places", "branch, log", "branch"),
+        ("entries", "*", "key"),
+        ("records", "sid, kind, name, value", "sid, kind, name"),
+        ("events", "*", "key"),
+        ("usage", "*", "key"),
+        ("packs", "*", "pack"),
+        ("objects", "*", "key"),
+    )
+}
+
+# One log, and one batch of it, inside the transaction of all.
+BEGIN_LOG: Final = "SAVEPOINT log"
+UNDO_LOG: Final = "ROLLBACK TO log"
+END_LOG: Final = "RELEASE log"
+BEGIN_BATCH: Final = "SAVEPOINT batch"
+UNDO_BATCH: Final = "ROLLBACK TO batch"
+END_BATCH: Final = "RELEASE batch"

@@ -81,46 +81,46 @@ class LogAppend:
 
 
 class LogBatch:
-    """The sheets of a transaction."""
+    """What a transaction appends, log by log."""
 
     def __init__(self, connection: apsw.Connection, layout: Layout) -> None:
         self._connection = connection
         self._layout = layout
-        self._sheets: dict[int, LogAppend] = {}
+        self._appends: dict[int, LogAppend] = {}
         self._of_session: dict[int, LogAppend] = {}
         self._of_branch: dict[int, LogAppend] = {}
         self._store: LogAppend | None = None
 
     @property
     def written(self) -> list[LogAppend]:
-        return [sheet for sheet in self._sheets.values() if sheet.texts]
+        return [append for append in self._appends.values() if append.texts]
 
-    def soil(self) -> None:
+    def mark_dirty(self) -> None:
         """Something was dropped: every log that has part in it will be written anew by a scrub."""
-        for sheet in self.written:
-            sheet.dirty = True
+        for append in self.written:
+            append.dirty = True
 
     def of_store(self) -> LogAppend:
         if self._store is None:
             row = self._connection.execute(LOG_BY_NAME, (STORE_LOG,)).fetchone()
-            self._store = self._new(STORE_LOG, 0, "") if row is None else self._sheet(row[0])
+            self._store = self._new(STORE_LOG, 0, "") if row is None else self._append(row[0])
         return self._store
 
     def of_session(self, sid: int) -> LogAppend:
         """The log of a session; the store's, if it has none."""
-        sheet = self._of_session.get(sid)
-        if sheet is None:
+        append = self._of_session.get(sid)
+        if append is None:
             row = self._connection.execute(LOG_OF_SESSION, (sid,)).fetchone() if sid > 0 else None
-            sheet = self._of_session[sid] = self.of_store() if row is None else self._sheet(row[0])
-        return sheet
+            append = self._of_session[sid] = self.of_store() if row is None else self._append(row[0])
+        return append
 
     def of_branch(self, branch: int) -> LogAppend:
         """The log that holds a branch; the store's, if none does."""
-        sheet = self._of_branch.get(branch)
-        if sheet is None:
+        append = self._of_branch.get(branch)
+        if append is None:
             row = self._connection.execute(LOG_OF_BRANCH, (branch,)).fetchone()
-            sheet = self._of_branch[branch] = self.of_store() if row is None else self._sheet(row[0])
-        return sheet
+            append = self._of_branch[branch] = self.of_store() if row is None else self._append(row[0])
+        return append
 
     def knows(self, sid: int) -> bool:
         """Whether a session has a log: one that is being added has none yet."""
@@ -132,8 +132,8 @@ class LogBatch:
         ends = itertools.chain(("", f"~{sid}"), (f"~{sid}~{number}" for number in itertools.count(2)))
         names = (f"{SESSIONS}/{encoded(id)}{end}.jsonl" for end in ends)
         name = next(name for name in names if not self._is_taken(name))
-        sheet = self._of_session[sid] = self._new(name, sid, id)
-        return sheet
+        append = self._of_session[sid] = self._new(name, sid, id)
+        return append
 
     def _is_taken(self, name: str) -> bool:
         taken = self._connection.execute(LOG_BY_NAME, (name,)).fetchone()
@@ -154,39 +154,39 @@ class LogBatch:
     def _new(self, name: str, sid: int, id: str) -> LogAppend:
         self._connection.execute(ADD_LOG, (name, sid))
         row = next(LogRow(*row) for row in self._connection.execute(LOG_BY_NAME, (name,)))
-        sheet = self._sheets[row.log] = LogAppend(row, is_new=True)
-        sheet.add(jsonl.LogLine(jsonl.FORMAT, sid, id, new_mark()))
-        return sheet
+        append = self._appends[row.log] = LogAppend(row, is_new=True)
+        append.add(jsonl.LogLine(jsonl.FORMAT, sid, id, new_mark()))
+        return append
 
-    def _sheet(self, log: int) -> LogAppend:
-        sheet = self._sheets.get(log)
-        if sheet is None:
+    def _append(self, log: int) -> LogAppend:
+        append = self._appends.get(log)
+        if append is None:
             row = next((LogRow(*row) for row in self._connection.execute(LOG_BY_NUMBER, (log,))), None)
             if row is None:
                 raise apsw.CorruptError(f"the index names a log {log} that it does not know")
             if disk.length(self._layout.file(row.name)) != row.applied:
                 row = catch_up_log(self._connection, self._layout, row.name, repair=True)
-            sheet = self._sheets[log] = LogAppend(row, is_new=False)
-        return sheet
+            append = self._appends[log] = LogAppend(row, is_new=False)
+        return append
 
-    def note_new(self, sheets: Iterable[tuple[LogAppend, bytes]]) -> None:
+    def note_new(self, appends: Iterable[tuple[LogAppend, bytes]]) -> None:
         """Write into the index which files the new logs are, once they are there."""
-        for sheet, _ in sheets:
-            if sheet.is_new:
-                found = disk.status(self._layout.file(sheet.name))
-                self._connection.execute(SET_INODE, (found.st_ino if found else 0, sheet.log))
+        for append, _ in appends:
+            if append.is_new:
+                found = disk.status(self._layout.file(append.name))
+                self._connection.execute(SET_INODE, (found.st_ino if found else 0, append.log))
 
-    def note(self, sheets: Iterable[tuple[LogAppend, bytes]], *, durable: bool) -> None:
+    def note(self, appends: Iterable[tuple[LogAppend, bytes]], *, durable: bool) -> None:
         """Write into the index how long the logs are going to be."""
-        for sheet, data in sheets:
-            length = sheet.start + len(data)
+        for append, data in appends:
+            length = append.start + len(data)
             begin = data.rfind(b"\n", 0, -1) + 1
             self._connection.execute(
                 SET_LOG,
                 (
-                    sheet.log, sheet.sid, length, sheet.lines + len(sheet.texts), sheet.inode,
-                    sheet.start + begin, data[begin : begin + TAIL], int(sheet.dirty), sheet.stale,
-                    length if durable else sheet.safe, data[:TAIL] if sheet.is_new else sheet.head,
+                    append.log, append.sid, length, append.lines + len(append.texts), append.inode,
+                    append.start + begin, data[begin : begin + TAIL], int(append.dirty), append.stale,
+                    length if durable else append.safe, data[:TAIL] if append.is_new else append.head,
                 ),
             )  # fmt: skip
 
@@ -212,111 +212,111 @@ class JsonlTransaction(JsonlReader, SqliteTransaction):
         self.fresh: dict[tuple[int, int], bytes] = {}
         super().__init__(connection, branches, layout, care, self.fresh)
         self._durable = durable
-        self.book = LogBatch(connection, layout)
+        self.batch = LogBatch(connection, layout)
         self.new_packs: list[str] = []
         self.old_packs: list[str] = []
-        self._soiled = False
+        self._has_dropped = False
 
-    def settle_book(self) -> None:
+    def settle_batch(self) -> None:
         """Before the end: what was dropped is still in the logs."""
-        if self._soiled:
-            self.book.soil()
+        if self._has_dropped:
+            self.batch.mark_dirty()
 
     def add_session(self, row: SessionRow, details: Details) -> int:
         sid = super().add_session(row, details)
         stored = self.get_session(sid)
         assert stored is not None
-        sheet = self.book.new_session(sid, row.id)
-        sheet.add(jsonl.SessionLine(stored))
-        sheet.add(jsonl.DetailsLine(sid, details))
+        append = self.batch.new_session(sid, row.id)
+        append.add(jsonl.SessionLine(stored))
+        append.add(jsonl.DetailsLine(sid, details))
         return sid
 
     def set_session(self, row: SessionRow) -> None:
         super().set_session(row)
         if self.connection.changes():
-            self.book.of_session(row.sid).add(jsonl.SessionLine(row))
+            self.batch.of_session(row.sid).add(jsonl.SessionLine(row))
 
     def set_head(self, sid: int, head: Tip, updated: int, title: str | None, preview: str) -> None:
         super().set_head(sid, head, updated, title, preview)
-        self.book.of_session(sid).add(jsonl.HeadLine(sid, head, updated, title, preview))
+        self.batch.of_session(sid).add(jsonl.HeadLine(sid, head, updated, title, preview))
 
     def set_details(self, sid: int, details: Details) -> None:
         super().set_details(sid, details)
-        if self.book.knows(sid):  # of a session that is being added: `add_session` writes the line
-            self.book.of_session(sid).add(jsonl.DetailsLine(sid, details))
+        if self.batch.knows(sid):  # of a session that is being added: `add_session` writes the line
+            self.batch.of_session(sid).add(jsonl.DetailsLine(sid, details))
 
     def drop_session(self, sid: int) -> None:
         super().drop_session(sid)
-        self._soiled = True
-        self.book.of_session(sid).add(jsonl.SessionGoneLine(sid))
+        self._has_dropped = True
+        self.batch.of_session(sid).add(jsonl.SessionGoneLine(sid))
 
     def add_branch(self, uid: str, tree: int, owner: int, parent: int, fork: int) -> int:
         branch = super().add_branch(uid, tree, owner, parent, fork)
-        sheet = self.book.of_session(owner)
-        sheet.add(jsonl.BranchLine(BranchRow(branch, uid, tree, owner, parent, fork)))
-        self._execute(ADD_BRANCH_PLACE, (branch, sheet.log))
+        append = self.batch.of_session(owner)
+        append.add(jsonl.BranchLine(BranchRow(branch, uid, tree, owner, parent, fork)))
+        self._execute(ADD_BRANCH_PLACE, (branch, append.log))
         return branch
 
     def disown_branch(self, branch: int) -> None:
         super().disown_branch(branch)
-        self.book.of_branch(branch).add(jsonl.DisownedLine(branch))
+        self.batch.of_branch(branch).add(jsonl.DisownedLine(branch))
 
     def drop_branch(self, branch: int) -> None:
         super().drop_branch(branch)
-        self._soiled = True
-        self.book.of_branch(branch).add(jsonl.BranchGoneLine(branch))
+        self._has_dropped = True
+        self.batch.of_branch(branch).add(jsonl.BranchGoneLine(branch))
         self._execute(DROP_BRANCH_PLACE, (branch,))
 
     def add_entries(self, branch: int, rows: Sequence[EntryRow]) -> None:
         self.writes += 1
-        sheet = self.book.of_branch(branch)
+        append = self.batch.of_branch(branch)
         values = []
         for row in rows:
             line = jsonl.entry_line(branch, row)
-            end = sheet.add(line)
+            end = append.add(line)
             offset = None if line.base64 else end - len(row.body)
             if offset is not None:
-                self.fresh[sheet.log, offset] = row.body
-            values.append(column_values(branch, row, sheet.log, offset))
+                self.fresh[append.log, offset] = row.body
+            values.append(column_values(branch, row, append.log, offset))
         self.connection.executemany(ADD_ENTRY, values)
 
     def drop_entries(self, branch: int, after: int) -> None:
         super().drop_entries(branch, after)
-        self._soiled = True
-        self.book.of_branch(branch).add(jsonl.EntriesGoneLine(branch, after))
+        self._has_dropped = True
+        self.batch.of_branch(branch).add(jsonl.EntriesGoneLine(branch, after))
 
     def erase_entries(self, branch: int, positions: Sequence[int]) -> None:
         before = self.writes
         super().erase_entries(branch, positions)
         if self.writes != before:
-            self._soiled = True
-            self.book.of_branch(branch).add(jsonl.ErasedLine(branch, tuple(positions)))
+            self._has_dropped = True
+            self.batch.of_branch(branch).add(jsonl.ErasedLine(branch, tuple(positions)))
 
     def add_events(self, sid: int, rows: Sequence[EventRow]) -> None:
         super().add_events(sid, rows)
         for row in rows:
-            self.book.of_session(sid).add(jsonl.event_line(sid, row))
+            self.batch.of_session(sid).add(jsonl.event_line(sid, row))
 
     def drop_events(self, sid: int, upto: int) -> None:
         before = self.writes
         super().drop_events(sid, upto)
         if self.writes != before:
-            self._soiled = True
-            self.book.of_session(sid).add(jsonl.EventsGoneLine(sid, upto))
+            self._has_dropped = True
+            self.batch.of_session(sid).add(jsonl.EventsGoneLine(sid, upto))
 
     def add_usage(self, sid: int, row: UsageRow) -> None:
         super().add_usage(sid, row)
-        self.book.of_session(sid).add(jsonl.UsageLine(sid, row))
+        self.batch.of_session(sid).add(jsonl.UsageLine(sid, row))
 
     def put_record(self, sid: int, kind: RecordKind, name: str, value: bytes) -> None:
         super().put_record(sid, kind, name, value)
-        self.book.of_session(sid).add(jsonl.record_line(sid, kind, name, value))
+        self.batch.of_session(sid).add(jsonl.record_line(sid, kind, name, value))
 
     def drop_record(self, sid: int, kind: RecordKind, name: str) -> bool:
         dropped = super().drop_record(sid, kind, name)
         if dropped:
-            self._soiled = self._soiled or kind not in PASSING
-            self.book.of_session(sid).add(jsonl.RecordGoneLine(sid, kind, name))
+            self._has_dropped = self._has_dropped or kind not in PASSING
+            self.batch.of_session(sid).add(jsonl.RecordGoneLine(sid, kind, name))
         return dropped
 
     def add_pack(self, codec: int, blob: bytes, size: int, members: Sequence[tuple[bytes, int, int]]) -> int:
@@ -331,20 +331,20 @@ class JsonlTransaction(JsonlReader, SqliteTransaction):
         rows = [(name, first | number, offset, size) for number, (name, offset, size) in enumerate(members)]
         if rows:
             self.connection.executemany(ADD_OBJECT, rows)
-        self.book.of_store().add(line)
+        self.batch.of_store().add(line)
         return pack
 
     def drop_objects(self, names: Sequence[bytes]) -> None:
         before = self.writes
         super().drop_objects(names)
         if self.writes != before:
-            self.book.of_store().add(jsonl.ObjectsGoneLine(tuple(names)))
+            self.batch.of_store().add(jsonl.ObjectsGoneLine(tuple(names)))
 
     def drop_pack(self, pack: int) -> None:
         row = self._one(PACK_FILE, pack)
         before = self.writes
         super().drop_pack(pack)
         if self.writes != before:
-            self.book.of_store().add(jsonl.PackGoneLine(pack))
+            self.batch.of_store().add(jsonl.PackGoneLine(pack))
         if row is not None:
             self.old_packs.append(pack_file(pack, row[2]))

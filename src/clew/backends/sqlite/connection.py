@@ -11,8 +11,10 @@ from types import TracebackType
 from typing import Final, Literal, TypeVar
 
 import apsw
+import msgspec
 
 from clew.backends.private_files import create_file, make_directories, sync_directory
+from clew.backends.sqlite import sql
 from clew.backends.sqlite.schema import (
     MIGRATIONS,
     STORE,
@@ -36,69 +38,9 @@ from clew.errors import (
     StoreBusyError,
 )
 
-# ── From the errors of the driver to ours ─────────────────────────────────────────────────────────
-
-
-def translate(exc: apsw.Error, location: str) -> ClewError:
-    """The error of ours that says what `exc` means to a user."""
-    detail = f"{location}: {exc}"
-    match exc:
-        case apsw.FullError():
-            return DiskFullError(f"no space left to write {detail}")
-        case apsw.IOError() if _disk_is_full(location):
-            return DiskFullError(f"no space left to write {detail}")
-        case apsw.BusyError() | apsw.LockedError() | apsw.ProtocolError():
-            return StoreBusyError(f"other processes hold {detail}")
-        case apsw.ReadOnlyError():
-            return ReadOnlyError(f"can not write {detail}")
-        case apsw.CorruptError() | apsw.NotADBError():
-            return CorruptError(f"damaged database {detail}")
-        case apsw.CantOpenError() | apsw.PermissionsError() | apsw.AuthError():
-            return BackendUnavailableError(f"can not open {detail}")
-        case apsw.TooBigError():
-            return InvalidEntryError("larger than SQLite can store")
-        case _:
-            return BackendError(f"{type(exc).__name__} of {detail}")
-
-
-def _disk_is_full(location: str) -> bool:
-    """Some file systems report a full disk as a plain I/O error."""
-    try:
-        room = os.statvfs(os.path.dirname(location) or ".")
-    except OSError as exc:
-        return exc.errno == errno.ENOSPC
-    return room.f_bavail == 0
-
-
-class translating:
-    """`with translating(location):` no driver error leaves the block."""
-
-    __slots__ = ("location",)
-
-    def __init__(self, location: str) -> None:
-        self.location = location
-
-    def __enter__(self) -> None: ...
-
-    def __exit__(
-        self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if isinstance(exc, apsw.Error):
-            raise translate(exc, self.location) from exc
-        if isinstance(exc, OSError):
-            full = exc.errno in (errno.ENOSPC, errno.EDQUOT)
-            kind_of = DiskFullError if full else BackendUnavailableError
-            raise kind_of(f"can not open {self.location}: {exc}") from exc
-
-
-# ── Opening a database file: private, durable, of a version we know ───────────────────────────────
-
 T = TypeVar("T")
 
-APPLICATION_ID: Final = 0x436C6577  # "Clew"
-PAGE_SIZE: Final = 4096
 CHECKPOINT_PAGES: Final = 1000
-CACHE_KIB: Final = 8192
 SYNCHRONOUS: Final = {"full": 2, "process": 1}
 
 # Links on the way are refused, too: they were followed when the store was named.
@@ -148,12 +90,8 @@ def create_private(path: Path) -> None:
 
 def _settle(connection: apsw.Connection) -> None:
     """Settings that every connection needs."""
-    connection.execute("PRAGMA cell_size_check = ON")
-    connection.execute("PRAGMA temp_store = MEMORY")
-    connection.execute("PRAGMA fullfsync = ON")  # macOS: fsync alone leaves data in the drive's cache
-    connection.execute("PRAGMA checkpoint_fullfsync = ON")
-    connection.execute("PRAGMA secure_delete = ON")
-    connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
+    for setting in sql.SETTINGS:
+        connection.execute(setting)
 
 
 def open_writer(path: Path, level: Level, timeout: float, known: Known = STORE) -> apsw.Connection:
@@ -171,14 +109,12 @@ def open_writer(path: Path, level: Level, timeout: float, known: Known = STORE) 
         connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0)
         _settle(connection)
         if version == 0:
-            connection.execute(f"PRAGMA page_size = {PAGE_SIZE}")
-        mode = patiently(
-            lambda: connection.execute("PRAGMA journal_mode = WAL").fetchone(), str(path), timeout
-        )
-        connection.execute(f"PRAGMA synchronous = {SYNCHRONOUS[level]}")
+            connection.execute(sql.PAGE_SIZE)
+        mode = patiently(lambda: connection.execute(sql.USE_LOG).fetchone(), str(path), timeout)
+        connection.execute(sql.SET_SYNCHRONOUS[SYNCHRONOUS[level]])
         refuse_planted(path, writing=True)  # SQLite has opened all that it found by now
         connection.wal_autocheckpoint(CHECKPOINT_PAGES)
-        found = connection.execute("PRAGMA synchronous").fetchone()
+        found = connection.execute(sql.SYNCHRONOUS).fetchone()
         if mode != ("wal",) or found != (SYNCHRONOUS[level],):
             raise BackendUnavailableError(
                 f"{path} can not promise durability {level!r}: journal mode {mode}, synchronous {found};"
@@ -255,19 +191,19 @@ def _check_version(
     begun = connection.in_transaction
     try:
         if not begun:  # one view of all three: another process may be making the schema right now
-            connection.execute("BEGIN")
-        version = _pragma(connection, "user_version")
-        owner = _pragma(connection, "application_id")
-        tables = connection.execute("SELECT count(*) FROM sqlite_schema").get
-        if owner == APPLICATION_ID and 0 < version <= len(MIGRATIONS):
+            connection.execute(sql.BEGIN)
+        version = int(connection.execute(sql.VERSION).get)
+        owner = int(connection.execute(sql.OWNER).get)
+        tables = connection.execute(sql.SCHEMA_SIZE).get
+        if owner == sql.APPLICATION_ID and 0 < version <= len(MIGRATIONS):
             check = check_writable if writing else check_readable
             check(connection, version, str(path), known)
     except apsw.NotADBError as exc:
         raise InvalidUrlError(f"{path} is not a Clew store: it is no SQLite database") from exc
     finally:
         if not begun and connection.in_transaction:
-            connection.execute("ROLLBACK")
-    if owner != APPLICATION_ID:
+            connection.execute(sql.ROLLBACK)
+    if owner != sql.APPLICATION_ID:
         if path.stat().st_size == 1:  # SQLite takes such a file for an empty one, and would write over it
             raise InvalidUrlError(f"{path} is not a Clew store: it is no SQLite database")
         if owner or version or tables:
@@ -283,26 +219,85 @@ def _check_version(
 def refuse_newer(connection: apsw.Connection, location: str) -> None:
     """At the beginning of every transaction that writes: a newer Clew may have migrated the store since
     this process has opened it."""
-    found = connection.execute("PRAGMA user_version").get
+    found = connection.execute(sql.VERSION).get
     if found > len(MIGRATIONS):
         raise SchemaTooNewError(location, found, len(MIGRATIONS))
 
 
-def _pragma(connection: apsw.Connection, name: Literal["user_version", "application_id"]) -> int:
-    return int(connection.execute(f"PRAGMA {name}").get)
-
-
 def _migrate(connection: apsw.Connection, path: Path, known: Known) -> None:
     """All missing steps in one transaction: a crash leaves the old schema or the new one."""
-    connection.execute("BEGIN IMMEDIATE")
+    connection.execute(sql.BEGIN_WRITING)
     try:
         version = _check_version(connection, path, known)  # another process may have been faster
         for name in MIGRATIONS[version:]:
             connection.execute(migration(name))
-        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-        connection.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")
-        connection.execute("COMMIT")
+        connection.execute(sql.SET_OWNER)
+        connection.execute(sql.set_version(len(MIGRATIONS)))
+        connection.execute(sql.COMMIT)
     except BaseException:
         if connection.in_transaction:  # SQLite ends it by itself when the disk fails
-            connection.execute("ROLLBACK")
+            connection.execute(sql.ROLLBACK)
         raise
+
+
+# -- the errors of the driver as ours
+
+
+def translate(exc: apsw.Error, location: str) -> ClewError:
+    """The error of ours that says what `exc` means to a user."""
+    detail = f"{location}: {exc}"
+    match exc:
+        case apsw.FullError():
+            return DiskFullError(f"no space left to write {detail}")
+        case apsw.IOError() if _disk_is_full(location):
+            return DiskFullError(f"no space left to write {detail}")
+        case apsw.BusyError() | apsw.LockedError() | apsw.ProtocolError():
+            return StoreBusyError(f"other processes hold {detail}")
+        case apsw.ReadOnlyError():
+            return ReadOnlyError(f"can not write {detail}")
+        case apsw.CorruptError() | apsw.NotADBError():
+            return CorruptError(f"damaged database {detail}")
+        case apsw.CantOpenError() | apsw.PermissionsError() | apsw.AuthError():
+            return BackendUnavailableError(f"can not open {detail}")
+        case apsw.TooBigError():
+            return InvalidEntryError("larger than SQLite can store")
+        case _:
+            return BackendError(f"{type(exc).__name__} of {detail}")
+
+
+def _disk_is_full(location: str) -> bool:
+    """Some file systems report a full disk as a plain I/O error."""
+    try:
+        room = os.statvfs(os.path.dirname(location) or ".")
+    except OSError as exc:
+        return exc.errno == errno.ENOSPC
+    return room.f_bavail == 0
+
+
+def reraise(exc: BaseException | None, location: str) -> None:
+    """What went wrong inside a transaction or a read, as an error of ours."""
+    if isinstance(exc, apsw.Error):
+        raise translate(exc, location) from exc
+    if isinstance(exc, msgspec.DecodeError | UnicodeDecodeError):
+        raise CorruptError(f"a record in {location} is damaged: {exc}") from exc
+
+
+class translating:
+    """`with translating(location):` no driver error leaves the block."""
+
+    __slots__ = ("location",)
+
+    def __init__(self, location: str) -> None:
+        self.location = location
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if isinstance(exc, apsw.Error):
+            raise translate(exc, self.location) from exc
+        if isinstance(exc, OSError):
+            full = exc.errno in (errno.ENOSPC, errno.EDQUOT)
+            kind_of = DiskFullError if full else BackendUnavailableError
+            raise kind_of(f"can not open {self.location}: {exc}") from exc

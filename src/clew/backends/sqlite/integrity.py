@@ -10,23 +10,10 @@ from typing import Final
 import apsw
 
 from clew.backends.damage import nameless, stray, unknown_kinds
+from clew.backends.sqlite import sql
 
-MOST: Final = 100
-"""Findings that SQLite lists: a file with more of them needs no longer list."""
 STEPS: Final = 10_000
 """Instructions of SQLite between two looks at the clock."""
-CHECK: Final = f"PRAGMA integrity_check({MOST})"
-ROOTS: Final = "SELECT rootpage, type || ' ' || name FROM sqlite_schema WHERE rootpage > 0"
-STRAYS: Final = (
-    ("events", "session", "events WHERE key >> 32 NOT IN (SELECT sid FROM sessions)"),
-    ("model calls", "session", "usage WHERE key >> 32 NOT IN (SELECT sid FROM sessions)"),
-    ("details", "session", "details WHERE sid NOT IN (SELECT sid FROM sessions)"),
-    ("tags or metadata", "session", "facets WHERE sid NOT IN (SELECT sid FROM sessions)"),
-    ("records", "session", "records WHERE sid <> 0 AND sid NOT IN (SELECT sid FROM sessions)"),
-    ("entries", "branch", "entries WHERE key >> 32 NOT IN (SELECT branch FROM branches)"),
-)
-KINDS: Final = "SELECT DISTINCT kind FROM records"
-NAMES: Final = "SELECT CASE typeof(name) WHEN 'text' THEN CAST(name AS BLOB) END FROM records"
 _TREE: Final = re.compile(r"\bTree (\d+)\b")
 
 
@@ -53,8 +40,8 @@ def check(
     names: dict[int, str] = {}
     try:
         with watching_time(connection, go_on):
-            names = dict(connection.execute(ROOTS))
-            for (text,) in connection.execute(CHECK):
+            names = dict(connection.execute(sql.ROOTS))
+            for (text,) in connection.execute(sql.CHECK):
                 lines += str(text).splitlines()
     except apsw.CorruptError as error:
         lines.append(str(error))
@@ -70,12 +57,12 @@ def strays(connection: apsw.Connection, go_on: Callable[[], None]) -> list[str]:
     found = []
     try:
         with watching_time(connection, go_on):
-            for what, owner, where in STRAYS:
-                count = connection.execute(f"SELECT count(*) FROM {where}").get  # noqa: S608 - of this file
+            for what, owner, statement in sql.STRAYS:
+                count = connection.execute(statement).get
                 if count:
                     found.append(stray(count, what, owner))
-            found += unknown_kinds(kind for (kind,) in connection.execute(KINDS))
-            found += nameless(connection.execute(NAMES))
+            found += unknown_kinds(kind for (kind,) in connection.execute(sql.RECORD_KINDS))
+            found += nameless(connection.execute(sql.RECORD_NAMES))
     except (apsw.CorruptError, UnicodeDecodeError) as error:
         found.append(f"not all of the database file can be read: {error}")
     return found

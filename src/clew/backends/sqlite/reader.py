@@ -1,18 +1,22 @@
-"""Reads, on one connection."""
+"""Reads, on one connection, in the sections of the contract."""
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeVar
+from weakref import WeakKeyDictionary
 
 import apsw
 import msgspec
 
 from clew.backends.contract import OnDamage, Reader, RecordKind
-from clew.backends.damage import damage_of, list_sound, only_named, only_sound
-from clew.backends.rows import body_of, limited, messages_of, missing, within
+from clew.backends.damage import damage_of, list_sound, only_named, only_sound, sound_sums
+from clew.backends.rows import body_of, limited, messages_of, missing, pack_content, within
+from clew.backends.sqlite import sql
 from clew.backends.sqlite.rows import (
+    MOST_BRANCHES,
+    POSITION_BITS,
     POSITION_MASK,
     Row,
     entry_from,
@@ -20,38 +24,6 @@ from clew.backends.sqlite.rows import (
     loosely,
     session_from,
     sound_session,
-)
-from clew.backends.sqlite.search import TextReader
-from clew.backends.sqlite.sql import (
-    ALL_LOOSELY,
-    BRANCH_NUMBERS,
-    BRANCH_TOTALS,
-    COUNT_ENTRIES,
-    DUE_SESSIONS,
-    ENTRIES,
-    ENTRIES_BACKWARDS,
-    FIND_BRANCH,
-    FIND_DELETED,
-    FIND_SESSION,
-    GET_BRANCH,
-    GET_DETAILS,
-    GET_ENTRY,
-    GET_LOOSELY,
-    GET_RECORD,
-    GET_SESSION,
-    GET_TIP,
-    LAST_KEY,
-    MESSAGES,
-    MESSAGES_BACKWARDS,
-    SCAN_BACKWARDS,
-    SCAN_RANGE,
-    SCAN_RANGE_BACKWARDS,
-    SCAN_RECORDS,
-    SESSION,
-    TOTALS,
-    TREE_BRANCHES,
-    TREE_SESSIONS,
-    listing,
 )
 from clew.core.log import checks
 from clew.core.log.digest import checksum
@@ -62,76 +34,123 @@ from clew.core.log.rows import (
     Damaged,
     Details,
     EntryRow,
+    EventRow,
     Listed,
+    ObjectPlace,
+    PackInfo,
     SessionQuery,
     SessionRow,
     Tip,
     Totals,
+    UsageRow,
+    UsageSum,
 )
 from clew.core.messages.codec import decode_json
+from clew.core.messages.search_text import TextPlace, TextQuery
 from clew.errors import BranchMissingError, CorruptEntryError, CorruptError, CorruptSessionError
-from clew.model import Json
+from clew.model import Json, UsageKey
+
+T = TypeVar("T")
 
 BRANCHES_KEPT: Final = 10_000
-_MISLED: Final = "the index of the store leads from {0} {1!r} to {0} {2!r}: save what can be read with repair"
+FEW: Final = 20
+"""Below this many names of objects, one statement for each is faster."""
+EARLIEST: Final = -(2**63)
+LATEST: Final = 2**63 - 1
 NO_END: Final = 2**63
 DAMAGE: Final = (apsw.CorruptError, CorruptEntryError, UnicodeDecodeError)
+_MISLED: Final = "the index of the store leads from {0} {1!r} to {0} {2!r}: save what can be read with repair"
+_searched: WeakKeyDictionary[apsw.Connection, int] = WeakKeyDictionary()
+"""Connections that have found everything searched, with the version of the file that they saw then."""
 
 
-class SqliteReader(TextReader, Reader):
+class SqliteReader(Reader):
     """`Reader` over a connection. The cache of branches is shared by all: where a branch starts
     never changes; a rollback empties the cache, because it may have held a branch that never was."""
 
     def __init__(self, connection: apsw.Connection, branches: dict[int, BranchRow]) -> None:
-        super().__init__(connection)
+        self.connection = connection
+        self._execute = connection.execute
         self._branches = branches
 
+    def _one(self, statement: str, *bindings: Any) -> Row | None:
+        try:
+            row: Row | None = self._execute(statement, bindings).fetchone()
+        except UnicodeDecodeError as error:
+            raise CorruptError(f"a row holds text that is no UTF-8: {error.object[:40]!r}") from error
+        return row
+
+    # -- sessions
+
     def find_session(self, id: str, *, deleted: bool = False) -> SessionRow | None:
-        return _session_of(id, self._session_rows(FIND_DELETED if deleted else FIND_SESSION, (id,)))
+        return _session_of(id, self._session_rows(sql.FIND_DELETED if deleted else sql.FIND_SESSION, (id,)))
 
     def get_session(self, sid: int) -> SessionRow | None:
-        rows = self._session_rows(GET_SESSION, (sid,))
+        rows = self._session_rows(sql.GET_SESSION, (sid,))
         return sound_session(rows[0]) if rows else None
 
-    def _session_rows(self, sql: str, bindings: Sequence[Any]) -> list[Row]:
+    def _session_rows(self, statement: str, bindings: Sequence[Any]) -> list[Row]:
         """Rows that begin with the columns of SESSION. A text of one that is no UTF-8 costs no other."""
         try:
-            rows: list[Row] = self._execute(sql, bindings).fetchall()
+            rows: list[Row] = self._execute(statement, bindings).fetchall()
         except UnicodeDecodeError:
-            found = self._execute(sql.replace(SESSION, "sid", 1), bindings).fetchall()
-            rows = [(*loosely(self._one(GET_LOOSELY, sid) or ()), *others) for sid, *others in found]
+            found = self._execute(statement.replace(sql.SESSION, "sid", 1), bindings).fetchall()
+            rows = [(*loosely(self._one(sql.GET_LOOSELY, sid) or ()), *others) for sid, *others in found]
         return rows
 
     def get_details(self, sid: int) -> Details:
-        row = self._one(GET_DETAILS, sid)
+        row = self._one(sql.GET_DETAILS, sid)
         if row is not None:
             return checks.details(self._name_of(sid), row[0])
-        if self._one(GET_LOOSELY, sid) is None:
+        if self._one(sql.GET_LOOSELY, sid) is None:
             return Details()  # it was purged
         raise CorruptSessionError(self._name_of(sid), "its settings are lost")
 
     def list_sessions(self, query: SessionQuery) -> list[Listed]:
         def ask(limit: int) -> list[Row]:
-            return self._session_rows(*listing(msgspec.structs.replace(query, limit=limit)))
+            return self._session_rows(*sql.listing(msgspec.structs.replace(query, limit=limit)))
 
         return list_sound(ask, session_from, query)
 
     def damaged_sessions(self) -> list[Damaged]:
-        rows = self._execute(ALL_LOOSELY)
+        rows = self._execute(sql.ALL_LOOSELY)
         return [bad for row in rows if (bad := damage_of(session_from(loosely(row)), row[-1])) is not None]
 
     def due_sessions(self, before: int, limit: int, *, after: tuple[int, int] = (-1, 0)) -> list[SessionRow]:
         return only_sound(
-            lambda most: self._session_rows(DUE_SESSIONS, (before, *after, most)), session_from, limit
+            lambda most: self._session_rows(sql.DUE_SESSIONS, (before, *after, most)), session_from, limit
         )
 
     def tree_sessions(self, tree: int) -> list[SessionRow]:
-        return [sound_session(row) for row in self._session_rows(TREE_SESSIONS, (tree,))]
+        return [sound_session(row) for row in self._session_rows(sql.TREE_SESSIONS, (tree,))]
+
+    def _name_of(self, sid: int) -> str:
+        """The id of a session, for a report of its damage."""
+        row = self._one(sql.SESSION_ID, sid)
+        return row[0].decode(errors="replace") if row and row[0] else f"(damaged session {sid})"
+
+    def totals(self, since: int, *, log: bool = True) -> Totals:
+        rows: list[Row] = self._execute(sql.TOTALS, (since,)).fetchall()
+        kept = [row for row in rows if row[1]]
+        messages, entries, size = (self._one(sql.BRANCH_TOTALS) if log else None) or (0, 0, 0)
+        return Totals(
+            sessions=sum(row[2] for row in kept),
+            deleted=sum(row[2] for row in rows if not row[1]),
+            kept_size=int(sum(row[5] for row in kept)),
+            messages=int(messages),
+            entries=int(entries),
+            size=int(size),
+            by_status={row[0]: row[2] for row in kept},
+            active={row[0]: row[3] for row in kept if row[3]},
+            created=sum(row[4] for row in rows),
+        )
+
+    # -- log
 
     def get_branch(self, branch: int) -> BranchRow:
         known = self._branches.get(branch)
         if known is None:
-            row = self._one(GET_BRANCH, branch)
+            row = self._one(sql.GET_BRANCH, branch)
             if row is None:
                 raise BranchMissingError(branch)
             if len(self._branches) >= BRANCHES_KEPT:
@@ -140,7 +159,7 @@ class SqliteReader(TextReader, Reader):
         return known
 
     def find_branch(self, uid: str) -> BranchRow | None:
-        row = self._one(FIND_BRANCH, uid)
+        row = self._one(sql.FIND_BRANCH, uid)
         if row is None:
             return None
         branch = checks.branch(BranchRow(*row))
@@ -150,33 +169,33 @@ class SqliteReader(TextReader, Reader):
 
     def tree_branches(self, tree: int) -> list[BranchRow]:
         try:
-            return [checks.branch(BranchRow(*row)) for row in self._execute(TREE_BRANCHES, (tree,))]
+            return [checks.branch(BranchRow(*row)) for row in self._execute(sql.TREE_BRANCHES, (tree,))]
         except UnicodeDecodeError as error:
             raise CorruptError(f"a branch holds text that is no UTF-8: {error.object[:40]!r}") from error
 
     def branch_numbers(self, sid: int, tree: int) -> list[int]:
-        return [branch for (branch,) in self._execute(BRANCH_NUMBERS, (sid, tree))]
+        return [branch for (branch,) in self._execute(sql.BRANCH_NUMBERS, (sid, tree))]
 
     def last_position(self, branch: int) -> int:
-        row = self._one(LAST_KEY, key(branch, 0), key(branch, POSITION_MASK))
+        row = self._one(sql.LAST_KEY, key(branch, 0), key(branch, POSITION_MASK))
         return NOWHERE if row is None or row[0] is None else int(row[0]) & POSITION_MASK
 
     def get_tip(self, branch: int, position: int) -> Tip | None:
         if not 0 <= position <= POSITION_MASK:
             return None
-        row = self._one(GET_TIP, key(branch, position))
+        row = self._one(sql.GET_TIP, key(branch, position))
         return checks.tip(Tip(branch, position, *row)) if row else None
 
     def get_entry(self, branch: int, position: int) -> EntryRow | None:
         if not 0 <= position <= POSITION_MASK:
             return None
-        for row in self._entry_rows(GET_ENTRY, (key(branch, position),)):
+        for row in self._entry_rows(sql.GET_ENTRY, (key(branch, position),)):
             return entry_from(self.get_branch(branch).uid, row)
         return None
 
-    def _entry_rows(self, sql: str, bindings: Row) -> Any:
-        """Rows of entries, whose last column is the body: for those who keep bodies elsewhere."""
-        return self._execute(sql, bindings)
+    def _entry_rows(self, statement: str, bindings: Row) -> Any:
+        """Rows of entries, whose last column is the body. JSONL keeps bodies elsewhere."""
+        return self._execute(statement, bindings)
 
     def _missing(self, branch: int, position: int) -> CorruptEntryError:
         return missing(self.get_branch(branch).uid, position)
@@ -194,7 +213,7 @@ class SqliteReader(TextReader, Reader):
     ) -> list[EntryRow]:
         first, last = limited(first, last, limit, reverse=reverse)
         rows = self._entry_rows(
-            ENTRIES_BACKWARDS if reverse else ENTRIES, (key(branch, first), key(branch, last))
+            sql.ENTRIES_BACKWARDS if reverse else sql.ENTRIES, (key(branch, first), key(branch, last))
         )
         try:
             uid = self.get_branch(branch).uid
@@ -251,7 +270,7 @@ class SqliteReader(TextReader, Reader):
         found: list[tuple[int, dict[str, Json]]] = []
         left = NO_END if room is None else room
         rows = self._entry_rows(
-            MESSAGES_BACKWARDS if reverse else MESSAGES,
+            sql.MESSAGES_BACKWARDS if reverse else sql.MESSAGES,
             (key(branch, first), key(branch, last), -1 if limit is None else limit),
         )
         try:
@@ -278,11 +297,13 @@ class SqliteReader(TextReader, Reader):
         return found
 
     def count_entries(self, branch: int, first: int, last: int, kind: int) -> int:
-        row = self._one(COUNT_ENTRIES, key(branch, max(first, 0)), key(branch, last), kind)
+        row = self._one(sql.COUNT_ENTRIES, key(branch, max(first, 0)), key(branch, last), kind)
         return int(row[0]) if row else 0
 
+    # -- records
+
     def get_record(self, sid: int, kind: RecordKind, name: str) -> bytes | None:
-        row = self._one(GET_RECORD, sid, kind, name)
+        row = self._one(sql.GET_RECORD, sid, kind, name)
         return row[0] if row else None
 
     def scan_records(
@@ -296,37 +317,131 @@ class SqliteReader(TextReader, Reader):
         limit: int | None = None,
     ) -> list[tuple[str, bytes]]:
         behind: Row = () if last is None else (last,)
-        sql = SCAN_BACKWARDS if reverse else SCAN_RECORDS
+        statement = sql.SCAN_BACKWARDS if reverse else sql.SCAN_RECORDS
         if last is not None:
-            sql = SCAN_RANGE_BACKWARDS if reverse else SCAN_RANGE
+            statement = sql.SCAN_RANGE_BACKWARDS if reverse else sql.SCAN_RANGE
         try:
-            return list(self._execute(sql, (sid, kind, first, -1 if limit is None else limit, *behind)))
+            return list(self._execute(statement, (sid, kind, first, -1 if limit is None else limit, *behind)))
         except UnicodeDecodeError:
-            sql = sql.replace("name", "CAST(name AS BLOB)", 1)
+            statement = statement.replace("name", "CAST(name AS BLOB)", 1)
             return only_named(
-                lambda wanted: self._execute(sql, (sid, kind, first, wanted, *behind)).fetchall(), limit
+                lambda wanted: self._execute(statement, (sid, kind, first, wanted, *behind)).fetchall(), limit
             )
+
+    # -- streams
+
+    def event_bounds(self, sid: int) -> tuple[int, int]:
+        first, last = self._one(sql.EVENT_BOUNDS, key(sid, 0), key(sid, POSITION_MASK)) or (None, None)
+        return (1, 0) if first is None else (first & POSITION_MASK, last & POSITION_MASK)
+
+    def find_event(self, sid: int, id: str) -> EventRow | None:
+        row = self._one(sql.FIND_EVENT, sid, id)
+        return self._sound(sid, _event, [row])[0] if row else None
+
+    def read_events(self, sid: int, after: int, limit: int, stream: str | None = None) -> list[EventRow]:
+        if stream:
+            rows = self._execute(sql.READ_STREAM, (sid, stream, _behind(sid, after) - 1, limit))
+        else:
+            statement = sql.READ_EVENTS if stream is None else sql.READ_UNNAMED
+            rows = self._execute(statement, (_behind(sid, after), key(sid, POSITION_MASK), limit))
+        return self._sound(sid, _event, rows)
+
+    def last_usage(self, sid: int) -> UsageRow | None:
+        row = self._one(sql.LAST_USAGE, key(sid, 0), key(sid, POSITION_MASK))
+        return self._sound(sid, _usage, [row])[0] if row else None
+
+    def find_usage(self, sid: int, id: str) -> UsageRow | None:
+        row = self._one(sql.FIND_USAGE, sid, id)
+        return self._sound(sid, _usage, [row])[0] if row else None
+
+    def read_usage(self, sid: int, after: int, limit: int) -> list[UsageRow]:
+        rows = self._execute(sql.READ_USAGE, (_behind(sid, after), key(sid, POSITION_MASK), limit))
+        return self._sound(sid, _usage, rows)
+
+    def _sound(self, sid: int, convert: Callable[[Row], T], rows: Iterable[Row]) -> list[T]:
+        """The rows as values; CorruptSessionError: one of them can not be."""
+        try:
+            return [convert(row) for row in rows]
+        except (CorruptError, UnicodeDecodeError) as error:
+            raise CorruptSessionError(self._name_of(sid), str(error)) from error
+
+    def sum_usage(
+        self, sid: int | None, by: UsageKey | None, since: int | None = None, until: int | None = None
+    ) -> list[UsageSum]:
+        keys = (EARLIEST, LATEST) if sid is None else (key(sid, 0), key(sid, POSITION_MASK))
+        times = (EARLIEST if since is None else since, LATEST if until is None else until)
+        try:
+            rows = self._execute(sql.SUM_USAGE[by], (*keys, *times)).fetchall()
+            if all(type(value) is int and value >= 0 for row in rows for value in row[1:]):
+                return [_sum(row) for row in rows]
+        except (apsw.SQLError, UnicodeDecodeError):  # an overflow, or text that is none
+            pass
+        return sound_sums(self._execute(sql.ADD_UP_USAGE[by], (*keys, *times)))
+
+    # -- objects
+
+    def find_objects(self, names: Sequence[bytes]) -> dict[bytes, ObjectPlace]:
+        if len(names) < FEW:
+            rows = self.connection.executemany(sql.FIND_OBJECT, [(name,) for name in names])
+            return {row[3]: _place(row) for row in rows}
+        found = {}
+        for first in range(0, len(names), sql.AT_ONCE):
+            some = names[first : first + sql.AT_ONCE]
+            filled = [*some, *[some[0]] * (sql.AT_ONCE - len(some))]
+            found.update({row[3]: _place(row) for row in self._execute(sql.FIND_OBJECTS, filled)})
+        return found
+
+    def scan_objects(self, after: bytes, limit: int) -> list[tuple[bytes, ObjectPlace]]:
+        return [(row[3], _place(row)) for row in self._execute(sql.SCAN_OBJECTS, (after[:8], after, limit))]
+
+    def get_pack(self, pack: int) -> bytes:
+        row = self._one(sql.GET_PACK, pack)
+        if row is None:
+            raise KeyError(pack)
+        size, codec, recorded, blob = row
+        return pack_content(pack, size, codec, blob, recorded)
+
+    def list_packs(self, after: int, limit: int) -> list[PackInfo]:
+        return [checks.pack(PackInfo(*row)) for row in self._execute(sql.LIST_PACKS, (after, limit))]
+
+    # -- texts
+
+    def unsearched_trees(self) -> list[int]:
+        """A look at every session; none at all if nobody has written since this connection looked last."""
+        version = self._execute(sql.DATA_VERSION).get
+        if _searched.get(self.connection) == version:
+            return []
+        trees = [tree for (tree,) in self._execute(sql.UNSEARCHED)]
+        # A connection is not told of what it writes itself.
+        if not trees and self.connection.readonly("main"):
+            _searched[self.connection] = version
+        return trees
+
+    def searched_upto(self, branch: int) -> int:
+        row = self._one(sql.SEARCHED_UPTO, branch)
+        return NOWHERE if row is None else int(row[0])
+
+    def find_texts(self, query: TextQuery) -> list[TextPlace]:
+        statement, bindings = sql.finding(query, self._place_of(query.before))
+        return [
+            TextPlace(time, at >> POSITION_BITS, at & POSITION_MASK)
+            for time, at in self._execute(statement, bindings)
+        ]
+
+    def _place_of(self, before: TextPlace | None) -> int | None:
+        """Of an entry that is gone: the end of the slot that it was in."""
+        if before is None:
+            return None
+        is_ours = before.branch < MOST_BRANCHES
+        row = self._one(sql.PLACE_OF, key(before.branch, before.position)) if is_ours else None
+        return (sql.slot_of(before.time) + 1) << sql.SLOT_BITS if row is None else int(row[0])
+
+    # -- damage of the file itself
 
     def damage(self, *, full: bool, go_on: Callable[[], None]) -> Iterable[str]:
         from clew.backends.sqlite.integrity import check, strays
 
         return [*check(self.connection, go_on), *strays(self.connection, go_on)] if full else []
-
-    def totals(self, since: int, *, log: bool = True) -> Totals:
-        rows: list[Row] = self._execute(TOTALS, (since,)).fetchall()
-        kept = [row for row in rows if row[1]]
-        messages, entries, size = (self._one(BRANCH_TOTALS) if log else None) or (0, 0, 0)
-        return Totals(
-            sessions=sum(row[2] for row in kept),
-            deleted=sum(row[2] for row in rows if not row[1]),
-            kept_size=int(sum(row[5] for row in kept)),
-            messages=int(messages),
-            entries=int(entries),
-            size=int(size),
-            by_status={row[0]: row[2] for row in kept},
-            active={row[0]: row[3] for row in kept if row[3]},
-            created=sum(row[4] for row in rows),
-        )
 
 
 def _is_whole(found: list[EntryRow], first: int, last: int, room: int | None) -> bool:
@@ -345,3 +460,28 @@ def _session_of(id: str, rows: list[Row]) -> SessionRow | None:
     if session.id != id:
         raise CorruptError(_MISLED.format("session", id, session.id))
     return session
+
+
+def _behind(sid: int, after: int) -> int:
+    """The key after that of a number, which may be one that no row can have."""
+    return min(key(sid, min(max(after, 0), POSITION_MASK)) + 1, LATEST)
+
+
+def _event(row: Row) -> EventRow:
+    return checks.event(EventRow(row[0] & POSITION_MASK, *row[1:]))
+
+
+def _usage(row: Row) -> UsageRow:
+    return checks.call(UsageRow(row[0] & POSITION_MASK, *row[1:]))
+
+
+def _sum(row: Row) -> UsageSum:
+    group, calls, input, output, cache_read, cache_write, reasoning, millions, rest, unpriced, estimated = row
+    cost = millions * 1_000_000 + rest
+    return UsageSum(
+        group, calls, input, output, cache_read, cache_write, reasoning, cost, unpriced, estimated
+    )  # fmt: skip
+
+
+def _place(row: Row) -> ObjectPlace:
+    return checks.place(row[3], ObjectPlace(row[0] >> POSITION_BITS, row[1], row[2]))

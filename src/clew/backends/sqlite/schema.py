@@ -14,6 +14,7 @@ import apsw
 import msgspec
 from blake3 import blake3
 
+from clew.backends.sqlite import sql
 from clew.errors import CorruptError
 
 MIGRATIONS: Final = ("0001_schema.sql",)
@@ -21,24 +22,8 @@ MIGRATIONS: Final = ("0001_schema.sql",)
 STEPS: Final = 500_000
 """Instructions of SQLite after which Python may look whether somebody pressed Ctrl-C: some milliseconds."""
 LONGEST_SQL: Final = 1_000_000
-ALL: Final = "SELECT type, name, tbl_name, sql FROM sqlite_schema ORDER BY name"
-FOUND_TABLES: Final = "SELECT name, type FROM pragma_table_list WHERE schema = 'main'"
-COMPUTED: Final = (
-    "SELECT list.name FROM pragma_table_list AS list JOIN pragma_table_xinfo(list.name) AS field"
-    " WHERE list.schema = 'main' AND list.type IN ('table', 'shadow') AND field.hidden > 1"
-)
 WORDS: Final = "search_words"
 TABLES: Final = ("table", "shadow")
-# What Litestream and ANALYZE put into a database.
-GUESTS: Final = frozenset(
-    {
-        "CREATE TABLE _litestream_seq (id INTEGER PRIMARY KEY, seq INTEGER)",
-        "CREATE TABLE _litestream_lock (id INTEGER)",
-        "CREATE TABLE sqlite_stat1(tbl,idx,stat)",
-        "CREATE TABLE sqlite_stat4(tbl,idx,neq,nlt,ndlt,sample)",
-    }
-)
-
 Rows = list[tuple[str, str, str, str | None]]
 
 
@@ -81,7 +66,7 @@ def check_writable(connection: apsw.Connection, version: int, location: str, kno
         return
     expected = {row[1]: row for row in expected_rows(version, known)}
     for row in rows:
-        if expected.pop(row[1], None) != row and row[3] not in GUESTS:
+        if expected.pop(row[1], None) != row and row[3] not in sql.GUESTS:
             raise ForeignSchemaError(f"{location}: {row[1]!r} in it is not as Clew makes it; it is only read")
     for name in expected:
         raise ForeignSchemaError(f"{location}: {name!r} is missing in it; it is only read")
@@ -93,11 +78,11 @@ def check_readable(connection: apsw.Connection, version: int, location: str, kno
     rows = _rows(connection, location)
     if fingerprint(rows) == known.fingerprints.get(version):
         return
-    kinds = {name.lower(): kind for name, kind in connection.execute(FOUND_TABLES)}
-    computed = {name.lower() for (name,) in connection.execute(COMPUTED)}
+    kinds = {name.lower(): kind for name, kind in connection.execute(sql.FOUND_TABLES)}
+    computed = {name.lower() for (name,) in connection.execute(sql.COMPUTED)}
     wrong = {name for name, kind in kinds.items() if kind == "virtual"}
-    for kind, name, _, sql in expected_rows(version, known):
-        if name == WORDS and any(row[3] == sql for row in rows):
+    for kind, name, _, text in expected_rows(version, known):
+        if name == WORDS and any(row[3] == text for row in rows):
             wrong.discard(WORDS)
         elif kind == "table" and (kinds.get(name, "table") not in TABLES or name in computed):
             wrong.add(name)
@@ -110,7 +95,7 @@ def check_readable(connection: apsw.Connection, version: int, location: str, kno
 
 def _rows(connection: apsw.Connection, location: str) -> Rows:
     try:
-        return list(connection.execute(ALL))
+        return list(connection.execute(sql.SCHEMA))
     except UnicodeDecodeError as exc:
         raise CorruptError(f"{location}: its schema is damaged: {exc}") from exc
 
@@ -126,7 +111,7 @@ def expected_rows(version: int, known: Known = STORE) -> Rows:
         for name in MIGRATIONS[:version]:
             connection.execute(migration(name))
         connection.execute(known.beside)
-        return list(connection.execute(ALL))
+        return list(connection.execute(sql.SCHEMA))
     finally:
         connection.close()
 

@@ -1,4 +1,5 @@
-"""Every SQL statement of this backend: made of constants only, every value a parameter."""
+"""Every SQL statement of this backend, in the sections of the contract: made of constants only, every value a
+parameter."""
 
 from __future__ import annotations
 
@@ -12,8 +13,238 @@ if TYPE_CHECKING:
     from clew.core.messages.search_text import TextQuery
     from clew.core.messages.words import Term
 
-# ── The SQL statements for events and usage: made of constants only, every value a parameter ──────
 
+def marks(columns: str) -> str:
+    """A parameter for each column."""
+    return ", ".join("?" * len(columns.split(",")))
+
+
+# -- transactions and settings
+
+BEGIN: Final = "BEGIN"
+BEGIN_WRITING: Final = "BEGIN IMMEDIATE"
+COMMIT: Final = "COMMIT"
+ROLLBACK: Final = "ROLLBACK"
+SETTINGS: Final = (
+    "PRAGMA cell_size_check = ON",
+    "PRAGMA temp_store = MEMORY",
+    "PRAGMA fullfsync = ON",  # macOS: fsync alone leaves data in the drive's cache
+    "PRAGMA checkpoint_fullfsync = ON",
+    "PRAGMA secure_delete = ON",
+    "PRAGMA cache_size = -8192",
+)
+"""That every connection needs."""
+PAGE_SIZE: Final = "PRAGMA page_size = 4096"
+USE_LOG: Final = "PRAGMA journal_mode = WAL"
+SYNCHRONOUS: Final = "PRAGMA synchronous"
+SET_SYNCHRONOUS: Final = {level: f"PRAGMA synchronous = {level}" for level in (1, 2)}
+EMPTY_LOG: Final = "PRAGMA wal_checkpoint(TRUNCATE)"
+SORT_ON_DISK: Final = "PRAGMA temp_store = FILE"
+SORT_IN_MEMORY: Final = "PRAGMA temp_store = MEMORY"
+REBUILD: Final = "VACUUM"
+COPY_INTO: Final = "VACUUM INTO ?"
+DATA_VERSION: Final = "PRAGMA data_version"
+
+# -- the schema
+
+APPLICATION_ID: Final = 0x436C6577  # "Clew"
+OWNER: Final = "PRAGMA application_id"
+VERSION: Final = "PRAGMA user_version"
+SET_OWNER: Final = f"PRAGMA application_id = {APPLICATION_ID}"
+
+
+def set_version(version: int) -> str:
+    return f"PRAGMA user_version = {version:d}"
+
+
+SCHEMA: Final = "SELECT type, name, tbl_name, sql FROM sqlite_schema ORDER BY name"
+SCHEMA_SIZE: Final = "SELECT count(*) FROM sqlite_schema"
+FOUND_TABLES: Final = "SELECT name, type FROM pragma_table_list WHERE schema = 'main'"
+COMPUTED: Final = (
+    "SELECT list.name FROM pragma_table_list AS list JOIN pragma_table_xinfo(list.name) AS field"
+    " WHERE list.schema = 'main' AND list.type IN ('table', 'shadow') AND field.hidden > 1"
+)
+# What Litestream and ANALYZE put into a database.
+GUESTS: Final = frozenset(
+    {
+        "CREATE TABLE _litestream_seq (id INTEGER PRIMARY KEY, seq INTEGER)",
+        "CREATE TABLE _litestream_lock (id INTEGER)",
+        "CREATE TABLE sqlite_stat1(tbl,idx,stat)",
+        "CREATE TABLE sqlite_stat4(tbl,idx,neq,nlt,ndlt,sample)",
+    }
+)
+
+# -- sessions
+
+SESSION: Final = (
+    "sid, id, tree, created, updated, deleted, branch, position, digest, messages, turns, size,"
+    " cut, summary, asked, grows, title, titled, preview, workspace, moves, undo, redo, forks,"
+    " status, epoch, fence, due"
+)
+_TEXTS: Final = ("id", "title", "preview", "workspace")
+
+
+def _loose(column: str) -> str:
+    """A text as bytes, whatever they are; no number or bytes stands for one."""
+    other = "WHEN 'null' THEN NULL ELSE 0 END" if column in _TEXTS else f"ELSE {column} END"
+    return f"CASE typeof({column}) WHEN 'text' THEN CAST({column} AS BLOB) {other}"
+
+
+LOOSE_SESSION: Final = ", ".join(_loose(column) for column in SESSION.split(", "))
+
+# The row is looked up by its number once more: else SQLite takes the id from the index, and nothing shows
+# that a damaged index led to the row of another session.
+FIND_SESSION: Final = (
+    f"SELECT {SESSION} FROM sessions WHERE sid = (SELECT sid FROM sessions WHERE id = ? AND deleted IS NULL)"
+)
+GET_SESSION: Final = f"SELECT {SESSION} FROM sessions WHERE sid = ?"
+GET_LOOSELY: Final = f"SELECT {LOOSE_SESSION} FROM sessions WHERE sid = ?"
+ALL_LOOSELY: Final = (
+    f"SELECT {LOOSE_SESSION}, (SELECT CAST(value AS BLOB) FROM details WHERE details.sid = sessions.sid)"
+    " FROM sessions NOT INDEXED ORDER BY sid"
+)
+FIND_DELETED: Final = (
+    f"SELECT {SESSION} FROM sessions WHERE id = ? AND deleted IS NOT NULL"
+    " ORDER BY deleted DESC, sid DESC LIMIT 1"
+)
+TREE_SESSIONS: Final = f"SELECT {SESSION} FROM sessions WHERE tree = ? ORDER BY sid"
+# The first condition says what sessions_due holds; without it the index is not used.
+# BETWEEN: of two upper bounds the planner takes the first it meets, and would walk all that is not due.
+DUE_SESSIONS: Final = (
+    f"SELECT {SESSION} FROM sessions WHERE due BETWEEN ?2 AND ?1 AND due < {NOT_DUE}"
+    " AND (due, sid) > (?2, ?3) ORDER BY due, sid LIMIT ?4"
+)
+SESSION_ID: Final = "SELECT CAST(id AS BLOB) FROM sessions WHERE sid = ?"
+GET_DETAILS: Final = "SELECT CAST(value AS BLOB) FROM details WHERE sid = ?"
+
+# The numbers stand in the text, where the planner sees which partial index holds them.
+_BY_STATUS: Final = {
+    PENDING: f"status = {PENDING}",
+    RUNNING: f"status = {RUNNING}",
+    **{status: f"status > {RUNNING} AND status = {status}" for status in range(RUNNING + 1, CLOSED + 1)},
+}
+# The running are few: found by their own index, then sorted. Left alone, the planner walks all sessions.
+_RUNNING: Final = f"sid IN (SELECT sid FROM sessions WHERE status = {RUNNING} AND deleted IS NULL)"
+_RUN: Final = (
+    "(SELECT CAST(value AS BLOB) FROM records"
+    " WHERE records.sid = sessions.sid AND kind = 'run' AND name = '')"
+)
+_DETAILS: Final = "(SELECT CAST(value AS BLOB) FROM details WHERE details.sid = sessions.sid)"
+_LISTED: Final = f"{SESSION}, {_DETAILS}, {_RUN}"
+
+
+def listing(query: SessionQuery) -> tuple[str, list[Any]]:
+    """The statement for a query: made of fixed pieces only, every value a parameter."""
+    moment = "deleted" if query.deleted else "updated"
+    pieces = ["deleted IS NOT NULL" if query.deleted else "deleted IS NULL"]
+    bindings: list[Any] = []
+    if query.workspace is not None:
+        pieces.append("workspace = ?")
+        bindings.append(query.workspace)
+    if query.status is not None:
+        is_running = query.status == RUNNING and not query.deleted
+        pieces.append(_RUNNING if is_running else _BY_STATUS[query.status])
+    if query.nonempty:
+        pieces.append("messages > 0")
+    for name, value in [*((TAG, tag) for tag in query.tags), *query.where]:
+        pieces.append("sid IN (SELECT sid FROM facets WHERE name = ? AND value = ?)")
+        bindings += [name, value]
+    if query.after is not None:
+        back = f"{moment} >= ? AND ({moment} > ? OR id < ?)"
+        pieces.append(back if query.oldest else f"{moment} <= ? AND ({moment} < ? OR id > ?)")
+        bindings += [query.after[0], query.after[0], query.after[1]]
+    bindings.append(query.limit)
+    order = f"{moment}, id DESC" if query.oldest else f"{moment} DESC, id"
+    sql = f"SELECT {_LISTED} FROM sessions WHERE {' AND '.join(pieces)} ORDER BY {order} LIMIT ?"
+    return sql, bindings
+
+
+# One look at each session. total, not sum: one damaged row must not make an overflow of all.
+TOTALS: Final = (
+    "SELECT iif(typeof(status) = 'integer', status, -1), deleted IS NULL, count(*), sum(updated >= ?1),"
+    " sum(created >= ?1), total(iif(typeof(size) = 'integer', max(size, 0), 0))"
+    " FROM sessions NOT INDEXED GROUP BY 1, 2"
+)
+# The newest entry of a branch knows how much lies before it, its parent entry how much of that is shared.
+BRANCH_TOTALS: Final = """
+    SELECT total(newest.messages - coalesce(parent.messages, 0)),
+           total((newest.key & 4294967295) - branches.fork),
+           total(newest.size - coalesce(parent.size, 0))
+    FROM branches
+    JOIN entries AS newest ON newest.key =
+         (SELECT max(key) FROM entries WHERE key BETWEEN branch << 32 AND branch << 32 | 4294967295)
+    LEFT JOIN entries AS parent ON parent.key = branches.parent << 32 | branches.fork AND branches.parent > 0
+"""
+
+_WITHOUT_SID: Final = SESSION.removeprefix("sid, ")
+ADD_SESSION: Final = f"INSERT INTO sessions ({_WITHOUT_SID}) VALUES ({marks(_WITHOUT_SID)})"
+SET_SESSION: Final = f"UPDATE sessions SET ({_WITHOUT_SID}) = ({marks(_WITHOUT_SID)}) WHERE sid = ?"
+SET_TREE: Final = "UPDATE sessions SET tree = sid WHERE sid = ?"
+SET_HEAD: Final = (
+    "UPDATE sessions SET branch = ?, position = ?, digest = ?, messages = ?, turns = ?, size = ?, cut = ?,"
+    " summary = ?, asked = ?, grows = 1, updated = ?, title = ?, preview = ? WHERE sid = ?"
+)
+SET_DUE: Final = "UPDATE sessions SET due = ? WHERE sid = ?"
+SET_ALL_DUE: Final = "UPDATE sessions SET due = ?1 WHERE due <> ?1"
+SET_DETAILS: Final = "INSERT INTO details VALUES (?, ?) ON CONFLICT DO UPDATE SET value = excluded.value"
+DROP_FACETS: Final = "DELETE FROM facets WHERE sid = ?"
+ADD_FACET: Final = "INSERT OR IGNORE INTO facets VALUES (?, ?, ?)"
+DROP_SESSION: Final = (
+    "DELETE FROM sessions WHERE sid = ?",
+    "DELETE FROM details WHERE sid = ?",
+    DROP_FACETS,
+    "DELETE FROM records WHERE sid = ?",
+    "DELETE FROM events WHERE key BETWEEN ?1 << 32 AND ?1 << 32 | 4294967295",
+    "DELETE FROM usage WHERE key BETWEEN ?1 << 32 AND ?1 << 32 | 4294967295",
+)
+
+# -- log
+
+ENTRY: Final = (
+    "key, kind, time, flags, codec, checksum, digest, messages, turns, size, cut, summary, asked, epoch, body"
+)
+BRANCH: Final = "SELECT branch, uid, tree, owner, parent, fork FROM branches"
+GET_BRANCH: Final = f"{BRANCH} WHERE branch = ?"
+FIND_BRANCH: Final = f"{BRANCH} WHERE branch = (SELECT branch FROM branches WHERE uid = ?)"
+BRANCH_NUMBERS: Final = "SELECT branch FROM branches WHERE owner = ? OR tree = ? ORDER BY branch"
+TREE_BRANCHES: Final = f"{BRANCH} WHERE tree = ? ORDER BY branch"
+
+GET_ENTRY: Final = f"SELECT {ENTRY} FROM entries WHERE key = ?"
+GET_TIP: Final = "SELECT digest, messages, turns, size, cut, summary, asked FROM entries WHERE key = ?"
+LAST_KEY: Final = "SELECT max(key) FROM entries WHERE key BETWEEN ? AND ?"
+ENTRIES: Final = f"SELECT {ENTRY} FROM entries WHERE key BETWEEN ? AND ? ORDER BY key"
+ENTRIES_BACKWARDS: Final = f"{ENTRIES} DESC"
+_MESSAGES: Final = (
+    "SELECT key, time, flags, codec, checksum, body FROM entries"
+    f" WHERE key BETWEEN ? AND ? AND kind = {MESSAGE} ORDER BY key"
+)
+MESSAGES: Final = f"{_MESSAGES} LIMIT ?"
+MESSAGES_BACKWARDS: Final = f"{_MESSAGES} DESC LIMIT ?"
+COUNT_ENTRIES: Final = "SELECT count(*) FROM entries WHERE key BETWEEN ? AND ? AND kind = ?"
+
+ADD_BRANCH: Final = "INSERT INTO branches (uid, tree, owner, parent, fork) VALUES (?, ?, ?, ?, ?)"
+DISOWN_BRANCH: Final = "UPDATE branches SET owner = 0 WHERE branch = ?"
+DROP_BRANCH: Final = "DELETE FROM branches WHERE branch = ?"
+ADD_ENTRY: Final = f"INSERT INTO entries ({ENTRY}) VALUES ({marks(ENTRY)})"
+DROP_ENTRIES: Final = "DELETE FROM entries WHERE key BETWEEN ? AND ?"
+ENTRY_FRAME: Final = "SELECT time, flags FROM entries WHERE key = ?"
+ERASE_ENTRY: Final = f"UPDATE entries SET kind = {REMOVED}, codec = ?, checksum = ?, body = ? WHERE key = ?"
+
+# -- records
+
+GET_RECORD: Final = "SELECT CAST(value AS BLOB) FROM records WHERE sid = ? AND kind = ? AND name = ?"
+_SCAN: Final = (
+    "SELECT name, coalesce(CAST(value AS BLOB), x'') FROM records WHERE sid = ?1 AND kind = ?2"
+    " AND name >= ?3 AND typeof(name) = 'text'"
+)
+SCAN_RECORDS: Final = f"{_SCAN} ORDER BY name LIMIT ?4"
+SCAN_BACKWARDS: Final = f"{_SCAN} ORDER BY name DESC LIMIT ?4"
+SCAN_RANGE: Final = f"{_SCAN} AND name <= ?5 ORDER BY name LIMIT ?4"
+SCAN_RANGE_BACKWARDS: Final = f"{_SCAN} AND name <= ?5 ORDER BY name DESC LIMIT ?4"
+PUT_RECORD: Final = "INSERT INTO records VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET value = excluded.value"
+DROP_RECORD: Final = "DELETE FROM records WHERE sid = ? AND kind = ? AND name = ?"
+
+# -- streams
 
 EVENT: Final = "key, time, stream, type, id, data"
 USAGE: Final = (
@@ -36,18 +267,14 @@ READ_STREAM: Final = (
     f"SELECT {EVENT} FROM events WHERE key >> 32 = ? AND stream = ? AND stream <> '' AND key > ?"
     " ORDER BY key LIMIT ?"
 )
-ADD_EVENT: Final = f"INSERT INTO events ({EVENT}) VALUES ({', '.join('?' * len(EVENT.split(',')))})"
+ADD_EVENT: Final = f"INSERT INTO events ({EVENT}) VALUES ({marks(EVENT)})"
 DROP_EVENTS: Final = "DELETE FROM events WHERE key BETWEEN ? AND ?"
 
 LAST_USAGE: Final = f"SELECT {USAGE} FROM usage WHERE key BETWEEN ? AND ? ORDER BY key DESC LIMIT 1"
 FIND_USAGE: Final = f"SELECT {USAGE} FROM usage WHERE key >> 32 = ? AND id = ?"
 READ_USAGE: Final = f"SELECT {USAGE} FROM usage WHERE key BETWEEN ? AND ? ORDER BY key LIMIT ?"
-ADD_USAGE: Final = f"INSERT INTO usage ({USAGE}) VALUES ({', '.join('?' * len(USAGE.split(',')))})"
+ADD_USAGE: Final = f"INSERT INTO usage ({USAGE}) VALUES ({marks(USAGE)})"
 
-DROP_STREAMS: Final = (
-    "DELETE FROM events WHERE key BETWEEN ?1 << 32 AND ?1 << 32 | 4294967295",
-    "DELETE FROM usage WHERE key BETWEEN ?1 << 32 AND ?1 << 32 | 4294967295",
-)
 
 # SQLite divides towards zero and so would put the second before 1970 into 1970: make it a floor.
 _SECOND: Final = "(usage.time - 999999 * (usage.time < 0)) / 1000000"
@@ -87,9 +314,7 @@ ADD_UP_USAGE: Final = {
     for by, (group, join) in _GROUPS.items()
 }
 
-
-# ── The SQL statements for the objects of snapshots: made of constants only, every value a parameter ───
-
+# -- objects
 
 OBJECT: Final = "key, offset, size, name"
 
@@ -126,8 +351,7 @@ DROP_PACK: Final = (
     "DELETE FROM packs WHERE pack = ?1",
 )
 
-
-# ── Every SQL statement about the words of entries: made of constants only, every value a parameter ───
+# -- texts
 
 SLOT_BITS: Final = 17
 NUMBERS: Final = (1 << SLOT_BITS) - 1
@@ -142,7 +366,6 @@ UNSEARCHED: Final = (
     " WHERE seen.sid IS NULL OR seen.updated <> sessions.updated OR seen.position <> sessions.position"
     " OR seen.branch <> sessions.branch OR seen.moves <> sessions.moves"
 )
-DATA_VERSION: Final = "PRAGMA data_version"
 SEARCHED_UPTO: Final = "SELECT position FROM search_branches WHERE branch = ?"
 SET_UPTO: Final = (
     "INSERT INTO search_branches VALUES (?, ?) ON CONFLICT DO UPDATE SET position = excluded.position"
@@ -224,170 +447,22 @@ def _phrase(term: Term) -> str:
     return f'"{" ".join(term.words)}"{" *" if term.prefix else ""}'
 
 
-# ── Every SQL statement of this backend: made of constants only, every value a parameter ──────────
+# -- damage
 
-SESSION: Final = (
-    "sid, id, tree, created, updated, deleted, branch, position, digest, messages, turns, size,"
-    " cut, summary, asked, grows, title, titled, preview, workspace, moves, undo, redo, forks,"
-    " status, epoch, fence, due"
+MOST_FINDINGS: Final = 100
+"""That SQLite lists: a file with more of them needs no longer list."""
+CHECK: Final = f"PRAGMA integrity_check({MOST_FINDINGS})"
+ROOTS: Final = "SELECT rootpage, type || ' ' || name FROM sqlite_schema WHERE rootpage > 0"
+STRAYS: Final = tuple(
+    (what, owner, f"SELECT count(*) FROM {where}")
+    for what, owner, where in (
+        ("events", "session", "events WHERE key >> 32 NOT IN (SELECT sid FROM sessions)"),
+        ("model calls", "session", "usage WHERE key >> 32 NOT IN (SELECT sid FROM sessions)"),
+        ("details", "session", "details WHERE sid NOT IN (SELECT sid FROM sessions)"),
+        ("tags or metadata", "session", "facets WHERE sid NOT IN (SELECT sid FROM sessions)"),
+        ("records", "session", "records WHERE sid <> 0 AND sid NOT IN (SELECT sid FROM sessions)"),
+        ("entries", "branch", "entries WHERE key >> 32 NOT IN (SELECT branch FROM branches)"),
+    )
 )
-_TEXTS: Final = ("id", "title", "preview", "workspace")
-
-
-def _loose(column: str) -> str:
-    """A text as bytes, whatever they are; no number or bytes stands for one."""
-    other = "WHEN 'null' THEN NULL ELSE 0 END" if column in _TEXTS else f"ELSE {column} END"
-    return f"CASE typeof({column}) WHEN 'text' THEN CAST({column} AS BLOB) {other}"
-
-
-LOOSE_SESSION: Final = ", ".join(_loose(column) for column in SESSION.split(", "))
-ENTRY: Final = (
-    "key, kind, time, flags, codec, checksum, digest, messages, turns, size, cut, summary, asked, epoch, body"
-)
-
-# The row is looked up by its number once more: else SQLite takes the id from the index, and nothing shows
-# that a damaged index led to the row of another session.
-FIND_SESSION: Final = (
-    f"SELECT {SESSION} FROM sessions WHERE sid = (SELECT sid FROM sessions WHERE id = ? AND deleted IS NULL)"
-)
-GET_SESSION: Final = f"SELECT {SESSION} FROM sessions WHERE sid = ?"
-GET_LOOSELY: Final = f"SELECT {LOOSE_SESSION} FROM sessions WHERE sid = ?"
-ALL_LOOSELY: Final = (
-    f"SELECT {LOOSE_SESSION}, (SELECT CAST(value AS BLOB) FROM details WHERE details.sid = sessions.sid)"
-    " FROM sessions NOT INDEXED ORDER BY sid"
-)
-FIND_DELETED: Final = (
-    f"SELECT {SESSION} FROM sessions WHERE id = ? AND deleted IS NOT NULL"
-    " ORDER BY deleted DESC, sid DESC LIMIT 1"
-)
-TREE_SESSIONS: Final = f"SELECT {SESSION} FROM sessions WHERE tree = ? ORDER BY sid"
-# The first condition says what sessions_due holds; without it the index is not used.
-# BETWEEN: of two upper bounds the planner takes the first it meets, and would walk all that is not due.
-DUE_SESSIONS: Final = (
-    f"SELECT {SESSION} FROM sessions WHERE due BETWEEN ?2 AND ?1 AND due < {NOT_DUE}"
-    " AND (due, sid) > (?2, ?3) ORDER BY due, sid LIMIT ?4"
-)
-GET_DETAILS: Final = "SELECT CAST(value AS BLOB) FROM details WHERE sid = ?"
-
-BRANCH: Final = "SELECT branch, uid, tree, owner, parent, fork FROM branches"
-GET_BRANCH: Final = f"{BRANCH} WHERE branch = ?"
-FIND_BRANCH: Final = f"{BRANCH} WHERE branch = (SELECT branch FROM branches WHERE uid = ?)"
-BRANCH_NUMBERS: Final = "SELECT branch FROM branches WHERE owner = ? OR tree = ? ORDER BY branch"
-TREE_BRANCHES: Final = f"{BRANCH} WHERE tree = ? ORDER BY branch"
-
-GET_ENTRY: Final = f"SELECT {ENTRY} FROM entries WHERE key = ?"
-GET_TIP: Final = "SELECT digest, messages, turns, size, cut, summary, asked FROM entries WHERE key = ?"
-LAST_KEY: Final = "SELECT max(key) FROM entries WHERE key BETWEEN ? AND ?"
-ENTRIES: Final = f"SELECT {ENTRY} FROM entries WHERE key BETWEEN ? AND ? ORDER BY key"
-ENTRIES_BACKWARDS: Final = f"{ENTRIES} DESC"
-_MESSAGES: Final = (
-    "SELECT key, time, flags, codec, checksum, body FROM entries"
-    f" WHERE key BETWEEN ? AND ? AND kind = {MESSAGE} ORDER BY key"
-)
-MESSAGES: Final = f"{_MESSAGES} LIMIT ?"
-MESSAGES_BACKWARDS: Final = f"{_MESSAGES} DESC LIMIT ?"
-COUNT_ENTRIES: Final = "SELECT count(*) FROM entries WHERE key BETWEEN ? AND ? AND kind = ?"
-
-GET_RECORD: Final = "SELECT CAST(value AS BLOB) FROM records WHERE sid = ? AND kind = ? AND name = ?"
-_SCAN: Final = (
-    "SELECT name, coalesce(CAST(value AS BLOB), x'') FROM records WHERE sid = ?1 AND kind = ?2"
-    " AND name >= ?3 AND typeof(name) = 'text'"
-)
-SCAN_RECORDS: Final = f"{_SCAN} ORDER BY name LIMIT ?4"
-SCAN_BACKWARDS: Final = f"{_SCAN} ORDER BY name DESC LIMIT ?4"
-SCAN_RANGE: Final = f"{_SCAN} AND name <= ?5 ORDER BY name LIMIT ?4"
-SCAN_RANGE_BACKWARDS: Final = f"{_SCAN} AND name <= ?5 ORDER BY name DESC LIMIT ?4"
-# One look at each session. total, not sum: one damaged row must not make an overflow of all.
-TOTALS: Final = (
-    "SELECT iif(typeof(status) = 'integer', status, -1), deleted IS NULL, count(*), sum(updated >= ?1),"
-    " sum(created >= ?1), total(iif(typeof(size) = 'integer', max(size, 0), 0))"
-    " FROM sessions NOT INDEXED GROUP BY 1, 2"
-)
-# total, not sum: one damaged row must not make an overflow of all.
-# The newest entry of a branch knows how much lies before it, its parent entry how much of that is shared.
-BRANCH_TOTALS: Final = """
-    SELECT total(newest.messages - coalesce(parent.messages, 0)),
-           total((newest.key & 4294967295) - branches.fork),
-           total(newest.size - coalesce(parent.size, 0))
-    FROM branches
-    JOIN entries AS newest ON newest.key =
-         (SELECT max(key) FROM entries WHERE key BETWEEN branch << 32 AND branch << 32 | 4294967295)
-    LEFT JOIN entries AS parent ON parent.key = branches.parent << 32 | branches.fork AND branches.parent > 0
-"""
-
-
-def _marks(columns: str) -> str:
-    return ", ".join("?" * len(columns.split(",")))
-
-
-_WITHOUT_SID: Final = SESSION.removeprefix("sid, ")
-ADD_SESSION: Final = f"INSERT INTO sessions ({_WITHOUT_SID}) VALUES ({_marks(_WITHOUT_SID)})"
-SET_SESSION: Final = f"UPDATE sessions SET ({_WITHOUT_SID}) = ({_marks(_WITHOUT_SID)}) WHERE sid = ?"
-SET_TREE: Final = "UPDATE sessions SET tree = sid WHERE sid = ?"
-SET_HEAD: Final = (
-    "UPDATE sessions SET branch = ?, position = ?, digest = ?, messages = ?, turns = ?, size = ?, cut = ?,"
-    " summary = ?, asked = ?, grows = 1, updated = ?, title = ?, preview = ? WHERE sid = ?"
-)
-SET_DUE: Final = "UPDATE sessions SET due = ? WHERE sid = ?"
-SET_ALL_DUE: Final = "UPDATE sessions SET due = ?1 WHERE due <> ?1"
-SET_DETAILS: Final = "INSERT INTO details VALUES (?, ?) ON CONFLICT DO UPDATE SET value = excluded.value"
-DROP_FACETS: Final = "DELETE FROM facets WHERE sid = ?"
-ADD_FACET: Final = "INSERT OR IGNORE INTO facets VALUES (?, ?, ?)"
-DROP_SESSION: Final = (
-    "DELETE FROM sessions WHERE sid = ?",
-    "DELETE FROM details WHERE sid = ?",
-    DROP_FACETS,
-    "DELETE FROM records WHERE sid = ?",
-    *DROP_STREAMS,
-)
-ADD_BRANCH: Final = "INSERT INTO branches (uid, tree, owner, parent, fork) VALUES (?, ?, ?, ?, ?)"
-DISOWN_BRANCH: Final = "UPDATE branches SET owner = 0 WHERE branch = ?"
-DROP_BRANCH: Final = "DELETE FROM branches WHERE branch = ?"
-ADD_ENTRY: Final = f"INSERT INTO entries ({ENTRY}) VALUES ({_marks(ENTRY)})"
-DROP_ENTRIES: Final = "DELETE FROM entries WHERE key BETWEEN ? AND ?"
-ENTRY_FRAME: Final = "SELECT time, flags FROM entries WHERE key = ?"
-ERASE_ENTRY: Final = f"UPDATE entries SET kind = {REMOVED}, codec = ?, checksum = ?, body = ? WHERE key = ?"
-PUT_RECORD: Final = "INSERT INTO records VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET value = excluded.value"
-DROP_RECORD: Final = "DELETE FROM records WHERE sid = ? AND kind = ? AND name = ?"
-
-
-# The numbers stand in the text, where the planner sees which partial index holds them.
-_BY_STATUS: Final = {
-    PENDING: f"status = {PENDING}",
-    RUNNING: f"status = {RUNNING}",
-    **{status: f"status > {RUNNING} AND status = {status}" for status in range(RUNNING + 1, CLOSED + 1)},
-}
-# The running are few: found by their own index, then sorted. Left alone, the planner walks all sessions.
-_RUNNING: Final = f"sid IN (SELECT sid FROM sessions WHERE status = {RUNNING} AND deleted IS NULL)"
-_RUN: Final = (
-    "(SELECT CAST(value AS BLOB) FROM records"
-    " WHERE records.sid = sessions.sid AND kind = 'run' AND name = '')"
-)
-_DETAILS: Final = "(SELECT CAST(value AS BLOB) FROM details WHERE details.sid = sessions.sid)"
-_LISTED: Final = f"{SESSION}, {_DETAILS}, {_RUN}"
-
-
-def listing(query: SessionQuery) -> tuple[str, list[Any]]:
-    """The statement for a query: made of fixed pieces only, every value a parameter."""
-    moment = "deleted" if query.deleted else "updated"
-    pieces = ["deleted IS NOT NULL" if query.deleted else "deleted IS NULL"]
-    bindings: list[Any] = []
-    if query.workspace is not None:
-        pieces.append("workspace = ?")
-        bindings.append(query.workspace)
-    if query.status is not None:
-        is_running = query.status == RUNNING and not query.deleted
-        pieces.append(_RUNNING if is_running else _BY_STATUS[query.status])
-    if query.nonempty:
-        pieces.append("messages > 0")
-    for name, value in [*((TAG, tag) for tag in query.tags), *query.where]:
-        pieces.append("sid IN (SELECT sid FROM facets WHERE name = ? AND value = ?)")
-        bindings += [name, value]
-    if query.after is not None:
-        back = f"{moment} >= ? AND ({moment} > ? OR id < ?)"
-        pieces.append(back if query.oldest else f"{moment} <= ? AND ({moment} < ? OR id > ?)")
-        bindings += [query.after[0], query.after[0], query.after[1]]
-    bindings.append(query.limit)
-    order = f"{moment}, id DESC" if query.oldest else f"{moment} DESC, id"
-    sql = f"SELECT {_LISTED} FROM sessions WHERE {' AND '.join(pieces)} ORDER BY {order} LIMIT ?"
-    return sql, bindings
+RECORD_KINDS: Final = "SELECT DISTINCT kind FROM records"
+RECORD_NAMES: Final = "SELECT CASE typeof(name) WHEN 'text' THEN CAST(name AS BLOB) END FROM records"

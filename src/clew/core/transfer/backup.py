@@ -87,10 +87,8 @@ def _write(engine: Engine, made: Path, on_progress: OnCopyProgress | None) -> st
     """What is not in it, and why; empty: all is."""
     from clew.backends.sqlite import SqliteBackend
 
-    if isinstance(engine.backend, SqliteBackend) and type(engine.backend) is SqliteBackend:
-        from clew.backends.sqlite.backend import write_backup
-
-        write_backup(engine.backend, made)
+    if isinstance(engine.backend, SqliteBackend):
+        engine.backend.write_backup(made)
         return ""
     with engine.backend.read_snapshot() as reader:
         source = cast("EngineLike", _Still(engine, reader))

@@ -43,8 +43,8 @@ class Failing:
 
 
 def failing(backend: JsonlBackend, *statements: str) -> None:
-    assert backend._writer is not None
-    backend._writer = Failing(backend._writer, *statements)  # type: ignore[assignment]
+    assert backend._connections.writer is not None
+    backend._connections.writer = Failing(backend._connections.writer, *statements)  # type: ignore[assignment]
 
 
 def test_a_transaction_that_can_not_be_undone_costs_the_index_and_nothing_else(fast_path: Path) -> None:
@@ -67,12 +67,12 @@ def test_a_transaction_that_can_not_begin_is_an_error_of_ours_and_leaves_no_lock
     backend = JsonlBackend(fast_path / "store")
     with clew.Store(backend) as store:
         session = store.session("s")
-        real = backend._writer
+        real = backend._connections.writer
         failing(backend, "BEGIN IMMEDIATE")
         with pytest.raises(ClewError) as caught:
             session.append(user("one"))
         assert isinstance(caught.value.__cause__, apsw.Error)
-        backend._writer = real
+        backend._connections.writer = real
         session.append(user("two"))
 
         assert said(store) == ["two"]

@@ -360,9 +360,9 @@ def test_a_reader_of_an_index_that_was_replaced_is_not_used_again(fast_path: Pat
         session = store.session("s")
         session.append(user("one"))
         with backend.read():
-            (borrowed,) = backend._borrowed
+            (borrowed,) = backend._connections._borrowed
             backend.layout.index.unlink()
             session.append(user("two"))
         for _ in range(3):
             assert said(store) == ["one", "two"]
-        assert borrowed not in backend._readers
+        assert borrowed not in backend._connections._readers

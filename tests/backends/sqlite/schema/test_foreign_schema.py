@@ -177,7 +177,7 @@ def test_s34_ctrl_c_ends_a_statement_that_never_would(path: Path, writing: bool)
     """A table whose pages lead to one another has no end either, and no check at opening finds it."""
     backend = SqliteBackend(path)
     try:
-        connection = backend._writer if writing else backend._take_reader()
+        connection = backend._connections.writer if writing else backend._connections.take_reader()
         assert connection is not None
         with pytest.raises(KeyboardInterrupt):
             run_and_press_ctrl_c(connection)
