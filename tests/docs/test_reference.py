@@ -17,8 +17,8 @@ import clew
 from clew.backends.contract import RecordKind
 from clew.backends.registry import SCHEMES
 from clew.backends.sqlite import SqliteBackend
-from clew.backends.sqlite.sql import APPLICATION_ID
 from clew.backends.sqlite.schema import MIGRATIONS
+from clew.backends.sqlite.sql import APPLICATION_ID
 from clew.core.conversation.settings import SessionSettings
 from tests.docs.pages import DOCS, prose
 from tests.docs.signatures import CLASSES, members, property_type, signature

@@ -25,8 +25,9 @@ def backend(tmp_path: Path) -> Iterator[SqliteBackend]:
 
 
 def plan(backend: SqliteBackend, sql: str, bindings: list[Any]) -> str:
-    assert backend._connections.writer is not None
-    return "\n".join(row[3] for row in backend._connections.writer.execute(f"EXPLAIN QUERY PLAN {sql}", bindings))
+    writer = backend._connections.writer
+    assert writer is not None
+    return "\n".join(row[3] for row in writer.execute(f"EXPLAIN QUERY PLAN {sql}", bindings))
 
 
 def listing_plan(backend: SqliteBackend, **filters: Any) -> str:

@@ -45,10 +45,11 @@ def store(backend: SqliteBackend) -> Iterator[Store]:
 def traced(backend: SqliteBackend, act: Callable[[], object]) -> list[str]:
     """The statements that the writing connection ran meanwhile."""
     statements: list[str] = []
-    assert backend._connections.writer is not None
-    backend._connections.writer.trace_v2(apsw.SQLITE_TRACE_STMT, lambda event: statements.append(event["sql"]))
+    writer = backend._connections.writer
+    assert writer is not None
+    writer.trace_v2(apsw.SQLITE_TRACE_STMT, lambda event: statements.append(event["sql"]))
     act()
-    backend._connections.writer.trace_v2(0)
+    writer.trace_v2(0)
     return statements
 
 

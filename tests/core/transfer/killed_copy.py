@@ -8,7 +8,7 @@ import sys
 from typing import Any
 
 import clew
-from clew.backends.sqlite.streams import StreamReader
+from clew.backends.sqlite.reader import SqliteReader
 from clew.backends.sqlite.writer import SqliteTransaction
 from clew.core.transfer import source, write
 
@@ -17,9 +17,9 @@ def main(src: str, dst: str, deadly: int) -> None:
     write.AT_ONCE = 10  # type: ignore[misc]
     source.PAGE = 4  # type: ignore[misc]
     left = deadly
-    begin = StreamReader.__init__
+    begin = SqliteReader.__init__
 
-    def counted(self: StreamReader, connection: Any) -> None:
+    def counted(self: SqliteReader, connection: Any) -> None:
         begin(self, connection)
         if not isinstance(self, SqliteTransaction):
             return
@@ -34,7 +34,7 @@ def main(src: str, dst: str, deadly: int) -> None:
 
         self._execute = dying  # type: ignore[assignment]
 
-    StreamReader.__init__ = counted  # type: ignore[method-assign]
+    SqliteReader.__init__ = counted  # type: ignore[method-assign]
     clew.copy(src, dst)
 
 

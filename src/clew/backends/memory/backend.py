@@ -47,6 +47,10 @@ class MemoryBackend(Backend):
     def read(self) -> _Read:
         return _Read(self)
 
+    def save(self, tables: Tables) -> None:
+        """Called before a transaction that wrote something ends; what this raises undoes it. A subclass that
+        keeps the tables somewhere is a backend of its own."""
+
     def scrub(self) -> None:
         """What is dropped from a dict is gone."""
 
@@ -219,8 +223,8 @@ class MemoryTransaction(MemoryReader, Transaction):
     # -- numbers, and undo
 
     def _new_number(self) -> int:
-        self._of.last_number += 1
-        return self._of.last_number
+        number = self._of.numbers["last"] = self._of.numbers.get("last", 0) + 1
+        return number
 
     def rollback(self) -> None:
         for undo in reversed(self._undo):
@@ -264,10 +268,18 @@ class _Write:
     def __exit__(
         self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._backend._lock._is_owned():  # type: ignore[attr-defined]
-            if exc is not None and self._transaction is not None:
-                self._transaction.rollback()
-            self._backend._lock.release()
+        backend, tx = self._backend, self._transaction
+        if not backend._lock._is_owned():  # type: ignore[attr-defined]
+            return
+        self._transaction = None
+        try:
+            if tx is not None and exc is None and tx.writes:
+                backend.save(backend._tables)
+                tx = None
+        finally:
+            if tx is not None and (exc is not None or tx.writes):
+                tx.rollback()
+            backend._lock.release()
 
 
 class _Read:

@@ -8,6 +8,8 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from heapq import nsmallest
 
+import msgspec
+
 from clew.backends.contract import OnDamage, Reader, RecordKind
 from clew.backends.listing import TAG, facets_of
 from clew.backends.rows import limited, missing, pack_content, within
@@ -36,26 +38,28 @@ from clew.model import Json, UsageKey
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-class Tables:
-    """Sessions by sid, branches by number, entries by branch, events and usage by sid,
-    packs by number, objects by name."""
+class Tables(msgspec.Struct):
+    """Everything that a store in memory consists of."""
 
-    def __init__(self) -> None:
-        self.last_number = 0
-        """Of sessions, branches and packs: none is used twice."""
-        self.sessions: dict[int, SessionRow] = {}
-        self.ids: dict[str, int] = {}
-        self.details: dict[int, Details] = {}
-        self.branches: dict[int, BranchRow] = {}
-        self.uids: dict[str, int] = {}
-        self.entries: dict[int, list[EntryRow]] = {}
-        self.records: dict[tuple[int, RecordKind, str], bytes] = {}
-        self.events: dict[int, list[EventRow]] = {}
-        self.event_ids: dict[tuple[int, str], EventRow] = {}
-        self.usage: dict[int, list[UsageRow]] = {}
-        self.usage_ids: dict[tuple[int, str], UsageRow] = {}
-        self.packs: dict[int, tuple[int, bytes, int]] = {}
-        self.objects: dict[bytes, ObjectPlace] = {}
+    numbers: dict[str, int] = {}
+    """The last one that was given to a session, a branch or a pack."""
+    sessions: dict[int, SessionRow] = {}
+    ids: dict[str, int] = {}
+    """Of sessions that are not in the trash."""
+    details: dict[int, Details] = {}
+    branches: dict[int, BranchRow] = {}
+    uids: dict[str, int] = {}
+    """Of branches."""
+    entries: dict[int, list[EntryRow]] = {}
+    """By branch, in order."""
+    records: dict[tuple[int, RecordKind, str], bytes] = {}
+    events: dict[int, list[EventRow]] = {}
+    event_ids: dict[tuple[int, str], EventRow] = {}
+    usage: dict[int, list[UsageRow]] = {}
+    usage_ids: dict[tuple[int, str], UsageRow] = {}
+    packs: dict[int, tuple[int, bytes, int]] = {}
+    """Codec, content as it is kept, size of the raw content."""
+    objects: dict[bytes, ObjectPlace] = {}
 
 
 class MemoryReader(Reader):

@@ -49,6 +49,10 @@ class RestartConformance(Conformance):
         place = Path(backend.location)
         return [file for file in place.parent.glob(f"{place.name}*") if file.is_file()]
 
+    def contents(self, backend: Backend) -> list[bytes]:
+        """What these files hold. A backend that encodes or encrypts bytes decodes them here."""
+        return [file.read_bytes() for file in self.files(backend)]
+
     @pytest.fixture
     def restart(self, backend: Backend, clock: Ticking) -> Iterator[Callable[[], Store]]:
         """Close everything that is open and open the store again."""
@@ -303,4 +307,4 @@ class RestartConformance(Conformance):
         assert not self._holds_marker(backend)
 
     def _holds_marker(self, backend: Backend) -> bool:
-        return any(MARKER.encode() in file.read_bytes() for file in self.files(backend))
+        return any(MARKER.encode() in content for content in self.contents(backend))

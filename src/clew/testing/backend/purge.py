@@ -148,7 +148,7 @@ class PurgeConformance(RestartConformance):
         assert self._left(backend, own) == set()
 
     def _left(self, backend: Backend, *needles: bytes) -> set[bytes]:
-        contents = [file.read_bytes() for file in self.files(backend)]
+        contents = self.contents(backend)
         return {needle for needle in needles if any(needle in content for content in contents)}
 
 

@@ -154,7 +154,7 @@ def test_an_index_that_can_not_be_read_is_made_anew_when_the_store_is_opened(
     fast_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """P6: a bad sector under the cache costs the cache."""
-    from clew.backends.jsonl import backend as module
+    from clew.backends.jsonl import index as module
 
     with clew.open(f"jsonl:///{fast_path / 'store'}") as store:
         store.session("s").append(user("one"))
