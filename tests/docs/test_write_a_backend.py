@@ -19,7 +19,3 @@ def _names() -> dict[str, Any]:
 
 
 TestFile = _names()["TestFile"]
-
-
-def test_the_page_is_short() -> None:
-    assert len(PAGE.read_text("utf-8").splitlines()) <= 120

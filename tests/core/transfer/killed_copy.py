@@ -19,8 +19,8 @@ def main(src: str, dst: str, deadly: int) -> None:
     left = deadly
     begin = SqliteReader.__init__
 
-    def counted(self: SqliteReader, connection: Any) -> None:
-        begin(self, connection)
+    def counted(self: SqliteReader, connection: Any, branches: Any) -> None:
+        begin(self, connection, branches)
         if not isinstance(self, SqliteTransaction):
             return
         execute = connection.execute
