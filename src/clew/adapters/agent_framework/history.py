@@ -12,6 +12,7 @@ from agent_framework import AgentSession, HistoryProvider, Message, SessionConte
 from agent_framework._sessions import filter_new_messages
 
 import clew
+from clew.adapters.common.history import count_of
 from clew.adapters.common.jsontext import encode, mended, restored
 from clew.adapters.common.sessions import faces, find_own, open_own, session_id
 
@@ -180,18 +181,14 @@ def _end(store: clew.Store, id: str, count: int) -> tuple[clew.Head | None, list
 def _counted(used: Mapping[str, Any] | None) -> dict[str, Any]:
     """What `add_usage` is told; empty: nothing is known."""
     told = used or {}
-    found = {name: _number(told.get(field)) for name, field in _COUNTS.items()}
+    found = {name: count_of(told.get(field)) for name, field in _COUNTS.items()}
     for name, field in _OF_ANTHROPIC.items():
-        found[name] = found[name] or _number(told.get(field))
+        found[name] = found[name] or count_of(told.get(field))
     cached = found["cache_read_tokens"] + found["cache_write_tokens"]
     is_apart = not told.keys().isdisjoint(_OF_ANTHROPIC.values())
     if is_apart or found["input_tokens"] < cached:
         found["input_tokens"] += cached
     return {name: count for name, count in found.items() if count}
-
-
-def _number(value: Any) -> int:
-    return value if type(value) is int and value > 0 else 0
 
 
 def _append(

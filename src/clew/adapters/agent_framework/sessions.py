@@ -16,6 +16,7 @@ from blake3 import blake3
 
 import clew
 from clew.adapters.agent_framework.history import FRAMEWORK
+from clew.adapters.common.history import entry_at
 from clew.adapters.common.jsontext import decode, encode, mended, restored
 from clew.adapters.common.sessions import faces, find_own, open_own, session_id
 
@@ -113,14 +114,14 @@ def _write(
         _log(session, kept, bodies)
     elif kept is not None and kept.source is not None:
         session.clear()
-    document = _Kept(value, source, _name(session.head), len(bodies), _digest(bodies))
+    document = _Kept(value, source, entry_at(session.head), len(bodies), _digest(bodies))
     session.set_document(_DOCUMENT, encode(msgspec.structs.asdict(document)))
 
 
 def _log(session: clew.Session, kept: _Kept | None, bodies: Sequence[bytes]) -> None:
     """Let the path be these messages. What it has of them stays, and is not even read if nobody moved it."""
     count = 0
-    if kept is not None and kept.head == _name(session.head):
+    if kept is not None and kept.head == entry_at(session.head):
         count = kept.count if kept.digest == _digest(bodies[: kept.count]) else 0
     if count == 0:
         count = _shared(session, bodies)
@@ -165,7 +166,3 @@ def _digest(bodies: Sequence[bytes]) -> str:
         hash.update(b"%d:" % len(body))
         hash.update(body)
     return hash.hexdigest()
-
-
-def _name(head: clew.Head) -> str:
-    return f"{head.branch}.{head.position}"

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, NamedTuple
 from urllib.parse import unquote
 
 import clew
-from clew.adapters.common.sessions import find_own, open_own, session_id
+from clew.adapters.common.sessions import find_own, listed, open_own, session_id
 from clew.model import Json
 
 FRAMEWORK: Final = "claude-agent-sdk"
-_PAGE: Final = 500
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND: Final = timedelta(milliseconds=1)
 
@@ -77,7 +76,7 @@ def sessions_in(store: clew.Store, project: str) -> list[Listed]:
     """The sessions of a project that hold something, without subagents; last active first."""
     found: list[Listed] = []
     last = 0
-    infos = list(_listed(store, {"framework": FRAMEWORK, "project_key": project, "subpath": None}))
+    infos = list(listed(store, {"framework": FRAMEWORK, "project_key": project, "subpath": None}))
     for info in reversed(infos):
         name = _name_of(info, project)
         if name is not None and info.messages:
@@ -90,7 +89,7 @@ def sessions_in(store: clew.Store, project: str) -> list[Listed]:
 def subpaths_of(store: clew.Store, main: Place, *, deleted: bool = False) -> list[str]:
     """The subagents of a session, oldest first."""
     found = []
-    for info in _listed(store, {"framework": FRAMEWORK, "parent": main.parent}, deleted=deleted):
+    for info in listed(store, {"framework": FRAMEWORK, "parent": main.parent}, deleted=deleted):
         subpath = str(info.metadata.get("subpath"))
         if main._replace(subpath=subpath).id == info.id:  # else it is a fork of one
             found.append((info.created_at, subpath))
@@ -110,15 +109,3 @@ def _name_of(info: clew.SessionInfo, project: str) -> str | None:
         return name
     name = unquote(info.id.rpartition("/")[2])
     return name if session_id(project, name) == info.id else None
-
-
-def _listed(
-    store: clew.Store, where: dict[str, Json], *, deleted: bool = False
-) -> Iterator[clew.SessionInfo]:
-    cursor = None
-    while True:
-        page = store.list(where=where, limit=_PAGE, cursor=cursor, deleted=deleted)
-        yield from page
-        cursor = page.cursor
-        if cursor is None:
-            return

@@ -10,7 +10,22 @@ import msgspec
 import clew
 
 BEGINNING: Final = clew.Head("", -1)
-"""Where a session stands that has no entries."""
+"""The head of a session that has no entries."""
+
+
+def entry_at(head: clew.Head) -> str:
+    """The id of the entry at which a session stands; empty: before the first entry."""
+    return f"{head.branch}.{head.position}" if head.branch else ""
+
+
+def messages_in(session: clew.Session) -> list[clew.Entry]:
+    """The entries on the path that are messages."""
+    return [entry for entry in session.entries() if entry.kind == "message"]
+
+
+def count_of(value: object) -> int:
+    """A number of tokens as a framework tells it; 0 for anything that is not one."""
+    return value if type(value) is int and value > 0 else 0
 
 
 def newest(session: clew.Session, count: int) -> list[clew.Entry]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from blake3 import blake3
@@ -12,6 +12,7 @@ from clew.core.log.ids import is_id
 
 _ESCAPED: Final = str.maketrans({"%": "%25", "/": "%2F", "\0": "%00"})
 _HASHED: Final = "~"
+_PAGE: Final = 500
 """The first character of an id that stands for a text which can be no id."""
 
 _OWN: Final[set[tuple[str, str, str]]] = set()
@@ -72,6 +73,19 @@ def open_own(
         info = session.info
         session.update(metadata={**info.metadata, **metadata}, tags=[*info.tags, *tags])
     return session
+
+
+def listed(
+    store: clew.Store, where: Mapping[str, Any], *, deleted: bool = False
+) -> Iterator[clew.SessionInfo]:
+    """All sessions with this metadata, newest activity first; `deleted`: those in the trash."""
+    cursor: str | None = None
+    while True:
+        page = store.list(where=where, limit=_PAGE, cursor=cursor, deleted=deleted)
+        yield from page
+        cursor = page.cursor
+        if cursor is None:
+            return
 
 
 def _is_own(session: clew.Session, framework: str) -> bool:

@@ -18,6 +18,7 @@ from langchain_core.messages import AIMessage
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
 import clew
+from clew.adapters.common.history import count_of, entry_at
 from clew.adapters.langgraph import lists
 from clew.adapters.langgraph.documents import LOG, Head
 from clew.adapters.langgraph.messages import Kept, are_messages, keep, kept_from
@@ -132,8 +133,7 @@ def write_path(session: clew.Session, common: list[Kept], new: list[Kept]) -> li
 
 
 def _go_to(session: clew.Session, entry: str) -> None:
-    head = session.head
-    if entry == f"{head.branch}.{head.position}":  # as nearly always, and known without a look at the entries
+    if entry and entry == entry_at(session.head):  # nearly always, and no entry has to be read for it
         return
     # Somebody may have set a summary, or compacted: such marks stay. Messages that are not ours do not.
     for each in session.entries(newest_first=True):
@@ -164,11 +164,11 @@ def _count_usage(session: clew.Session, kept: Kept) -> None:
             ),
             vendor=_text(message.response_metadata.get("model_provider")),
             source=message.name,
-            input_tokens=_number(usage.get("input_tokens")),
-            output_tokens=_number(usage.get("output_tokens")),
-            cache_read_tokens=_number(prompt.get("cache_read")),
-            cache_write_tokens=_number(prompt.get("cache_creation")),
-            reasoning_tokens=_number(answer.get("reasoning")),
+            input_tokens=count_of(usage.get("input_tokens")),
+            output_tokens=count_of(usage.get("output_tokens")),
+            cache_read_tokens=count_of(prompt.get("cache_read")),
+            cache_write_tokens=count_of(prompt.get("cache_creation")),
+            reasoning_tokens=count_of(answer.get("reasoning")),
             entry=kept.entry,
             id=message.id or kept.entry,
         )
@@ -176,10 +176,6 @@ def _count_usage(session: clew.Session, kept: Kept) -> None:
 
 def _text(value: Any) -> str | None:
     return value if isinstance(value, str) and value else None
-
-
-def _number(value: Any) -> int:
-    return value if type(value) is int and value > 0 else 0
 
 
 # -- memory

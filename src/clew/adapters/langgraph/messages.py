@@ -53,9 +53,6 @@ _CLASSES: Final[dict[str, type[BaseMessage]]] = {
 _SERIALIZED: Final = "$serialized"
 """The field for the serializer's type and bytes."""
 
-_NO_FIELDS: Final[dict[str, Any]] = {}
-_NO_ELEMENTS: Final[list[Any]] = []
-
 _set = object.__setattr__
 _fields = attrgetter("__dict__")
 _extra = attrgetter("__pydantic_extra__")
@@ -86,12 +83,12 @@ def keep(message: BaseMessage, serde: SerializerProtocol) -> Kept:
             again = _make(kind, msgspec.json.decode(raw))
         except UnicodeEncodeError:  # half a surrogate pair: LangGraph would write a question mark
             raw = encode(fields)
-            return Kept(raw, _slimmed(_make(kind, msgspec.json.decode(mended(raw)))))
+            return Kept(raw, _make(kind, msgspec.json.decode(mended(raw))))
         except Exception:  # noqa: BLE001 (whatever a field may hold: there is another way)
             pass
         else:
             if is_same(again, message):
-                return Kept(raw, _slimmed(again))
+                return Kept(raw, again)
     name, content = serde.dumps_typed(message)
     fields = {**_readable(message), _SERIALIZED: [name, b64encode(content).decode()]}
     return Kept(mended(encode(fields)), None)
@@ -104,7 +101,7 @@ def kept_from(raw: bytes, entry: str) -> Kept | None:
         return None
     if _SERIALIZED in fields:
         return Kept(raw, None, entry)
-    return Kept(raw, _slimmed(_make(fields["type"], fields)), entry)
+    return Kept(raw, _make(fields["type"], fields), entry)
 
 
 def message_of(kept: Kept, serde: SerializerProtocol) -> BaseMessage:
@@ -119,7 +116,10 @@ def message_of(kept: Kept, serde: SerializerProtocol) -> BaseMessage:
 
 
 def is_same(one: BaseMessage, other: BaseMessage) -> bool:
-    """Equality of two messages, several times as fast as pydantic's own."""
+    """Equality of two messages, without the steps of pydantic's own.
+
+    With `_all_same`, turn 400 of benchmarks.adapters.langgraph takes 43 instead of 57 ms of processor time.
+    """
     return (
         one.__class__ is other.__class__
         and one.__dict__ == other.__dict__
@@ -178,7 +178,10 @@ def _is_cut(message: Any, known: BaseMessage) -> bool:
 
 
 def copied(message: BaseMessage) -> BaseMessage:
-    """An equal message that shares nothing which can be changed."""
+    """An equal message that shares nothing that can be changed.
+
+    Turn 400 of benchmarks.adapters.langgraph takes 1.3 times as long with `model_copy(deep=True)`.
+    """
     copy = message.__class__.__new__(message.__class__)
     fields = message.__dict__.copy()
     # Most of these are empty.
@@ -206,19 +209,6 @@ def _copied(value: Any) -> Any:
                 anew[name] = _copied(each)
         return anew
     return [_copied(each) if each.__class__ is dict or each.__class__ is list else each for each in value]
-
-
-def _slimmed(message: BaseMessage) -> BaseMessage:
-    """The same for nobody but us: what is empty in it is shared with all others, and so is in reach."""
-    fields = message.__dict__
-    for name, value in fields.items():
-        if value == {} and value.__class__ is dict:
-            fields[name] = _NO_FIELDS
-        elif value == [] and value.__class__ is list:
-            fields[name] = _NO_ELEMENTS
-    if message.__pydantic_extra__ == {}:
-        _set(message, "__pydantic_extra__", _NO_FIELDS)
-    return message
 
 
 def _make(kind: str, fields: dict[str, Any]) -> BaseMessage:

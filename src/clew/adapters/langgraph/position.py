@@ -16,6 +16,7 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import get_checkpoint_id
 
 import clew
+from clew.adapters.common.history import entry_at
 from clew.adapters.common.sessions import find_own, open_own, session_id
 from clew.adapters.langgraph.documents import LOG, Head, Place
 from clew.adapters.langgraph.messages import kept_from
@@ -124,11 +125,6 @@ class Path:
         branch, _, position = entry.rpartition(".")
         last = self._last.get(branch)
         return int(position) if last is not None and int(position) <= last else None
-
-
-def entry_at(head: clew.Head) -> str:
-    """The id of the entry at which a session stands; empty: the beginning."""
-    return f"{head.branch}.{head.position}" if head.branch else ""
 
 
 def last_entry_of(head: Head) -> str | None:

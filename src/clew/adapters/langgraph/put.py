@@ -9,6 +9,7 @@ import msgspec
 from langgraph.checkpoint.base import WRITES_IDX_MAP
 
 import clew
+from clew.adapters.common.history import entry_at
 from clew.adapters.langgraph import lists
 from clew.adapters.langgraph.documents import (
     INLINE,
@@ -34,7 +35,7 @@ from clew.adapters.langgraph.documents import (
 )
 from clew.adapters.langgraph.log import Memory, kept_behind, log_channel, write_path
 from clew.adapters.langgraph.messages import Kept, are_messages, shared
-from clew.adapters.langgraph.position import Thread, Unsettled, entry_at, is_waiting
+from clew.adapters.langgraph.position import Thread, Unsettled, is_waiting
 
 _SMALL: Final = 64
 """Bytes of a value that stands in the checkpoint itself, again in each that has it."""

@@ -10,6 +10,7 @@ import msgspec
 from langgraph.checkpoint.base import empty_checkpoint
 
 import clew
+from clew.adapters.common.sessions import listed
 from clew.adapters.langgraph import lists
 from clew.adapters.langgraph.documents import (
     LIST,
@@ -441,11 +442,4 @@ def _names_of_values(session: clew.Session, head: Head) -> Iterator[str]:
 
 
 def _is_in_trash(store: clew.Store, id: str) -> bool:
-    cursor: str | None = None
-    while True:
-        page = store.list(deleted=True, where={"framework": FRAMEWORK}, limit=500, cursor=cursor)
-        if any(info.id == id for info in page):
-            return True
-        cursor = page.cursor
-        if cursor is None:
-            return False
+    return any(info.id == id for info in listed(store, {"framework": FRAMEWORK}, deleted=True))

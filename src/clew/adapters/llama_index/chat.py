@@ -13,9 +13,9 @@ from llama_index.core.llms import ChatMessage
 from llama_index.core.storage.chat_store.base import BaseChatStore
 
 import clew
-from clew.adapters.common.history import Remembered, newest, rewind_before
+from clew.adapters.common.history import Remembered, messages_in, newest, rewind_before
 from clew.adapters.common.jsontext import dump_model, encode, mended, restored
-from clew.adapters.common.sessions import faces, find_own, open_own, session_id
+from clew.adapters.common.sessions import faces, find_own, listed, open_own, session_id
 
 # -- one transaction each, on the log of a key
 
@@ -23,7 +23,6 @@ Said: TypeAlias = dict[str, Any]
 """A message as it is stored."""
 
 FRAMEWORK: Final = "llama-index"
-PAGE: Final = 200
 
 
 def made(store: clew.Store, key: str) -> clew.Session:
@@ -37,16 +36,9 @@ def found(store: clew.Store, key: str) -> clew.Session | None:
 
 
 def keys(store: clew.Store) -> list[str]:
-    """In the order in which they came up."""
-    found: list[clew.SessionInfo] = []
-    cursor: str | None = None
-    while True:
-        page = store.list(where={"framework": FRAMEWORK}, limit=PAGE, cursor=cursor)
-        found += page.sessions
-        cursor = page.cursor
-        if cursor is None:
-            found.sort(key=lambda info: (info.created_at, info.id))
-            return [_key_of(info) for info in found]
+    """All keys, in the order in which they were first used."""
+    infos = sorted(listed(store, {"framework": FRAMEWORK}), key=lambda info: (info.created_at, info.id))
+    return [_key_of(info) for info in infos]
 
 
 def _key_of(info: clew.SessionInfo) -> str:
@@ -63,7 +55,7 @@ def adding(key: str, said: Said, index: int | None) -> Callable[[clew.Store], No
         if index is None:
             session.append(said)
             return
-        path = _messages(session)
+        path = messages_in(session)
         after = path[index:]
         if after:
             rewind_before(session, after[0])
@@ -77,7 +69,7 @@ def setting(key: str, said: Sequence[Said]) -> Callable[[clew.Store], None]:
 
     def work(store: clew.Store) -> None:
         session = made(store, key)
-        path = _messages(session)
+        path = messages_in(session)
         same = 0
         while same < min(len(path), len(said)) and is_same(path[same], said[same]):
             same += 1
@@ -93,7 +85,7 @@ def deleting(key: str, index: int) -> Callable[[clew.Store], Said | None]:
 
     def work(store: clew.Store) -> Said | None:
         session = found(store, key)
-        path = [] if session is None else _messages(session)
+        path = [] if session is None else messages_in(session)
         if session is None or index >= len(path):
             return None
         after = path[index:][1:]
@@ -136,10 +128,6 @@ def is_same(entry: clew.Entry, said: Said) -> bool:
     return entry.message == said
 
 
-def _messages(session: clew.Session) -> list[clew.Entry]:
-    return [entry for entry in session.entries() if entry.kind == "message"]
-
-
 # -- messages as JSON, and back
 
 _BLOCKS: dict[str, Any] = {
@@ -179,6 +167,15 @@ MOST_REMEMBERED: Final = 64
 """Keys whose histories are kept in memory."""
 
 
+def faces_of(
+    store: clew.Store | clew.AsyncStore | None, location: str | None
+) -> tuple[clew.Store, clew.AsyncStore]:
+    """Both faces of the store that a chat store is given, or of the one at a location."""
+    if store is None and location is None:
+        raise clew.InvalidError("a chat store needs a store, as clew.open() gives, or the location of one")
+    return faces(clew.open(location) if store is None else store)
+
+
 class ClewChatStore(BaseChatStore):
     """A `BaseChatStore` over an open store of Clew, which stays yours to close.
 
@@ -194,11 +191,7 @@ class ClewChatStore(BaseChatStore):
     def __init__(
         self, store: clew.Store | clew.AsyncStore | None = None, *, location: str | None = None, **data: Any
     ) -> None:
-        if store is None and location is None:
-            raise clew.InvalidError(
-                "a chat store needs a store, as clew.open() gives, or the location of one"
-            )
-        blocking, tasks = faces(clew.open(location) if store is None else store)
+        blocking, tasks = faces_of(store, location)
         fields: dict[str, Any] = {"location": blocking.location}
         super().__init__(**fields)
         self._blocking, self._tasks = blocking, tasks

@@ -16,11 +16,11 @@ from llama_index.core.llms import ChatMessage
 from llama_index.core.storage.chat_store.base_db import AsyncDBChatStore, MessageStatus
 
 import clew
-from clew.adapters.common.history import rewind_before
-from clew.adapters.common.sessions import faces
+from clew.adapters.common.history import messages_in, rewind_before
 from clew.adapters.llama_index.chat import (
     Said,
     deleting_all,
+    faces_of,
     found,
     is_same,
     keys,
@@ -46,7 +46,7 @@ class Queue(NamedTuple):
 
 
 def queue_of(session: clew.Session) -> Queue:
-    path = [entry for entry in session.entries() if entry.kind == "message"]
+    path = messages_in(session)
     ends = [index for index, entry in enumerate(path) if entry.annotations.get("label") == ARCHIVED]
     end = ends[-1] + 1 if ends else 0
     return Queue(path[:end], path[end:])
@@ -174,11 +174,7 @@ class ClewDBChatStore(AsyncDBChatStore):
     def __init__(
         self, store: clew.Store | clew.AsyncStore | None = None, *, location: str | None = None, **data: Any
     ) -> None:
-        if store is None and location is None:
-            raise clew.InvalidError(
-                "a chat store needs a store, as clew.open() gives, or the location of one"
-            )
-        blocking, tasks = faces(clew.open(location) if store is None else store)
+        blocking, tasks = faces_of(store, location)
         fields: dict[str, Any] = {"location": blocking.location}
         super().__init__(**fields)
         self._blocking, self._tasks = blocking, tasks

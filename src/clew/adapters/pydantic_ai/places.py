@@ -17,14 +17,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 import clew
-from clew.adapters.common.sessions import session_id
+from clew.adapters.common.sessions import listed, session_id
 from clew.adapters.pydantic_ai.records import FRAMEWORK, id_of, newest_first, place_named, place_of, places_of
 
 _REMEMBERED: Final = 4096
 _SOME: Final = 4
 """So many batches are looked at: ids of two machines whose clocks differ may lie between each other."""
 _IN_TIME: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}\Z")
-_PAGE: Final = 500
 
 
 class Found(NamedTuple):
@@ -100,7 +99,7 @@ def find_near(store: clew.Store, entry: str, near: Iterable[str]) -> Found | Non
 def find_anywhere(store: clew.Store, entry: str) -> Found | None:
     """The entry, in whatever conversation; at a cost that grows with their number."""
     forks: list[str] = []
-    for info in _conversations(store):
+    for info in listed(store, {"framework": FRAMEWORK}):
         session = store.get(info.id)
         place = place_in(session, entry)
         if place is not None:
@@ -121,17 +120,8 @@ def place_in(session: clew.Session, entry: str) -> clew.Head | None:
     return places_of(session).get(entry) or _in_batches(session, entry)
 
 
-def _conversations(store: clew.Store, **more: str) -> Iterator[clew.SessionInfo]:
-    cursor: str | None = None
-    while True:
-        page = store.list(where={"framework": FRAMEWORK, **more}, limit=_PAGE, cursor=cursor)
-        yield from page
-        cursor = page.cursor
-        if cursor is None:
-            return
-
-
 def conversations(store: clew.Store, scope: str | None) -> Iterator[clew.Session]:
     """All of the framework, or those of one scope."""
-    for info in _conversations(store) if scope is None else _conversations(store, scope=scope):
+    where = {"framework": FRAMEWORK} if scope is None else {"framework": FRAMEWORK, "scope": scope}
+    for info in listed(store, where):
         yield store.get(info.id)

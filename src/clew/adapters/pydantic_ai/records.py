@@ -19,11 +19,9 @@ from pydantic_ai.conversation_store import ConversationEntry, ConversationRecord
 from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter, ModelResponse
 
 import clew
+from clew.adapters.common.history import BEGINNING, entry_at
 from clew.adapters.common.jsontext import encode_model, mended, with_numbers
 from clew.adapters.common.sessions import find_own, session_id
-
-NOWHERE: Final = clew.Head("", -1)
-"""The place before the first entry of a history."""
 
 _MESSAGE: Final[TypeAdapter[ModelMessage]] = TypeAdapter(
     ModelMessage, config=ConfigDict(defer_build=True, ser_json_bytes="base64", val_json_bytes="base64")
@@ -89,11 +87,7 @@ def place_of(entry: clew.Entry) -> clew.Head:
 def place_named(id: str) -> clew.Head:
     """The place that the store's own id of an entry leads to; empty: before the first."""
     branch, _, position = id.rpartition(".")
-    return clew.Head(branch, int(position)) if branch else NOWHERE
-
-
-def name_of(place: clew.Head) -> str:
-    return f"{place.branch}.{place.position}" if place.branch else ""
+    return clew.Head(branch, int(position)) if branch else BEGINNING
 
 
 def newest_first(session: clew.Session, at: clew.Head | None = None) -> Iterator[clew.Entry]:
@@ -174,8 +168,8 @@ def encoded(record: ConversationRecord) -> bytes:
 
 
 def document(record: bytes, head: clew.Head, tips: dict[str, clew.Head]) -> bytes:
-    names = {tip: name_of(place) for tip, place in tips.items()}
-    return msgspec.json.encode(_Kept(msgspec.Raw(record), name_of(head), names))
+    names = {tip: entry_at(place) for tip, place in tips.items()}
+    return msgspec.json.encode(_Kept(msgspec.Raw(record), entry_at(head), names))
 
 
 def standing_in(store: clew.Store, conversation_id: str) -> Standing | None:
@@ -193,7 +187,7 @@ def standing_of(session: clew.Session | None) -> Standing | None:
     record = _RECORD.validate_json(with_numbers(bytes(kept.record)))
     places = {tip: place_named(name) for tip, name in kept.tips.items()}
     head = session.head
-    if name_of(head) != kept.head:
+    if entry_at(head) != kept.head:
         return _moved(session, record, places, head, place_named(kept.head))
     if record.head_id is not None:
         places[record.head_id] = head
@@ -204,7 +198,7 @@ def places_of(session: clew.Session) -> dict[str, clew.Head]:
     """Where the entries are that the record of a session names; without the cost of the whole record."""
     content = session.get_document(DOCUMENT)
     kept = None if content is None else _decode(content)
-    if kept is None or name_of(head := session.head) != kept.head:
+    if kept is None or entry_at(head := session.head) != kept.head:
         standing = standing_of(session)
         return {} if standing is None else standing.places
     places = {tip: place_named(name) for tip, name in kept.tips.items()}
@@ -234,7 +228,7 @@ def _moved(
         head_id=head_id,
         branches=branches,
         deferred_tool_requests=None,
-        revision=f"{record.revision}@{name_of(head)}",
+        revision=f"{record.revision}@{entry_at(head)}",
     )
     return Standing(moved, places)
 
@@ -254,7 +248,7 @@ def _without_record(session: clew.Session) -> Standing | None:
         head_id=head_id,
         scope=scope if isinstance(scope, str) else None,
         forked_from=None if base is None else base.session,
-        revision=f"@{name_of(info.head)}",
+        revision=f"@{entry_at(info.head)}",
         updated_at=info.updated_at,
     )
     return Standing(record, {head_id: info.head})

@@ -9,12 +9,12 @@ import msgspec
 from pydantic_ai.conversation_store import ConversationConflict, ConversationRecord
 
 import clew
+from clew.adapters.common.history import BEGINNING
 from clew.adapters.common.sessions import find_own, open_own, session_id
 from clew.adapters.pydantic_ai.places import Found, keep_places, place_in
 from clew.adapters.pydantic_ai.records import (
     DOCUMENT,
     FRAMEWORK,
-    NOWHERE,
     Draft,
     document,
     id_of,
@@ -95,14 +95,14 @@ class _Writer:
         record = self._order.record
         for run in _runs(self._order.drafts):
             self._append(run)
-        self._go_to(NOWHERE if record.head_id is None else self._place(record.head_id))
+        self._go_to(BEGINNING if record.head_id is None else self._place(record.head_id))
         tips = {tip: self._places[tip] for tip in record.branches if self._is_known(tip)}
         self._session.set_document(DOCUMENT, document(self._order.encoded, self._at, tips))
 
     def _append(self, run: list[Draft]) -> None:
         """Entries of which each follows the one before, behind the parent of the first."""
         parent = run[0].parent_id
-        target = NOWHERE if parent is None else self._place(parent)
+        target = BEGINNING if parent is None else self._place(parent)
         if target != self._at:
             # Only an entry that is written again has its place elsewhere than behind the head.
             while run and (again := place_in(self._session, run[0].id)) is not None:
@@ -125,7 +125,7 @@ class _Writer:
     def _go_to(self, place: clew.Head) -> None:
         if place == self._at:
             return
-        if place == NOWHERE:
+        if place == BEGINNING:
             self._session.clear()
         else:
             self._session.rewind(place)
@@ -152,7 +152,7 @@ class _Writer:
             next(self._session.entries(at=found.place, last=1), None)
         except clew.CheckpointNotFoundError:
             # Another tree: the two share nothing, and what they are to share has to be written again.
-            self._go_to(NOWHERE)
+            self._go_to(BEGINNING)
             copies = self._session.append(*(entry.raw for entry in entries))
             self._keep([id_of(entry) for entry in entries], copies)
         else:

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from strands.types.exceptions import SessionException
 
 import clew
-from clew.adapters.common.sessions import find_own, open_own, session_id
+from clew.adapters.common.sessions import find_own, listed, open_own, session_id
 from clew.model import Json
 
 FRAMEWORK: Final = "strands"
@@ -25,7 +25,6 @@ MULTI_AGENT: Final = "multi_agent/"
 """Documents: what Strands knows of a session, of an agent, of a multi-agent."""
 STATE: Final = "strands-state"
 """The tag of sessions in which nobody ever speaks, and which are needed all the same."""
-_PAGE: Final = 500
 
 
 def checked(id: str, what: str) -> str:
@@ -86,16 +85,10 @@ def deleted_agents_of(store: clew.Store, session: str) -> list[str]:
 
 
 def _listed(store: clew.Store, session: str, *, deleted: bool) -> Iterator[tuple[str, str]]:
-    cursor: str | None = None
-    while True:
-        page = store.list(where=keys_of_session(session), limit=_PAGE, cursor=cursor, deleted=deleted)
-        for info in page:
-            agent = info.metadata.get("agent_id")
-            if isinstance(agent, str) and info.id == place_of_agent(session, agent):
-                yield agent, info.id
-        cursor = page.cursor
-        if cursor is None:
-            return
+    for info in listed(store, keys_of_session(session), deleted=deleted):
+        agent = info.metadata.get("agent_id")
+        if isinstance(agent, str) and info.id == place_of_agent(session, agent):
+            yield agent, info.id
 
 
 def fork_session(store: clew.Store, session: str, new: str, content: bytes) -> None:

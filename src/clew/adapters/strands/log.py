@@ -13,13 +13,12 @@ from itertools import islice
 from typing import Any, Final, TypeAlias
 
 import clew
+from clew.adapters.common.history import BEGINNING, count_of
 from clew.adapters.common.jsontext import encode, mended, restored
 from clew.adapters.strands.keys import AGENT
 
 Record: TypeAlias = dict[str, Any]
 """A `SessionMessage` as its own `to_dict` has it."""
-
-BEGINNING: Final = clew.Head("", -1)
 
 
 def text_of_record(record: Record) -> bytes:
@@ -121,23 +120,18 @@ def note_usage(session: clew.Session, message: Any, entry: clew.Entry) -> None:
     if not isinstance(usage, dict) or not any(usage.values()):
         return
     tracking = message.get("tracking_id")
-    output = _count(usage, "outputTokens")
+    output = count_of(usage.get("outputTokens"))
     # Some providers leave out of the input what came from a cache, or went there; the total has it.
     # What was written down stays, also when the message is told once more, on another branch.
     with suppress(clew.KeyReusedError):
         session.add_usage(
-            input_tokens=max(_count(usage, "inputTokens"), _count(usage, "totalTokens") - output),
+            input_tokens=max(count_of(usage.get("inputTokens")), count_of(usage.get("totalTokens")) - output),
             output_tokens=output,
-            cache_read_tokens=_count(usage, "cacheReadInputTokens"),
-            cache_write_tokens=_count(usage, "cacheWriteInputTokens"),
+            cache_read_tokens=count_of(usage.get("cacheReadInputTokens")),
+            cache_write_tokens=count_of(usage.get("cacheWriteInputTokens")),
             entry=entry,
             id=tracking if isinstance(tracking, str) and tracking else None,
         )
-
-
-def _count(usage: dict[str, Any], field: str) -> int:
-    value = usage.get(field)
-    return value if isinstance(value, int) and value >= 0 else 0
 
 
 def _newest_first(session: clew.Session) -> Iterator[clew.Entry]:
@@ -189,7 +183,7 @@ def fit_agent(agent: dict[str, Any], messages: int) -> None:
     if isinstance(internal, dict) and "interrupt_state" in internal:
         internal["interrupt_state"] = _without_question(internal["interrupt_state"])
     state = agent.get("conversation_manager_state")
-    if isinstance(state, dict) and _whole(state.get("removed_message_count")) >= messages:
+    if isinstance(state, dict) and count_of(state.get("removed_message_count")) >= messages:
         # The window began behind the end: it slides anew from the beginning.
         state["removed_message_count"] = 0
 
@@ -210,7 +204,3 @@ def _without_question(state: Any) -> Any:
     if not isinstance(state, dict) or not state.get("activated"):
         return state
     return {"interrupts": {}, "context": {}, "activated": False}
-
-
-def _whole(value: Any) -> int:
-    return value if isinstance(value, int) else 0

@@ -31,6 +31,7 @@ from strands.storage.storage import _EPHEMERAL, _NAMESPACED, _normalize_key, _no
 from strands.types.exceptions import StorageError
 
 import clew
+from clew.adapters.common.history import BEGINNING
 from clew.adapters.common.sessions import faces
 from clew.adapters.strands.keys import LATEST, Layout, Spot
 from clew.adapters.strands.log import fit_snapshot, go_back, note_usage
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
 
 # -- snapshots, cut into messages and the rest
 
-BEGINNING: Final = clew.Head("", -1)
 _COMMA: Final = b", "
 _BEGIN: Final = re.compile(
     rb'\{"scope": "agent", "schema_version": "[^"\\\n]*", "created_at": "[^"\\\n]*", "data": \{"messages": \['
