@@ -1,7 +1,7 @@
-"""Clew under the frameworks that people already use: one module for each, which imports its framework.
+"""Clew as the storage of agent frameworks: one package for each, which imports its framework.
 
     from clew.adapters.langgraph import ClewSaver        # pip install 'clew[langgraph]'
 
-An adapter uses the public surface of Clew only. What it stores is a session like any other: it can be listed,
+An adapter uses the public surface of Clew only. It stores sessions like any others: they can be listed,
 shown, searched, rewound, forked and exported.
 """

@@ -55,30 +55,30 @@ Point: TypeAlias = Checkpoint | Entry | Head | str | int
 Change: TypeAlias = Callable[[Callable[[Store], bool]], Awaitable[bool]]
 
 MOST: Final = 2**32 - 1
-"""More items than this no session can have."""
+"""No session can have more items than this."""
 
 FRAMEWORK: Final = "openai-agents"
 
 
 class SessionClosedError(ClewError, RuntimeError):
-    """`close()` was called. Make another `ClewSession`: the store is open still."""
+    """`close()` was called on this session object. Make another `ClewSession`: the store is still open."""
 
     code = "session_closed"
 
     def __init__(self, kind: str, session_id: str) -> None:
-        super().__init__(f"{kind} is closed: make another one for {session_id!r}, the store is open still")
+        super().__init__(f"{kind} is closed: make another one for {session_id!r}; the store is still open")
         self.session_id = session_id
 
 
 class ClewSession:
-    """A `Session` of the Agents SDK: the Clew session of the same id, made by the first write.
+    """A `Session` of the Agents SDK: the Clew session of the same id, created by the first write.
 
     Args:
-        session_id: The id of the session, here and in the store.
-        store: An open store, of either face; it stays yours to close.
+        session_id: The id of the session, in the SDK and in the store.
+        store: An open store, sync or async. The session does not close it.
         session_settings: As for the SDK's own sessions: `limit` is how many items a run reads.
         run: Write under the lease of this run (`with session.clew.run() as run:`).
-        title: With `workspace`, `tags`, `model` and `metadata`: what the session is created with.
+        title: A setting for the creation of the session, like `workspace`, `tags`, `model` and `metadata`.
     """
 
     def __init__(
@@ -101,7 +101,9 @@ class ClewSession:
         self._blocking, self._tasks = faces(store)
         self._id = id_of(session_id)
         if run is not None and run.id != self._id:
-            raise InvalidError(f"the run works on {run.id!r}, not on {self._id!r}: start one there")
+            raise InvalidError(
+                f"the run is of session {run.id!r}, not of {self._id!r}: start a run of that session"
+            )
         self._run = run
         self._history = Remembered()
         self._closed = False
@@ -121,8 +123,11 @@ class ClewSession:
     async def get_items(
         self, limit: int | None = None, *, wrapper: RunContextWrapper[Any] | None = None
     ) -> list[TResponseInputItem]:
-        """The items on the path to the head, oldest first; only the latest `limit`, if that is given here or
-        in the settings. Less than none is all, as in SQLite."""
+        """The items on the path to the head, oldest first.
+
+        With a `limit`, here or in the settings, only the latest ones; a negative limit means all, as in
+        SQLite.
+        """
         self._check_open()
         last = resolve_session_limit(limit, self.session_settings)
         if last is None or last < 0:
@@ -134,7 +139,7 @@ class ClewSession:
     async def add_items(
         self, items: list[TResponseInputItem], *, wrapper: RunContextWrapper[Any] | None = None
     ) -> None:
-        """Append items, all of them or none. Who is cancelled meanwhile hears of it when they are stored."""
+        """Append items, all of them or none. A cancellation is raised after they are stored."""
         self._check_open()
         if not items:
             return
@@ -151,36 +156,36 @@ class ClewSession:
     async def _pop_item_with_validation(
         self, validate: Callable[[TResponseInputItem], None] | None = None
     ) -> TResponseInputItem | None:
-        """As `pop_item`; nothing is taken away if `validate` raises. The SDK's encryption uses it."""
+        """Like `pop_item`, but nothing is taken away if `validate` raises. The SDK's encryption uses it."""
         popped = await self._change(lambda store: pop_newest(self._found(store), validate))
         return cast("TResponseInputItem | None", popped)
 
     async def clear_session(self, *, wrapper: RunContextWrapper[Any] | None = None) -> None:
-        """Start over with an empty history; the old one stays reachable."""
+        """Start again with an empty history; `session.clew.undo()` brings the old one back."""
         await self._change(lambda store: replace_all(self._found(store), []))
 
     def close(self) -> Closed:
-        """Use this object no more; others of the same session, and the store, which is yours, stay open.
+        """Make this object unusable. Other objects of the same session and the store stay open.
 
-        May be awaited or not: some of the SDK's own sessions want the one, some the other.
+        May be awaited or not, because some of the SDK's own sessions need the one, some the other.
         """
         self._closed = True
         self._history = Remembered()
         return Closed()
 
-    # -- what the SDK asks of a store when it compacts
+    # -- compaction by the SDK
 
     async def _get_compaction_snapshot(
         self, limit: int, *, prune_prefix: Callable[[Any], bool] | None = None
     ) -> Snapshot | None:
-        """The latest items, with a way to put others in their place if they are still the latest."""
+        """The latest items, with a function that replaces them if they are still the latest."""
         self._check_open()
         if self._is_reshaped():
             return None
         return await take_snapshot(self._tasks, self._found, limit, prune_prefix, self._change)
 
     async def _atomic_replace_items(self, items: list[TResponseInputItem]) -> bool:
-        """Put a compacted history in the place of the whole one, which stays on its branch."""
+        """Replace the whole history by a compacted one; the old history stays on its branch."""
         if self._is_reshaped():
             return False
 
@@ -191,20 +196,23 @@ class ClewSession:
         return True
 
     def _is_reshaped(self) -> bool:
-        """A subclass stores items in a form of its own: to write past its methods would mix the two."""
+        """Whether a subclass stores items in its own form: writing past its methods would mix both forms."""
         cls = type(self)
         return cls.get_items is not ClewSession.get_items or cls.add_items is not ClewSession.add_items
 
-    # -- what the SDK lacks
+    # -- beyond the SDK
 
     @property
     def clew(self) -> Session:
-        """The session itself: `checkpoint(name, files=…)`, `rewind`, `undo`, `usage()`, and all else; or the
-        run, if one was given (an `AsyncRun` is used as it is: its methods are to be awaited)."""
+        """The Clew session: for `checkpoint(name, files=…)`, `rewind`, `undo`, `usage()` and so on.
+
+        If a `Run` was given, it is that run, which is a session too. Use an `AsyncRun` itself: its methods
+        are awaited.
+        """
         return self._run if isinstance(self._run, Run) else self._made(self._blocking)
 
     async def fork(self, id: str | None = None, *, at: Point | None = None) -> ClewSession:
-        """A new session that shares all items up to `at` (the head): another way to go on."""
+        """A new session that shares all items up to `at` (by default the head), to try another way."""
         fork = await self._tasks.transact(lambda store: self._made(store).fork(id, at=at).id)
         made = ClewSession(fork, self._blocking, session_settings=self.session_settings)
         made._id = fork
@@ -213,8 +221,10 @@ class ClewSession:
     async def record_usage(
         self, response: ModelResponse, *, agent: Agent[Any] | None = None, model: str | None = None
     ) -> None:
-        """Write down what a model call has used, once for each `response_id`: for the `raw_responses` of a
-        result. `UsageHooks` does it as the calls are made."""
+        """Record the usage of a model call, once for each `response_id`: for the `raw_responses` of a result.
+
+        `UsageHooks` records it while the calls are made.
+        """
         await self._count(response, agent, model, id=response.response_id)
 
     async def _count(
@@ -233,10 +243,10 @@ class ClewSession:
             "reasoning_tokens": usage.output_tokens_details.reasoning_tokens,
             "id": id,
         }
-        # Not under the lease: what was used was used, whoever works on the session now.
+        # Not under the lease: the tokens were used, whichever run has the session now.
         await settled(self._tasks.transact(lambda store: self._made(store).add_usage(**counts)))
 
-    # -- how it gets there
+    # -- inside
 
     def _check_open(self) -> None:
         if self._closed:
@@ -249,7 +259,7 @@ class ClewSession:
         return find_own(store, self._id, FRAMEWORK)
 
     async def _change(self, work: Callable[[Store], T]) -> T:
-        """One transaction. Its outcome is waited for, whoever is cancelled: the SDK counts on knowing it."""
+        """One transaction. A cancelled caller still waits for its outcome, which the SDK needs to know."""
         self._check_open()
         if isinstance(self._run, Run):
             return await settled(asyncio.to_thread(self._blocking.transact, work, run=self._run))
@@ -276,7 +286,7 @@ class UsageHooks(RunHooks[Any]):
     async def on_llm_end(
         self, context: RunContextWrapper[Any], agent: Agent[Any], response: ModelResponse
     ) -> None:
-        # Each call is told of once, and not every model gives its responses ids that differ.
+        # The SDK reports each call once, and some models give their responses the same id.
         await self._session._count(response, agent, self._model, id=None)
 
 
@@ -287,7 +297,7 @@ def _model_of(agent: Agent[Any] | None) -> str | None:
 
 
 async def settled(write: Awaitable[T]) -> T:
-    """The outcome of a write. Whoever is cancelled while it is under way hears of that afterwards."""
+    """The outcome of a write. A cancellation while it runs is raised afterwards."""
     task = asyncio.ensure_future(write)
     cancelled: asyncio.CancelledError | None = None
     while not task.done():
@@ -296,7 +306,7 @@ async def settled(write: Awaitable[T]) -> T:
         except asyncio.CancelledError as exc:
             cancelled = cancelled or exc
     if cancelled is not None:
-        task.cancelled() or task.exception()  # looked at, so that nobody complains of it
+        task.cancelled() or task.exception()  # asyncio complains of an error that is never retrieved
         raise cancelled
     return task.result()
 
@@ -306,18 +316,18 @@ async def settled(write: Awaitable[T]) -> T:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """The latest items at one moment, in the shape in which the SDK looks for it."""
+    """The latest items at one moment, with the attributes that the SDK expects."""
 
     items: list[Item]
     complete: bool
-    """There are no others before them."""
+    """There are no items before them."""
     replace_suffix: Callable[[int, list[Any]], Awaitable[bool]]
 
 
 async def as_json(write: Callable[[list[Item]], Awaitable[T]], items: Sequence[Any]) -> T:
-    """Write items as the SDK's own stores do: they take what `json` can write, as tuples, and answer the rest
-    with its errors."""
-    given = list(items)  # who called may change it while it is written
+    """Write items as the SDK's own stores do: values that only `json` accepts, like tuples, become JSON, and
+    other values raise the errors of `json`."""
+    given = list(items)  # the caller may change the list while it is written
     try:
         return await write(given)
     except InvalidEntryError:
@@ -329,7 +339,7 @@ def latest_items(session: Session | None, last: int) -> list[Item]:
 
 
 def pop_newest(session: Session | None, validate: Callable[[Any], None] | None = None) -> Item | None:
-    """Go back to before the newest item; what lies behind it (a summary, say) is left with it."""
+    """Go back to before the newest item. Marks behind it, such as a summary, are left with it."""
     latest = [] if session is None else newest(session, 1)
     if session is None or not latest:
         return None
@@ -356,7 +366,7 @@ async def take_snapshot(
     is_expired: Callable[[Item], bool] | None,
     change: Change,
 ) -> Snapshot:
-    """The latest `limit` items. What is at the beginning and `is_expired` goes when others are replaced."""
+    """The latest `limit` items. A replacement also drops items at the beginning that are `is_expired`."""
 
     def look(inside: Store) -> list[Entry]:
         session = find(inside)
@@ -366,7 +376,7 @@ async def take_snapshot(
     entries = latest[:limit][::-1]
 
     async def replace_suffix(start: int, items: list[Any]) -> bool:
-        """False: there is nothing from `start` on, or somebody wrote meanwhile."""
+        """False: there is no item from `start` on, or another writer changed the session."""
         expected = entries[start:]
         if not expected:
             return False
@@ -404,7 +414,7 @@ def _replace(
 def _without_expired(
     session: Session, until: Entry, is_expired: Callable[[Item], bool]
 ) -> list[bytes] | None:
-    """What is left of the items before `until`; None: all of them."""
+    """The items before `until` without expired ones at the beginning; None: none is expired."""
     earlier = (entry for entry in session.entries(before=until) if entry.kind == "message")
     for count, entry in enumerate(earlier):
         if not is_expired(entry.message):

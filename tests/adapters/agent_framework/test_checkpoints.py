@@ -296,7 +296,7 @@ def test_what_somebody_planted_is_refused(planted: Any) -> None:
 def test_what_holds_itself_is_refused() -> None:
     loop: list[Any] = []
     loop.append(loop)
-    with pytest.raises(WorkflowCheckpointException, match="holds itself"):
+    with pytest.raises(WorkflowCheckpointException, match="contains itself"):
         Values(frozenset()).encode(loop)
 
 

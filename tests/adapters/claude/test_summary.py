@@ -13,7 +13,8 @@ import claude_agent_sdk as sdk
 import pytest
 
 import clew
-from clew.adapters.claude import ClewSessionStore, sessions
+from clew.adapters.claude import ClewSessionStore
+from clew.adapters.common import sessions
 from tests.adapters.claude.lines import AGENT, KEY, PROJECT, SESSION, Line, replies, says, turn
 
 run = asyncio.run

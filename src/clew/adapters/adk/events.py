@@ -24,7 +24,7 @@ from clew.adapters.common.jsontext import encode_model, with_numbers
 Maker: TypeAlias = Callable[[], Any]
 
 _SHARED: Final = (str, int, float, bool, bytes, type(None), Enum)
-"""Nobody can change these, so copies have them in common."""
+"""Values of these types cannot change, so copies share them."""
 _set: Final = object.__setattr__
 
 
@@ -38,7 +38,7 @@ def maker_of(value: Any) -> Maker:
 
 
 def _maker(value: Any) -> Maker | None:
-    """None: the value itself will do."""
+    """None: copies can share the value."""
     if isinstance(value, _SHARED):
         return None
     if isinstance(value, BaseModel):
@@ -88,7 +88,7 @@ def _maker_of_model(model: BaseModel) -> Maker:
 # -- events
 
 _REMEMBERED: Final = 4 << 20
-"""Bytes of JSON. The objects take some times as much."""
+"""The most bytes of events in memory, as JSON. The objects take several times as much."""
 
 
 _OFTEN_EMPTY: Final = (
@@ -97,11 +97,11 @@ _OFTEN_EMPTY: Final = (
     "requested_auth_configs",
     "requested_tool_confirmations",
 )
-"""Of an event's actions; they are empty if they are not there."""
+"""Fields of an event's actions that are left out if they are empty."""
 
 
 def raw_of(event: Event) -> bytes:
-    """An event as the framework's own services store it, without what says nothing."""
+    """The JSON of an event as the framework's own services store it, without empty fields."""
     silent = {"actions": {name for name in _OFTEN_EMPTY if not getattr(event.actions, name)}}
     if not event.node_info.path:
         silent["node_info"] = {"path"}
@@ -118,10 +118,10 @@ def text_of(model: BaseModel, **options: Any) -> bytes:
 
 
 class ParsedEvents:
-    """Makes events out of entries, and remembers those that it made last: ADK reads the whole history at
-    every turn, and to copy an event takes a fraction of the time.
+    """Makes events out of entries, and remembers the latest ones: ADK reads the whole history in every turn,
+    and a copy of an event takes a fraction of the time.
 
-    An entry never changes, so what is remembered of it can not be wrong.
+    An entry never changes, so its event in memory cannot be outdated.
     """
 
     def __init__(self) -> None:
@@ -130,7 +130,7 @@ class ParsedEvents:
         self._lock = threading.Lock()
 
     def of(self, entry: clew.Entry) -> Event:
-        """An event of the caller's own."""
+        """A new event object, which the caller may change."""
         with self._lock:
             known = self._known.get(entry.id)
             if known is not None:
@@ -152,7 +152,7 @@ class ParsedEvents:
 
 
 def usage_of(event: Event) -> dict[str, Any] | None:
-    """What `add_usage` is told of the model call that made an event."""
+    """The arguments of `add_usage` for the model call that made an event."""
     used = event.usage_metadata
     if used is None:
         return None
@@ -164,7 +164,7 @@ def usage_of(event: Event) -> dict[str, Any] | None:
         "input_tokens": (used.prompt_token_count or 0) + (used.tool_use_prompt_token_count or 0),
         "output_tokens": (used.candidates_token_count or 0) + (used.thoughts_token_count or 0),
         "cache_read_tokens": used.cached_content_token_count or 0,
-        # Set beside the fields by the framework, of models that tell it.
+        # The framework sets this beside the declared fields, for models that report it.
         "cache_write_tokens": getattr(used, "cache_creation_input_tokens", None) or 0,
         "reasoning_tokens": used.thoughts_token_count or 0,
     }
@@ -176,7 +176,7 @@ def wanted(session: clew.Session, config: GetSessionConfig) -> list[clew.Entry]:
     if most is None:
         return list(_events(session.entries(), since))
     found: list[clew.Entry] = []
-    # There may be more on the path than events, and events before `since`: then it takes a second look.
+    # The path may hold other entries, and events before `since`: then a second read is needed.
     for last in (most, None):
         found = list(islice(_events(session.entries(last=last, newest_first=True), since), most))
         if len(found) == most:

@@ -45,12 +45,12 @@ from clew.adapters.common.jsontext import mended
 from clew.adapters.common.sessions import faces, find_own, listed, open_own
 
 _STALE: Final = (
-    "session {id!r} was modified in storage since this object was loaded: get_session() has the present one"
+    "session {id!r} was modified in storage since this object was loaded: call get_session() and append again"
 )
 
 
 class Shared(NamedTuple):
-    """State that a session has in common with others."""
+    """State that a session shares with other sessions."""
 
     app: Values
     user: Values
@@ -59,21 +59,22 @@ class Shared(NamedTuple):
 class ClewSessionService(BaseSessionService):
     """ADK's sessions in a store of any kind; any number of services, threads and processes on one store.
 
-    Two writers never mix: who holds a session that somebody else has written to since gets a
-    `StaleSessionError`. Deleted sessions are in the store's trash.
+    Two writers never mix: `append_event` raises `StaleSessionError` if another writer changed the session
+    since it was loaded. Deleted sessions are in the trash of the store.
     """
 
     def __init__(self, store: clew.Store | clew.AsyncStore) -> None:
-        """The store stays yours: close it when no service needs it any more."""
+        """The service does not close the store: close it when no service needs it any more."""
         self._store, self._tasks = faces(store)
         self._parsed = ParsedEvents()
-        # Those who append with one session object wait for each other, so that none finds itself stale.
+        # Tasks that append with one session object wait for each other, so that none finds it stale.
         self._appending: WeakValueDictionary[tuple[asyncio.AbstractEventLoop, str], asyncio.Lock] = (
             WeakValueDictionary()
         )
 
     def session(self, *, app_name: str, user_id: str, session_id: str) -> clew.Session:
-        """The session as Clew has it: to rewind, fork, name points of it, or keep files with them."""
+        """The Clew session: to rewind, fork, or set checkpoints with files. SessionNotFoundError if
+        unknown."""
         return self._store.get(Key(app_name, user_id, session_id.strip()).id)
 
     async def create_session(
@@ -85,7 +86,7 @@ class ClewSessionService(BaseSessionService):
         session_id: str | None = None,
     ) -> Session:
         key = Key(app_name, user_id, (session_id or "").strip() or platform_uuid.new_uuid())
-        # The framework's own way to make JSON of a state, with what it does about values that have none.
+        # JSON as the framework itself makes it, also for values that are not JSON.
         actions = text_of(EventActions(state_delta=state or {}), include={"state_delta"})
         scopes = states.scopes_of(states.delta_of(mended(actions)))
         try:
@@ -138,11 +139,11 @@ class ClewSessionService(BaseSessionService):
             return self._commit_event_to_session(session, event)
 
     def _turn_of(self, key: Key) -> asyncio.Lock:
-        # Kept alive by those who wait for it or hold it, and by nobody else.
+        # The lock lives as long as a task holds it or waits for it.
         return self._appending.setdefault((asyncio.get_running_loop(), key.id), asyncio.Lock())
 
     async def close(self) -> None:
-        """Nothing to do: every write is durable when it returns, and the store is yours."""
+        """Nothing to do: every write is durable when it returns, and the service does not own the store."""
 
     async def __aenter__(self) -> ClewSessionService:
         return self
@@ -153,7 +154,7 @@ class ClewSessionService(BaseSessionService):
         await self.close()
 
 
-# -- what is done at once, in a transaction or in one look at the store
+# -- the work of one transaction, or of one read
 
 
 def _create(key: Key, scopes: Scopes, now: float, store: clew.Store) -> Session:
@@ -206,20 +207,22 @@ def _append(
     written = mended(raw)
     event = states.logged(written)
     if event is None:
-        raise clew.InvalidError(f"an event with this id or timestamp can not be kept: {raw!r:.200}")
+        raise clew.InvalidError(
+            f"an event needs a text as its id and a number as its timestamp: {raw!r:.200}"
+        )
     before = states.revision_of(kept.head)
     folded = None
     if (at := states.kept_at(kept, before)) is None:
         folded = states.fold(kept, before)
         at = folded.at
     if at.event == event.id and next(kept.entries(last=1)).raw == written:
-        # Somebody sends it again who was never told that it is stored.
+        # The event was stored before, and is sent again because the answer was lost.
         return before, True
     if _is_stale(known, at):
         raise StaleSessionError(_STALE.format(id=key.session))
     (entry,) = kept.append(raw)
     if usage is not None:
-        # Numbers that make no sense must not keep the event from being stored.
+        # Numbers that make no sense must not stop the event from being stored.
         with suppress(clew.InvalidError):
             kept.add_usage(entry=entry, **usage)
     if folded is not None:
@@ -233,15 +236,15 @@ def _append(
 
 
 def _is_stale(known: At, now: At) -> bool:
-    """Whether a session object is behind what is stored."""
+    """Whether a session object is older than the stored session."""
     if known.revision:
         return known.revision != now.revision
-    # It was made by hand, or by another service: as good as its last event.
+    # The object was made by hand or by another service: only its last event can be compared.
     return now.time > known.time and now.event != known.event
 
 
 def _share(store: clew.Store, key: Key, scopes: Scopes) -> None:
-    """Write what a change of state means to other sessions."""
+    """Write the parts of a change of state that other sessions share."""
     for values, (id, metadata) in (
         (scopes.app, state_of_app(key.app)),
         (scopes.user, state_of_user(key.app, key.user)),
@@ -261,7 +264,7 @@ def _user_values(store: clew.Store, app: str, user: str) -> Values:
 
 
 def _as_adk(store: clew.Store, key: Key, standing: Standing, shared: Shared | None = None) -> Session:
-    """The session as the framework has it, without its events."""
+    """The session as an object of the framework, without its events."""
     app, user = shared or _shared(store, key)
     state = states.plain(standing.state) | states.plain(app, APP) | states.plain(user, USER)
     made = Session(

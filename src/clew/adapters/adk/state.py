@@ -23,14 +23,14 @@ from clew.core.log.ids import is_id
 from clew.model import Json
 
 ADK: Final = "adk"
-"""The first part of every id. The parts that follow are one, two or three, so no two kinds of id meet."""
+"""The first part of every id. One, two or three parts follow: an app, a user of it, a session of theirs."""
 
 STATE_TAG: Final = "adk-state"
-"""Of the sessions that hold nothing but the state of an app or a user: a retention rule should keep them."""
+"""The tag of sessions that hold only the state of an app or a user: let retention rules keep them."""
 
 
 class Key(NamedTuple):
-    """What ADK calls a session by."""
+    """The three names by which ADK knows a session."""
 
     app: str
     user: str
@@ -52,9 +52,9 @@ def sessions_of(app: str, user: str | None = None) -> dict[str, Json]:
 
 
 def key_of(info: clew.SessionInfo) -> Key | None:
-    """What ADK calls a listed session by. A fork has the metadata of its base, so its id tells.
+    """ADK's names of a listed session. A fork has the metadata of its base, so its own id is read.
 
-    None: the id is no text that ADK could call it by.
+    None: ADK has no name for this id.
     """
     app, user, session = (str(info.metadata.get(name, "")) for name in ("app", "user", "session"))
     key = Key(app, user, session)
@@ -99,10 +99,10 @@ class _Actions(msgspec.Struct):
 
 
 class Logged(msgspec.Struct):
-    """What of a stored event matters for the state."""
+    """The fields of a stored event that matter for the state."""
 
     invocation_id: str | None = None
-    """Every event has one, be it empty; None: this is no event of ADK."""
+    """Each event has one, which may be empty; None: this is no event of ADK."""
     id: str = ""
     timestamp: float = 0.0
     actions: _Actions = msgspec.field(default_factory=_Actions)
@@ -113,7 +113,7 @@ class Logged(msgspec.Struct):
 
 
 class Scopes(msgspec.Struct):
-    """A change of state, by who shares it; keys without the prefixes."""
+    """A change of state: the parts that the app, the user and the session have; keys without prefixes."""
 
     app: Values
     user: Values
@@ -125,7 +125,7 @@ class At(msgspec.Struct):
 
     revision: str
     time: float
-    """Of the last event; of the creation if there is none."""
+    """The time of the last event; of the creation if there is none."""
     event: str | None = None
     """The id of the last event."""
 
@@ -144,7 +144,7 @@ _decode_actions = msgspec.json.Decoder(_Actions).decode
 
 
 def logged(raw: bytes) -> Logged | None:
-    """The event in an entry; None: it is something else, which somebody put there by other means."""
+    """The event in an entry; None: the entry is no event of ADK."""
     try:
         event = _decode_logged(raw)
     except msgspec.ValidationError:
@@ -170,7 +170,7 @@ def scopes_of(delta: Mapping[str, msgspec.Raw]) -> Scopes:
 
 
 def plain(values: Mapping[str, msgspec.Raw], prefix: str = "") -> dict[str, Any]:
-    """The values themselves, made anew: whoever gets them may change them."""
+    """New objects of the values: the caller may change them."""
     return {prefix + key: decode(bytes(value)) for key, value in values.items()}
 
 
@@ -198,7 +198,7 @@ def keep_initial(session: clew.Session, values: Mapping[str, msgspec.Raw]) -> No
 
 
 def keep_at(session: clew.Session, at: At) -> None:
-    """Say that what is kept is the state at this revision."""
+    """Note that the documents hold the state at this revision."""
     session.set_document(_AT, msgspec.json.encode(at))
 
 
@@ -209,7 +209,7 @@ def keep_anew(session: clew.Session, values: Mapping[str, msgspec.Raw]) -> None:
 
 
 def kept_at(session: clew.Session, revision: str) -> At | None:
-    """Where the session stands; None: what is kept is said of another revision."""
+    """Where the session stands; None: the documents hold the state of another revision."""
     content = session.get_document(_AT)
     at = None if content is None else _decode_at(content)
     return at if at is not None and at.revision == revision else None
@@ -225,7 +225,7 @@ def standing(session: clew.Session, head: clew.Head) -> Standing:
 
 
 def fold(session: clew.Session, revision: str) -> Standing:
-    """Where a session stands, and its state, by the events on its path."""
+    """Where a session stands, and its state, computed from the events on its path."""
     state = decode_values(json.dumps(session.get_var(INITIAL, {})))
     last: Logged | None = None
     for entry in session.entries():
@@ -246,7 +246,7 @@ def _values(documents: list[tuple[str, bytes]]) -> Values:
 
 
 def _name(key: str) -> str:
-    """The name of the document for a key; what can be no name is named by its hash."""
+    """The name of the document for a key; a key that cannot be a name is replaced by its hash."""
     name = _STATE + key
     if is_id(name) and not key.startswith(_HASHED):
         return name

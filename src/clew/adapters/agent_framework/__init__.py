@@ -27,7 +27,8 @@ __all__ = ["ClewAgentSessionStore", "ClewCheckpointStorage", "ClewHistoryProvide
 
 
 def __getattr__(name: str) -> Any:
-    # The framework warns whoever uses its session stores that they are experimental: not those who do not.
+    # Importing this class makes the framework warn that its session stores are experimental. Programs that do
+    # not use it must not get that warning, so it is imported when it is asked for.
     if name == "ClewAgentSessionStore":
         try:
             from clew.adapters.agent_framework.sessions import ClewAgentSessionStore

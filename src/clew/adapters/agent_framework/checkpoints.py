@@ -1,7 +1,7 @@
 """The checkpoints of workflows: a `CheckpointStorage`.
 
-A checkpoint is a document of a session. Another one, named by workflow and time, leads to it, so that the
-latest is found without reading the others.
+A checkpoint is a document of a session. A second document, named by workflow and time, points to it, so that
+the latest checkpoint is found without reading the others.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _BEGINNING: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class _Named(NamedTuple):
-    """What leads to a checkpoint."""
+    """The fields of a checkpoint by which it is found."""
 
     checkpoint_id: str
     workflow_name: str
@@ -40,7 +40,7 @@ def _named(body: bytes) -> _Named:
 class ClewCheckpointStorage:
     """Keeps the checkpoints of workflows in a Clew store, as JSON without pickle.
 
-    Types of the framework can be kept, and those of yours that you name; no other is ever loaded.
+    Types of the framework can be kept, and types of yours that you name; no other type is ever loaded.
     """
 
     DEFAULT_SESSION: ClassVar[str] = "workflow-checkpoints"
@@ -56,8 +56,8 @@ class ClewCheckpointStorage:
         """
         Args:
             store: Where checkpoints are kept.
-            session_id: The session whose checkpoints these are. Workflows of the same name have the same
-                latest checkpoint only if they have the same session.
+            session_id: The session that holds the checkpoints. Workflows of the same name share their latest
+                checkpoint only if they use the same session.
             allowed_checkpoint_types: As "module:qualname", beside those that were given to
                 `register_checkpoint_type`.
             run: Write to the session of this run under its lease.
@@ -77,7 +77,7 @@ class ClewCheckpointStorage:
             body = encode(fields)
         except (TypeError, ValueError) as exc:
             raise WorkflowCheckpointException(
-                f"checkpoint {checkpoint.checkpoint_id} can not be written as JSON: {exc}"
+                f"checkpoint {checkpoint.checkpoint_id} cannot be written as JSON: {exc}"
             ) from exc
         named = _Named(checkpoint.checkpoint_id, checkpoint.workflow_name, checkpoint.timestamp)
         await self._tasks.transact(partial(_write, id=self._session, named=named, body=body), run=self._run)
@@ -177,7 +177,7 @@ def _short(text: str) -> str:
 
 
 def _microseconds(timestamp: str) -> int:
-    """Since 1970; of what is no time: 0."""
+    """Microseconds since 1970; 0 for a text that is no time."""
     try:
         moment = datetime.fromisoformat(timestamp)
     except ValueError:

@@ -36,14 +36,15 @@ def messages_of(session: clew.Session, last: int | None = None) -> list[Message]
         return [decoded(value) for value in found]
     except (KeyError, TypeError, ValueError) as exc:
         raise clew.InvalidError(
-            f"session {session.id!r} holds what is no message of the Agent Framework: rewind to before it"
+            f"session {session.id!r} has an entry that is no message of the Agent Framework: "
+            "rewind to before it"
         ) from exc
 
 
 # -- the provider
 
 _USED: ContextVar[Mapping[str, Any] | None] = ContextVar("clew_agent_framework_used", default=None)
-"""What the run cost whose messages are being saved: the framework does not hand it over with them."""
+"""The usage of the run whose messages are being saved: the framework does not pass it with them."""
 
 _COUNTS: Final = {
     "input_tokens": "input_token_count",
@@ -56,15 +57,15 @@ _OF_ANTHROPIC: Final = {
     "cache_read_tokens": "anthropic.cache_read_input_tokens",
     "cache_write_tokens": "anthropic.cache_creation_input_tokens",
 }
-"""A client of Anthropic tells these: its input is without them. So is an input that is less than they are."""
+"""Fields of Anthropic's client, whose input tokens do not include cached tokens."""
 
 
 class ClewHistoryProvider(HistoryProvider):
     """Keeps the history of each session of an agent in a session of a Clew store.
 
-    What an agent hands over is appended in one commit. When it hands over messages again that are there
-    already, as the whole transcript, only the new ones are. What is loaded is the path to the head: a rewind
-    of the session is a rewind of the agent. What a run used is written down with its messages.
+    The messages of a run are appended in one commit. If an agent saves the whole transcript again, only the
+    new messages are appended. The path to the head is loaded: a rewind of the session is a rewind of the
+    agent. The usage of a run is recorded with its messages.
     """
 
     DEFAULT_SOURCE_ID: ClassVar[str] = "clew_history"
@@ -104,8 +105,8 @@ class ClewHistoryProvider(HistoryProvider):
         self._run = run
 
     def session(self, session_id: str | None = None) -> clew.Session:
-        """The session that holds the history of one of the agent's: to rewind, fork, set checkpoints with
-        files, search. SessionNotFoundError if there is none."""
+        """The Clew session that holds the history of an agent's session: to rewind, fork, set checkpoints
+        with files, search. SessionNotFoundError if there is none."""
         return self._store.get(self._id(session_id))
 
     async def get_messages(
@@ -153,7 +154,7 @@ class ClewHistoryProvider(HistoryProvider):
         context: SessionContext,
         state: dict[str, Any],
     ) -> None:
-        # A provider that only listens must not count again what the one that remembers has counted.
+        # A provider that only stores must not count the usage that the loading provider has counted.
         response = context.response if self.load_messages and self.store_outputs else None
         token = _USED.set(None if response is None else response.usage_details)
         try:
@@ -173,13 +174,13 @@ class ClewHistoryProvider(HistoryProvider):
 
 
 def _end(store: clew.Store, id: str, count: int) -> tuple[clew.Head | None, list[Message]]:
-    """Where a history ends, and so many messages of that end: no more can be among those that come again."""
+    """Where a history ends, and its last `count` messages: only these can be among messages saved again."""
     session = find_own(store, id, FRAMEWORK)
     return (None, []) if session is None else (session.head, messages_of(session, count))
 
 
 def _counted(used: Mapping[str, Any] | None) -> dict[str, Any]:
-    """What `add_usage` is told; empty: nothing is known."""
+    """The arguments of `add_usage`; empty: the usage is not known."""
     told = used or {}
     found = {name: count_of(told.get(field)) for name, field in _COUNTS.items()}
     for name, field in _OF_ANTHROPIC.items():
@@ -199,7 +200,7 @@ def _append(
     metadata: dict[str, Any],
     used: dict[str, Any],
 ) -> bool:
-    """False: somebody else has written since the end was looked at."""
+    """False: another writer has appended since the end was read."""
     session = find_own(store, id, FRAMEWORK)
     if (None if session is None else session.head) != expect:
         return False

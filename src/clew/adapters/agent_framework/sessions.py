@@ -1,7 +1,7 @@
 """Whole sessions of agents: a `SessionStore`.
 
-The framework hands over a session as a whole, with the history of its in-memory provider in it. The messages
-go to the log of a Clew session, each once; all else is a document beside it.
+The framework saves a session as a whole, with the history of its in-memory provider in it. The messages go to
+the log of a Clew session, each once; everything else is a document beside it.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ class _Kept(msgspec.Struct):
     session: dict[str, Any]
     """As `AgentSession.to_dict` has it, without the messages that are in the log."""
     source: str | None
-    """The provider whose messages are in the log; None: nobody's."""
+    """The provider whose messages are in the log; None: no messages are."""
     head: str = ""
-    """Where the log ended, and what it held."""
+    """The entry at which the log ended; then the number and the digest of its messages."""
     count: int = 0
     digest: str = ""
 
@@ -45,7 +45,7 @@ class ClewAgentSessionStore(SessionStore):
         self._run = run
 
     def session(self, session_id: str) -> clew.Session:
-        """The Clew session in which one is kept. SessionNotFoundError if there is none."""
+        """The Clew session that holds an agent's session. SessionNotFoundError if there is none."""
         return self._store.get(_id(session_id))
 
     async def get(self, session_id: str) -> AgentSession | None:
@@ -56,7 +56,7 @@ class ClewAgentSessionStore(SessionStore):
     async def set(self, session_id: str, session: AgentSession) -> None:
         SessionStore.validate_session_id(session_id)
         if type(session) is not AgentSession:
-            raise TypeError(f"a session of the class AgentSession is needed, not of {type(session).__name__}")
+            raise TypeError(f"the session must be an AgentSession, not {type(session).__name__}")
         value = session.to_dict()
         source = _source_of(value["state"])
         messages = [] if source is None else value["state"][source].pop("messages")
@@ -119,7 +119,8 @@ def _write(
 
 
 def _log(session: clew.Session, kept: _Kept | None, bodies: Sequence[bytes]) -> None:
-    """Let the path be these messages. What it has of them stays, and is not even read if nobody moved it."""
+    """Make these messages the path. Messages that the path has already stay; if the head was not moved since
+    the last write, they are not even read."""
     count = 0
     if kept is not None and kept.head == entry_at(session.head):
         count = kept.count if kept.digest == _digest(bodies[: kept.count]) else 0
@@ -155,7 +156,7 @@ def _delete(store: clew.Store, id: str) -> None:
     if session is None or kept is None:
         return
     if kept.source is None and session.head.position >= 0:
-        session.delete_document(_DOCUMENT)  # the messages are those of a history provider, not ours
+        session.delete_document(_DOCUMENT)  # the messages belong to a history provider
     else:
         store.delete(id)
 

@@ -1,7 +1,7 @@
 """Any value of a workflow as JSON, and back: data only, of types that were allowed by name.
 
-The framework pickles what is not JSON. A pickle is a program; here there is none. An object is its type and
-its state, put back without calling its constructor, and a type is only looked up if it is allowed.
+The framework pickles values that are not JSON. A pickle is a program, so none is used here. An object is kept
+as its type and its state. It is restored without calling its constructor, and only if its type is allowed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from agent_framework import Content, Message, WorkflowCheckpointException
 from agent_framework._workflows import _checkpoint_encoding
 
 _KIND: Final = "$"
-"""The field that says that an object stands for something else."""
+"""The key of a JSON object that stands for a value of another kind."""
 _VALUE: Final = "value"
 _TYPE: Final = "type"
 
@@ -84,9 +84,7 @@ class Values:
         except WorkflowCheckpointException:
             raise
         except Exception as exc:
-            raise WorkflowCheckpointException(
-                f"a value of the checkpoint can not be restored: {exc}"
-            ) from exc
+            raise WorkflowCheckpointException(f"a value of the checkpoint cannot be restored: {exc}") from exc
 
     def is_allowed(self, key: str) -> bool:
         registered = getattr(_checkpoint_encoding, "_REGISTERED_CHECKPOINT_TYPE_KEYS", ())
@@ -102,7 +100,7 @@ class Values:
             name, (there, _) = _TEXTS[kind]
             return {_KIND: name, _VALUE: there(value)}
         if id(value) in around:
-            raise WorkflowCheckpointException(f"a {kind.__qualname__} that holds itself can not be kept")
+            raise WorkflowCheckpointException(f"a {kind.__qualname__} that contains itself cannot be kept")
         return self._encode_holder(value, kind, (*around, id(value)))
 
     def _encode_holder(self, value: Any, kind: type[Any], around: tuple[int, ...]) -> Any:
@@ -150,7 +148,7 @@ class Values:
             )
         if self._find(key) is not kind:
             raise WorkflowCheckpointException(
-                f"type '{key}' can not be found by its name: define it in a module"
+                f"type '{key}' cannot be found by its name: define it at the top level of a module"
             )
         return key
 
@@ -189,11 +187,11 @@ class Values:
             case "object":
                 return _with_state(kind, self._decode(content))
         raise WorkflowCheckpointException(
-            f"a value of the unknown kind {name!r}: written by a newer version?"
+            f"a value of the unknown kind {name!r}: it may be written by a newer version of Clew"
         )
 
     def _find(self, key: str) -> type[Any]:
-        """The type of a name; only if it is allowed, and really called so."""
+        """The type of this name, if it is allowed and really has this name."""
         if key in _PLAIN:
             return _PLAIN[key]
         if not self.is_allowed(key):
@@ -206,7 +204,7 @@ class Values:
         for name in names.split("."):
             found = getattr(found, name, None)
         if not isinstance(found, type) or _key_of(found) != key:
-            raise WorkflowCheckpointException(f"there is no type '{key}' any more")
+            raise WorkflowCheckpointException(f"there is no type '{key}': was it renamed or moved?")
         return found
 
 
@@ -215,7 +213,7 @@ def _key_of(kind: type[Any]) -> str:
 
 
 def _with_state(kind: type[Any], state: Any) -> Any:
-    """An object as it was, without a call of its constructor."""
+    """An object with this state, made without calling its constructor."""
     made = object.__new__(kind)
     if hasattr(kind, "__setstate__"):
         made.__setstate__(state)

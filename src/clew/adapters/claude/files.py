@@ -1,6 +1,8 @@
-"""The files of an agent, kept beside its transcript: the Claude Agent SDK refuses its own file checkpoints
-when there is a `session_store`. Hooks take a checkpoint of Clew before each prompt, and a snapshot after each
-turn, by which a restore tells the agent's work from that of people.
+"""Checkpoints of an agent's files, beside its transcript.
+
+The Claude Agent SDK refuses its own file checkpoints if there is a `session_store`. Here hooks take a Clew
+checkpoint before each prompt and a snapshot after each turn. By the snapshot a restore knows which changes
+the agent made and which ones people made.
 """
 
 from __future__ import annotations
@@ -57,7 +59,7 @@ class FileCheckpoints:
 
     @property
     def hooks(self) -> dict[HookEvent, list[HookMatcher]]:
-        """For `ClaudeAgentOptions`; yours to add others to."""
+        """The hooks for `ClaudeAgentOptions`; you can add your own to the dict."""
         return {
             "UserPromptSubmit": [HookMatcher(hooks=[self.before_prompt], timeout=self._timeout)],
             "Stop": [HookMatcher(hooks=[self.after_turn], timeout=self._timeout)],
@@ -66,13 +68,14 @@ class FileCheckpoints:
     async def before_prompt(
         self, asked: HookInput, tool_use_id: str | None, context: HookContext
     ) -> HookJSONOutput:
-        """Take a checkpoint. The agent goes on when that fails, and its user is told."""
+        """Take a checkpoint. If that fails, the agent goes on, and its user gets a message."""
         return await _trying(self._keep_before, asked)
 
     async def after_turn(
         self, asked: HookInput, tool_use_id: str | None, context: HookContext
     ) -> HookJSONOutput:
-        """Keep what the agent has done: a restore does not take it for somebody else's work."""
+        """Keep the files after a turn, so that a restore does not take the agent's work for that of
+        others."""
         return await _trying(self._keep_after, asked)
 
     def _keep_before(self, asked: dict[str, Any]) -> None:
@@ -107,12 +110,12 @@ class FileCheckpoints:
 
         Args:
             key: Of the session.
-            to: A checkpoint, or the uuid of a transcript line: it is then the last one that is left, and the
-                files are those of the last checkpoint before it.
-            on_conflict: What to do with files that changed since the end of the last turn, as for
+            to: A checkpoint, or the uuid of a transcript line. That line is then the last one that stays, and
+                the files are those of the last checkpoint before it.
+            on_conflict: What to do with files that changed since the end of the last turn, as in
                 `store.restore`: people may have worked on them.
 
-        An agent that is to go on there starts anew, with `resume`.
+        To go on from there, start a new agent with `resume`.
         """
         session, point = self._find(key, to)
         work = partial(session.rewind, point, files=self._root, on_conflict=on_conflict)
@@ -121,9 +124,9 @@ class FileCheckpoints:
     async def rewind_files(
         self, key: SessionKey, to: str, *, dry_run: bool = False, on_conflict: OnConflict = "overwrite"
     ) -> RestoreReport:
-        """Bring the files back to what they were, and leave the conversation where it is.
+        """Bring the files back, and leave the conversation where it is.
 
-        Takes what `rewind` takes; `dry_run` only says what would be done.
+        The arguments are those of `rewind`; with `dry_run` it only reports what it would do.
         """
         session, point = self._find(key, to)
         work = partial(session.restore_files, point, self._root, dry_run=dry_run, on_conflict=on_conflict)

@@ -1,4 +1,4 @@
-"""Which session of a store holds which transcript: the keys of the Claude Agent SDK as ids and metadata."""
+"""Which session holds which transcript: the keys of the Claude Agent SDK as ids and metadata."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MILLISECOND: Final = timedelta(milliseconds=1)
 
 
 class Place(NamedTuple):
-    """A transcript: that of a session, or of a subagent under its subpath."""
+    """The key of a transcript: of a session, or, with a subpath, of a subagent."""
 
     project: str
     session: str
@@ -49,13 +49,15 @@ class Place(NamedTuple):
 def open_session(
     store: clew.Store, place: Place, *, workspace: str | None = None, title: str | None = None
 ) -> clew.Session:
-    """The session of a transcript; begun if there is none."""
+    """The session of a transcript, created if there is none."""
     try:
         return open_own(store, place.id, place.metadata, title=title, workspace=workspace, vendor="anthropic")
     except clew.InvalidError:
         if workspace is None:
             raise
-        return open_session(store, place, title=title)  # an odd directory is no reason to lose anything
+        return open_session(
+            store, place, title=title
+        )  # a directory that Clew refuses must not cost the transcript
 
 
 def find_session(store: clew.Store, place: Place) -> clew.Session | None:
@@ -69,7 +71,7 @@ class Listed(NamedTuple):
     id: str
     name: str
     mtime: int
-    """When it changed last, in milliseconds: of the list and of the summaries alike."""
+    """When it changed last, in milliseconds; the same in lists and in summaries."""
 
 
 def sessions_in(store: clew.Store, project: str) -> list[Listed]:
@@ -80,7 +82,7 @@ def sessions_in(store: clew.Store, project: str) -> list[Listed]:
     for info in reversed(infos):
         name = _name_of(info, project)
         if name is not None and info.messages:
-            # The SDK sorts by these times: those that changed in the same millisecond keep their order.
+            # The SDK sorts by these times: sessions that changed in the same millisecond keep their order.
             last = max(last + 1, (info.updated_at - _EPOCH) // _MILLISECOND)
             found.append(Listed(info.id, name, last))
     return found[::-1]
@@ -97,13 +99,13 @@ def subpaths_of(store: clew.Store, main: Place, *, deleted: bool = False) -> lis
 
 
 def deleted_subpaths_of(store: clew.Store, main: Place) -> list[str]:
-    """The subagents of a session that are in the trash, and not there anew."""
+    """The subagents of a session that are in the trash and have not been created again."""
     gone = dict.fromkeys(subpaths_of(store, main, deleted=True))
     return [subpath for subpath in gone if store.find(main._replace(subpath=subpath).id) is None]
 
 
 def _name_of(info: clew.SessionInfo, project: str) -> str | None:
-    """What the SDK calls a session. A fork has the metadata of its base, so its id has to tell."""
+    """The SDK's name of a session. A fork has the metadata of its base, so its own id is read."""
     name = str(info.metadata.get("session_id"))
     if session_id(project, name) == info.id:
         return name

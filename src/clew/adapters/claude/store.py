@@ -32,16 +32,16 @@ T = TypeVar("T")
 class ClewSessionStore(SessionStore):
     """All six methods of the protocol, on any store of Clew.
 
-    Each append is one transaction: the lines that are new, in their order, and the summary that covers them.
-    A line whose uuid is there already is passed over, so a batch may come again, whole or in part.
-    Deleted sessions go to Clew's trash. Works under asyncio and trio.
+    Each append is one transaction: the new lines, in their order, and the summary that covers them.
+    A line whose uuid is stored already is skipped, so a batch may be sent again, whole or in part.
+    Deleted sessions go to the trash of the store. Works under asyncio and trio.
     """
 
     def __init__(self, store: clew.Store | clew.AsyncStore, *, run: clew.AsyncRun | None = None) -> None:
-        """`run`: writes to the session of this run are made under its lease."""
+        """`run`: write to the session of this run under its lease."""
         self._store, self._tasks = faces(store)
         self._run = run
-        # A store in memory is as fast as a change of threads would be slow.
+        # A store in memory is faster than a change of threads.
         self._waits = run is not None or self._store.capabilities.durability != "memory"
 
     def __repr__(self) -> str:
@@ -88,7 +88,7 @@ class ClewSessionStore(SessionStore):
     # -- beyond it
 
     def session(self, key: SessionKey) -> clew.Session:
-        """The session of Clew that holds a transcript: to checkpoint, rewind, fork or search it.
+        """The Clew session that holds a transcript: to checkpoint, rewind, fork or search it.
         SessionNotFoundError if there is none."""
         return self._store.get(Place.of(key).id)
 
@@ -106,9 +106,9 @@ class ClewSessionStore(SessionStore):
         return self.session(key)
 
     def entry(self, key: SessionKey, uuid: str) -> str | None:
-        """The id of the entry that holds the line with this uuid, on whatever branch; None: there is none.
+        """The id of the entry with the line of this uuid, on any branch; None: there is none.
 
-        `store.session(key).rewind(store.entry(key, uuid))` lets the agent resume behind that line."""
+        After `store.session(key).rewind(store.entry(key, uuid))` the agent resumes behind that line."""
         return self._store.read(partial(entry_of, place=Place.of(key), uuid=uuid))
 
     def file_checkpoints(
@@ -117,7 +117,7 @@ class ClewSessionStore(SessionStore):
         """Keep the files of a directory before each prompt: give its `hooks` to `ClaudeAgentOptions`."""
         return FileCheckpoints(self._store, root, include=include, exclude=exclude)
 
-    # -- from whatever event loop
+    # -- from any event loop
 
     async def _write(self, work: Callable[[clew.Store], T]) -> T:
         if not self._waits:
@@ -139,7 +139,7 @@ def _is_asyncio() -> bool:
 
 
 def _own(entries: list[SessionStoreEntry]) -> list[dict[str, Any]]:
-    """A copy that nobody changes while the commit is under way."""
+    """A copy of the lines: the SDK may change its own while the commit runs."""
     try:
         lines: list[dict[str, Any]] = json.loads(json.dumps(entries))
     except (TypeError, ValueError):

@@ -26,7 +26,7 @@ _DOCUMENT: Final = "summary"
 
 
 def fold(session: clew.Session, place: Place, lines: list[Any], before: clew.Head) -> None:
-    """Let the summary cover lines that were just appended behind `before`."""
+    """Update the summary with lines that were just appended behind `before`."""
     kept = _kept(session, before)
     earlier = kept
     if kept is None and before.position >= 0:
@@ -39,13 +39,13 @@ def fold(session: clew.Session, place: Place, lines: list[Any], before: clew.Hea
 
 
 def summary_of(session: clew.Session, name: str) -> dict[str, Any]:
-    """What the SDK keeps of a session, as it is at the head; opaque to all but the SDK."""
+    """The SDK's summary of a session at its head; only the SDK reads it."""
     kept = _kept(session, session.head)
     return _folded(name, None, session.messages()) if kept is None else kept
 
 
 def _kept(session: clew.Session, head: clew.Head) -> dict[str, Any] | None:
-    """The summary that was written, if it holds for this head."""
+    """The summary in the document, if it is valid for this head."""
     written = session.get_document(_DOCUMENT)
     value: dict[str, Any] = {} if written is None else json.loads(written)
     if value.get("branch") != head.branch or value["position"] > head.position:
@@ -67,12 +67,12 @@ def _folded(
 Line: TypeAlias = dict[str, Any]
 
 _UUID: Final = "uuid/"
-"""Documents: at which position the line with a uuid is. A rewind does not forget it: what comes twice is a
-batch that was sent again, never a turn done anew."""
+"""Documents: the position of the line with a uuid. They stay after a rewind: a uuid that comes twice is a
+batch that was sent again, never a new turn."""
 _EXACT: Final = "exact/"
-"""Documents: lines with half a surrogate pair, as the program cuts texts, which the log can not hold."""
+"""Documents: lines with half of a surrogate pair, from a text that was cut, which the log cannot hold."""
 _SHARED: Final = "shared"
-"""A document of a fork: it has those two kinds for all lines that it shares with its base."""
+"""A document of a fork: says that it has these two kinds for all lines that it shares with its base."""
 _NOBODY: Final = "<synthetic>"
 """The model of messages that the program itself wrote."""
 _SAID_BY: Final = {"custom-title": "customTitle", "ai-title": "aiTitle", "tag": "tag"}
@@ -81,7 +81,7 @@ _LONGEST_TITLE: Final = 500
 
 
 def write_lines(store: clew.Store, place: Place, lines: list[Line]) -> None:
-    """Append those that are new. To be done in one transaction."""
+    """Append the lines that are new. Call it inside a transaction."""
     session = find_session(store, place)
     if session is None:
         session = _begin(store, place, lines)
@@ -118,7 +118,7 @@ def lines_of(store: clew.Store, place: Place) -> list[Line] | None:
 
 
 def _exact(store: clew.Store, session: clew.Session | None) -> dict[str, bytes]:
-    """The lines that are not in the log as they came; of a fork also those that it shares with its base."""
+    """The lines that the log holds in another form; of a fork also those that it shares with its base."""
     found: dict[str, bytes] = {}
     while session is not None:
         found |= session.documents(_EXACT)
@@ -128,7 +128,7 @@ def _exact(store: clew.Store, session: clew.Session | None) -> dict[str, bytes]:
 
 
 def entry_of(store: clew.Store, place: Place, uuid: str) -> str | None:
-    """The id of the entry with this uuid, on whatever branch."""
+    """The id of the entry with this uuid, on any branch."""
     session = find_session(store, place)
     if session is None:
         return None
@@ -145,7 +145,7 @@ def entry_of(store: clew.Store, place: Place, uuid: str) -> str | None:
 
 
 def _know_shared(store: clew.Store, session: clew.Session) -> None:
-    """Let a fork know the lines of its base, before the first write to it: it got them without documents."""
+    """Give a fork the documents of the lines that it shares with its base, before the first write to it."""
     base = session.info.forked_from
     if base is None or session.get_document(_SHARED) is not None:
         return
@@ -157,7 +157,7 @@ def _know_shared(store: clew.Store, session: clew.Session) -> None:
 
 
 def _shared_uuids(session: clew.Session) -> dict[str, int]:
-    """Where the lines are that a fork shares with its base, by the documents of their uuids."""
+    """The positions of the lines that a fork shares with its base, by the names of their documents."""
     base = session.info.forked_from
     found: dict[str, int] = {}
     for entry in () if base is None or base.head.position < 0 else session.entries(at=base.head):
@@ -188,7 +188,7 @@ def _first_of_each(lines: list[Line]) -> list[Line]:
     return fresh
 
 
-# -- what lines say of their session
+# -- title, tag, model and directory, as the lines say
 
 
 def _begin(store: clew.Store, place: Place, lines: list[Line]) -> clew.Session:
@@ -198,7 +198,7 @@ def _begin(store: clew.Store, place: Place, lines: list[Line]) -> clew.Session:
 
 
 def _describe(session: clew.Session, lines: Iterable[Line]) -> None:
-    """Let the listings of Clew say what the transcript says: title, tag and model."""
+    """Give the session the title, tag and model of its transcript, for listings."""
     said: dict[str, str] = {}
     for line in lines:
         kind, message = line.get("type"), line.get("message")
@@ -222,7 +222,7 @@ def _describe(session: clew.Session, lines: Iterable[Line]) -> None:
         changes["tags"] = [*(one for one in info.tags if one != before), *filter(None, [tag])]
         changes["metadata"] = {**info.metadata, "tag": tag or None}
     if changes:
-        with suppress(clew.InvalidError):  # an odd name is no reason to lose the lines
+        with suppress(clew.InvalidError):  # a name that Clew refuses must not cost the lines
             session.update(**changes)
 
 

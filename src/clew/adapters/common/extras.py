@@ -16,14 +16,13 @@ NEEDED: Final = {
     "pydantic-ai": ("pydantic-ai-slim", "2.66"),
     "strands": ("strands-agents", "1.62"),
 }
-"""For each extra the package that it brings, and the oldest version that will do; as in pyproject.toml."""
+"""For each extra its package and the oldest version that works, as in pyproject.toml."""
 
 _NUMBER: Final = re.compile(r"\d+")
 
 
 def missing(extra: str, error: ImportError) -> ImportError:
-    """What to raise when something of an adapter's framework cannot be imported: it is not there, too old,
-    or broken."""
+    """The error to raise if a framework cannot be imported: it is missing, too old, or broken."""
     package, needed = NEEDED[extra]
     try:
         installed = version(package)

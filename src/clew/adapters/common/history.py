@@ -34,20 +34,20 @@ def newest(session: clew.Session, count: int) -> list[clew.Entry]:
     messages = [entry for entry in latest if entry.kind == "message"]
     if len(messages) == len(latest):
         return messages
-    # There are marks among them, as a summary is: look further.
+    # There are marks among them, such as summaries: read further.
     path = (entry for entry in session.entries(newest_first=True) if entry.kind == "message")
     return list(islice(path, count))
 
 
 def rewind_before(session: clew.Session, entry: clew.Entry) -> None:
-    """Let an entry of the path, and all behind it, be on a branch that was left."""
+    """Go back to before an entry of the path. The entry and all behind it stay on a branch."""
     session.rewind(entry.position - 1 if entry.position else BEGINNING)
 
 
 # -- a copy in memory
 
 MOST_BYTES: Final = 32 * 2**20
-"""Longer histories are read anew each time: memory is worth more than that."""
+"""The most bytes of a history in memory; a longer one is read from the store each time."""
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
@@ -56,20 +56,25 @@ _decode = msgspec.json.Decoder().decode
 class _Kept(NamedTuple):
     head: clew.Head
     removals: list[clew.Removal]
-    """The newest line of the log of removals, at that time."""
+    """The newest line of the log of removals when the history was read."""
     texts: tuple[bytes, ...]
-    """Lists of messages; one for each time that something was new."""
+    """JSON lists of messages, one for each read that brought new ones."""
     size: int
 
 
 class Remembered:
-    """The history of one session, as it was read last. Any thread may use it."""
+    """The history of one session, as it was read last. Safe to use from any thread.
+
+    Frameworks ask for the whole history in every turn. The copy is text, so each caller gets new messages.
+    The history is read again as a whole after a rewind, a clear or a replace, and after a retention rule
+    removed something.
+    """
 
     def __init__(self) -> None:
         self._kept: _Kept | None = None
 
     def messages(self, store: clew.Store, session: clew.Session | None) -> list[dict[str, Any]]:
-        """All messages on the path. To be called inside `store.read(…)`, so that all is of one moment."""
+        """All messages on the path. Call it inside `store.read(…)`, so that all is of one moment."""
         if session is None:
             self._kept = None
             return []
@@ -99,7 +104,7 @@ class Remembered:
 
 
 def _since(session: clew.Session, head: clew.Head) -> list[dict[str, Any]] | None:
-    """What was said behind a place; None: it is not on the path any more."""
+    """The messages behind a place; None: the place is no longer on the path."""
     try:
         return session.messages(after=head)
     except clew.EntryNotFoundError:

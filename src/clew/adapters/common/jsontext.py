@@ -1,7 +1,7 @@
-"""JSON text of what a framework hands over, and back; also of what JSON can not say.
+"""Values of a framework as JSON text, and back; also values that JSON cannot express.
 
-A number that is none, or has no end (NaN, Infinity), is kept as an object that names it and comes back as the
-number. Frameworks differ: some keep it, some write null in its place, which nobody would notice.
+NaN and Infinity are kept as an object that names them, and come back as numbers. Some frameworks keep such
+numbers, others silently write null.
 Half of a surrogate pair is escaped, so that the store can replace it and flag the entry.
 """
 
@@ -16,12 +16,12 @@ from typing import Any, Final
 from clew.core.messages.codec import prepare
 
 _NUMBER: Final = "__clew_float__"
-"""The only key of an object that stands for a number."""
+"""The only key of an object that stands for such a number."""
 _NUMBERS: Final = {"nan": nan, "inf": inf, "-inf": -inf}
 
 
 def encode(value: Any) -> bytes:
-    """The text of a value of JSON's types. TypeError for any other."""
+    """The JSON text of a value of JSON's types. TypeError for any other value."""
     try:
         return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
     except UnicodeEncodeError:
@@ -31,12 +31,13 @@ def encode(value: Any) -> bytes:
 
 
 def decode(text: bytes) -> Any:
-    """What was encoded."""
+    """The value of such a text."""
     return restored(json.loads(text))
 
 
 def encode_model(model: Any, dump_json: Callable[[Any], bytes], dump_python: Callable[[Any], Any]) -> bytes:
-    """The text of what Pydantic knows to write, by either way of it; `dump_python` in its mode "json"."""
+    """The JSON text of a Pydantic model. `dump_json` and `dump_python` (in its mode "json") dump the
+    model."""
     try:
         text = dump_json(model)
     except ValueError:  # half a surrogate pair
@@ -53,7 +54,7 @@ def dump_model(model: Any) -> dict[str, Any]:
 
 
 def with_numbers(text: bytes) -> bytes:
-    """Text from the store, with NaN and Infinity written as such: as Pydantic reads them."""
+    """Text from the store with NaN and Infinity in the form that Pydantic reads."""
     if _NUMBER.encode() not in text:
         return text
     return json.dumps(decode(text)).encode()
@@ -65,7 +66,7 @@ def mended(text: bytes) -> bytes:
 
 
 def restored(value: Any) -> Any:
-    """A value from the store, with the numbers that JSON can not say."""
+    """A value from the store, with NaN and Infinity as numbers again."""
     if isinstance(value, dict):
         if value.keys() == {_NUMBER}:
             name = value[_NUMBER]
@@ -84,7 +85,7 @@ def _wrapped(value: Any) -> Any:
     return value
 
 
-# -- Pydantic writes null for such a number; the model still has it
+# -- Pydantic writes null for such a number, so it is taken from the model
 
 
 def _parts(value: Any) -> Iterable[tuple[Any, Any]]:
@@ -106,7 +107,7 @@ def _has_odd_numbers(value: Any) -> bool:
 
 
 def _put_back(value: Any, told: Any) -> Any:
-    """`told` is the value as it was written. Where null stands for a number, the number is put."""
+    """The dumped value `told`, with each null that stands for a number replaced by that number."""
     if isinstance(value, float):
         return value if told is None and not isfinite(value) else told
     for name, part in _parts(value):

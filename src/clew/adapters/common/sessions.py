@@ -1,4 +1,4 @@
-"""What all adapters need: both faces of a store, ids of sessions, whose session it is, what is missing."""
+"""Sessions of a framework in a store: both faces of the store, ids, and which framework owns a session."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from clew.core.log.ids import is_id
 
 _ESCAPED: Final = str.maketrans({"%": "%25", "/": "%2F", "\0": "%00"})
 _HASHED: Final = "~"
+"""The first character of an id that stands for a text that cannot be an id itself."""
 _PAGE: Final = 500
-"""The first character of an id that stands for a text which can be no id."""
 
 _OWN: Final[set[tuple[str, str, str]]] = set()
-"""Frameworks with sessions, and branches of them, that are known to be theirs: to look again would cost a
-round trip for each message. No other session ever has the same branch."""
+"""Sessions, with one of their branches, that are known to belong to a framework: to check each time would
+cost a round trip for each message. No other session ever has the same branch."""
 _MOST_OWN: Final = 10_000
 
 
 def faces(store: clew.Store | clew.AsyncStore) -> tuple[clew.Store, clew.AsyncStore]:
-    """The store for code that blocks, and for tasks; they share all but the way of calling."""
+    """The blocking face and the async face of a store."""
     if isinstance(store, clew.AsyncStore):
         return store.sync, store
     if isinstance(store, clew.Store):
@@ -33,10 +33,10 @@ def faces(store: clew.Store | clew.AsyncStore) -> tuple[clew.Store, clew.AsyncSt
 
 
 def session_id(*parts: str) -> str:
-    """The id of a session for what a framework knows by one or several texts.
+    """The id of a session that a framework names by one or several texts.
 
-    One text is its own id. Several are joined by "/", after those in them were escaped, so that no two lists
-    of texts meet. What is too long, empty or otherwise no id is named by its hash.
+    One text is its own id. Several are escaped and joined by "/", so that no two lists of texts get the same
+    id. A text that is too long, empty or otherwise not an id is replaced by its hash.
     """
     id = parts[0] if len(parts) == 1 else "/".join(part.translate(_ESCAPED) for part in parts)
     if is_id(id) and not id.startswith(_HASHED):
@@ -50,9 +50,9 @@ def _distinct(parts: Sequence[str]) -> bytes:
 
 
 def find_own(store: clew.Store, id: str, framework: str) -> clew.Session | None:
-    """The session of this id, if it is one of this framework; None: there is none so far.
+    """The session of this id, for reading, changing or deleting it; None: this framework has none yet.
 
-    For whatever reads, changes or deletes. SessionTakenError if it is somebody else's.
+    SessionTakenError if the session belongs to another framework or program.
     """
     session = store.find(id)
     return session if session is not None and _is_own(session, framework) else None
@@ -63,11 +63,11 @@ def open_own(
 ) -> clew.Session:
     """The session of this id, created with these settings if there is none.
 
-    `metadata` names the framework. A session that somebody created beforehand, and in which there is nothing
-    yet, becomes one of this framework; it keeps its title, its tags and its own metadata.
-    SessionTakenError if it is somebody else's.
+    `metadata` names the framework. An empty session without a framework becomes one of this framework, and
+    keeps its title, its tags and its own metadata.
+    SessionTakenError if the session belongs to another framework or program.
     """
-    # Nearly always it is there: then nobody need look at what it would be created with.
+    # Nearly always it is there: then its settings need not be checked.
     session = store.find(id) or store.session(id, metadata=metadata, tags=tags, **settings)
     if not _is_own(session, metadata["framework"]):
         info = session.info
@@ -89,7 +89,7 @@ def listed(
 
 
 def _is_own(session: clew.Session, framework: str) -> bool:
-    """False: it is nobody's, and empty. SessionTakenError if it is somebody else's."""
+    """False: it is empty and belongs to no framework. SessionTakenError if it belongs to another one."""
     known = framework, session.id, session.head.branch
     if known in _OWN:
         return True

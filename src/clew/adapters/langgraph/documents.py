@@ -52,7 +52,7 @@ def default_serializer(allow: Iterable[type] | None) -> JsonPlusSerializer:
 
 
 class _DataClasses(set[tuple[str, ...]]):
-    """As if it held the names of all of them."""
+    """A set that seems to hold the names of all classes of data that the program has imported."""
 
     def __contains__(self, key: object) -> bool:
         if not isinstance(key, tuple) or len(key) != 2 or not all(isinstance(name, str) for name in key):
@@ -63,8 +63,8 @@ class _DataClasses(set[tuple[str, ...]]):
         jsonplus._warn_once(
             jsonplus._warned_unregistered_types,
             (module, name),
-            "made a value of the unregistered type %s.%s from a checkpoint; ClewSaver(store, allow=[...])"
-            " makes only those of the classes that it names",
+            "made a value of the unregistered type %s.%s from a checkpoint; to allow only classes that you"
+            " name, use ClewSaver(store, allow=[...])",
             module,
             name,
         )
@@ -72,7 +72,7 @@ class _DataClasses(set[tuple[str, ...]]):
 
 
 def is_data_class(found: object, module: str, name: str) -> bool:
-    """Whether it is a class that is really called so, and one that holds data."""
+    """Whether this is a class of data, and its real name is this one."""
     if not isinstance(found, type) or (found.__module__, found.__name__) != (module, name):
         return False
     return (
@@ -91,14 +91,14 @@ def _is_pydantic(base: type) -> bool:
 
 _ESCAPED: Final = str.maketrans({"%": "%25", "/": "%2F", "\0": "%00"})
 _LONGEST: Final = 150
-"""Of a part of a name, in bytes; three of them and a digest fit into a name."""
+"""The longest part of a name, in bytes: three parts and a digest fit into a name."""
 
 _OPEN: Final = b"o"
 _SEALED: Final = b"s"
 _PACKED: Final = b"z"
 """The first byte of a document says how to read it: as it is, by the serializer, or unpacked by zstd."""
 
-# What every checkpoint has, under short names: there are three of them in a turn.
+# The fields that every checkpoint has, under short names: a turn makes three checkpoints.
 _SHORT: Final = {
     "v": "v",
     "ts": "t",
@@ -108,7 +108,7 @@ _SHORT: Final = {
 }
 
 Ref = list[Any]
-"""Where the value of a channel is: its kind, and what that needs."""
+"""Where the value of a channel is: one of the four kinds below, and its arguments."""
 
 INLINE: Final = "i"
 VALUE: Final = "v"
@@ -137,13 +137,14 @@ class Head(msgspec.Struct, array_like=True):
     parent: str | None
     fields: dict[str, Any]
     other: tuple[str, bytes] | None
-    """What of a checkpoint is not in `fields`, serialized."""
+    """The parts of a checkpoint that are not in `fields`, serialized."""
     metadata: tuple[str, bytes]
     refs: dict[str, Ref]
     writes: list[TaskWrites] = []
-    """What was written after it until the next one came; what came later has documents of its own."""
+    """The writes of tasks between this checkpoint and the next one; later writes have documents of their
+    own."""
     at: str | None = None
-    """Where the session stood, if no channel is in the log: the id of an entry; empty: at the beginning."""
+    """If no channel is in the log: the entry at which the session stood; empty: before the first entry."""
 
     def version(self, channel: str) -> Any:
         return self.fields.get("c", {}).get(channel)
@@ -200,7 +201,7 @@ def list_prefix(ns: str, channel: str) -> str:
 
 
 def merged(writes: Iterable[TaskWrites]) -> list[TaskWrites]:
-    """The writes of each task once; of those with the same index the later one."""
+    """The writes of each task, each index once: the later write counts."""
     tasks: dict[str, dict[int, Write]] = {}
     for task, each in writes:
         tasks.setdefault(task, {}).update({write.idx: write for write in each})
@@ -212,8 +213,8 @@ def digest_of(content: bytes) -> bytes:
 
 
 class Codec:
-    """Writes and reads documents. With a serializer that is not LangGraph's own nothing is left open: it may
-    be there to encrypt."""
+    """Writes and reads documents. A serializer that is not LangGraph's own may encrypt: then all is
+    written by it."""
 
     def __init__(self, serde: SerializerProtocol) -> None:
         self.serde = serde
@@ -235,14 +236,17 @@ class Codec:
         return msgspec.msgpack.decode(self._content(document), type=Head)
 
     def fields_of(self, checkpoint: dict[str, Any]) -> tuple[dict[str, Any], tuple[str, bytes] | None]:
-        """What of a checkpoint is kept plainly, and what is serialized; values and id are kept elsewhere."""
+        """The fields of a checkpoint that are kept as they are, and the others, serialized.
+
+        The values and the id are kept elsewhere.
+        """
         fields = {short: _copied(checkpoint[name]) for name, short in _SHORT.items() if name in checkpoint}
         left = {
             name: value
             for name, value in checkpoint.items()
             if name not in _SHORT and name not in ("id", "channel_values")
         }
-        # Nothing but an old way of the same: no checkpoint of today has anything in it.
+        # An old field for the same purpose, which is always empty in checkpoints of today.
         if left == {"pending_sends": []}:
             return {**fields, "p": True}, None
         return fields, self.serde.dumps_typed(left) if left else None
@@ -287,7 +291,8 @@ class Codec:
 
 
 def _copied(value: Any) -> Any:
-    """What is kept in memory and what others have must not be the same: LangGraph changes its checkpoints."""
+    """A copy of a field: LangGraph changes its checkpoints, and the memory of a saver must not change
+    with them."""
     if isinstance(value, dict):
         return {name: _copied(each) for name, each in value.items()}
     return list(value) if isinstance(value, list) else value

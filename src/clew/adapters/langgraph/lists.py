@@ -1,9 +1,9 @@
-"""Lists that grow: what each version has more than the one before, so that a list of n elements costs n.
+"""Lists that grow: each version keeps only its new elements, so that a list of n elements costs n.
 
-For the lists that are not the conversation itself: other channels, and those of subgraphs. A segment names
-what it continues (an older segment, or a place in the log whose messages it begins with), how much of that it
-keeps, and its own elements. A chain that carries too much of what its list has lost is written anew, so
-reading never costs more than twice the list.
+For lists that are not the conversation: of other channels, and of subgraphs. A segment names what it
+continues (an older segment, or a place in the log whose messages it begins with), how many elements of that
+it keeps, and its own elements. A chain with too many elements that its list has lost is written as a whole
+again, so reading never costs more than twice the list.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from clew.adapters.langgraph.documents import Codec, digest_of, list_prefix
 from clew.adapters.langgraph.messages import Kept, message_of, shared
 
 SMALLEST: Final = 1024
-"""Bytes of a list that is worth the trouble."""
+"""The fewest bytes of a list that is kept in segments."""
 
 _MOST_CHAINS: Final = 256
 _PLAIN: Final = JsonPlusSerializer(allowed_msgpack_modules=None)
@@ -38,14 +38,14 @@ class Segment(msgspec.Struct, array_like=True, frozen=True):
     entry: str
     """The entry in the log whose path the chain begins with; empty: none."""
     kept: int
-    """How many elements of what comes before it has."""
+    """How many elements of the list before it keeps."""
     elements: list[Element]
     weight: int
     """The bytes of all elements in the chain."""
 
 
 class Chain(msgspec.Struct, frozen=True):
-    """What is known of a list that is stored: enough to tell what another list has more."""
+    """A stored list, by digests: enough to find the elements that another list has more."""
 
     name: str
     first: str
@@ -53,7 +53,7 @@ class Chain(msgspec.Struct, frozen=True):
     from_log: int
     """How many of its elements are messages of the log."""
     digests: list[bytes]
-    """Of the others."""
+    """The digests of its other elements."""
     weight: int
 
 
@@ -82,8 +82,10 @@ class Chains:
 def plan(
     value: Sequence[Any], codec: Codec, before: Chain | None, path: list[Kept]
 ) -> tuple[Segment, Chain] | None:
-    """How to store a list, and what to know of it, but for its name; None if it is too small. `path`: the
-    messages with which `before` begins, or any others that this list may begin with."""
+    """How to store a list, and its chain without a name; None: the list is too small for it.
+
+    `path`: the messages with which `before` begins, or others that this list may begin with.
+    """
     log = shared(path, value, codec.serde)
     if before is not None and log < before.from_log:
         before = None
@@ -107,8 +109,8 @@ def plan(
 
 
 def _marked(element: Any, codec: Codec) -> tuple[bytes, int]:
-    """What tells an element from others, and its size. Of what is encrypted no two outcomes are the same, so
-    the plain form is looked at; it is not stored."""
+    """The digest of an element, and its size. Encryption never gives the same bytes twice, so the digest is
+    of the plain form, which is not stored."""
     try:
         _, content = (codec.serde if codec.is_open else _PLAIN).dumps_typed(element)
     except Exception:  # noqa: BLE001 (what only the user's own serializer can write is never the same)
@@ -117,7 +119,7 @@ def _marked(element: Any, codec: Codec) -> tuple[bytes, int]:
 
 
 def known_chain(session: clew.Session, ns: str, channel: str, name: str, codec: Codec) -> Chain:
-    """What there is to know of a list that is stored."""
+    """The chain of a list that is stored."""
     last, entry, log, elements = _read(session, ns, channel, name)
     digests = [_marked(codec.serde.loads_typed(each), codec)[0] for each in elements]
     return Chain(name, last.first, entry, log, digests, last.weight)
@@ -126,7 +128,7 @@ def known_chain(session: clew.Session, ns: str, channel: str, name: str, codec: 
 def load(
     session: clew.Session, ns: str, channel: str, name: str, codec: Codec, known: Callable[[str], list[Kept]]
 ) -> list[Any]:
-    """The list. `known`: how to get the path to an entry of the log."""
+    """The list. `known` gives the path to an entry of the log."""
     _, entry, log, elements = _read(session, ns, channel, name)
     begin = [message_of(kept, codec.serde) for kept in known(entry)] if log else []
     return begin + [codec.serde.loads_typed(element) for element in elements]
@@ -138,7 +140,7 @@ def _read(session: clew.Session, ns: str, channel: str, name: str) -> tuple[Segm
     last = _segment(session.get_document(prefix + name), prefix + name)
     found = {name: last}
     if last.before:
-        # One look at all that lies between, instead of one for each.
+        # One read of all segments in between, instead of one read for each.
         rows = session.documents(prefix=prefix, after=prefix + last.first)
         found |= {row[len(prefix) :]: _segment(content, row) for row, content in rows}
     chain = [last]
@@ -166,7 +168,9 @@ def names_of_chain(session: clew.Session, ns: str, channel: str, name: str) -> l
 
 def _segment(document: bytes | None, name: str) -> Segment:
     if document is None:
-        raise clew.CorruptError(f"a list of a LangGraph thread lacks its document {name!r}")
+        raise clew.CorruptError(
+            f"a list of a LangGraph thread lacks its document {name!r}: run store.verify()"
+        )
     return msgspec.msgpack.decode(document, type=Segment)
 
 

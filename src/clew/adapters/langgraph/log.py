@@ -25,7 +25,7 @@ from clew.adapters.langgraph.messages import Kept, are_messages, keep, kept_from
 
 FIRST_CHOICE: Final = "messages"
 _MOST_BYTES: Final = 64 * 1024 * 1024
-"""Of messages that are kept in memory, so that a list need not be read, or written, as a whole each time."""
+"""The most bytes of messages in memory; with them a list is not read or written as a whole each time."""
 
 
 class Purged(clew.NotFoundError):
@@ -33,7 +33,7 @@ class Purged(clew.NotFoundError):
 
 
 class Paths:
-    """The last path that was read or written of each session, for as long as there is room."""
+    """The last path of each session that was read or written, as long as there is room."""
 
     def __init__(self, most_bytes: int = _MOST_BYTES) -> None:
         self._most = most_bytes
@@ -42,7 +42,7 @@ class Paths:
         self._lock = threading.Lock()
 
     def known(self, session: str, entry: str) -> list[Kept] | None:
-        """The path to an entry, if it is a part of the one that is known."""
+        """The path to an entry, if it is a part of the path in memory."""
         with self._lock:
             found = self._paths.get(session)
             if found is None:
@@ -75,7 +75,7 @@ class Paths:
                 self._drop(next(iter(self._paths)))
 
     def _size(self, path: list[Kept], known: list[Kept], known_size: int) -> int:
-        # Nearly always it is the path that is known, and a few messages more.
+        # Nearly always this is the path in memory and a few more messages.
         goes_on = 0 < len(known) <= len(path) and path[len(known) - 1] is known[-1]
         start = len(known) if goes_on else 0
         return (known_size if goes_on else 0) + sum(len(kept.raw) for kept in path[start:])
@@ -90,7 +90,7 @@ class Paths:
 
 
 def log_channel(ns: str, parent: Head | None, values: dict[str, Any]) -> str | None:
-    """The channel whose list is the conversation: the one that it was so far, or that looks like it."""
+    """The channel whose list is the conversation: the one of the parent, else the first list of messages."""
     if ns:
         return None
     for channel, ref in parent.refs.items() if parent else ():
@@ -121,7 +121,7 @@ def kept_behind(messages: Sequence[Any], start: int, serde: SerializerProtocol) 
 
 
 def write_path(session: clew.Session, common: list[Kept], new: list[Kept]) -> list[Kept]:
-    """Let the session stand at the end of this list, of which the first part is in the log already."""
+    """Move the session to the end of this list. The messages in `common` are in the log already."""
     _go_to(session, common[-1].entry if common else "")
     if not new:
         return common
@@ -135,7 +135,7 @@ def write_path(session: clew.Session, common: list[Kept], new: list[Kept]) -> li
 def _go_to(session: clew.Session, entry: str) -> None:
     if entry and entry == entry_at(session.head):  # nearly always, and no entry has to be read for it
         return
-    # Somebody may have set a summary, or compacted: such marks stay. Messages that are not ours do not.
+    # Summaries and compactions behind the entry stay on the path; messages of other programs do not.
     for each in session.entries(newest_first=True):
         if each.id == entry:
             return
@@ -156,7 +156,8 @@ def _count_usage(session: clew.Session, kept: Kept) -> None:
         return
     usage = message.usage_metadata
     prompt, answer = usage.get("input_token_details") or {}, usage.get("output_token_details") or {}
-    # A message that stands on two branches was paid for once; odd numbers must not keep it from being stored.
+    # A message on two branches was paid for once; numbers that make no sense must not stop it from being
+    # stored.
     with suppress(clew.KeyReusedError, clew.InvalidError):
         session.add_usage(
             model=_text(
@@ -185,7 +186,8 @@ _MOST_SWEPT: Final = 10_000
 
 
 class Memory:
-    """What a saver knows without looking. All of it is checked, or can not change."""
+    """What a saver has read or written before. Each use is checked against the store, or cannot be
+    outdated."""
 
     def __init__(self) -> None:
         self.paths = Paths()
@@ -196,8 +198,8 @@ class Memory:
         self._lock = threading.Lock()
 
     def is_current(self, store: clew.Store) -> bool:
-        """Whether no rule of the store removed anything since the last look. If one did, all is forgotten:
-        what was removed must not live on in here."""
+        """Whether no retention rule removed anything since the last call. If one did, the memory is emptied:
+        removed messages must not stay in it."""
         removals = store.removals(limit=1)
         with self._lock:
             if self._removals == removals:
@@ -236,7 +238,7 @@ class Memory:
                 self._heads.popitem(last=False)
 
     def path(self, session: clew.Session, entry: str) -> list[Kept]:
-        """The path to an entry; read if it is not known."""
+        """The path to an entry, from memory or from the store."""
         if not entry:
             return []
         path = self.paths.known(session.id, entry)

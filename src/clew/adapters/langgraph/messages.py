@@ -1,9 +1,9 @@
 """LangChain messages as JSON that people and Clew can read, and back as equal objects.
 
-The JSON is flat, `{"type": "ai", "content": …, "tool_calls": […], "id": …}`, without the fields that have
-their default. No constructor is named in it: `type` chooses among the classes below, so what somebody wrote
-into a database can make a message and nothing else. A message that would not come back equal (a class of the
-user's own, an artifact that is no JSON) carries the bytes of the serializer beside its readable form.
+The JSON is flat, `{"type": "ai", "content": …, "tool_calls": […], "id": …}`, without fields that have their
+default. It names no constructor: `type` chooses one of the classes below, so a row that a stranger wrote into
+the database can make a message and nothing else. A message that would not come back equal (of a class of the
+user, or with an artifact that is not JSON) also carries the bytes of the serializer.
 """
 
 from __future__ import annotations
@@ -59,11 +59,11 @@ _extra = attrgetter("__pydantic_extra__")
 
 
 class Kept(msgspec.Struct, frozen=True):
-    """A message of a log, as it is known in memory."""
+    """A message of a log, in memory."""
 
     raw: bytes
     message: BaseMessage | None
-    """Nobody else has this object. None: it is made of `raw` each time."""
+    """An object that is never given out. None: a message is made of `raw` each time."""
     entry: str = ""
     """The id of its entry; empty until there is one."""
 
@@ -95,7 +95,7 @@ def keep(message: BaseMessage, serde: SerializerProtocol) -> Kept:
 
 
 def kept_from(raw: bytes, entry: str) -> Kept | None:
-    """What a log holds, for as long as it is known; None: it was not written here."""
+    """A message of the log, to be kept in memory; None: it is not one of LangGraph's."""
     fields = msgspec.json.decode(raw)
     if type_of(fields) not in _CLASSES or "content" not in fields:
         return None
@@ -105,13 +105,13 @@ def kept_from(raw: bytes, entry: str) -> Kept | None:
 
 
 def message_of(kept: Kept, serde: SerializerProtocol) -> BaseMessage:
-    """A message of its own for whoever asked."""
+    """A new message object for a caller, who may change it."""
     if kept.message is not None:
         return copied(kept.message)
     fields = msgspec.json.decode(kept.raw)
     name, content = fields.pop(_SERIALIZED)
     found = serde.loads_typed((name, b64decode(content)))
-    # A serializer that may not make this class hands out its data: then what can be read is the message.
+    # A serializer that may not make this class gives its data: then the readable form is the message.
     return found if isinstance(found, BaseMessage) else _make(fields["type"], fields)
 
 
@@ -128,9 +128,9 @@ def is_same(one: BaseMessage, other: BaseMessage) -> bool:
 
 
 def shared(path: Sequence[Kept], messages: Sequence[Any], serde: SerializerProtocol) -> int:
-    """How many messages two lists have in common from their beginning on.
+    """How many messages two lists have in common, from the first on.
 
-    All of them are compared, though most are the objects of the last time: a message can be changed in place.
+    All messages are compared, also objects that were compared before: a message can be changed in place.
     """
     count = min(len(path), len(messages))
     known = [kept.message for kept in path[:count]]
@@ -143,7 +143,7 @@ def shared(path: Sequence[Kept], messages: Sequence[Any], serde: SerializerProto
 
 
 def _all_same(messages: Sequence[Any], known: Sequence[BaseMessage | None]) -> bool:
-    # As `is_same` for each of them, without a step of the interpreter: this is done for every checkpoint.
+    # `is_same` for each pair, in loops that run in C: this is done for every checkpoint.
     try:
         return (
             list(map(type, messages)) == list(map(type, known))
@@ -151,14 +151,14 @@ def _all_same(messages: Sequence[Any], known: Sequence[BaseMessage | None]) -> b
             and list(map(_extra, messages)) == list(map(_extra, known))
         )
     except AttributeError:
-        return False  # one that is made anew each time, or no message
+        return False  # a message that is made of its bytes each time, or no message
 
 
 def _is_kept(message: Any, kept: Kept, serde: SerializerProtocol) -> bool:
     if not isinstance(message, BaseMessage):
         return False
     if kept.message is None:
-        # What holds NaN is not equal to itself, so what would be stored is compared too.
+        # A message with NaN is not equal to itself, so the bytes to be stored are compared too.
         return message_of(kept, serde) == message or keep(message, serde).raw == kept.raw
     return is_same(message, kept.message) or _is_cut(message, kept.message)
 
@@ -201,13 +201,13 @@ def copied(message: BaseMessage) -> BaseMessage:
 
 
 def _copied(value: Any) -> Any:
-    """A dict or a list of JSON values, and what is inside of it, anew."""
+    """A deep copy of a dict or a list of JSON values."""
     if value.__class__ is dict:
-        anew = value.copy()
-        for name, each in anew.items():
+        made = value.copy()
+        for name, each in made.items():
             if each.__class__ is dict or each.__class__ is list:
-                anew[name] = _copied(each)
-        return anew
+                made[name] = _copied(each)
+        return made
     return [_copied(each) if each.__class__ is dict or each.__class__ is list else each for each in value]
 
 
@@ -233,6 +233,6 @@ def _required(message: BaseMessage) -> dict[str, Any]:
 
 
 def _nearest(message: BaseMessage) -> str:
-    """The type of the class that a class of somebody's own was made of."""
+    """The type of the LangChain class that a class of the user is derived from."""
     classes: Iterable[tuple[str, type[BaseMessage]]] = _CLASSES.items()
     return next((kind for kind, each in classes if isinstance(message, each)), "chat")

@@ -25,7 +25,7 @@ FRAMEWORK: Final = "langgraph"
 
 
 class Unsettled(Exception):
-    """Clew has moved a thread: it cannot go on before something was written. See langgraph_moving."""
+    """Clew has rewound or forked a thread: it cannot go on before `Moving` has written what it needs."""
 
     def __init__(self, thread: Thread) -> None:
         super().__init__(thread.id)
@@ -33,22 +33,23 @@ class Unsettled(Exception):
 
 
 class Thread(msgspec.Struct, frozen=True):
-    """A thread of LangGraph, and the session that it is."""
+    """A thread of LangGraph, and the id of its session."""
 
     id: str
     session: str
 
     def find(self, store: clew.Store) -> clew.Session | None:
-        """The session, if there is one. SessionTakenError if it is none of LangGraph's."""
+        """The session, if there is one. SessionTakenError if it belongs to another framework."""
         return find_own(store, self.session, FRAMEWORK)
 
     def open(self, store: clew.Store) -> clew.Session:
-        """The session, made if there is none. SessionTakenError if it is none of LangGraph's."""
+        """The session, created if there is none. SessionTakenError if it belongs to another framework."""
         return open_own(store, self.session, self.metadata())
 
     @classmethod
     def kept_as(cls, info: clew.SessionInfo) -> Thread:
-        """The thread that a session is. A fork that Clew made is named by its own id, not as its base is."""
+        """The thread of a session. A fork that Clew made has its own id as its name, not the name of its
+        base."""
         name = info.metadata.get("thread_id")
         return cls(name if isinstance(name, str) and session_id(name) == info.id else info.id, info.id)
 
@@ -57,7 +58,7 @@ class Thread(msgspec.Struct, frozen=True):
 
 
 def is_waiting(session: clew.Session) -> bool:
-    """Whether Clew made this fork of a thread, and no saver has seen to it that it has its checkpoints."""
+    """Whether Clew made this fork of a thread, and no saver has given it its checkpoints yet."""
     info = session.info
     return info.forked_from is not None and info.metadata.get("thread_id") != Thread.kept_as(info).id
 
@@ -102,11 +103,11 @@ class Standing(NamedTuple, Generic[F]):
 
     found: F
     is_superseded: bool = False
-    """There is a later checkpoint that was made of it, on a path that was left."""
+    """There is a later checkpoint that continues this one, on a path that was left."""
 
 
 class Path:
-    """The entries on the path to a place in a tree, without a look at them."""
+    """The path to a place in a tree, by its branches: no entry is read for it."""
 
     def __init__(self, tree: clew.Tree, head: clew.Head) -> None:
         self.end = head.position
@@ -128,12 +129,13 @@ class Path:
 
 
 def last_entry_of(head: Head) -> str | None:
-    """The entry that a checkpoint belongs to; empty: the beginning; None: an old version did not note it."""
+    """The entry that a checkpoint belongs to; empty: the beginning; None: it is not known."""
     return next((str(ref[1]) for ref in head.refs.values() if ref[0] == LOG), head.at)
 
 
 def is_at(session: clew.Session, place: str | None) -> bool:
-    """Whether the session stands at this place, but for marks and messages that are not of LangGraph."""
+    """Whether the session stands at this place; marks and messages of other programs behind it do not
+    count."""
     if place is None or place == entry_at(session.head):
         return True
     for entry in session.entries(newest_first=True):
@@ -145,10 +147,10 @@ def is_at(session: clew.Session, place: str | None) -> bool:
 
 
 def chosen(newest_first: Iterable[F], path: Path, is_input: Callable[[Head], bool]) -> Standing[F] | None:
-    """The checkpoint that a thread stands at whose head is at the end of this path.
+    """The checkpoint that a thread stands at, if the head of its session is at the end of this path.
 
-    A checkpoint of what came in is the beginning of a turn that is not said yet: it counts only where there
-    is nothing else.
+    A checkpoint of an input begins a turn whose messages are not in the log yet: it counts only where there
+    is no other.
     """
     best: F | None = None
     depth, is_best_input = _NOWHERE, False

@@ -38,19 +38,19 @@ from clew.adapters.langgraph.messages import Kept, are_messages, shared
 from clew.adapters.langgraph.position import Thread, Unsettled, is_waiting
 
 _SMALL: Final = 64
-"""Bytes of a value that stands in the checkpoint itself, again in each that has it."""
+"""The most bytes of a value that is kept inside the document of each checkpoint that has it."""
 _PASSING: Final = 64 * 1024
-"""The same for the framework's own channels: what stands in them is gone with the next checkpoint."""
+"""The same for the framework's own channels, whose values are gone with the next checkpoint."""
 _MOST_BESIDE: Final = 64 * 1024
-"""Bytes of what a task wrote that is still kept in the document of its checkpoint."""
+"""The most bytes of a task's writes that are moved into the document of their checkpoint."""
 
 
 Outcome = tuple[bytes, Head, list[Kept]]
-"""The document of a checkpoint, what is in it, and the messages that it has."""
+"""The document of a checkpoint, its content, and its messages."""
 
 
 class Stale(Exception):
-    """What a put was prepared for is not what is stored: look again."""
+    """The store changed since a put was planned: plan it again."""
 
 
 class Put:
@@ -84,7 +84,7 @@ class Put:
     # -- before the transaction
 
     def is_ready(self) -> bool:
-        """Prepare with what is known. False: the store has to be looked at."""
+        """Plan from memory. False: the memory does not suffice; call `look`."""
         if self._parent_name is not None:
             self._parent = self._memory.head(self._thread.session, self._parent_name)
             if self._parent is None:
@@ -92,7 +92,7 @@ class Put:
         return self._prepare(None)
 
     def look(self, store: clew.Store) -> None:
-        """Prepare with what is stored."""
+        """Plan from the store."""
         self._memory.is_current(store)
         session = store.find(self._thread.session)
         self._parent = None
@@ -125,7 +125,7 @@ class Put:
         return True
 
     def _carried(self, channel: str, before: Head | None) -> Ref | None:
-        """Where the value is that the checkpoint before has as well."""
+        """Where the value is, if the parent has the same version of it."""
         if channel in self._new or before is None or channel not in self._head.fields.get("c", {}):
             return None
         if before.version(channel) != self._head.version(channel):
@@ -172,7 +172,7 @@ class Put:
     def _plan_list(
         self, channel: str, value: list[Any], session: clew.Session | None, ref: Ref | None
     ) -> bool | None:
-        """Whether it could be planned; None: this list is stored as any other value."""
+        """Whether the list could be planned; None: store it like any other value."""
         ns, prefix = self._place.ns, list_prefix(self._place.ns, channel)
         before, path = None, []
         if ref is not None and ref[0] == LIST:
@@ -192,7 +192,7 @@ class Put:
             return None
         segment, chain = planned
         document = msgspec.msgpack.encode(segment)
-        # A checkpoint that is put again must not change what others have of its lists.
+        # A checkpoint that is put again must not change lists that other checkpoints share with it.
         chain = msgspec.structs.replace(
             chain, name=f"{escaped(self._place.id)}.{digest_of(document)[:4].hex()}"
         )
@@ -206,7 +206,7 @@ class Put:
     # -- in the transaction
 
     def commit(self, store: clew.Store) -> Outcome:
-        # Where the checkpoint before is, which is looked at below, it is a thread of ours.
+        # If there is a parent, which is compared below, the session is one of LangGraph's.
         session = (store.find(self._thread.session) if self._parent else None) or self._thread.open(store)
         if self._parent is None and is_waiting(session):
             raise Unsettled(self._thread)
@@ -228,12 +228,12 @@ class Put:
             session.set_document(name, content)
         session.set_document(checkpoint_name(self._place), document)
         self._note_run(session)
-        if not self._added:  # what is appended counts as activity by itself
+        if not self._added:  # an append counts as activity by itself
             session.touch()
         return document, head, path
 
     def _stored_parent(self, session: clew.Session) -> bytes | None:
-        """The document of the checkpoint before, which is nearly always the newest one."""
+        """The document of the parent, which is nearly always the newest checkpoint."""
         self._is_newest = False
         if self._parent_name is None:
             return None
@@ -244,7 +244,7 @@ class Put:
         return session.get_document(self._parent_name)
 
     def _check_entries(self, session: clew.Session) -> None:
-        """A list may begin with messages that are known only from memory: are they in this log?"""
+        """Check that the log has the messages with which a list begins: they may come from memory."""
         for entry in self._needs:
             try:
                 next(iter(session.entries(at=entry, last=1)))
@@ -253,7 +253,7 @@ class Put:
                 raise Stale from None
 
     def _settle(self, session: clew.Session) -> None:
-        """Put the checkpoint before this one, and what was written after it, into one compressed document."""
+        """Put the parent and the writes of tasks after it into one compressed document."""
         if self._parent is None or self._parent_id == self._place.id or not self._codec.is_open:
             return
         stored, head = self._parent
@@ -268,7 +268,7 @@ class Put:
             session.delete_document(each)
 
     def _keep_writes(self, session: clew.Session) -> list[TaskWrites]:
-        """What was written after this checkpoint, if it was put before."""
+        """The writes of tasks after this checkpoint, if it was put before."""
         stored = None if self._is_newest else session.get_document(checkpoint_name(self._place))
         return self._codec.decode_head(stored).writes if stored is not None else []
 
@@ -297,7 +297,7 @@ class Put:
 def writing(
     codec: Codec, thread: Thread, place: Place, writes: Sequence[tuple[str, Any]], task: str, path: str
 ) -> Callable[[clew.Store], None]:
-    """What to do in a transaction, so that these writes are kept."""
+    """The work of a transaction that keeps these writes."""
     name, checkpoint = task_name(place, task), checkpoint_name(place)
     new = [
         Write(WRITES_IDX_MAP.get(channel, idx), channel, path, *codec.serde.dumps_typed(value))
@@ -316,7 +316,7 @@ def writing(
         there = {each.idx for each in kept}.union(
             each.idx for owner, found in settled if owner == task for each in found
         )
-        # A write that is repeated was done already; what tells of errors and interrupts is the latest.
+        # A repeated write was kept already; of errors and interrupts (below 0) the latest counts.
         added = [each for each in new if each.idx < 0 or each.idx not in there]
         if added:
             document = codec.encode_writes(task, merged([(task, kept), (task, added)])[0][1])

@@ -41,12 +41,12 @@ from clew.adapters.langgraph.position import Path, Standing, Thread, Unsettled, 
 from clew.adapters.langgraph.position import last_entry_of as place_of_head
 
 COUNTERS: Final = "counters_since_delta_snapshot"
-"""In the metadata of a checkpoint: the channels whose value is spread over the writes of its ancestors."""
+"""In the metadata of a checkpoint: the channels whose value is made of the writes of its ancestors."""
 
 PAGE: Final = 50
 """How many checkpoints are read at once."""
 _MOST_NAMESPACES: Final = 16
-"""A thread with more of them is read as a whole where all of them are asked for."""
+"""A listing of all namespaces reads a thread with more of them as a whole."""
 
 
 class Found(NamedTuple):
@@ -61,7 +61,7 @@ class Found(NamedTuple):
 
 
 class Reader:
-    """Reads the threads of a store. Every method is one look, inside of `store.read`."""
+    """Reads the threads of a store. Call each method inside `store.read`."""
 
     def __init__(self, codec: Codec, memory: Memory) -> None:
         self._codec = codec
@@ -78,7 +78,7 @@ class Reader:
         *,
         is_settled: bool = False,
     ) -> CheckpointTuple | None:
-        """The checkpoint of this id, or, without one, that which the thread stands at.
+        """The checkpoint of this id; without an id, the one that the thread stands at.
 
         Unsettled if something has to be written first; with `is_settled` it is given as it is.
         """
@@ -101,7 +101,8 @@ class Reader:
         return found._replace(pending_writes=[]) if needs_restart else found
 
     def _check_nothing(self, store: clew.Store, thread: Thread) -> None:
-        """There is no checkpoint. SessionTakenError if there can be none; Unsettled if there should be."""
+        """Called if there is no checkpoint. SessionTakenError for the session of another framework; Unsettled
+        for a fork that has no checkpoints yet."""
         session = thread.find(store)
         if session is not None and is_waiting(session):
             raise Unsettled(thread)
@@ -121,7 +122,7 @@ class Reader:
 
     def needs_restart(self, session: clew.Session, standing: Standing[Found]) -> bool:
         """Whether a thread cannot go on from this checkpoint itself: tasks ran after it, on a path that was
-        left. What they wrote would be taken for work that is done already."""
+        left, and LangGraph would take their writes for finished work."""
         if not standing.is_superseded:
             return False
         head = standing.found.head
@@ -144,7 +145,7 @@ class Reader:
             after = rows[-1][0]
 
     def _of_subgraph(self, session: clew.Session, ns: str) -> Found | None:
-        """The newest checkpoint of a subgraph that was made on the path on which the thread is now."""
+        """The newest checkpoint of a subgraph that was made on the present path of the thread."""
         root: Standing[Found] | None = None
         for count, found in enumerate(self._newest_first(session, checkpoints_of(ns))):
             parent = self.root_of(found.head)
@@ -156,7 +157,7 @@ class Reader:
         return None
 
     def root_of(self, head: Head) -> str | None:
-        """The checkpoint of the root during which one of a subgraph was made, if that was noted."""
+        """The checkpoint of the root during which a checkpoint of a subgraph was made, if it says so."""
         parents = self.metadata_of(head).get("parents")
         found = parents.get("") if isinstance(parents, dict) else None
         return found if isinstance(found, str) and found else None
@@ -165,7 +166,7 @@ class Reader:
         return self.metadata_of(head).get("source") == "input"
 
     def _is_ancestor(self, session: clew.Session, id: str, root: Found | None) -> bool:
-        """Whether a checkpoint of the root is this one or comes before it. One that is not stored may be."""
+        """Whether this id is `root` or an ancestor of it. True for a checkpoint that is not stored."""
         if root is not None and id in (root.id, root.head.parent):
             return True
         if session.get_document(checkpoint_name(Place("", id))) is None:
@@ -175,14 +176,14 @@ class Reader:
             if last.id <= id:
                 return last.id == id
         oldest = last or root
-        return oldest is not None and oldest.head.parent is not None  # what came before it was pruned
+        return oldest is not None and oldest.head.parent is not None  # its ancestors were pruned
 
     def _session(self, store: clew.Store, thread: Thread) -> clew.Session | None:
         self._memory.is_current(store)
         return store.find(thread.session)
 
     def _standing(self, session: clew.Session, place: Place) -> Standing[Found] | None:
-        """The checkpoint of this id, or, without one, that which the thread stands at."""
+        """The checkpoint of this id; without an id, the one that the thread stands at."""
         if not place.ns and not place.id:
             return self.standing(session)
         found = self._named(session, place) if place.id else self._of_subgraph(session, place.ns)
@@ -243,7 +244,8 @@ class Reader:
                 document = session.get_document(value_name(ref[1]))
                 if document is None:
                     raise clew.CorruptError(
-                        f"the value of channel {channel!r} of thread {session.id!r} is lost"
+                        f"the document with the value of channel {channel!r} of thread {session.id!r} "
+                        "is missing: run store.verify()"
                     )
                 return serde.loads_typed(msgspec.msgpack.decode(document, type=tuple[str, bytes]))
 
@@ -253,7 +255,7 @@ class Reader:
         documents: Sequence[tuple[str, bytes]],
         channel: str | None = None,
     ) -> list[PendingWrite]:
-        """What tasks wrote, in the order in which it is applied."""
+        """The writes of tasks, in the order in which LangGraph applies them."""
         later = [self._codec.decode_writes(each) for _, each in documents]
         found = [(task, write) for task, writes in merged([*head.writes, *later]) for write in writes]
         found.sort(key=lambda each: writes_sort_key(each[1].path, each[0], each[1].idx))
@@ -267,7 +269,7 @@ class Reader:
     # -- many of them
 
     def prefixes(self, store: clew.Store, thread: Thread) -> list[str] | None:
-        """What the names of the checkpoints of each namespace begin with; None: of too many to ask for."""
+        """The prefixes of the names of checkpoints, one for each namespace; None: there are too many."""
         session = self._session(store, thread)
         found: list[str] = []
         while session is not None:
@@ -315,7 +317,7 @@ class Reader:
         metadata = self._codec.serde.loads_typed(head.metadata)
         return all(_looked_up(metadata, key) == wanted for key, wanted in filter.items())
 
-    # -- what a channel was made of
+    # -- delta channels
 
     def delta_history(
         self, store: clew.Store, thread: Thread, place: Place, channels: Sequence[str]
@@ -346,7 +348,7 @@ class Reader:
         return history
 
     def _ancestors(self, session: clew.Session, target: Found) -> Iterator[Found]:
-        """From the parent on. Parents lie before their children: a page of what lies before has many."""
+        """From the parent on. Names of parents sort before their children, so a page has many of them."""
         known: dict[str, Found] = {}
         seen, current = {target.id}, target
         while (wanted := current.head.parent) and wanted not in seen:
@@ -366,7 +368,7 @@ class Reader:
     def _late_writes(
         self, session: clew.Session, ns: str, ids: set[str]
     ) -> dict[str, list[tuple[str, bytes]]]:
-        """The documents with the writes of these checkpoints: all that lie between the first and the last."""
+        """The documents with the writes of these checkpoints, read from the last one to the first."""
         found: dict[str, list[tuple[str, bytes]]] = {id: [] for id in ids}
         names = {writes_of(Place(ns, id)): id for id in ids}
         ordered = sorted(names, key=str.encode)
@@ -390,7 +392,7 @@ def _config(thread: Thread, ns: str, id: str) -> RunnableConfig:
 
 
 def _looked_up(metadata: Mapping[str, Any], key: str) -> Any:
-    """The value of a key; of one with dots that is no key itself, what they lead to."""
+    """The value of a key; "a.b" is the key b of the value of a, unless there is a key "a.b"."""
     if key in metadata or "." not in key:
         return metadata.get(key)
     value: Any = metadata
@@ -406,7 +408,7 @@ _TICKS_TO_1970 = 0x01B21DD213814000
 
 
 class Listing:
-    """What is asked for by `list`, and how much of it was given."""
+    """The arguments of `list`, and how many checkpoints were given so far."""
 
     def __init__(
         self,
@@ -433,7 +435,7 @@ class Listing:
         return not self._before or found.id < self._before
 
     def begin(self, prefix: str) -> str | None:
-        """The name behind which the listing begins; newest first, so what is before comes behind."""
+        """The name after which the listing begins; it goes from the newest name to the oldest."""
         if self._id:
             return prefix + escaped(self._id) + "\U0010ffff"
         return prefix + escaped(self._before) if self._before else None
@@ -447,7 +449,7 @@ class Active(NamedTuple):
 
 
 class _Open(NamedTuple):
-    """A thread of which something was read; the one with the newest checkpoint is the least."""
+    """A thread whose listing has begun; the thread with the newest checkpoint sorts first."""
 
     found: Found
     number: int
@@ -463,9 +465,9 @@ def newest_of_all(
 ) -> Iterator[tuple[Thread, Found]]:
     """The checkpoints of all threads, newest first.
 
-    `threads` come with the newest activity first. Who puts a checkpoint is active after it was made, so a
-    thread that was active before the newest checkpoint so far has no newer one, and need not be read yet.
-    Where ids or clocks tell otherwise, all threads are read.
+    `threads` come with the newest activity first. A thread is active after its newest checkpoint was made. So
+    a thread whose last activity is older than the newest checkpoint so far has no newer one, and is not read
+    yet. If ids or clocks contradict this, all threads are read.
     """
     upcoming = enumerate(threads)
     following = next(upcoming, None)
@@ -494,7 +496,8 @@ def newest_of_all(
 
 
 def _made_at(id: str, otherwise: int) -> int:
-    """When a checkpoint was made, in microseconds since 1970, as its id tells; else another time."""
+    """When a checkpoint was made, by its id, in microseconds since 1970; `otherwise` if the id says no
+    time."""
     try:
         uuid = UUID(id)
     except ValueError:

@@ -47,20 +47,19 @@ _MOST_TRIES = 50
 
 
 class ClewSaver(BaseCheckpointSaver[Any]):
-    """A checkpoint saver for `compile(checkpointer=…)`, for sync and async graphs alike.
+    """A checkpoint saver for `compile(checkpointer=…)`, for sync and async graphs.
 
     Args:
-        store: What `clew.open()` or `clew.open_async()` gave. The saver does not close it.
-        serde: Writes and reads values. By default LangGraph's own. Objects are made again of the types that
-            LangGraph knows to be safe, and, with a warning for each, of classes of data (dataclasses,
-            pydantic models, enums, named tuples) that the program has imported, unless
-            LANGGRAPH_STRICT_MSGPACK is set; any other value comes back as its data. Another serializer than
-            LangGraph's own may be there to encrypt, so then no message is put into the log, where it could
-            be read.
-        allow: Be strict: make objects only of types that are known to be safe, and of these classes. What is
+        store: An open store, from `clew.open()` or `clew.open_async()`. The saver does not close it.
+        serde: The serializer that writes and reads values; by default LangGraph's own. It makes objects of
+            the types that LangGraph knows to be safe, and, with a warning for each class, of classes of data
+            (dataclasses, pydantic models, enums, named tuples) that the program has imported, unless
+            LANGGRAPH_STRICT_MSGPACK is set. Any other value comes back as its data. Another serializer may
+            encrypt, so with one no message goes to the log, where it could be read.
+        allow: Be strict: make objects only of types that are known to be safe, and of these classes. A value
             of another class comes back as its data, with a warning. Not together with `serde`.
         purge: `delete_thread` removes threads for good, instead of putting them in the trash.
-        run: Writes under the lease of this run. Only the thread that it is a run of can be written to.
+        run: Write under the lease of this run. The saver can then write to no thread but that of the run.
     """
 
     def __init__(
@@ -73,17 +72,19 @@ class ClewSaver(BaseCheckpointSaver[Any]):
         run: clew.Run | None = None,
     ) -> None:
         if serde is not None and allow is not None:
-            raise clew.InvalidError("give serde= or allow=, not both: a serializer decides what it makes")
+            raise clew.InvalidError(
+                "give serde= or allow=, not both: a serializer of your own decides which classes it makes"
+            )
         super().__init__(serde=serde or default_serializer(allow))
         self._store, self._async = faces(store)
         self._memory = Memory()
         self._purge = purge
         self._run = run
 
-    # -- what Clew has and LangGraph has not
+    # -- beyond LangGraph
 
     def session(self, thread_id: str) -> clew.Session:
-        """The session that a thread is: to checkpoint it with files, to export it, to look at its tree."""
+        """The session of a thread: to checkpoint it with files, to export it, to look at its tree."""
         thread = thread_named(thread_id)
         return thread.find(self._store) or self._store.get(thread.session)
 
@@ -261,10 +262,11 @@ class ClewSaver(BaseCheckpointSaver[Any]):
         return await asyncio.to_thread(self.get_delta_channel_history, config=config, channels=channels)
 
     def get_next_version(self, current: Any, channel: None) -> Any:
-        """Versions count. Those of a thread that another saver began go on as they are.
+        """The next version of a channel: versions are counted. A thread that another saver began keeps its
+        form.
 
-        Others put a random part into a version, because two branches that count alike would share a value.
-        Here a checkpoint names where its values are, so branches share nothing by accident.
+        Other savers put a random part into a version, because two branches with the same count would share a
+        value. Here a checkpoint says where its values are, so branches share nothing by accident.
         """
         if current is None:
             return 1
@@ -274,7 +276,7 @@ class ClewSaver(BaseCheckpointSaver[Any]):
             return f"{following}.{random}" if random else following
         return current + 1
 
-    # -- how
+    # -- inside
 
     @property
     def _codec(self) -> Codec:
@@ -294,7 +296,7 @@ class ClewSaver(BaseCheckpointSaver[Any]):
         return Moving(self._codec, self._reader)
 
     def _look(self, work: Callable[[clew.Store], T]) -> T:
-        """Look at a thread, wherever Clew has moved it."""
+        """Read a thread, also if Clew has moved it."""
         try:
             return self._store.read(work)
         except Unsettled as unsettled:
@@ -302,17 +304,17 @@ class ClewSaver(BaseCheckpointSaver[Any]):
             return self._store.read(work)
 
     def _settle(self, thread: Thread) -> None:
-        """Let a thread go on that Clew has moved."""
+        """Write what a thread that Clew has moved needs before it can go on."""
         run = self._run if self._run is not None and self._is_of_run(thread) else None
         try:
             self._store.transact(lambda store: self._moving.settle(store, thread), run=run)
         except (clew.LeaseHeldError, clew.ReadOnlyError):
-            # Who may not write may still look at a thread that was rewound; a fork has nothing to look at.
+            # A rewound thread can be read without writing to it; a fork has nothing to read yet.
             if self._store.read(lambda store: is_waiting(store.get(thread.session))):
                 raise
 
     def _transact(self, work: Callable[[clew.Store], T], thread: Thread) -> T:
-        """Change a thread."""
+        """Change a thread, also if Clew has moved it."""
         self._check_run(thread)
         try:
             return self._store.transact(work, run=self._run)
@@ -330,7 +332,7 @@ class ClewSaver(BaseCheckpointSaver[Any]):
             return await self._async.transact(work)
 
     def _check_run(self, thread: Thread) -> None:
-        """A run holds the lease of its own session: what else would be written, would be without one."""
+        """Refuse any thread but that of the run: a run holds the lease of no other."""
         if self._run is not None and not self._is_of_run(thread):
             raise clew.InvalidError(
                 f"this saver writes under the lease of a run of thread {self._run.id!r}, so it cannot write "
@@ -345,7 +347,7 @@ class ClewSaver(BaseCheckpointSaver[Any]):
         return found is not None and found.id == self._run.id
 
     def _before_deletion(self, thread: Thread) -> None:
-        """Refuse a session that is not ours, and let its forks do without it."""
+        """Refuse a session of another framework, and give forks of the thread their own checkpoints."""
         self._transact(lambda store: self._moving.settle_forks(store, thread), thread)
 
     def _put(
@@ -375,7 +377,7 @@ class ClewSaver(BaseCheckpointSaver[Any]):
         return writing(self._codec, thread_of(config), place_of(config), writes, task, path)
 
     def _all_threads(self) -> Iterator[Active]:
-        """All threads, newest activity first, in pages that grow: most ask for the first few."""
+        """All threads, newest activity first, in pages that grow: most callers need only the first few."""
         cursor: str | None = None
         count = 8
         while True:
@@ -432,5 +434,5 @@ def _check_strategy(strategy: str) -> None:
 def _never_still(config: RunnableConfig) -> clew.ClewError:
     thread = config["configurable"]["thread_id"]
     return clew.ConflictError(
-        f"thread {thread!r} was changed by others {_MOST_TRIES} times in a row: put again"
+        f"other writers changed thread {thread!r} {_MOST_TRIES} times in a row: put the checkpoint again"
     )

@@ -44,15 +44,15 @@ _MOST_SYSTEM: Final = 8
 
 
 class Upkeep:
-    """Work on whole threads. Every method is one transaction, inside of `store.transact`."""
+    """Work on whole threads. Call each method inside `store.transact`."""
 
     def __init__(self, codec: Codec, reader: Reader) -> None:
         self._codec = codec
         self._reader = reader
 
     def keep_latest(self, store: clew.Store, thread: Thread) -> None:
-        """Only the newest checkpoint of each namespace, of the root that which the thread stands at, and the
-        ancestors that its values are made of."""
+        """Keep the newest checkpoint of each namespace (of the root the one that the thread stands at) and
+        the ancestors that its values are made of; delete all others."""
         session = thread.find(store)
         if session is None:
             return
@@ -111,7 +111,7 @@ class Upkeep:
             current = parent
 
     def drop_runs(self, store: clew.Store, session_id: str, runs: Collection[str]) -> None:
-        """No checkpoint of these runs, nor what was written after it."""
+        """Delete the checkpoints of these runs, and the writes after them."""
         session = store.find(session_id)
         if session is None:
             return
@@ -156,7 +156,7 @@ class Upkeep:
     # -- copies
 
     def copy(self, store: clew.Store, source: Thread, target: Thread) -> None:
-        """All checkpoints and writes of a thread for another one. What was said is shared, not copied."""
+        """Copy all checkpoints and writes of a thread to another one. Messages are shared, not copied."""
         old = source.find(store)
         if old is None or source.session == target.session:
             return
@@ -173,10 +173,10 @@ class Upkeep:
             new.set_document(name, self._moved(name, document, entries))
 
     def _moved_entries(self, old: clew.Session, new: clew.Session, *, is_shared: bool) -> dict[str, str]:
-        """The entries that checkpoints need and the copy does not share, and what they are called in it.
+        """Copy the entries that checkpoints need and the copy does not share: their ids, old to new.
 
-        A fork shares the path to the head. What lies on other branches is gone when its owner is, so a copy
-        has its own of that.
+        A fork shares the path to the head. Entries on other branches go when their owner is purged, so the
+        copy gets its own.
         """
         on_path = {entry.id for entry in old.entries()} if is_shared else set()
         moved_to: dict[str, str] = {}
@@ -267,14 +267,14 @@ def _stand_at(session: clew.Session, entry: str) -> None:
 
 
 class Moving:
-    """Lets threads go on from where Clew has put them. Every method is a part of a transaction."""
+    """Lets threads go on after Clew has moved them. Call each method inside `store.transact`."""
 
     def __init__(self, codec: Codec, reader: Reader) -> None:
         self._codec = codec
         self._reader = reader
 
     def settle(self, store: clew.Store, thread: Thread) -> None:
-        """Write what this thread needs to go on."""
+        """Write what a thread needs to go on."""
         session = thread.find(store)
         if session is None:
             return
@@ -285,7 +285,7 @@ class Moving:
             self._write(session, self._again(standing.found.head))
 
     def settle_forks(self, store: clew.Store, thread: Thread) -> None:
-        """Let the forks of a thread do without it."""
+        """Give the forks of a thread their own checkpoints."""
         base = thread.find(store)
         forks = base.tree().forks.items() if base is not None else ()
         for id, point in forks:
@@ -294,8 +294,10 @@ class Moving:
                 self._adopt(store, fork)
 
     def _again(self, head: Head) -> Head:
-        """The same checkpoint once more, as another child of the one before it, after which nothing was done.
-        It has another id, so its tasks are others, and so are the namespaces of its subgraphs."""
+        """The same checkpoint again, as another child of its parent, with no writes after it.
+
+        It has a new id, so its tasks and the namespaces of its subgraphs are new too.
+        """
         made = empty_checkpoint()
         metadata = {**self._reader.metadata_of(head), "source": "fork"}
         metadata.pop("run_id", None)
@@ -332,8 +334,8 @@ class Moving:
             if base is None or base.id != id or info.id not in base.tree().heads:
                 if _is_in_trash(store, id):
                     raise clew.NotFoundError(
-                        f"thread {info.id!r} is a fork of {id!r}, which is in the trash, and its state with "
-                        f"it: bring it back with store.restore_deleted({id!r}), then read the fork"
+                        f"thread {info.id!r} is a fork of {id!r}, whose state is in the trash: bring it back "
+                        f"with store.restore_deleted({id!r}), then read the fork"
                     )
                 return None
             if not is_waiting(base) or base.documents(prefix="c/", limit=1):
@@ -342,7 +344,7 @@ class Moving:
         return None
 
     def _begin_with_messages(self, fork: clew.Session, info: clew.SessionInfo) -> None:
-        """The base is purged, and its documents with it. What was said is shared, so it is still there."""
+        """Begin with the messages alone: the base was purged with its documents, but messages are shared."""
         if not self._codec.is_open or info.forked_from is None:
             return
         for entry in fork.entries(at=info.forked_from.head, newest_first=True):
@@ -371,7 +373,7 @@ class _Copy:
         self._made = info.created_at
 
     def take_over(self, again: Callable[[Head], Head]) -> None:
-        """The checkpoint at which the fork begins, those that it was made of, and what they need."""
+        """Copy the checkpoint at which the fork begins, its ancestors, and their values."""
         everything = self._reader.all_of(self._base)
         roots = [found for found in everything if not found.head.ns]
         before = [found for found in roots if self._is_before(found.head)] or roots
@@ -379,7 +381,7 @@ class _Copy:
         if standing is None:
             return
         tip = standing.found.head
-        # The base may have gone on from it since, and what its tasks wrote is not the fork's.
+        # The base may have gone on from it; the writes of its tasks do not belong to the fork.
         standing = Standing(standing.found, any(found.head.parent == tip.id for found in roots))
         by_id = {found.id: found for found in roots}
         kept = {found.id: found for found in _ancestors(tip, by_id)}
@@ -401,7 +403,7 @@ class _Copy:
             return True
 
     def _belongs(self, found: Found, kept: dict[str, Found], roots: dict[str, Found], tip: Head) -> bool:
-        """Whether a checkpoint of a subgraph is one of those that the fork has."""
+        """Whether a checkpoint of a subgraph belongs to the checkpoints that the fork keeps."""
         root = self._reader.root_of(found.head)
         return root in kept if root in roots else found.id < tip.id
 

@@ -48,7 +48,7 @@ def _key_of(info: clew.SessionInfo) -> str:
 
 
 def adding(key: str, said: Said, index: int | None) -> Callable[[clew.Store], None]:
-    """`index` as that of `list.insert`."""
+    """`index` means the same as in `list.insert`; None: at the end."""
 
     def work(store: clew.Store) -> None:
         session = made(store, key)
@@ -65,7 +65,7 @@ def adding(key: str, said: Said, index: int | None) -> Callable[[clew.Store], No
 
 
 def setting(key: str, said: Sequence[Said]) -> Callable[[clew.Store], None]:
-    """Only what differs from what is there is written."""
+    """Only the messages that differ from those on the path are written."""
 
     def work(store: clew.Store) -> None:
         session = made(store, key)
@@ -81,7 +81,7 @@ def setting(key: str, said: Sequence[Said]) -> Callable[[clew.Store], None]:
 
 
 def deleting(key: str, index: int) -> Callable[[clew.Store], Said | None]:
-    """`index` as that of `list.pop`, but there may be no such message at the end."""
+    """`index` means the same as in `list.pop`; no error if there is no such message."""
 
     def work(store: clew.Store) -> Said | None:
         session = found(store, key)
@@ -122,7 +122,7 @@ def deleting_all(key: str) -> Callable[[clew.Store], list[Said] | None]:
 
 
 def is_same(entry: clew.Entry, said: Said) -> bool:
-    """Whether an entry is what this message became when it was stored."""
+    """Whether an entry is this message as it was stored."""
     if entry.replaced:
         said = json.loads(mended(encode(said)))
     return entry.message == said
@@ -144,7 +144,7 @@ def read_message(said: Said) -> ChatMessage:
     try:
         return ChatMessage.model_validate(said)
     except (ValueError, AttributeError, TypeError):
-        # It was valid once: a file that it names may be gone, a document in it may be only its text now.
+        # It was valid when it was stored: a file that it names may be gone, a document may be only text now.
         return ChatMessage.model_construct(
             role=MessageRole(said["role"]),
             additional_kwargs=said["additional_kwargs"],
@@ -177,9 +177,9 @@ def faces_of(
 
 
 class ClewChatStore(BaseChatStore):
-    """A `BaseChatStore` over an open store of Clew, which stays yours to close.
+    """A `BaseChatStore` on an open store of Clew. It does not close the store.
 
-    As a component it is written down as the location of its store: `from_dict` opens that.
+    Serialized as a component of LlamaIndex it is the location of its store: `from_dict` opens that.
     """
 
     location: str
@@ -206,7 +206,7 @@ class ClewChatStore(BaseChatStore):
         return self._blocking
 
     def session(self, key: str) -> clew.Session:
-        """The session of a key: `checkpoint(name, files=…)`, `rewind`, `fork`, `undo`, and all else."""
+        """The session of a key: for `checkpoint(name, files=…)`, `rewind`, `fork`, `undo` and so on."""
         return made(self._blocking, key)
 
     # -- reading
@@ -241,7 +241,7 @@ class ClewChatStore(BaseChatStore):
         await self._tasks.transact(setting(key, [written(message) for message in messages]))
 
     def add_message(self, key: str, message: ChatMessage, idx: int | None = None) -> None:
-        """Append a message; with `idx`, put it before the one that is there."""
+        """Append a message; with `idx`, insert it before the message at that index."""
         self._blocking.transact(adding(key, written(message), idx))
 
     async def async_add_message(self, key: str, message: ChatMessage, idx: int | None = None) -> None:

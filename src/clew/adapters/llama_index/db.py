@@ -53,7 +53,7 @@ def queue_of(session: clew.Session) -> Queue:
 
 
 def active_in(store: clew.Store, key: str) -> list[Said]:
-    """The messages behind the archive, without reading that."""
+    """The active messages. The archive is not read for them."""
     session = found(store, key)
     if session is None:
         return []
@@ -69,7 +69,7 @@ def looking(key: str, look: Callable[[Queue], T], default: T) -> Callable[[clew.
 
 
 def adding(key: str, said: Sequence[Said], status: Status) -> Callable[[clew.Store], None]:
-    """What is added as archived goes to the end of the archive."""
+    """Archived messages are added at the end of the archive."""
 
     def work(store: clew.Store) -> None:
         if not said:
@@ -101,7 +101,7 @@ def setting(key: str, said: Sequence[Said], status: Status) -> Callable[[clew.St
 
 
 def archiving(key: str, count: int) -> Callable[[clew.Store], list[Said]]:
-    """The oldest that are active are not any more."""
+    """Archive the oldest active messages."""
 
     def work(store: clew.Store) -> list[Said]:
         session = found(store, key)
@@ -114,7 +114,7 @@ def archiving(key: str, count: int) -> Callable[[clew.Store], list[Said]]:
 
 
 def taking(key: str, choose: Callable[[Queue], list[clew.Entry]]) -> Callable[[clew.Store], list[Said]]:
-    """Take entries of the path away, which stay on a branch; the others are what they were."""
+    """Take entries off the path; they stay on a branch. The status of the others does not change."""
 
     def work(store: clew.Store) -> list[Said]:
         session = found(store, key)
@@ -133,7 +133,7 @@ def _leave_out(session: clew.Session, queue: Queue, gone: set[str]) -> None:
     first = next(entry for entry in queue.of(None) if entry.id in gone)
     rewind_before(session, first)
     earlier = [entry for entry in queue.archived if entry.position < first.position]
-    if earlier:  # the label may be on one that goes
+    if earlier:  # the label may be on an entry that is taken away
         session.annotate(earlier[-1], label=ARCHIVED)
     later = [
         [entry for entry in part if entry.position > first.position and entry.id not in gone]
@@ -146,7 +146,7 @@ def _leave_out(session: clew.Session, queue: Queue, gone: set[str]) -> None:
 def _rewrite(
     session: clew.Session, said: Sequence[Said], status: Status, behind: Sequence[clew.Entry]
 ) -> None:
-    """Append messages of a status, before others that are on the path."""
+    """Write messages of a status before entries that are on the path."""
     if behind:
         rewind_before(session, behind[0])
     written = session.append(*said)
@@ -161,9 +161,9 @@ ACTIVE = MessageStatus.ACTIVE
 
 
 class ClewDBChatStore(AsyncDBChatStore):
-    """An `AsyncDBChatStore` over an open store of Clew, which stays yours to close.
+    """An `AsyncDBChatStore` on an open store of Clew. It does not close the store.
 
-    Every message stays in the session of its key, where Clew finds and shows it, active or archived.
+    Active and archived messages are all in the session of their key, where Clew finds and shows them.
     """
 
     location: str
@@ -189,7 +189,7 @@ class ClewDBChatStore(AsyncDBChatStore):
         return self._blocking
 
     def session(self, key: str) -> clew.Session:
-        """The session of a key: `checkpoint(name, files=…)`, `rewind`, `fork`, `undo`, and all else."""
+        """The session of a key: for `checkpoint(name, files=…)`, `rewind`, `fork`, `undo` and so on."""
         return made(self._blocking, key)
 
     async def get_messages(
@@ -224,7 +224,7 @@ class ClewDBChatStore(AsyncDBChatStore):
         await self._tasks.transact(setting(key, [written(each) for each in messages], status.value))
 
     async def delete_message(self, key: str, idx: int) -> ChatMessage | None:
-        """The message at this index of all that are there; None: there is none."""
+        """Delete and return the message at this index of all messages; None: there is none."""
         taken = await self._tasks.transact(taking(key, lambda queue: queue.of(None)[idx : idx + 1 or None]))
         return read_message(taken[0]) if taken else None
 

@@ -7,8 +7,8 @@
     result = await agent.run("Hello", conversation=conversation)
     await conversations.save(result)
 
-A conversation is a session: its history is the path to the head, a branch is a branch, a fork is a fork and
-shares all before it. Every message is stored once, and every save is one commit.
+A conversation is a session: its history is the path to the head, its branches are branches, and a fork shares
+all messages before it. Each message is stored once, and each save is one commit.
 """
 
 from clew.adapters.common.extras import missing

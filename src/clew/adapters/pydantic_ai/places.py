@@ -1,12 +1,12 @@
-"""Where an entry is, when all that is known of it is its id.
+"""Where an entry is, if only its id is known.
 
-A session keeps in documents where it wrote its entries; so that goes with the session wherever it is copied,
-and no two conversations wait for each other. What an adapter has not seen yet is looked for in all of them,
-those that were active last first.
+A session keeps the places of its entries in documents, so they are copied with the session, and no two
+conversations wait for each other. An entry that an adapter has not seen yet is searched in all conversations,
+the latest active ones first.
 
-The ids that the framework makes grow with time. So those of entries that were written together need only one
-document, with the greatest of them as its name: an id leads to the next name that is not below it. Other ids
-have a document each.
+The framework's ids grow with time. So entries that were written together need only one document, whose name
+is the greatest of their ids: an id is found under the next name that is not below it. Other ids have a
+document each.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from clew.adapters.pydantic_ai.records import FRAMEWORK, id_of, newest_first, pl
 
 _REMEMBERED: Final = 4096
 _SOME: Final = 4
-"""So many batches are looked at: ids of two machines whose clocks differ may lie between each other."""
+"""How many batches are searched: if the clocks of two machines differ, their ids may be mixed."""
 _IN_TIME: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}\Z")
 
 
@@ -32,7 +32,7 @@ class Found(NamedTuple):
 
 
 def keep_places(session: clew.Session, ids: Sequence[str], last: clew.Entry) -> None:
-    """Remember where entries are that were written one behind the other, up to `last`."""
+    """Keep the places of entries that were written one behind the other, up to `last`."""
     if all(map(_IN_TIME.match, ids)):
         session.set_document(_document(max(ids)), f"{last.id} {len(ids)} {min(ids)}".encode())
         return
@@ -65,7 +65,7 @@ def _document(entry: str) -> str:
 
 
 class Whereabouts:
-    """In which sessions entries were seen: a hint, which may be wrong, and saves a search."""
+    """In which sessions entries were seen: a hint that saves a search, and may be wrong."""
 
     def __init__(self) -> None:
         self._seen: OrderedDict[str, str] = OrderedDict()
@@ -81,13 +81,13 @@ class Whereabouts:
                 return
 
     def near(self, entry: str, *others: str | None) -> list[str]:
-        """The sessions to ask first."""
+        """The sessions to search first."""
         candidates = (self._seen.get(entry), *others)
         return list(dict.fromkeys(id for id in candidates if id is not None))
 
 
 def find_near(store: clew.Store, entry: str, near: Iterable[str]) -> Found | None:
-    """The entry, if one of these sessions knows where it is."""
+    """The place of an entry, if one of these sessions has it."""
     for id in near:
         session = store.find(id)
         place = None if session is None else place_in(session, entry)
@@ -97,7 +97,7 @@ def find_near(store: clew.Store, entry: str, near: Iterable[str]) -> Found | Non
 
 
 def find_anywhere(store: clew.Store, entry: str) -> Found | None:
-    """The entry, in whatever conversation; at a cost that grows with their number."""
+    """The place of an entry in any conversation; the cost grows with their number."""
     forks: list[str] = []
     for info in listed(store, {"framework": FRAMEWORK}):
         session = store.get(info.id)
@@ -106,7 +106,7 @@ def find_anywhere(store: clew.Store, entry: str) -> Found | None:
             return Found(session, place)
         if info.forked_from is not None:
             forks.append(info.id)
-    # What a fork shares with a conversation that was deleted is known by its messages only.
+    # A fork has no documents for messages that it shares with a deleted conversation: read its messages.
     for id in forks:
         session = store.get(id)
         place = next((place_of(each) for each in newest_first(session) if id_of(each) == entry), None)
@@ -116,7 +116,7 @@ def find_anywhere(store: clew.Store, entry: str) -> Found | None:
 
 
 def place_in(session: clew.Session, entry: str) -> clew.Head | None:
-    """Where a session has an entry; None: it did not write it, and does not stand there."""
+    """The place of an entry in a session; None: the session did not write it, and does not stand at it."""
     return places_of(session).get(entry) or _in_batches(session, entry)
 
 

@@ -26,7 +26,7 @@ from clew.adapters.common.sessions import find_own, session_id
 _MESSAGE: Final[TypeAdapter[ModelMessage]] = TypeAdapter(
     ModelMessage, config=ConfigDict(defer_build=True, ser_json_bytes="base64", val_json_bytes="base64")
 )
-"""One message as `ModelMessagesTypeAdapter` writes a list of them."""
+"""Writes one message as `ModelMessagesTypeAdapter` writes a list of them."""
 
 
 class _Named(msgspec.Struct):
@@ -44,7 +44,7 @@ class Draft(msgspec.Struct, frozen=True):
     body: bytes
     """The framework's JSON of the message, with the id of the entry as one more field."""
     usage: dict[str, Any] | None
-    """Of a response: what the call cost."""
+    """Of a response: the arguments of `add_usage`."""
 
 
 def draft_of(entry: ConversationEntry) -> Draft:
@@ -55,12 +55,12 @@ def draft_of(entry: ConversationEntry) -> Draft:
 
 
 def dumped(kind: TypeAdapter[Any], value: Any) -> bytes:
-    """The JSON text of a value, fit for the store."""
+    """The JSON text of a value, in the form that the store keeps."""
     return encode_model(value, kind.dump_json, partial(kind.dump_python, mode="json"))
 
 
 def usage_of(response: ModelResponse) -> dict[str, Any]:
-    """What `add_usage` is told of a call."""
+    """The arguments of `add_usage` for a call."""
     used = response.usage
     return {
         "model": response.model_name,
@@ -76,7 +76,7 @@ def usage_of(response: ModelResponse) -> dict[str, Any]:
 
 
 def id_of(entry: clew.Entry) -> str:
-    """The id under which the framework knows an entry. What came by another way has that of the store."""
+    """The framework's id of an entry. An entry that the framework did not write has the id of the store."""
     return _decode_name(entry.raw).entry_id or entry.id
 
 
@@ -85,13 +85,13 @@ def place_of(entry: clew.Entry) -> clew.Head:
 
 
 def place_named(id: str) -> clew.Head:
-    """The place that the store's own id of an entry leads to; empty: before the first."""
+    """The place of the entry with this id of the store; empty: before the first entry."""
     branch, _, position = id.rpartition(".")
     return clew.Head(branch, int(position)) if branch else BEGINNING
 
 
 def newest_first(session: clew.Session, at: clew.Head | None = None) -> Iterator[clew.Entry]:
-    """The messages on the path to a place (the head), without marks."""
+    """The messages on the path to a place (by default the head), without marks."""
     return (entry for entry in session.entries(at=at, newest_first=True) if entry.kind == "message")
 
 
@@ -141,9 +141,9 @@ class _Kept(msgspec.Struct):
 
     record: msgspec.Raw
     head: str
-    """Where the session stood when the record was written: the store's own id of that entry."""
+    """The store's id of the entry at which the session stood when the record was written."""
     tips: dict[str, str]
-    """Where the last entries of the branches are."""
+    """The store's ids of the last entries of the branches."""
 
 
 _decode = msgspec.json.Decoder(_Kept).decode
@@ -157,7 +157,7 @@ _decode_gist = msgspec.json.Decoder(_Gist).decode
 
 
 class Standing(NamedTuple):
-    """A record, and where in the session the entries are that it names."""
+    """A record, and the places of the entries that it names."""
 
     record: ConversationRecord
     places: dict[str, clew.Head]
@@ -177,7 +177,7 @@ def standing_in(store: clew.Store, conversation_id: str) -> Standing | None:
 
 
 def standing_of(session: clew.Session | None) -> Standing | None:
-    """What the framework is told of a session; None: it is no conversation of this framework."""
+    """The record of a session for the framework; None: it is no conversation of this framework."""
     if session is None:
         return None
     content = session.get_document(DOCUMENT)
@@ -195,7 +195,7 @@ def standing_of(session: clew.Session | None) -> Standing | None:
 
 
 def places_of(session: clew.Session) -> dict[str, clew.Head]:
-    """Where the entries are that the record of a session names; without the cost of the whole record."""
+    """The places of the entries that the record of a session names, without decoding the whole record."""
     content = session.get_document(DOCUMENT)
     kept = None if content is None else _decode(content)
     if kept is None or entry_at(head := session.head) != kept.head:
@@ -213,7 +213,7 @@ def _moved(
     head: clew.Head,
     was: clew.Head,
 ) -> Standing:
-    """The head is not where the framework left it."""
+    """The record after the head was moved without the framework."""
     head_id = _last_id(session)
     if head_id is not None:
         places[head_id] = head
@@ -234,7 +234,7 @@ def _moved(
 
 
 def _without_record(session: clew.Session) -> Standing | None:
-    """A fork that the framework did not make has the messages, but no record yet."""
+    """A record for a fork that the framework did not make: it has messages, but no record yet."""
     info = session.info
     if info.metadata.get("framework") != FRAMEWORK or info.head.position < 0:
         return None

@@ -49,7 +49,7 @@ class ClewConversationStore(ConversationStore):
     async def read_records(
         self, *, scope: str | None = None, limit: int | None = None
     ) -> Sequence[ConversationRecord]:
-        """Newest first. Looks at every conversation (of the scope), whatever the limit."""
+        """Newest first. Reads every conversation (of the scope), whatever the limit."""
         records = await self._tasks.read(partial(_records, scope=scope))
         for record in records[:limit]:
             self._note(record)
@@ -64,7 +64,7 @@ class ClewConversationStore(ConversationStore):
     ) -> None:
         drafts = tuple(draft_of(entry) for entry in new_entries)
         order = Order(record, encoded(record), drafts, expected_revision)
-        for _ in range(len(drafts) + 2):  # each round learns of one more entry
+        for _ in range(len(drafts) + 2):  # each round finds one more entry
             try:
                 await self._tasks.transact(partial(self._write, order=order), run=self._run)
             except _NotNear as unknown:
@@ -75,7 +75,7 @@ class ClewConversationStore(ConversationStore):
         raise ConversationConflict(record.conversation_id)  # it was deleted as often as it was found
 
     async def delete_record(self, conversation_id: str, *, expected_revision: str) -> None:
-        """The session goes to the trash. What forks share with it stays."""
+        """Put the session in the trash. Messages that forks share with it stay."""
         deletion = partial(delete, conversation_id=conversation_id, expected_revision=expected_revision)
         await self._tasks.transact(deletion, run=self._run)
 
@@ -117,7 +117,7 @@ class ClewConversationStore(ConversationStore):
         write(store, order, find)
 
     async def _search(self, entry: str, conversation_id: str) -> None:
-        """Look for an entry in all conversations, outside of any transaction: it may take its time."""
+        """Search an entry in all conversations, outside any transaction, because that may take long."""
         found = await self._tasks.read(partial(find_anywhere, entry=entry))
         if found is None:
             raise ConversationConflict(conversation_id)
@@ -129,7 +129,7 @@ class ClewConversationStore(ConversationStore):
 
 
 class _NotNear(Exception):
-    """An entry is in none of the sessions in which it was to be expected."""
+    """An entry is in none of the sessions that were searched first."""
 
     def __init__(self, entry: str) -> None:
         self.entry = entry

@@ -1,4 +1,4 @@
-"""One write of the framework, inside one transaction: the check of the revision, new entries, the record."""
+"""One write of the framework, in one transaction: check the revision, append entries, write the record."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from clew.adapters.pydantic_ai.records import (
 )
 
 Find = Callable[[str], Found]
-"""Where an entry of another conversation is."""
+"""Finds an entry of another conversation."""
 
 
 class Order(msgspec.Struct, frozen=True):
-    """What is to be written, made ready before the transaction."""
+    """A write, prepared before the transaction."""
 
     record: ConversationRecord
     encoded: bytes
@@ -46,7 +46,7 @@ class Order(msgspec.Struct, frozen=True):
 
 
 def write(store: clew.Store, order: Order, find: Find) -> None:
-    """All of it, or ConversationConflict."""
+    """Write all of it, or raise ConversationConflict."""
     session = find_own(store, order.id, FRAMEWORK)
     standing = standing_of(session)
     if (None if standing is None else standing.record.revision) != order.expected_revision:
@@ -67,7 +67,7 @@ def delete(store: clew.Store, conversation_id: str, expected_revision: str) -> N
 
 
 def _begun(store: clew.Store, order: Order, find: Find) -> clew.Session:
-    """A new session; one that begins with entries of another conversation is a fork of that."""
+    """A new session; if it begins with entries of another conversation, a fork of that one."""
     anchor = order.drafts[0].parent_id if order.drafts else order.record.head_id
     if anchor is None or store.find(order.id) is not None:
         model = next((draft.usage["model"] for draft in order.drafts if draft.usage), None)
@@ -87,7 +87,7 @@ class _Writer:
         self._session = session
         self._order = order
         self._places = dict(places)
-        """Of entries, in this session."""
+        """The places of entries in this session."""
         self._find = find
         self._at = session.head
 
@@ -100,11 +100,11 @@ class _Writer:
         self._session.set_document(DOCUMENT, document(self._order.encoded, self._at, tips))
 
     def _append(self, run: list[Draft]) -> None:
-        """Entries of which each follows the one before, behind the parent of the first."""
+        """Append entries, each of which follows the one before, behind the parent of the first."""
         parent = run[0].parent_id
         target = BEGINNING if parent is None else self._place(parent)
         if target != self._at:
-            # Only an entry that is written again has its place elsewhere than behind the head.
+            # Only entries that were written before can have another place than behind the head.
             while run and (again := place_in(self._session, run[0].id)) is not None:
                 self._places[run.pop(0).id] = target = again
             self._go_to(target)
@@ -117,7 +117,7 @@ class _Writer:
         self._keep([draft.id for draft in run], entries)
 
     def _keep(self, ids: Sequence[str], entries: Sequence[clew.Entry]) -> None:
-        """Where these entries, which were just written, are."""
+        """Keep the places of entries that were just written."""
         self._places.update(zip(ids, map(place_of, entries), strict=True))
         keep_places(self._session, ids, entries[-1])
         self._at = place_of(entries[-1])
@@ -151,7 +151,7 @@ class _Writer:
         try:
             next(self._session.entries(at=found.place, last=1), None)
         except clew.CheckpointNotFoundError:
-            # Another tree: the two share nothing, and what they are to share has to be written again.
+            # The other session is in another tree and shares nothing: write the entries again.
             self._go_to(BEGINNING)
             copies = self._session.append(*(entry.raw for entry in entries))
             self._keep([id_of(entry) for entry in entries], copies)
@@ -160,7 +160,7 @@ class _Writer:
 
 
 def _runs(drafts: Sequence[Draft]) -> list[list[Draft]]:
-    """The drafts, parted where one does not follow the one before it."""
+    """The drafts, split where one does not follow the one before it."""
     runs: list[list[Draft]] = []
     for draft in drafts:
         if runs and draft.parent_id == runs[-1][-1].id:

@@ -6,11 +6,11 @@
     manager = RepositorySessionManager(session_id="chat-1", session_repository=repository)
     agent = Agent(session_manager=manager)
 
-`ClewStorage` is the other way in: the `Storage` under a `SnapshotSessionManager`, or under a whole agent.
+`ClewStorage` is the other way: the `Storage` of a `SnapshotSessionManager`, or of a whole agent.
 
 An agent of a session is one session of the store, `chat-1/default`, and each message one entry of its log.
-What Strands changes in a message is written on a new branch: `repository.session("chat-1").undo()` brings the
-old one back.
+A message that Strands changes is written on a new branch: `repository.session("chat-1").undo()` brings the
+old message back.
 """
 
 from clew.adapters.common.extras import missing

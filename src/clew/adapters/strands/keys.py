@@ -22,13 +22,13 @@ FRAMEWORK: Final = "strands"
 SESSION: Final = "session"
 AGENT: Final = "agent"
 MULTI_AGENT: Final = "multi_agent/"
-"""Documents: what Strands knows of a session, of an agent, of a multi-agent."""
+"""Documents: the records of Strands about a session, an agent and a multi-agent."""
 STATE: Final = "strands-state"
-"""The tag of sessions in which nobody ever speaks, and which are needed all the same."""
+"""The tag of sessions that never have messages and are still needed."""
 
 
 def checked(id: str, what: str) -> str:
-    """An id that Strands' own stores take too. Raises ValueError."""
+    """The id, if Strands' own stores accept it too. Raises ValueError."""
     if os.path.basename(id) != id:
         raise ValueError(f"{what}_id={id} | id cannot contain path separators")
     return id
@@ -73,13 +73,13 @@ def known_agent(store: clew.Store, session: str, agent: str) -> clew.Session:
 
 
 def agents_of(store: clew.Store, session: str) -> Iterator[tuple[str, clew.Session]]:
-    """The agents of a session by their ids; not what else was forked from them."""
+    """The agents of a session by their ids, without other forks of them."""
     for agent, id in _listed(store, session, deleted=False):
         yield agent, store.get(id)
 
 
 def deleted_agents_of(store: clew.Store, session: str) -> list[str]:
-    """The sessions of agents that are in the trash, and not there anew."""
+    """The sessions of agents that are in the trash and have not been created again."""
     gone = dict.fromkeys(id for _, id in _listed(store, session, deleted=True))
     return [id for id in gone if store.find(id) is None]
 
@@ -92,7 +92,7 @@ def _listed(store: clew.Store, session: str, *, deleted: bool) -> Iterator[tuple
 
 
 def fork_session(store: clew.Store, session: str, new: str, content: bytes) -> None:
-    """Fork all agents of a session; `content` is what Strands knows of the new one."""
+    """Fork all agents of a session; `content` is the record of Strands about the new one."""
     base = known_session(store, session)
     if found(store, place_of_session(new)) is not None:
         raise SessionException(f"Session {new} already exists")
@@ -145,7 +145,7 @@ class Layout(NamedTuple):
         return found(store, self.session_id(spot.place))
 
     def made(self, store: clew.Store, spot: Spot) -> clew.Session:
-        """The session for a key; if it is new, the storage knows of it from now on."""
+        """The session for a key. A new one is also noted in the session of the storage."""
         id = self.session_id(spot.place)
         known = found(store, id)
         if known is not None:
@@ -178,7 +178,7 @@ class Layout(NamedTuple):
                     yield key
 
     def drop(self, store: clew.Store, spot: Spot) -> None:
-        """Forget a key. An agent without any goes to the trash of the store, and its messages with it."""
+        """Delete a key. An agent without keys goes to the trash of the store with its messages."""
         session = self.found(store, spot)
         if session is None or not session.delete_document(f"k/{spot.name}"):
             return

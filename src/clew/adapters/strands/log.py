@@ -22,14 +22,14 @@ Record: TypeAlias = dict[str, Any]
 
 
 def text_of_record(record: Record) -> bytes:
-    """A record as JSON text. What can not be written raises what `json` raises, as in Strands' own stores."""
+    """A record as JSON text. Other values raise the errors of `json`, as in Strands' own stores."""
     return encode(record)
 
 
 def record_of(entry: clew.Entry) -> Record | None:
     """The record in an entry; None: the entry is no message for an agent.
 
-    What Clew itself appended has no number: its position is one.
+    An entry that Strands did not write has no number: its position is used.
     """
     message = entry.message
     if isinstance(message.get("message"), dict) and isinstance(message.get("message_id"), int):
@@ -45,7 +45,7 @@ def record_of(entry: clew.Entry) -> Record | None:
 
 
 def add(session: clew.Session, number: int, text: bytes) -> clew.Entry | None:
-    """Write a message behind those with smaller numbers. None: there is one of this number already."""
+    """Write a message behind those with smaller numbers. None: there is a message of this number."""
     behind: list[clew.Entry] = []
     for entry in _newest_first(session):
         known = number_of(entry)
@@ -62,7 +62,7 @@ def add(session: clew.Session, number: int, text: bytes) -> clew.Entry | None:
 def find(session: clew.Session, number: int) -> clew.Entry | None:
     """The message of this number."""
     if 0 <= number <= session.head.position:
-        # Nearly always the number of a message is its place.
+        # Nearly always the number of a message is its position.
         (there,) = session.entries(at=number, last=1)
         if there.kind == "message" and number_of(there) == number:
             return there
@@ -73,7 +73,7 @@ def find(session: clew.Session, number: int) -> clew.Entry | None:
 
 
 def put(session: clew.Session, entry: clew.Entry, text: bytes) -> None:
-    """Put another message in the place of an entry. What was there stays on the branch that is left."""
+    """Replace the message of an entry. The old one stays on the branch that is left."""
     if entry.raw == mended(text):
         return
     behind = [later.raw for later in session.entries(after=entry) if later.kind == "message"]
@@ -85,7 +85,7 @@ def part(session: clew.Session, offset: int, limit: int | None) -> Sequence[clew
     """Some of the messages, counted from the oldest as a slice of a list counts them."""
     is_plain = offset >= 0 and (limit is None or limit >= 0)
     if is_plain and session.info.messages == session.head.position + 1:
-        # There are no marks on the path: a place is a count, and what lies before need not be read.
+        # There are no marks on the path: positions count messages, and those before need not be read.
         if offset > session.head.position:
             return []
         path = session.entries(after=offset - 1) if offset else session.entries()
@@ -106,7 +106,8 @@ def before(entry: clew.Entry) -> int | clew.Head:
 
 
 def go_back(session: clew.Session, to: int | clew.Head) -> None:
-    """Rewind, in order to say something else. A title of words that are left behind would still tell them."""
+    """Rewind before other messages are written. An automatic title must not keep words that were left
+    behind."""
     session.rewind(to)
     info = session.info
     if info.title_is_auto and not info.user_turns:
@@ -114,15 +115,15 @@ def go_back(session: clew.Session, to: int | clew.Head) -> None:
 
 
 def note_usage(session: clew.Session, message: Any, entry: clew.Entry) -> None:
-    """Write down what a model call has used, if the message that it made says so; once for each message."""
+    """Record the usage of a model call, if its message contains it; once for each message."""
     metadata = message.get("metadata") if isinstance(message, dict) else None
     usage = metadata.get("usage") if isinstance(metadata, dict) else None
     if not isinstance(usage, dict) or not any(usage.values()):
         return
     tracking = message.get("tracking_id")
     output = count_of(usage.get("outputTokens"))
-    # Some providers leave out of the input what came from a cache, or went there; the total has it.
-    # What was written down stays, also when the message is told once more, on another branch.
+    # Some providers do not count cached tokens as input; the total includes them.
+    # The usage is recorded once, also if the message is written again on another branch.
     with suppress(clew.KeyReusedError):
         session.add_usage(
             input_tokens=max(count_of(usage.get("inputTokens")), count_of(usage.get("totalTokens")) - output),
@@ -135,7 +136,7 @@ def note_usage(session: clew.Session, message: Any, entry: clew.Entry) -> None:
 
 
 def _newest_first(session: clew.Session) -> Iterator[clew.Entry]:
-    # Nearly always the newest tells all: the others are read only if somebody wants them.
+    # Nearly always the newest entry is enough: the others are read only if they are needed.
     for newest in session.entries(last=1):
         if newest.kind == "message":
             yield newest
@@ -147,7 +148,7 @@ def _newest_first(session: clew.Session) -> Iterator[clew.Entry]:
 # -- the agent, after a rewind
 
 _AT: Final = f"{AGENT}_at"
-"""The document that says where the session stood when its agent was kept."""
+"""The document with the head of the session at the time when the agent was kept."""
 
 
 def put_agent(session: clew.Session, content: bytes) -> None:
@@ -156,7 +157,7 @@ def put_agent(session: clew.Session, content: bytes) -> None:
 
 
 def agent_in(session: clew.Session) -> dict[str, Any] | None:
-    """What is known of the agent of a session; None: nothing."""
+    """The record of Strands about the agent of a session; None: there is none."""
     content = session.get_document(AGENT)
     if content is None:
         return None
@@ -178,18 +179,18 @@ def _is_on_path(session: clew.Session, entry_id: str) -> bool:
 
 
 def fit_agent(agent: dict[str, Any], messages: int) -> None:
-    """Make what is known of an agent fit a shorter path."""
+    """Correct the record of an agent for a shorter path."""
     internal = agent.get("_internal_state")
     if isinstance(internal, dict) and "interrupt_state" in internal:
         internal["interrupt_state"] = _without_question(internal["interrupt_state"])
     state = agent.get("conversation_manager_state")
     if isinstance(state, dict) and count_of(state.get("removed_message_count")) >= messages:
-        # The window began behind the end: it slides anew from the beginning.
+        # The window began behind the end of the path: start it at the beginning again.
         state["removed_message_count"] = 0
 
 
 def fit_snapshot(snapshot: bytes, path: Sequence[clew.Entry]) -> bytes:
-    """The same snapshot with the messages that are on the path now."""
+    """The same snapshot with the messages that are now on the path."""
     content = json.loads(snapshot)
     records = [record_of(entry) for entry in path]
     data = content["data"]
@@ -200,7 +201,7 @@ def fit_snapshot(snapshot: bytes, path: Sequence[clew.Entry]) -> bytes:
 
 
 def _without_question(state: Any) -> Any:
-    """An agent that waits for an answer, in a turn that is not there any more, waits no longer."""
+    """The state without an interrupt: its turn is no longer on the path."""
     if not isinstance(state, dict) or not state.get("activated"):
         return state
     return {"interrupts": {}, "context": {}, "activated": False}

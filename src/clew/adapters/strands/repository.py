@@ -52,7 +52,7 @@ class ClewSessionRepository(SessionRepository):
     """A `SessionRepository` of Strands on a store.
 
     Args:
-        store: An open store, of either face; it stays yours to close.
+        store: An open store, sync or async. The repository does not close it.
         run: Write under the lease of this run (`with repository.session("chat-1").run() as run:`).
     """
 
@@ -122,7 +122,7 @@ class ClewSessionRepository(SessionRepository):
         self._change(work)
 
     def read_agent(self, session_id: str, agent_id: str, **kwargs: Any) -> SessionAgent | None:
-        """As it was kept; what does not fit the messages any more, after a rewind, is put right."""
+        """The agent as it was kept. After a rewind, parts that no longer fit the messages are corrected."""
         id = place_of_agent(session_id, agent_id)
 
         def look(store: Store) -> dict[str, Any] | None:
@@ -133,7 +133,7 @@ class ClewSessionRepository(SessionRepository):
         return None if record is None else SessionAgent.from_dict(record)
 
     def update_agent(self, session_id: str, session_agent: SessionAgent, **kwargs: Any) -> None:
-        """Raises SessionException if there is no such agent. When it was created stays as it was."""
+        """Raises SessionException if there is no such agent. Its time of creation does not change."""
         agent_id = session_agent.agent_id
         previous = self._document(place_of_agent(session_id, agent_id), AGENT)
         if previous is None:
@@ -147,8 +147,8 @@ class ClewSessionRepository(SessionRepository):
     def create_message(
         self, session_id: str, agent_id: str, session_message: SessionMessage, **kwargs: Any
     ) -> None:
-        """Append a message. Raises SessionException if there is no such agent, and if another message has the
-        number already: two programs that talk to one agent at once do not write over each other."""
+        """Append a message. Raises SessionException if there is no such agent, and if another message has
+        this number: two programs that use one agent at once do not overwrite each other's messages."""
         number = _number(session_message.message_id)
         place_of_agent(session_id, agent_id)
         text = text_of_record(session_message.to_dict())
@@ -184,8 +184,8 @@ class ClewSessionRepository(SessionRepository):
     ) -> None:
         """Put a message in the place of the one with its number, on a new branch.
 
-        Raises SessionException if there is none. When it was created stays as it was. What was there before,
-        be it redacted, stays in the store, on the branch that is left, until the session is purged.
+        Raises SessionException if there is none. Its time of creation does not change. The old message stays
+        in the store, on the branch that is left, until the session is purged; so does text that you redact.
         """
         number = session_message.message_id
         previous = self.read_message(session_id, agent_id, number)
@@ -237,17 +237,18 @@ class ClewSessionRepository(SessionRepository):
             )
         self.create_multi_agent(session_id, multi_agent)
 
-    # -- what Strands lacks
+    # -- beyond Strands
 
     def session(self, session_id: str, agent_id: str = "default") -> Session:
-        """The session of an agent: `checkpoint(name, files=…)`, `rewind`, `undo`, `usage()`, and all else.
+        """The Clew session of an agent: for `checkpoint(name, files=…)`, `rewind`, `undo`, `usage()` and so
+        on.
 
-        Where it stands is where the next `RepositorySessionManager` goes on.
+        The next `RepositorySessionManager` goes on where this session stands.
         """
         return known_agent(self._store, session_id, agent_id)
 
     def fork_session(self, session_id: str, new_session_id: str) -> StrandsSession:
-        """A new session whose agents share all that was said so far: another way to go on."""
+        """A new session whose agents share all messages so far, to try another way."""
         base = self.read_session(session_id)
         if base is None:
             raise SessionException(f"Session {session_id} does not exist")
@@ -256,10 +257,10 @@ class ClewSessionRepository(SessionRepository):
         self._change(lambda tx: fork_session(tx, session_id, new_session_id, content))
         return made
 
-    # -- how it gets there
+    # -- inside
 
     def _change(self, work: Callable[[Store], T]) -> T:
-        """One transaction, with the errors that Strands knows."""
+        """One transaction; errors become those of Strands."""
         try:
             return self._store.transact(work, run=self._run)
         except ClewError as error:

@@ -49,7 +49,7 @@ _scan: Final = json.JSONDecoder().raw_decode
 
 
 class Place(msgspec.Struct, frozen=True, array_like=True):
-    """Which messages of the log a snapshot has: those behind `after` on the path to (branch, position)."""
+    """The messages of a snapshot: those behind `after` on the path to (branch, position)."""
 
     branch: str
     position: int
@@ -62,16 +62,16 @@ class Place(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Text(msgspec.Struct, frozen=True, array_like=True):
-    """What the log holds of the snapshot that was written last: enough to see if the next goes on there."""
+    """The part of the log that the last snapshot had: enough to see whether the next one continues it."""
 
     place: Place
     length: int
     digest: str
-    """Of the messages as they stand in the snapshot."""
+    """The digest of the messages as they are in the snapshot."""
 
 
 class Plan(NamedTuple):
-    """How a snapshot gets into the log."""
+    """How to write a snapshot to the log."""
 
     rewind: clew.Head | int | None
     """Where to go before anything is appended; None: stay."""
@@ -165,7 +165,8 @@ def _messages(data: bytes, begin: int, *, is_first: bool) -> tuple[list[bytes], 
 
 
 def is_another(one: bytes, other: bytes) -> bool:
-    """Not the same message with other words: Strands gives each an id that stays."""
+    """Whether these are two messages, not one with changed text: Strands gives each message an id that
+    stays."""
     ids = [json.loads(raw).get("tracking_id") for raw in (one, other)]
     return None not in ids and ids[0] != ids[1]
 
@@ -179,7 +180,7 @@ def joined(raws: Sequence[bytes]) -> bytes:
 T = TypeVar("T")
 
 _TEXT: Final = "text"
-"""The document of an agent's session that says what of its messages is in the log."""
+"""The document of an agent's session with the `Text` of its last snapshot."""
 _ATTEMPTS: Final = 100
 _SESSIONS: Final = "session"
 """The prefix that a `SnapshotSessionManager` gives its keys."""
@@ -189,11 +190,11 @@ _as_text = msgspec.json.Decoder(Text).decode
 
 
 class _Inexact(Exception):
-    """The log would not give back the same bytes."""
+    """The log cannot give back exactly these bytes."""
 
 
 class _Seen(NamedTuple):
-    """Where the session of an agent stands, and what it knows of its log."""
+    """The head and the `Text` of an agent's session when it was read."""
 
     head: clew.Head
     text: bytes | None
@@ -203,9 +204,9 @@ class ClewStorage:
     """A `Storage` of Strands.
 
     Args:
-        store: An open store, of either face; it stays yours to close.
-        name: Storages of different names in one store have nothing in common.
-        search_strategy: As for Strands' own storages; by default keywords are looked for in all keys.
+        store: An open store, sync or async. The storage does not close it.
+        name: Storages with different names in one store share nothing.
+        search_strategy: As for Strands' own storages; by default all keys are searched for keywords.
         run: Write under the lease of this run (`with storage.session("chat-1").run() as run:`).
     """
 
@@ -228,7 +229,7 @@ class ClewStorage:
     # -- the protocol of Strands
 
     async def write(self, key: str, data: bytes) -> None:
-        """Store bytes under a key, instead of those before."""
+        """Store bytes under a key; they replace the old ones."""
         normalized = _normalize_key(key)
         content = bytes(data)
         spot = Spot.of(self._prefix + normalized)
@@ -245,7 +246,7 @@ class ClewStorage:
         return await _told(f"read '{key}'", self._tasks.read(lambda store: self._read(store, spot)))
 
     async def delete(self, key: str) -> None:
-        """Forget a key, if there is one."""
+        """Delete a key, if there is one."""
         spot = Spot.of(self._prefix + _normalize_key(key))
         await _told(f"delete '{key}'", self._change(lambda store: self._layout.drop(store, spot)))
 
@@ -260,30 +261,30 @@ class ClewStorage:
         return [key[len(self._prefix) :] for key in keys]
 
     async def search(self, query: str) -> builtins.list[StorageSearchResult]:
-        """What matches best, first. For conversations, `store.search()` is faster and knows who spoke."""
+        """The best matches first. For conversations, `store.search()` is faster and knows roles."""
         strategy: SearchStrategy[Any] = self._search_strategy or KeywordSearchStrategy()
         return await strategy.search(self, query)
 
     def namespace(self, prefix: str) -> ClewStorage:
-        """The same storage, seen from under a prefix."""
+        """The same storage with a prefix before all keys."""
         normalized = _normalize_prefix(prefix).rstrip("/")
         scoped = copy.copy(self)
         scoped._prefix = f"{self._prefix}{normalized}/" if normalized else self._prefix
         scoped._namespaced = _NAMESPACED  # type: ignore[attr-defined]
         return scoped
 
-    # -- what Strands lacks
+    # -- beyond Strands
 
     def session(self, session_id: str, agent_id: str = "default") -> clew.Session:
-        """The session in which a `SnapshotSessionManager` keeps an agent: `checkpoint(name, files=…)`,
-        `rewind`, `undo`, `usage()`, and all else.
+        """The Clew session in which a `SnapshotSessionManager` keeps an agent: for `checkpoint(name,
+        files=…)`, `rewind`, `undo`, `usage()` and so on.
 
-        Where it stands is where the next agent goes on. Snapshots with an id stay what they are.
+        The next agent goes on where this session stands. Snapshots with an id do not change.
         """
         return self._blocking.get(self._layout.session_id(self._place(session_id, agent_id)))
 
     def fork_session(self, session_id: str, new_session_id: str, agent_id: str = "default") -> clew.Session:
-        """A new session whose agent shares all that was said so far, with its snapshots."""
+        """A new session whose agent shares all messages so far, with its snapshots."""
         source = Spot(self._place(session_id, agent_id), LATEST)
         target = Spot(self._place(new_session_id, agent_id), LATEST)
 
@@ -325,7 +326,7 @@ class ClewStorage:
                 await self._write_snapshot(spot, data, begin)
                 return
         except (clew.InvalidEntryError, _Inexact):
-            pass  # what the log can not hold as it is, as NaN, is kept as a whole
+            pass  # the log cannot hold these bytes, with NaN for example: keep the snapshot as a whole
         await self._change(lambda store: self._put_whole(store, spot, data))
 
     def _put_whole(self, store: clew.Store, spot: Spot, data: bytes) -> None:
@@ -342,7 +343,9 @@ class ClewStorage:
             put = partial(self._put, spot=spot, seen=seen, plan=plan, begin=begin, rest=rest)
             if await self._change(put):
                 return
-        raise clew.ConflictError(f"others write to {spot.key!r} all the time: try again")
+        raise clew.ConflictError(
+            f"other writers changed {spot.key!r} {_ATTEMPTS} times in a row: write it again"
+        )
 
     def _planned(self, store: clew.Store, spot: Spot, data: bytes, begin: int) -> tuple[_Seen, Plan | None]:
         session = self._layout.found(store, spot)
@@ -354,7 +357,7 @@ class ClewStorage:
             plan = going_on(data, begin, text)
             if plan is not None:
                 return seen, plan
-        # A window that slid begins near where the last one did: look there first.
+        # A sliding window begins near where the last one began: search there first.
         after = -1 if text is None or text.place.after >= seen.head.position else text.place.after
         plan = starting_anew(data, begin, _steps(session, seen.head, after))
         if plan is not None and plan.rewind == BEGINNING and after >= 0:
@@ -364,7 +367,7 @@ class ClewStorage:
     def _put(
         self, store: clew.Store, *, spot: Spot, seen: _Seen, plan: Plan, begin: int, rest: bytes
     ) -> bool:
-        """False: somebody wrote since it was looked at."""
+        """False: another writer changed the session since it was read."""
         session = self._layout.made(store, spot)
         if seen != _Seen(session.head, session.get_document(_TEXT)):
             return False
@@ -385,7 +388,7 @@ class ClewStorage:
     def _go_back(self, session: clew.Session, to: clew.Head | int, new: builtins.list[bytes]) -> None:
         left = next((entry for entry in session.entries() if entry.kind == "message"), None)
         if to == BEGINNING and new and left is not None and is_another(left.raw, new[0]):
-            session.rewind(to)  # a summary of the first words: they may stay the title
+            session.rewind(to)  # a summary replaces the first message, whose words may stay the title
         else:
             go_back(session, to)
 
@@ -396,7 +399,7 @@ class ClewStorage:
 
 
 def _is_moved(session: clew.Session) -> bool:
-    """Somebody else than a storage moved the head: rewound it, or appended to it."""
+    """Whether the head was moved without the storage, by a rewind or an append."""
     text = session.get_document(_TEXT)
     return text is not None and _as_text(text).place.head != session.head
 
@@ -414,7 +417,7 @@ def _steps(session: clew.Session, head: clew.Head, after: int) -> builtins.list[
 
 
 async def _told(what: str, work: Awaitable[T]) -> T:
-    """The outcome of some work, with the error that Strands knows."""
+    """The outcome of some work; errors become those of Strands."""
     try:
         return await work
     except StorageError:
