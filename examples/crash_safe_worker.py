@@ -37,7 +37,7 @@ def begin(run: clew.Run) -> int:
     """The round to begin with: the first one, or the one after the newest checkpoint."""
     try:
         point = run.resume()
-    except clew.CheckpointNotFoundError:
+    except clew.errors.CheckpointNotFoundError:
         run.append({"role": "user", "content": "Tidy my files."}, key="request")
         run.checkpoint(iteration=0)
         return 0

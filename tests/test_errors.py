@@ -104,7 +104,7 @@ def test_only_an_unknown_option_is_called_unknown(
     tmp_path: Path, options: dict[str, Any], message: str
 ) -> None:
     """And one of the wrong kind is told what it should be. Nothing is made."""
-    with pytest.raises(clew.InvalidUrlError) as raised:
+    with pytest.raises(clew.errors.InvalidUrlError) as raised:
         clew.open(tmp_path / "a.db", **options)
     assert str(raised.value).startswith(message)
     assert [] == list(tmp_path.iterdir())

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, Literal, ParamSpec
 
 from clew.backends.contract import Reader, Transaction
 from clew.core.conversation import documents, history, points, sessions
-from clew.core.conversation.append import Sayable, appending, batch_of
+from clew.core.conversation.append import MessageLike, appending, batch_of
 from clew.core.conversation.points import Point
 from clew.core.conversation.settings import updated
 from clew.core.engine.engine import Engine, EngineLike
@@ -256,7 +256,7 @@ class Session:
 
     def append(
         self,
-        *messages: Sayable,
+        *messages: MessageLike,
         key: str | None = None,
         expect: Head | None = None,
         strict: bool = False,
@@ -280,13 +280,13 @@ class Session:
         return [] if work is None else self._scope.run(work)
 
     def _appending(
-        self, messages: Sequence[Sayable], **options: Any
+        self, messages: Sequence[MessageLike], **options: Any
     ) -> Callable[[Transaction], list[Entry]] | None:
         """The operation of `append`, for a committer; None: there is nothing to append."""
         return appending(self._access, messages, self._scope.now(), **options)
 
     def append_nowait(
-        self, *messages: Sayable, key: str | None = None, strict: bool = False, at: datetime | None = None
+        self, *messages: MessageLike, key: str | None = None, strict: bool = False, at: datetime | None = None
     ) -> None:
         """Append some time soon, in the order of the calls. `store.flush()` waits, and raises failures."""
         engine = self._scope.outside("Session.append_nowait()")
@@ -295,7 +295,7 @@ class Session:
             engine.post(work)
 
     def replace(
-        self, messages: Sequence[Sayable], *, user_turns: int | None = None, strict: bool = False
+        self, messages: Sequence[MessageLike], *, user_turns: int | None = None, strict: bool = False
     ) -> list[Entry]:
         """Let the path hold these messages and no others; one entry comes back for each.
 
@@ -331,7 +331,7 @@ class Session:
 
     def compact(
         self,
-        messages_or_text: str | Sequence[Sayable],
+        messages_or_text: str | Sequence[MessageLike],
         *,
         upto: Point | None = None,
         tokens: int | None = None,

@@ -173,7 +173,7 @@ def test_messages_that_are_json_already_are_refused_with_the_place_of_such_a_num
     give: Keeping, value: float
 ) -> None:
     with clew.open("memory:") as store:
-        with pytest.raises(clew.InvalidEntryError, match=r"\$\.x\[0\]: -?(NaN|Infinity) is not JSON"):
+        with pytest.raises(clew.errors.InvalidEntryError, match=r"\$\.x\[0\]: -?(NaN|Infinity) is not JSON"):
             run(give(store, value))
 
         assert list(store.list()) == []

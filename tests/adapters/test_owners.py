@@ -46,7 +46,7 @@ def test_what_another_framework_made_is_refused_by_name_be_it_empty(store: clew.
         store.session("talk", metadata={"framework": "theirs"})
 
         for attempt in (partial(store.read, FIND), partial(store.transact, OPEN)):
-            with pytest.raises(clew.SessionTakenError) as refused:
+            with pytest.raises(clew.errors.SessionTakenError) as refused:
                 attempt()
             assert str(refused.value) == "session 'talk' belongs to theirs, not to ours: use another id"
             assert (refused.value.session, refused.value.framework) == ("talk", "ours")
@@ -66,7 +66,7 @@ def test_what_nobody_owns_is_refused_if_anything_was_ever_in_it(store: clew.Stor
             session.clear()
 
         for attempt in (partial(store.read, FIND), partial(store.transact, OPEN)):
-            with pytest.raises(clew.SessionTakenError, match=r"'framework': 'ours'") as refused:
+            with pytest.raises(clew.errors.SessionTakenError, match=r"'framework': 'ours'") as refused:
                 attempt()
             assert refused.value.owner is None
         session.update(metadata={"framework": "ours"})  # as the error says
@@ -94,7 +94,7 @@ def test_a_session_that_somebody_else_made_anew_is_refused_though_the_old_one_wa
         store.delete("talk", purge=True)
         store.session("talk").append({"role": "user", "content": "mine"})
 
-        with pytest.raises(clew.SessionTakenError):
+        with pytest.raises(clew.errors.SessionTakenError):
             store.read(FIND)
 
 

@@ -66,7 +66,7 @@ async def test_status(url: str) -> None:
         assert run is not None
         assert (run.request, run.error) == (None, "ValueError: bad")
         await s.close()
-        error = await refused(clew.InvalidTransitionError, s.start())
+        error = await refused(clew.errors.InvalidTransitionError, s.start())
         assert (error.was, error.wanted) == ("closed", "running")
         await s.reopen()
         changes = [change.status for change in await s.status_changes()]
@@ -155,7 +155,7 @@ async def test_bad_leases_and_waits_are_refused(url: str) -> None:
 async def test_resuming(url: str) -> None:
     """run.checkpoint, resume, OpenCallsError, interrupted."""
     async with a_session(url) as (store, s):
-        await refused(clew.CheckpointNotFoundError, s.resume())
+        await refused(clew.errors.CheckpointNotFoundError, s.resume())
         async with s.run(task="sync") as run:
             await run.append(user("a"))
             made = await run.checkpoint(
@@ -164,7 +164,7 @@ async def test_resuming(url: str) -> None:
             assert made.run is not None
             assert (made.name, made.run.iteration, made.run.task) == ("run-1-1", 3, "sync")
             await run.append(calling("1"))
-            error = await refused(clew.OpenCallsError, run.checkpoint())
+            error = await refused(clew.errors.OpenCallsError, run.checkpoint())
             assert error.calls == ("1",)
             await run.checkpoint("forced", iteration=4, force=True)
             await run.delete_checkpoint("forced")

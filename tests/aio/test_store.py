@@ -60,14 +60,14 @@ async def test_a_store_is_awaited_or_entered(url: str) -> None:
     await store.session("a")
     await store.close()
     await store.close()
-    await refused(clew.StoreClosedError, store.list())
+    await refused(clew.errors.StoreClosedError, store.list())
 
     async with clew.open_async(url) as store, store:
         assert isinstance(store, AsyncStore)
         assert store.location
         assert store.capabilities.durability in ("full", "memory")
         assert "AsyncStore" in repr(store)
-    await refused(clew.StoreClosedError, store.stats())
+    await refused(clew.errors.StoreClosedError, store.stats())
 
 
 @in_loop
@@ -116,7 +116,7 @@ async def test_sessions(url: str, tmp_path: Path) -> None:
         assert (info.title, info.tags, info.metadata) == ("new", ("x",), {"k": 2})
         await s.add_alias("alias")
         assert await store.get("alias") == s
-        await refused(clew.AliasExistsError, (await store.session()).add_alias("alias"))
+        await refused(clew.errors.AliasExistsError, (await store.session()).add_alias("alias"))
         assert await s.remove_alias("alias") is True
 
         assert await store.delete("s") is True
@@ -141,7 +141,7 @@ async def test_messages(url: str) -> None:
         moved = await refused(clew.HeadMovedError, s.append(user("x"), expect=head))
         assert (moved.expected, moved.actual) == (head, await s.head)
         await refused(clew.KeyReusedError, s.append(user("x"), key="k"))
-        await refused(clew.InvalidEntryError, s.append(user("x"), {"bad": float("nan")}))
+        await refused(clew.errors.InvalidEntryError, s.append(user("x"), {"bad": float("nan")}))
         s.append_nowait(user("c"))
         s.append_nowait(user("d"))
         await store.flush()
@@ -160,7 +160,7 @@ async def test_flush_raises_what_went_wrong(url: str) -> None:
     """Once, as on the sync face; a bad message is refused at once."""
     async with clew.open_async(url) as store:
         s = await store.session("s")
-        with pytest.raises(clew.InvalidEntryError):
+        with pytest.raises(clew.errors.InvalidEntryError):
             s.append_nowait({"bad": float("inf")})
         await store.delete("s")
         s.append_nowait(user("lost"))
@@ -195,8 +195,8 @@ async def test_the_view_and_the_path(url: str) -> None:
         await s.rewind("c")
         assert await said(s) == ["a", "b", "c", "d"]
         assert await s.delete_checkpoint("c") is True
-        await refused(clew.CheckpointNotFoundError, s.rewind("c"))
-        await refused(clew.NothingToUndoError, s.redo())
+        await refused(clew.errors.CheckpointNotFoundError, s.rewind("c"))
+        await refused(clew.errors.NothingToUndoError, s.redo())
 
 
 @in_loop
@@ -242,10 +242,10 @@ async def test_forks_and_variables(url: str) -> None:
 async def test_bad_options_are_refused_as_on_the_sync_face(url: str) -> None:
     """The same errors, at the first step of an iteration at the latest."""
     async with a_session(url) as s:
-        await refused(clew.InvalidQueryError, s.messages(last=-1))
-        await refused(clew.InvalidQueryError, anext(s.entries(damaged="ignore")))  # type: ignore[arg-type]
-        await refused(clew.InvalidQueryError, anext(s.entries(last=-1)))
-        await refused(clew.EntryNotFoundError, anext(s.entries(after=5)))
+        await refused(clew.errors.InvalidQueryError, s.messages(last=-1))
+        await refused(clew.errors.InvalidQueryError, anext(s.entries(damaged="ignore")))  # type: ignore[arg-type]
+        await refused(clew.errors.InvalidQueryError, anext(s.entries(last=-1)))
+        await refused(clew.errors.EntryNotFoundError, anext(s.entries(after=5)))
 
 
 @in_loop

@@ -45,7 +45,7 @@ async def test_events(url: str) -> None:
         await refused(clew.KeyReusedError, s.add_event("other", id="1"))
         await refused(clew.InvalidError, s.add_event(""))
         await refused(clew.InvalidError, s.add_events([{"type": "a", "unknown": 1}]))
-        await refused(clew.InvalidQueryError, s.events(limit=0))
+        await refused(clew.errors.InvalidQueryError, s.events(limit=0))
 
 
 @in_loop
@@ -94,4 +94,4 @@ async def test_usage(url: str) -> None:
         assert set(await s.usage(by="model")) == {"m", None}
         assert (await s.usage(since=NOON, until=NOON.replace(hour=13))).calls == 1
         await refused(clew.InvalidError, s.add_usage(cost=0.5))  # type: ignore[arg-type]
-        await refused(clew.InvalidQueryError, s.usage(by="colour"))  # type: ignore[call-overload]
+        await refused(clew.errors.InvalidQueryError, s.usage(by="colour"))  # type: ignore[call-overload]

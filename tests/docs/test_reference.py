@@ -14,20 +14,26 @@ import msgspec
 import pytest
 
 import clew
-from clew.backends.contract import RecordKind
+from clew import errors, model
+from clew.backends.contract import Capabilities, RecordKind
 from clew.backends.registry import SCHEMES
 from clew.backends.sqlite import SqliteBackend
 from clew.backends.sqlite.schema import MIGRATIONS
 from clew.backends.sqlite.sql import APPLICATION_ID
 from clew.core.conversation.settings import SessionSettings
+from clew.model import files, search, transfer
 from tests.docs.pages import DOCS, prose
 from tests.docs.signatures import CLASSES, members, property_type, signature
 
 REFERENCE = DOCS / "reference"
-ERRORS = [value for value in vars(clew).values() if inspect.isclass(value) and issubclass(value, Exception)]
-VALUES = [
-    value for value in vars(clew).values() if inspect.isclass(value) and issubclass(value, msgspec.Struct)
-]
+ERRORS = [value for value in vars(errors).values() if inspect.isclass(value) and issubclass(value, Exception)]
+VALUES = {
+    value.__name__: value
+    for part in (model, files, search, transfer)
+    for value in [Capabilities, *vars(part).values()]
+    if inspect.isclass(value) and issubclass(value, msgspec.Struct) and value is not msgspec.Struct
+}
+"""The values that come back from the methods, and from those that import and export."""
 
 
 def sections(page: Path) -> Iterator[tuple[str, list[str]]]:
@@ -103,7 +109,7 @@ def test_the_async_face_has_the_methods_that_the_reference_says_it_has() -> None
         assert not missing
 
 
-@pytest.mark.parametrize("cls", VALUES, ids=lambda cls: cls.__name__)
+@pytest.mark.parametrize("cls", VALUES.values(), ids=VALUES)
 def test_every_field_of_a_value_is_described(cls: type) -> None:
     fields = dict(cls.__annotations__)
     fields |= {name: property_type(v) for name, v in vars(cls).items() if isinstance(v, property)}

@@ -217,7 +217,7 @@ def test_a_restore_that_stops_half_way_stores_nothing_twice(
         raise OSError(28, "no space left")
 
     monkeypatch.setattr(Applier, "run", full)
-    with pytest.raises(clew.RestoreFailedError):
+    with pytest.raises(clew.errors.RestoreFailedError):
         store.restore(first)
 
     with store._engine.read() as reader:
@@ -262,7 +262,7 @@ def test_an_object_that_is_really_missing_is_named_and_nothing_is_changed(
     wanted = bytes.fromhex(first.tree)
     store._engine.run(lambda tx: tx.drop_objects([wanted]))
 
-    with pytest.raises(clew.ObjectMissingError, match=first.tree):
+    with pytest.raises(clew.errors.ObjectMissingError, match=first.tree):
         store.restore(first)
     assert content(root) == unsaved
     assert store.pending_restores() == []

@@ -12,6 +12,7 @@ import pytest
 import clew
 from clew.files.restore.apply import Applier
 from clew.files.restore.write import FileWriter, Ready, RefusedError
+from clew.model.files import RestoreReport
 
 
 def say(text: str) -> dict[str, str]:
@@ -102,7 +103,7 @@ def test_a_point_without_files_is_refused_and_nothing_moves(store: clew.Store, r
     s.checkpoint("bare")
     head = s.head
     for point in ("bare", 0, head):
-        with pytest.raises(clew.SnapshotNotFoundError):
+        with pytest.raises(clew.errors.SnapshotNotFoundError):
             s.rewind(point, files=True)
     assert s.head == head
 
@@ -127,7 +128,7 @@ def test_of_two_checkpoints_only_what_came_after_the_last_one_is_a_conflict(
     assert s.restore_files("first", dry_run=True).conflicts == ("a.txt", "unknown.txt")
     s.rewind("first", files=True, on_conflict="keep")
     assert content(root) == {**FIRST, "a.txt": "mine", "unknown.txt": "mine too"}
-    with pytest.raises(clew.RestoreConflictError):
+    with pytest.raises(clew.errors.RestoreConflictError):
         s.restore_files("first", on_conflict="refuse")
     s.restore_files("first")
     assert content(root) == FIRST
@@ -178,7 +179,7 @@ def test_f43_a_restore_that_was_cut_off_is_finished_with_its_head(
 
     with monkeypatch.context() as patched:
         patched.setattr(Applier, "run", stop)
-        with pytest.raises(clew.RestoreFailedError):
+        with pytest.raises(clew.errors.RestoreFailedError):
             s.rewind("first", files=True)
     (pending,) = store.pending_restores()
     assert (pending.session, len(s.messages())) == ("s", 2)
@@ -200,7 +201,7 @@ def test_f43_a_restore_that_was_cut_off_is_undone_and_the_head_stays(
 
     with monkeypatch.context() as patched:
         patched.setattr(Applier, "run", stop)
-        with pytest.raises(clew.RestoreFailedError):
+        with pytest.raises(clew.errors.RestoreFailedError):
             s.rewind("first", files=True)
     assert content(root) == FIRST
     store.undo_restore(store.pending_restores()[0].id)
@@ -220,10 +221,10 @@ def test_a_rewind_in_which_a_file_failed_says_so_and_can_be_undone(
 
     with monkeypatch.context() as patched:
         patched.setattr(FileWriter, "place", refuse)
-        with pytest.raises(clew.RestoreFailedError) as caught:
+        with pytest.raises(clew.errors.RestoreFailedError) as caught:
             s.rewind("first", files=True)
     report = caught.value.report
-    assert isinstance(report, clew.RestoreReport)
+    assert isinstance(report, RestoreReport)
     assert [one.path for one in report.failed] == ["a.txt"]
     assert (content(root), len(s.messages())) == ({**FIRST, "a.txt": "two"}, 1)
     s.undo()

@@ -78,7 +78,7 @@ def test_the_directory_of_a_store_is_no_root(work: Path, part: str) -> None:
     with clew.open(f"jsonl:///{work / 'data' / 'logs'}") as store:
         store.session("s").append({"role": "user", "content": "hi"})
         for force in (False, True):
-            with pytest.raises(clew.RootRefusedError, match="keep the store elsewhere"):
+            with pytest.raises(clew.errors.RootRefusedError, match="keep the store elsewhere"):
                 store.snapshot(work / "data" / "logs" / part, force=force)
         assert store.snapshots() == []
 

@@ -227,7 +227,7 @@ def _unrepaired(now: Look) -> list[str]:
     if isinstance(sound, tuple):
         sound = tuple(problem for problem in sound if not LOST_FILES.search(problem))
     told = [f"repaired, and not sound: {sound!r:.300}"] if sound != () else []
-    if isinstance(copied, Exception) and not isinstance(copied.__cause__, clew.ObjectMissingError):
+    if isinstance(copied, Exception) and not isinstance(copied.__cause__, clew.errors.ObjectMissingError):
         told.append(f"repaired, and not copied: {copied!r:.300}")
     return told
 

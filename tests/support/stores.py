@@ -29,7 +29,7 @@ def wander(store: clew.Store, seed: int, steps: int = 120) -> None:
         session = store.session(id, tags=["wandering"], metadata={"seed": seed})
         try:
             _step(store, session, rng, number, names)
-        except (clew.NothingToUndoError, clew.NotFoundError, clew.ConflictError):
+        except (clew.errors.NothingToUndoError, clew.NotFoundError, clew.ConflictError):
             pass  # not everything can be done at any time
 
 

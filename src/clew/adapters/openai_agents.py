@@ -24,7 +24,6 @@ from clew import (
     ClewError,
     Entry,
     Head,
-    InvalidEntryError,
     InvalidError,
     Run,
     Session,
@@ -34,6 +33,7 @@ from clew.adapters.common.extras import missing
 from clew.adapters.common.history import BEGINNING, Remembered, newest, rewind_before
 from clew.adapters.common.sessions import faces, find_own, open_own
 from clew.adapters.common.sessions import session_id as id_of
+from clew.errors import InvalidEntryError
 
 try:
     from agents import RunHooks

@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 from clew.aio.bridge import Bridge
-from clew.core.conversation.append import Sayable
+from clew.core.conversation.append import MessageLike
 from clew.core.conversation.points import Point
 from clew.core.runs.lease import Pauses, bid_of
 from clew.core.streams import events as events_
@@ -153,7 +153,7 @@ class AsyncSession:
 
     async def append(
         self,
-        *messages: Sayable,
+        *messages: MessageLike,
         key: str | None = None,
         expect: Head | None = None,
         strict: bool = False,
@@ -163,12 +163,12 @@ class AsyncSession:
         return [] if work is None else await self._bridge.commit(work)
 
     def append_nowait(
-        self, *messages: Sayable, key: str | None = None, strict: bool = False, at: datetime | None = None
+        self, *messages: MessageLike, key: str | None = None, strict: bool = False, at: datetime | None = None
     ) -> None:
         self._session.append_nowait(*messages, key=key, strict=strict, at=at)
 
     async def replace(
-        self, messages: Sequence[Sayable], *, user_turns: int | None = None, strict: bool = False
+        self, messages: Sequence[MessageLike], *, user_turns: int | None = None, strict: bool = False
     ) -> list[Entry]:
         return await self._call(self._session.replace, messages, user_turns=user_turns, strict=strict)
 
@@ -180,7 +180,7 @@ class AsyncSession:
 
     async def compact(
         self,
-        messages_or_text: str | Sequence[Sayable],
+        messages_or_text: str | Sequence[MessageLike],
         *,
         upto: Point | None = None,
         tokens: int | None = None,

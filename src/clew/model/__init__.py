@@ -13,6 +13,8 @@ from clew.model.run import StatusChange as StatusChange
 from clew.model.session import NO_ANNOTATIONS as NO_ANNOTATIONS
 from clew.model.session import STATUSES as STATUSES
 from clew.model.session import Branch as Branch
+from clew.model.session import Change as Change
+from clew.model.session import ChangeKind as ChangeKind
 from clew.model.session import Checkpoint as Checkpoint
 from clew.model.session import Context as Context
 from clew.model.session import ContextReport as ContextReport

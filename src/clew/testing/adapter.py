@@ -175,8 +175,8 @@ class AdapterConformance:
         ):
             with pytest.raises(Exception, match=r"session '.*talk.*'") as refused:
                 run(attempt())
-            assert isinstance(refused.value, clew.SessionTakenError) or isinstance(
-                refused.value.__cause__, clew.SessionTakenError
+            assert isinstance(refused.value, clew.errors.SessionTakenError) or isinstance(
+                refused.value.__cause__, clew.errors.SessionTakenError
             )
 
         assert (taken.info, taken.messages(), taken.documents(), taken.vars()) == before

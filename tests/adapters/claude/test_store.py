@@ -144,7 +144,7 @@ def test_whatever_json_can_say_comes_back_equal(adapter: ClewSessionStore, value
 
 
 def test_what_is_no_json_is_refused_with_its_place_and_nothing_is_kept(adapter: ClewSessionStore) -> None:
-    with pytest.raises(clew.InvalidEntryError, match="value"):
+    with pytest.raises(clew.errors.InvalidEntryError, match="value"):
         write(adapter, says("good", "u1"), {"type": "x", "value": {1, 2}})
 
     assert run(adapter.load(KEY)) is None

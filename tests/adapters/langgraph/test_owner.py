@@ -99,7 +99,7 @@ def test_a_session_of_another_framework_is_refused_and_untouched(act: Act, frame
         other.set_document("theirs", b"1")
         before = other.info
 
-        with pytest.raises(clew.SessionTakenError, match="other"):
+        with pytest.raises(clew.errors.SessionTakenError, match="other"):
             act(ClewSaver(store))
 
         assert store.get("other").info == before

@@ -117,7 +117,7 @@ def test_without_the_driver_it_is_said_what_to_install() -> None:
     code = (
         "import sys; sys.modules['psycopg'] = None; import clew\n"
         "try: clew.open('postgresql://h/d')\n"
-        "except clew.BackendUnavailableError as exc: print(exc)"
+        "except clew.errors.BackendUnavailableError as exc: print(exc)"
     )
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "clew[postgres]" in told.stdout

@@ -179,7 +179,7 @@ def test_p21_a_process_that_is_open_stops_writing_when_a_newer_clew_migrates_the
             lambda: store.transact(lambda tx: [tx.get(id).append(user("never")) for id in ("s", "other")]),
             lambda: store.delete("s"),
         ):
-            with pytest.raises(clew.SchemaTooNewError, match="99"):
+            with pytest.raises(clew.errors.SchemaTooNewError, match="99"):
                 write()
 
         assert (said(s), said(other)) == (["before"], ["before"])
@@ -216,5 +216,5 @@ def test_p21_a_migration_waits_for_the_transactions_that_are_under_way(
         assert (said(store.get("s")), store.get("s").get_var("v")) == (["before", "during"], 1)
         bring_up_to_date()
         monkeypatch.undo()
-        with pytest.raises(clew.SchemaTooNewError):
+        with pytest.raises(clew.errors.SchemaTooNewError):
             say(store.get("s"), "after")

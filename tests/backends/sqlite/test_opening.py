@@ -56,7 +56,7 @@ def test_the_strongest_durability_is_the_default(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("level", ["none", "FULL", "", "memory"])
 def test_an_unknown_durability_is_refused_before_anything_is_written(tmp_path: Path, level: str) -> None:
-    with pytest.raises(clew.InvalidUrlError):
+    with pytest.raises(clew.errors.InvalidUrlError):
         clew.open(tmp_path / "a.db", durability=level)
 
     assert list(tmp_path.iterdir()) == []
@@ -75,7 +75,7 @@ def test_a_file_that_can_not_keep_a_log_is_refused_rather_than_used_with_less_du
 
     monkeypatch.setattr(apsw, "Connection", NoLog)
 
-    with pytest.raises(clew.BackendUnavailableError, match="durability"):
+    with pytest.raises(clew.errors.BackendUnavailableError, match="durability"):
         clew.open(path)
 
 
@@ -123,7 +123,7 @@ def test_p21_a_newer_schema_is_refused_without_a_write(newer: Path) -> None:
     before = contents(newer.parent)
 
     for _ in range(2):
-        with pytest.raises(clew.SchemaTooNewError) as caught:
+        with pytest.raises(clew.errors.SchemaTooNewError) as caught:
             clew.open(newer)
 
     assert contents(newer.parent) == before
@@ -146,7 +146,7 @@ def test_p21_a_newer_schema_is_refused_without_a_write_when_a_crash_left_its_log
     connection.close()
     before = contents(crashed)
 
-    with pytest.raises(clew.SchemaTooNewError):
+    with pytest.raises(clew.errors.SchemaTooNewError):
         clew.open(crashed / "a.db", read_only=read_only)
 
     assert contents(crashed) == before
@@ -215,7 +215,7 @@ def test_a_file_that_is_no_store_is_refused_and_stays_as_it_is(
     make(tmp_path / "theirs.db")
     before = contents(tmp_path)
 
-    with pytest.raises(clew.InvalidUrlError, match="not a Clew store"):
+    with pytest.raises(clew.errors.InvalidUrlError, match="not a Clew store"):
         clew.open(tmp_path / "theirs.db", read_only=read_only)
 
     assert contents(tmp_path) == before
@@ -230,7 +230,9 @@ def test_the_location_is_absolute_and_an_address_with_two_slashes_says_what_to_w
 
     with clew.open(f"{scheme}:///logs") as store:
         assert store.location == str(tmp_path / "logs")
-    with pytest.raises(clew.InvalidUrlError, match=rf"as {scheme}:///logs/a, and four before an absolute"):
+    with pytest.raises(
+        clew.errors.InvalidUrlError, match=rf"as {scheme}:///logs/a, and four before an absolute"
+    ):
         clew.open(f"{scheme}://logs/a")
 
 
@@ -249,7 +251,7 @@ def test_an_address_without_its_slashes_is_no_file_name(
 ) -> None:
     monkeypatch.chdir(tmp_path)
 
-    with pytest.raises(clew.InvalidUrlError, match="://"):
+    with pytest.raises(clew.errors.InvalidUrlError, match="://"):
         clew.open(address)
 
     assert contents(tmp_path) == {}
@@ -258,14 +260,14 @@ def test_an_address_without_its_slashes_is_no_file_name(
 def test_a_directory_of_something_else_is_refused(tmp_path: Path) -> None:
     (tmp_path / "theirs.txt").write_text("x")
 
-    with pytest.raises(clew.InvalidUrlError, match="holds no JSONL store"):
+    with pytest.raises(clew.errors.InvalidUrlError, match="holds no JSONL store"):
         clew.open(tmp_path)
 
     assert names(tmp_path) == ["theirs.txt"]
 
 
 def test_a_file_that_is_not_there_is_not_made_by_opening_it_for_reading(tmp_path: Path) -> None:
-    with pytest.raises(clew.StoreNotFoundError):
+    with pytest.raises(clew.errors.StoreNotFoundError):
         clew.open(tmp_path / "a.db", read_only=True)
 
     assert list(tmp_path.iterdir()) == []
@@ -300,7 +302,7 @@ def test_use_after_close_says_so(tmp_path: Path) -> None:
         lambda: store.delete("s", purge=True),
     ]
     for call in calls:
-        with pytest.raises(clew.StoreClosedError):
+        with pytest.raises(clew.errors.StoreClosedError):
             call()
     with clew.open(tmp_path / "a.db") as again:
         assert texts(again.get("s")) == ["x"]
@@ -319,7 +321,7 @@ def test_closing_waits_for_reads_in_other_threads_or_lets_them_end(tmp_path: Pat
         try:
             while True:
                 assert len(session.messages()) == 200
-        except clew.StoreClosedError:
+        except clew.errors.StoreClosedError:
             pass
         except BaseException as error:  # noqa: BLE001 (told to the test)
             raised.append(error)
@@ -339,7 +341,7 @@ def test_closing_waits_for_reads_in_other_threads_or_lets_them_end(tmp_path: Pat
 def test_a_driver_that_is_not_installed_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "clew.backends.postgres", None)
 
-    with pytest.raises(clew.InvalidUrlError, match=r"clew\[postgres\]"):
+    with pytest.raises(clew.errors.InvalidUrlError, match=r"clew\[postgres\]"):
         clew.open("postgresql://localhost/none")
 
 

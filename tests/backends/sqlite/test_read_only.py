@@ -115,9 +115,9 @@ def test_a_store_opened_for_reading_refuses_writes_and_sees_those_of_others(tmp_
         with clew.open(tmp_path / "a.db", read_only=True) as reader:
             session = reader.get("s")
             assert texts(session) == ["a"]
-            with pytest.raises(clew.ReadOnlyError):
+            with pytest.raises(clew.errors.ReadOnlyError):
                 session.append(message("b"))
-            with pytest.raises(clew.ReadOnlyError):
+            with pytest.raises(clew.errors.ReadOnlyError):
                 reader.delete("s", purge=True)
             writer.get("s").append(message("c"))
             assert texts(session) == ["a", "c"]

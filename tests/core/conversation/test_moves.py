@@ -58,6 +58,6 @@ def test_s52_repair_leaves_the_moves_out(hostile: Store, tmp_path: Path) -> None
     assert any(lost.session == "s" and "move" in (lost.name or "") for lost in report.lost)
     with clew.open(tmp_path / "new.db") as new:
         assert len(new.get("s").messages()) == 1
-        with pytest.raises(clew.NothingToUndoError):
+        with pytest.raises(clew.errors.NothingToUndoError):
             new.get("s").undo()
         assert new.verify(full=True).ok

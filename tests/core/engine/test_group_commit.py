@@ -174,7 +174,7 @@ def test_who_waits_at_the_limit_hears_that_the_store_was_closed(
         thread.join(10)
         assert not thread.is_alive()
 
-    assert [type(outcome) for outcome in outcomes] == [clew.StoreClosedError]
+    assert [type(outcome) for outcome in outcomes] == [clew.errors.StoreClosedError]
     with clew.open(store.location) as again:
         assert texts(again.get("s")) == ["taken"]
 

@@ -124,7 +124,7 @@ def test_a_second_beginning_is_a_branch_of_its_own(store: clew.Store) -> None:
 
 def test_there_is_nothing_to_undo(store: clew.Store) -> None:
     store.load(session([*line("e1", "e2"), said("e3", "e1")]))
-    with pytest.raises(clew.NothingToUndoError):
+    with pytest.raises(clew.errors.NothingToUndoError):
         store.get("other:1").undo()
 
 

@@ -285,7 +285,7 @@ def test_p23_a_full_disk_does_not_keep_anybody_from_searching(
     store.session("s").append(user("word, not in the index"))
 
     def full(*given: Any) -> bool:
-        raise clew.DiskFullError("no space left")
+        raise clew.errors.DiskFullError("no space left")
 
     monkeypatch.setattr(index.Parcel, "put", full)
 

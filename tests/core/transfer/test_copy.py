@@ -19,6 +19,7 @@ from clew.backends.contract import Reader
 from clew.core.transfer import source as reading
 from clew.core.transfer import write as writing
 from clew.core.transfer.source import Source
+from clew.model.transfer import CopyProgress, CopyReport
 from tests.backends.postgres.servers.cluster import drop_schema
 from tests.support.effort import THOROUGH
 from tests.support.stores import dump, say, wander, with_files
@@ -356,7 +357,7 @@ def test_an_interrupted_copy_goes_on_where_it_was(stores: Open) -> None:
     for _ in range(500):
         budget = 2
 
-        def stop(progress: clew.CopyProgress) -> None:
+        def stop(progress: CopyProgress) -> None:
             nonlocal budget
             budget -= 1
             if budget < 0 and progress.entries:
@@ -381,7 +382,7 @@ def test_who_writes_to_the_target_between_two_steps_loses_nothing(stores: Open) 
     clew.copy(src, dst)
     s.append(*(say(n) for n in range(40)))
 
-    def butt_in(progress: clew.CopyProgress) -> None:
+    def butt_in(progress: CopyProgress) -> None:
         if progress.entries == 20:
             dst.get("s").append(say(99))
 
@@ -488,12 +489,12 @@ def test_what_makes_no_sense_is_refused(stores: Open, tmp_path: Path) -> None:
         clew.copy(store, store.location)
     with pytest.raises(clew.InvalidError):
         clew.copy(store, stores("memory"), on_conflict="maybe")  # type: ignore[arg-type]
-    with pytest.raises(clew.StoreNotFoundError):
+    with pytest.raises(clew.errors.StoreNotFoundError):
         clew.copy(tmp_path / "nothing.db", store)
 
 
 def test_tasks_copy_too(tmp_path: Path) -> None:
-    async def main() -> clew.CopyReport:
+    async def main() -> CopyReport:
         async with clew.open_async("memory:") as src, clew.open_async(tmp_path / "b.db") as dst:
             session = await src.session("s")
             await session.append(say(1))

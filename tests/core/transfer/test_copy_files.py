@@ -41,7 +41,7 @@ def lacking(store: clew.Store) -> list[str]:
         for checkpoint in store.get(info.id).checkpoints():
             try:
                 store.get_snapshot(checkpoint.snapshot or "none")
-            except clew.SnapshotNotFoundError:
+            except clew.errors.SnapshotNotFoundError:
                 found.append(f"{info.id}@{checkpoint.name}")
     return [*found, *store.verify(full=True).problems]
 

@@ -22,7 +22,7 @@ def fill(store: clew.Store) -> dict[str, list[str]]:
         id, text = f"s{number % 3}", f"{number}{os.urandom(1500).hex()}"
         try:
             store.session(id).append(message(text))
-        except clew.DiskFullError:
+        except clew.errors.DiskFullError:
             return said
         said[id].append(text)
     raise AssertionError("it was never full")
@@ -52,7 +52,7 @@ def test_f06_what_is_to_stay_is_copied_to_another_disk_and_back(
             store.close()
             fill_the_rest(disk)
             store = clew.open(address)
-        with pytest.raises((clew.DiskFullError, clew.ReadOnlyError)):
+        with pytest.raises((clew.errors.DiskFullError, clew.errors.ReadOnlyError)):
             store.delete("s0", purge=True)
         clew.copy(store, elsewhere, sessions=["s1", "s2"])
         store.close()

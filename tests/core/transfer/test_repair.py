@@ -11,6 +11,7 @@ import pytest
 
 import clew
 from clew.backends.sqlite.rows import key
+from clew.model.transfer import RepairReport
 from tests.backends.sqlite.damage.pages import PAGE, find_cell, make, pages_of
 from tests.core.transfer.test_copy import KINDS, _server, address, server  # noqa: F401 (fixtures)
 from tests.support.stores import dump, say, wander, with_files
@@ -38,7 +39,7 @@ def damaged(tmp_path: Path) -> Path:
     return path
 
 
-def repaired(path: Path, to: Path) -> clew.RepairReport:
+def repaired(path: Path, to: Path) -> RepairReport:
     before = path.read_bytes()
     with clew.open(path, read_only=True) as store:
         report = store.repair(to=to)
@@ -197,7 +198,7 @@ def test_a_move_that_is_lost_costs_undo_and_nothing_else(tmp_path: Path) -> None
     assert [lost.kind for lost in report.lost] == ["record"]
     with clew.open(tmp_path / "new.db") as new:
         assert new.get("s").messages() == [say(1)]
-        with pytest.raises(clew.NothingToUndoError):
+        with pytest.raises(clew.errors.NothingToUndoError):
             new.get("s").undo()
         assert new.verify(full=True).problems == ()
 
@@ -228,7 +229,7 @@ def test_pages_of_the_file_that_are_gone_cost_what_they_held(tmp_path: Path) -> 
         new = tmp_path / f"new-{number}.db"
         try:
             report = repaired(path, new)
-        except (clew.CorruptError, clew.InvalidUrlError):
+        except (clew.CorruptError, clew.errors.InvalidUrlError):
             with pytest.raises(clew.ClewError):  # it can not be opened, or not listed, at all
                 clew.open(path, read_only=True).list()
             continue

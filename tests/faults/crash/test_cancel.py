@@ -145,7 +145,7 @@ def test_f32_any_call_cancelled_at_any_turn_leaves_nothing_locked(url: str, meth
         async def use() -> None:
             try:
                 await METHODS[method](session)
-            except clew.NothingToUndoError:
+            except clew.errors.NothingToUndoError:
                 pass
 
         for turns in range(0, LOTS, 4):
@@ -300,9 +300,9 @@ def test_f33_a_store_that_is_closed_says_so_to_every_call_of_the_async_face(url:
             lambda: store.session("s"),
             lambda: store.list(),
         ):
-            with pytest.raises(clew.StoreClosedError):
+            with pytest.raises(clew.errors.StoreClosedError):
                 await asyncio.wait_for(call(), PATIENCE)
-        with pytest.raises(clew.StoreClosedError):
+        with pytest.raises(clew.errors.StoreClosedError):
             session.append_nowait(message("x"))
 
     asyncio.run(steps())

@@ -82,7 +82,7 @@ def go_back(run: Run, tell: Tell) -> tuple[int, int]:
     """Where the worker before this one had come to."""
     try:
         point = run.resume()
-    except clew.CheckpointNotFoundError:
+    except clew.errors.CheckpointNotFoundError:
         run.checkpoint(iteration=0, state={"total": 0})
         tell(["checkpoint", 0])
         return 0, 0

@@ -44,7 +44,7 @@ def take(tell: Tell, directory: str, kind: str) -> None:
         for work in (lambda: store.snapshot(home.root), lambda: session.checkpoint("c", files=home.root)):
             try:
                 work()
-            except clew.SnapshotFailedError as error:
+            except clew.errors.SnapshotFailedError as error:
                 tell([error.code, error.root, list(error.paths), str(error)])
         tell([len(store.snapshots()), len(session.checkpoints())])
         tell(store.snapshot(home.root, exclude=["broken"]).files)

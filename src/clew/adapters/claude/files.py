@@ -52,7 +52,9 @@ class FileCheckpoints:
         """`include` and `exclude` are those of `store.snapshot`; `timeout` is in seconds."""
         self._store = store
         if not os.fspath(root):
-            raise clew.RootRefusedError("", "the path is empty; name a directory, as '.' for the present one")
+            raise clew.errors.RootRefusedError(
+                "", "the path is empty; name a directory, as '.' for the present one"
+            )
         self._root = os.path.abspath(root)
         self._include, self._exclude = tuple(include), tuple(exclude)
         self._timeout = timeout
@@ -105,7 +107,9 @@ class FileCheckpoints:
         # Outside the lease: the run that holds it, if there is one, is the agent's own.
         return open_session(self._store, place, workspace=asked.get("cwd")).outside_lease()
 
-    async def rewind(self, key: SessionKey, to: str, *, on_conflict: OnConflict = "overwrite") -> clew.Moved:
+    async def rewind(
+        self, key: SessionKey, to: str, *, on_conflict: OnConflict = "overwrite"
+    ) -> clew.model.Moved:
         """Go back with the conversation and the files together; `store.session(key).undo()` takes it back.
 
         Args:

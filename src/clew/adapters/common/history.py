@@ -55,7 +55,7 @@ _decode = msgspec.json.Decoder().decode
 
 class _Kept(NamedTuple):
     head: clew.Head
-    removals: list[clew.Removal]
+    removals: list[clew.model.Removal]
     """The newest line of the log of removals when the history was read."""
     texts: tuple[bytes, ...]
     """JSON lists of messages, one for each read that brought new ones."""
@@ -92,7 +92,7 @@ class Remembered:
     def _keep(
         self,
         head: clew.Head,
-        removals: list[clew.Removal],
+        removals: list[clew.model.Removal],
         before: _Kept | None,
         new: list[dict[str, Any]],
     ) -> None:
@@ -107,5 +107,5 @@ def _since(session: clew.Session, head: clew.Head) -> list[dict[str, Any]] | Non
     """The messages behind a place; None: the place is no longer on the path."""
     try:
         return session.messages(after=head)
-    except clew.EntryNotFoundError:
+    except clew.errors.EntryNotFoundError:
         return None

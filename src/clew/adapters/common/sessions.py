@@ -97,7 +97,7 @@ def _is_own(session: clew.Session, framework: str) -> bool:
     if owner is None and not session.tree().branches and not session.documents(limit=1):
         return False
     if owner != framework:
-        raise clew.SessionTakenError(session.id, framework, None if owner is None else str(owner))
+        raise clew.errors.SessionTakenError(session.id, framework, None if owner is None else str(owner))
     if session.head.branch:
         if len(_OWN) >= _MOST_OWN:
             _OWN.clear()

@@ -193,7 +193,7 @@ class Memory:
         self.paths = Paths()
         self.chains = lists.Chains()
         self._heads: OrderedDict[tuple[str, str], tuple[bytes, Head]] = OrderedDict()
-        self._removals: list[clew.Removal] | None = None
+        self._removals: list[clew.model.Removal] | None = None
         self._swept: set[str] = set()
         self._lock = threading.Lock()
 

@@ -308,7 +308,7 @@ class ClewSaver(BaseCheckpointSaver[Any]):
         run = self._run if self._run is not None and self._is_of_run(thread) else None
         try:
             self._store.transact(lambda store: self._moving.settle(store, thread), run=run)
-        except (clew.LeaseHeldError, clew.ReadOnlyError):
+        except (clew.LeaseHeldError, clew.errors.ReadOnlyError):
             # A rewound thread can be read without writing to it; a fork has nothing to read yet.
             if self._store.read(lambda store: is_waiting(store.get(thread.session))):
                 raise

@@ -150,7 +150,7 @@ class _Writer:
         entries = list(newest_first(found.session, found.place))[::-1]
         try:
             next(self._session.entries(at=found.place, last=1), None)
-        except clew.CheckpointNotFoundError:
+        except clew.errors.CheckpointNotFoundError:
             # The other session is in another tree and shares nothing: write the entries again.
             self._go_to(BEGINNING)
             copies = self._session.append(*(entry.raw for entry in entries))

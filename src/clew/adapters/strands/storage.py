@@ -325,7 +325,7 @@ class ClewStorage:
             if begin is not None:
                 await self._write_snapshot(spot, data, begin)
                 return
-        except (clew.InvalidEntryError, _Inexact):
+        except (clew.errors.InvalidEntryError, _Inexact):
             pass  # the log cannot hold these bytes, with NaN for example: keep the snapshot as a whole
         await self._change(lambda store: self._put_whole(store, spot, data))
 

@@ -15,6 +15,7 @@ from clew.cli.output import Output
 from clew.cli.prompt import yes_option
 from clew.cli.store import opened, point_of, session_of, spot_of
 from clew.cli.text import count
+from clew.model.files import RestoreReport
 
 if TYPE_CHECKING:
     from clew.model.files import OnConflict
@@ -143,7 +144,7 @@ def _say_dry(
     session: clew.Session,
     there: clew.Head,
     before: clew.SessionInfo,
-    plan: clew.RestoreReport | None,
+    plan: RestoreReport | None,
 ) -> None:
     from clew.cli.commands.restore import change_lines, summary
 
@@ -202,7 +203,7 @@ def _move(settings: Settings, id: str, verb: str, root: str | None, *, dry_run: 
         _say_moved(out, session, before, move(root=root))
 
 
-def _say_moved(out: Output, session: clew.Session, before: clew.SessionInfo, moved: clew.Moved) -> None:
+def _say_moved(out: Output, session: clew.Session, before: clew.SessionInfo, moved: clew.model.Moved) -> None:
     after = session.info
     if out.json:
         out.record(

@@ -22,6 +22,7 @@ from clew.cli.text import clean, count, one_line
 from clew.cli.ui.dialogs import ConfirmDialog, ForkDialog
 from clew.core.log.ids import parse_entry_id
 from clew.errors import ClewError
+from clew.model.files import RestoreReport
 
 ENTRIES_SHOWN: Final = 8
 WORDS: Final = 200
@@ -214,7 +215,7 @@ def _place(entry: str | None) -> clew.Head | None:
     return parse_entry_id(entry) if entry is not None else None
 
 
-def _file_lines(plan: clew.RestoreReport | None) -> Iterator[Text]:
+def _file_lines(plan: RestoreReport | None) -> Iterator[Text]:
     if plan is None:
         return
     changes = [clean(line) for line in change_lines(plan)]

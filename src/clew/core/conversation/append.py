@@ -30,7 +30,7 @@ PREVIEW_LENGTH: Final = 160
 PREVIEW_KEPT: Final = 2 * PREVIEW_LENGTH
 """So many characters are stored unchanged; commands and pages shorten them for display."""
 
-Sayable: TypeAlias = Message | str | bytes | bytearray | memoryview
+MessageLike: TypeAlias = Message | str | bytes | bytearray | memoryview
 """A message: a JSON object, or its JSON text."""
 
 
@@ -56,7 +56,7 @@ class KeyUse(msgspec.Struct, frozen=True, array_like=True):
 decode_uses: Callable[[bytes], list[KeyUse]] = decoder(list[KeyUse], "the record of a key")
 
 
-def batch_of(messages: Sequence[Sayable], *, strict: bool = False) -> Batch:
+def batch_of(messages: Sequence[MessageLike], *, strict: bool = False) -> Batch:
     """Check the messages, before any lock is taken: a refused message delays no other writer."""
     single = len(messages) == 1
     drafts: list[Draft] = []
@@ -131,7 +131,7 @@ def append(
 
 def appending(
     access: Access,
-    messages: Sequence[Sayable],
+    messages: Sequence[MessageLike],
     now: int,
     *,
     key: str | None = None,

@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from clew.backends.contract import Reader, Transaction
-from clew.core.conversation.append import Sayable, place
+from clew.core.conversation.append import MessageLike, place
 from clew.core.conversation.history import entry_of, read_messages
 from clew.core.conversation.moves import MoveKind, step
 from clew.core.conversation.points import Point, path_of, position_on_path
@@ -95,7 +95,7 @@ class Digest(msgspec.Struct, frozen=True):
     tokens: bytes
 
 
-def digest_of(given: str | Sequence[Sayable], tokens: int | None) -> Digest:
+def digest_of(given: str | Sequence[MessageLike], tokens: int | None) -> Digest:
     """Check what a compaction is given. A text becomes a user message."""
     counted = b"null" if tokens is None else b"%d" % check_count(tokens, "tokens")
     if isinstance(given, str):

@@ -48,7 +48,7 @@ def test_s51_a_bad_value_in_any_line_costs_its_session_and_no_other(
 def _harm_done(sound: Sound, place: Path, fast_path: Path, harm: Harm) -> list[str]:
     try:
         store = clew.open(f"jsonl:///{place}")
-    except clew.SchemaTooNewError:
+    except clew.errors.SchemaTooNewError:
         return [] if harm.file == "store.jsonl" and harm.field == ("format",) else ["it can not be opened"]
     except clew.ClewError as error:
         return [f"it can not be opened: {error}"]

@@ -171,7 +171,7 @@ def test_without_the_log_of_the_store_itself_nothing_is_written(place: Path) -> 
     (place / "store.jsonl").mkdir()
     with clew.open(f"jsonl:///{place}") as store:
         assert said(store, "a") == ["word a 1", "word a 2"]
-        with pytest.raises(clew.ReadOnlyError):
+        with pytest.raises(clew.errors.ReadOnlyError):
             store.session("new")
     (place / "store.jsonl").rmdir()
     (place / "aside").rename(place / "store.jsonl")

@@ -231,7 +231,7 @@ def test_a_scrub_does_not_give_up_what_the_index_knows_of_a_damaged_line(fast_pa
         with log.open("r+b") as file:
             file.write(damaged)
 
-        with pytest.raises(clew.BackendUnavailableError, match=r"line \d+ of .*s\.jsonl is damaged"):
+        with pytest.raises(clew.errors.BackendUnavailableError, match=r"line \d+ of .*s\.jsonl is damaged"):
             backend.scrub()
 
         assert log.read_bytes() == damaged

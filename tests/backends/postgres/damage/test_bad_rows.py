@@ -31,7 +31,7 @@ def test_s51_p6_a_bad_row_costs_its_session_and_no_other(emptied_postgres: str, 
         assert found["two"]
         assert (found["one"], found["three"]) == (None, None)
         assert [message["content"] for message in store.get("one").messages()] == ["said in one"]
-        with pytest.raises(clew.CorruptSessionError):
+        with pytest.raises(clew.errors.CorruptSessionError):
             store.get("two")
         assert any("'two'" in problem for problem in store.verify().problems)
         assert store.delete("two", purge=True)

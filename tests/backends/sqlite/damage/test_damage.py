@@ -72,7 +72,7 @@ def test_p7_a_flipped_bit_in_a_message_is_found_on_read_and_costs_that_entry_alo
         reading = read_everything(place, written)
         problems = [*reading.leaks, *reading.altered]
         error = reading.errors.get(f"{name} entries")
-        if not isinstance(error, clew.CorruptEntryError):
+        if not isinstance(error, clew.errors.CorruptEntryError):
             problems.append(f"not found: {error!r}")
         elif (error.source, error.position) != (victim[0].split(".")[0], 21):
             problems.append(f"misnamed: {error}")
@@ -118,8 +118,8 @@ def test_p6_a_damaged_leaf_of_entries_costs_the_entries_in_it(sound: Sound, plac
         lost = held.get(name, [])
         assert reading.kept[name] == [entry for entry in entries if entry[1] not in lost]
         error = reading.errors.get(f"{name} entries")
-        assert isinstance(error, clew.CorruptEntryError) == bool(lost)
-        if isinstance(error, clew.CorruptEntryError):
+        assert isinstance(error, clew.errors.CorruptEntryError) == bool(lost)
+        if isinstance(error, clew.errors.CorruptEntryError):
             assert error.position == lost[0]
     assert "list" not in reading.errors
     unharmed = next(name for name in written if name not in held)
@@ -148,7 +148,7 @@ def test_p6_a_damaged_overflow_page_costs_one_entry(sound: Sound, place: Path) -
         place.write_bytes(_damaged(file, page, "zeroed", [0, 0]))
         reading = read_everything(place, written)
         lost = sum(len(written[name]) - len(reading.kept[name]) for name in written)
-        named = sum(isinstance(error, clew.CorruptEntryError) for error in reading.errors.values())
+        named = sum(isinstance(error, clew.errors.CorruptEntryError) for error in reading.errors.values())
         if reading.leaks or reading.altered or lost != 1 or not named:
             wrong[page] = (reading.leaks, reading.altered, lost, named)
 
@@ -196,7 +196,7 @@ def test_a_damaged_first_page_is_refused_without_a_write(sound: Sound, place: Pa
     damaged = file[:PAGE] if how == "cut" else _damaged(file, 1, how, [0, 0])
     place.write_bytes(damaged)
 
-    with pytest.raises((clew.InvalidUrlError, clew.CorruptError)):
+    with pytest.raises((clew.errors.InvalidUrlError, clew.CorruptError)):
         _open_and_read(place)
 
     assert place.read_bytes() == damaged
@@ -223,7 +223,7 @@ def test_p6_an_entry_that_another_program_removed_or_changed_is_named(
 
     assert (reading.leaks, reading.altered) == ([], [])
     error = reading.errors["s4 entries"]
-    assert isinstance(error, clew.CorruptEntryError)
+    assert isinstance(error, clew.errors.CorruptEntryError)
     assert error.position == 9
     assert reading.kept["s4"] == [entry for entry in written["s4"] if entry[1] != 9]
     assert {what.split()[0] for what in reading.errors} == {"s4"}

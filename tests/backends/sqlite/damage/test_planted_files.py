@@ -64,7 +64,7 @@ def test_s06_what_is_planted_beside_a_store_is_refused(
     plant(Path(f"{store}{end}"), victim)
     content = store.read_bytes()
 
-    with pytest.raises(clew.InvalidUrlError, match=f"a.db{end} .*remove it"):
+    with pytest.raises(clew.errors.InvalidUrlError, match=f"a.db{end} .*remove it"):
         clew.open(store, read_only=read_only)
 
     assert store.read_bytes() == content
@@ -82,7 +82,7 @@ def test_s06_what_waits_beside_a_store_to_be_made_is_refused(
     victim.write_text(PRECIOUS)
     plant(tmp_path / f"a.db{end}", victim)
 
-    with pytest.raises(clew.InvalidUrlError, match=f"a.db{end} "):
+    with pytest.raises(clew.errors.InvalidUrlError, match=f"a.db{end} "):
         clew.open(tmp_path / "a.db")
 
     assert victim.read_text() == PRECIOUS
@@ -96,14 +96,14 @@ def test_s06_a_store_is_a_regular_file(
 ) -> None:
     plant(tmp_path / "a.db", tmp_path / "victim")
 
-    with pytest.raises(clew.InvalidUrlError, match="an SQLite store is a file"):
+    with pytest.raises(clew.errors.InvalidUrlError, match="an SQLite store is a file"):
         clew.open(f"sqlite:///{tmp_path}/a.db", read_only=read_only)
 
     assert names(tmp_path) == ["a.db"]
 
 
 def test_s06_a_device_is_no_store() -> None:
-    with pytest.raises(clew.InvalidUrlError, match="/dev/null is a device"):
+    with pytest.raises(clew.errors.InvalidUrlError, match="/dev/null is a device"):
         clew.open("/dev/null")
 
 
@@ -144,7 +144,7 @@ def test_s06_a_link_of_another_user_in_a_public_directory_is_not_followed(
     content = store.read_bytes()
 
     for read_only in (False, True):
-        with pytest.raises(clew.InvalidUrlError, match="a link of another user"):
+        with pytest.raises(clew.errors.InvalidUrlError, match="a link of another user"):
             clew.open(place / "a.db" if on_the_way else place, read_only=read_only)
 
     assert store.read_bytes() == content
@@ -170,7 +170,7 @@ def test_s06_a_store_of_another_user_in_a_public_directory_is_read_and_not_writt
     os.chown(moved, NOBODY, NOBODY)
     moved.chmod(0o666)
 
-    with pytest.raises(clew.InvalidUrlError, match="belongs to another user"):
+    with pytest.raises(clew.errors.InvalidUrlError, match="belongs to another user"):
         clew.open(moved)
 
     with clew.open(moved, read_only=True) as opened:
@@ -185,7 +185,7 @@ def test_s06_a_file_of_another_user_beside_a_store_is_refused(store: Path, end: 
     place.write_text("")
     os.chown(place, NOBODY, NOBODY)
 
-    with pytest.raises(clew.InvalidUrlError, match=f"a.db{end} belongs to another user"):
+    with pytest.raises(clew.errors.InvalidUrlError, match=f"a.db{end} belongs to another user"):
         clew.open(store)
 
     store.chmod(0o660)  # it is shared on purpose
@@ -201,7 +201,7 @@ def test_s49_a_journal_that_names_another_file_is_refused(store: Path) -> None:
     journal = Path(f"{store}-journal")
     journal.write_bytes(planted)
 
-    with pytest.raises(clew.InvalidUrlError, match="names another file"):
+    with pytest.raises(clew.errors.InvalidUrlError, match="names another file"):
         clew.open(store)
 
     assert journal.read_bytes() == planted

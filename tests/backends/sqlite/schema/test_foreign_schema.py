@@ -132,7 +132,7 @@ def test_s57_a_store_with_a_schema_of_somebody_else_is_read_and_not_written(path
     with clew.open(path) as store:
         assert len(texts(store.get("s"))) == 10
         assert [info.id for info in store.list()] == ["s"]
-        with pytest.raises(clew.ReadOnlyError, match=r"as Clew makes it|is missing"):
+        with pytest.raises(clew.errors.ReadOnlyError, match=r"as Clew makes it|is missing"):
             store.get("s").append(message("x"))
 
     assert path.read_bytes() == content

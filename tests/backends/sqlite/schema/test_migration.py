@@ -123,10 +123,10 @@ def test_p21_a_process_that_is_open_stops_writing_when_a_newer_clew_migrates_the
             lambda: store.transact(lambda tx: tx.session("never")),
             lambda: store.delete("s"),
         ):
-            with pytest.raises(clew.SchemaTooNewError, match="99"):
+            with pytest.raises(clew.errors.SchemaTooNewError, match="99"):
                 write()
         session.append_nowait(message("never"))
-        with pytest.raises(clew.SchemaTooNewError):
+        with pytest.raises(clew.errors.SchemaTooNewError):
             store.flush()
 
         assert texts(session) == ["before"]
