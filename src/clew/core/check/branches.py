@@ -37,7 +37,8 @@ PAGE: Final = 64
 PAGE_BYTES: Final = 4 * 1024 * 1024
 """so they are no more than these together, unless a single one is."""
 
-OF_TIP: Final = ("digest", "messages", "turns", "size", "cut", "summary", "asked")
+COUNTERS: Final = ("messages", "turns", "size", "cut", "summary", "asked")
+OF_TIP: Final = ("digest", *COUNTERS)
 _FROM_BODY: Final = frozenset({"digest", "turns", "size", "asked"})
 """What can not be told of an entry whose body was removed."""
 
@@ -130,7 +131,7 @@ class BranchCheck:
         actual = row.tip(self._branch.branch)
         bases = [tip for tip in ((stored,) if stored == rebuilt else (stored, rebuilt)) if tip is not None]
         try:
-            draft = _draft(row)
+            draft = draft_of(row)
             expected = [chain(base, actual.branch, [draft], row.time)[1] for base in bases]
         except (msgspec.MsgspecError, ValueError, TypeError, KeyError, AttributeError) as error:
             self._note(row.position, f"its body can not be understood: {error}")
@@ -161,18 +162,16 @@ def _told(wrong: list[str]) -> str:
     return "; ".join(said)
 
 
-def _draft(row: EntryRow) -> Draft:
+def draft_of(row: EntryRow) -> Draft:
     """What was appended, as far as it can still be told."""
     if row.kind == REMOVED:
         return Draft(MESSAGE, row.body, row.flags)
     value: Any = decode_json(row.body)
-    return Draft(
-        row.kind,
-        row.body,
-        row.flags,
-        row.kind == MESSAGE and is_human_turn(value, row.flags),
-        value["user_turns"] if row.kind == TURNS else None,
-    )
+    if row.kind != MESSAGE:
+        return Draft(row.kind, row.body, row.flags, turns=value["user_turns"] if row.kind == TURNS else None)
+    if type(value) is not dict:
+        raise ValueError("it is no message")
+    return Draft(MESSAGE, row.body, row.flags, is_human_turn(value, row.flags))
 
 
 def _tip(reader: Reader, branch: BranchRow) -> Tip | None:

@@ -27,9 +27,9 @@ from clew.core.conversation.settings import Changes
 from clew.core.load import settings as beside
 from clew.core.load.entries import Item, Placing, item_of, time_of
 from clew.core.load.memory import Memory, State, batch_name, find_target, keep_runs, keep_state, settled, sign
-from clew.core.load.streams import CallWriter, EventDraft, EventWriter, drafts_of, larger
+from clew.core.load.streams import CallWriter, EventWriter, drafts_of, larger
 from clew.core.log.ids import check_id
-from clew.core.log.rows import EMPTY, NOWHERE, SessionRow
+from clew.core.log.rows import EMPTY, NOWHERE, EventRow, SessionRow
 from clew.core.messages.text import snippet
 from clew.core.runs.access import Access, admit, admit_beside
 from clew.core.streams import prices
@@ -264,7 +264,7 @@ class Loading:
             self._changed |= run(partial(self._add_calls, row=row, calls=calls, costs=costs))
             self._calls_written.commit()
 
-    def _add_events(self, tx: Transaction, row: SessionRow, events: Sequence[EventDraft]) -> bool:
+    def _add_events(self, tx: Transaction, row: SessionRow, events: Sequence[EventRow]) -> bool:
         row = admit(tx, self._access(row))
         return self._events.add(tx, row.sid, events, row.updated) > 0
 
@@ -356,7 +356,7 @@ class Batch:
         """The entry before them in the source."""
         self.items: list[Item] = []
         self.names: set[str] = set()
-        self.events: list[EventDraft] = []
+        self.events: list[EventRow] = []
         self.size = 0
         """In bytes."""
 
@@ -365,7 +365,7 @@ class Batch:
         self.names.add(item.name)
         self.size += len(item.body) if item.note is None else len(item.body) + len(item.note)
 
-    def add_events(self, events: list[EventDraft]) -> None:
+    def add_events(self, events: list[EventRow]) -> None:
         self.events += events
         self.size += sum(len(event.data) for event in events)
 

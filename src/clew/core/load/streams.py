@@ -6,8 +6,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import attrgetter
 from typing import Final
 
-import msgspec
-
 from clew.backends.contract import Reader, Transaction
 from clew.core.load.entries import is_plain_name, sealed, time_of
 from clew.core.log.ids import is_id
@@ -34,19 +32,9 @@ from clew.model.source import SourceEvent, SourceUsage
 _NO_TIME: Final = -1
 
 
-class EventDraft(msgspec.Struct, frozen=True, gc=False):
-    """An event that can be kept, and has no number yet."""
-
-    id: str
-    type: str
-    stream: str
-    time: int
-    data: bytes
-
-
-def drafts_of(events: Iterable[SourceEvent], *, decoded: bool = False) -> list[EventDraft]:
-    """Those that can be kept: a name that is too long must not cost a whole batch. `decoded`: their data
-    came out of a decoder of JSON."""
+def drafts_of(events: Iterable[SourceEvent], *, decoded: bool = False) -> list[EventRow]:
+    """Events that can be kept, still without a number: a name that is too long must not cost a whole batch.
+    `decoded`: their data came out of a decoder of JSON."""
     found = []
     for event in events:
         if _is_name(event.id) and _is_name(event.type) and (not event.stream or _is_name(event.stream)):
@@ -54,7 +42,7 @@ def drafts_of(events: Iterable[SourceEvent], *, decoded: bool = False) -> list[E
                 data = sealed(event.data, decoded) or encode_json(event.data, what="data", strict=False)
             except ClewError:
                 continue
-            found.append(EventDraft(event.id, event.type, event.stream, time_of(event.at, _NO_TIME), data))
+            found.append(EventRow(0, time_of(event.at, _NO_TIME), event.stream, event.type, event.id, data))
     return found
 
 
@@ -71,14 +59,14 @@ class EventWriter:
         self._knows_all = True
         self._written: tuple[list[str], int] | None = None
 
-    def add(self, tx: Transaction, sid: int, drafts: Sequence[EventDraft], now: int) -> int:
+    def add(self, tx: Transaction, sid: int, drafts: Sequence[EventRow], now: int) -> int:
         """Add those that are not there; how many. What it learned counts when `commit` is called."""
         last = tx.event_bounds(sid)[1]
         self._knows_all = self._knows_all and last == self._last
         fresh: dict[str, EventRow] = {}
         for draft in drafts:
             id = draft.id
-            if id in fresh or id in self._ids:
+            if id is None or id in fresh or id in self._ids:
                 continue
             if not self._knows_all and tx.find_event(sid, id) is not None:
                 continue

@@ -8,11 +8,12 @@ else nobody could copy what was repaired.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
 from clew.backends.contract import Reader
+from clew.core.check.branches import COUNTERS, draft_of
 from clew.core.check.scan import UNREADABLE, Read
 from clew.core.check.streams import after
 from clew.core.log.digest import DIGEST_SIZE, LOST, entry_digest
@@ -29,16 +30,14 @@ from clew.core.log.rows import (
     UsageRow,
 )
 from clew.core.log.tree import chain
-from clew.core.messages.codec import decode_json
-from clew.core.messages.dialects import is_human_turn
 from clew.core.transfer.image import SessionImage
 from clew.core.transfer.source import PAGE
-from clew.core.transfer.untrusted.rows import LARGEST, MOST, check_call, check_event, draft_of
+from clew.core.transfer.untrusted.rows import LARGEST, MOST, check_call, check_event
+from clew.core.transfer.untrusted.rows import draft_of as checked_draft_of
 from clew.errors import CorruptEntryError
 from clew.model.transfer import LostRecord
 
 PAGE_BYTES: Final = 4 * 1024 * 1024
-OF_TIP: Final = ("messages", "turns", "size", "cut", "summary", "asked")
 
 OnLost = Callable[[int, str], object]
 """Takes the position of an entry, and why it is lost."""
@@ -186,7 +185,7 @@ class Salvage:
         self.tip = msgspec.structs.replace(tip, digest=digest)
         self._stored = row.digest
         self.time, self.epoch = row.time, max(row.epoch, self.epoch)
-        counters = {name: getattr(tip, name) for name in OF_TIP}
+        counters = {name: getattr(tip, name) for name in COUNTERS}
         return msgspec.structs.replace(row, digest=digest, epoch=self.epoch, **counters)
 
 
@@ -195,15 +194,8 @@ def _digest(before: bytes, row: EntryRow) -> bytes:
 
 
 def _draft(row: EntryRow) -> Draft:
-    """What was appended, as far as it can still be told."""
-    if row.kind == REMOVED:
-        return Draft(MESSAGE, row.body, row.flags)
-    if row.kind != MESSAGE:
-        return draft_of(row)
-    value: Any = decode_json(row.body)
-    if type(value) is not dict:
-        raise ValueError("it is no message")
-    return Draft(MESSAGE, row.body, row.flags, is_human_turn(value, row.flags))
+    """What was appended. A mark has to be one that a copy of the repaired store takes."""
+    return draft_of(row) if row.kind in (MESSAGE, REMOVED) else checked_draft_of(row)
 
 
 def _checked(row: EntryRow) -> EntryRow:
