@@ -12,11 +12,7 @@ import pytest
 import clew
 from clew.core.load import load
 from clew.core.load.entries import _may_be_user, item_of, sealed
-from clew.core.load.streams import _draft as careful_draft
-from clew.core.load.streams import _plain_row
-from clew.core.log.rows import Details
 from clew.core.messages.dialects import is_user_turn, role_of
-from clew.core.streams.usage import Estimate, row_after
 from clew.importers.contract import Problem, SourceEntry, SourceEvent, SourceSession, SourceUsage
 from clew.importers.reading.jsonlines import read_lines
 
@@ -147,18 +143,6 @@ CALLS = [
     SourceUsage(id="c3", output_tokens=1, cost="0"),
     SourceUsage(id="c4"),
 ]
-
-
-def test_a_plain_call_is_written_as_any_other() -> None:
-    details = Details(model="dm", vendor="dv", endpoint="de")
-    quick, careful = None, None
-    for number, call in enumerate(CALLS):
-        draft = careful_draft(call, details, [])
-        assert draft is not None
-        estimate = Estimate(draft.names, 7, "a list") if number % 2 else None
-        careful = row_after(careful, draft, estimate, draft.names, (2, number), 99)
-        quick = _plain_row(quick, call, details, (2, number), 99, estimate)
-        assert quick == careful
 
 
 def test_many_calls_are_counted_once_each_and_bad_ones_are_refused(

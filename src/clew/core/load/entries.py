@@ -108,7 +108,10 @@ def _note(notes: Mapping[str, Json], decoded: bool) -> bytes:
 
 def _may_be_user(message: Mapping[str, Json]) -> bool:
     """The quick answer for most of what agents write: another role, or nothing but a tool's result. Only
-    Gemini leaves out the role of a user."""
+    Gemini leaves out the role of a user.
+
+    Without it `python -m benchmarks importing` takes 1.10 times as long for short lines, 1.03 to 1.08 for others.
+    """
     role = message.get("role")
     if role != "user":
         return role is None and "parts" in message
@@ -122,9 +125,11 @@ def _may_be_user(message: Mapping[str, Json]) -> bool:
 
 
 def sealed(value: Json, decoded: bool) -> bytes | None:
-    """The JSON text of what surely is JSON; None: `prepare` has to judge. Nearly all that is loaded was
-    JSON a moment ago: this is the fast way for it. `decoded`: the reader says so; else it is JSON if it
-    comes back equal."""
+    """The JSON text of a value that surely is JSON; None: `prepare` has to judge. Nearly all that is loaded
+    was JSON a moment ago. `decoded`: the reader says so; else it is JSON if it comes back equal.
+
+    Without it `python -m benchmarks importing` takes 1.03 to 1.08 times as long.
+    """
     try:
         body = _encode(value)
         if len(body) > _SURELY_FLAT and not _is_fit(body, value):

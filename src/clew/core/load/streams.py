@@ -12,8 +12,6 @@ from clew.core.log.ids import is_id
 from clew.core.log.rows import NOWHERE, Details, EventRow, SessionRow, UsageRow
 from clew.core.messages.codec import encode_json
 from clew.core.streams.usage import (
-    MOST_IN_ALL,
-    MOST_TOKENS,
     Counts,
     Estimate,
     Money,
@@ -88,8 +86,6 @@ class EventWriter:
 # -- model calls
 
 _NO_PLACE: Final = (0, NOWHERE)
-_FAR_FROM_FULL: Final = MOST_IN_ALL // 2
-"""Whatever one call adds to a sum below it can be counted."""
 _TOKENS: Final = (
     "input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "reasoning_tokens"
 )  # fmt: skip
@@ -179,8 +175,6 @@ class CallWriter:
     ) -> UsageRow | None:
         """The call as it is written down; None: there is nothing new in it."""
         known = [] if self._knows_all else _counted(tx, row.sid, call.id)
-        if not known and _is_plain(call, last):
-            return _plain_row(last, call, details, place, row.updated, estimate)
         draft = _draft(call, details, known)
         if draft is None:
             return None
@@ -195,69 +189,6 @@ class CallWriter:
             ids, self._last = self._written
             self._ids |= ids
             self._written = None
-
-
-def _is_plain(call: SourceUsage, last: UsageRow | None) -> bool:
-    """The quick yes for what passes `draft_of` and `row_after` anyway, but for its cost: most calls do, and
-    there are many."""
-    if not is_plain_name(call.id):
-        return False
-    for name in (call.model, call.vendor, call.endpoint, call.source):
-        if name is not None and not is_plain_name(name):
-            return False
-    for count in _counts(call):
-        if type(count) is not int or not 0 <= count <= MOST_TOKENS:
-            return False
-    return last is None or max(_sums(last)) < _FAR_FROM_FULL
-
-
-_sums = attrgetter(
-    "number", "all_input", "all_output", "all_cache_read", "all_cache_write", "all_reasoning",
-    "all_cost", "all_unpriced", "all_estimated",
-)  # fmt: skip
-_NO_SUMS: Final = (0,) * 9
-
-
-def _plain_row(
-    last: UsageRow | None,
-    call: SourceUsage,
-    details: Details,
-    place: tuple[int, int],
-    now: int,
-    estimate: Estimate | None,
-) -> UsageRow:
-    """What `row_after` makes of a plain call."""
-    before = _NO_SUMS if last is None else _sums(last)
-    input, output, cache_read, cache_write, reasoning = _counts(call)
-    cost, priced_by = None if call.cost is None else units_of(call.cost), None
-    if cost is None and estimate is not None:
-        cost, priced_by = estimate.cost, estimate.priced_by
-    return UsageRow(
-        before[0] + 1,
-        time_of(call.at, 0) or now,
-        call.id,
-        call.model or details.model,
-        call.vendor or details.vendor,
-        call.endpoint or details.endpoint,
-        call.source,
-        place[0],
-        place[1],
-        input,
-        output,
-        cache_read,
-        cache_write,
-        reasoning,
-        cost,
-        priced_by,
-        before[1] + input,
-        before[2] + output,
-        before[3] + cache_read,
-        before[4] + cache_write,
-        before[5] + reasoning,
-        before[6] + (cost or 0),
-        before[7] + (cost is None),
-        before[8] + (priced_by is not None),
-    )
 
 
 def _counted(reader: Reader, sid: int, id: str) -> list[UsageRow]:
