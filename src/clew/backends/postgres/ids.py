@@ -3,9 +3,10 @@
     number = home << 20 | place        home = tick << 8 | lane
 
 All sessions and branches of a tree have the same home, so that a number tells the shard. `tick` counts
-sixteenths of a second since 2025, `lane` is a random number of this process: numbers grow, and two
-processes seldom choose the same. When they do, the primary key refuses the second, which takes another
-lane. The first session of a tree has place 0; the other places are random.
+sixteenths of a second since 2025, `lane` is a random number of this process: numbers grow, and two processes
+seldom choose the same. When they do, the primary key refuses the second, which takes another lane. The first
+session of a tree has place 0; for the others each process counts up from a random place. A new random place
+for each would collide within any transaction that makes thousands of them.
 """
 
 from __future__ import annotations
@@ -18,12 +19,14 @@ from typing import Final
 
 PLACE_BITS: Final = 20
 LANE_BITS: Final = 8
+TREES: Final = 10_000
+"""For so many trees the last place is remembered."""
 _TICKS: Final = 16
 _SINCE: Final = 1_735_689_600
 
 
 def home_of(number: int) -> int:
-    """The distribution key of whatever has this number."""
+    """The distribution key of the session, branch or pack with this number."""
     return number >> PLACE_BITS
 
 
@@ -33,12 +36,14 @@ class Ids:
     def __init__(self) -> None:
         self._tick = 0
         self._made = 0
+        self._places: dict[int, int] = {}
         self._chances: Iterator[int] = iter(())
         self.change_lane()
 
     def change_lane(self) -> None:
         """After a collision, and in a forked child."""
         self._lane = self._random(LANE_BITS)
+        self._places.clear()
 
     def _random(self, bits: int) -> int:
         for chance in self._chances:
@@ -54,7 +59,15 @@ class Ids:
 
     def within(self, tree: int) -> int:
         """For one more session or branch of a tree."""
-        return home_of(tree) << PLACE_BITS | (self._random(PLACE_BITS) or 1)
+        home = home_of(tree)
+        place = self._places.get(home)
+        if place is None:
+            if len(self._places) >= TREES:
+                self._places.clear()
+            place = self._random(PLACE_BITS)
+        place = place + 1 & (1 << PLACE_BITS) - 1 or 1
+        self._places[home] = place
+        return home << PLACE_BITS | place
 
     def made(self) -> int:
         """A number that grows: the order of what this process stores."""
