@@ -72,13 +72,6 @@ def reached(heads: Iterable[clew.Head], tree: clew.Tree) -> dict[str, int]:
     return found
 
 
-def path_ids(tree: clew.Tree, place: clew.Head) -> Iterator[str]:
-    """The ids of all entries that lead to a place, oldest first."""
-    for branch, first, last in path_to(tree, place):
-        for position in range(first, last + 1):
-            yield f"{branch}.{position}"
-
-
 # -- entries of a whole tree, also those that a rewind left behind
 
 

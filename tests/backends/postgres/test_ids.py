@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 import clew
 from clew.backends.postgres.ids import PLACE_BITS, TREES, Ids, home_of
 
@@ -46,14 +48,18 @@ def test_no_more_trees_are_remembered_than_need_be() -> None:
     assert len(ids._places) <= TREES
 
 
-def test_a_transaction_forks_a_session_thousands_of_times(postgres_place: str) -> None:
-    """P2: of 3,000 random places some would be equal in 98 of 100 transactions."""
+def test_a_transaction_forks_a_session_whatever_chance_says(
+    postgres_place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """P2: of thousands of random places some are equal. Here all of them are."""
+    monkeypatch.setattr(Ids, "_random", lambda self, bits: 5)
     with clew.open(postgres_place) as store:
         store.session("s").append({"role": "user", "content": "hi"})
 
-        def work(tx: clew.Store) -> int:
+        def work(tx: clew.Store) -> None:
             s = tx.get("s")
-            return len([s.fork(f"f{number}") for number in range(3000)])
+            for number in range(20):
+                s.fork(f"f{number}").append({"role": "user", "content": "hi"})
 
-        assert store.transact(work) == 3000
-        assert store.stats().sessions == 3001
+        store.transact(work)
+        assert store.stats().sessions == 21

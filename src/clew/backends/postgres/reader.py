@@ -134,7 +134,7 @@ class PostgresReader(Reader):
         raise CorruptSessionError(self._name_of(sid), "its settings are lost")
 
     def _name_of(self, sid: int) -> str:
-        """The id of a session, for those who tell of its damage."""
+        """The id of a session, for messages about its damage."""
         rows = self.ask(sql.GET_SESSION, home_of(sid), sid)
         return checks.shown_id(session_from(rows[0])) if rows else f"{checks.STANDS_FOR_ID}{sid})"
 
@@ -188,7 +188,7 @@ class PostgresReader(Reader):
         return known
 
     def _note_lineage(self, row: BranchRow, above: list[Row]) -> None:
-        """Remember what a branch continues, as far as it is sound: the rest is told when it is asked for."""
+        """Cache the parents of a branch, up to the first damaged one, which is reported when it is read."""
         for values in above:
             try:
                 row = checks.branch(BranchRow(*values))
@@ -454,7 +454,7 @@ class PostgresReader(Reader):
         return int(rows[0][0]) if rows else NOWHERE
 
     def find_texts(self, query: TextQuery) -> list[TextPlace]:
-        """What the words alone do not decide is decided by a look at the text."""
+        """Where the words alone do not decide, the text itself is read."""
         found: list[TextPlace] = []
         sure = sql.is_sure(query.query)
         asked = query

@@ -1,4 +1,4 @@
-"""What this process remembers of the store: rows of sessions with their versions, and branches."""
+"""Rows that this process has read or written: sessions with their versions, and branches."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ KEPT: Final = 10_000
 
 
 class RowCache:
-    """Rows as they were last seen or written. Any of them may be out of date: whoever relies on one says
-    so to the database, by its version, when writing. Branches do not change, but for their owner."""
+    """Any row may be out of date: a transaction that uses one names its version to the database when it
+    writes. Branches do not change, except their owner."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -29,7 +29,7 @@ class RowCache:
             return known
 
     def note(self, row: SessionRow, version: int) -> None:
-        """A row as it was seen; one that is older than what is known says nothing."""
+        """Keep a row, unless a newer version of it is known."""
         with self._lock:
             known = self._sessions.get(row.sid)
             if known is None or known[1] < version:

@@ -23,7 +23,7 @@ VERSION: Final = 1
 
 
 class Guarded(str):
-    """A statement that answers 1, or 0: then it has done nothing, because what was remembered is not so."""
+    """A statement that answers 1, or 0 if it did nothing because the remembered version is out of date."""
 
     __slots__ = ()
 
@@ -35,7 +35,7 @@ class Schema(dict[str, str]):
         super().__init__()
         self.name = name
         self.quoted = '"' + name.replace('"', '""') + '"'
-        # A statement about one shard can not look at the table of versions.
+        # A statement about one shard cannot read the table of versions.
         self._fits = "true" if is_sharded else f"(SELECT version FROM {self.quoted}.meta) = {VERSION}"
 
     def __missing__(self, template: str) -> str:
@@ -156,8 +156,8 @@ TOTALS: Final = (
     " GROUP BY 1, 2"
 )
 
-# What is guarded does nothing if a row is not as it was remembered, or if a newer Clew has migrated the
-# tables. An error would say so too, but each would be in the log of the server.
+# A guarded statement does nothing if a row does not have the remembered version, or if a newer Clew has
+# migrated the tables. An error would say the same, but would fill the log of the server.
 FITS: Final = Guarded(f"SELECT count(*) FROM {{s}}.meta WHERE version = {VERSION}")
 _OF: Final = "WHERE home = $1 AND sid = $2 AND version = $3 AND {fits}"
 _HELD: Final = f"SELECT 1 FROM {{s}}.sessions {_OF} FOR UPDATE"
@@ -203,7 +203,7 @@ LINEAGE: Final = f"""
         WHERE above.fork < lineage.fork AND lineage.depth < $3)
     SELECT {BRANCH} FROM lineage ORDER BY depth
 """
-"""A branch, the one that it continues, and so on; damaged rows that lead round end it."""
+"""A branch, its parent, the parent of that, and so on; damaged rows that form a circle end it."""
 TREE_BRANCHES: Final = f"{_BRANCH} WHERE home = $1 AND tree = $2 ORDER BY made, branch"
 ADD_BRANCH: Final = (
     f"INSERT INTO {{s}}.branches (home, made, {BRANCH}) VALUES ({marks('home, made, ' + BRANCH)})"
@@ -289,7 +289,7 @@ SCAN_RANGE: Final = f"{_SCAN} AND name <= $6 ORDER BY name LIMIT $5"
 SCAN_RANGE_BACKWARDS: Final = f"{_SCAN} AND name <= $6 ORDER BY name DESC LIMIT $5"
 RECORD_KINDS: Final = "SELECT DISTINCT kind FROM {s}.records"
 ODD_NAMES: Final = "SELECT name FROM {s}.records WHERE encode(name, 'hex') ~ '^(..)*[89a-f]'"
-"""Those that hold a byte that is not of ASCII."""
+"""Names with a byte that is not ASCII."""
 PUT_RECORD: Final = (
     "INSERT INTO {s}.records (home, sid, kind, name, value) VALUES ($1, $2, $3, $4, $5)"
     " ON CONFLICT (home, sid, kind, name) DO UPDATE SET value = excluded.value"
@@ -463,7 +463,7 @@ ERASE_TEXTS: Final = "DELETE FROM {s}.texts WHERE home = $1 AND branch = $2 AND 
 
 
 def finding(wanted: TextQuery) -> tuple[str, list[Any]]:
-    """The statement for a query; what it finds may lack what only a look at the text shows: see `is_sure`."""
+    """The statement for a query. A text that it finds may still not match: see `is_sure`."""
     given: list[Any] = [
         expression(wanted.query, tools=wanted.tools),
         any_of(wanted.query, tools=wanted.tools),
@@ -499,19 +499,19 @@ def finding(wanted: TextQuery) -> tuple[str, list[Any]]:
 
 
 def is_sure(query: Query) -> bool:
-    """Whether the words alone decide, and not where they stand."""
+    """Whether the words alone decide, and not their order."""
     return all(len(term.words) == 1 for term in (*query.wanted, *query.unwanted))
 
 
 def expression(query: Query, *, tools: bool) -> str:
-    """What every text that matches has, in the words of a tsquery."""
+    """A tsquery that every matching text fulfils."""
     pieces = [_words(term, tools) for term in query.wanted]
     pieces += [f"!({_words(term, tools)})" for term in query.unwanted if len(term.words) == 1]
     return " & ".join(pieces)
 
 
 def any_of(query: Query, *, tools: bool) -> str:
-    """What a slice of a text has that matches as a whole."""
+    """A tsquery that at least one slice of a matching text fulfils."""
     return " | ".join(f"({_words(term, tools)})" for term in _single_words(query))
 
 
@@ -664,7 +664,7 @@ BEGIN_SNAPSHOT: Final = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 NO_IDLE_TIMEOUT: Final = "SET LOCAL idle_in_transaction_session_timeout = 0"
 PING: Final = "SELECT 1"
 
-# Of records beside the store there is no row of a session to lock.
+# Store-wide records have no row of a session to lock.
 LOCK: Final = "SELECT pg_advisory_xact_lock($1)"
 LOCK_SHARED: Final = "SELECT pg_advisory_xact_lock_shared($1)"
 TRY_LOCK: Final = "SELECT pg_try_advisory_xact_lock($1)"
