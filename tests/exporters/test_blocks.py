@@ -161,3 +161,44 @@ def test_a_failed_call_is_marked() -> None:
 )
 def test_no_shape_is_too_odd(message: dict[str, Any]) -> None:
     assert all(isinstance(block.text, str) for block in blocks_of(message))
+
+
+def test_a_tool_that_the_provider_ran_is_shown_with_its_output() -> None:
+    ran = {"type": "mcp_call", "id": "m", "name": "ls", "arguments": "{}", "output": "a.py"}
+    assert _told(ran) == [("call", "ls", "{}"), ("result", "ls", "a.py")]
+    failed = {**ran, "output": None, "error": "no such server"}
+    call, result = blocks_of(failed)
+    assert (call.kind, result.text, result.is_error) == ("call", "no such server", True)
+
+
+def test_a_picture_that_the_provider_made_is_shown_as_one() -> None:
+    made = {"type": "image_generation_call", "id": "i", "status": "completed", "result": _PNG}
+    call, picture = blocks_of(made)
+    assert (call.kind, call.name) == ("call", "image_generation")
+    assert _PNG not in call.text
+    assert picture.media is not None
+    assert (picture.media.type, picture.media.data) == ("image/png", _PNG)
+
+
+def test_what_stands_beside_a_content_is_shown() -> None:
+    refused = {"role": "assistant", "content": None, "refusal": "I will not."}
+    assert _told(refused) == [("text", None, "I will not.")]
+    spoken = {"role": "assistant", "content": None, "audio": {"id": "a", "data": "UklGRg=="}}
+    (block,) = blocks_of(spoken)
+    assert block.media is not None
+    assert block.media.data == "UklGRg=="
+
+
+def test_calls_that_are_none_are_shown_as_json() -> None:
+    odd = {"role": "assistant", "content": None, "tool_calls": ["x", None]}
+    assert _told(odd) == [("data", None, '"x"'), ("data", None, "null")]
+
+
+def test_a_failed_result_of_langchain_is_an_error() -> None:
+    failed = {"type": "tool", "content": "no", "tool_call_id": "c", "status": "error"}
+    assert [block.is_error for block in blocks_of(failed)] == [True]
+
+
+def test_a_text_beside_a_result_of_gemini_is_not_lost() -> None:
+    both = {"role": "user", "parts": [{"functionResponse": {"name": "f", "response": {}}, "text": "hi"}]}
+    assert _told(both) == [("result", "f", "{}"), ("text", None, "hi")]

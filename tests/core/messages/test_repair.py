@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.core.conversation.window import safe_cut
 from clew.core.messages.dialects import INTERRUPTED
 from clew.core.messages.repair import repair
+from clew.core.messages.tool_calls import safe_cut
 from tests.core.messages.histories import (
     History,
     Message,

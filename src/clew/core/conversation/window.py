@@ -11,11 +11,9 @@ import msgspec
 from clew.core.log.arguments import check_count
 from clew.core.messages.dialects import is_user_turn, role_of
 from clew.core.messages.repair import OpenTail, Repaired, is_said, repair
-from clew.core.messages.tool_calls import first_whole_step, safe_cut
+from clew.core.messages.tool_calls import first_whole_step
 from clew.errors import InvalidQueryError
 from clew.model import Context, ContextReport, Json
-
-__all__ = ["Budget", "ContextBuilder", "OpenTail", "Repaired", "estimate_tokens", "repair", "safe_cut"]
 
 CountTokens = Callable[[dict[str, Json]], int]
 
