@@ -276,14 +276,19 @@ class Session:
 
         An append without messages writes nothing.
         """
-        work = self._appending(messages, key=key, expect=expect, strict=strict, at=at)
+        work = self._appending(messages, key, expect, strict, at)
         return [] if work is None else self._scope.run(work)
 
     def _appending(
-        self, messages: Sequence[MessageLike], **options: Any
+        self,
+        messages: Sequence[MessageLike],
+        key: str | None = None,
+        expect: Head | None = None,
+        strict: bool = False,
+        at: datetime | None = None,
     ) -> Callable[[Transaction], list[Entry]] | None:
         """The operation of `append`, for a committer; None: there is nothing to append."""
-        return appending(self._access, messages, self._scope.now(), **options)
+        return appending(self._access, messages, self._scope.now(), key, expect, strict, at)
 
     def append_nowait(
         self, *messages: MessageLike, key: str | None = None, strict: bool = False, at: datetime | None = None
@@ -419,7 +424,7 @@ class Session:
     ) -> Checkpoint:
         if files is None:
             return self._write(setting)
-        from clew.files.rewind import checkpoint_with_files  # only those who keep files pay for it
+        from clew.files.rewind import checkpoint_with_files  # only stores with files pay for it
 
         engine = self._scope.outside("Session.checkpoint(files=…)")
         return checkpoint_with_files(engine, self._access, setting, files, include, exclude)
@@ -465,7 +470,7 @@ class Session:
         RestoreFailedError if single files could not be restored: its `report` names them.
         """
         if files is not False:
-            from clew.files.rewind import rewind_with_files  # only those who keep files pay for it
+            from clew.files.rewind import rewind_with_files  # only stores with files pay for it
 
             engine = self._scope.outside("Session.rewind(files=…)")
             return rewind_with_files(engine, self._access, to, files, on_conflict)
@@ -498,7 +503,7 @@ class Session:
             files = moves.files_of(reader, row, what)
             there = moves.next_head(reader, row, what) if dry_run else None
         if files is not None:
-            from clew.files.rewind import step_with_files  # only those who keep files pay for it
+            from clew.files.rewind import step_with_files  # only stores with files pay for it
 
             engine = self._scope.outside(f"Session.{what}() of files")
             moved = step_with_files(engine, self._access, what, files, root, there=there)
@@ -567,7 +572,7 @@ class Session:
 
     @property
     def lease(self) -> LeaseInfo | None:
-        """Who works on the session now; None: nobody, or a worker that is gone."""
+        """Who works on the session now; None: no worker, or one that is gone."""
         from clew.core.runs.lease import lease_info
 
         with self._look() as (reader, row):
@@ -596,7 +601,7 @@ class Session:
             owner: Who works; default: host and process.
             wait: How many seconds to wait for a lease that another worker holds (math.inf: for ever);
                 default: LeaseHeldError at once.
-            steal: Take the lease whoever holds it; its holder gets LeaseLostError on its next write.
+            steal: Take the lease even if a worker holds it; that worker gets LeaseLostError on its next write.
         """
         from clew.core.runs.lease import Pauses, bid_of
 

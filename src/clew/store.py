@@ -467,7 +467,7 @@ class Store:
         Args:
             after: The cursor of the last change that was seen; None: from now on.
             wait: False: the changes until now; else it goes on until the store is closed.
-            every: Seconds between two looks. PostgreSQL also wakes up those who wait.
+            every: Seconds between two looks. PostgreSQL also wakes up a watcher at once.
         """
         from clew.core.watch.watch import Watcher
 
@@ -504,7 +504,7 @@ class Store:
 
     @property
     def _files(self) -> Files:
-        from clew.files.service import Files  # only those who keep files pay for it
+        from clew.files.service import Files  # only stores with files pay for it
 
         return self._engine.service(Files)
 

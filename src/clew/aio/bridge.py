@@ -52,7 +52,7 @@ class Bridge:
         return await loop.run_in_executor(self._pool, partial(function, *args, **kwargs))
 
     async def acquire(self, take: Callable[[], T], give_back: Callable[[T], object]) -> T:
-        """As `call`, for what must not be left behind: whoever is cancelled meanwhile gives it back."""
+        """As `call`, for a thing that must not be left behind: a task that is cancelled meanwhile gives it back."""
         taking = asyncio.ensure_future(self.call(take))
         try:
             return await asyncio.shield(taking)
@@ -110,7 +110,7 @@ class _Mailbox:
         if group:
             try:
                 self._engine.courier.post(group, wait=False)
-            except Exception as exc:  # noqa: BLE001 (whatever it is, those who wait must hear of it)
+            except Exception as exc:  # noqa: BLE001 (whatever it is, the tasks that wait must hear of it)
                 for pending in group:
                     pending.error = exc
                 self._settle(group)
@@ -119,7 +119,7 @@ class _Mailbox:
         """In the courier's thread: one wake-up for all."""
         loop = self.loop()
         if loop is not None:
-            # A loop that was closed raises: nobody waits any more, and the write is done.
+            # A loop that was closed raises: no task waits any more, and the write is done.
             with suppress(RuntimeError):
                 loop.call_soon_threadsafe(self._settle, group)
 

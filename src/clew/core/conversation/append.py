@@ -133,7 +133,6 @@ def appending(
     access: Access,
     messages: Sequence[MessageLike],
     now: int,
-    *,
     key: str | None = None,
     expect: Head | None = None,
     strict: bool = False,

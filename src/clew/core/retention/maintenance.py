@@ -144,7 +144,7 @@ class Maintenance:
                 self.last_report = self._sweep()
                 self.last_error = None
             except LeaseHeldError:
-                pass  # whoever sweeps does it for us too
+                pass  # the process that sweeps does it for us too
             except StoreClosedError:
                 return
             except Exception as error:  # noqa: BLE001 (kept and logged; the next sweep may go well)
