@@ -18,7 +18,7 @@ import pytest
 
 import clew
 from clew.core.load import load
-from clew.importers import READERS, detect, run
+from clew.importers import READERS, detect
 
 
 def write_claude(path: Path, count: int, *, damaged: bool = False, session: str | None = None) -> Path:
@@ -163,7 +163,7 @@ def test_our_own_format_is_known_among_the_others(tmp_path: Path) -> None:
 
 def test_a_scan_finds_what_is_in_the_known_places(tmp_path: Path) -> None:
     path = write_claude(tmp_path / ".claude" / "projects" / "-w" / "one.jsonl", 2)
-    (found,) = [place for place in run.scan_places(tmp_path) if place.format == "claude-code"]
+    (found,) = [place for place in detect.scan_places(tmp_path) if place.format == "claude-code"]
     assert (found.path, found.files) == (str(tmp_path / ".claude" / "projects"), 1)
     assert found.bytes == path.stat().st_size
 

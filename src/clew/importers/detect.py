@@ -1,4 +1,4 @@
-"""Which files of a path can be imported, by which reader, and in which order; and which can not, and why."""
+"""Which files of a path can be imported, by which reader, and in which order; and which cannot, and why."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Found(msgspec.Struct, frozen=True):
     jobs: list[Job]
     """The files to read, parents before what was copied from them."""
     problems: list[Problem]
-    """Files and directories that can not be read, or look like sessions of no known format."""
+    """Files and directories that cannot be read, or look like sessions of no known format."""
 
 
 def reader_of(format: str) -> Reader:
@@ -95,7 +95,7 @@ def look(path: Path, format: str | None) -> Found:
 
 def scan_places(home: Path | None = None) -> list[FoundPlace]:
     """Where programs whose sessions can be imported keep them on this machine, with what is there. A place
-    that can not be read is one of them: an import says so."""
+    that cannot be read is one of them: an import says so."""
     found = []
     for format in READERS:
         reader = reader_of(format)
@@ -183,7 +183,7 @@ class _Looking:
         return inside
 
     def _beginning(self, path: Path) -> bytes | None:
-        """None: it can not be read, and this was told."""
+        """None: it cannot be read, and this was told."""
         try:
             return read_beginning(path)
         except OSError as exc:

@@ -184,7 +184,7 @@ def _is_whole(known: Checkpoint | None, checkpoint: SourceCheckpoint) -> bool:
 
 
 def _kept(known: Checkpoint) -> float:
-    """How many files it has; of one that is not from us, more than anybody can offer."""
+    """How many files it has; infinite for a checkpoint that no import made."""
     number = _noted(known, "kept")
     return number if isinstance(number, int) else math.inf
 

@@ -24,15 +24,13 @@ from clew.errors import (
 )
 from clew.importers import OWN
 from clew.importers.contract import Problem, SourceEntry, SourceSession
-from clew.importers.detect import ROLES, Found, Job, checked, look, reader_of, scan_places
+from clew.importers.detect import ROLES, Found, Job, checked, look, reader_of
 from clew.importers.kept_files import Bench, KeptFiles
 from clew.importers.reading.values import kind
 from clew.model.transfer import ImportedSession, ImportProgress, ImportReport, OnImportProgress
 
 if TYPE_CHECKING:
     from clew.store import Store
-
-__all__ = ["import_path", "scan_places"]
 
 TRIES: Final = 5
 """Two imports of the same file get in each other's way: the later one reads it again."""

@@ -242,7 +242,7 @@ def test_a_body_that_is_no_message_is_a_problem(filled: Path) -> None:
         key,
     )
 
-    assert "its body can not be understood" in only(verify(filled)).text
+    assert "its body cannot be understood" in only(verify(filled)).text
 
 
 @pytest.mark.parametrize("full", [False, True])
@@ -316,7 +316,7 @@ def test_a_record_of_a_session_that_can_not_be_read_is_named(filled: Path, kind:
     problem = only(verify(filled, full=False))
     assert (problem.kind, problem.session) == ("record", "chat")
     assert problem.text.startswith(f"the {kind} '")
-    assert "can not be read" in problem.text
+    assert "cannot be read" in problem.text
 
 
 @pytest.mark.parametrize("kind", ["annotation", "label", "snapshot", "restore"])

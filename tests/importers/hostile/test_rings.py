@@ -92,7 +92,7 @@ def test_s52_a_file_that_leads_round_is_imported_to_its_end(
 
 
 def refused(uid: str, parent: str) -> SourceEntry:
-    """An entry that can not be kept."""
+    """An entry that cannot be kept."""
     return SourceEntry(uid=uid, parent=parent, message={"messages": "none"}, kind="compaction")
 
 

@@ -40,7 +40,7 @@ PAGE_BYTES: Final = 4 * 1024 * 1024
 COUNTERS: Final = ("messages", "turns", "size", "cut", "summary", "asked")
 OF_TIP: Final = ("digest", *COUNTERS)
 _FROM_BODY: Final = frozenset({"digest", "turns", "size", "asked"})
-"""What can not be told of an entry whose body was removed."""
+"""What cannot be told of an entry whose body was removed."""
 
 Note: TypeAlias = Callable[[int | None, str], None]
 """Takes the position of an entry, or None for the branch, and what is wrong with it."""
@@ -70,7 +70,7 @@ class BranchCheck:
                 self._ranges = _joined(self._present(reader, branch.fork + 1, last))
             self._note_holes()
         except CorruptError as error:
-            self._note(None, f"its entries can not be counted: {error}")
+            self._note(None, f"its entries cannot be counted: {error}")
             self._ranges = [(branch.fork + 1, last)]
         return sum(last - first + 1 for first, last in self._ranges)
 
@@ -127,14 +127,14 @@ class BranchCheck:
         return _tip(reader, branch) if self._continues else None
 
     def _check(self, row: EntryRow, stored: Tip | None, rebuilt: Tip | None) -> Tip:
-        """The place that an entry should have; of one that can not be judged, that it has."""
+        """The place that an entry should have; of one that cannot be judged, that it has."""
         actual = row.tip(self._branch.branch)
         bases = [tip for tip in ((stored,) if stored == rebuilt else (stored, rebuilt)) if tip is not None]
         try:
             draft = draft_of(row)
             expected = [chain(base, actual.branch, [draft], row.time)[1] for base in bases]
         except (msgspec.MsgspecError, ValueError, TypeError, KeyError, AttributeError) as error:
-            self._note(row.position, f"its body can not be understood: {error}")
+            self._note(row.position, f"its body cannot be understood: {error}")
             return actual
         if actual in expected:
             return actual

@@ -35,7 +35,7 @@ def of_session(reader: Reader, row: SessionRow, kind: RecordKind, name: str, val
         if kind == "move" and not is_before(decode_move(value), int(name)):
             yield Wrong("it leads to a move that came later")
     except UNREADABLE as error:
-        yield Wrong(f"it can not be read: {error}")
+        yield Wrong(f"it cannot be read: {error}")
         return
     for head in heads:
         if not _exists(reader, row.tree, head):
@@ -62,7 +62,7 @@ def of_store(reader: Reader, kind: RecordKind, name: str, value: bytes) -> str |
     try:
         return _CHECKS[kind](reader, name, value)
     except UNREADABLE as error:
-        return f"it can not be read: {error}"
+        return f"it cannot be read: {error}"
 
 
 def _alias(reader: Reader, name: str, value: bytes) -> str | None:
@@ -81,7 +81,7 @@ def _annotation(reader: Reader, name: str, value: bytes) -> str | None:
     if label is None:
         return None
     places = reader.get_record(STORE_WIDE, "label", f"{branch.tree}:{label}")
-    # A label that can not be read is named by itself.
+    # A label that cannot be read is named by itself.
     leads_here = places is not None and (name.encode() in places or not _is_list(places))
     return None if leads_here else f"the label {label!r} does not lead to it"
 

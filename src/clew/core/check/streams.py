@@ -41,7 +41,7 @@ class StreamCheck:
             with self._read() as reader:
                 first, last = reader.event_bounds(self._sid)
         except UNREADABLE as error:
-            yield f"its events can not be counted: {error}"
+            yield f"its events cannot be counted: {error}"
             return
 
         def fetch(reader: Reader, after: int, count: int) -> Sequence[EventRow]:
@@ -55,7 +55,7 @@ class StreamCheck:
             with self._read() as reader:
                 newest = reader.last_usage(self._sid)
         except UNREADABLE as error:
-            yield f"its model calls can not be counted: {error}"
+            yield f"its model calls cannot be counted: {error}"
             return
 
         def fetch(reader: Reader, after: int, count: int) -> Sequence[UsageRow]:
@@ -79,14 +79,14 @@ class StreamCheck:
             self._looked()
 
     def _page(self, fetch: Fetch, first: int, last: int) -> dict[int, Any]:
-        """The rows by their numbers; of one that can not be read, why. So one costs no other."""
+        """The rows by their numbers; of one that cannot be read, why. So one costs no other."""
         try:
             with self._read() as reader:
                 rows = fetch(reader, first - 1, last - first + 1)
             return {row.number: row for row in rows if row.number <= last}
         except UNREADABLE as error:
             if first == last:
-                return {first: f"it can not be read: {error}"}
+                return {first: f"it cannot be read: {error}"}
         middle = (first + last) // 2
         return self._page(fetch, first, middle) | self._page(fetch, middle + 1, last)
 

@@ -1,7 +1,7 @@
 """Whether the conversations of a store are whole: sessions, branches, entries, and what is beside them.
 
 Nothing is locked: others write meanwhile. What is found is looked at once more, and told if it is there
-still: so what somebody purged or deleted in between is no problem. In memory there are a page of entries,
+still: so what was purged or deleted in between is no problem. In memory there are a page of entries,
 and the rows of one tree of sessions.
 """
 
@@ -70,7 +70,7 @@ def _sessions(read: Read, findings: Findings) -> Iterator[SessionRow]:
 
 
 def _relatives(read: Read, row: SessionRow) -> tuple[list[SessionRow], str]:
-    """The sessions that share entries with one; if they can not be listed that one alone, and why."""
+    """The sessions that share entries with one; if they cannot be listed that one alone, and why."""
     try:
         with read() as reader:
             return reader.tree_sessions(row.tree), ""
@@ -106,7 +106,7 @@ class _TreeCheck:
         sessions, wrong = _relatives(self._read, self._row)  # before the branches: what heads name is there
         if wrong:
             id = self._row.id
-            self._note("session", f"the forks of session {id!r} and its base can not be listed: {wrong}", id)
+            self._note("session", f"the forks of session {id!r} and its base cannot be listed: {wrong}", id)
         try:
             with self._read() as reader:
                 branches = in_order(reader.tree_branches(self._row.tree))
@@ -127,14 +127,14 @@ class _TreeCheck:
                 check = BranchCheck(self._read, branch, note, continues=lost is None)
                 self._check_branch(check, full=full)
             except UNREADABLE as error:
-                note(None, f"it can not be read: {error}")
+                note(None, f"it cannot be read: {error}")
         for row in sessions:
             try:
                 self._check_session(row, by_number, owned.get(row.sid, ()))
             except CorruptSessionError:
                 pass  # the damaged sessions were named at the beginning
             except UNREADABLE as error:
-                self._note("session", f"session {row.id!r} can not be read: {error}", row.id)
+                self._note("session", f"session {row.id!r} cannot be read: {error}", row.id)
             if full:
                 self._check_streams(row)
                 self._check_listed(row)
@@ -199,10 +199,10 @@ class _TreeCheck:
         if row.deleted is None:
             found = reader.find_session(row.id)
             if found is None or found.sid != row.sid:
-                self._note("session", f"session {row.id!r} can not be found by its id", row.id)
+                self._note("session", f"session {row.id!r} cannot be found by its id", row.id)
         for branch in own:
             if reader.find_branch(branch.uid) != branch:
-                text = f"branch {branch.uid} of session {row.id!r} can not be found by its name"
+                text = f"branch {branch.uid} of session {row.id!r} cannot be found by its name"
                 self._note("branch", text, row.id, branch.uid)
 
     def _check_head(self, reader: Reader, row: SessionRow, branches: dict[int, BranchRow]) -> None:
@@ -269,7 +269,7 @@ def _check_store_wide(read: Read, findings: Findings) -> None:
                             findings.add(VerifyProblem(kind="record", text=f"the {kind} {name!r}: {wrong}"))
                     findings.check_time()
         except UNREADABLE as error:
-            text = f"the records of kind {kind} can not be read: {error}"
+            text = f"the records of kind {kind} cannot be read: {error}"
             findings.add(VerifyProblem(kind="record", text=text))
 
 
@@ -277,7 +277,7 @@ def _check_store_wide(read: Read, findings: Findings) -> None:
 
 
 MOST: Final = 10_000
-"""Problems that are listed: whoever has more of them needs no list, and memory is bounded."""
+"""Problems that are listed: a longer list helps no reader, and memory is bounded."""
 
 
 class EnoughError(Exception):

@@ -293,7 +293,7 @@ class Loading:
         return tx.writes > writes
 
     def _set(self, tx: Transaction, row: SessionRow, state: State, ending: _Ending) -> State:
-        """Settings that are new in the source, and that nobody changed here since."""
+        """Set what is new in the source, and was not changed here since."""
         access = self._access(row)
         wanted = beside.wanted_settings(self._source, ending.updates, ending.vars, self._origin)
         present = beside.present_settings(tx, row)

@@ -57,7 +57,7 @@ def wanted_settings(
 
 
 def _storable(value: Json) -> bytes | None:
-    """A value as it can be kept, surrogates replaced; None: it can not."""
+    """A value as it can be kept, surrogates replaced; None: it cannot."""
     try:
         return encode_json(value, strict=False)
     except ClewError:
@@ -107,8 +107,8 @@ def apply_settings(
 
 
 def add_aliases(tx: Transaction, access: Access, aliases: Iterable[str]) -> list[str]:
-    """Those that lead nowhere yet, not even to the trash: a name that is somebody else's stays so. The names
-    that lead here now."""
+    """Add aliases that lead nowhere yet, not even to the trash; an alias of another session stays with it.
+    Returns those that lead to this session now."""
     here = []
     for alias in aliases:
         if not is_id(alias):

@@ -49,7 +49,7 @@ def _is_name(text: str) -> bool:
 
 
 class EventWriter:
-    """Writes the events of one load. As long as nobody else adds some, it knows all that are there."""
+    """Writes the events of one load. As long as no other writer adds some, it knows all that are there."""
 
     def __init__(self) -> None:
         self._ids: set[str] = set()
@@ -100,7 +100,7 @@ def larger(a: SourceUsage | None, b: SourceUsage) -> SourceUsage:
 
 class CallWriter:
     """Writes the calls of one load down, each once. What the parent session has counted is not counted
-    again. As long as nobody else adds some, it knows all that are there."""
+    again. As long as no other writer adds some, it knows all that are there."""
 
     def __init__(self, parent: str | None, on_refused: Callable[[str, InvalidError], None]) -> None:
         self._parent = parent

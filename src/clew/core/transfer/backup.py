@@ -46,7 +46,7 @@ def backup(
         _sync(made)
         _rename(made, final, overwrite=overwrite)
     except OSError as exc:
-        raise BackendUnavailableError(f"can not write the backup {final}: {exc}") from exc
+        raise BackendUnavailableError(f"cannot write the backup {final}: {exc}") from exc
     finally:
         for end in ("", "-wal", "-shm", "-journal"):
             with suppress(OSError):
@@ -117,7 +117,7 @@ class _Still:
 
 
 def _count(made: Path) -> int:
-    """Open it as everybody would: what can not be opened is no backup."""
+    """Open it as everybody would: what cannot be opened is no backup."""
     from clew.backends.sqlite import SqliteBackend
 
     opened = SqliteBackend(made, read_only=True)
@@ -142,7 +142,7 @@ def _rename(made: Path, final: Path, *, overwrite: bool) -> None:
         made.replace(final)
     else:
         try:
-            os.link(made, final)  # fails if somebody was faster, where a rename would replace their file
+            os.link(made, final)  # fails if the file was made meanwhile; a rename would replace it
         except FileExistsError as exc:
             raise ConflictError(f"{final} exists: choose another path, or pass overwrite=True") from exc
         except OSError:  # a file system without links

@@ -30,7 +30,7 @@ from clew.errors import CorruptError, CorruptSessionError
 KINDS: Final[tuple[RecordKind, ...]] = (
     "checkpoint", "document", "key", "move", "run", "status", "var",
 )  # fmt: skip
-"""Records of a session that go with it. A lease does not: nobody works on a copy."""
+"""Records of a session that go with it. A lease does not: no worker works on a copy."""
 BY: Final = "clew copy"
 
 Records = dict[tuple[RecordKind, str], bytes]
@@ -81,8 +81,8 @@ class TreeImage(msgspec.Struct, frozen=True):
 
 
 def read_image(reader: Reader, tree: int, wanted: Collection[int] | None = None) -> TreeImage:
-    """`wanted`: only these sessions, and the branches that they or nobody owns. CorruptError: one of these
-    branches leads to no beginning."""
+    """`wanted`: only these sessions, and the branches that they own, or that have no owner. CorruptError: one
+    of these branches leads to no beginning."""
     rows = [row for row in reader.tree_sessions(tree) if wanted is None or row.sid in wanted]
     stored = reader.tree_branches(tree)
     removed = reader.get_record(STORE_WIDE, "retention", removed_name(tree)) is not None

@@ -357,7 +357,7 @@ _encode = msgspec.json.Encoder().encode
 
 def without_files(reader: Reader, image: TreeImage) -> TreeImage:
     """The tree with the names of those snapshots only that the target keeps for this very tree. Any other
-    would lead nowhere, or to files of somebody else."""
+    would lead nowhere, or to files of another session."""
     branches = (reader.find_branch(branch.uid) for branch in image.branches)
     tree = next((branch.tree for branch in branches if branch is not None), 0)
 

@@ -3,7 +3,7 @@
 A tree that was copied bears a mark: its fingerprint as it was then. It tells who has changed since:
 
     the target is as the mark says     what is new in the source is written
-    the source is as the mark says     somebody went on in the target: there is nothing to copy
+    the source is as the mark says     the target went on by itself: there is nothing to copy
     neither                            both went on: a conflict
 """
 
@@ -191,7 +191,7 @@ def _begins_alike(reader: Reader, number: int, branch: BranchImage) -> bool:
 
 
 def _conflict(session: SessionImage, reason: str) -> ConflictError:
-    return ConflictError(f"session {session.row.id!r} can not be copied: {reason}; nothing of it was changed")
+    return ConflictError(f"session {session.row.id!r} cannot be copied: {reason}; nothing of it was changed")
 
 
 # -- other names

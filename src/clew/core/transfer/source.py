@@ -32,7 +32,7 @@ Where: TypeAlias = tuple[str | int, ...]
 
 
 class UnsoundError(CorruptError):
-    """What was read can not have been written by a store."""
+    """What was read cannot have been written by a store."""
 
     def __init__(self, where: Where, what: str, reason: str) -> None:
         super().__init__(f"{what}: {reason}")
@@ -48,7 +48,7 @@ class Page(msgspec.Struct, frozen=True):
     session: int = 0
     entries: tuple[EntryRow, ...] = ()
     base: Tip | None = None
-    """The place before the first of the entries, if they were checked: whoever has it already compares."""
+    """The place before the first of the entries, if they were checked: a target that holds it compares."""
     events: tuple[EventRow, ...] = ()
     calls: tuple[UsageRow, ...] = ()
 

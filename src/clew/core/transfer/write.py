@@ -1,8 +1,8 @@
 """Writing a tree of sessions, as a `Source` reads it, into another store.
 
 A tree that is small is written in one transaction. A larger one is staged: its sessions lie in the trash,
-with a mark, until all its entries are there; the last transaction brings them out. Whoever is killed in
-between leaves what the next copy goes on with.
+with a mark, until all its entries are there; the last transaction brings them out. A copy that is killed
+in between leaves what the next copy goes on with.
 
 All is read before a transaction begins: two stores that are copied into each other must not wait for each
 other.
@@ -289,7 +289,7 @@ class Landing:
                 self._branches[branch.uid] = tx.add_branch(branch.uid, self._tree, owner, parent, branch.fork)
 
     def _add(self, tx: Transaction, session: SessionImage, *, staged: bool) -> int:
-        """A session that nobody sees before it is whole."""
+        """A session that stays hidden until it is whole."""
         row = session.row
         hidden = row.updated if staged and row.deleted is None else row.deleted
         new = msgspec.structs.replace(
@@ -325,7 +325,7 @@ class Landing:
         there = tx.get_tip(parent, base.position) if parent else EMPTY
         if there is None or msgspec.structs.replace(there, branch=base.branch) != base:
             raise ConflictError(
-                f"session {self._image.sessions[0].row.id!r} can not be copied: branch {branch.uid} "
+                f"session {self._image.sessions[0].row.id!r} cannot be copied: branch {branch.uid} "
                 "has another history there; nothing of it was changed"
             )
 
@@ -398,7 +398,7 @@ class Landing:
     def _details(self, session: SessionImage) -> Details:
         origin = session.details.origin
         if origin is not None:
-            # The base may be purged: then its number stands for nobody.
+            # The base may be purged: then its number stands for no session.
             sid, branch = self._sids.get(origin.sid, 0), self._branches.get(origin.uid, 0)
             origin = ForkOrigin(sid, origin.session, branch, origin.uid, origin.position)
         return msgspec.structs.replace(session.details, origin=origin)

@@ -139,7 +139,7 @@ def _model(messages: list[dict[str, Json]]) -> Model | None:
 
 
 def _model_shown(messages: list[dict[str, Json]]) -> str | None:
-    """Roo tells the model itself, and nobody else, which one it is."""
+    """Only the model's prompt says in Roo which model it is."""
     return next(filter(None, map(model_told, reversed(messages))), None)
 
 

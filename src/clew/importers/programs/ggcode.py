@@ -173,7 +173,7 @@ class _Log:
             self._since[id] = []
 
     def _notes(self, record: dict[str, Json], at: datetime | None) -> dict[str, Json]:
-        """What can not be told from the message, its time, and the first record of the log."""
+        """What cannot be told from the message, its time, and the first record of the log."""
         notes: dict[str, Json] = {}
         if at and self._time and at - self._time == _BACKFILLED:
             notes["synthetic_time"] = True

@@ -26,7 +26,7 @@ _TOKEN: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"|[{}\[\]:,]', re.DOTALL)
 
 
 def beginning_of(path: Path, size: int = SHOWN) -> bytes:
-    """The first bytes of a file, uncompressed; empty if it can not be read."""
+    """The first bytes of a file, uncompressed; empty if it cannot be read."""
     try:
         with open_file(path) as raw:
             return opened(raw, path).read(size)
@@ -36,7 +36,7 @@ def beginning_of(path: Path, size: int = SHOWN) -> bytes:
 
 def read_beginning(path: Path) -> bytes:
     """Enough of a file to tell what it is: of a log some whole lines, however long they are. OSError: it
-    can not be read."""
+    cannot be read."""
     with open_file(path) as raw:
         file = opened(raw, path)
         shown = file.read(SHOWN)

@@ -3,8 +3,8 @@
 A database whose last writes are still in its log (`-wal`) can only be read together with it, and SQLite
 then writes a file of its own beside them. So such a database is copied first, and the copy is read.
 
-Only tables are read. A view, a virtual table or a column that is computed is a program of whoever made the
-file, and may never end.
+Only tables are read. A view, a virtual table or a computed column is a program by the author of the file,
+and may never end.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def tables(path: Path) -> frozenset[str]:
 
 
 def damage_of(path: Path) -> str | None:
-    """Why the tables of a database can not be told; None: they can."""
+    """Why the tables of a database cannot be told; None: they can."""
     import apsw
 
     try:

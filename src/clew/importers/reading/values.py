@@ -1,4 +1,4 @@
-"""Values out of JSON that nobody promised anything about: what does not fit is None or empty."""
+"""Values out of JSON of any shape: a value that does not fit is None or empty."""
 
 from __future__ import annotations
 

@@ -145,7 +145,7 @@ def test_damage_in_one_place_leaves_the_rest_to_be_looked_at(sound: Sound, place
 
     assert problems is not None
     assert any("not all sessions can be listed" in text for text in problems)
-    assert any("event 18: it can not be read" in text for text in problems)
+    assert any("event 18: it cannot be read" in text for text in problems)
 
 
 def test_the_words_name_the_index(sound: Sound, place: Path) -> None:
@@ -185,7 +185,7 @@ def test_the_look_at_the_file_ends_when_time_is_over(sound: Sound, place: Path, 
         ("UPDATE usage SET all_cost = 1 WHERE key = (2 << 32) + 7", "call 7: its sums are wrong: cost"),
         ("DELETE FROM usage WHERE key = (2 << 32) + 7", "model call 7: it is missing"),
         ("DELETE FROM events WHERE key BETWEEN (2 << 32) + 7 AND (2 << 32) + 9", "events 7 to 9, of each"),
-        ("UPDATE events SET time = -5 WHERE key = (2 << 32) + 7", "event 7: it can not be read: its"),
+        ("UPDATE events SET time = -5 WHERE key = (2 << 32) + 7", "event 7: it cannot be read: its"),
     ],
 )  # fmt: skip
 def test_what_nobody_would_find_is_told(sound: Sound, place: Path, change: str, said: str) -> None:

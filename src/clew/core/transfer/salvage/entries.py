@@ -1,8 +1,8 @@
-"""The entries of a branch that may be damaged: what can be read, and a place for what can not.
+"""The entries of a branch that may be damaged: what can be read, and a place for what cannot.
 
 An entry that is lost keeps its position and, if that can still be read, its hash: so those behind it keep
 theirs. The counters are made anew, because they can be. So is a hash that does not fit, with those behind it:
-else nobody could copy what was repaired.
+else a repaired store could not be copied.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class Salvage:
             position = end + 1
 
     def _look(self, first: int) -> tuple[dict[int, EntryRow], dict[int, str]]:
-        """The entries from a position on, and what is wrong with those that can not be read."""
+        """The entries from a position on, and what is wrong with those that cannot be read."""
         wrong: dict[int, str] = {}
 
         def note(error: CorruptEntryError) -> None:
@@ -135,7 +135,7 @@ class Salvage:
         try:
             draft = _draft(row)
         except UNREADABLE as error:
-            return self._lost(row.position, f"its body can not be understood: {error}")
+            return self._lost(row.position, f"its body cannot be understood: {error}")
         if row.kind != REMOVED and self.tip.digest != LOST:
             digest = _digest(self.tip.digest, row)
             if digest != row.digest and not self._is_explained(row, digest):
@@ -232,7 +232,7 @@ def events_of(read: Read, session: SessionImage, lost: Lost) -> Iterator[list[Ev
         for number in range(low, min(low + PAGE, last + 1)):
             row = found.get(number)
             if row is None:
-                reason = f"event {number} can not be read: an event of type {LOST_EVENT!r} is in its place"
+                reason = f"event {number} cannot be read: an event of type {LOST_EVENT!r} is in its place"
                 lost(LostRecord(kind="events", session=session.row.id, name=str(number), reason=reason))
                 row = EventRow(number, time, "", LOST_EVENT, None, b"null")
             time = row.time
@@ -273,7 +273,7 @@ def calls_of(read: Read, session: SessionImage, lost: Lost) -> Iterator[list[Usa
         for number in range(low, min(low + PAGE, last + 1)):
             row = found.get(number)
             if row is None or not _is_countable(after(sums, row)):
-                note(number, f"call {number} can not be read: one without tokens and cost is in its place")
+                note(number, f"call {number} cannot be read: one without tokens and cost is in its place")
                 row = _empty_call(number, time)
                 is_told = True  # the sums behind it are others
             sums, time = after(sums, row), row.time

@@ -56,7 +56,7 @@ class RecordSalvage:
                     if kind == "move" and not is_before(_json(value, type=Move), int(name)):
                         raise CorruptError("it leads to a move that came later")
                 except UNREADABLE as error:
-                    self._tell(kind, name, f"it can not be read: {error}", row.id)
+                    self._tell(kind, name, f"it cannot be read: {error}", row.id)
                     continue
                 if missing is None:
                     found[kind, name] = value

@@ -1,4 +1,4 @@
-"""Reading a damaged store: all that can be read, and an account of what can not.
+"""Reading a damaged store: all that can be read, and an account of what cannot.
 
 The images that come out of this are whole: every head stands at an entry, every record leads to what
 exists, every hole has its place.
@@ -42,7 +42,7 @@ from clew.model.transfer import LostRecord
 
 MOST_TRIED: Final = 10_000_000
 SPARSE: Final = 100_000
-"""A branch with so many more places than entries has a damaged key: nobody lost so much."""
+"""A branch with so many more places than entries has a damaged key: so many entries are not lost."""
 
 T = TypeVar("T")
 Lost = Callable[[LostRecord], object]
@@ -59,13 +59,13 @@ class SalvageSource(Source):
         self._branch_rows: dict[int, BranchRow] | None = None
         self._heads: set[bytes] = set()
         self._headless: set[int] = set()
-        """Sessions of which nobody can tell where they stood."""
+        """Sessions whose head cannot be read."""
         self._parts: dict[str, tuple[int, Tip, int]] = {}
         """Of the branches of the tree that was read last: where they are read, from what base and first
         position on."""
 
     def _ask(self, call: Callable[[Reader], T]) -> T | None:
-        """None: it can not be read."""
+        """None: it cannot be read."""
         try:
             with self._read() as reader:
                 return call(reader)
@@ -91,7 +91,7 @@ class SalvageSource(Source):
             self._add_row(row)
 
     def _add_damaged(self, bad: Damaged) -> None:
-        """What can be believed of a session whose row, or settings, can not be read."""
+        """What can be believed of a session whose row, or settings, cannot be read."""
         self._lost(LostRecord(kind="session", session=bad.row.id, reason=bad.reason))
         row = bad.row
         if not row.tree:
@@ -108,7 +108,7 @@ class SalvageSource(Source):
             check_id(sound.id)
             self._rows[row.sid] = whole = _in_range(sound)
             if whole != sound:
-                reason = "its times, or its status, can not be: they were put right"
+                reason = "its times, or its status, cannot be: they were put right"
                 self._lost(LostRecord(kind="session", session=sound.id, reason=reason))
         except UNREADABLE as error:
             id = row.id if isinstance(row.id, str) else None
@@ -181,7 +181,7 @@ class SalvageSource(Source):
         found = self._ask(lambda reader: reader.tree_branches(tree))
         known = {row.branch: row for row in found or ()}
         if found is None:
-            reason = "the branches of its tree can not be listed: they were looked for one by one"
+            reason = "the branches of its tree cannot be listed: they were looked for one by one"
             self._lost(LostRecord(kind="branch", session=rows[0].id, reason=reason))
             known |= {row.branch: row for row in self._all_branches().values() if row.tree == tree}
         for row in rows:
@@ -247,7 +247,7 @@ class SalvageSource(Source):
     ) -> SessionImage:
         details = self._ask(lambda reader: _sound_details(reader, row))
         if details is None:
-            self._lost(LostRecord(kind="session", session=row.id, reason="its settings can not be read"))
+            self._lost(LostRecord(kind="session", session=row.id, reason="its settings cannot be read"))
             details = Details()
         records = self._records.of_session(row, branches)
         row, head = self._stand(row, branches, tips)
@@ -257,9 +257,9 @@ class SalvageSource(Source):
         bounds = self._ask(lambda reader: reader.event_bounds(row.sid))
         call = self._ask(lambda reader: _number(reader.last_usage(row.sid)))
         if bounds is None:
-            self._lost(LostRecord(kind="events", session=row.id, reason="its events can not be read"))
+            self._lost(LostRecord(kind="events", session=row.id, reason="its events cannot be read"))
         if call is None:
-            self._lost(LostRecord(kind="usage", session=row.id, reason="its calls can not be read"))
+            self._lost(LostRecord(kind="usage", session=row.id, reason="its calls cannot be read"))
         return SessionImage(
             at_rest(row, records),
             head,

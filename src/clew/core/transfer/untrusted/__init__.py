@@ -1,1 +1,1 @@
-"""Checks for what comes from a file or store that anybody may have written."""
+"""Reading files and stores that are not trusted: every row, record and line is checked."""

@@ -37,7 +37,7 @@ def check_line(line: jsonl.AnyLine) -> None:
     """InvalidError: no store writes such a line into the file of a session."""
     check = _CHECKS.get(type(line))
     if check is None:
-        raise InvalidError(f"a {line.__struct_config__.tag} line is none of a session")
+        raise InvalidError(f"a session file has no {line.__struct_config__.tag!r} line")
     check(line)
 
 
@@ -138,7 +138,7 @@ def _value(is_base64: bool, value: Any) -> bytes:
     try:
         return jsonl.extract(is_base64, value)
     except ValueError as error:
-        raise InvalidError(f"its value can not be read: {error}") from error
+        raise InvalidError(f"its value cannot be read: {error}") from error
 
 
 def _entry(line: jsonl.EntryLine) -> None:

@@ -63,7 +63,7 @@ def decoded(value: bytes, type: type[T]) -> T:
     try:
         return msgspec.json.decode(value, type=type)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        raise InvalidError(f"it can not be read: {error}") from error
+        raise InvalidError(f"it cannot be read: {error}") from error
 
 
 def check_head(head: Head, what: str) -> None:

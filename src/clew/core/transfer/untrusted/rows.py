@@ -1,7 +1,7 @@
-"""Whether rows that came from elsewhere say only what could have come through the door.
+"""Whether rows from elsewhere hold only what this store would have written itself.
 
-A file of a session, or a store, may be anybody's. Each check takes what `create`, `append`, `add_event` and
-the others would have taken, and raises their InvalidError for all else.
+The author of a session file, or of a store, is not known. Each check takes what `create`, `append`,
+`add_event` and the others would have taken, and raises their InvalidError for all else.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ LARGEST: Final = 2**63 - 1
 _UID: Final = re.compile(r"[A-Za-z0-9-]{1,64}")
 _LONGEST: Final = MAX_DURATION // timedelta(microseconds=1)
 _FROM_BODY: Final = ("turns", "size", "asked")
-"""Counters that nobody can tell of an entry whose body was removed."""
+"""Counters that are lost with the body of an entry."""
 
 
 class _Compaction(msgspec.Struct):
@@ -221,7 +221,7 @@ def draft_of(row: EntryRow) -> Draft:
     if kind == MESSAGE:
         found = prepare(row.body)
         if found.body != row.body:
-            raise InvalidError("the message holds what is no JSON: a lone surrogate")
+            raise InvalidError("the message holds a lone surrogate, which is not JSON")
         return Draft(kind, row.body, row.flags, is_human_turn(found.value, row.flags))
     if kind == REMOVED:
         if row.body != ERASED:
@@ -243,7 +243,7 @@ def draft_of(row: EntryRow) -> Draft:
             raise InvalidError("the tokens of a compaction are a number from 0 on")
         for message in compaction.messages:
             if prepare(bytes(message)).body != bytes(message):
-                raise InvalidError("a message of the compaction holds what is no JSON: a lone surrogate")
+                raise InvalidError("a message of the compaction holds a lone surrogate, which is not JSON")
     return Draft(kind, row.body, row.flags)
 
 
@@ -251,7 +251,7 @@ def _body(row: EntryRow, type: Any) -> Any:
     try:
         return msgspec.json.decode(row.body, type=type)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        raise InvalidError(f"the body of a {KIND_NAMES[row.kind]} is none: {error}") from error
+        raise InvalidError(f"malformed body of a {KIND_NAMES[row.kind]}: {error}") from error
 
 
 def _check_start(start: int, row: EntryRow) -> None:

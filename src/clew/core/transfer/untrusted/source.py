@@ -1,4 +1,4 @@
-"""Reading a store, or the file of a session, that may be anybody's: nothing in it is believed.
+"""Reading a store, or the file of a session, that is not trusted.
 
 All that goes over to another store passes the checks of the door. Hashes, counters and sums are made anew,
 and compared. What does not pass costs its tree of sessions: `UnsoundError` says what it is, and where.
@@ -51,12 +51,12 @@ def judging(where: Where, what: str) -> Iterator[None]:
     except ClewError:
         raise
     except _SURPRISES as error:
-        reason = f"it can not be read: {type(error).__name__}: {error}"
+        reason = f"it cannot be read: {type(error).__name__}: {error}"
         raise UnsoundError(where, what, reason[:500]) from error
 
 
 class CheckedSource(Source):
-    """A source of which nothing is believed."""
+    """A source that is not trusted."""
 
     def image(self, tree: int) -> TreeImage:
         with judging(("session", tree), f"tree {tree}"):
@@ -87,7 +87,7 @@ class CheckedSource(Source):
             raise UnsoundError(("branch", branch.number), f"branch {branch.uid}", "its end is not its own")
 
     def _before(self, branch: BranchImage, first: int) -> Tip:
-        """The place before an entry, as the source tells it: whoever has it already compares."""
+        """The place before an entry, as the source tells it: a target that holds it compares."""
         if first <= 0:
             return msgspec.structs.replace(EMPTY, branch=branch.number)
         with judging(("entry", branch.number, first), f"branch {branch.uid}"), self._read() as reader:

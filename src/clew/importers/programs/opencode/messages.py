@@ -40,7 +40,7 @@ def summary_text(stored: StoredMessage) -> str:
 
 
 def asks_for_summary(stored: StoredMessage) -> bool:
-    """A request that nobody wrote: it has no words."""
+    """A request without words: the program made it, not the user."""
     kinds = {kind(part.get("type")) for _, part in stored.parts}
     return stored.data.get("role") == "user" and "compaction" in kinds and not kinds & {"text", "file"}
 
