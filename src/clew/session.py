@@ -169,7 +169,7 @@ class Session:
 
     def outside_lease(self) -> Session:
         """The same session for writes that no lease shall stop, as a remark from outside."""
-        return self._handle(Access(self._sid, self.id, self._scope.here, heedless=True))
+        return self._handle(Access(self._sid, self.id, self._scope.here, ignores_lease=True))
 
     # -- reading
 
@@ -601,7 +601,7 @@ class Session:
             owner: Who works; default: host and process.
             wait: How many seconds to wait for a lease that another worker holds (math.inf: for ever);
                 default: LeaseHeldError at once.
-            steal: Take the lease even if a worker holds it; that worker gets LeaseLostError on its next write.
+            steal: Take the lease even if a worker holds it, which gets LeaseLostError on its next write.
         """
         from clew.core.runs.lease import Pauses, bid_of
 

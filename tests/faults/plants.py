@@ -56,7 +56,7 @@ def _compare_no_fence() -> None:
     from clew.core.conversation import append
     from clew.core.runs.access import live
 
-    mock.patch.object(append, "admit", lambda tx, access: live(tx, access.sid, access.id)).start()
+    mock.patch.object(append, "require_write", lambda tx, access: live(tx, access.sid, access.id)).start()
 
 
 # -- in SQLite

@@ -1,7 +1,7 @@
 """Between event loops and the synchronous core.
 
-Appends go to the courier, the one thread that commits for all tasks: no thread hop for each, and what
-was posted during one turn of a loop is committed together. Everything else runs in a small pool of
+Appends go to the background writer, the one thread that commits for all tasks: no thread hop for each, and
+all that was posted during one turn of a loop is committed together. Everything else runs in a small pool of
 threads. Cancelling an await never stops a write half-way: it happens as a whole, or (when it had not
 been handed over yet) not at all.
 """
@@ -52,7 +52,7 @@ class Bridge:
         return await loop.run_in_executor(self._pool, partial(function, *args, **kwargs))
 
     async def acquire(self, take: Callable[[], T], give_back: Callable[[T], object]) -> T:
-        """As `call`, for a thing that must not be left behind: a task that is cancelled meanwhile gives it back."""
+        """As `call`, for a thing that must not be left behind: a cancelled task gives it back."""
         taking = asyncio.ensure_future(self.call(take))
         try:
             return await asyncio.shield(taking)
@@ -86,7 +86,7 @@ class Bridge:
 
 
 class _Mailbox:
-    """The operations of one event loop, on their way to the courier and back.
+    """The operations of one event loop, on their way to the background writer and back.
 
     Knows its loop weakly: a loop that is closed and forgotten must not live on in here.
     """
@@ -109,14 +109,14 @@ class _Mailbox:
         self._outgoing = []
         if group:
             try:
-                self._engine.courier.post(group, wait=False)
+                self._engine.background.post(group, wait=False)
             except Exception as exc:  # noqa: BLE001 (whatever it is, the tasks that wait must hear of it)
                 for pending in group:
                     pending.error = exc
                 self._settle(group)
 
     def _deliver(self, group: Sequence[Pending[Any]]) -> None:
-        """In the courier's thread: one wake-up for all."""
+        """In the thread of the background writer: one wake-up for all."""
         loop = self.loop()
         if loop is not None:
             # A loop that was closed raises: no task waits any more, and the write is done.

@@ -14,7 +14,7 @@ from clew.backends.contract import Reader, Transaction
 from clew.core.conversation import moves
 from clew.core.conversation.moves import FileMove
 from clew.core.engine.engine import Engine
-from clew.core.runs.access import Access, admit
+from clew.core.runs.access import Access, require_write
 from clew.errors import InvalidError, NotFoundError, RestoreFailedError
 from clew.files import journal, records
 from clew.files.diff.diff import diff, history
@@ -320,7 +320,7 @@ class Files:
     def _moving(self, access: Access, move: HeadMove) -> MovingHead:
         """Asked before any file is touched: a handle that may not move the head may not move the files."""
         now = self._engine.now()
-        row = self._engine.run(lambda tx: admit(tx, access))
+        row = self._engine.run(lambda tx: require_write(tx, access))
         return MovingHead(access, move, now, row.tree)
 
     # -- comparing, collecting
@@ -389,7 +389,7 @@ def _put_and_name(
     access: Access, put: Callable[..., None], name: Callable[[Transaction], Checkpoint], tx: Transaction
 ) -> Checkpoint:
     """Keep a snapshot and set the checkpoint that names it."""
-    row = admit(tx, access)
+    row = require_write(tx, access)
     put(tx, sessions=row.tree)
     return name(tx)
 

@@ -135,7 +135,7 @@ def test_who_waits_at_the_limit_hears_that_the_store_was_closed(
 ) -> None:
     """P4: what `append_nowait` took is there, what it did not take raises; nothing is lost in silence."""
     session = store.session("s")
-    courier = store._engine.courier
+    background = store._engine.background
     busy, go_on, waits = threading.Event(), threading.Event(), threading.Event()
     outcomes: list[object] = []
 
@@ -155,9 +155,9 @@ def test_who_waits_at_the_limit_hears_that_the_store_was_closed(
         except clew.ClewError as error:
             outcomes.append(error)
 
-    plain_wait = courier._changed.wait
-    monkeypatch.setattr(courier._changed, "wait", wait)
-    monkeypatch.setattr(courier, "LIMIT", 1)
+    plain_wait = background._changed.wait
+    monkeypatch.setattr(background._changed, "wait", wait)
+    monkeypatch.setattr(background, "LIMIT", 1)
     holding = threading.Thread(target=store.transact, args=(keep_busy,))
     late = threading.Thread(target=append_late)
     closing = threading.Thread(target=store.close)
@@ -167,7 +167,7 @@ def test_who_waits_at_the_limit_hears_that_the_store_was_closed(
     late.start()
     assert waits.wait(10)
     closing.start()
-    while not courier._stopping:
+    while not background._stopping:
         time.sleep(0)
     go_on.set()
     for thread in (holding, late, closing):

@@ -21,7 +21,7 @@ Found = dict[str, Any]
 
 
 def opened(path: str) -> clew.Store:
-    """A store in full use: written to, read from, with its courier at work."""
+    """A store in full use: written to, read from, with its background writer at work."""
     store = clew.open(path)
     session = store.session("parent")
     session.append(message("p0"))

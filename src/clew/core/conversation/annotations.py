@@ -13,7 +13,7 @@ from clew.core.log.ids import check_id
 from clew.core.log.records import decoder, json_in, number_in
 from clew.core.log.rows import SessionRow
 from clew.core.messages.codec import decode_json, encode_json
-from clew.core.runs.access import Access, admit_beside
+from clew.core.runs.access import Access, require_write_beside
 from clew.errors import CheckpointNotFoundError, EntryNotFoundError
 from clew.model import Entry, Json
 
@@ -46,7 +46,7 @@ def fields_of(given: Mapping[str, Json]) -> Fields:
 
 def annotate(tx: Transaction, access: Access, point: Point, fields: Fields) -> Entry:
     """Set the fields of an entry's annotation."""
-    row = admit_beside(tx, access)
+    row = require_write_beside(tx, access)
     try:
         branch, position = resolve(tx, row, point)
     except CheckpointNotFoundError as exc:

@@ -21,7 +21,7 @@ from clew.core.log.tree import chain, locate
 from clew.core.messages.codec import decode_json, prepare
 from clew.core.messages.dialects import is_user_turn, prompt_of
 from clew.core.messages.text import snippet
-from clew.core.runs.access import Access, admit
+from clew.core.runs.access import Access, require_write
 from clew.errors import HeadMovedError, KeyReusedError, LeaseLostError
 from clew.model import Entry, Head, Message
 
@@ -104,7 +104,7 @@ def append(
 ) -> list[Entry]:
     """Write the batch behind the head, all of it or nothing. `at`: the time of its entries; None: now."""
     try:
-        row = admit(tx, access)
+        row = require_write(tx, access)
     except LeaseLostError as lost:
         lost.messages = tuple(decode_json(draft.body) for draft in batch.drafts)
         raise

@@ -10,7 +10,7 @@ from clew.backends.contract import Reader, Transaction
 from clew.core.conversation.points import head_of, path_of
 from clew.core.log.records import Position, Time, decoder, json_in
 from clew.core.log.rows import NOWHERE, SessionRow, Tip
-from clew.core.runs.access import Access, admit
+from clew.core.runs.access import Access, require_write
 from clew.errors import CorruptError
 from clew.model import Checkpoint, Head, Progress, utc
 
@@ -46,7 +46,7 @@ def set_checkpoint(
     tx: Transaction, access: Access, name: str, state: bytes, now: int, snapshot: str | None = None
 ) -> Checkpoint:
     """Name the head; again: move the name."""
-    return put_checkpoint(tx, admit(tx, access), name, state, now, snapshot=snapshot)
+    return put_checkpoint(tx, require_write(tx, access), name, state, now, snapshot=snapshot)
 
 
 def put_checkpoint(
@@ -76,7 +76,7 @@ def list_checkpoints(reader: Reader, row: SessionRow) -> list[Checkpoint]:
 
 
 def delete_checkpoint(tx: Transaction, access: Access, name: str) -> bool:
-    return tx.drop_record(admit(tx, access).sid, "checkpoint", name)
+    return tx.drop_record(require_write(tx, access).sid, "checkpoint", name)
 
 
 def on_path(reader: Reader, tip: Tip) -> Callable[[Head], bool]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from clew.backends.contract import Reader, Transaction
 from clew.core.log.arguments import check_count
 from clew.core.log.ids import MAX_POSITION, check_id
-from clew.core.runs.access import Access, admit
+from clew.core.runs.access import Access, require_write
 from clew.errors import InvalidError, InvalidQueryError
 
 _END = "\U0010ffff"
@@ -13,11 +13,11 @@ _END = "\U0010ffff"
 
 
 def set_document(tx: Transaction, access: Access, name: str, content: bytes) -> None:
-    tx.put_record(admit(tx, access).sid, "document", name, content)
+    tx.put_record(require_write(tx, access).sid, "document", name, content)
 
 
 def delete_document(tx: Transaction, access: Access, name: str) -> bool:
-    return tx.drop_record(admit(tx, access).sid, "document", name)
+    return tx.drop_record(require_write(tx, access).sid, "document", name)
 
 
 def content_of(content: object) -> bytes:

@@ -11,7 +11,7 @@ from clew.core.conversation.points import Point, check_branches, find, head_of, 
 from clew.core.conversation.sessions import check_free
 from clew.core.log.ids import check_id
 from clew.core.log.rows import NOWHERE, PENDING, ForkOrigin, SessionRow
-from clew.core.runs.access import Access, admit_beside
+from clew.core.runs.access import Access, require_write_beside
 from clew.model import Branch, Checkpoint, ForkPoint, Head, Tree
 
 # ── Fork ──────────────────────────────────────────────────────────────────────────────────────────
@@ -25,7 +25,7 @@ def _keeps_title(base: SessionRow, at: Point | None) -> bool:
 
 
 def fork(tx: Transaction, access: Access, new_id: str | None, at: Point | None, now: int) -> SessionRow:
-    base = admit_beside(tx, access)
+    base = require_write_beside(tx, access)
     tip = base.head if at is None else tip_at(tx, *resolve(tx, base, at))
     forks = base.forks
     if new_id is None:

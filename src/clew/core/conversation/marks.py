@@ -18,7 +18,7 @@ from clew.core.log.rows import COMPACTION, NOWHERE, REPLACED, SUMMARY, TRUNCATIO
 from clew.core.log.tree import Segment, locate
 from clew.core.messages.codec import prepare
 from clew.core.messages.tool_calls import Placed, nearest_cut
-from clew.core.runs.access import Access, admit
+from clew.core.runs.access import Access, require_write
 from clew.errors import CorruptEntryError, CorruptError, InvalidError
 from clew.model import Entry, Json
 
@@ -64,7 +64,7 @@ def _mark(tx: Transaction, access: Access, row: SessionRow, draft: Draft, kind: 
 
 
 def truncate(tx: Transaction, access: Access, keep_last: int, now: int) -> Entry | None:
-    row = admit(tx, access)
+    row = require_write(tx, access)
     if keep_last > row.head.messages:
         return None
     segments = path_of(tx, row.head)
@@ -114,7 +114,7 @@ def digest_of(given: str | Sequence[MessageLike], tokens: int | None) -> Digest:
 
 
 def compact(tx: Transaction, access: Access, digest: Digest, upto: Point | None, now: int) -> Entry:
-    row = admit(tx, access)
+    row = require_write(tx, access)
     segments = path_of(tx, row.head)
     last = row.head.position if upto is None else position_on_path(tx, row, upto)
     view = cut_of(tx, row, segments).start
@@ -160,7 +160,7 @@ def summary_of(text: str | None) -> Draft:
 
 
 def set_summary(tx: Transaction, access: Access, draft: Draft, now: int) -> Entry:
-    row = admit(tx, access)
+    row = require_write(tx, access)
     return _mark(tx, access, row, draft, "summary", now)
 
 

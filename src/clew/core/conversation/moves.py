@@ -23,7 +23,7 @@ from clew.core.log.rows import EMPTY, MESSAGE, NOWHERE, EntryRow, SessionRow, Ti
 from clew.core.log.tree import clip, locate
 from clew.core.messages.dialects import is_human_turn, prompt_of
 from clew.core.messages.text import snippet
-from clew.core.runs.access import Access, admit, live
+from clew.core.runs.access import Access, live, require_write
 from clew.errors import CorruptEntryError, CorruptError, NothingToUndoError
 from clew.model import Head, Json, Moved
 
@@ -160,7 +160,7 @@ def _pass_over(damage: CorruptEntryError) -> None:
 
 
 def rewind(tx: Transaction, access: Access, to: Point, now: int, files: FileMove | None = None) -> Head:
-    row = admit(tx, access)
+    row = require_write(tx, access)
     tip = tip_at(tx, *resolve(tx, row, to))
     return settle(tx, step(tx, row, tip, "rewind", now, files))
 
@@ -172,7 +172,7 @@ def abort(tx: Transaction, access: Access, began: Head, now: int) -> None:
 
 
 def clear(tx: Transaction, access: Access, now: int) -> Head:
-    row = admit(tx, access)
+    row = require_write(tx, access)
     return settle(tx, step(tx, row, EMPTY, "clear", now))
 
 
@@ -192,7 +192,7 @@ def next_head(reader: Reader, row: SessionRow, what: Literal["undo", "redo"]) ->
 
 def undo(tx: Transaction, access: Access, now: int, files: FileMove | None = None) -> Head:
     """Take back the last operation that was not an append."""
-    row = admit(tx, access)
+    row = require_write(tx, access)
     if not row.undo:
         raise NothingToUndoError(row.id, "undo")
     undone = _get_move(tx, row, row.undo)
@@ -203,7 +203,7 @@ def undo(tx: Transaction, access: Access, now: int, files: FileMove | None = Non
 
 
 def redo(tx: Transaction, access: Access, now: int, files: FileMove | None = None) -> Head:
-    row = admit(tx, access)
+    row = require_write(tx, access)
     if not row.redo:
         raise NothingToUndoError(row.id, "redo")
     redone = _get_move(tx, row, row.redo)

@@ -15,7 +15,7 @@ from clew.core.conversation.moves import can_grow, step
 from clew.core.conversation.points import path_of, tip_at
 from clew.core.log.rows import EMPTY, NOWHERE, REPLACED, SUMMARY, TURNS, Draft, SessionRow, Tip
 from clew.core.log.tree import Segment, locate
-from clew.core.runs.access import Access, admit
+from clew.core.runs.access import Access, require_write
 from clew.errors import CorruptEntryError, CorruptError
 from clew.model import Entry
 
@@ -28,7 +28,7 @@ def replace(tx: Transaction, access: Access, batch: Batch, user_turns: int | Non
 
     The new path leaves the old one behind the last entry that they have in common. The summary stays.
     """
-    row = admit(tx, access)
+    row = require_write(tx, access)
     after, kept = _in_common(tx, row, batch.drafts)
     rest = batch.drafts[len(kept) :]
     drafts = [*rest, *_turns(after, rest, batch, user_turns), *_summary(tx, row, after)]

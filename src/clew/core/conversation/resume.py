@@ -15,7 +15,7 @@ from clew.core.log.ids import check_id
 from clew.core.log.rows import SessionRow
 from clew.core.messages.codec import encode_json
 from clew.core.messages.tool_calls import open_calls
-from clew.core.runs.access import Access, admit
+from clew.core.runs.access import Access, require_write
 from clew.core.runs.status import RunRecord, put_run, run_of
 from clew.errors import CheckpointNotFoundError, OpenCallsError
 from clew.model import Checkpoint, Json, Progress, Resumption
@@ -55,7 +55,7 @@ def set_progress(
     snapshot: str | None = None,
 ) -> Checkpoint:
     """Name the head as a point to resume from. One read of the last round, two small writes."""
-    row = admit(tx, access)
+    row = require_write(tx, access)
     if not force:
         waiting = _open_calls(tx, row)
         if waiting:

@@ -22,7 +22,7 @@ from clew.core.log.ids import check_id
 from clew.core.log.records import is_time
 from clew.core.log.rows import EMPTY, NEVER, NOWHERE, RUNNING, Details, Listed, SessionQuery, SessionRow
 from clew.core.messages.text import snippet
-from clew.core.runs.access import Access, admit, admit_beside, end_lease, refuse_if_held
+from clew.core.runs.access import Access, end_lease, refuse_if_held, require_write, require_write_beside
 from clew.core.runs.status import run_info, status_number
 from clew.core.watch.notices import notice
 from clew.errors import (
@@ -68,7 +68,7 @@ def open_or_create(
 
 
 def update(tx: Transaction, access: Access, changes: Changes) -> None:
-    row = admit_beside(tx, access)
+    row = require_write_beside(tx, access)
     details = tx.get_details(row.sid)
     new_row, new_details = _changed(row, details, changes)
     if changes.title is None:
@@ -92,13 +92,13 @@ def _changed(row: SessionRow, details: Details, changes: Changes) -> tuple[Sessi
 
 
 def touch(tx: Transaction, access: Access, now: int) -> None:
-    row = admit_beside(tx, access)
+    row = require_write_beside(tx, access)
     if now > row.updated:
         tx.set_session(msgspec.structs.replace(row, updated=now))
 
 
 def add_alias(tx: Transaction, access: Access, alias: str, *, move: bool) -> None:
-    sid = admit_beside(tx, access).sid
+    sid = require_write_beside(tx, access).sid
     holder = find(tx, alias)
     if holder is not None and holder.sid == sid:
         return
@@ -112,7 +112,7 @@ def add_alias(tx: Transaction, access: Access, alias: str, *, move: bool) -> Non
 
 
 def remove_alias(tx: Transaction, access: Access, alias: str) -> bool:
-    sid = admit_beside(tx, access).sid
+    sid = require_write_beside(tx, access).sid
     if tx.get_record(STORE_WIDE, "alias", alias) != str(sid).encode():
         return False
     tx.drop_record(STORE_WIDE, "alias", alias)
@@ -179,12 +179,12 @@ def restore(tx: Transaction, id: str, now: int) -> SessionRow:
 
 
 def set_var(tx: Transaction, access: Access, name: str, value: bytes) -> None:
-    sid = admit(tx, access).sid
+    sid = require_write(tx, access).sid
     tx.put_record(sid, "var", name, value)
 
 
 def delete_var(tx: Transaction, access: Access, name: str) -> bool:
-    sid = admit(tx, access).sid
+    sid = require_write(tx, access).sid
     return tx.drop_record(sid, "var", name)
 
 

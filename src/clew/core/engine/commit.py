@@ -230,7 +230,7 @@ def _fail(batch: Sequence[Pending[Any]], error: BaseException) -> None:
         pending.settled = True
 
 
-class Courier:
+class BackgroundWriter:
     """Takes the operations of callers that do not wait: the async face, and `append_nowait`.
 
     One thread, started with the first operation; it commits all that came in while it committed the
@@ -264,7 +264,7 @@ class Courier:
             if self._stopping:
                 raise StoreClosedError(self._location)
             if self._thread is None:
-                self._thread = threading.Thread(target=self._work, name="clew-courier", daemon=True)
+                self._thread = threading.Thread(target=self._work, name="clew-writer", daemon=True)
                 try:
                     self._thread.start()
                 except BaseException:

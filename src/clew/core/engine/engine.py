@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager
 from typing import Any, Protocol, TypeVar, cast
 
 from clew.backends.contract import Backend, Capabilities, Reader, Transaction
-from clew.core.engine.commit import Committer, Courier, Pending
+from clew.core.engine.commit import BackgroundWriter, Committer, Pending
 from clew.core.engine.host import Clock, Here, wall_clock
 from clew.errors import InvalidError, LeaseLostError
 
@@ -77,7 +77,7 @@ class Engine:
         self.here = Here(clock, steady, backend.clock)
         self.now: Clock = self.here.now
         self.committer = Committer(backend)
-        self.courier = Courier(self.committer, backend.location)
+        self.background = BackgroundWriter(self.committer, backend.location)
         self._closing = threading.Lock()
         self._services: dict[type, Service] = {}
         self._noting = threading.Lock()
@@ -126,16 +126,16 @@ class Engine:
     def post(self, work: Callable[[Transaction], Any]) -> None:
         """Commit one operation some time soon; `flush` waits for it and tells of failures."""
         self.outside("Session.append_nowait()")
-        self.courier.post([Pending(work, self._note_failures)])
+        self.background.post([Pending(work, self._note_failures)])
 
     def run_behind(self, work: Callable[[Transaction], T]) -> T:
         """Commit one operation after all that was posted before it."""
-        if not self.courier.is_busy:
+        if not self.background.is_busy:
             return self.run(work)
         self.outside("this write")
         done = threading.Event()
         pending = Pending(work, lambda _: done.set())
-        self.courier.post([pending])
+        self.background.post([pending])
         done.wait()
         return pending.outcome()
 
@@ -147,7 +147,7 @@ class Engine:
     def flush(self) -> None:
         """Wait for all that was posted; raise the first failure since the last flush."""
         self.outside("Store.flush()")
-        self.courier.drain()
+        self.background.drain()
         with self._noting:
             failures, self._failures = self._failures, []
         if failures:
@@ -173,7 +173,7 @@ class Engine:
         with self._closing:
             for service in self._services.values():
                 service.stop()
-            self.courier.stop()
+            self.background.stop()
             self.backend.close()
         self.flush()
 
@@ -187,7 +187,7 @@ class Engine:
         for service in self._services.values():
             service.after_fork()
         self.committer.reset()
-        self.courier.reset()
+        self.background.reset()
         self.backend.after_fork(is_child=True)
 
 

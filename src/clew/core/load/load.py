@@ -31,7 +31,7 @@ from clew.core.load.streams import CallWriter, EventWriter, drafts_of, larger
 from clew.core.log.ids import check_id
 from clew.core.log.rows import EMPTY, NOWHERE, EventRow, SessionRow
 from clew.core.messages.text import snippet
-from clew.core.runs.access import Access, admit, admit_beside
+from clew.core.runs.access import Access, require_write, require_write_beside
 from clew.core.streams import prices
 from clew.core.streams.usage import Estimate
 from clew.core.watch.notices import notice
@@ -230,7 +230,7 @@ class Loading:
     def _open(self, tx: Transaction, time: int) -> tuple[SessionRow, State]:
         """The session, made with the first batch."""
         if self._row is not None:
-            return admit(tx, self._access(self._row)), self._memory.state
+            return require_write(tx, self._access(self._row)), self._memory.state
         try:
             row = create(tx, self.id, Changes(), time_of(self._source.created_at, time))
         except SessionExistsError as exc:
@@ -265,12 +265,12 @@ class Loading:
             self._calls_written.commit()
 
     def _add_events(self, tx: Transaction, row: SessionRow, events: Sequence[EventRow]) -> bool:
-        row = admit(tx, self._access(row))
+        row = require_write(tx, self._access(row))
         return self._events.add(tx, row.sid, events, row.updated) > 0
 
     def _settle(self, tx: Transaction, row: SessionRow, ending: _Ending) -> bool:
         """Head, settings, checkpoints; whether that changed anything."""
-        row = admit(tx, self._access(row))
+        row = require_write(tx, self._access(row))
         writes = tx.writes
         state = self._memory.state
         place = EMPTY_HEAD if ending.head == "" else self._place(tx, ending.head or self._last)
@@ -324,7 +324,7 @@ class Loading:
     def _add_calls(
         self, tx: Transaction, row: SessionRow, calls: Sequence[Call], costs: Mapping[str, Estimate]
     ) -> bool:
-        row = admit_beside(tx, self._access(row))
+        row = require_write_beside(tx, self._access(row))
         placed = [(call, None if uid is None else self._memory.place(uid)) for call, uid in calls]
         return self._calls_written.add(tx, row, placed, costs)
 

@@ -10,6 +10,7 @@ from typing import Final, Protocol, TypeVar
 import msgspec
 
 from clew.backends.contract import Reader, Transaction
+from clew.core.engine.engine import EngineLike
 from clew.core.engine.host import Here
 from clew.core.log.lease import Lease
 from clew.core.log.rows import EXPIRED, RUNNING, Details, SessionQuery, SessionRow, Tip
@@ -90,21 +91,12 @@ BY: Final = "clew sweep"
 T = TypeVar("T")
 
 
-class Machinery(Protocol):
-    """What a sweep needs of an engine."""
-
-    here: Here
-
-    def run(self, work: Callable[[Transaction], T]) -> T: ...
-    def read(self) -> AbstractContextManager[Reader]: ...
-
-
 class Sweep:
     """One sweep by one set of rules, at one time."""
 
     def __init__(
         self,
-        engine: Machinery,
+        engine: EngineLike,
         rules: Retention,
         now: int,
         lease: Lease | None,

@@ -27,7 +27,7 @@ class Access(msgspec.Struct, frozen=True):
     epoch: int = 0
     fence: int = 0
     """The secret of the lease under which this handle writes; 0: none."""
-    heedless: bool = False
+    ignores_lease: bool = False
     """Write even if another handle holds a lease."""
 
     def __repr__(self) -> str:  # the fence is a secret
@@ -42,7 +42,7 @@ def live(reader: Reader, sid: int, id: str) -> SessionRow:
     return row
 
 
-def admit(tx: Transaction, access: Access) -> SessionRow:
+def require_write(tx: Transaction, access: Access) -> SessionRow:
     """The session, for a write that changes the conversation, its status or its variables.
 
     LeaseLostError: the lease of this handle is not in force any more. LeaseHeldError: another handle's
@@ -53,13 +53,13 @@ def admit(tx: Transaction, access: Access) -> SessionRow:
         return row
     if access.fence:
         raise _lost(tx, row, access)
-    if access.heedless:
+    if access.ignores_lease:
         return row
     refuse_if_held(tx, row, access.here)
     return end_lease(tx, row, access.here)
 
 
-def admit_beside(tx: Transaction, access: Access) -> SessionRow:
+def require_write_beside(tx: Transaction, access: Access) -> SessionRow:
     """The session, for a write beside the conversation: another handle's lease does not stop it."""
     row = live(tx, access.sid, access.id)
     if access.fence and (row.fence != access.fence or row.epoch != access.epoch):

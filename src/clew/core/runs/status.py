@@ -10,7 +10,7 @@ from clew.backends.contract import Reader, Transaction
 from clew.core.log.ids import check_id
 from clew.core.log.records import Count, StatusNumber, Time, decoder, json_in, number_in
 from clew.core.log.rows import CLOSED, COMPLETED, EXPIRED, FAILED, INTERRUPTED, PENDING, RUNNING, SessionRow
-from clew.core.runs.access import Access, admit
+from clew.core.runs.access import Access, require_write
 from clew.core.watch.notices import notice
 from clew.errors import InvalidError, InvalidTransitionError
 from clew.model import STATUSES, RunInfo, StatusChange, utc
@@ -166,7 +166,7 @@ def finish(
     error: str | None = None,
 ) -> None:
     """End a run, and the lease under which it ran. Where none was started it is one that is over at once."""
-    row = admit(tx, access)
+    row = require_write(tx, access)
     record = run_of(tx, row.sid)
     if row.status == status == COMPLETED and record is not None and response == bytes(NULL):
         return  # it has ended well already, and this says nothing new
@@ -187,7 +187,7 @@ def _without_lease(tx: Transaction, row: SessionRow) -> SessionRow:
 
 def start(tx: Transaction, access: Access, request: bytes, task: str | None, now: int) -> None:
     """A run without a lease."""
-    row = admit(tx, access)
+    row = require_write(tx, access)
     started = begin(tx, row, now, owner=access.here.name, epoch=access.epoch, request=request, task=task)
     tx.set_session(started)
 
@@ -202,7 +202,7 @@ def fail(tx: Transaction, access: Access, error: str, now: int, by: str) -> None
 
 def close(tx: Transaction, access: Access, now: int, by: str) -> None:
     """A run that is under way ends with it, without an outcome."""
-    row = admit(tx, access)
+    row = require_write(tx, access)
     if row.status == CLOSED:
         return
     record = run_of(tx, row.sid)
@@ -214,7 +214,7 @@ def close(tx: Transaction, access: Access, now: int, by: str) -> None:
 
 
 def reopen(tx: Transaction, access: Access, now: int) -> None:
-    row = admit(tx, access)
+    row = require_write(tx, access)
     opened = change(tx, row, PENDING, now, by=access.here.name)
     if opened is not row:
         tx.set_session(active(opened, now))

@@ -13,7 +13,7 @@ from clew.core.log.ids import check_id
 from clew.core.log.records import decoder, json_in
 from clew.core.log.rows import EventRow, SessionRow
 from clew.core.messages.codec import encode_json
-from clew.core.runs.access import Access, admit_beside
+from clew.core.runs.access import Access, require_write_beside
 from clew.errors import InvalidError, InvalidQueryError, KeyReusedError
 from clew.model import Event, EventCounts, Json, utc
 
@@ -71,7 +71,7 @@ def _draft_at(index: int, event: Any) -> EventDraft:
 
 def add(tx: Transaction, access: Access, drafts: Sequence[EventDraft], now: int) -> list[Event]:
     """Write the events, all of them or none. One whose id is known already is not written again."""
-    row = admit_beside(tx, access)
+    row = require_write_beside(tx, access)
     oldest, newest = tx.event_bounds(row.sid)
     found, fresh = _numbered(tx, row, drafts, newest, now)
     if fresh:

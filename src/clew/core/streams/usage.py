@@ -13,7 +13,7 @@ from clew.core.conversation.points import Point, resolve
 from clew.core.log.arguments import check_time, shown
 from clew.core.log.ids import check_id, entry_id
 from clew.core.log.rows import NOWHERE, SessionRow, UsageRow, UsageSum
-from clew.core.runs.access import Access, admit_beside
+from clew.core.runs.access import Access, require_write_beside
 from clew.errors import (
     CheckpointNotFoundError,
     EntryNotFoundError,
@@ -183,7 +183,7 @@ def add(
     now: int,
 ) -> Usage:
     """Write a call down. One whose id is known already is not written again."""
-    row = admit_beside(tx, access)
+    row = require_write_beside(tx, access)
     known = None if draft.id is None else tx.find_usage(row.sid, draft.id)
     if known is not None:
         if not (_agrees(known, draft) and _is_at(tx, row, known, entry)):
