@@ -75,7 +75,7 @@ class MemoryTransaction(MemoryReader, Transaction):
     writes = 0
 
     def __init__(self, tables: Tables) -> None:
-        super().__init__(tables)
+        self._of = tables
         self._undo: list[Undo] = []
 
     # -- sessions
@@ -271,13 +271,14 @@ class _Write:
         backend, tx = self._backend, self._transaction
         if not backend._lock._is_owned():  # type: ignore[attr-defined]
             return
-        self._transaction = None
         try:
-            if tx is not None and exc is None and tx.writes:
+            if exc is None and tx is not None and tx.writes:
                 backend.save(backend._tables)
-                tx = None
+        except BaseException as error:
+            exc = error
+            raise
         finally:
-            if tx is not None and (exc is not None or tx.writes):
+            if exc is not None and tx is not None:
                 tx.rollback()
             backend._lock.release()
 
