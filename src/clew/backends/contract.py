@@ -469,7 +469,7 @@ class Backend(Protocol):
 
     def read_snapshot(self) -> AbstractContextManager[Reader]:
         """A reader that sees the store as it is at one moment, while others go on writing. Default: `read()`,
-        right for a backend that lets nobody write while somebody reads."""
+        right for a backend in which reading and writing exclude each other."""
         return self.read()
 
     def clock(self) -> int | None:

@@ -145,13 +145,13 @@ def _moment(value: object) -> int:
 
 def stray(count: int, what: str, owner: str) -> str:
     """Of rows whose owner does not exist."""
-    return f"{count} {what} belong to no {owner}: nobody finds them"
+    return f"{count} {what} belong to no {owner}: no read finds them"
 
 
 def nameless(names: Iterable[tuple[Any]]) -> list[str]:
     """Of records, by the bytes of their names."""
     count = sum(not _is_text(name) for (name,) in names)
-    return [f"{count} records have a name that is no text: nobody finds them"] if count else []
+    return [f"{count} records have a name that is no text: no read finds them"] if count else []
 
 
 def _is_text(name: object) -> bool:
@@ -165,4 +165,4 @@ def _is_text(name: object) -> bool:
 def unknown_kinds(kinds: Iterable[str]) -> list[str]:
     """Of records, by the kinds that are stored."""
     strange = sorted(set(kinds) - set(get_args(RecordKind)))
-    return [f"records of the kind {kind!r} are not known here: nobody finds them" for kind in strange]
+    return [f"records of the kind {kind!r} are not known here: no read finds them" for kind in strange]

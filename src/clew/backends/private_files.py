@@ -1,4 +1,4 @@
-"""Files and directories for their owner only, whatever the umask, in places that nobody else chose."""
+"""Files and directories for their owner only, whatever the umask, in places that no other user chose."""
 
 from __future__ import annotations
 
@@ -77,8 +77,8 @@ def kind_of(mode: int) -> str:
 
 
 def resolve(path: str | os.PathLike[str]) -> Path:
-    """Where a path leads. Links of the user and of root are followed; not those that somebody else put into
-    a directory in which everybody may write, as /tmp is."""
+    """Where a path leads. Links of the user and of root are followed; not those that another user put into
+    a directory in which all users may write, as /tmp is."""
     real = os.path.realpath(path)
     if os.name != "posix" or real == os.path.abspath(path):
         return Path(real)
@@ -116,13 +116,13 @@ def _refuse_planted_link(place: str, owner: int, directory: str) -> None:
     if owner in (os.geteuid(), 0) or not os.stat(directory).st_mode & _OTHERS_WRITE:
         return
     raise InvalidUrlError(
-        f"{place} is a link of another user in a directory where everybody may write: it is not followed;"
+        f"{place} is a link of another user in a directory where all users may write: it is not followed;"
         " name the place that you mean"
     )
 
 
 def is_in_public(path: Path) -> bool:
-    """Whether everybody may put files beside it."""
+    """Whether all users may put files beside it."""
     try:
         return bool(os.stat(path.parent).st_mode & _OTHERS_WRITE)
     except FileNotFoundError:

@@ -104,7 +104,7 @@ def parse(url: str | os.PathLike[str] | None) -> tuple[str, str, dict[str, Any]]
             f" directory, as {masked(f'{parts.scheme}:///{parts.netloc}{parts.path}')}, and four before an"
             " absolute one"
         )
-    # sqlite:///relative.db and sqlite:////absolute.db, as everybody writes them
+    # sqlite:///relative.db and sqlite:////absolute.db, as SQLAlchemy writes them
     path = unquote(parts.path.removeprefix("/"))
     if not path:
         raise InvalidUrlError(f"{masked(url)} names no file")

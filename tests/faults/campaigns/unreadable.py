@@ -30,7 +30,7 @@ def unreadable_files(subject: Subject, *, planted: str = "") -> Result:
         case.put_back()
         with traced(_read_each, case.subject, planted, strace=unreadable(path)) as child:
             found = _by_name(child.hear_all())
-        where = f"{path.relative_to(case.subject.place)} can not be read"
+        where = f"{path.relative_to(case.subject.place)} cannot be read"
         if child.status != 0:
             result.found(where, [f"the program ended with {child.status}"])
         result.found(where, list(_wrong(case.subject, path, whole, found, result)))

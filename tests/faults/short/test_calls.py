@@ -93,4 +93,4 @@ def test_errors_of_the_system_that_are_let_out_are_found(tmp_path: Path) -> None
     planted = "jsonl: errors of the system let out"
     result = campaign(unreadable_files, JsonlSubject(tmp_path / "subject"), planted=planted)
 
-    assert any("a.jsonl can not be read" in line for line in result.wrong)
+    assert any("a.jsonl cannot be read" in line for line in result.wrong)

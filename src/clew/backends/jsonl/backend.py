@@ -96,12 +96,12 @@ class JsonlBackend(Backend):
             with speaking(self.location):
                 if not (self.layout.root.is_dir() and self.layout.check()):
                     raise StoreNotFoundError(self.location)
-                with self._while_nobody_writes():
+                with self._while_no_process_writes():
                     connection, path = open_for_reading_only(self.layout, self._timeout)
                 self._connections.read_from(connection, path)
 
     @contextmanager
-    def _while_nobody_writes(self) -> Iterator[None]:
+    def _while_no_process_writes(self) -> Iterator[None]:
         """So that all logs are read as of one moment. A store that cannot be locked is read as it is: where
         there are no locks nothing is written either."""
         try:
@@ -133,7 +133,7 @@ class JsonlBackend(Backend):
 
     @contextmanager
     def read_snapshot(self) -> Iterator[JsonlReader]:
-        """The index in one transaction, and logs only grow. A process that would write them anew, or remove a
+        """The index in one transaction, and logs only grow. A process that would rewrite them, or remove a
         pack, waits."""
         with self.hold_files(), self.read() as reader:
             connection = reader.connection
@@ -146,7 +146,7 @@ class JsonlBackend(Backend):
                     connection.execute(ROLLBACK)
 
     def hold_files(self) -> AbstractContextManager[None]:
-        """Meanwhile no process writes logs anew, or removes packs."""
+        """Meanwhile no process rewrites logs, or removes packs."""
         return self.still_lock.shared(self._timeout, self.undisturbed)
 
     def undisturbed(self, look: Callable[[], T]) -> T:
@@ -155,7 +155,7 @@ class JsonlBackend(Backend):
         if connections.writer is None:
             return look()
         with connections.lock, speaking(self.location):
-            if connections.writer.in_transaction:  # our own: nobody else is
+            if connections.writer.in_transaction:  # our own: no other process is
                 return look()
             self.store_lock.acquire(self._timeout)
             try:
@@ -172,7 +172,7 @@ class JsonlBackend(Backend):
     def scrub(self) -> None:
         deadline = time.monotonic() + self._timeout
         while not self._scrub(may_wait=time.monotonic() < deadline):
-            time.sleep(PAUSE)  # without the lock: others write while somebody makes a backup
+            time.sleep(PAUSE)  # without the lock: others write while a backup is made
 
     def _scrub(self, *, may_wait: bool) -> bool:
         """False: a process reads all of the store as it is."""

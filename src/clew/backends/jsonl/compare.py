@@ -32,12 +32,12 @@ from clew.backends.sqlite.sql import BEGIN, COMMIT
 
 
 class WrittenAnewError(Exception):
-    """Somebody wrote a log anew meanwhile: look again."""
+    """A log was rewritten meanwhile: look again."""
 
 
 class Compared(NamedTuple):
     damaged: list[tuple[str, int, str]]
-    """(log, line, reason) of what can not be read of the logs, line 0: all of it. The index may know what was
+    """(log, line, reason) of what cannot be read of the logs, line 0: all of it. The index may know what was
     there; so if there is any, nothing was compared."""
     differing: list[str]
     """Of each table the first row in which the index differs."""
@@ -47,7 +47,7 @@ def compare(connection: apsw.Connection, layout: Layout, go_on: Callable[[], Non
     """Hold the index against the logs. `go_on` is called often, and raises when time is over.
 
     Raises:
-        WrittenAnewError: it can not be told now.
+        WrittenAnewError: it cannot be told now.
     """
     rows = [LogRow(*row) for row in connection.execute(ALL_LOGS)]
     with tempfile.TemporaryDirectory(prefix="clew-") as aside:
@@ -69,7 +69,7 @@ def _differing(connection: apsw.Connection, made: apsw.Connection) -> Iterator[s
 
 
 def _read_all(made: apsw.Connection, layout: Layout, rows: list[LogRow]) -> Iterator[tuple[str, int, str]]:
-    """Fill an index; which logs can not be read, and why."""
+    """Fill an index; which logs cannot be read, and why."""
     made.execute(BEGIN)
     made.execute(LOOSEN)
     for row in sorted(rows, key=lambda row: (row.name != STORE_LOG, row.name)):

@@ -2,14 +2,14 @@
 
 Directories and files are reached by descriptors: no link leads out of a store. The root is opened by its
 path, as the user named it. The other directories are opened in the root, and each file in its directory,
-and nowhere on this way is a link followed. What is not a plain file, or directory, is refused: nobody who
-hands over a store, or may write in its directory, can aim at a file elsewhere.
+and nowhere on this way is a link followed. What is not a plain file, or directory, is refused: a
+user who hands over a store, or may write in its directory, cannot aim at a file elsewhere.
 
-Anybody's file may be read. A file is written in place only if
+A file of any user may be read. A file is written in place only if
 
 - it has no second name: a hard link may be a file outside of the store;
 - it belongs to this user, to root or to the owner of the root directory; or to its group, if that directory
-  is shared with its group and with nobody else.
+  is shared with its group only.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from typing import Final, NamedTuple
 
 from clew.backends.private_files import DIRECTORY, FILE, is_in_public, kind_of, make_directories
 
-# ── Directory ─────────────────────────────────────────────────────────────────────────────────────
+# -- directories, and the files in them
+
 HAS_DESCRIPTORS: Final = {os.open, os.stat, os.unlink, os.rename, os.mkdir} <= os.supports_dir_fd
 """Windows has none: there files are opened by their paths."""
 NO_LINK: Final = getattr(os, "O_NOFOLLOW", 0)
@@ -41,8 +42,8 @@ class NotOursError(OSError):
 
 
 class Opened:
-    """A directory that is open as long as anybody has this: so whoever closes a store takes nothing away from
-    those who still read."""
+    """A directory that stays open as long as this is in use: so closing a store takes nothing away from
+    threads that still read."""
 
     __slots__ = ("fd", "found")
 
@@ -56,7 +57,7 @@ class Opened:
 
 
 class Directory:
-    """A directory of a store. One that is held stays open; others are opened anew each time."""
+    """A directory of a store. One that is held stays open; others are opened each time."""
 
     def __init__(self, path: Path, root: Directory | None = None, *, held: bool) -> None:
         self.path = path
@@ -78,7 +79,7 @@ class Directory:
         return found
 
     def let_go(self) -> None:
-        """It will be opened anew."""
+        """It will be opened again."""
         self._opened = None
 
     def has_moved(self) -> bool:
@@ -93,7 +94,7 @@ class Directory:
         return (found.st_ino, found.st_dev) != (held.found.st_ino, held.found.st_dev)
 
     def check(self) -> None:
-        """Refuse what is there if it is no directory, or somebody else's; nothing is there: that will do."""
+        """Refuse what is there if it is no directory, or another user's; nothing there will do."""
         try:
             found = self.opened().found
         except FileNotFoundError:
@@ -102,16 +103,16 @@ class Directory:
             raise NotOursError(_foreign(self.path, found))
 
     def refuse_public(self) -> None:
-        """Refuse a directory of another user where everybody may make one: what is written is theirs then."""
+        """Refuse a directory of another user where all users may make one: what is written is theirs then."""
         owner = self.opened().found.st_uid
         if owner and hasattr(os, "geteuid") and owner != os.geteuid() and is_in_public(self.path):
             raise NotOursError(
-                f"{self.path} belongs to user {owner}, and lies where everybody may write:"
+                f"{self.path} belongs to user {owner}, and lies where all users may write:"
                 " copy the store to a directory of your own"
             )
 
     def may_write(self, found: os.stat_result) -> bool:
-        """Whether a file, or directory, belongs to somebody who is trusted in this store."""
+        """Whether a file, or directory, belongs to a user who is trusted in this store."""
         root = (self._root or self).opened().found
         if found.st_uid == root.st_uid or found.st_uid == 0 or found.st_uid == os.geteuid():
             return True
@@ -179,7 +180,7 @@ class File(NamedTuple):
             return
         if found.st_nlink > 1:
             raise NotOursError(
-                f"{self} has {found.st_nlink} names (hard links), and whoever writes it changes a file"
+                f"{self} has {found.st_nlink} names (hard links), and writing it changes a file"
                 " outside of the store too: remove the other names, or copy the store and use the copy"
             )
         if not self.directory.may_write(found):
@@ -193,8 +194,9 @@ def _foreign(path: object, found: os.stat_result) -> str:
     )
 
 
-# ── Disk ──────────────────────────────────────────────────────────────────────────────────────────
-# A pipe in the place of a file must not make anybody wait.
+# -- operations
+
+# A pipe in the place of a file must not make a process wait.
 _PLAIN: Final = (
     getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0) | NO_LINK
 )
@@ -376,7 +378,7 @@ def remove(file: File) -> None:
 
 def write_whole(file: File, data: bytes, *, durable: bool = True) -> None:
     """A file of this content is there as a whole, or not at all."""
-    # A name that nobody can know before: two threads may open a new store at once, and others wait for it.
+    # A name that cannot be known before: two threads may open a new store at once, and others wait for it.
     beside = file.beside(f"{file.name}.{os.urandom(8).hex()}.new")
     handle = create(beside)
     try:

@@ -46,7 +46,7 @@ NONSENSE: Final = (
     *_WRONG, msgspec.MsgspecError, ValueError, TypeError, LookupError, ArithmeticError, StopIteration,
     struct.error,
 )  # fmt: skip
-"""When it catches up: of rows that nobody wrote. The logs can not be the cause, their lines are checked."""
+"""When it catches up: of rows that Clew did not write. Lines of the logs are checked: they are no cause."""
 MEANINGLESS: Final = (
     apsw.SQLError, msgspec.MsgspecError, UnicodeDecodeError, struct.error, CorruptSessionError,
 )  # fmt: skip
@@ -94,8 +94,8 @@ class Index:
             self._recover()
 
     def _renew(self) -> None:
-        """Use the index that is there now, or make a new one. Until that is done nobody reads, and the next
-        that comes tries again: what is open is damaged, or not the store's any more."""
+        """Use the index that is there now, or make a new one. Until that is done no thread reads, and
+        the next one tries again: what is open is damaged, or not the store's any more."""
         self.is_behind = True
         self._layout.renew()
         self._journal.replay()
@@ -161,7 +161,7 @@ class Index:
             return False
 
     def suspect(self, exc: BaseException | None) -> None:
-        """An index that is damaged is set aside when it is needed next. One whose rows can not be understood
+        """An index that is damaged is set aside when it is needed next. One whose rows cannot be understood
         may be: but only once, for all else that could be the cause is there again afterwards."""
         if isinstance(exc, apsw.CorruptError | apsw.NotADBError):
             self.is_broken = True
@@ -244,7 +244,7 @@ def open_index(layout: Layout, timeout: float) -> apsw.Connection:
 def make_index(layout: Layout, timeout: float) -> None:
     """Make an index of the logs, and put it in the place of what is there, which is set aside. Needs the
     store's lock, and that the journal is done."""
-    for name in disk.names(layout.top):  # of those who did not come to their end
+    for name in disk.names(layout.top):  # of processes that were killed
         if _LEFT.fullmatch(name):
             disk.remove(layout.top.file(name))
     made = layout.top.file(f"{INDEX_FILE}.{os.urandom(8).hex()}.new")

@@ -1,4 +1,12 @@
-"""Transactions that touch several logs: all of them get it or none."""
+"""Transactions that touch several logs: written to the journal first, so that all logs get them or none.
+
+An intent is a line that names logs, places and lengths, and then what goes there. It is durable
+before any of the logs is touched, so one sync serves them all; after a crash it is done again, which
+changes nothing where it was done. When the journal has grown, the logs are synced and it is emptied.
+
+So an intent that is in the journal is the truth about its part of a log, whatever that holds. What is
+taken back is therefore gone for good, at every level of durability, before anything else is written there.
+"""
 
 from __future__ import annotations
 
@@ -27,19 +35,11 @@ from clew.errors import (
     ReadOnlyError,
 )
 
-# ── Transactions that touch several logs: written here first, so that all of them get it or none ───
-# An intent is a line that names logs, places and lengths, and then what goes there. It is durable
-# before any of the logs is touched, so one sync serves them all; after a crash it is done again, which
-# changes nothing where it was done. When the journal has grown, the logs are synced and it is emptied.
-#
-# So an intent that is in the journal is the truth about its part of a log, whatever that holds. What is
-# taken back is therefore gone for good, at every level of durability, before anything else is written there.
-
 LONGEST: Final = 4 * 1024 * 1024
 LONGEST_HEAD: Final = 64 * 1024 * 1024
 """Of an intent the line that names its parts: those of hundreds of thousands of logs."""
 FARTHEST: Final = 1 << 30
-"""No log lost so much of its end that a part begins as far behind it: whoever reads it reads the NULs."""
+"""No log lost so much of its end that a part begins as far behind it: a reader reads the NULs too."""
 SECTOR: Final = 512
 """What a disk writes as a whole."""
 
@@ -56,14 +56,14 @@ class Intent(msgspec.Struct, frozen=True, tag_field="kind", tag="intent", omit_d
 
     parts: tuple[tuple[str, int, int, str], ...]
     durable: bool = False
-    """It was acknowledged as durable: its logs are synced before it goes, whoever empties the journal."""
+    """It was acknowledged as durable: its logs are synced before the journal is emptied, by any process."""
 
 
 _decode = msgspec.json.Decoder(Intent).decode
 
 
 class Journal:
-    """The journal of a store. Whoever calls holds the store's lock."""
+    """The journal of a store. The caller holds the lock of the store."""
 
     def __init__(self, layout: Layout, *, durable: bool) -> None:
         self._layout = layout
@@ -110,7 +110,7 @@ class Journal:
             raise NotUndoneError from exc
 
     def take_back(self, before: int) -> None:
-        """Undo the newest intent: its logs can not be written."""
+        """Undo the newest intent: its logs cannot be written."""
         self._shorten(before, sync=True)
 
     def _shorten(self, length: int, *, sync: bool) -> None:
@@ -281,7 +281,7 @@ def _intent_at(handle: int, at: int) -> tuple[Intent, int] | None:
         return None
 
 
-# ── The end of a transaction: its lines go to the logs, durably, before the index says so ─────────
+# -- the end of a transaction: its lines go to the logs, durably, before the index says so
 
 Written = Sequence[tuple[LogAppend, bytes]]
 
@@ -387,5 +387,5 @@ def as_ours(exc: OSError, path: str) -> ClewError:
     if exc.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
         return DiskFullError(f"no space left to write {path}: {exc}")
     if exc.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
-        return ReadOnlyError(f"can not write {path}: {exc}")
-    return BackendUnavailableError(f"can not write {path}: {exc}")
+        return ReadOnlyError(f"cannot write {path}: {exc}")
+    return BackendUnavailableError(f"cannot write {path}: {exc}")

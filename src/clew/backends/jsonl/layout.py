@@ -16,7 +16,7 @@ from clew.backends.jsonl.disk import Directory, File, NotOursError, StrangeFileE
 from clew.core.log.jsonl import FORMAT
 from clew.errors import CorruptError, InvalidUrlError, ReadOnlyError, SchemaTooNewError
 
-# ── Names ─────────────────────────────────────────────────────────────────────────────────────────
+# -- names of files
 # From the id of a session to the name of its file: safe on every disk, never the same for two; and which
 # names are taken for those of files of a store.
 
@@ -54,7 +54,7 @@ def is_ours(name: str) -> bool:
 
 
 def is_log(name: str) -> bool:
-    """Whether a file of this name, which somebody put beside the logs, is taken for one: any name that can be
+    """Whether a file of this name, which lies beside the logs, is taken for one: any name that can be
     shown, for the name of a log is only a help for people."""
     is_plain = name.endswith(".jsonl") and name.isprintable() and name[0] != "." and _APART.isdisjoint(name)
     return is_plain and (len(name) < SHORT or len(name.encode()) <= MOST)
@@ -74,7 +74,7 @@ def is_pack(name: str) -> bool:
     return _PACK.fullmatch(name) is not None
 
 
-# ── Where things lie in the directory of a store, and which version of the format it is ───────────
+# -- the directory
 
 STORE_LOG: Final = "store.jsonl"
 SESSIONS: Final = "sessions"
@@ -196,7 +196,7 @@ class Layout:
             raise ReadOnlyError(str(exc)) from exc
 
     def check(self) -> bool:
-        """Whether there is a store; raises if there is one that can not be used, or something else."""
+        """Whether there is a store; raises if there is one that cannot be used, or something else."""
         try:
             found = msgspec.json.decode(self._read_about(), type=About)
         except FileNotFoundError:
@@ -206,7 +206,7 @@ class Layout:
             raise InvalidUrlError(f"{self.root} is a file; a JSONL store is a directory") from exc
         except (msgspec.DecodeError, UnicodeDecodeError) as exc:
             raise CorruptError(
-                f"{self.about} can not be read ({exc}); the logs do not need it: remove it"
+                f"{self.about} cannot be read ({exc}); the logs do not need it: remove it"
             ) from exc
         if found.format > FORMAT:
             raise SchemaTooNewError(str(self.root), found.format, FORMAT)

@@ -1,8 +1,8 @@
 """The locks of a store: one writer at a time, in whatever process, and a mark that a writer was at work;
-and none who writes logs anew while somebody reads all of them.
+and a process that rewrites logs waits while another one reads all of them.
 
-The files are never removed: two processes that lock two files of one name exclude nobody. Where the
-system has no such locks, nothing is written.
+The files are never removed: two processes that lock two files of one name do not exclude each other.
+Where the system has no such locks, nothing is written.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class StoreLock:
     def acquire(self, timeout: float) -> None:
         """Wait for it; StoreBusyError when others held it for the whole time."""
         if fcntl is None:
-            raise BackendUnavailableError(f"this system can not lock files: {self._file}")
+            raise BackendUnavailableError(f"this system cannot lock files: {self._file}")
         if self._handle is None:
             self._handle = disk.open_for_patching(self._file)
         _lock(self._handle, fcntl.LOCK_EX, self._file, timeout, "nothing was written; try again")
@@ -71,8 +71,8 @@ class StoreLock:
 
 
 class StillLock:
-    """Whoever reads all logs as they are at one moment shares it; whoever writes them anew, or removes what
-    they name, has it alone."""
+    """Shared by processes that read all logs as they are at one moment; held alone by one that rewrites them,
+    or removes what they name."""
 
     def __init__(self, file: File) -> None:
         self._file = file
@@ -80,7 +80,7 @@ class StillLock:
 
     @contextmanager
     def shared(self, timeout: float, begin: Callable[[Callable[[], None]], None]) -> Iterator[None]:
-        """`begin` takes it while nobody is about to have it alone. A disk that is only read has none."""
+        """`begin` takes it while no process is about to have it alone. A disk that is only read has none."""
         taken: list[int] = []
 
         def take() -> None:
@@ -127,7 +127,7 @@ class StillLock:
 def _lock(handle: int, how: int, file: File, timeout: float, otherwise: str) -> None:
     """Wait for a lock; StoreBusyError when others held it for the whole time."""
     if fcntl is None:
-        raise BackendUnavailableError(f"this system can not lock files: {file}")
+        raise BackendUnavailableError(f"this system cannot lock files: {file}")
     deadline = time.monotonic() + timeout
     pause = 0.0002
     while True:
@@ -142,4 +142,4 @@ def _lock(handle: int, how: int, file: File, timeout: float, otherwise: str) -> 
             time.sleep(min(left, pause / 2 * (1 + jitter)))
             pause = min(pause * 1.5, _LONGEST_PAUSE)
         except OSError as exc:
-            raise BackendUnavailableError(f"can not lock {file}: {exc}") from exc
+            raise BackendUnavailableError(f"cannot lock {file}: {exc}") from exc

@@ -15,7 +15,7 @@ from clew.backends.jsonl.layout import STORE_LOG, Layout, shortened
 from clew.core.log.jsonl import BOM
 from clew.core.messages.characters import for_a_log
 
-# ── How far a log is in the index: the row that says so ───────────────────────────────────────────
+# -- how far a log is in the index
 
 TAIL = 24
 """So many bytes of the first and of the last line are remembered: their checksums are among them."""
@@ -36,18 +36,18 @@ class LogRow(NamedTuple):
     dirty: int
     """It holds what was dropped."""
     stale: int
-    """Bytes of lines that say anew what others said before: a scrub takes the older ones away."""
+    """Bytes of lines that repeat what others said before: a scrub takes the older ones away."""
     safe: int
     """Bytes of it that were acknowledged as durable: what is wrong with them is damage, and not torn."""
     head: bytes = b""
     """How its first line begins, if that has a mark."""
 
 
-# ── Reading a log line by line, however it was left: at most one line in memory ───────────────────
+# -- its lines, however they were left: at most one in memory
 
 CHUNK = 1 << 20
 LONGEST = 128 * CHUNK
-"""No line is longer: a body has 64 MiB at most. What is can not be read, and is not kept in memory."""
+"""No line is longer: a body has 64 MiB at most. What is cannot be read, and is not kept in memory."""
 
 
 def read_lines(
@@ -117,10 +117,10 @@ def line_number(handle: int, offset: int) -> int:
     return number
 
 
-# ── Whether a file is the log that the index has read, or another one in its place ────────────────
-# Length and last line do not tell: a scrub may write a log anew with the same ones. Nor does an inode: that
+# -- whether a file is the log that the index has read, or another one in its place
+# Length and last line do not tell: a scrub may rewrite a log with the same ones. Nor does an inode: that
 # of a file that is gone is used again, and a copy has another. So the first line of a log has a mark, which
-# is made at random each time the file is written anew. A log without one, of an older version or from an
+# is made at random each time the file is rewritten. A log without one, of an older version or from an
 # export, is known by its inode.
 
 OF_THE_PROCESS: Final = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EINTR)
@@ -131,7 +131,7 @@ class UnreadableLogError(Exception):
     """The system does not let a log be read. That is no proof of damage: nothing is given up for it."""
 
     def __init__(self, name: str, reason: OSError) -> None:
-        super().__init__(f"{whose(name)} can not be read: {reason}")
+        super().__init__(f"{whose(name)} cannot be read: {reason}")
         self.name = name
         self.reason = reason
 
@@ -168,7 +168,7 @@ def new_mark() -> str:
 def changed(layout: Layout, known: Mapping[str, LogRow]) -> set[str]:
     """The logs that are there and have something that the index has not read, or are others than it knows.
 
-    Each scrub changes the store's log before it writes another one anew. So as long as the index knows that
+    Each scrub changes the store's log before it rewrites another one. So as long as the index knows that
     one, a look at the inode of the others will do.
     """
     names = layout.log_names()
@@ -181,7 +181,7 @@ def changed(layout: Layout, known: Mapping[str, LogRow]) -> set[str]:
 
 
 def _differs(layout: Layout, row: LogRow, *, closely: bool) -> bool:
-    """A log that can not be read is known by its length and inode."""
+    """A log that cannot be read is known by its length and inode."""
     file = layout.file(row.name)
     found = disk.status(file)
     if found is None:  # it was removed meanwhile
@@ -218,7 +218,7 @@ def is_marked_alike(handle: int, row: LogRow) -> bool:
     return disk.inode(handle) == row.inode
 
 
-# ── What a crash left at the end of a log is set aside, never thrown away ─────────────────────────
+# -- what a crash left at the end of a log is set aside, never thrown away
 
 
 def set_tail_aside(layout: Layout, name: str, offset: int) -> File:

@@ -31,7 +31,7 @@ from clew.core.log.digest import RAW, checksum
 from clew.core.log.rows import BranchRow, EntryRow, Listed, PackInfo, SessionQuery
 from clew.errors import CorruptEntryError, CorruptSessionError, UnreadableEntryError
 
-# ── Where a body lies: the index holds a reference, the log the body ──────────────────────────────
+# -- where a body lies: the index holds a reference, the log the body
 
 LOGGED: Final = 64
 """The codec of a body that lies in a log."""
@@ -58,7 +58,7 @@ class Bodies:
     """Gives rows their bodies. Reads ahead: the entries of a history lie side by side.
 
     Files are opened for one pass and closed after it: their number is bounded, and a log that was
-    written anew is seen as it is.
+    rewritten is seen as it is.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class Bodies:
             self.close()
 
     def body(self, reference: Any) -> bytes:
-        """What is not there, or can not be read, is empty: its checksum will not match."""
+        """What is not there, or cannot be read, is empty: its checksum will not match."""
         try:
             log, offset, length = _reference.unpack(reference)
         except (struct.error, TypeError):
@@ -147,7 +147,7 @@ def log_and_place(reference: bytes) -> tuple[int, int, int]:
     return log, offset, length
 
 
-# ── Reads: of the index, and of the logs where the bodies are ─────────────────────────────────────
+# -- the reader
 
 T = TypeVar("T")
 
@@ -157,17 +157,17 @@ NOTHING_FRESH: Final[Mapping[tuple[int, int], bytes]] = {}
 
 
 class Care(Protocol):
-    """Whoever looks after the index."""
+    """What looks after the index: the backend."""
 
     def undisturbed(self, look: Callable[[], T]) -> T:
-        """Look while nobody writes: for whoever read a log while it was written anew."""
+        """Look while no process writes: for a reader whose log was rewritten meanwhile."""
 
     def suspect(self, exc: BaseException | None) -> None:
         """Say that the index may be damaged."""
 
 
 class NoCare:
-    """For those who hold the store's lock."""
+    """For a caller that holds the lock of the store."""
 
     def undisturbed(self, look: Callable[[], T]) -> T:
         return look()
@@ -193,7 +193,7 @@ class JsonlReader(SqliteReader):
 
     def _entry_rows(self, sql: str, bindings: Row) -> Any:
         # All at once, without bodies they are small: while a statement is open this connection sees the
-        # index as it was, and whoever scrubs waits for it.
+        # index as it was, and a scrub waits for it.
         rows = self._execute(sql, bindings).fetchall()
         return Bodies(self.connection, self._layout, self._fresh).fill(rows)
 
@@ -240,7 +240,7 @@ class JsonlReader(SqliteReader):
         return CorruptEntryError(uid, position, f"{reason} ({file}, {where})")
 
     def _line_of(self, branch: int, position: int, name: str) -> int | None:
-        """OSError: its body can not be read."""
+        """OSError: its body cannot be read."""
         from clew.backends.sqlite.rows import key
 
         row = self._one(BODY_PLACE, key(branch, position))
@@ -262,14 +262,14 @@ class JsonlReader(SqliteReader):
 
     def damage(self, *, full: bool, go_on: Callable[[], None]) -> list[str]:
         """What is known to be damaged in the logs, by file and line. `full`: read the index and the logs from
-        end to end, too, and whether the one says what the others say. An index that does not is made anew."""
+        end to end, too, and whether the one says what the others say. One that does not is made again."""
         known = [_damaged(self._layout, *row) for row in self._execute(ALL_DAMAGE, ())]
         known += self._layout.strangers()
         if not full:
             return known
         from clew.backends.sqlite.integrity import check
 
-        broken = check(self.connection, go_on, f"the index {self._layout.index} is made anew, for it")
+        broken = check(self.connection, go_on, f"the index {self._layout.index} is made again, for it")
         if broken:
             self._care.suspect(apsw.CorruptError(broken[0]))
             return [*known, *broken]
@@ -318,4 +318,4 @@ class JsonlReader(SqliteReader):
 
 def _damaged(layout: Layout, name: str, line: int, reason: str) -> str:
     where = layout.path(name)
-    return f"line {line} of {where} is damaged: {reason}" if line else f"{where} can not be read: {reason}"
+    return f"line {line} of {where} is damaged: {reason}" if line else f"{where} cannot be read: {reason}"

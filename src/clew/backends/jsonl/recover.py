@@ -83,7 +83,7 @@ from clew.core.log import jsonl
 from clew.core.log.rows import EMPTY, BranchRow, ForkOrigin, SessionRow, Tip
 from clew.errors import CorruptError, CorruptSessionError, ReadOnlyError, SchemaTooNewError
 
-# ── After damage: a session whose own lines are bad is put together from what is left of its log ───
+# -- after damage: a session whose own lines are bad is put together from what is left of its log
 # Its entries know all that a head needs. So a bad line of another kind costs what it said, and not the
 # entries, nor the next append, which would go where an entry is already.
 
@@ -150,7 +150,7 @@ def _mend_branches(
     connection: apsw.Connection, tx: SqliteTransaction, log: int, sid: int, row: SessionRow | None
 ) -> None:
     """A branch whose line was lost starts at the root, or where its session was forked; its name is lost.
-    One that was left by a rewind can not be put back: its entries stay, and what needs it is damaged."""
+    One that was left by a rewind cannot be put back: its entries stay, and what needs it is damaged."""
     origin = _origin(tx, sid)
     for branch, first in list(connection.execute(ORPHANS)):
         parent = 0
@@ -202,7 +202,7 @@ def _free(tx: SqliteTransaction, id: str, sid: int) -> str:
     return id if id and tx.find_session(id) is None else f"{id or 'recovered'}~{sid}"
 
 
-# ── Reading logs ──────────────────────────────────────────────────────────────────────────────────
+# -- reading a log
 # From a log to the index, batch by batch; and at its end what was torn is told from what is damaged.
 #
 # A crash leaves a log shorter, or with NULs where something did not arrive, and in its last batch only: the
@@ -319,11 +319,11 @@ def _after(row: LogRow, replay: Replay, offset: int, raw: bytes, end: int) -> Lo
     )
 
 
-# ── What the index of words forgets with a log ────────────────────────────────────────────────────
+# -- what the index of words forgets with a log
 
 
 def forget_texts(connection: apsw.Connection, branch: int) -> None:
-    """Let nothing of a branch be found, and all sessions that may show it be searched anew."""
+    """Let nothing of a branch be found, and all sessions that may show it be searched again."""
     places = connection.execute(PLACES, (key(branch, 0), key(branch, POSITION_MASK))).fetchall()
     if places:
         connection.executemany(DROP_WORDS, places)
@@ -332,7 +332,7 @@ def forget_texts(connection: apsw.Connection, branch: int) -> None:
     connection.execute(DROP_UPTO, (branch,))
 
 
-# ── The index follows the logs: what they have and it has not is put into it ──────────────────────
+# -- catching up with all logs
 
 SHORTEST_BRANCH = 128
 """The line of a branch is longer."""
@@ -341,7 +341,7 @@ SHORTEST_BRANCH = 128
 def catch_up(connection: apsw.Connection, layout: Layout, *, repair: bool) -> bool:
     """Bring the index to where all logs are; whether there was anything to do.
 
-    With `repair`, which needs the store's lock, what is torn is set aside. A log that can not be read costs
+    With `repair`, which needs the store's lock, what is torn is set aside. A log that cannot be read costs
     what it holds: the index keeps what it knows of it, and all others are read.
     """
     known = {row[1]: LogRow(*row) for row in connection.execute(ALL_LOGS)}
@@ -389,7 +389,7 @@ def settle(connection: apsw.Connection) -> None:
 
 
 def _begin(connection: apsw.Connection, layout: Layout, name: str) -> bool:
-    """Forget a log that changed, of all first: files may have changed places. False: it can not be read."""
+    """Forget a log that changed, of all first: files may have changed places. False: it cannot be read."""
     row = _log_row(connection, name)
     try:
         forget_if_changed(connection, layout, row)
@@ -400,7 +400,7 @@ def _begin(connection: apsw.Connection, layout: Layout, name: str) -> bool:
 
 
 def _catch_up_or_note(connection: apsw.Connection, layout: Layout, name: str, *, repair: bool) -> bool:
-    """False: it can not be read, or not to its end. Of such a log nothing is taken."""
+    """False: it cannot be read, or not to its end. Of such a log nothing is taken."""
     connection.execute(BEGIN_LOG)
     try:
         catch_up_log(connection, layout, name, repair=repair)
@@ -418,18 +418,18 @@ def _note_unreadable(
     connection: apsw.Connection, layout: Layout, row: LogRow, error: UnreadableLogError
 ) -> None:
     connection.execute(ADD_DAMAGE, (row.log, 0, str(error.reason)))
-    tell("%s can not be read: %s", layout.path(row.name), error.reason)
+    tell("%s cannot be read: %s", layout.path(row.name), error.reason)
 
 
 def _give_way(
     connection: apsw.Connection, layout: Layout, failed: list[str], before: set[int], *, repair: bool
 ) -> None:
-    """Logs that can not be read may hold numbers that nobody knows of: leave these free, so that all can be
+    """Logs that cannot be read may hold numbers that are not known: leave these free, so that all can be
     used when they are read again. A log holds one session, and no more branches than lines that name one."""
     for row in [_log_row(connection, name) for name in failed]:
         file = layout.file(row.name)
         if row.name == STORE_LOG and repair:
-            raise ReadOnlyError(f"{file} can not be read: without it nothing can be written")
+            raise ReadOnlyError(f"{file} cannot be read: without it nothing can be written")
         if row.log not in before:
             branches = disk.length(file) // SHORTEST_BRANCH + 1
             for table, count in (("sessions", 1), ("branches", branches)):
@@ -438,7 +438,7 @@ def _give_way(
 
 
 def forget_if_changed(connection: apsw.Connection, layout: Layout, row: LogRow) -> LogRow:
-    """Begin anew with a log that is not the one that was read: shorter, or another file.
+    """Begin again with a log that is not the one that was read: shorter, or another file.
 
     Raises:
         UnreadableLogError: it is not known whether it is, and nothing was forgotten.
@@ -492,7 +492,7 @@ def catch_up_log(connection: apsw.Connection, layout: Layout, name: str, *, repa
 
 
 def _may_write(layout: Layout, name: str) -> bool:
-    """Else it is read as it is, and whoever appends to it is told why he can not."""
+    """False: it is read as it is, and an append to it says why it is refused."""
     try:
         disk.check(layout.file(name), writes=True)
     except NotOursError:

@@ -1,4 +1,8 @@
-"""A scrub: logs are written anew, without what was dropped."""
+"""A scrub: logs are rewritten, without what was dropped.
+
+Each is read again, written from the index, beside itself, and then replaced. What this version does not know
+of, and what it cannot read, is carried over byte for byte.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +50,7 @@ from clew.core.log import jsonl
 from clew.core.log.rows import BranchRow, EntryRow
 from clew.errors import CorruptEntryError, CorruptError
 
-# ── What the index holds of a log, as lines: the log as it would be if nothing had ever been dropped ───
+# -- what the index holds of a log, as lines: as if nothing had ever been dropped
 
 PAGE: Final = 200
 
@@ -111,7 +115,7 @@ def _entries(connection: apsw.Connection, reader: JsonlReader, branch: BranchRow
         if not keys:
             return
         for key in keys:
-            # One that can not be read raises: its line was whole a moment ago, and must not be left out.
+            # One that cannot be read raises: its line was whole a moment ago, and must not be left out.
             entry = reader.get_entry(branch.branch, key & 0xFFFFFFFF)
             if entry is not None:
                 yield entry
@@ -131,10 +135,7 @@ def _streams(reader: JsonlReader, sid: int) -> Iterator[bytes]:
         after = calls[-1].number
 
 
-# ── Rewriting ─────────────────────────────────────────────────────────────────────────────────────
-# Logs without what was dropped: each is read anew, written from the index, beside itself, and then replaced.
-#
-# What this version does not know of, and what it can not read, is carried over byte for byte.
+# -- rewriting
 
 BUFFER: Final = 1 << 20
 
@@ -142,7 +143,7 @@ BUFFER: Final = 1 << 20
 def rewrite_dirty_logs(connection: apsw.Connection, layout: Layout, journal: Journal) -> list[str]:
     """Leave no byte of what was dropped in any file but the index. Needs the store's lock.
 
-    Gives what is wrong with the logs that could not be written anew because they can not be read; these are
+    Gives what is wrong with the logs that could not be rewritten because they cannot be read; these are
     as they were.
     """
     journal.empty(for_good=True)
@@ -213,7 +214,7 @@ def _write_anew(
 ) -> int:
     """Write what the index says of a log into a file beside it; how many lines that are."""
     content = lines_of_store if row.name == STORE_LOG else lines_of_session
-    # A session that is gone takes what can not be read of it with it: nobody knows what it was.
+    # A session that is gone takes what cannot be read of it with it: it is not known what it was.
     foreign = _foreign_lines(layout, row.name) if is_alive else iter(())
     return _write_lines(beside, content(connection, layout, row), foreign)
 
@@ -260,7 +261,7 @@ class _Buffered:
 
 
 def _foreign_lines(layout: Layout, name: str) -> Iterator[bytes]:
-    """Lines of kinds that are not known here, those that can not be read, and what an exported session
+    """Lines of kinds that are not known here, those that cannot be read, and what an exported session
     says for the store."""
     with reading(name):
         handle = disk.open_for_reading(layout.file(name))

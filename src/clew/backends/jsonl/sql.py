@@ -22,7 +22,7 @@ CREATE TABLE IF NOT EXISTS logs (
   tail_at INTEGER NOT NULL,  -- where its last line begins, and how: to know it again
   tail    BLOB    NOT NULL,
   dirty   INTEGER NOT NULL,  -- it holds what was dropped
-  stale   INTEGER NOT NULL,  -- bytes of lines that say anew what others said before
+  stale   INTEGER NOT NULL,  -- bytes of lines that repeat what others said before
   safe    INTEGER NOT NULL,  -- bytes of it that were acknowledged as durable
   head    BLOB    NOT NULL   -- how its first line begins, if that has a mark
 ) STRICT;
@@ -33,7 +33,7 @@ CREATE TABLE IF NOT EXISTS damage (
   log INTEGER NOT NULL, line INTEGER NOT NULL, reason TEXT NOT NULL, PRIMARY KEY (log, line)
 ) STRICT, WITHOUT ROWID;
 """
-INDEX: Final = Known({1: "e91aed702d777c6f941d1646dfa81913"}, SCHEMA)
+INDEX: Final = Known({1: "08d799ae7a563ab4b805fd200c18ac43"}, SCHEMA)
 TABLES: Final = 4
 TABLES_THERE: Final = (
     "SELECT count(*) FROM sqlite_master WHERE type = 'table'"
@@ -81,7 +81,7 @@ ADD_DAMAGE: Final = "INSERT OR REPLACE INTO damage VALUES (?, ?, ?)"
 DAMAGE_OF_LOG: Final = "SELECT line, reason FROM damage WHERE log = ? ORDER BY line"
 ALL_DAMAGE: Final = "SELECT name, line, reason FROM damage JOIN logs USING (log) ORDER BY name, line"
 DROP_DAMAGE: Final = "DELETE FROM damage WHERE log = ?"
-# Line 0 is the whole log: it can not be read.
+# Line 0 is the whole log: it cannot be read.
 DROP_UNREADABLE: Final = "DELETE FROM damage WHERE log = ? AND line = 0"
 UNREADABLE: Final = "SELECT log FROM damage WHERE line = 0"
 UNREADABLE_STRANGERS: Final = (

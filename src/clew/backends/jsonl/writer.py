@@ -38,7 +38,7 @@ from clew.core.log import jsonl
 from clew.core.log.rows import BranchRow, Details, EntryRow, EventRow, SessionRow, Tip, UsageRow
 from clew.errors import BackendUnavailableError
 
-# ── What a transaction will write: the lines of each log, in order, and where each will lie ───────
+# -- what a transaction will write: the lines of each log, in order, and where each will lie
 
 
 class LogAppend:
@@ -96,7 +96,7 @@ class LogBatch:
         return [append for append in self._appends.values() if append.texts]
 
     def mark_dirty(self) -> None:
-        """Something was dropped: every log that has part in it will be written anew by a scrub."""
+        """Something was dropped: every log that has part in it will be rewritten by a scrub."""
         for append in self.written:
             append.dirty = True
 
@@ -140,14 +140,14 @@ class LogBatch:
         return taken is not None or disk.exists(self._layout.file(name))
 
     def _refuse_twin(self, id: str) -> None:
-        """A log that nobody could read yet may hold this very session."""
+        """A log that could not be read yet may hold this very session."""
         for name, reason in self._connection.execute(UNREADABLE_STRANGERS):
             if (
                 name.removeprefix(f"{SESSIONS}/").removesuffix(".jsonl").partition("~")[0]
                 == encoded(id).partition("~")[0]
             ):
                 raise BackendUnavailableError(
-                    f"{self._layout.path(name)} can not be read ({reason}), and may hold session {id!r}:"
+                    f"{self._layout.path(name)} cannot be read ({reason}), and may hold session {id!r}:"
                     " make it readable, or move it away"
                 )
 
@@ -191,10 +191,10 @@ class LogBatch:
             )  # fmt: skip
 
 
-# ── Writes: to the index at once, and to the logs when the transaction ends ───────────────────────
+# -- the transaction
 
 PASSING: Final = ("lease", "notice", "unscrubbed")
-"""Records that come and go and hold nothing of anybody's: no reason to write a log anew."""
+"""Records that come and go and hold nothing of a user: no reason to rewrite a log."""
 
 
 class JsonlTransaction(JsonlReader, SqliteTransaction):

@@ -117,7 +117,7 @@ def open_writer(path: Path, level: Level, timeout: float, known: Known = STORE) 
         found = connection.execute(sql.SYNCHRONOUS).fetchone()
         if mode != ("wal",) or found != (SYNCHRONOUS[level],):
             raise BackendUnavailableError(
-                f"{path} can not promise durability {level!r}: journal mode {mode}, synchronous {found};"
+                f"{path} cannot promise durability {level!r}: journal mode {mode}, synchronous {found};"
                 " is it on a network file system?"
             )
         if version < len(MIGRATIONS):
@@ -129,7 +129,7 @@ def open_writer(path: Path, level: Level, timeout: float, known: Known = STORE) 
 
 
 def open_reader(path: Path, timeout: float, *, immutable: bool = False) -> apsw.Connection:
-    """One more connection to a database that a writer has opened; it can not write."""
+    """One more connection to a database that a writer has opened; it cannot write."""
     refuse_planted(path)
     name, flags = str(path), READING
     if immutable:
@@ -149,10 +149,10 @@ def _has_log(path: Path) -> bool:
 
 
 def open_read_only(path: Path, timeout: float) -> tuple[apsw.Connection, Path, bool]:
-    """A connection to a database that must not, or can not, be written; the path that it reads, and
-    whether nobody can write there.
+    """A connection to a database that must not, or cannot, be written; the path that it reads, and
+    whether no process can write there.
 
-    A database in WAL mode can not be opened plainly on a read-only file system. `immutable` opens
+    A database in WAL mode cannot be opened plainly on a read-only file system. `immutable` opens
     it, but ignores a write-ahead log: when there is one, both are copied aside first.
     """
     try:
@@ -254,11 +254,11 @@ def translate(exc: apsw.Error, location: str) -> ClewError:
         case apsw.BusyError() | apsw.LockedError() | apsw.ProtocolError():
             return StoreBusyError(f"other processes hold {detail}")
         case apsw.ReadOnlyError():
-            return ReadOnlyError(f"can not write {detail}")
+            return ReadOnlyError(f"cannot write {detail}")
         case apsw.CorruptError() | apsw.NotADBError():
             return CorruptError(f"damaged database {detail}")
         case apsw.CantOpenError() | apsw.PermissionsError() | apsw.AuthError():
-            return BackendUnavailableError(f"can not open {detail}")
+            return BackendUnavailableError(f"cannot open {detail}")
         case apsw.TooBigError():
             return InvalidEntryError("larger than SQLite can store")
         case _:
@@ -300,4 +300,4 @@ class translating:
         if isinstance(exc, OSError):
             full = exc.errno in (errno.ENOSPC, errno.EDQUOT)
             kind_of = DiskFullError if full else BackendUnavailableError
-            raise kind_of(f"can not open {self.location}: {exc}") from exc
+            raise kind_of(f"cannot open {self.location}: {exc}") from exc

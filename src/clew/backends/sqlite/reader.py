@@ -251,7 +251,7 @@ class SqliteReader(Reader):
             except CorruptEntryError as exc:
                 damage = exc
             except (apsw.CorruptError, UnicodeDecodeError) as exc:
-                damage = CorruptEntryError(uid, position, f"its page can not be read ({exc})")
+                damage = CorruptEntryError(uid, position, f"its page cannot be read ({exc})")
             if on_damage is None:
                 raise damage
             on_damage(damage)
@@ -359,7 +359,7 @@ class SqliteReader(Reader):
         return self._sound(sid, _usage, rows)
 
     def _sound(self, sid: int, convert: Callable[[Row], T], rows: Iterable[Row]) -> list[T]:
-        """The rows as values; CorruptSessionError: one of them can not be."""
+        """The rows as values; CorruptSessionError: one of them cannot be."""
         try:
             return [convert(row) for row in rows]
         except (CorruptError, UnicodeDecodeError) as error:
@@ -407,7 +407,7 @@ class SqliteReader(Reader):
     # -- texts
 
     def unsearched_trees(self) -> list[int]:
-        """A look at every session; none at all if nobody has written since this connection looked last."""
+        """A look at every session; none if no process has written since this connection looked last."""
         version = self._execute(sql.DATA_VERSION).get
         if _searched.get(self.connection) == version:
             return []

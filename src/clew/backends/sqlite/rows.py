@@ -42,7 +42,7 @@ def session_from(row: Row) -> SessionRow:
 
 
 def sound_session(row: Row) -> SessionRow:
-    """CorruptSessionError: it can not be one."""
+    """CorruptSessionError: it cannot be one."""
     return checks.session(session_from(row))
 
 

@@ -20,7 +20,7 @@ from clew.errors import CorruptError
 MIGRATIONS: Final = ("0001_schema.sql",)
 """Applied in order. A released one is never changed: the next change of the schema is the next file."""
 STEPS: Final = 500_000
-"""Instructions of SQLite after which Python may look whether somebody pressed Ctrl-C: some milliseconds."""
+"""Instructions of SQLite after which Python looks for a signal such as Ctrl-C: some milliseconds."""
 LONGEST_SQL: Final = 1_000_000
 WORDS: Final = "search_words"
 TABLES: Final = ("table", "shadow")
@@ -88,8 +88,8 @@ def check_readable(connection: apsw.Connection, version: int, location: str, kno
             wrong.add(name)
     for name in wrong:
         raise CorruptError(
-            f"{location}: {name!r} in it is not a table as Clew makes it, and reading it may run what"
-            " somebody else wrote; nothing of it is read"
+            f"{location}: {name!r} in it is not a table as Clew makes it, and reading it may run code"
+            " of its author; nothing of it is read"
         )
 
 

@@ -48,7 +48,7 @@ def _check_database(path: Path, found: os.stat_result, *, writing: bool) -> None
         raise InvalidUrlError(f"{path} is {kind_of(found.st_mode)}: an SQLite store is a file")
     if writing and _is_of_another(found) and is_in_public(path):
         raise InvalidUrlError(
-            f"{path} belongs to another user, and lies where everybody may write: what is written there is"
+            f"{path} belongs to another user, and lies where all users may write: what is written there is"
             " theirs to read; open it with read_only=True, or copy it to a directory of your own"
         )
 
@@ -81,7 +81,7 @@ def _refuse_naming(journal: str) -> None:
     removes that file when it is done. A store is one database, and its journals name none."""
     try:
         handle = os.open(journal, _READ)
-    except FileNotFoundError:  # whoever writes it is done
+    except FileNotFoundError:  # its writer is done
         return
     try:
         size = os.fstat(handle).st_size

@@ -304,7 +304,7 @@ SUM_USAGE: Final = {
     by: f"SELECT {group} AS part, {_SUMS} FROM usage {join}{_SPAN} GROUP BY part ORDER BY part"
     for by, (group, join) in _GROUPS.items()
 }
-# Call by call, for a store in which SQLite can not add them up.
+# Call by call, for a store in which SQLite cannot add them up.
 _COUNTS: Final = ", ".join(
     f"CASE typeof({name}) WHEN 'integer' THEN {name} WHEN 'null' THEN NULL ELSE -1 END"
     for name in ("input", "output", "cache_read", "cache_write", "reasoning", "cost")

@@ -218,7 +218,7 @@ class SqliteTransaction(SqliteReader, Transaction):
             if used < first | sql.NUMBERS:
                 return used + 1
             last[slot] = used
-            slot += 1  # full: there are more in one moment than anybody can tell apart
+            slot += 1  # full: more entries than one slot has numbers
 
     def set_searched(self, rows: Sequence[SessionRow]) -> None:
         self.writes += 1

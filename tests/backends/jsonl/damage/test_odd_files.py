@@ -384,7 +384,7 @@ def test_s06_a_store_of_another_user_in_a_public_place_is_only_read(place: Path,
     before = state(place / "sessions")
     with clew.open(f"jsonl:///{place}") as store:
         assert said(store, "a") == ["word a"]
-        with pytest.raises(ReadOnlyError, match="everybody may write"):
+        with pytest.raises(ReadOnlyError, match="all users may write"):
             store.get("a").append(user("more"))
     assert state(place / "sessions") == before
 
