@@ -163,7 +163,9 @@ def _bugs() -> dict[str, list[tuple[Any, str, Any]]]:
     """What to replace for each bug: in what, which name, by what."""
     return {
         "": [],
-        "the fence is not compared": [(append, "require_write", lambda tx, access: live(tx, access.sid, access.id))],
+        "the fence is not compared": [
+            (append, "require_write", lambda tx, access: live(tx, access.sid, access.id))
+        ],
         "held leases are seen only before the transaction": [
             (lease, "refuse_early", lambda tx, a: refuse_if_held(tx, live(tx, a.sid, a.id), a.here)),
             (lease, "refuse_if_held", lambda tx, row, here: None),
