@@ -62,7 +62,7 @@ class Restore(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     holder: Holder | None = None
     """The process that works on it; None: it gave up."""
     signature: bytes = b""
-    """By whoever began it in `root` (see clew.files.signatures)."""
+    """By the user who began it in `root` (see clew.files.signatures)."""
 
 
 class HeadMove(msgspec.Struct, frozen=True):
@@ -87,6 +87,8 @@ _decode_moved_by: Final = msgspec.json.Decoder(MovedBy).decode
 _encode: Final = msgspec.msgpack.Encoder().encode
 _decode: Final = decoder(Restore, "its record", packed=True)
 
+TEMPORARY: Final = ".clew-restore-"
+"""How the names of the temporary files of a restore begin; its token follows."""
 PAGE: Final = 50
 _TOKEN: Final = re.compile(r"[0-9a-f]{16}", re.ASCII)
 

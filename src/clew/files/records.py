@@ -81,7 +81,7 @@ class SnapshotRecord(msgspec.Struct, frozen=True, array_like=True):
     exclude: tuple[bytes, ...] = ()
     max_file_bytes: int | None = None
     signature: bytes = b""
-    """By whoever took it in `root` (see clew.files.signatures); what it is worth, only they can tell."""
+    """By the user who took it in `root` (see clew.files.signatures); only they can check it."""
 
 
 class SnapshotCounters(msgspec.Struct, frozen=True, array_like=True):
@@ -160,7 +160,7 @@ def put(
 def adopt(tx: Transaction, id: str, kept: SnapshotRecord, seen: SnapshotCounters) -> bool:
     """Keep the record of a snapshot of another store; False: it is there. `seen` as for `put`.
 
-    ConflictError: there is another one of this id, or it is some other session's.
+    ConflictError: there is another one of this id, or it belongs to another session.
     """
     value = _encode(kept)
     before = find_record(tx, id)
@@ -176,7 +176,7 @@ def adopt(tx: Transaction, id: str, kept: SnapshotRecord, seen: SnapshotCounters
 
 def give_to_checkpoint(tx: Transaction, id: str, sessions: int) -> bool:
     """Let a snapshot be that of a checkpoint, which is put in the same transaction, and of no directory.
-    False: it is not there, or somebody else's."""
+    False: it is not there, or belongs to another session."""
     kept = find_record(tx, id)
     if kept is None or kept.kind != "snapshot":
         return kept is not None and kept.kind == "checkpoint" and kept.sessions == sessions
@@ -243,12 +243,12 @@ def list_all(reader: Reader, root: str | None = None, limit: int | None = None) 
 
 
 def latest(reader: Reader, root: str) -> Snapshot | None:
-    """The newest snapshot of this root that somebody asked for: not one that a restore took."""
+    """The newest snapshot of this root that a user asked for: not one that a restore took."""
     return next((one for one in iterate(reader, root) if one.kind != "safety"), None)
 
 
 def delete(tx: Transaction, id: str) -> bool:
-    """Forget a snapshot. Its objects stay until `gc` finds that nobody needs them."""
+    """Forget a snapshot. Its objects stay until `gc` finds that no record needs them."""
     return id >= _FIRST and tx.drop_record(STORE_WIDE, "snapshot", id)
 
 

@@ -13,7 +13,7 @@ _DRIVES: Final = ("/mnt", "/media", "/Volumes", "/run/media")
 
 def check_root(root: str | os.PathLike[str], *, force: bool) -> str:
     """The one name of a directory: absolute, symlinks resolved. RootRefusedError: it is missing, no
-    directory, or so large a part of the machine that nobody can have meant it (unless `force`)."""
+    directory, or too large a part of the machine to be meant (unless `force`)."""
     text = os.fspath(root)
     if not isinstance(text, str):
         raise RootRefusedError(repr(text), f"a path is text, not {type(text).__name__}")
@@ -23,7 +23,7 @@ def check_root(root: str | os.PathLike[str], *, force: bool) -> str:
         is_directory = os.path.isdir(resolved)
     except (OSError, ValueError) as exc:
         reason = exc.strerror if isinstance(exc, OSError) and exc.strerror else str(exc)
-        raise RootRefusedError(text, f"it can not be found ({reason})") from exc
+        raise RootRefusedError(text, f"it cannot be found ({reason})") from exc
     if not is_directory:
         raise RootRefusedError(resolved, "it is no directory")
     reason = "" if force else _why_too_much(resolved)
@@ -35,7 +35,7 @@ def check_root(root: str | os.PathLike[str], *, force: bool) -> str:
 
 
 def check_named(root: str | os.PathLike[str]) -> None:
-    """The system takes an empty path for the present directory; whoever gives one may not know it."""
+    """The system takes an empty path for the present directory; a caller that gives one may not know it."""
     if not os.fspath(root):
         raise RootRefusedError("", "the path is empty; name a directory, as '.' for the present one")
 

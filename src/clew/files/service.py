@@ -409,7 +409,7 @@ def _moved(restored: Restored, access: Access) -> Moved:
 
 def _stands_there(reader: Reader, place: str) -> tuple[bytes | None, str | None]:
     """The tree that was last kept of a root, or restored to it, and the id of its snapshot. What differs
-    from it was done by somebody else."""
+    from it was done by others."""
     last = records.latest(reader, place)
     restored = journal.newest_known(reader, os.fsencode(place))
     if restored is not None and (last is None or restored.id > last.id):

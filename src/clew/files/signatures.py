@@ -1,4 +1,10 @@
-"""What this user did on this machine: signed with a key that lies outside of every store."""
+"""Which directories a store may name by itself: those where the same user worked with it on this machine.
+
+A user who takes a snapshot, or begins a restore, signs its record: where that was, and which trees belong to
+it. Only a directory that is signed so is used without being named in the call, to write as well as to read.
+A store of another user, of another machine or of an older Clew is restored as any other, but the caller has
+to say where.
+"""
 
 from __future__ import annotations
 
@@ -24,11 +30,12 @@ if TYPE_CHECKING:
     from clew.files.records import SnapshotRecord
     from clew.model.files import Snapshot
 
-# ── A secret of this user on this machine, to know again what was written here by the same user ───
-# A store may come from anybody, and what it says may be made up. So the directories that it names are only
-# believed if they are signed with a key that lies outside of every store. It is made at the first need, is
-# readable by its owner only, and never leaves the machine: a copy of a store takes the signatures along, and
-# elsewhere they are worth nothing.
+# -- the key
+#
+# A secret of this user on this machine. A store may come from anywhere, and what it says may be made up, so
+# the directories that it names are only believed if they are signed with a key that lies outside of every
+# store. It is made at the first need, is readable by its owner only, and never leaves the machine: a copy of
+# a store takes the signatures along, and elsewhere they are worth nothing.
 
 KEY_SIZE: Final = 32
 NAME: Final = "key"
@@ -167,13 +174,7 @@ def _machine() -> bytes:
         return b""
 
 
-# ── Signatures ────────────────────────────────────────────────────────────────────────────────────
-# Which directories a store may name by itself: those where the same user worked with it on this machine.
-#
-# Whoever takes a snapshot, or begins a restore, signs what is kept of it: where that was, and which trees
-# belong to it. Only a directory that is signed so is used without being named in the call, to write as well
-# as to read. A store of somebody else, of another machine or of an older Clew is restored as any other, but
-# the caller has to say where.
+# -- what is signed with it
 
 NAME_IT: Final = "name a directory (root=, of a rewind files=; clew restore --to)"
 
@@ -202,7 +203,7 @@ class OwnWork:
 
     def is_in_the_way(self, record: Restore) -> bool:
         """Whether another restore has to wait for one that is not over: one of this user, or of a process
-        that lives here. What others left, or made up, stops nobody."""
+        that lives here. A restore that others left, or made up, is not in the way."""
         holder, here = record.holder, self._here
         if holder is not None and holder.boot and holder.boot == here.me.boot and not here.is_gone(holder):
             return True
@@ -219,7 +220,7 @@ class OwnWork:
             raise self.refusal(f"restore {record.id}", record.root)
 
     def modes(self, record: Restore, modes: dict[bytes, int] | None) -> dict[bytes, int] | None:
-        """Permissions that a restore wrote down; those of somebody else may keep others out, not let them
+        """Permissions that a restore wrote down; those of another user may keep others out, not let them
         in."""
         if modes is None or self.has_restore(record):
             return modes

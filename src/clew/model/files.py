@@ -105,7 +105,7 @@ class KeptFile(msgspec.Struct, frozen=True):
     reason: KeptReason
     """`changed`: since the last snapshot, and `on_conflict="keep"` was asked for; `ignored`: by a rule of
     now, or of the snapshot; `unknown`: no snapshot of this directory knows it; `in the way`: it holds, or
-    is, what can not be replaced; `repository`: the user's `.git`; else why the safety snapshot, or the
+    is, what cannot be replaced; `repository`: the user's `.git`; else why the safety snapshot, or the
     one that is restored, could not hold it, as in `Skipped`."""
 
 

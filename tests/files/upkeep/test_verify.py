@@ -190,7 +190,7 @@ def test_a_damaged_pack_is_told_for_every_object_in_it(tmp_path: Path) -> None:
     assert len(problems) == 3
     assert all("damaged" in problem for problem in problems)
     assert sum("needed by '.'" in problem for problem in problems) == 1
-    assert sum("what needs it can not be told" in problem for problem in problems) == 2
+    assert sum("what needs it cannot be told" in problem for problem in problems) == 2
 
 
 @pytest.mark.parametrize("is_looked_at_first", [True, False])

@@ -1,7 +1,7 @@
 """Linux's notices of changes in directories.
 
-The kernel puts an event in the queue before the call that caused it returns. So whoever reads the queue
-to its end knows all that happened before, without waiting. What did not fit in the queue is said too:
+The kernel puts an event in the queue before the call that caused it returns. So a process that reads the
+queue to its end knows all that happened before, without waiting. What did not fit in the queue is said too:
 LOST. (Libraries over inotify hide that; watchfiles 1.3 does.)
 """
 

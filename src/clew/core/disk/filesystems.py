@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     import ctypes
 
-# ── Which kind of file system something is on: what it can be trusted with depends on that ────────
+# -- kinds
 
 EXT4: Final = 0xEF53
 XFS: Final = 0x58465342
@@ -57,7 +57,8 @@ def release() -> tuple[int, int]:
         return 0, 0
 
 
-# ── Make what was written durable: file by file, or all of a file system with one call ────────────
+# -- make what was written durable
+#
 # One call costs about as much as one file does, so it wins where there are many. It is used only where it
 # waits for the disk and tells of failures: on Linux from 5.8 on, for file systems that are known to do so.
 

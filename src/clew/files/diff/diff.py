@@ -1,4 +1,4 @@
-"""How two snapshots differ."""
+"""How two snapshots differ: per file, with renames, and as text on demand; and the versions of a file."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from clew.core.engine.engine import EngineLike
     from clew.model import Checkpoint
 
-# ── Which checkpoints changed a file ──────────────────────────────────────────────────────────────
+# -- which checkpoints changed a file
 
 
 def history(
@@ -53,7 +53,7 @@ def _version(checkpoint: Checkpoint, before: TreeEntry | None, now: TreeEntry | 
     )
 
 
-# ── How two snapshots differ: per file, with renames, and as text on demand ───────────────────────
+# -- what differs between two trees
 
 MOST_COMPARED: Final = 16 * 1024 * 1024
 """So much is read on either side to find out what was renamed and changed."""

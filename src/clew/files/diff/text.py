@@ -140,7 +140,7 @@ def _marked(mark: str, line: str) -> str:
 
 
 def _header(side: str, name: str | None) -> str:
-    """A name as it may stand in one line, and be printed: what can not is escaped, as git does."""
+    """A name as it may stand in one line, and be printed: what cannot is escaped, as git does."""
     if name is None:
         return "/dev/null"
     path = f"{side}/{name}"

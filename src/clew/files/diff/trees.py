@@ -41,7 +41,7 @@ def differences(old: bytes | None, new: bytes | None, directory: ListDirectory) 
     """What differs between two trees, named by their roots; None: there is nothing on that side.
 
     In the order of a walk: names by their bytes, a directory before what is in it. A directory that is
-    on both sides differs only by what is in it; one that is on one side only is told of if it is empty,
+    on both sides differs only by what is in it; one that is on one side only is reported if it is empty,
     else what is in it is. CorruptError: there are more paths than any snapshot has.
     """
     if old == new:

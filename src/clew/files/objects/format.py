@@ -135,7 +135,7 @@ def _are_sound(names: Sequence[bytes], records: Sequence[bytes]) -> bool:
 
 
 def _refuse(names: Sequence[bytes], records: Sequence[bytes]) -> None:
-    """Say which entry is the first that can not be."""
+    """Say which entry is the first that cannot be."""
     last = b""
     for name, record in zip(names, records, strict=True):
         check_name(name)
@@ -154,7 +154,7 @@ def _decode(name: bytes, record: bytes) -> TreeEntry:
 def check_name(name: bytes) -> None:
     """A name in a directory must not lead out of it."""
     if name in IMPOSSIBLE or b"/" in name or b"\0" in name or len(name) > MAX_NAME:
-        raise ValueError(f"{name!r} can not be the name of a file")
+        raise ValueError(f"{name!r} cannot be the name of a file")
 
 
 def encode_chunks(chunks: Sequence[Chunk]) -> bytes:
@@ -168,7 +168,7 @@ def decode_chunks(content: bytes) -> list[Chunk]:
     return [Chunk(digest, size) for digest, size in _tail.iter_unpack(body)]
 
 
-# ── Trees ────────────────────────────────────────────────────────────────────────────────────────
+# -- trees
 
 EMPTY: Final = Directory(encode_directory([]))
 EMPTY_TREE: Final = object_name(encode_directory([]))

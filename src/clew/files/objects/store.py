@@ -1,4 +1,9 @@
-"""Objects in a store: written many to a pack, read back one by one with their hash compared."""
+"""Objects in a store: written many to a pack, read back one by one with their hash compared.
+
+An object is small against what it costs to store one, and files that lie together resemble each other:
+so they are gathered to packs of 256 KiB, which compress better and are one row each. What is larger has
+a pack of its own. Compression happens in the thread that filled the pack, outside of any transaction.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +25,7 @@ from clew.files.objects.format import CHUNKED, Chunk, TreeEntry, decode_chunks, 
 if TYPE_CHECKING:
     from clew.core.engine.engine import Engine
 
-# ── Packs of objects on their way to the store ────────────────────────────────────────────────────
+# -- packs on their way to the store
 
 
 class Pack(msgspec.Struct, frozen=True):
@@ -50,10 +55,7 @@ def compress(batch: Sequence[tuple[bytes, bytes]]) -> Pack:
     return Pack(*digest.pack_objects(body), offset, members)
 
 
-# ── Objects in a store: written many to a pack, read back one by one with their hash compared ─────
-# An object is small against what it costs to store one, and files that lie together resemble each other:
-# so they are gathered to packs of 256 KiB, which compress better and are one row each. What is larger has
-# a pack of its own. Compression happens in the thread that filled the pack, outside of any transaction.
+# -- objects
 
 PACK_SIZE: Final = 256 * 1024
 AT_ONCE: Final = 8 * 1024 * 1024
@@ -70,8 +72,8 @@ class ObjectWriter:
     again. A failure of one is a failure of all: what was taken for stored may not be."""
 
     def __init__(self, engine: Engine, *, holds_back: bool = False) -> None:
-        """`holds_back`: what is little is not stored by `flush`, but left in `unstored` for whoever puts
-        the record, in one transaction: each has to wait for the disk."""
+        """`holds_back`: what is little is not stored by `flush`, but left in `unstored`, for the caller to put
+        with the record, in one transaction: each has to wait for the disk."""
         self.new_objects = 0
         """Objects that the store did not hold, of what was flushed."""
         self.new_bytes = 0
@@ -350,7 +352,7 @@ class ObjectReader:
         return content
 
 
-# ── Objects that are on their way to the store, read as if they were there ────────────────────────
+# -- objects that are on their way to the store
 
 
 class Overlay(ObjectReader):

@@ -52,7 +52,7 @@ class Reach:
         self._lists: set[bytes] = set()
 
     def add(self, tree: bytes) -> None:
-        """CorruptError, ObjectMissingError: it can not be told what this tree needs."""
+        """CorruptError, ObjectMissingError: the objects that this tree needs cannot be told."""
         folders, lists = list[bytes](), list[bytes]()
         self._note(tree, self._folders, folders)
         while folders or lists:

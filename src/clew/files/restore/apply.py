@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from clew.core.disk import filesystems
+from clew.files.journal import TEMPORARY
 from clew.files.restore.plan import Step
 from clew.files.restore.root import PERMISSIONS, Root, remove_file, status
 from clew.files.restore.write import (
@@ -32,7 +33,6 @@ from clew.files.restore.write import (
 if TYPE_CHECKING:
     from clew.files.objects.store import ObjectReader
 
-PREFIX: Final = ".clew-restore-"
 FATAL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM})
 """What will hit the next path too: better to stop, and to go on later."""
 NOT_EMPTY: Final = "a directory with files that no snapshot knows is in its place"
@@ -67,7 +67,7 @@ class Applier:
         self._objects = objects
         self._steps = steps
         self._temporary = {
-            step.path: f"{PREFIX}{token}-{number}".encode() for number, step in enumerate(steps)
+            step.path: f"{TEMPORARY}{token}-{number}".encode() for number, step in enumerate(steps)
         }
         self._leaves = FileWriter(root, objects, self._temporary, modes)
         self._modes = modes

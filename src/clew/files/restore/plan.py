@@ -67,7 +67,7 @@ class Present(msgspec.Struct, frozen=True):
     folders: frozenset[bytes] = frozenset()
     """Directories that are there, with nothing of ours in them."""
     blocked: frozenset[bytes] = frozenset()
-    """Paths that are not touched: they can not be saved, or may have been there without a snapshot of it."""
+    """Paths that are not touched: they cannot be saved, or may have been there without a snapshot of it."""
 
 
 class Selection:

@@ -166,7 +166,7 @@ class Survey(msgspec.Struct, frozen=True):
     folders: frozenset[bytes]
     """Directories that are there already."""
     foreign: frozenset[bytes]
-    """Directories that can not be replaced: other mounts, or ones with files that are not ours."""
+    """Directories that cannot be replaced: other mounts, or ones with files that are not ours."""
 
 
 def survey(root: Root, plan: Plan) -> Survey:
@@ -241,7 +241,7 @@ def _holds_others(root: Root, path: bytes, steps: Sequence[Step]) -> bool:
         try:
             inside = _names(root, folder)
         except OSError:
-            return True  # it can not be told
+            return True  # it cannot be told
         for name, is_folder in inside:
             below = folder + b"/" + name
             if below not in deleted:

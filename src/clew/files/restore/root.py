@@ -1,7 +1,7 @@
 """Work below one directory by file descriptors: no name is looked up from `/`, no symlink is followed.
 
-Each path is opened anew, one name after the other, from the descriptor of the root: a directory that
-somebody swaps for a symlink meanwhile is not entered. Only POSIX systems have such calls.
+Each path is opened again, one name after the other, from the descriptor of the root: a directory that
+is swapped for a symlink meanwhile is not entered. Only POSIX systems have such calls.
 """
 
 from __future__ import annotations

@@ -1,4 +1,13 @@
-"""Write and remove the files of a restore."""
+"""Write and remove the files and links of a restore: each by itself, or many at a time.
+
+A file is written beside its place, under a name that the journal knows; it is made durable; then it is
+renamed. What is there already as it should be is done; what is neither that nor what the safety snapshot saw
+has changed meanwhile, and is left alone.
+
+All of a batch are written beside their places first, in parts of one thread each, which reads what it needs
+itself. Then they are made durable together, and only then they get their names. So the disk is waited for a
+few times, not once for each file.
+"""
 
 from __future__ import annotations
 
@@ -40,18 +49,14 @@ from clew.files.restore.root import (
 if TYPE_CHECKING:
     from clew.files.objects.store import ObjectReader
 
-# ── Write or remove one file or link of a restore; nothing else is touched by that ────────────────
-# A file is written beside its place, under a name that the journal knows; whoever asked for it makes it
-# durable; then it is renamed.
-# What is there already as it should be is done; what is neither that nor what the safety snapshot saw has
-# changed meanwhile, and is left alone.
+# -- one file or link; nothing else is touched by that
 
 CHANGED: Final = "changed while restoring"
 IN_THE_WAY: Final = "a directory is in its place"
 
 
 class RefusedError(Exception):
-    """One path can not be made what it should be; the others can."""
+    """One path cannot be made what it should be; the others can."""
 
 
 class Ready(msgspec.Struct):
@@ -215,10 +220,7 @@ def is_leaf(entry: TreeEntry | None) -> bool:
     return entry is not None and entry.kind != FOLDER
 
 
-# ── Write the files and links of a restore, many at a time ────────────────────────────────────────
-# All of a batch are written beside their places first, in parcels of one thread each, which reads what it
-# needs itself. Then they are made durable together, and only then they get their names. So the disk is
-# waited for a few times, not once for each file.
+# -- many at a time
 
 T = TypeVar("T")
 
@@ -226,7 +228,7 @@ THREADS: Final = 8
 """They wait for the disk most of the time, and those that wait together share a flush."""
 WRITERS: Final = min(4, os.cpu_count() or 1)
 """Those that unpack and write keep a processor busy: with more of them, each only waits for the others."""
-SMALL_PARCEL: Final = 8
+SMALL_PART: Final = 8
 """So few files are written faster by one thread."""
 BATCH: Final = 512
 BATCH_WITH_OPEN_FILES: Final = 64
@@ -305,9 +307,9 @@ class BatchWriter:
     def _write_batch(self, steps: Sequence[Step]) -> None:
         ready: list[Ready] = []
         try:
-            size = max(SMALL_PARCEL, -(-len(steps) // WRITERS))
-            parcels = list(_cut(steps, size, BATCH_BYTES // WRITERS))
-            self._threads.each(lambda parcel: self._prepare(parcel, ready), parcels)
+            size = max(SMALL_PART, -(-len(steps) // WRITERS))
+            parts = list(_cut(steps, size, BATCH_BYTES // WRITERS))
+            self._threads.each(lambda part: self._prepare(part, ready), parts)
             self._make_durable(ready)
             self._place_all(ready)
         except BaseException:
@@ -343,7 +345,7 @@ class BatchWriter:
                     one.close()
 
     def _home(self, folder: bytes) -> int:
-        """A folder is of one parcel, or of two where it is cut: then of two threads."""
+        """A folder is of one part, or of two where it is cut: then of two threads."""
         fd = self._homes.get(folder)
         if fd is None:
             opened = self._root.open_folder(folder)
@@ -392,7 +394,7 @@ class BatchWriter:
         in_order = sorted(ready, key=lambda one: one.step.path.rpartition(b"/"))
         alone = [one for one in in_order if not one.replaces_link]
         # Not as many as write: the disk is told of what a file that goes had, and may be waited for.
-        size = max(SMALL_PARCEL, -(-len(alone) // THREADS))
+        size = max(SMALL_PART, -(-len(alone) // THREADS))
         self._threads.each(self._place, [alone[at : at + size] for at in range(0, len(alone), size)])
         # One after the other: a name that goes touches the file, and so all of its other names.
         self._place([one for one in in_order if one.replaces_link])

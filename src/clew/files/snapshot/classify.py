@@ -12,6 +12,7 @@ import msgspec
 
 from clew.core.log.digest import DIGEST_SIZE
 from clew.errors import InvalidError, QuotaExceededError
+from clew.files.journal import TEMPORARY
 from clew.files.objects.format import FOLDER, LINK, MAX_NAME, TreeEntry, encode_directory, object_name
 from clew.files.snapshot.ignore import EXCLUDED, GIT, NORMAL, PROTECTED, Ignore, Rules
 from clew.files.snapshot.listing import (
@@ -32,7 +33,7 @@ from clew.files.snapshot.stamps import Beginning
 from clew.files.snapshot.statcache import GONE, IGNORED, SKIPPED, Folder
 from clew.model.files import SkipReason
 
-# ── How much a snapshot may take ──────────────────────────────────────────────────────────────────
+# -- how much a snapshot may take
 
 MIB: Final = 1024 * 1024
 GIB: Final = 1024 * MIB
@@ -58,7 +59,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
             raise QuotaExceededError(f"{root!r} holds more than {self.max_bytes} bytes; nothing was stored")
 
 
-# ── A directory in the course of a scan: what was seen, decided and read of it ────────────────────
+# -- a directory in the course of a scan: what was seen, decided and read of it
 
 REASONS: Final[tuple[SkipReason, ...]] = (
     "fifo", "socket", "device", "unreadable", "too large", "other mount", "nested repository", "changing",
@@ -168,10 +169,8 @@ def joined(path: bytes, name: str) -> bytes:
     return path + b"/" + os.fsencode(name) if path else os.fsencode(name)
 
 
-# ── What becomes of every entry of a directory: taken as the cache has it, read, ignored or skipped ───
+# -- what becomes of its entries
 
-RESTORING: Final = ".clew-restore-"
-"""How the temporary files of a restore begin."""
 _SECRET: Final = code_of("secret")
 _LEFT_OUT: Final = frozenset({IGNORED, _SECRET})
 """By rules, so that a restore may need it all the same."""
@@ -211,7 +210,7 @@ def key_of(rules: Rules, mode: int) -> bytes:
 
 class Decider:
     def __init__(self, root: str, ignore: Ignore, limits: Limits, never: frozenset[bytes]) -> None:
-        """`never`: paths that are not taken whatever anybody says."""
+        """`never`: paths that are not taken, whatever the rules say."""
         self.ignore = ignore
         self.unread_files = 0
         self.unread_bytes = 0
@@ -277,7 +276,7 @@ class Decider:
         """The code of what is not taken whatever the rules say."""
         if name == GIT:
             return code_of("nested repository") if place.prefix else IGNORED
-        if name.startswith(RESTORING) or (self._never and os.fsencode(place.prefix + name) in self._never):
+        if name.startswith(TEMPORARY) or (self._never and os.fsencode(place.prefix + name) in self._never):
             return code_of("store")
         if len(name) > MAX_NAME // 4 and len(os.fsencode(name)) > MAX_NAME:
             return code_of("name")

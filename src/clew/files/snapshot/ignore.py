@@ -1,4 +1,18 @@
-"""What a snapshot leaves out."""
+"""Ignore.
+
+What a snapshot leaves out: the rules of `.gitignore` and `.clewignore`, the defaults, the user's word.
+
+    exclude=      never taken
+    include=      taken, though a rule below ignores it
+    rule files    the one nearest to the file first; in a directory `.clewignore` before `.gitignore`
+    defaults      caches and installed packages, which can be made again; names of secrets
+
+In a rule file the last line that matches decides, as in git, and nothing below an ignored directory is
+looked at, so that no negation reaches into it. An `include` with a slash in it does (`build/keep.db`,
+`**/.env`); for one without, such as `.env`, no ignored directory is entered.
+
+A path is relative to the root; that of a directory ends with a slash.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +26,8 @@ from blake3 import blake3
 
 from clew.errors import InvalidError
 
-# ── Names of files that hold nothing but secrets: a snapshot leaves them out by default ───────────
+# -- names of files that hold nothing but secrets
+#
 # Only names that say so by themselves. What may be anything, such as `credentials.json` or `.npmrc`, is for
 # the rules of the project.
 
@@ -39,25 +54,13 @@ def is_secret_directory(name: str) -> bool:
     return name.lower() in _DIRECTORIES
 
 
-# ── Ignore ────────────────────────────────────────────────────────────────────────────────────────
-# What a snapshot leaves out: the rules of `.gitignore` and `.clewignore`, the defaults, the user's word.
-#
-#     exclude=      never taken
-#     include=      taken, though a rule below ignores it
-#     rule files    the one nearest to the file first; in a directory `.clewignore` before `.gitignore`
-#     defaults      caches and installed packages, which can be made anew; names of secrets
-#
-# In a rule file the last line that matches decides, as in git, and nothing below an ignored directory is
-# looked at, so that no negation reaches into it. An `include` with a slash in it does (`build/keep.db`,
-# `**/.env`); for one without, such as `.env`, no ignored directory is entered.
-#
-# A path is relative to the root; that of a directory ends with a slash.
+# -- patterns and rule files
 
 RULE_FILES: Final = (".gitignore", ".clewignore")
 """The later one has the last word."""
 
 GIT: Final = ".git"
-"""Never looked into, whatever anybody says."""
+"""Never looked into, whatever the rules say."""
 
 _DEFAULT_DIRECTORIES: Final = frozenset({
     "node_modules", ".venv", "venv", "__pycache__", ".mypy_cache", ".pytest_cache", ".ruff_cache", ".tox",
@@ -251,7 +254,7 @@ class Ignore:
         return below
 
     def is_secret(self, rules: Rules, mode: int, path: str, name: str) -> bool:
-        """Whether what is left out is so for its name alone: nobody ignores it."""
+        """Whether a path is left out for its name alone, and no rule ignores it."""
         has_secret_name = is_secret_directory if path.endswith("/") else is_secret_file
         return (
             has_secret_name(name)

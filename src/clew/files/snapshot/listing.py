@@ -18,7 +18,8 @@ from clew.files.snapshot.ignore import RULE_FILES
 from clew.files.snapshot.read import reason_of
 from clew.model.files import SkipReason
 
-# ── What the file system says of the entries of a directory, packed by columns ────────────────────
+# -- what the file system says of each entry, packed by columns
+#
 # Of each entry seven numbers of 64 bits, little endian: group and mode, inode, size, and the seconds and
 # nanoseconds of ctime and mtime. First all the first ones, then all the second ones, and so on: so they can
 # be cut out of what the system writes without a look at each (see clew.files.snapshot.listing), and two
@@ -28,7 +29,7 @@ Row: TypeAlias = tuple[int, int, int, int, int, int, int]
 
 ROW_SIZE: Final = 7 * 8
 UNKNOWN: Final[Row] = (0, 0, 0, 0, 0, 0, 0)
-"""Of what can not be looked at."""
+"""Of what cannot be looked at."""
 _SECOND: Final = 1_000_000_000
 
 
@@ -65,10 +66,11 @@ def unpacked(columns: bytes) -> list[Row]:
     return list(zip(*(flat[at * count : (at + 1) * count] for at in range(7)), strict=True))
 
 
-# ── Looking at all entries of a directory without making Python objects of what is found ──────────
+# -- look at all entries without making Python objects of what is found
+#
 # `os.stat` makes some twenty objects of each file, which is half of what a scan costs in which nothing
 # changed. Here statx(2) of Linux writes to a buffer, and the columns that count are cut out of that. It is
-# the same question to the system with the same answer; where it can not be asked, `os.stat` is.
+# the same question to the system with the same answer; where it cannot be asked, `os.stat` is.
 
 MOST: Final = 1024
 """Entries of a directory; of a larger one each is looked at by itself."""
@@ -124,7 +126,7 @@ class _Desk:
 
 
 _desks: Final[list[_Desk]] = []
-"""Those that nobody uses at the moment."""
+"""Those that are not in use."""
 
 
 def look(fd: int, names: Sequence[bytes]) -> Found | None:
@@ -160,7 +162,7 @@ def _statx() -> Callable[..., int] | None:
         os.close(fd)
 
 
-# ── Listing one directory: names, and what the file system says of them ───────────────────────────
+# -- list a directory
 
 _MAX_RULES: Final = 4 * 1024 * 1024
 _END_OF_RULE_FILES: Final = b"ignore"
@@ -235,8 +237,8 @@ def may_have_rules(names: bytes) -> bool:
 
 
 def rule_files(fd: int, names: Sequence[str]) -> list[tuple[str, bytes]]:
-    """The rule files among the names of a directory, with their content. OSError: one can not be read;
-    then nobody knows what is meant to be left out, so nothing of this directory may be taken."""
+    """The rule files among the names of a directory, with their content. OSError: one cannot be read;
+    then it is not known what is meant to be left out, so nothing of this directory may be taken."""
     return [
         (name, content)
         for name in RULE_FILES

@@ -1,4 +1,21 @@
-"""Read files that changed, none of them half; large ones in chunks."""
+"""Read the files that changed, with a few threads, none of them half.
+
+What is stored of a file is what it held at one moment, or the file is listed as changing. Times tell: a
+write stamps the file when it begins, so a stamp that is the same before and after the reading means that
+no write began in between. Two things could deceive it, and are seen to:
+
+- A write within the same tick of the kernel's clock may leave the same stamp. So, unless the clock has
+  gone on since the last stamp when the reading begins, the file is read twice, and must be the same: a
+  file that is rewritten more than twice within a tick, and met at the same byte each time, would pass
+  (not where the kernel tells such changes apart: Linux 6.13 or newer with ext4, XFS, btrfs, tmpfs).
+- A write that began before, and is not over: it may take long. The kernel lets no process look for holes
+  meanwhile (ext4, tmpfs, btrfs, overlays of them; on XFS a read itself waits), so we do that first.
+
+Not promised: that stores through a shared memory map, or direct I/O, are seen while they are under way
+(neither stamps each change), nor that of two machines the clocks agree (NFS) or that calls that write
+are waited for (NFS, FUSE, where nothing is known of holes).
+A program that writes a file by several calls may be met between two of them.
+"""
 
 from __future__ import annotations
 
@@ -21,11 +38,11 @@ from clew.model.files import SkipReason
 if TYPE_CHECKING:
     from clew.files.objects.store import ObjectWriter
 
-# ── Chunks ────────────────────────────────────────────────────────────────────────────────────────
-# Cutting a large file to chunks, so that memory stays bounded and an edit costs the chunks around it.
+# -- cut large files to chunks
 #
-# The cuts are where the content says (FastCDC), so that an insertion at the front moves no chunk behind
-# it. The parameters are part of the format: other ones, and nothing that is stored is found again.
+# Memory stays bounded, and an edit costs the chunks around it. The cuts are where the content says (FastCDC),
+# so that an insertion at the front moves no chunk behind it. The parameters are part of the format: with
+# other ones no content that is stored would be found again.
 
 WHOLE: Final = 4 * 1024 * 1024
 """Files up to this size are one object."""
@@ -68,22 +85,7 @@ class _Stream:
         return os.readv(self._fd, [buffer])
 
 
-# ── Reading the files that changed, with a few threads, none of them half ─────────────────────────
-# What is stored of a file is what it held at one moment, or the file is listed as changing. Times tell: a
-# write stamps the file when it begins, so a stamp that is the same before and after the reading means that
-# no write began in between. Two things could deceive it, and are seen to:
-#
-# - A write within the same tick of the kernel's clock may leave the same stamp. So, unless the clock has
-#   gone on since the last stamp when the reading begins, the file is read twice, and must be the same: a
-#   file that is rewritten more than twice within a tick, and met at the same byte each time, would pass
-#   (not where the kernel tells such changes apart: Linux 6.13 or newer with ext4, XFS, btrfs, tmpfs).
-# - A write that began before, and is not over: it may take long. The kernel lets nobody look for holes
-#   meanwhile (ext4, tmpfs, btrfs, overlays of them; on XFS a read itself waits), so we do that first.
-#
-# Not promised: that stores through a shared memory map, or direct I/O, are seen while they are under way
-# (neither stamps each change), nor that of two machines the clocks agree (NFS) or that calls that write
-# are waited for (NFS, FUSE, where nothing is known of holes).
-# A program that writes a file by several calls may be met between two of them.
+# -- read files
 
 ATTEMPTS: Final = 4
 FRESH: Final = 50_000_000

@@ -67,7 +67,7 @@ def scan(
     """Store the tree below `root` (see `check_root`); all of it was given to the writer when this returns.
 
     `also`: paths that are taken whatever the rules say. `never`: absolute paths of the store's own files.
-    `changed_dirs`: of somebody who vouches that nothing changed anywhere else since the scan that the
+    `changed_dirs`: of a watcher that vouches that nothing changed anywhere else since the scan that the
     cache is of; then the cache is left for the caller to save.
     """
     began = Beginning.now(root)

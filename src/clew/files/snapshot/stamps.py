@@ -1,12 +1,12 @@
 """Whether the times of a file tell of every change to it.
 
 A file is stamped with the time of its last change, but clocks tick: a change soon after the file was read
-may leave the same stamp, and nobody would see it (racy timestamps). So what was changed shortly before a
+may leave the same stamp, and would not be seen (racy timestamps). So what was changed shortly before a
 scan began is read again by the next one.
 
 How shortly depends on the clock. The local file systems of Linux are stamped by its coarse clock, which
 ticks every 10 ms at the most and is never ahead of the one that we ask. A change after a scan began at T
-has a stamp after T - 10 ms; whoever has an older one was not changed since. TICKS is ten times that.
+has a stamp after T - 10 ms; a file with an older one was not changed since. TICKS is ten times that.
 Others, and those of these that keep whole seconds only, get two seconds, as much as FAT needs.
 
 What is written through a memory map is stamped when its page is first written to, and not again before
@@ -50,7 +50,7 @@ class Beginning(msgspec.Struct, frozen=True, gc=False):
             os.close(fd)
 
     def is_racy(self, mtime: int, ctime: int) -> bool:
-        """Whether a later change might leave these times as they are. Nobody can set a ctime, so one that
+        """Whether a later change might leave these times as they are. A ctime cannot be set, so one that
         lies in the future says that the clock was set back; an mtime there says nothing."""
         margin = self.margin if ctime % _SECOND else MARGIN  # ext4 may have been made to keep seconds only
         horizon = self.time - margin

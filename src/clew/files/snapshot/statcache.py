@@ -1,4 +1,13 @@
-"""What the last scan of a root saw, so that the next one reads only what changed."""
+"""What the last scan of a root saw, so that the next one reads only what changed.
+
+A cache of this machine that may be deleted at any time: what it says of a file is believed only while
+the file's inode, size, mode and both times are what they were, and only if these times were well in the
+past when it was read: see clew.files.snapshot.stamps.
+
+    file        MAGIC, then parts: length (8, big endian), XXH3 (8), msgpack
+    first part  root, key, list of folders
+    others      folders that changed, paths of those that went; since the part before
+"""
 
 from __future__ import annotations
 
@@ -18,11 +27,10 @@ from clew.backends.private_files import create_file, make_directories
 from clew.core.log.digest import DIGEST_SIZE
 from clew.files.snapshot.listing import ROW_SIZE
 
-# ── Recent ────────────────────────────────────────────────────────────────────────────────────────
-# The caches that this process read or wrote last, so that the next snapshot need not read them again.
+# -- caches that this process read or wrote last
 #
-# One is used only while its file is the one that was read or written then. So a file that was deleted,
-# replaced or added to, by whomever, is read anew.
+# The next snapshot need not read them again. One is used only while its file is the one that was read or
+# written then: a file that was deleted, replaced or added to is read again.
 
 MOST: Final = 4
 LARGEST: Final = 12 * 1024 * 1024
@@ -33,7 +41,7 @@ Mark: TypeAlias = tuple[int, int, int, int]
 
 
 class Recent(msgspec.Struct, frozen=True):
-    """What a file holds. Nobody changes it, so any number of threads may have it."""
+    """What a file holds. It never changes, so any number of threads may have it."""
 
     mark: Mark
     root: bytes
@@ -73,14 +81,7 @@ def mark_of(path: str) -> Mark | None:
     return stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns
 
 
-# ── What the last scan of a root saw, so that the next one reads only what changed ────────────────
-# A cache of this machine that may be deleted at any time: what it says of a file is believed only while
-# the file's inode, size, mode and both times are what they were, and only if these times were well in the
-# past when it was read: see clew.files.snapshot.stamps.
-#
-#     file        MAGIC, then parts: length (8, big endian), XXH3 (8), msgpack
-#     first part  root, key, list of folders
-#     others      folders that changed, paths of those that went; since the part before
+# -- the cache of a root
 
 MAGIC: Final = b"clewsta3"
 _part_head: Final = struct.Struct(">Q8s")
@@ -179,7 +180,7 @@ class StatCache:
         self.folders = {}
 
     def save(self) -> None:
-        """Write it, if it changed. What can not be written is a slower scan next time, nothing worse."""
+        """Write it, if it changed. What cannot be written is a slower scan next time, nothing worse."""
         if not self.is_changed or self._path is None:
             return
         try:
@@ -197,7 +198,7 @@ class StatCache:
         self._first = self._length = len(MAGIC) + len(part)
 
     def _append(self) -> bool:
-        """Add what changed, if that is little; False: the file has to be written anew. Only to the file
+        """Add what changed, if that is little; False: the file has to be written as a whole. Only to the file
         as it was read, or written last: folders of two scans do not go together."""
         folders = [folder for path, folder in self.folders.items() if self._saved.get(path) is not folder]
         part = _part(_Change(folders, [path for path in self._saved if path not in self.folders]))
@@ -242,7 +243,7 @@ class StatCache:
             self._keep_in_memory()
 
     def _keep_in_memory(self) -> None:
-        """For the next who opens it in this process; unless somebody else wrote to the file since."""
+        """For the next snapshot in this process, unless another process wrote to the file since."""
         path = self._path or ""
         mark = mark_of(path)
         if mark is not None and mark[:2] == (self._inode, self._length):
@@ -280,7 +281,7 @@ def _parts(content: bytes) -> Iterator[memoryview]:
 
 
 def _is_alone(fd: int) -> bool:
-    """Whether nobody else is adding to the file; the lock ends with the descriptor."""
+    """Whether no other process is adding to the file; the lock ends with the descriptor."""
     try:
         import fcntl
 
@@ -335,7 +336,7 @@ def _own_content(path: str) -> tuple[bytes, int]:
 
 
 def _replace(path: str, *parts: bytes) -> int:
-    """Write a file anew; its inode."""
+    """Write a file as a whole; its inode."""
     directory = os.path.dirname(path)
     make_directories(Path(directory))
     temporary = f"{path}.{os.urandom(8).hex()}"

@@ -160,7 +160,7 @@ class SnapshotTaker:
     def _known(
         self, place: str, rules: SnapshotRules, counters: SnapshotCounters, also: Collection[bytes]
     ) -> Iterator[WatchedCache]:
-        """What is known of a tree before it is scanned: by the cache, and by whoever watches it."""
+        """What is known of a tree before it is scanned: by the cache, and by a watcher."""
         location = self._engine.backend.location
         # What a cache says holds for one store, and only until something was removed from that. Each
         # folder in it knows the rules that it was seen under; a watcher does not.

@@ -1,7 +1,7 @@
 """Walking a tree: every directory is listed once and compared with what the cache has of it.
 
-Each directory is opened from the one above it, and no symlink is followed: whoever swaps one for a
-symlink while we look leads us nowhere. Nothing is read here but rule files and the targets of links.
+Each directory is opened from the one above it, and no symlink is followed: a directory that is swapped for a
+symlink while we look leads nowhere. Nothing is read here but rule files and the targets of links.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _OPEN_AT_ONCE: Final = 128
 _AGAIN: Final = frozenset(
     {GONE, code_of("unreadable"), code_of("changing"), code_of("other mount"), code_of("read error")}
 )
-"""Codes of directories that are tried anew each time."""
+"""Codes of directories that are tried again each time."""
 
 Seen: TypeAlias = Folder | Draft
 """A directory: just as the cache has it, or else."""
@@ -45,7 +45,7 @@ class _Frame(msgspec.Struct):
     is_listed: bool
     """Now, not only known from the cache."""
     is_unsure: bool
-    """Whoever vouches for what is below may not have known this directory."""
+    """The watcher that vouches for what is below may not have known this directory."""
 
 
 class Walk:
@@ -81,7 +81,7 @@ class Walk:
             self._look(fd, b"", self._decider.ignore.root, NORMAL, is_unsure=False)
         except OSError as exc:
             reason_of(exc)
-            raise RootRefusedError(root, f"{exc.filename or root} can not be read ({exc.strerror})") from exc
+            raise RootRefusedError(root, f"{exc.filename or root} cannot be read ({exc.strerror})") from exc
         try:
             while self._frames:
                 self._step(self._frames[-1])
@@ -112,7 +112,7 @@ class Walk:
             os.close(frame.fd)
 
     def _is_vouched_for(self, frame: _Frame, name: bytes, path: bytes, mode: int) -> bool:
-        """Whether somebody knows that nothing changed in this directory and below."""
+        """Whether a watcher knows that nothing changed in this directory and below."""
         if frame.is_unsure or path in self._on_the_way:
             return False
         folder = self._cached.get(path)
@@ -188,7 +188,7 @@ class Walk:
         return self._decider.compare(fd, place, listing, folder), place, listing
 
     def _descriptor(self) -> int:
-        """That of the last frame. Of a deep path not all can be open: some are opened anew."""
+        """That of the last frame. Of a deep path not all can be open: some are opened again."""
         frames = self._frames
         frame = frames[-1]
         if frame.fd is None:

@@ -97,7 +97,7 @@ class Watch:
         self._lock = threading.Lock()
         self.stop()
 
-    # -- for whoever scans
+    # -- for scans
 
     def begin(self, key: bytes, open_cache: Callable[[], StatCache]) -> WatchedCache:
         """Before a scan: the cache to scan with, and what `changed`. After it call `end`, or `fail`.

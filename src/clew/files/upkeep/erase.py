@@ -1,8 +1,8 @@
 """P18: what only purged sessions held of files leaves the store in the purge, not with the next `gc`.
 
 The records go first, with a note that their content may still be there; then that is collected and packs
-with gaps are packed anew; then the note goes. Whoever is killed in between leaves the note, and the next
-purge goes on.
+with gaps are packed again; then the note goes. A process that is killed in between leaves the note, and the
+next purge goes on.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Garbage collection: remove the objects that no snapshot needs (see clew.files.records for why this is
 safe while snapshots are taken).
 
-First the snapshots that nobody needs any more are forgotten, then all that the others reach is marked,
+First the snapshots that are not needed any more are forgotten, then all that the others reach is marked,
 and then what is not marked goes: whole packs where nothing else lies in them, single objects elsewhere,
-and a pack of which less than half is left is packed anew. If it is asked for, the small packs that small
+and a pack of which less than half is left is packed again. If it is asked for, the small packs that small
 snapshots leave are merged at last (see clew.files.upkeep.merge). Small transactions: each leaves the store in
 order, so it may be killed anywhere, and the next one goes on.
 """
@@ -53,10 +53,10 @@ def gc(
 ) -> GcReport:
     """Remove what no snapshot needs.
 
-    `thorough`: pack anew whatever has a gap, so that no byte of what is removed stays in a pack.
+    `thorough`: pack again whatever has a gap, so that no byte of what is removed stays in a pack.
     `merge`: join the small packs of small snapshots.
-    LeaseHeldError: somebody else collects, or must not be disturbed. CorruptError, ObjectMissingError:
-    a snapshot is damaged, so that it can not be told what it needs; no object was removed.
+    LeaseHeldError: another process collects, or must not be disturbed. CorruptError, ObjectMissingError:
+    a snapshot is damaged, so that what it needs is not known; no object was removed.
     """
     if dry_run:
         return _Collection(engine, None, thorough, on_progress).run(merge=merge)
@@ -81,7 +81,7 @@ class _Task(msgspec.Struct, frozen=True):
     forget: tuple[bytes, ...]
     add: tuple[tuple[int, bytes, int, list[Member]], ...] = ()
     objects: int = 0
-    """That nobody has any more after it; and their size."""
+    """That are gone after it; and their size."""
     size: int = 0
 
 
@@ -103,9 +103,9 @@ class _Collection:
         self._taken = 0
         """Snapshots that had been taken when the marking began."""
         self._dead: dict[int, list[tuple[bytes, int]]] = defaultdict(list)
-        """Of each pack the objects, with their sizes, that nobody needs."""
+        """Of each pack the objects, with their sizes, that are not needed."""
         self._members: dict[int, list[Member]] = defaultdict(list)
-        """Of each pack that is to be packed anew, what is needed."""
+        """Of each pack that is to be packed again, what is needed."""
         self._empty: frozenset[int] = frozenset()
         self._renewed = engine.here.moment().steady
         self._objects = self._bytes = 0
@@ -295,7 +295,7 @@ class _Collection:
     # -- getting on
 
     def _renew(self, tx: Transaction) -> None:
-        """Every transaction begins with this: whoever was frozen must not go on."""
+        """Every transaction begins with this: a process that was frozen must not go on."""
         if self._lease is not None:
             snapshots.renew_claim(tx, self._lease, self._engine.here)
             self._renewed = self._engine.here.moment().steady

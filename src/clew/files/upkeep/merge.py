@@ -3,10 +3,10 @@
 A snapshot of five edits leaves a pack of its own, whose content is nearly all in other packs already: the
 same files and directories, one line older. Compressed together they take little more than one of them.
 So the objects of small packs are laid behind an older version of the same path, in the order of that
-one's pack, which is packed anew for it if there is enough to win; what finds none is laid by its path.
+one's pack, which is packed again for it if there is enough to win; what finds none is laid by its path.
 
-An object moves in one transaction, and a pack goes when its last object has moved: whoever is killed in
-between leaves packs with gaps, which the next collection closes as it does any others.
+An object moves in one transaction, and a pack goes when its last object has moved: a process that is
+killed in between leaves packs with gaps, which the next collection closes as it does any others.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ FEWEST: Final = 8
 MERGED: Final = 2 * PACK_SIZE
 """The most bytes of a merged pack: all of it is unpacked to read one object."""
 WORTH: Final = 16
-"""A larger pack is packed anew for versions that have at least this part of its size."""
+"""A larger pack is packed again for versions that have at least this part of its size."""
 LEVEL: Final = 9
 DIRECTORIES_AT_ONCE: Final = 256
 PACKS_AT_ONCE: Final = 8
@@ -73,13 +73,13 @@ class Repacking:
     def __init__(
         self, objects: ObjectReader, sizes: Mapping[int, int], on_batch: Callable[[], object] = lambda: None
     ) -> None:
-        """`sizes`: of the packs that may be packed anew, whose objects are all needed."""
+        """`sizes`: of the packs that may be packed again, whose objects are all needed."""
         self._objects = objects
         self._on_batch = on_batch
         self._sizes = {pack: size for pack, size in sizes.items() if size <= MERGED}
         self._small = {pack for pack, size in sizes.items() if size < SMALL}
         self._left: dict[int, int] = defaultdict(int)
-        """How many objects are in each of the packs that are packed anew."""
+        """How many objects are in each of the packs that are packed again."""
 
     @property
     def is_due(self) -> bool:
@@ -102,7 +102,7 @@ class Repacking:
     def _joined(
         self, placed: Callable[[], Iterable[Placed]], paths: _Paths, small: Mapping[bytes, ObjectPlace]
     ) -> tuple[list[Placed], dict[bytes, None]]:
-        """The objects of the larger packs that are packed anew, as they lie; and of the small packs what
+        """The objects of the larger packs that are packed again, as they lie; and of the small packs what
         has no place among them, in the order of paths."""
         gains: dict[int, int] = defaultdict(int)
         for name, place in placed():

@@ -25,7 +25,7 @@ def unneeded(reader: Reader, now: int) -> list[str]:
 
 
 def drop_unneeded(tx: Transaction, ids: Iterable[str], now: int) -> int:
-    """Forget those of these snapshots that still nobody needs, and the restores that nobody will undo;
+    """Forget those of these snapshots that are still not needed, and restores that are too old to be undone;
     how many snapshots there were."""
     needs = _Needs(tx, now)
     count = 0
@@ -50,7 +50,7 @@ class Left(msgspec.Struct, frozen=True):
 
 
 def left_by_purged(reader: Reader, *, drops_pending: bool) -> Left:
-    """What nobody can ask for any more, because the session is gone that could. Of a tree of which a fork
+    """What cannot be asked for any more, because the session is gone that could. Of a tree of which a fork
     lives on, too: what no session of it names. `drops_pending`: restores that are not over count."""
     gone = [
         record
@@ -101,7 +101,7 @@ class _Needs:
         self._reader = reader
         self._now = now
         self._is_in_doubt = bool(reader.damaged_sessions())
-        """To which tree a damaged session belongs nobody can tell."""
+        """To which tree a damaged session belongs is not known."""
         self._by_sessions: dict[int, set[str | None]] = {}
         self._restores: list[bytes] = []
         self.old_restores: list[str] = []
@@ -124,7 +124,7 @@ class _Needs:
                 return True
             return bool(kept.sessions) and id in self._named_by(kept.sessions)
         except CorruptError:
-            return True  # a session that can not be read may name it
+            return True  # a session that cannot be read may name it
 
     def is_left(self, id: str, kept: records.SnapshotRecord) -> bool:
         """Whether it was of sessions, and none of them, nor a restore, names it."""
@@ -135,7 +135,7 @@ class _Needs:
                 return False
             return id not in self._named_by(kept.sessions)
         except CorruptError:
-            return False  # a session that can not be read may name it
+            return False  # a session that cannot be read may name it
 
     def is_named_by_restore(self, id: str) -> bool:
         # A record that is damaged counts: an id that stands nowhere in it is not named by it.

@@ -44,7 +44,7 @@ CollectedError: some of the objects may be gone."""
 
 
 class FileTransfer:
-    """The files of a store on their way to another. With `lost`, what is damaged is told of and left out;
+    """The files of a store on their way to another. With `lost`, what is damaged is reported and left out;
     else it raises."""
 
     def __init__(
@@ -202,7 +202,7 @@ class FileTransfer:
             for first in range(0, len(self._reach.new), PAGE):
                 self._bring(self._reach.new[first : first + PAGE])
         except BaseException:
-            self._counters = None  # nobody knows what is there
+            self._counters = None  # it is not known what is there
             raise
         self._reach.new.clear()
         return self._counters

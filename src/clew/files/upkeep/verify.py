@@ -1,4 +1,4 @@
-"""Whether all is there that conversations and snapshots need."""
+"""Whether all is there that conversations and snapshots need, and is what its name says."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from clew.model.files import FileProgress, OnProgress, VerifyProblem, VerifyRepo
 if TYPE_CHECKING:
     from clew.core.engine.engine import EngineLike
 
-# ── Which paths of which snapshots need an object: asked when one is missing or damaged ───────────
+# -- which paths of which snapshots need an object that is missing or damaged
 
 MOST_PATHS: Final = 3
 LONGEST: Final = 64 * 1024
@@ -33,7 +33,7 @@ LONGEST: Final = 64 * 1024
 def paths_to(wrong: Collection[bytes], trees: Mapping[str, bytes], objects: ObjectReader) -> dict[bytes, str]:
     """For each of these objects that a snapshot needs: a few words on the paths that need it.
 
-    `trees`: the roots of the snapshots, by id. What can not be read is passed over.
+    `trees`: the roots of the snapshots, by id. What cannot be read is passed over.
     """
     leading = _Leading(wrong, objects)
     for tree in trees.values():
@@ -133,7 +133,7 @@ def _told(places: list[tuple[str, bytes]]) -> str:
     return "needed by " + ", ".join(told) + (", and more" if len(places) > MOST_PATHS else "")
 
 
-# ── Whether all is there that conversations and snapshots need, and is what its name says ─────────
+# -- verify
 
 AT_ONCE: Final = 256
 UNREADABLE: Final = (CorruptError, msgspec.MsgspecError, UnicodeDecodeError)
@@ -369,13 +369,13 @@ class _Check:
             there = reader.find_objects(list(self._wrong))
         needed_by = paths_to(set(self._wrong), left, self._reader)
         is_all_known = not any(name in self._folders or name in self._lists for name in needed_by)
-        nobody = "no snapshot needs it" if is_all_known else "what needs it can not be told"
+        need = "no snapshot needs it" if is_all_known else "what needs it cannot be told"
         for name, wrong in sorted(self._wrong.items()):
             paths = needed_by.get(name)
             if paths:
                 yield VerifyProblem(kind="object", text=f"the object {name.hex()} {wrong}; {paths}")
             elif name in there:
-                yield VerifyProblem(kind="object", text=f"the object {name.hex()} {wrong}; {nobody}")
+                yield VerifyProblem(kind="object", text=f"the object {name.hex()} {wrong}; {need}")
 
     def _tick(self) -> None:
         done = FileProgress(phase="scan", files=len(self._sizes), bytes=self.bytes, total_files=None)
@@ -383,4 +383,4 @@ class _Check:
 
 
 def _reason(error: ClewError) -> str:
-    return f"can not be read: {error}"
+    return f"cannot be read: {error}"
