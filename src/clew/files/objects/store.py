@@ -72,7 +72,7 @@ class ObjectWriter:
     again. A failure of one is a failure of all: what was taken for stored may not be."""
 
     def __init__(self, engine: Engine, *, holds_back: bool = False) -> None:
-        """`holds_back`: what is little is not stored by `flush`, but left in `unstored`, for the caller to put
+        """`holds_back`: what is little is not stored by `flush`, but left in `unstored`. The caller puts it
         with the record, in one transaction: each has to wait for the disk."""
         self.new_objects = 0
         """Objects that the store did not hold, of what was flushed."""
