@@ -255,7 +255,7 @@ def test_snapshots_that_are_taken_and_deleted_while_it_merges_stay_whole(
 EAGER = """
 import os, sys
 from clew.files.upkeep import merge
-from tests.files import collecting
+from tests.files.upkeep import collectors
 merge.FEWEST, merge.MERGED, merge.SMALL, merge.PACKS_AT_ONCE = 2, 6000, 3000, 1
 apply, left = merge.PackMove.apply, int(sys.argv[2])
 def dying(parcel, tx):
@@ -266,7 +266,7 @@ def dying(parcel, tx):
         os.kill(os.getpid(), 9)
     return is_applied
 merge.PackMove.apply = dying
-collecting.main(sys.argv[1], "collect", "0", "20")
+collectors.main(sys.argv[1], "collect", "0", "20")
 """
 
 
