@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import clew
-from clew.adapters.common.sessions import faces, find_own, open_own, session_id
+from clew.adapters.common import faces, find_own, open_own, session_id
 from clew.testing.adapter import AdapterConformance
 
 Message = dict[str, Any]

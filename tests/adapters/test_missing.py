@@ -9,7 +9,7 @@ import tomllib
 from importlib.metadata import version
 from pathlib import Path
 
-from clew.adapters.common.extras import NEEDED
+from clew.adapters.common import NEEDED
 from tests.docs.pages import ROOT
 
 FRAMEWORKS = {

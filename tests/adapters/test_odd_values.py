@@ -19,10 +19,10 @@ from pydantic_ai.messages import ModelRequest, ToolReturnPart
 from strands.types.session import Session, SessionAgent, SessionMessage, SessionType
 
 import clew
+from clew.adapters import common
 from clew.adapters.adk import ClewSessionService
 from clew.adapters.agent_framework import ClewHistoryProvider
 from clew.adapters.claude import ClewSessionStore
-from clew.adapters.common import jsontext
 from clew.adapters.langgraph import ClewSaver
 from clew.adapters.llama_index import ClewChatStore, ClewDBChatStore
 from clew.adapters.openai_agents import ClewSession
@@ -236,5 +236,5 @@ def test_an_event_with_half_a_surrogate_pair_that_is_sent_again_is_kept_once() -
 def test_an_object_that_only_looks_like_such_a_number_is_left_as_it_is(odd: Any) -> None:
     value = {"a": [{"__clew_float__": odd}], "b": {"__clew_float__": "nan", "c": 1}}
 
-    assert jsontext.decode(jsontext.encode(value)) == value
-    assert json.loads(jsontext.encode(value)) == value
+    assert common.decode(common.encode(value)) == value
+    assert json.loads(common.encode(value)) == value

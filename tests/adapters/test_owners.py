@@ -11,7 +11,7 @@ import pytest
 import clew
 from clew.adapters.adk import ClewSessionService
 from clew.adapters.claude import ClewSessionStore
-from clew.adapters.common.sessions import find_own, open_own
+from clew.adapters.common import find_own, open_own
 from clew.adapters.llama_index import ClewChatStore
 from clew.adapters.openai_agents import ClewSession
 from clew.adapters.pydantic_ai import ClewConversationStore

@@ -17,7 +17,7 @@ BANNED_MODULES = {
 BANNED_CALLS = {"eval", "exec", "compile", "__import__"}
 MAY_IMPORT_BY_NAME = {
     "__init__.py": "names of the package itself, out of a list",
-    "adapters/agent_framework/values.py": "types that the caller allowed, and are really called so",
+    "adapters/agent_framework/checkpoints.py": "types that the caller allowed, and are really called so",
     "backends/registry.py": "backends, out of a list by scheme",
     "cli/__init__.py": "commands, out of a list",
     "cli/ui/__init__.py": "one fixed name",

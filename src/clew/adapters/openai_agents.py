@@ -29,10 +29,17 @@ from clew import (
     Session,
     Store,
 )
-from clew.adapters.common.extras import missing
-from clew.adapters.common.history import BEGINNING, Remembered, newest, rewind_before
-from clew.adapters.common.sessions import faces, find_own, open_own
-from clew.adapters.common.sessions import session_id as id_of
+from clew.adapters.common import (
+    BEGINNING,
+    Remembered,
+    faces,
+    find_own,
+    missing,
+    newest,
+    open_own,
+    rewind_before,
+)
+from clew.adapters.common import session_id as id_of
 from clew.errors import InvalidEntryError
 
 try:

@@ -17,7 +17,7 @@ from google.genai import types
 
 import clew
 from clew.adapters.adk import ClewSessionService
-from clew.adapters.common.sessions import session_id
+from clew.adapters.common import session_id
 from clew.testing.adapter import AdapterConformance
 from tests.adapters.adk.events import TALK, changing, load, run, said, texts
 

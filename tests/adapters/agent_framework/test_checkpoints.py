@@ -29,7 +29,7 @@ from pydantic import BaseModel
 
 import clew
 from clew.adapters.agent_framework import ClewCheckpointStorage
-from clew.adapters.agent_framework.values import Values
+from clew.adapters.agent_framework.checkpoints import Values
 
 HERE = __name__
 

@@ -10,7 +10,7 @@ from claude_agent_sdk.testing import run_session_store_conformance
 
 import clew
 from clew.adapters.claude import ClewSessionStore
-from clew.adapters.common.sessions import session_id
+from clew.adapters.common import session_id
 from clew.testing.adapter import AdapterConformance
 from tests.adapters.claude.lines import PROJECT, Line, answers, calls, replies, says
 

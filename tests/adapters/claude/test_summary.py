@@ -13,8 +13,8 @@ import claude_agent_sdk as sdk
 import pytest
 
 import clew
+from clew.adapters import common
 from clew.adapters.claude import ClewSessionStore
-from clew.adapters.common import sessions
 from tests.adapters.claude.lines import AGENT, KEY, PROJECT, SESSION, Line, replies, says, turn
 
 run = asyncio.run
@@ -129,7 +129,7 @@ def test_agents_are_listed_under_their_session_oldest_first(adapter: ClewSession
 
 
 def test_more_sessions_than_a_page_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sessions, "_PAGE", 3)
+    monkeypatch.setattr(common, "_PAGE", 3)
     with clew.open("memory:") as store:
         adapter = ClewSessionStore(store)
         for number in range(10):

@@ -8,7 +8,7 @@ Each ADK session is a Clew session, and its events are the messages: `clew ls`, 
 that point.
 """
 
-from clew.adapters.common.extras import missing
+from clew.adapters.common import missing
 
 try:
     from clew.adapters.adk.service import ClewSessionService

@@ -25,7 +25,6 @@ from google.adk.sessions.session import Session
 
 import clew
 from clew.adapters.adk import state as states
-from clew.adapters.adk.events import ParsedEvents, raw_of, text_of, usage_of, wanted
 from clew.adapters.adk.state import (
     ADK,
     APP,
@@ -33,16 +32,20 @@ from clew.adapters.adk.state import (
     USER,
     At,
     Key,
+    ParsedEvents,
     Scopes,
     Standing,
     Values,
     key_of,
+    raw_of,
     sessions_of,
     state_of_app,
     state_of_user,
+    text_of,
+    usage_of,
+    wanted,
 )
-from clew.adapters.common.jsontext import mended
-from clew.adapters.common.sessions import faces, find_own, listed, open_own
+from clew.adapters.common import faces, find_own, listed, mended, open_own
 
 _STALE: Final = (
     "session {id!r} was modified in storage since this object was loaded: call get_session() and append again"

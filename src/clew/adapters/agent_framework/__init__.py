@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from clew.adapters.common.extras import missing
+from clew.adapters.common import missing
 
 try:
     from clew.adapters.agent_framework.checkpoints import ClewCheckpointStorage
-    from clew.adapters.agent_framework.history import ClewHistoryProvider
+    from clew.adapters.agent_framework.sessions import ClewHistoryProvider
 except ImportError as exc:
     raise missing("agent-framework", exc) from exc
 

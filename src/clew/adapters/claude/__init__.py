@@ -8,7 +8,7 @@ own, whose metadata names its `parent`. `load` gives the path to the head: rewin
 resumes there.
 """
 
-from clew.adapters.common.extras import missing
+from clew.adapters.common import missing
 
 try:
     from clew.adapters.claude.files import FileCheckpoints

@@ -15,8 +15,8 @@ from typing import Any, Final, TypeAlias
 from claude_agent_sdk import SessionKey, SessionStoreEntry, fold_session_summary
 
 import clew
-from clew.adapters.claude.sessions import Place, find_session, open_session
-from clew.adapters.common.sessions import session_id
+from clew.adapters.claude.store import Place, find_session, open_session
+from clew.adapters.common import session_id
 from clew.core.messages.dialects import text_of
 from clew.core.messages.text import snippet
 

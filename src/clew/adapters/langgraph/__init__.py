@@ -6,7 +6,7 @@ A thread is a session. Its messages are the conversation of the session, each st
 be listed, shown, searched and exported; everything else of a checkpoint is in documents beside it.
 """
 
-from clew.adapters.common.extras import missing
+from clew.adapters.common import missing
 
 try:
     from clew.adapters.langgraph.saver import ClewSaver

@@ -32,7 +32,7 @@ from langchain_core.messages import (
 )
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
-from clew.adapters.common.jsontext import encode, mended
+from clew.adapters.common import encode, mended
 from clew.core.messages.dialects.base import type_of
 
 _CLASSES: Final[dict[str, type[BaseMessage]]] = {

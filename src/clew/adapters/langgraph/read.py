@@ -18,7 +18,7 @@ from langgraph.checkpoint.base import (
 )
 
 import clew
-from clew.adapters.langgraph import lists
+from clew.adapters.langgraph import log
 from clew.adapters.langgraph.documents import (
     INLINE,
     LIST,
@@ -37,8 +37,8 @@ from clew.adapters.langgraph.documents import (
 )
 from clew.adapters.langgraph.log import Memory, Purged
 from clew.adapters.langgraph.messages import message_of
-from clew.adapters.langgraph.position import Path, Standing, Thread, Unsettled, chosen, is_at, is_waiting
-from clew.adapters.langgraph.position import last_entry_of as place_of_head
+from clew.adapters.langgraph.put import Path, Standing, Thread, Unsettled, chosen, is_at, is_waiting
+from clew.adapters.langgraph.put import last_entry_of as place_of_head
 
 COUNTERS: Final = "counters_since_delta_snapshot"
 """In the metadata of a checkpoint: the channels whose value is made of the writes of its ancestors."""
@@ -239,7 +239,7 @@ class Reader:
                 return [message_of(kept, serde) for kept in self._memory.path(session, ref[1])]
             case kind if kind == LIST:
                 known = lambda entry: self._memory.path(session, entry)  # noqa: E731
-                return lists.load(session, ns, channel, ref[1], self._codec, known)
+                return log.load(session, ns, channel, ref[1], self._codec, known)
             case _:
                 document = session.get_document(value_name(ref[1]))
                 if document is None:

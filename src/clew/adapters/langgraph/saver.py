@@ -23,11 +23,13 @@ from langgraph.checkpoint.base import (
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
 import clew
-from clew.adapters.common.sessions import faces
+from clew.adapters.common import faces
 from clew.adapters.langgraph.documents import Codec, Place, checkpoints_of, default_serializer
 from clew.adapters.langgraph.log import Memory
-from clew.adapters.langgraph.position import (
+from clew.adapters.langgraph.put import (
     FRAMEWORK,
+    Put,
+    Stale,
     Thread,
     Unsettled,
     is_waiting,
@@ -35,8 +37,8 @@ from clew.adapters.langgraph.position import (
     thread_named,
     thread_of,
     with_id,
+    writing,
 )
-from clew.adapters.langgraph.put import Put, Stale, writing
 from clew.adapters.langgraph.read import PAGE, Active, Found, Listing, Reader, newest_of_all
 from clew.adapters.langgraph.threads import Moving, Upkeep
 from clew.model.session import microseconds

@@ -10,8 +10,8 @@ import msgspec
 from langgraph.checkpoint.base import empty_checkpoint
 
 import clew
-from clew.adapters.common.sessions import listed
-from clew.adapters.langgraph import lists
+from clew.adapters.common import listed
+from clew.adapters.langgraph import log
 from clew.adapters.langgraph.documents import (
     LIST,
     LOG,
@@ -27,7 +27,7 @@ from clew.adapters.langgraph.documents import (
 )
 from clew.adapters.langgraph.log import FIRST_CHOICE
 from clew.adapters.langgraph.messages import kept_from
-from clew.adapters.langgraph.position import (
+from clew.adapters.langgraph.put import (
     FRAMEWORK,
     Path,
     Standing,
@@ -147,7 +147,7 @@ class Upkeep:
                 if ref[0] == VALUE:
                     needed.add(value_name(ref[1]))
                 elif ref[0] == LIST and list_prefix(head.ns, channel) + ref[1] not in needed:
-                    needed.update(lists.names_of_chain(session, head.ns, channel, ref[1]))
+                    needed.update(log.names_of_chain(session, head.ns, channel, ref[1]))
         for prefix in ("v/", "l/"):
             for name, _ in session.documents(prefix=prefix):
                 if name not in needed:
@@ -203,12 +203,12 @@ class Upkeep:
                 head = self._codec.decode_head(document)
                 found |= {ref[1] for ref in head.refs.values() if ref[0] == LOG}
             elif name.startswith("l/"):
-                found.add(msgspec.msgpack.decode(document, type=lists.Segment).entry)
+                found.add(msgspec.msgpack.decode(document, type=log.Segment).entry)
         return found - {""}
 
     def _moved(self, name: str, document: bytes, entries: dict[str, str]) -> bytes:
         if name.startswith("l/"):
-            segment = msgspec.msgpack.decode(document, type=lists.Segment)
+            segment = msgspec.msgpack.decode(document, type=log.Segment)
             changed = msgspec.structs.replace(segment, entry=entries.get(segment.entry, segment.entry))
             return msgspec.msgpack.encode(changed)
         if not entries or not name.startswith("c/"):
@@ -440,7 +440,7 @@ def _names_of_values(session: clew.Session, head: Head) -> Iterator[str]:
         if ref[0] == VALUE:
             yield value_name(ref[1])
         elif ref[0] == LIST:
-            yield from lists.names_of_chain(session, head.ns, channel, ref[1])
+            yield from log.names_of_chain(session, head.ns, channel, ref[1])
 
 
 def _is_in_trash(store: clew.Store, id: str) -> bool:

@@ -11,7 +11,7 @@ Each key is a session, and each message one entry of its log, written once. Mess
 begin a new branch: `chats.session("ada").undo()` brings the old messages back.
 """
 
-from clew.adapters.common.extras import missing
+from clew.adapters.common import missing
 
 try:
     from clew.adapters.llama_index.chat import ClewChatStore

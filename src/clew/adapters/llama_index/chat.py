@@ -13,9 +13,21 @@ from llama_index.core.llms import ChatMessage
 from llama_index.core.storage.chat_store.base import BaseChatStore
 
 import clew
-from clew.adapters.common.history import Remembered, messages_in, newest, rewind_before
-from clew.adapters.common.jsontext import dump_model, encode, mended, restored
-from clew.adapters.common.sessions import faces, find_own, listed, open_own, session_id
+from clew.adapters.common import (
+    Remembered,
+    dump_model,
+    encode,
+    faces,
+    find_own,
+    listed,
+    mended,
+    messages_in,
+    newest,
+    open_own,
+    restored,
+    rewind_before,
+    session_id,
+)
 
 # -- one transaction each, on the log of a key
 

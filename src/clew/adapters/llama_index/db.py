@@ -16,7 +16,7 @@ from llama_index.core.llms import ChatMessage
 from llama_index.core.storage.chat_store.base_db import AsyncDBChatStore, MessageStatus
 
 import clew
-from clew.adapters.common.history import messages_in, rewind_before
+from clew.adapters.common import messages_in, rewind_before
 from clew.adapters.llama_index.chat import (
     Said,
     deleting_all,

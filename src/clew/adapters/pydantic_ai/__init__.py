@@ -11,7 +11,7 @@ A conversation is a session: its history is the path to the head, its branches a
 all messages before it. Each message is stored once, and each save is one commit.
 """
 
-from clew.adapters.common.extras import missing
+from clew.adapters.common import missing
 
 try:
     from clew.adapters.pydantic_ai.store import ClewConversationStore

@@ -13,7 +13,7 @@ A message that Strands changes is written on a new branch: `repository.session("
 old message back.
 """
 
-from clew.adapters.common.extras import missing
+from clew.adapters.common import missing
 
 try:
     from clew.adapters.strands.repository import ClewSessionRepository

@@ -12,30 +12,27 @@ from strands.types.session import Session as StrandsSession
 from strands.types.session import SessionAgent, SessionMessage
 
 from clew import AsyncStore, ClewError, Run, Session, Store
-from clew.adapters.common.jsontext import mended
-from clew.adapters.common.sessions import faces, open_own
-from clew.adapters.strands.keys import (
+from clew.adapters.common import faces, mended, open_own
+from clew.adapters.strands.log import (
     AGENT,
     MULTI_AGENT,
     SESSION,
+    add,
+    agent_in,
     agents_of,
     checked,
     deleted_agents_of,
+    find,
     fork_session,
     found,
     keys_of_agent,
     known_agent,
     known_session,
     made_session,
-    place_of_agent,
-    place_of_session,
-)
-from clew.adapters.strands.log import (
-    add,
-    agent_in,
-    find,
     note_usage,
     part,
+    place_of_agent,
+    place_of_session,
     put,
     put_agent,
     record_of,

@@ -31,10 +31,8 @@ from strands.storage.storage import _EPHEMERAL, _NAMESPACED, _normalize_key, _no
 from strands.types.exceptions import StorageError
 
 import clew
-from clew.adapters.common.history import BEGINNING
-from clew.adapters.common.sessions import faces
-from clew.adapters.strands.keys import LATEST, Layout, Spot
-from clew.adapters.strands.log import fit_snapshot, go_back, note_usage
+from clew.adapters.common import BEGINNING, faces
+from clew.adapters.strands.log import LATEST, Layout, Spot, fit_snapshot, go_back, note_usage
 
 if TYPE_CHECKING:
     from strands.storage.search import SearchStrategy, StorageSearchResult
