@@ -11,8 +11,8 @@ import pytest
 
 import clew
 from clew.backends.sqlite.rows import key
-from clew.cli.entries import who
 from clew.cli.store import entries_of_tree
+from clew.cli.text import who
 from clew.core.log.digest import checksum
 from clew.core.messages.dialects import speaker_of
 from clew.exporters.transcript import Transcript

@@ -1,4 +1,4 @@
-"""`clew doctor`: is everything around a store as it should be?"""
+"""`clew version`, `completion` and `demo`."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import platform
 import shutil
 import stat
 from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Final, Literal
 
@@ -16,12 +17,71 @@ import msgspec
 import clew
 from clew.backends.registry import parse
 from clew.cli.app import ERROR, Settings, command
-from clew.cli.commands.about import versions
+from clew.cli.completion import SCRIPTS, Shell
 from clew.cli.output import Output
 from clew.cli.prompt import on_files, progress
 from clew.cli.store import opened
 from clew.cli.text import ago, count, quoted, size
 from clew.errors import ClewError
+
+PARTS: Final = ("apsw", "msgspec", "blake3", "click", "rich", "psycopg", "obstore", "genai-prices")
+
+
+@command("version", "clew version", "clew version --json")
+@click.pass_obj
+def version_command(settings: Settings) -> None:
+    """Piped: name and version."""
+    out = Output(settings)
+    found = versions()
+    if out.json:
+        out.record(found)
+        return
+    for name, number in found.items():
+        out.line(f"{name:<13} {number}") if out.is_terminal else out.row(name, number)
+
+
+def versions() -> dict[str, str]:
+    import apsw
+
+    found = {
+        "clew": clew.__version__,
+        "python": platform.python_version(),
+        "sqlite": apsw.sqlite_lib_version(),
+    }
+    for name in PARTS:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+@command(
+    "completion",
+    "clew completion bash >> ~/.bashrc",
+    "clew completion zsh >> ~/.zshrc",
+    "clew completion fish > ~/.config/fish/completions/clew.fish",
+)
+@click.argument("shell", type=click.Choice(list(SCRIPTS)))
+def completion_command(shell: Shell) -> None:
+    """It completes commands, options, their values and the ids of sessions. Ids are inserted as text, quoted
+    as the shell needs it; an id that cannot be quoted is not proposed. Scripts of older versions do not
+    quote, so they get no answer: print them again.
+    """
+    click.echo(SCRIPTS[shell], nl=False)
+
+
+@command("demo", "clew demo")
+def demo_command() -> int:
+    """It also goes wrong, rewinds and forks. It takes some seconds, in a store of its own that is removed at
+    the end, and checks every claim: exit code 1 if one does not hold.
+    """
+    from clew.cli.demo.story import main
+
+    return main()
+
+
+# ── `clew doctor`: is everything around a store as it should be? ──────────────────────────────────
 
 LITTLE: Final = 512 * 1024 * 1024
 """Bytes of free disk that are too few to be at ease."""

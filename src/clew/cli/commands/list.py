@@ -94,7 +94,7 @@ def print_sessions(
     if not found:
         out.line(f"no such sessions in {location}")
         return
-    from clew.cli.terminal import Column
+    from clew.cli.output import Column
 
     columns = (
         Column("ID", "cyan", flexible=True),

@@ -10,10 +10,9 @@ import click
 import clew
 from clew.cli.app import Settings, command, session_argument
 from clew.cli.commands.show import entry_record
-from clew.cli.entries import first_words, who
 from clew.cli.output import Output
 from clew.cli.store import opened, session_of
-from clew.cli.text import iso, local, one_line
+from clew.cli.text import first_words, iso, local, one_line, who
 
 if TYPE_CHECKING:
     from rich.text import Text

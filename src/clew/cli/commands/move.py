@@ -9,8 +9,7 @@ import click
 
 import clew
 from clew.cli.app import Settings, command, session_argument
-from clew.cli.commands.files import exclude_option, include_option, say_left_out
-from clew.cli.commands.restore import conflict_option
+from clew.cli.commands.files import conflict_option, exclude_option, include_option, say_left_out
 from clew.cli.output import Output
 from clew.cli.prompt import yes_option
 from clew.cli.store import opened, point_of, session_of, spot_of
@@ -80,7 +79,7 @@ def _list_checkpoints(out: Output, session: clew.Session) -> None:
         for one in found:
             out.row(one.name, one.position, iso(one.created_at), one.session, one.snapshot)
     else:
-        from clew.cli.terminal import Column
+        from clew.cli.output import Column
 
         columns = (
             Column("NAME", "yellow", flexible=True),
@@ -120,7 +119,7 @@ def rewind_command(
     was there: the changes are shown, and you are asked. The present state is kept first, and clew undo
     brings it back. --files takes a whole id, not the beginning of one.
     """
-    from clew.cli.commands.restore import ask_for
+    from clew.cli.commands.files import ask_for
     from clew.cli.store import place_of
 
     if root is not None and not files:
@@ -146,7 +145,7 @@ def _say_dry(
     before: clew.SessionInfo,
     plan: RestoreReport | None,
 ) -> None:
-    from clew.cli.commands.restore import change_lines, summary
+    from clew.cli.commands.files import change_lines, summary
 
     if out.json:
         out.record({"id": session.id, "dry_run": True, "head": before.head, "to": there, "files": plan})
@@ -187,7 +186,7 @@ def redo_command(settings: Settings, id: str, root: str | None, dry_run: bool, y
 
 
 def _move(settings: Settings, id: str, verb: str, root: str | None, *, dry_run: bool, yes: bool) -> None:
-    from clew.cli.commands.restore import ask_for
+    from clew.cli.commands.files import ask_for
 
     out = Output(settings)
     with opened(settings) as store:
@@ -217,7 +216,7 @@ def _say_moved(out: Output, session: clew.Session, before: clew.SessionInfo, mov
         )
         return
     if moved.files is not None:
-        from clew.cli.commands.restore import summary
+        from clew.cli.commands.files import summary
 
         out.line(summary(moved.files))
     out.line(

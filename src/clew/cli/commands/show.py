@@ -11,10 +11,9 @@ import msgspec
 
 import clew
 from clew.cli.app import Settings, command, session_argument
-from clew.cli.entries import Kind, pieces, who
 from clew.cli.output import Output, print_line, terminal
 from clew.cli.store import is_on_path, opened, place_of, session_of, spot_of
-from clew.cli.text import clean, count, local, one_line
+from clew.cli.text import Kind, clean, count, local, one_line, pieces, who
 
 if TYPE_CHECKING:
     from rich.text import Text

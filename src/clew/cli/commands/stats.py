@@ -126,7 +126,7 @@ def usage_command(
 
 
 def _print_groups(out: Output, by: str, groups: dict[str, UsageTotals]) -> None:
-    from clew.cli.terminal import Column
+    from clew.cli.output import Column
 
     titles = ("CALLS", "IN", "OUT", "CACHE READ", "CACHE WRITE", "COST")
     columns = (Column(by.upper(), "cyan", flexible=True), *(Column(title, right=True) for title in titles))

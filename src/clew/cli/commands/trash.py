@@ -90,7 +90,7 @@ def trash_ls(settings: Settings) -> None:
         out.line("the trash is empty")
     else:
         from clew.cli.commands.list import short_ids
-        from clew.cli.terminal import Column
+        from clew.cli.output import Column
 
         ids = short_ids(info.id for info in found)
         columns = (
