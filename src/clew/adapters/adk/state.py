@@ -25,10 +25,10 @@ from clew.core.log.ids import is_id
 from clew.model import Json
 
 # ── The sessions of ADK by their names, and their state ───────────────────────────────────────────
-# The events on the path decide what the state is. Documents hold the state at one head, one document for each
-# key, so that a change costs its own size and a read needs no event. After a rewind, or in a fork, the head is
-# another one: then the state is computed from the events on the path, and the next append writes the documents
-# again.
+# The events on the path decide what the state is. Documents hold the state at one head, one document for
+# each key, so that a change costs its own size and a read needs no event. After a rewind, or in a fork, the
+# head is another one: then the state is computed from the events on the path, and the next append writes
+# the documents again.
 
 ADK: Final = "adk"
 """The first part of every id. One, two or three parts follow: an app, a user of it, a session of theirs."""

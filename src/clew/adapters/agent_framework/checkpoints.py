@@ -24,8 +24,9 @@ from clew.adapters.agent_framework.sessions import FRAMEWORK
 from clew.adapters.common import encode, faces, find_own, open_own, session_id
 
 # ── Any value of a workflow as JSON, and back: data only, of types that were allowed by name ──────
-# The framework pickles values that are not JSON. A pickle is a program, so none is used here. An object is kept
-# as its type and its state. It is restored without calling its constructor, and only if its type is allowed.
+# The framework pickles values that are not JSON. A pickle is a program, so none is used here. An object is
+# kept as its type and its state. It is restored without calling its constructor, and only if its type is
+# allowed.
 
 _KIND: Final = "$"
 """The key of a JSON object that stands for a value of another kind."""
@@ -232,8 +233,8 @@ def _with_state(kind: type[Any], state: Any) -> Any:
 
 
 # ── The checkpoints of workflows: a `CheckpointStorage` ───────────────────────────────────────────
-# A checkpoint is a document of a session. A second document, named by workflow and time, points to it, so that
-# the latest checkpoint is found without reading the others.
+# A checkpoint is a document of a session. A second document, named by workflow and time, points to it, so
+# that the latest checkpoint is found without reading the others.
 
 _BEGINNING: Final = datetime(1970, 1, 1, tzinfo=UTC)
 

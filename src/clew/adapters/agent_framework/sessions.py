@@ -233,8 +233,8 @@ def _append(
 
 
 # ── Whole sessions of agents: a `SessionStore` ────────────────────────────────────────────────────
-# The framework saves a session as a whole, with the history of its in-memory provider in it. The messages go to
-# the log of a Clew session, each once; everything else is a document beside it.
+# The framework saves a session as a whole, with the history of its in-memory provider in it. The messages
+# go to the log of a Clew session, each once; everything else is a document beside it.
 
 _DOCUMENT: Final = "agent-session"
 

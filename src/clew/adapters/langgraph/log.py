@@ -185,9 +185,9 @@ def _common(one: Sequence[bytes], other: Sequence[bytes]) -> int:
 
 # ── The messages of a thread in the log of its session, and a saver's memory of them ──────────────
 # Each message is appended once, however many checkpoints have it. A checkpoint keeps the entry of its last
-# message, and its list is the path to that entry. A list that continues another one is an append; a list that
-# differs further up is a branch from the last message that both have. So the log is the conversation, and every
-# old checkpoint still reads its own list.
+# message, and its list is the path to that entry. A list that continues another one is an append; a list
+# that differs further up is a branch from the last message that both have. So the log is the conversation,
+# and every old checkpoint still reads its own list.
 
 FIRST_CHOICE: Final = "messages"
 _MOST_BYTES: Final = 64 * 1024 * 1024

@@ -36,8 +36,8 @@ from clew.adapters.pydantic_ai.write import (
 
 # ── Where an entry is, if only its id is known ────────────────────────────────────────────────────
 # A session keeps the places of its entries in documents, so they are copied with the session, and no two
-# conversations wait for each other. An entry that an adapter has not seen yet is searched in all conversations,
-# the latest active ones first.
+# conversations wait for each other. An entry that an adapter has not seen yet is searched in all
+# conversations, the latest active ones first.
 #
 # The framework's ids grow with time. So entries that were written together need only one document, whose name
 # is the greatest of their ids: an id is found under the next name that is not below it. Other ids have a

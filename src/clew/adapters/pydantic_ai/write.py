@@ -29,9 +29,9 @@ from clew.adapters.pydantic_ai.store import Found, keep_places, place_in
 # ── Records ───────────────────────────────────────────────────────────────────────────────────────
 # Messages of Pydantic AI as entries of a session, and the record of their conversation in a document.
 #
-# The head of the session decides. A rewind on the command line, or a fork, moves it without the framework: then
-# the record is given as if the framework had branched there, with another revision. So a program that loaded
-# the record before cannot save over the move.
+# The head of the session decides. A rewind on the command line, or a fork, moves it without the framework:
+# then the record is given as if the framework had branched there, with another revision. So a program that
+# loaded the record before cannot save over the move.
 
 _MESSAGE: Final[TypeAdapter[ModelMessage]] = TypeAdapter(
     ModelMessage, config=ConfigDict(defer_build=True, ser_json_bytes="base64", val_json_bytes="base64")

@@ -29,9 +29,10 @@ from clew.model import Json
 # ── Keys ──────────────────────────────────────────────────────────────────────────────────────────
 # Which sessions of a store belong to Strands: to its sessions, its agents and the keys of its storages.
 #
-# A `ClewStorage` keeps the keys of each agent's snapshots in a session of their own, and all other keys in one
-# session of the storage, whose documents `p/<place>` name the sessions of the agents. In both, `k/<name>` says
-# that there is a key, and `d/<name>` holds its bytes, without the messages if those are in the log.
+# A `ClewStorage` keeps the keys of each agent's snapshots in a session of their own, and all other keys in
+# one session of the storage, whose documents `p/<place>` name the sessions of the agents. In both,
+# `k/<name>` says that there is a key, and `d/<name>` holds its bytes, without the messages if those are in
+# the log.
 
 FRAMEWORK: Final = "strands"
 SESSION: Final = "session"
