@@ -66,6 +66,18 @@ class LogConformance(Conformance):
 
             assert [row.uid for row in tx.tree_branches(11)] == uids
 
+    def test_the_numbers_of_branches_are_those_of_the_tree(self, backend: Backend) -> None:
+        """All of them, also one without an entry; and of no other tree."""
+        with backend.write() as tx:
+            row, other = add(tx, "a"), add(tx, "b")
+            first = tx.add_branch("u", row.tree, row.sid, 0, -1)
+            second = tx.add_branch("v", row.tree, row.sid, first, 0)
+            tx.add_branch("w", other.tree, other.sid, 0, -1)
+            tx.add_entries(first, [an_entry(0)])
+
+        with backend.read() as reader:
+            assert sorted(reader.branch_numbers(row.sid, row.tree)) == sorted([first, second])
+
     def test_a_disowned_branch_belongs_to_nobody(self, backend: Backend) -> None:
         """Its owner becomes 0, and nothing else of it changes."""
         with backend.write() as tx:

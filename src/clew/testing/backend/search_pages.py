@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from clew.backends.contract import Backend
 from clew.errors import InvalidError, InvalidQueryError, SessionNotFoundError
 from clew.model import Retention, utc
 from clew.model.search import SearchPage
@@ -70,6 +71,16 @@ class SearchPageConformance(Conformance):
         store.search("word")
 
         assert (s.info, store.stats().entries, s.tree()) == before
+
+    def test_a_search_leaves_nothing_to_catch_up_with(
+        self, backend: Backend, store: Store, s: Session
+    ) -> None:
+        """What one search has indexed the next one need not; a backend without an index never has any."""
+        for number in range(2):
+            say(s, f"word n{number}")
+            store.search("word")
+            with backend.read() as reader:
+                assert reader.unsearched_trees() == []
 
     # -- who can show it
 
