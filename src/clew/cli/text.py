@@ -222,6 +222,6 @@ class Moment(ParamType):
             moment = datetime.fromisoformat(value)
         except ValueError:
             self.fail(
-                f"{value!r} is no time: write 2026-11-01, 2026-11-01T12:00, 90m, 12h, 7d or 2w", param, ctx
+                f"{value!r} is not a time: write 2026-11-01, 2026-11-01T12:00, 90m, 12h, 7d or 2w", param, ctx
             )
         return moment if moment.tzinfo else moment.astimezone()

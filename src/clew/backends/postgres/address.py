@@ -63,7 +63,7 @@ def parse_address(url: str) -> Address:
     if parts is None:
         raise InvalidUrlError(
             "the address of a PostgreSQL store is postgresql://user:password@host:port/database;"
-            " a password with special characters has to be percent-encoded"
+            " percent-encode special characters of a password"
         )
     given = parse_qsl(parts.query, keep_blank_values=True)
     options = {name: _value(name, value) for name, value in given if name in _OURS}
@@ -123,7 +123,7 @@ def _value(name: str, value: str) -> Any:
         return _TRUTH[value.lower()] if _OURS[name] is bool else _OURS[name](value)
     except (KeyError, ValueError):
         pass  # its message repeats the value, which may be a password in the wrong place
-    raise InvalidUrlError(f"{masked(value)!r} is no value for {name} of a PostgreSQL store")
+    raise InvalidUrlError(f"{masked(value)!r} is not a value for the option {name} of a PostgreSQL store")
 
 
 def check_blobs(address: str) -> None:

@@ -58,9 +58,9 @@ class PostgresBackend(Backend):
         blobs_at: str | None = blobs or found.get("blobs")
         self._scrub: str = _first(scrub, found.get("scrub"), "vacuum")
         if self._scrub not in ("vacuum", "full"):
-            raise InvalidUrlError(f"scrub is 'vacuum' or 'full', not {self._scrub!r}")
+            raise InvalidUrlError(f"scrub must be 'vacuum' or 'full', not {self._scrub!r}")
         if wait <= 0 or size < 1:
-            raise InvalidUrlError("timeout and pool are above 0")
+            raise InvalidUrlError("timeout and pool must be above 0")
         if blobs_at is not None:
             check_blobs(blobs_at)
         self.database = Database(

@@ -113,7 +113,9 @@ class Blobs:
 def _directory_of(address: str) -> str:
     parts = urlsplit(address)
     if parts.netloc not in ("", "localhost"):
-        raise InvalidUrlError(f"blobs={address}: a directory of this machine has three slashes, file:///…")
+        raise InvalidUrlError(
+            f"blobs={address}: write a directory of this machine with three slashes, file:///…"
+        )
     return unquote(parts.path)
 
 
@@ -150,7 +152,9 @@ class LocalObjects:
     def __init__(self, directory: str) -> None:
         self._root = Path(directory)
         if not self._root.is_absolute():
-            raise InvalidUrlError(f"blobs=file://{directory}: the path of a directory begins with a slash")
+            raise InvalidUrlError(
+                f"blobs=file://{directory}: the path of a directory must begin with a slash"
+            )
         for made in make_directories(self._root):
             sync_directory(made.parent)
 

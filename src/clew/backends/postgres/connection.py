@@ -263,7 +263,7 @@ def translate(exc: psycopg.Error, address: Address) -> ClewError:
     """The Clew error that tells a user what happened."""
     detail = f"{address.shown}: {censored(exc, address)}"
     if isinstance(exc, _BUSY):
-        return StoreBusyError(f"others hold {detail}; nothing was written; try again")
+        return StoreBusyError(f"other processes hold {detail}; nothing was written; try again")
     if is_lost(exc):
         return BackendUnavailableError(f"cannot reach {detail}")
     match exc:
@@ -272,7 +272,7 @@ def translate(exc: psycopg.Error, address: Address) -> ClewError:
         case errors.ReadOnlySqlTransaction() | errors.InsufficientPrivilege():
             return ReadOnlyError(f"not allowed on {detail}")
         case errors.ProgramLimitExceeded() | errors.OutOfMemory():
-            return InvalidEntryError(f"larger than PostgreSQL can store: {detail}")
+            return InvalidEntryError(f"too large for PostgreSQL: {detail}")
         case psycopg.OperationalError():
             return BackendUnavailableError(f"cannot use {detail}")
         case _:

@@ -233,5 +233,5 @@ def _unreachable(exc: psycopg.OperationalError, address: Address) -> ClewError:
     """StoreBusyError if the server has no connection left; else the server cannot be reached."""
     error = translate(exc, address)
     if isinstance(error, StoreBusyError) or "too many" in str(exc) or "remaining connection" in str(exc):
-        return StoreBusyError(f"no connection left: {error}")
+        return StoreBusyError(f"the server has no connection left: {error}")
     return error if isinstance(error, BackendUnavailableError) else BackendUnavailableError(str(error))

@@ -431,7 +431,7 @@ class PostgresReader(Reader):
             return size, codec, recorded, blob
         if self._blobs is None:
             raise BackendUnavailableError(
-                f"pack {pack} lies in an object store: open this one with ?blobs= and its address"
+                f"pack {pack} is in an object store: open this store with ?blobs= and the address of that one"
             )
         try:
             return size, codec, recorded, self._blobs.get(outside)

@@ -54,7 +54,9 @@ class WriteScope:
         database = self._database
         try:
             if not database.lock.acquire(timeout=database.timeout):
-                raise StoreBusyError(f"other threads wrote to {database.location} for {database.timeout:g} s")
+                raise StoreBusyError(
+                    f"other threads wrote to {database.location} for {database.timeout:g} s; try again"
+                )
             database.check_open()
             if database.read_only:
                 raise ReadOnlyError(f"the store {database.location} is open for reading only")

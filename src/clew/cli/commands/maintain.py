@@ -135,7 +135,9 @@ def rules_of(given: Iterable[str]) -> clew.Retention | None:
     for one in given:
         name, _, value = one.partition("=")
         if name not in _NAMES:
-            raise click.UsageError(f"{one!r} is no rule: write NAME=VALUE, with one of {', '.join(_NAMES)}")
+            raise click.UsageError(
+                f"{one!r} is not a rule: write NAME=VALUE, with one of {', '.join(_NAMES)}"
+            )
         found[name] = _value(one, name, value)
     return clew.Retention(**found) if found else None  # type: ignore[arg-type]  # checked by the sweep
 
@@ -150,8 +152,8 @@ def _value(given: str, name: str, value: str) -> object:
     if name in LENGTHS:
         length = span(value)
         if length is None:
-            raise click.UsageError(f"{given!r} is no length of time: write 90m, 12h, 30d or 2w")
+            raise click.UsageError(f"{given!r} is not a length of time: write 90m, 12h, 30d or 2w")
         return length
     if not (value.isascii() and value.isdecimal()):
-        raise click.UsageError(f"{given!r} is no number")
+        raise click.UsageError(f"{given!r} is not a number: write {name}=500")
     return int(value)

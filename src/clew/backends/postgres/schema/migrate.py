@@ -36,12 +36,14 @@ def ensure_schema(
     if read_only and not found:
         raise StoreNotFoundError(location)
     if read_only:
-        raise ReadOnlyError(f"{location} has tables of an older version; open it for writing once")
+        raise ReadOnlyError(
+            f"{location} has tables of an older version; open it once for writing, which migrates them"
+        )
     ((may_create,),) = connection.ask(sql.MAY_CREATE, (schema.quoted,))
     if not may_create:
         raise ReadOnlyError(
-            f"{location} has no tables of this version, and this role may not create them;"
-            " let their owner open the store once"
+            f"{location} has no tables of this version, and this role must not create them;"
+            " let the owner of the schema open the store once"
         )
     _migrate(connection, schema, location, partitions)
 
@@ -61,7 +63,7 @@ def _migrate(connection: ServerConnection, schema: sql.Schema, location: str, pa
     """Apply all missing migrations in one transaction, one process at a time. A killed process leaves
     nothing."""
     if not 0 <= partitions <= 1024:
-        raise InvalidUrlError(f"partitions is a number from 0 to 1024, not {partitions}")
+        raise InvalidUrlError(f"partitions must be a number from 0 to 1024, not {partitions}")
     with connection.with_timeout(PATIENCE), connection.transacting():
         connection.run([(sql.LOCK, (lock_key("migrate", schema.name),))])
         version = _version(connection, schema, location)  # another process may have been faster
