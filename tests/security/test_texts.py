@@ -29,7 +29,7 @@ from clew.exporters.redact import Redactor
 from clew.files.diff.text import unified
 from clew.files.snapshot.ignore import Patterns
 from clew.importers.programs.cline import is_human, model_told, task_of, working_directory
-from clew.importers.reading.document import _last_whole
+from clew.importers.reading.jsonlines import _last_whole
 from tests.support.effort import spread, usually
 
 SIZE = usually(100_000, thorough=400_000)

@@ -15,9 +15,9 @@ from clew.core.log.jsonl import begins_log
 from clew.errors import InvalidError
 from clew.importers import OWN, READERS
 from clew.importers.contract import Problem, Reader
-from clew.importers.reading import beginning as beginnings
+from clew.importers.reading import files as beginnings
 from clew.importers.reading import sqlite
-from clew.importers.reading.beginning import first_keys, first_objects, is_data, read_beginning
+from clew.importers.reading.files import first_keys, first_objects, is_data, read_beginning
 from clew.importers.reading.values import kind
 from clew.model import Json
 from clew.model.transfer import FoundPlace

@@ -13,8 +13,7 @@ import apsw
 import pytest
 
 from clew.importers.contract import Problem
-from clew.importers.programs import goose, llm, tingly_box
-from clew.importers.programs.opencode import reader
+from clew.importers.programs import goose, llm, opencode, tingly_box
 from clew.importers.reading import sqlite
 from tests.importers.programs import test_goose, test_llm, test_opencode, test_tingly_box
 from tests.importers.readers import tree_bytes
@@ -32,7 +31,7 @@ class Kind(NamedTuple):
 
 KINDS = {
     "opencode": Kind(
-        reader,
+        opencode,
         test_opencode.SCHEMA,
         "opencode.db",
         "INSERT INTO session (id, time_created, directory) VALUES ('a', 1, '/w')",

@@ -14,7 +14,7 @@ import pytest
 import clew
 from clew.importers import READERS
 from clew.importers.detect import look
-from clew.importers.reading.beginning import first_keys, has_keys
+from clew.importers.reading.files import first_keys, has_keys
 
 
 def lines(*records: Any) -> str:

@@ -12,7 +12,7 @@ import pytest
 
 import clew
 from clew.importers.programs import codex
-from clew.importers.reading.beginning import beginning_of
+from clew.importers.reading.files import beginning_of
 from clew.testing.importer import ImporterConformance
 
 if sys.version_info >= (3, 14):

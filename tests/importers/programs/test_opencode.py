@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import clew
-from clew.importers.programs.opencode import reader
+from clew.importers.programs import opencode
 from tests.importers.readers import Read, land, read_file, read_one, tree_bytes, who_and_what, write_json
 
 SCHEMA = """
@@ -82,14 +82,14 @@ def database(tmp_path: Path) -> Database:
 
 
 def sessions_of(path: Path) -> dict[str, Read]:
-    sessions, problems = read_file(reader, path)
+    sessions, problems = read_file(opencode, path)
     assert problems == []
     return {read.session.id: read for read in sessions}
 
 
 def test_a_session_keeps_its_title_directory_times_and_messages(database: Database) -> None:
     database.add("ses_1", user(text("hi")), assistant(text("hello")), slug="brave-cat")
-    read = read_one(reader, database.close())
+    read = read_one(opencode, database.close())
     assert (read.session.id, read.session.title, read.session.workspace) == ("opencode:ses_1", "T", "/w")
     assert read.session.created_at == datetime.fromtimestamp(T0 / 1000, UTC)
     assert read.session.metadata["slug"] == "brave-cat"
@@ -100,7 +100,7 @@ def test_a_session_keeps_its_title_directory_times_and_messages(database: Databa
 def test_tokens_and_cost_are_those_of_the_message_and_not_of_its_steps_again(database: Database) -> None:
     finish = {"type": "step-finish", "cost": 0.25, "tokens": {"input": 1, "output": 2}}
     database.add("ses_1", user(text("hi")), assistant(text("hello"), finish))
-    (usage,) = read_one(reader, database.close()).usage.values()
+    (usage,) = read_one(opencode, database.close()).usage.values()
     assert (usage.input_tokens, usage.cache_read_tokens, usage.cache_write_tokens) == (8, 3, 4)
     assert (usage.output_tokens, usage.reasoning_tokens, usage.cost) == (7, 5, "0.25")
     assert (usage.model, usage.vendor) == ("m", "p")
@@ -122,7 +122,7 @@ def test_calls_and_results_are_messages_and_the_rest_of_a_part_is_kept(database:
     open_call = tool("c3", status="running")
     patch = {"type": "patch", "hash": "ab", "files": ["/w/a"]}
     database.add("ses_1", user(text("go")), assistant(text("on it"), done, failed, open_call, patch))
-    read = read_one(reader, database.close())
+    read = read_one(opencode, database.close())
     _, asked, answered = read.entries
     assert [block["type"] for block in asked.message["content"]] == [
         "text",
@@ -142,14 +142,14 @@ def test_calls_and_results_are_messages_and_the_rest_of_a_part_is_kept(database:
 def test_several_steps_in_one_message_become_several_turns(database: Database) -> None:
     parts = (text("first"), tool("c1", output="1"), text("second"), tool("c2", output="2"), text("end"))
     database.add("ses_1", assistant(*parts))
-    read = read_one(reader, database.close())
+    read = read_one(opencode, database.close())
     assert [role for role, _ in read.said()] == ["assistant", "tool", "assistant", "tool", "assistant"]
     assert len(read.usage) == 1
 
 
 def test_reasoning_is_not_what_was_said(database: Database) -> None:
     database.add("ses_1", assistant({"type": "reasoning", "text": "hm", "time": {"start": 1}}, text("yes")))
-    read = read_one(reader, database.close())
+    read = read_one(opencode, database.close())
     assert read.said() == [("assistant", "yes")]
     assert read.entries[0].message["content"][0] == {
         "type": "thinking",
@@ -161,7 +161,7 @@ def test_reasoning_is_not_what_was_said(database: Database) -> None:
 def test_what_the_program_wrote_for_the_human_is_told_apart(database: Database) -> None:
     injected = text("Called the Read tool", synthetic=True)
     database.add("ses_1", user(text("look"), injected), user(injected))
-    assert read_one(reader, database.close()).said() == [
+    assert read_one(opencode, database.close()).said() == [
         ("user", "look"),
         ("program", "Called the Read tool"),
         ("program", "Called the Read tool"),
@@ -172,7 +172,7 @@ def test_a_reverted_session_stands_before_the_reverted_message_and_keeps_it(data
     revert = json.dumps({"messageID": "msg_ses_1_2", "snapshot": "ab"})
     messages = (user(text("one")), assistant(text("first")), user(text("two")), assistant(text("second")))
     database.add("ses_1", *messages, revert=revert)
-    read = read_one(reader, database.close())
+    read = read_one(opencode, database.close())
     assert [said for _, said in read.said()] == ["one", "first"]
     assert len(read.entries) == 4
     assert read.session.metadata["revert"]["snapshot"] == "ab"
@@ -181,7 +181,7 @@ def test_a_reverted_session_stands_before_the_reverted_message_and_keeps_it(data
 def test_a_revert_into_a_message_leaves_its_first_parts(database: Database) -> None:
     revert = json.dumps({"messageID": "msg_ses_1_1", "partID": "ses_1prt_1_1"})
     database.add("ses_1", user(text("one")), assistant(text("kept"), text("hidden")), revert=revert)
-    read = read_one(reader, database.close())
+    read = read_one(opencode, database.close())
     assert [said for _, said in read.said()] == ["one", "kept"]
     assert "kept\nhidden" in [who_and_what(entry)[1] for entry in read.entries]
     assert len(read.usage) == 1
@@ -197,7 +197,7 @@ def test_a_summary_is_a_compaction_with_the_tail_that_was_kept(database: Databas
         assistant(text("what was done"), summary=True, parentID="msg_ses_1_2"),
         user(text("go on")),
     )
-    read = read_one(reader, database.close())
+    read = read_one(opencode, database.close())
     (mark,) = [entry for entry in read.entries if entry.kind == "compaction"]
     assert mark.message == {"text": "what was done", "from": read.entries[1].uid}
     assert [event.data["parts"][0]["auto"] for event in mark.events] == [True]
@@ -207,7 +207,7 @@ def test_a_summary_is_a_compaction_with_the_tail_that_was_kept(database: Databas
 
 def test_a_summary_that_failed_compacts_nothing(database: Database) -> None:
     database.add("ses_1", user(text("one")), assistant(summary=True, error={"name": "Aborted"}))
-    read = read_one(reader, database.close())
+    read = read_one(opencode, database.close())
     assert [entry.kind for entry in read.entries] == ["message", "message"]
 
 
@@ -215,7 +215,7 @@ def test_the_prompts_of_a_subagent_are_no_persons_words(database: Database) -> N
     database.add("ses_b", user(text("hi")), assistant(text("hello")))
     database.add("ses_a", user(text("do this")), assistant(text("ok")), at=T0 + 9, parent_id="ses_b")
     database.add("ses_c", user(text("hi")), assistant(text("no")), at=T0 + 99, title="T (fork #1)")
-    sessions, _ = read_file(reader, database.close())
+    sessions, _ = read_file(opencode, database.close())
     said = {read.session.id: [who_and_what(entry)[0] for entry in read.entries] for read in sessions}
     assert said == {
         "opencode:ses_b": ["user", "assistant"],
@@ -259,7 +259,7 @@ def test_what_is_still_in_the_log_of_a_running_program_is_read_and_nothing_is_le
     with closing(database.db):
         before = tree_bytes(tmp_path)
         assert before["opencode.db-wal"]
-        assert read_one(reader, database.path).said() == [("user", "fresh")]
+        assert read_one(opencode, database.path).said() == [("user", "fresh")]
         assert tree_bytes(tmp_path) == before
 
 
@@ -269,7 +269,7 @@ def test_a_database_at_rest_is_read_without_a_file_beside_it(database: Database,
     path = database.close()
     before = tree_bytes(tmp_path)
     assert list(before) == ["opencode.db"]
-    assert len(read_one(reader, path).entries) == 1
+    assert len(read_one(opencode, path).entries) == 1
     assert tree_bytes(tmp_path) == before
 
 
@@ -277,7 +277,7 @@ def test_damaged_rows_are_told_and_the_rest_is_read(database: Database) -> None:
     database.add("ses_1", user(text("one")), user(text("two")))
     database.db.execute("UPDATE message SET data = '{' WHERE id = 'msg_ses_1_0'")
     database.db.commit()
-    (read,), problems = read_file(reader, database.close())
+    (read,), problems = read_file(opencode, database.close())
     assert read.said() == [("user", "two")]
     assert "msg_ses_1_0" in problems[0].reason
 
@@ -288,7 +288,7 @@ def test_a_damaged_database_is_a_problem_and_no_error(database: Database) -> Non
     raw = bytearray(path.read_bytes())
     raw[4096:] = b"\xff" * (len(raw) - 4096)
     path.write_bytes(raw)
-    sessions, problems = read_file(reader, path)
+    sessions, problems = read_file(opencode, path)
     assert sessions == []
     assert problems
 
@@ -328,7 +328,7 @@ def test_database_files_and_export_of_a_session_give_the_same_entries(
 ) -> None:
     database.add("ses_1", *MESSAGES)
     forms = [database.close(), as_files(tmp_path / "storage", INFO, *MESSAGES), exported(tmp_path)]
-    reads = [read_one(reader, form) for form in forms]
+    reads = [read_one(opencode, form) for form in forms]
     assert reads[0].said() == [("user", "hi"), ("assistant", "hello"), ("tool", "")]
     for read in reads[1:]:
         assert [(entry.uid, entry.message, entry.at) for entry in read.entries] == [
@@ -342,7 +342,7 @@ def test_a_damaged_part_file_is_named_and_the_rest_is_read(tmp_path: Path) -> No
     session = as_files(tmp_path, INFO, *MESSAGES)
     damaged = tmp_path / "part" / "msg_ses_1_0" / "ses_1prt_0_0.json"
     damaged.write_text('{"type":"te')
-    (read,), problems = read_file(reader, session)
+    (read,), problems = read_file(opencode, session)
     assert ("assistant", "hello") in read.said()
     assert [problem.path for problem in problems] == [str(damaged)]
 
@@ -350,7 +350,7 @@ def test_a_damaged_part_file_is_named_and_the_rest_is_read(tmp_path: Path) -> No
 def test_a_damaged_export_is_a_problem(tmp_path: Path) -> None:
     file = tmp_path / "export.json"
     file.write_text('{"info": {"id": "ses_1"')
-    sessions, problems = read_file(reader, file)
+    sessions, problems = read_file(opencode, file)
     assert sessions == []
     assert problems
 
@@ -361,9 +361,9 @@ def test_the_forms_are_told_by_their_content(tmp_path: Path, database: Database)
         db.execute("CREATE TABLE session (id)")
     ours = [database.close(), as_files(tmp_path / "storage", INFO, *MESSAGES), exported(tmp_path)]
     parts = list((tmp_path / "storage" / "part").rglob("*.json"))
-    assert all(reader.recognises(path, path.read_bytes()[:4096]) for path in ours)
-    assert not any(reader.recognises(path, path.read_bytes()[:4096]) for path in [other, *parts])
-    assert reader.files(tmp_path) == [ours[1], ours[0]]
+    assert all(opencode.recognises(path, path.read_bytes()[:4096]) for path in ours)
+    assert not any(opencode.recognises(path, path.read_bytes()[:4096]) for path in [other, *parts])
+    assert opencode.files(tmp_path) == [ours[1], ours[0]]
 
 
 def test_in_a_store_a_prompt_behind_a_revert_is_a_branch_beside_what_was_deleted(tmp_path: Path) -> None:
@@ -373,8 +373,8 @@ def test_in_a_store_a_prompt_behind_a_revert_is_a_branch_beside_what_was_deleted
     after = Database(tmp_path / "after.db")
     after.add("ses_1", one, first, user(text("other")))
     with clew.open("memory:") as store:
-        assert land(store, reader, before.close()) == [("opencode:ses_1", "new", 3)]
-        assert land(store, reader, after.close()) == [("opencode:ses_1", "grown", 1)]
+        assert land(store, opencode, before.close()) == [("opencode:ses_1", "new", 3)]
+        assert land(store, opencode, after.close()) == [("opencode:ses_1", "grown", 1)]
         session = store.get("opencode:ses_1")
         assert [message["content"][0]["text"] for message in session.messages()] == ["one", "first", "other"]
         assert session.usage().calls == 1
@@ -387,7 +387,7 @@ def test_in_a_store_the_model_sees_the_summary_and_what_was_kept(database: Datab
         "ses_1", user(text("one")), assistant(text("first")), user(request), summary, user(text("on"))
     )
     with clew.open("memory:") as store:
-        land(store, reader, database.close())
+        land(store, opencode, database.close())
         context = list(store.get("opencode:ses_1").context())
     assert [message["role"] for message in context] == ["user", "assistant", "user"]
     assert context[0]["content"] == "so far"

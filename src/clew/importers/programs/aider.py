@@ -14,7 +14,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 
 from clew.core.messages.repair import NOTICE
 from clew.importers.contract import OnBytes, OnProblem, Problem, SourceEntry, SourceSession, SourceUsage
-from clew.importers.reading.ids import digest, session_id, version
+from clew.importers.reading.values import digest, session_id, version
 from clew.model import Json
 
 NAME: Final = "aider"

@@ -19,17 +19,19 @@ from clew.importers.contract import (
     SourceSession,
     SourceUsage,
 )
-from clew.importers.reading.ids import digest, session_id, version
 from clew.importers.reading.values import (
     count,
     decode_or_none,
+    digest,
     document,
     items,
     kind,
     mapping,
     money,
     plain_name,
+    session_id,
     text,
+    version,
     when,
     without,
 )

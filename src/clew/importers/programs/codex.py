@@ -23,7 +23,7 @@ from clew.importers.contract import (
     SourceSession,
     SourceUsage,
 )
-from clew.importers.reading.beginning import beginning_of, begins_with_object, first_objects, has_keys
+from clew.importers.reading.files import beginning_of, begins_with_object, first_objects, has_keys
 from clew.importers.reading.jsonlines import Line, read_lines
 from clew.importers.reading.values import when
 from clew.model import Json

@@ -9,17 +9,19 @@ from typing import Final
 from urllib.parse import unquote, urlsplit
 
 from clew.importers.contract import OnBytes, OnProblem, Problem, SourceEntry, SourceSession, SourceUsage
-from clew.importers.reading.beginning import has_keys
-from clew.importers.reading.ids import digest, session_id, version
+from clew.importers.reading.files import has_keys
 from clew.importers.reading.values import (
     count,
+    digest,
     document,
     items,
     mapping,
     money,
     plain_name,
     prompt,
+    session_id,
     text,
+    version,
     when,
     without,
 )

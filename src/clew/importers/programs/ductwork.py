@@ -17,8 +17,8 @@ from clew.importers.contract import (
     SourceUsage,
 )
 from clew.importers.reading import values
-from clew.importers.reading.document import decoded, members_of_file, objects
-from clew.importers.reading.ids import link, session_id
+from clew.importers.reading.jsonlines import decoded, members_of_file, objects
+from clew.importers.reading.values import link, session_id
 from clew.model import Json
 
 NAME: Final = "ductwork"

@@ -19,18 +19,19 @@ from clew.importers.contract import (
     SourceSession,
     SourceUsage,
 )
-from clew.importers.reading.beginning import has_keys
-from clew.importers.reading.files import content_of
-from clew.importers.reading.ids import digest, session_id, version
+from clew.importers.reading.files import content_of, has_keys
 from clew.importers.reading.jsonlines import Line, object_of, read_lines
 from clew.importers.reading.values import (
     count,
     decode_or_none,
+    digest,
     document,
     items,
     mapping,
     plain_name,
+    session_id,
     text,
+    version,
     when,
     without,
 )

@@ -25,9 +25,9 @@ from clew.importers.contract import (
     SourceUsage,
 )
 from clew.importers.reading import values
-from clew.importers.reading.beginning import first_objects
-from clew.importers.reading.ids import Counted, digest, follow, link, session_id
+from clew.importers.reading.files import first_objects
 from clew.importers.reading.jsonlines import object_of, read_lines
+from clew.importers.reading.values import Counted, digest, follow, link, session_id
 from clew.model import Json
 
 NAME: Final = "ggcode"

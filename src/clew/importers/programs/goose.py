@@ -8,19 +8,21 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from clew.core.messages.dialects.base import texts_in
 from clew.importers.contract import OnBytes, OnProblem, Problem, SourceEntry, SourceSession, SourceUsage
-from clew.importers.reading.beginning import first_objects
-from clew.importers.reading.ids import digest, session_id, version
+from clew.importers.reading.files import first_objects
 from clew.importers.reading.jsonlines import read_lines
 from clew.importers.reading.sqlite import is_sqlite, opened, reporting, rows, tables
 from clew.importers.reading.values import (
     count,
     decode_or_none,
+    digest,
     items,
     kind,
     mapping,
     money,
     plain_name,
+    session_id,
     text,
+    version,
     when,
     without,
 )

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from clew.importers.contract import OnBytes, OnProblem, SourceEntry, SourceSession, SourceUsage
-from clew.importers.reading.ids import session_id
 from clew.importers.reading.sqlite import is_sqlite, opened, reporting, rows, tables, tables_in
 from clew.importers.reading.values import (
     count,
@@ -17,6 +16,7 @@ from clew.importers.reading.values import (
     items,
     mapping,
     plain_name,
+    session_id,
     text,
     when,
     without,

@@ -16,8 +16,8 @@ import msgspec
 
 from clew.importers.contract import OnBytes, OnProblem, Problem, SourceCheckpoint, SourceEntry, SourceSession
 from clew.importers.reading import values
-from clew.importers.reading.document import decoded, members, members_of_file, objects
-from clew.importers.reading.ids import link, session_id
+from clew.importers.reading.jsonlines import decoded, members, members_of_file, objects
+from clew.importers.reading.values import link, session_id
 from clew.model import Json
 
 NAME: Final = "openrouter"

@@ -17,10 +17,22 @@ from clew.importers.contract import (
     SourceSession,
     SourceUsage,
 )
-from clew.importers.reading.beginning import first_objects
-from clew.importers.reading.ids import digest, session_id, version
+from clew.importers.reading.files import first_objects
 from clew.importers.reading.jsonlines import Line, read_lines
-from clew.importers.reading.values import count, items, kind, mapping, money, plain_name, text, when, without
+from clew.importers.reading.values import (
+    count,
+    digest,
+    items,
+    kind,
+    mapping,
+    money,
+    plain_name,
+    session_id,
+    text,
+    version,
+    when,
+    without,
+)
 from clew.model import Json
 
 NAME: Final = "pi"

@@ -18,10 +18,9 @@ import msgspec
 
 from clew.importers.contract import OnBytes, OnProblem, Problem, SourceEntry, SourceSession
 from clew.importers.reading import values
-from clew.importers.reading.beginning import beginning_of, first_objects
-from clew.importers.reading.document import decoded, members_of_file, objects
-from clew.importers.reading.ids import link, session_id
-from clew.importers.reading.jsonlines import read_lines
+from clew.importers.reading.files import beginning_of, first_objects
+from clew.importers.reading.jsonlines import decoded, members_of_file, objects, read_lines
+from clew.importers.reading.values import link, session_id
 from clew.model import Json
 
 NAME: Final = "picoclaw"

@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING, Final
 
 from clew.importers.contract import OnBytes, OnProblem, SourceEntry, SourceSession
 from clew.importers.reading import sqlite, values
-from clew.importers.reading.beginning import first_objects
-from clew.importers.reading.document import decoded, members, members_of_file, objects
-from clew.importers.reading.ids import link, session_id
-from clew.importers.reading.jsonlines import read_lines
+from clew.importers.reading.files import first_objects
+from clew.importers.reading.jsonlines import decoded, members, members_of_file, objects, read_lines
+from clew.importers.reading.values import link, session_id
 from clew.model import Json
 
 if TYPE_CHECKING:

@@ -7,12 +7,17 @@ from __future__ import annotations
 
 import errno
 import io
+import re
 import sys
 from pathlib import Path
 from types import ModuleType
 from typing import IO, Any, Final
 
+import msgspec
+
 from clew.core.disk.open import open_file
+from clew.importers.reading.jsonlines import leniently
+from clew.model import Json
 
 _MAGIC: Final = b"\x28\xb5\x2f\xfd"
 _CHUNK: Final = 256 * 1024
@@ -104,3 +109,97 @@ def _zstd() -> ModuleType:
     else:
         from backports import zstd
     return zstd
+
+
+# ── Beginning ─────────────────────────────────────────────────────────────────────────────────────
+# What a file is, by how it begins: data of a program, or a page, a source or a log that shows some.
+
+SHOWN: Final = 64 * 1024
+"""Bytes at the beginning of a file that tell what it is,"""
+SHOWN_LINES: Final = 4
+"""or, if they are more, so many lines of it,"""
+SHOWN_AT_MOST: Final = 16 * 1024 * 1024
+"""but no more than these bytes."""
+_SQLITE: Final = b"SQLite format 3\0"
+_BOM: Final = b"\xef\xbb\xbf"
+_LOGS: Final = frozenset({".jsonl", ".ndjson"})
+_TOKEN: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"|[{}\[\]:,]', re.DOTALL)
+
+
+def beginning_of(path: Path, size: int = SHOWN) -> bytes:
+    """The first bytes of a file, uncompressed; empty if it cannot be read."""
+    try:
+        with open_file(path) as raw:
+            return opened(raw, path).read(size)
+    except OSError:
+        return b""
+
+
+def read_beginning(path: Path) -> bytes:
+    """Enough of a file to tell what it is: of a log some whole lines, however long they are. OSError: it
+    cannot be read."""
+    with open_file(path) as raw:
+        file = opened(raw, path)
+        shown = file.read(SHOWN)
+        more = bytearray(shown)
+        while begins_with_object(shown) and more.count(b"\n") < SHOWN_LINES and len(more) < SHOWN_AT_MOST:
+            part = file.read(1024 * 1024)
+            if not part:
+                break
+            more += part
+    # Without an end of line it is no log, but a document: what it begins with is enough.
+    return bytes(more) if b"\n" in more else shown
+
+
+def begins_with_object(beginning: bytes) -> bool:
+    """Whether it may be lines of JSON at all, and no page that shows some."""
+    return beginning.removeprefix(_BOM).lstrip(b" \t\r\n\0").startswith(b"{")
+
+
+def first_objects(beginning: bytes, most: int = 20) -> list[dict[str, Json]]:
+    """The objects of the first lines that are whole: enough to tell what a file is."""
+    found = []
+    for line in beginning.removeprefix(_BOM).split(b"\n")[:most]:
+        try:
+            record = msgspec.json.decode(line)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            record = leniently(line, lambda reason: None)
+        if isinstance(record, dict):
+            found.append(record)
+    return found
+
+
+def is_data(path: Path, beginning: bytes) -> bool:
+    """Whether it is JSON or SQLite. A log of JSON may begin with what a crash left."""
+    start = beginning.removeprefix(_BOM).lstrip(b" \t\r\n\0")
+    return start.startswith((b"{", b"[", _SQLITE)) or not _LOGS.isdisjoint(path.suffixes[-2:])
+
+
+def has_keys(beginning: bytes, *names: str) -> bool:
+    """Whether a document, or one of the first lines, is an object with these members: not one that holds
+    such an object, or a text that does."""
+    if not begins_with_object(beginning) or not all(f'"{name}"'.encode() in beginning for name in names):
+        return False
+    wanted = set(names)
+    return first_keys(beginning) >= wanted or any(wanted <= line.keys() for line in first_objects(beginning))
+
+
+def first_keys(beginning: bytes) -> set[str]:
+    """The names of the members of the object that a file begins with, as far as it is shown."""
+    found: set[str] = set()
+    depth, is_key = 0, False
+    for match in _TOKEN.finditer(beginning):
+        token = match[0]
+        if token in (b"{", b"["):
+            depth += 1
+            is_key = token == b"{"
+        elif token in (b"}", b"]"):
+            depth -= 1
+            if depth == 0:
+                break
+        elif token == b",":
+            is_key = depth == 1
+        elif is_key and depth == 1 and token != b":":
+            found.add(token[1:-1].decode(errors="replace"))
+            is_key = False
+    return found

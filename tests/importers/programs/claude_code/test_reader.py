@@ -11,7 +11,7 @@ import pytest
 
 import clew
 from clew.importers.programs.claude_code import reader
-from clew.importers.reading.beginning import beginning_of
+from clew.importers.reading.files import beginning_of
 from clew.testing.importer import ImporterConformance
 
 SESSION = "0b1c2d3e-1111-4222-8333-444455556666"

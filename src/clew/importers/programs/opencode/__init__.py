@@ -1,1 +1,0 @@
-"""OpenCode: a database, a folder of JSON files, or an export."""
