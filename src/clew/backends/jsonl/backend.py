@@ -17,7 +17,7 @@ from clew.backends.jsonl import disk, sql
 from clew.backends.jsonl.index import Index, open_for_reading_only
 from clew.backends.jsonl.journal import Journal, NotUndoneError, speaking, write_out
 from clew.backends.jsonl.layout import SESSIONS, Layout
-from clew.backends.jsonl.lock import StillLock, StoreLock
+from clew.backends.jsonl.lock import SnapshotLock, StoreLock
 from clew.backends.jsonl.log_file import UnreadableLogError
 from clew.backends.jsonl.packs import remove_packs
 from clew.backends.jsonl.reader import JsonlReader, NoCare
@@ -63,7 +63,7 @@ class JsonlBackend(Backend):
         self.layout = layout
         self.is_durable = durability == "full"
         self.store_lock = StoreLock(layout.lock)
-        self.still_lock = StillLock(layout.still)
+        self.snapshot_lock = SnapshotLock(layout.snapshot_lock)
         self.journal = Journal(layout, durable=self.is_durable)
         self.index = Index(
             layout, self.journal, self.store_lock,
@@ -147,7 +147,7 @@ class JsonlBackend(Backend):
 
     def hold_files(self) -> AbstractContextManager[None]:
         """Meanwhile no process rewrites logs, or removes packs."""
-        return self.still_lock.shared(self._timeout, self.undisturbed)
+        return self.snapshot_lock.shared(self._timeout, self.undisturbed)
 
     def undisturbed(self, look: Callable[[], T]) -> T:
         """Look while no writer is at work, at an index that has all that the logs have."""
@@ -185,7 +185,7 @@ class JsonlBackend(Backend):
             try:
                 writer = self.index.refresh()
                 try:
-                    alone.enter_context(self.still_lock.alone(0, TRACES_LEFT))
+                    alone.enter_context(self.snapshot_lock.alone(0, TRACES_LEFT))
                 except StoreBusyError:
                     if may_wait:
                         return False
@@ -211,7 +211,7 @@ class JsonlBackend(Backend):
         self._connections.after_fork(is_child=is_child)
         if is_child:
             self.store_lock.close()
-            self.still_lock.close()
+            self.snapshot_lock.close()
 
     def close(self) -> None:
         with self._connections.lock:
@@ -327,7 +327,7 @@ class Writing:
     def _remove_packs(self, files: list[str]) -> None:
         """Not while a process reads all of the store: then the next scrub removes them."""
         if files:
-            with suppress(ClewError), self._backend.still_lock.alone(0, "the files stay"):
+            with suppress(ClewError), self._backend.snapshot_lock.alone(0, "the files stay"):
                 remove_packs(self._backend.layout, files)
 
     def _leave(self) -> None:

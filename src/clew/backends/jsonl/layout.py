@@ -108,7 +108,7 @@ class Layout:
         self.about = self.top.file(ABOUT)
         self.journal = self.top.file("journal.jsonl")
         self.lock = self.locks.file("store.lock")
-        self.still = self.locks.file("still.lock")
+        self.snapshot_lock = self.locks.file("snapshot.lock")
         self._store_log = self.top.file(STORE_LOG)
         self._known: tuple[int, int] | None = None
 
@@ -189,7 +189,7 @@ class Layout:
             self.top.refuse_public()
             for directory in self._inner:
                 directory.check()
-            for file in (self._store_log, self.journal, self.lock, self.still):
+            for file in (self._store_log, self.journal, self.lock, self.snapshot_lock):
                 if disk.exists(file):
                     disk.check(file, writes=True)
         except (StrangeFileError, NotOursError) as exc:

@@ -70,7 +70,7 @@ class StoreLock:
             disk.close(handle)
 
 
-class StillLock:
+class SnapshotLock:
     """Shared by processes that read all logs as they are at one moment; held alone by one that rewrites them,
     or removes what they name."""
 

@@ -191,11 +191,7 @@ class JsonlReader(SqliteReader):
         self._care = care
         self._fresh = fresh
 
-    def _entry_rows(self, sql: str, bindings: Row) -> Any:
-        # All at once, without bodies they are small: while a statement is open this connection sees the
-        # index as it was, and a scrub waits for it.
-        rows = self._execute(sql, bindings).fetchall()
-        return Bodies(self.connection, self._layout, self._fresh).fill(rows)
+    # -- sessions
 
     def list_sessions(self, query: SessionQuery) -> list[Listed]:
         """A session that is damaged may be so in the index only."""
@@ -204,6 +200,14 @@ class JsonlReader(SqliteReader):
             if listed.damage:
                 self._care.suspect(CorruptSessionError(listed.row.id, listed.damage))
         return found
+
+    # -- log
+
+    def _entry_rows(self, sql: str, bindings: Row) -> Any:
+        # All at once, without bodies they are small: while a statement is open this connection sees the
+        # index as it was, and a scrub waits for it.
+        rows = self._execute(sql, bindings).fetchall()
+        return Bodies(self.connection, self._layout, self._fresh).fill(rows)
 
     def get_entry(self, branch: int, position: int) -> EntryRow | None:
         look = partial(super().get_entry, branch, position)
@@ -260,6 +264,23 @@ class JsonlReader(SqliteReader):
         finally:
             disk.close(handle)
 
+    # -- objects
+
+    def get_pack(self, pack: int) -> bytes:
+        row = self._one(PACK_FILE, pack)
+        if row is None:
+            raise KeyError(pack)
+        size, codec, recorded, _ = row
+        return read_pack(self._layout, pack, codec, size, recorded)
+
+    def list_packs(self, after: int, limit: int) -> list[PackInfo]:
+        return [
+            PackInfo(pack, size, pack_place(content)[1], objects)
+            for pack, size, content, objects in self._execute(LIST_PACKS, (after, limit))
+        ]
+
+    # -- damage of logs and index
+
     def damage(self, *, full: bool, go_on: Callable[[], None]) -> list[str]:
         """What is known to be damaged in the logs, by file and line. `full`: read the index and the logs from
         end to end, too, and whether the one says what the others say. One that does not is made again."""
@@ -301,19 +322,6 @@ class JsonlReader(SqliteReader):
         if differing:
             self._care.suspect(apsw.CorruptError(differing[0]))
         return [*(_damaged(self._layout, *row) for row in damaged), *differing]
-
-    def get_pack(self, pack: int) -> bytes:
-        row = self._one(PACK_FILE, pack)
-        if row is None:
-            raise KeyError(pack)
-        size, codec, recorded, _ = row
-        return read_pack(self._layout, pack, codec, size, recorded)
-
-    def list_packs(self, after: int, limit: int) -> list[PackInfo]:
-        return [
-            PackInfo(pack, size, pack_place(content)[1], objects)
-            for pack, size, content, objects in self._execute(LIST_PACKS, (after, limit))
-        ]
 
 
 def _damaged(layout: Layout, name: str, line: int, reason: str) -> str:

@@ -222,6 +222,8 @@ class JsonlTransaction(JsonlReader, SqliteTransaction):
         if self._has_dropped:
             self.batch.mark_dirty()
 
+    # -- sessions
+
     def add_session(self, row: SessionRow, details: Details) -> int:
         sid = super().add_session(row, details)
         stored = self.get_session(sid)
@@ -249,6 +251,8 @@ class JsonlTransaction(JsonlReader, SqliteTransaction):
         super().drop_session(sid)
         self._has_dropped = True
         self.batch.of_session(sid).add(jsonl.SessionGoneLine(sid))
+
+    # -- log
 
     def add_branch(self, uid: str, tree: int, owner: int, parent: int, fork: int) -> int:
         branch = super().add_branch(uid, tree, owner, parent, fork)
@@ -292,6 +296,21 @@ class JsonlTransaction(JsonlReader, SqliteTransaction):
             self._has_dropped = True
             self.batch.of_branch(branch).add(jsonl.ErasedLine(branch, tuple(positions)))
 
+    # -- records
+
+    def put_record(self, sid: int, kind: RecordKind, name: str, value: bytes) -> None:
+        super().put_record(sid, kind, name, value)
+        self.batch.of_session(sid).add(jsonl.record_line(sid, kind, name, value))
+
+    def drop_record(self, sid: int, kind: RecordKind, name: str) -> bool:
+        dropped = super().drop_record(sid, kind, name)
+        if dropped:
+            self._has_dropped = self._has_dropped or kind not in PASSING
+            self.batch.of_session(sid).add(jsonl.RecordGoneLine(sid, kind, name))
+        return dropped
+
+    # -- streams
+
     def add_events(self, sid: int, rows: Sequence[EventRow]) -> None:
         super().add_events(sid, rows)
         for row in rows:
@@ -308,16 +327,7 @@ class JsonlTransaction(JsonlReader, SqliteTransaction):
         super().add_usage(sid, row)
         self.batch.of_session(sid).add(jsonl.UsageLine(sid, row))
 
-    def put_record(self, sid: int, kind: RecordKind, name: str, value: bytes) -> None:
-        super().put_record(sid, kind, name, value)
-        self.batch.of_session(sid).add(jsonl.record_line(sid, kind, name, value))
-
-    def drop_record(self, sid: int, kind: RecordKind, name: str) -> bool:
-        dropped = super().drop_record(sid, kind, name)
-        if dropped:
-            self._has_dropped = self._has_dropped or kind not in PASSING
-            self.batch.of_session(sid).add(jsonl.RecordGoneLine(sid, kind, name))
-        return dropped
+    # -- objects
 
     def add_pack(self, codec: int, blob: bytes, size: int, members: Sequence[tuple[bytes, int, int]]) -> int:
         self.writes += 1

@@ -40,7 +40,7 @@ Plant = Callable[[Path, Path], None]
 
 FILES = (
     "clew.json", "journal.jsonl", "store.jsonl", "sessions/a.jsonl", "sessions/new.jsonl", "locks/store.lock",
-    "locks/still.lock", "index.db", "index.db-wal", "index.db-shm", "index.db-journal",
+    "locks/snapshot.lock", "index.db", "index.db-wal", "index.db-shm", "index.db-journal",
 )  # fmt: skip
 FOLDERS = ("sessions", "packs", "locks", "quarantine")
 ODD = (link_to_file, link_to_nothing, link_to_folder, folder, pipe, listening_socket)
@@ -124,7 +124,7 @@ def test_s06_a_link_that_comes_while_the_store_is_open_is_not_followed(place: Pa
 
 
 @pytest.mark.parametrize("how", [*ODD, hard_link])
-@pytest.mark.parametrize("name", ["journal.jsonl", "store.jsonl", "locks/store.lock", "locks/still.lock"])
+@pytest.mark.parametrize("name", ["journal.jsonl", "store.jsonl", "locks/store.lock", "locks/snapshot.lock"])
 def test_s06_a_store_with_something_odd_that_it_would_write_is_only_read(
     place: Path, outside: Path, name: str, how: Plant
 ) -> None:
