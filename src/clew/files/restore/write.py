@@ -31,8 +31,7 @@ from clew.files.objects.format import (
     decode_chunks,
     object_name,
 )
-from clew.files.restore.plan import Step
-from clew.files.restore.root import (
+from clew.files.restore.apply import (
     NEW_FLAGS,
     PERMISSIONS,
     Nearby,
@@ -45,6 +44,7 @@ from clew.files.restore.root import (
     status,
     write_all,
 )
+from clew.files.restore.plan import Step
 
 if TYPE_CHECKING:
     from clew.files.objects.store import ObjectReader
