@@ -167,7 +167,7 @@ class ClewConversationStore(ConversationStore):
         self._whereabouts = Whereabouts()
 
     def session(self, conversation_id: str) -> clew.Session:
-        """The session of a conversation, for what the framework has no word for: checkpoints with files,
+        """The Clew session of a conversation, for what the framework cannot do: checkpoints with files,
         rewind, undo, search, export. SessionNotFoundError if there is none."""
         return self._store.get(session_id(conversation_id))
 

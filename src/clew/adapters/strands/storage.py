@@ -24,9 +24,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 import msgspec
 from blake3 import blake3
-
-# The sentinels by which Strands tells a storage that has its prefix already, and one that forgets.
 from strands.storage.search import KeywordSearchStrategy
+
+# _NAMESPACED marks a storage that has its prefix already, _EPHEMERAL one that keeps nothing on a disk.
 from strands.storage.storage import _EPHEMERAL, _NAMESPACED, _normalize_key, _normalize_prefix
 from strands.types.exceptions import StorageError
 
