@@ -1,4 +1,7 @@
-"""Images and files inside messages, however a provider writes them."""
+"""Images and files inside messages: typed parts of OpenAI, Anthropic and MCP.
+
+Dialects that write them in other ways give their media parts such a shape.
+"""
 
 from __future__ import annotations
 
@@ -32,9 +35,9 @@ def media_in(part: Json) -> Media | None:
     if not isinstance(part, dict):
         return None
     name = _text(part, "filename", "title", "name")
-    for field in ("source", "inlineData", "inline_data", "fileData", "file_data", "input_audio", "file"):
+    for field in ("source", "file_data", "input_audio", "file"):
         if isinstance(inner := part.get(field), dict):
-            return _of_source(inner, name or _text(inner, "filename", "displayName"), part)
+            return _of_source(inner, name or _text(inner, "filename"), part)
     for field in ("image_url", "audio_url", "video_url", "file_data", "url", "image"):
         value = part.get(field)
         value = value.get("url") if isinstance(value, dict) else value
@@ -48,7 +51,7 @@ def media_in(part: Json) -> Media | None:
 def _of_source(source: dict[str, Json], name: str, part: dict[str, Json]) -> Media:
     kind = _text(source, "media_type", "mimeType", "mime_type") or _text(part, "media_type", "mimeType")
     data = source.get("data", source.get("file_data"))
-    url = _text(source, "url", "fileUri", "file_uri", "file_id") or None
+    url = _text(source, "url", "file_id") or None
     if isinstance(data, str) and data.startswith("data:"):
         return _of_url(data, name)
     return Media(kind, name or _text(part, "type") or "file", data if isinstance(data, str) else None, url)
