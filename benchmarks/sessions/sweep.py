@@ -24,8 +24,7 @@ from benchmarks.harness.work import Conversation
 from clew.backends.contract import Transaction
 from clew.backends.sqlite import SqliteBackend
 from clew.core.conversation.append import Batch, append, batch_of
-from clew.core.conversation.sessions import create
-from clew.core.conversation.settings import Changes
+from clew.core.conversation.sessions import Changes, create
 from clew.core.runs.access import Access
 
 DUE = 10

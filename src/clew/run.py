@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Any, Final
 
 from clew.backends.contract import Transaction
-from clew.core.conversation import resume
+from clew.core.conversation import checkpoints
 from clew.core.engine.commit import Pending
 from clew.core.engine.engine import Engine
 from clew.core.log.arguments import check_count
@@ -155,10 +155,12 @@ class Run(Session):
             if text is not None:
                 check_id(text, what)
         setting = partial(
-            resume.set_progress,
+            checkpoints.set_progress,
             name=name,
             state=encode_json(state, what="state"),
-            standing=resume.Standing(iteration, model, resume.prompt_hash(system_prompt), tools_hash),
+            standing=checkpoints.Standing(
+                iteration, model, checkpoints.prompt_hash(system_prompt), tools_hash
+            ),
             now=self._scope.now(),
             force=force,
         )

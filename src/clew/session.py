@@ -15,7 +15,7 @@ from clew.backends.contract import Reader, Transaction
 from clew.core.conversation import documents, history, points, sessions
 from clew.core.conversation.append import MessageLike, appending, batch_of
 from clew.core.conversation.points import Point
-from clew.core.conversation.settings import updated
+from clew.core.conversation.sessions import updated
 from clew.core.engine.engine import Engine, EngineLike
 from clew.core.log.arguments import MOST, check_after, check_count, check_limit
 from clew.core.log.ids import MAX_POSITION, check_id
@@ -48,7 +48,7 @@ from clew.model import (
 if TYPE_CHECKING:
     from typing import Unpack
 
-    from clew.core.conversation.settings import SessionSettings
+    from clew.core.conversation.sessions import SessionSettings
     from clew.core.runs.lease import Bid
     from clew.core.streams.events import EventDraft
     from clew.files.rewind import WithFiles
@@ -638,7 +638,7 @@ class Session:
                 point = run.resume()
                 run.rewind(point.head)
         """
-        from clew.core.conversation.resume import resume
+        from clew.core.conversation.checkpoints import resume
 
         with self._look() as (reader, row):
             return resume(reader, row, system_prompt, tools_hash, model)

@@ -16,7 +16,7 @@ from uuid_utils import uuid7
 from clew.backends.contract import Backend, Capabilities, Transaction
 from clew.backends.registry import connect
 from clew.core.conversation import points, sessions
-from clew.core.conversation.settings import initial
+from clew.core.conversation.sessions import initial
 from clew.core.engine.engine import Engine, EngineLike
 from clew.core.engine.host import Clock, wall_clock
 from clew.core.engine.transaction import NeedsPreparation, TransactionScope, transaction_of
@@ -42,7 +42,7 @@ from clew.session import Session
 if TYPE_CHECKING:
     from typing import Unpack
 
-    from clew.core.conversation.settings import SessionSettings
+    from clew.core.conversation.sessions import SessionSettings
     from clew.core.retention.maintenance import Maintenance
     from clew.files.service import Files
     from clew.files.snapshot.watch import Watch
@@ -469,7 +469,7 @@ class Store:
             wait: False: the changes until now; else it goes on until the store is closed.
             every: Seconds between two looks. PostgreSQL also wakes up a watcher at once.
         """
-        from clew.core.watch.watch import Watcher
+        from clew.core.watch import Watcher
 
         watcher = Watcher(self._scope.outside("Store.watch()"), after, every)
         return watcher.follow() if wait else iter(watcher.look())

@@ -20,7 +20,7 @@ from clew.backends.registry import SCHEMES
 from clew.backends.sqlite import SqliteBackend
 from clew.backends.sqlite.schema import MIGRATIONS
 from clew.backends.sqlite.sql import APPLICATION_ID
-from clew.core.conversation.settings import SessionSettings
+from clew.core.conversation.sessions import SessionSettings
 from clew.model import files, search, transfer
 from tests.docs.pages import DOCS, prose
 from tests.docs.signatures import CLASSES, members, property_type, signature

@@ -10,8 +10,7 @@ from typing import Any
 
 import clew
 from clew.backends.contract import STORE_WIDE
-from clew.core.transfer.image import fingerprint, read_image
-from clew.core.transfer.source import Source
+from clew.core.transfer.source import Source, fingerprint, read_image
 
 WORDS = ("please", "föö", "🎉", "a\u2028b", "x" * 900)
 

@@ -42,7 +42,7 @@ from clew.session import Session
 if TYPE_CHECKING:
     from typing import Unpack
 
-    from clew.core.conversation.settings import SessionSettings
+    from clew.core.conversation.sessions import SessionSettings
     from clew.core.runs.lease import Bid
     from clew.files.rewind import WithFiles
     from clew.model.files import FileVersion, OnConflict, OnProgress, RestoreReport

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from typing import Unpack
 
     from clew.aio.session import AsyncRun
-    from clew.core.conversation.settings import SessionSettings
+    from clew.core.conversation.sessions import SessionSettings
     from clew.core.retention.maintenance import Maintenance
     from clew.errors import InvalidError
     from clew.files.snapshot.watch import Watch
@@ -322,7 +322,7 @@ class AsyncStore:
     async def watch(
         self, after: str | None = None, *, wait: bool = True, every: float = 0.5
     ) -> AsyncIterator[Change]:
-        from clew.core.watch.watch import Watcher
+        from clew.core.watch import Watcher
 
         watcher = await self._call(Watcher, self._store._engine, after, every)
         while True:

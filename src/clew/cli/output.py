@@ -15,7 +15,7 @@ from rich.text import Text
 
 from clew.cli.app import Settings
 from clew.cli.text import clean, one_line
-from clew.core.messages.characters import escape_json
+from clew.core.messages.text import escape_json
 
 if TYPE_CHECKING:
     from subprocess import Popen

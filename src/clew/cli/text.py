@@ -11,8 +11,8 @@ import click
 import msgspec
 
 import clew
-from clew.core.messages.characters import ACTING, picture_of
 from clew.core.messages.dialects import role_of
+from clew.core.messages.text import ACTING, picture_of
 from clew.exporters.blocks import Block, blocks_of
 from clew.model import Json
 

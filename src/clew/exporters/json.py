@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from clew.core.messages.characters import escape_json
 from clew.core.messages.dialects import speaker_of
+from clew.core.messages.text import escape_json
 from clew.exporters.redact import Redactor, redactor_of
 from clew.exporters.transcript import Transcript
 from clew.model import Entry, Head, Json

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from clew.core.messages.characters import ACTING, picture_of
+from clew.core.messages.text import ACTING, picture_of
 
 _COLOURS: Final = re.compile(r"\x1b\[[0-9;:]*m")
 

@@ -10,7 +10,7 @@ import pytest
 import clew
 from clew.cli.app import show_mistake
 from clew.cli.text import clean, flat, one_line
-from clew.core.messages.characters import escape_json
+from clew.core.messages.text import escape_json
 from tests.cli.processes import Clew
 
 ATTACKS = (

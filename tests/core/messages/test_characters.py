@@ -12,7 +12,7 @@ import pytest
 
 from clew.backends.jsonl.log_file import tell
 from clew.cli.text import clean
-from clew.core.messages.characters import escape_json, for_a_log
+from clew.core.messages.text import escape_json, for_a_log
 from clew.core.retention.maintenance import Maintenance, _log
 from clew.exporters.json import _safe
 from clew.exporters.visible import visible

@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 import clew
-from clew.core.transfer.image import TreeImage
-from clew.core.transfer.source import Source
+from clew.core.transfer.source import Source, TreeImage
 from clew.files.upkeep.transfer import FileTransfer
 from tests.core.transfer.test_copy import KINDS, Open, _server, address, server, stores  # noqa: F401 (fixtures)
 from tests.support.effort import usually

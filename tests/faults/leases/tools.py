@@ -17,7 +17,7 @@ import apsw
 import msgspec
 
 import clew
-from clew.core.conversation import append, moves, points, resume
+from clew.core.conversation import append, checkpoints, moves, points
 from clew.core.conversation.checkpoints import list_checkpoints
 from clew.core.engine import host
 from clew.core.engine.host import Here
@@ -181,7 +181,7 @@ def _bugs() -> dict[str, list[tuple[Any, str, Any]]]:
             )
         ],
         "resumes from the oldest checkpoint": [
-            (resume, "_newest", lambda reader, row: next(iter(list_checkpoints(reader, row)), None))
+            (checkpoints, "_newest", lambda reader, row: next(iter(list_checkpoints(reader, row)), None))
         ],
     }
 

@@ -488,7 +488,7 @@ def test_s53_a_large_forged_session_leaves_nothing_staged(tmp_path: Path) -> Non
 
 
 def test_fill_has_some_of_every_kind_of_record(tmp_path: Path) -> None:
-    from clew.core.transfer.image import KINDS
+    from clew.core.transfer.source import KINDS
 
     found = exported(tmp_path / "s.jsonl")
     assert {one["type"] for one in found if one["kind"] == "record"} >= {

@@ -13,7 +13,7 @@ from clew.backends.jsonl import disk
 from clew.backends.jsonl.disk import File
 from clew.backends.jsonl.layout import STORE_LOG, Layout, shortened
 from clew.core.log.jsonl import BOM
-from clew.core.messages.characters import for_a_log
+from clew.core.messages.text import for_a_log
 
 # -- how far a log is in the index
 

@@ -19,7 +19,7 @@ from clew.core.log.digest import checksum, pack
 from clew.core.log.rows import ERASED, REMOVED, EntryRow, EventRow, SessionRow, Tip, UsageRow
 
 if TYPE_CHECKING:
-    from clew.core.messages.search_text import TextRow
+    from clew.core.messages.words import TextRow
 
 Row: TypeAlias = tuple[Any, ...]
 

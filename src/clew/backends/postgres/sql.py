@@ -15,8 +15,7 @@ from clew.core.log.rows import MESSAGE, NOT_DUE, REMOVED, RUNNING, SessionQuery
 from clew.model import UsageKey
 
 if TYPE_CHECKING:
-    from clew.core.messages.search_text import TextQuery
-    from clew.core.messages.words import Query, Term
+    from clew.core.messages.words import Query, Term, TextQuery
 
 VERSION: Final = 1
 """The version of the tables that these statements are for."""

@@ -10,8 +10,7 @@ from clew.core.log.rows import CLOSED, MESSAGE, NOT_DUE, PENDING, REMOVED, RUNNI
 from clew.model import UsageKey
 
 if TYPE_CHECKING:
-    from clew.core.messages.search_text import TextQuery
-    from clew.core.messages.words import Term
+    from clew.core.messages.words import Term, TextQuery
 
 
 def marks(columns: str) -> str:

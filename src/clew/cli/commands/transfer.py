@@ -20,7 +20,7 @@ from clew.cli.output import Output
 from clew.cli.prompt import Report, agreed, on_copy, progress, yes_option
 from clew.cli.store import all_sessions, exists, must_exist, opened, session_of
 from clew.cli.text import clean, count, one_line, size
-from clew.core.messages.characters import escape_json
+from clew.core.messages.text import escape_json
 from clew.errors import InvalidError
 from clew.importers import run
 from clew.model.transfer import ExportFormat, OnCopyConflict

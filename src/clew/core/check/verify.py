@@ -15,9 +15,8 @@ from typing import Final, Literal
 from clew.backends.contract import STORE_WIDE, Reader
 from clew.backends.listing import TAG, facets_of
 from clew.core.check.branches import OF_TIP, BranchCheck
-from clew.core.check.records import OF_SESSION, OF_STORE, of_session, of_store
+from clew.core.check.records import OF_SESSION, OF_STORE, StreamCheck, of_session, of_store
 from clew.core.check.scan import UNREADABLE, Read, rows_by_number, scan
-from clew.core.check.streams import StreamCheck
 from clew.core.log.rows import EMPTY, BranchRow, SessionQuery, SessionRow
 from clew.core.log.tree import in_order, misplaced
 from clew.errors import CorruptSessionError

@@ -22,11 +22,23 @@ from clew.backends.contract import Reader, Transaction
 from clew.core.conversation.append import TITLE_LENGTH
 from clew.core.conversation.moves import settle
 from clew.core.conversation.points import head_of, tip_at
-from clew.core.conversation.sessions import create
-from clew.core.conversation.settings import Changes
+from clew.core.conversation.sessions import Changes, create
+from clew.core.engine.notices import notice
 from clew.core.load import settings as beside
-from clew.core.load.entries import Item, Placing, item_of, time_of
-from clew.core.load.memory import Memory, State, batch_name, find_target, keep_runs, keep_state, settled, sign
+from clew.core.load.entries import (
+    Item,
+    Memory,
+    Placing,
+    State,
+    batch_name,
+    find_target,
+    item_of,
+    keep_runs,
+    keep_state,
+    settled,
+    sign,
+    time_of,
+)
 from clew.core.load.streams import CallWriter, EventWriter, drafts_of, larger
 from clew.core.log.ids import check_id
 from clew.core.log.rows import EMPTY, NOWHERE, EventRow, SessionRow
@@ -34,7 +46,6 @@ from clew.core.messages.text import snippet
 from clew.core.runs.access import Access, require_write, require_write_beside
 from clew.core.streams import prices
 from clew.core.streams.usage import Estimate
-from clew.core.watch.notices import notice
 from clew.errors import InvalidError, SessionExistsError, StoreBusyError
 from clew.model import Head, Json
 from clew.model.source import Loaded, LoadState, SourceCheckpoint, SourceEntry, SourceSession, SourceUsage

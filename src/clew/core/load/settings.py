@@ -10,8 +10,7 @@ import msgspec
 from clew.backends.contract import STORE_WIDE, Reader, Transaction
 from clew.core.conversation.checkpoints import Record, decode_checkpoint
 from clew.core.conversation.points import find
-from clew.core.conversation.sessions import add_alias, update
-from clew.core.conversation.settings import changes_of
+from clew.core.conversation.sessions import add_alias, changes_of, update
 from clew.core.load.entries import time_of
 from clew.core.load.streams import EventWriter, drafts_of
 from clew.core.log import checks

@@ -12,7 +12,7 @@ from typing import TypeVar
 from clew.backends.contract import Transaction
 from clew.core.engine.engine import Engine, EngineLike
 from clew.core.log.lease import Lease
-from clew.core.messages.characters import for_a_log
+from clew.core.messages.text import for_a_log
 from clew.core.retention import purge, records
 from clew.core.retention.rules import checked
 from clew.core.retention.sweep import Sweep

@@ -13,10 +13,10 @@ from clew.core.conversation.points import find, find_deleted
 from clew.core.conversation.references import points_of
 from clew.core.conversation.sessions import refuse_if_any_held
 from clew.core.engine.host import Here
+from clew.core.engine.notices import forget
 from clew.core.log.checks import STANDS_FOR_ID
 from clew.core.log.rows import NOWHERE, BranchRow, SessionQuery, SessionRow
 from clew.core.runs.access import refuse_if_held
-from clew.core.watch.notices import forget
 from clew.errors import CorruptError, CorruptSessionError
 
 FILES: Final = "files"

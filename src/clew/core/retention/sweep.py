@@ -1,4 +1,4 @@
-"""A look at one session: all that a verdict on it needs, read outside of any transaction."""
+"""One sweep: look at the sessions that are due, do what the rules say, say when to look again."""
 
 from __future__ import annotations
 
@@ -10,10 +10,24 @@ from typing import Final, Protocol, TypeVar
 import msgspec
 
 from clew.backends.contract import Reader, Transaction
+from clew.core.conversation.points import path_to
 from clew.core.engine.engine import EngineLike
 from clew.core.engine.host import Here
+from clew.core.engine.notices import notice
+from clew.core.log import checks
 from clew.core.log.lease import Lease
-from clew.core.log.rows import EXPIRED, RUNNING, Details, SessionQuery, SessionRow, Tip
+from clew.core.log.rows import (
+    EXPIRED,
+    MESSAGE,
+    NOT_HUMAN,
+    REMOVED,
+    RUNNING,
+    Details,
+    SessionQuery,
+    SessionRow,
+    Tip,
+)
+from clew.core.log.tree import Segment
 from clew.core.retention import erase
 from clew.core.retention.old_messages import is_over_limit, limits_messages, removes_messages
 from clew.core.retention.purge import purge
@@ -25,15 +39,69 @@ from clew.core.retention.rules import (
     Verdict,
     is_kept,
     may_be_silent,
+    may_be_speech,
     purge_time,
     verdict_on,
 )
-from clew.core.retention.silence import no_human_spoke
 from clew.core.runs.access import end_lease, is_held
 from clew.core.runs.status import change, decode_change
-from clew.core.watch.notices import notice
 from clew.errors import CorruptError
 from clew.model import Retention, SweepAction
+
+# ── Whether a human ever wrote in a session, its own entries and those that it continues ──────────
+
+CHUNK: Final = 256
+"""Entries in memory at once, however long the session is."""
+
+
+class _Doubt(Exception):
+    """An entry can not be read: it may have been a human's."""
+
+
+def no_human_spoke(read: Callable[[], AbstractContextManager[Reader]], row: SessionRow) -> bool:
+    """True only if every entry was read, and none of them can have been a human's.
+
+    A view of the newest messages would not do: sessions of hundreds of messages were lost to that.
+    """
+    try:
+        with read() as reader:
+            ranges = list(_reach(reader, row))
+        for each in ranges:
+            for first in range(each.first, each.last + 1, CHUNK):
+                with read() as reader:
+                    if _speaks(reader, each.branch, first, min(each.last, first + CHUNK - 1)):
+                        return False
+    except (_Doubt, CorruptError, KeyError):
+        return False
+    return True
+
+
+def _reach(reader: Reader, row: SessionRow) -> Iterator[Segment]:
+    """The path, the branches of this session that were left behind, and what led to those."""
+    ends = [(row.head.branch, row.head.position)]
+    own = [branch.branch for branch in reader.tree_branches(row.tree) if branch.owner == row.sid]
+    ends += [(branch, reader.last_position(branch)) for branch in own]
+    longest: dict[int, Segment] = {}
+    for end in ends:
+        for part in path_to(reader, *end):
+            known = longest.get(part.branch)
+            if known is None or part.last > known.last:
+                longest[part.branch] = part
+    return iter(longest.values())
+
+
+def _speaks(reader: Reader, branch: int, first: int, last: int) -> bool:
+    for entry in reader.read_entries(branch, first, last):
+        if entry.kind == REMOVED:
+            raise _Doubt
+        if entry.kind != MESSAGE or entry.flags & NOT_HUMAN:
+            continue
+        if may_be_speech(checks.message(str(branch), entry.position, entry.body)):
+            return True
+    return False
+
+
+# ── A look at one session: all that a verdict on it needs, read outside of any transaction ────────
 
 
 class Found(msgspec.Struct, frozen=True):

@@ -8,9 +8,9 @@ import msgspec
 
 from clew.backends.contract import Reader, Transaction
 from clew.core.engine.host import Here
+from clew.core.engine.notices import notice
 from clew.core.log.lease import Lease, decode_lease, expiry, judge
 from clew.core.log.rows import INTERRUPTED, RUNNING, SessionRow
-from clew.core.watch.notices import notice
 from clew.errors import LeaseHeldError, LeaseLostError, SessionDeletedError
 from clew.model import utc
 

@@ -7,11 +7,11 @@ from typing import Final
 import msgspec
 
 from clew.backends.contract import Reader, Transaction
+from clew.core.engine.notices import notice
 from clew.core.log.ids import check_id
 from clew.core.log.records import Count, StatusNumber, Time, decoder, json_in, number_in
 from clew.core.log.rows import CLOSED, COMPLETED, EXPIRED, FAILED, INTERRUPTED, PENDING, RUNNING, SessionRow
 from clew.core.runs.access import Access, require_write
-from clew.core.watch.notices import notice
 from clew.errors import InvalidError, InvalidTransitionError
 from clew.model import STATUSES, RunInfo, StatusChange, utc
 

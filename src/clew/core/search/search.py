@@ -15,15 +15,14 @@ import msgspec
 from clew.backends.contract import Reader
 from clew.backends.text_scan import scan_texts
 from clew.core.conversation.points import find, path_of
-from clew.core.conversation.settings import normalised
+from clew.core.conversation.sessions import normalised
 from clew.core.engine.engine import EngineLike
 from clew.core.log import checks
 from clew.core.log.arguments import check_limit, check_time
 from clew.core.log.ids import check_id, entry_id
 from clew.core.log.rows import MESSAGE, SessionQuery, SessionRow
 from clew.core.log.tree import Segment
-from clew.core.messages.search_text import ROLES, TextPlace, TextQuery, searched_text
-from clew.core.messages.words import Query, flat, parse
+from clew.core.messages.words import ROLES, Query, TextPlace, TextQuery, flat, parse, searched_text
 from clew.core.search.excerpt import Excerpt, excerpt
 from clew.core.search.index import catch_up
 from clew.errors import CorruptError, DiskFullError, InvalidQueryError, ReadOnlyError, SessionNotFoundError

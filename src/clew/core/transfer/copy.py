@@ -12,7 +12,7 @@ from clew.core.conversation.points import find
 from clew.core.engine.commit import Pending
 from clew.core.engine.engine import Engine, EngineLike
 from clew.core.log.ids import check_id
-from clew.core.transfer.salvage.records import RecordSalvage
+from clew.core.transfer.salvage import RecordSalvage
 from clew.core.transfer.source import Page, Source
 from clew.core.transfer.untrusted.source import CheckedSource
 from clew.core.transfer.write import Landed, Landing, prepare, transfer
@@ -27,7 +27,7 @@ from clew.errors import (
 from clew.model.transfer import CopyProgress, CopyReport, LostRecord, OnCopyConflict, OnCopyProgress
 
 if TYPE_CHECKING:
-    from clew.core.transfer.image import TreeImage
+    from clew.core.transfer.source import TreeImage
     from clew.files.upkeep.transfer import FileTransfer
 
 TREES: Final = 100

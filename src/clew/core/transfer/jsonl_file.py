@@ -26,10 +26,18 @@ from clew.core.conversation.references import points_of
 from clew.core.disk.open import open_file
 from clew.core.log import jsonl
 from clew.core.log.rows import BranchRow, Details, ForkOrigin, SessionRow, UsageRow
-from clew.core.transfer.image import BranchImage, Records, SessionImage, TreeImage, read_session
-from clew.core.transfer.source import Page, Source, UnsoundError, Where
-from clew.core.transfer.untrusted.lines import Ids, check_line, where_of
-from clew.core.transfer.untrusted.source import CheckedSource
+from clew.core.transfer.source import (
+    BranchImage,
+    Page,
+    Records,
+    SessionImage,
+    Source,
+    TreeImage,
+    UnsoundError,
+    Where,
+    read_session,
+)
+from clew.core.transfer.untrusted.source import CheckedSource, Ids, check_line, where_of
 from clew.core.transfer.write import Landing, prepare, transfer
 from clew.errors import BranchMissingError, CorruptEntryError, CorruptError, InvalidError, StoreBusyError
 from clew.files.records import find_record

@@ -18,7 +18,7 @@ from clew.backends.contract import STORE_WIDE, Reader
 from clew.core.conversation.points import find
 from clew.core.log.records import decoder
 from clew.core.log.rows import NOWHERE, SessionQuery, SessionRow
-from clew.core.transfer.image import BranchImage, SessionImage, TreeImage, fingerprint, read_image
+from clew.core.transfer.source import BranchImage, SessionImage, TreeImage, fingerprint, read_image
 from clew.errors import ConflictError
 
 TRASH_PAGE: Final = 100

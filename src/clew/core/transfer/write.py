@@ -22,12 +22,21 @@ from clew.core.check.scan import ChangedError, GoneError
 from clew.core.conversation.annotations import decode_label
 from clew.core.conversation.history import removed_name
 from clew.core.conversation.references import places_named
+from clew.core.engine.notices import notice
 from clew.core.log.rows import EMPTY, NOWHERE, Details, ForkOrigin, SessionRow, Tip, UsageRow
 from clew.core.retention.purge import purge
-from clew.core.transfer.image import KINDS, BranchImage, SessionImage, TreeImage, fingerprint, read_image
 from clew.core.transfer.reconcile import Fit, Mark, alias_leads_to, check_names, encode_mark, fit, renamed
-from clew.core.transfer.source import Page, Source, UnsoundError
-from clew.core.watch.notices import notice
+from clew.core.transfer.source import (
+    KINDS,
+    BranchImage,
+    Page,
+    SessionImage,
+    Source,
+    TreeImage,
+    UnsoundError,
+    fingerprint,
+    read_image,
+)
 from clew.errors import ConflictError, CorruptEntryError
 from clew.files.records import CollectedError
 

@@ -16,7 +16,7 @@ import clew
 from clew.backends.jsonl import JsonlBackend, disk
 from clew.backends.jsonl.layout import encoded
 from clew.core.conversation import sessions
-from clew.core.conversation.settings import Changes
+from clew.core.conversation.sessions import Changes
 from clew.core.engine.commit import Pending
 from clew.core.log.rows import SessionRow
 from clew.testing.chain import check_store

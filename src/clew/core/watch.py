@@ -18,8 +18,8 @@ from clew.backends.contract import Reader
 from clew.backends.listing import make_cursor, read_cursor
 from clew.core.conversation.points import head_of
 from clew.core.engine.engine import Engine
+from clew.core.engine.notices import noticed
 from clew.core.log.rows import SessionQuery, SessionRow, Tip
-from clew.core.watch.notices import noticed
 from clew.errors import CorruptError, InvalidError, StoreClosedError
 from clew.model import STATUSES, Head, utc
 from clew.model.session import Change, ChangeKind

@@ -1,1 +1,0 @@
-"""A damaged store, read as far as it can be read."""
