@@ -16,7 +16,6 @@ from typing import IO, Any, Final
 import msgspec
 
 from clew.core.disk.open import open_file
-from clew.importers.reading.jsonlines import leniently
 from clew.model import Json
 
 _MAGIC: Final = b"\x28\xb5\x2f\xfd"
@@ -158,6 +157,8 @@ def begins_with_object(beginning: bytes) -> bool:
 
 def first_objects(beginning: bytes, most: int = 20) -> list[dict[str, Json]]:
     """The objects of the first lines that are whole: enough to tell what a file is."""
+    from clew.importers.reading.jsonlines import leniently  # which reads files by this module
+
     found = []
     for line in beginning.removeprefix(_BOM).split(b"\n")[:most]:
         try:
