@@ -42,6 +42,21 @@ def test_help_lists_every_command_and_needs_no_engine() -> None:
         assert place.help.split()[0] in done.stdout
 
 
+def test_a_listing_for_a_pipe_does_not_wait_for_what_draws_on_terminals(story: Clew) -> None:
+    code = (
+        "import sys, clew.cli\n"
+        "try: clew.cli.main(sys.argv[1:])\n"
+        "except SystemExit as end: assert end.code == 0\n"
+        "slow = {'rich', 'asyncio', 'psycopg', 'clew.exporters', 'clew.importers'} & set(sys.modules)\n"
+        "assert not slow, slow\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, "--store", str(story.store), "ls"],
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert (0, "") == (done.returncode, done.stderr)
+
+
 def test_clew_alone_shows_the_help(cli: Clew) -> None:
     assert cli().out == cli("--help").out
 

@@ -81,7 +81,7 @@ def demo_command() -> int:
     return main()
 
 
-# ── `clew doctor`: is everything around a store as it should be? ──────────────────────────────────
+# -- doctor
 
 LITTLE: Final = 512 * 1024 * 1024
 """Bytes of free disk that are too few to be at ease."""

@@ -1,4 +1,4 @@
-"""clew snapshot, files, diff, restore, gc."""
+"""`clew snapshot`, `files`, `cat`, `diff`, `restore` and `gc`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from clew.model.files import FileDiff, FileVerb, OnConflict, RestoreReport, Skipped
 
-# ── `clew restore`: make a directory what it was, and what to do about a restore that was cut off ───
+# -- restore
 
 conflict_option = click.option(
     "--on-conflict",
@@ -224,7 +224,7 @@ def _list_pending(out: Output, store: clew.Store) -> int:
     return 0
 
 
-# ── `clew snapshot`, `files`, `cat`, `diff` and `gc` ──────────────────────────────────────────────
+# -- snapshot, files, cat, diff, gc
 
 include_option = click.option(
     "--include",

@@ -73,7 +73,7 @@ class ForkDialog(ModalScreen[clew.Session]):
         _ = self.dismiss(made)
 
 
-# ── The tree of a session: branches, forks, checkpoints and heads, newest first ───────────────────
+# -- the tree of a session: branches, forks, checkpoints and heads, newest first
 
 
 class GraphScreen(MovesScreen):

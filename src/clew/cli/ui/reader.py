@@ -253,7 +253,7 @@ class Lines(ScrollView, Generic[T], can_focus=True):
         return strip.apply_style(self.rich_style)
 
 
-# ── A session to be read, from its beginning or around one place of it ────────────────────────────
+# -- the screen of one session, from its beginning or around one place of it
 
 NEIGHBOURS: Final = 20
 """So many entries before and after a place of the tree are shown."""
