@@ -19,8 +19,9 @@ from clew.backends.listing import make_cursor, read_cursor
 from clew.core.conversation.points import head_of
 from clew.core.engine.engine import Engine
 from clew.core.engine.notices import noticed
+from clew.core.log.arguments import check_seconds
 from clew.core.log.rows import SessionQuery, SessionRow, Tip
-from clew.errors import CorruptError, InvalidError, StoreClosedError
+from clew.errors import CorruptError, StoreClosedError
 from clew.model import STATUSES, Head, utc
 from clew.model.session import Change, ChangeKind
 
@@ -36,12 +37,8 @@ class Watcher:
     """One who looks again and again. Not for several threads at once."""
 
     def __init__(self, engine: Engine, after: str | None, every: float) -> None:
-        if not isinstance(every, (int, float)) or not 0 < every <= LONGEST_PAUSE:
-            raise InvalidError(
-                f"every is a number of seconds above 0, at most {LONGEST_PAUSE:g}, not {every!r}"
-            )
         self._engine = engine
-        self._every = every
+        self._every = check_seconds(every, "every", most=LONGEST_PAUSE)
         self._seen: dict[int, _Look] = {}
         self._mark = engine.now() if after is None else read_cursor(after)[0]
         if after is None:

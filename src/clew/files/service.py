@@ -14,6 +14,7 @@ from clew.backends.contract import Reader, Transaction
 from clew.core.conversation import moves
 from clew.core.conversation.moves import FileMove
 from clew.core.engine.engine import Engine
+from clew.core.log.arguments import check_count
 from clew.core.runs.access import Access, require_write
 from clew.errors import InvalidError, NotFoundError, RestoreFailedError
 from clew.files import journal, records
@@ -138,8 +139,7 @@ class Files:
             return records.list_all(reader, place, limit)
 
     def read_file(self, snap: Snapshot | str, path: str, *, max_bytes: int) -> bytes:
-        if type(max_bytes) is not int or max_bytes < 0:
-            raise InvalidError(f"max_bytes is a number from 0 on, not {max_bytes!r}")
+        check_count(max_bytes, "max_bytes")
         snapshot = self._known(snap)
         (name,) = clean_paths([path])
         entry = find_entry(bytes.fromhex(snapshot.tree), name, directories_of(self._objects))

@@ -12,6 +12,7 @@ import msgspec
 
 from clew.backends.contract import Transaction
 from clew.core.engine.engine import Engine
+from clew.core.log.arguments import check_count
 from clew.errors import ClewError, InvalidError, RootRefusedError, SnapshotFailedError
 from clew.files.objects.store import ObjectWriter, Pack
 from clew.files.records import SnapshotCounters, counters_of, next_id
@@ -107,8 +108,8 @@ def rules_of(include: Sequence[str], exclude: Sequence[str], max_file_bytes: int
     for what, patterns in (("include", include), ("exclude", exclude)):
         if isinstance(patterns, str) or not all(isinstance(pattern, str) for pattern in patterns):
             raise InvalidError(f"{what} is a list of patterns, not {patterns!r}")
-    if max_file_bytes is not None and (type(max_file_bytes) is not int or max_file_bytes < 0):
-        raise InvalidError(f"max_file_bytes is a number from 0 on, not {max_file_bytes!r}")
+    if max_file_bytes is not None:
+        check_count(max_file_bytes, "max_file_bytes")
     return SnapshotRules(tuple(include), tuple(exclude), max_file_bytes)
 
 

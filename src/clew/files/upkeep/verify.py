@@ -13,8 +13,9 @@ import msgspec
 from clew.backends.contract import STORE_WIDE
 from clew.core.check.scan import scan
 from clew.core.check.verify import EnoughError, Findings, check_conversations
+from clew.core.log.arguments import check_seconds
 from clew.core.log.rows import ObjectPlace
-from clew.errors import ClewError, CorruptError, InvalidError, NotFoundError
+from clew.errors import ClewError, CorruptError, NotFoundError
 from clew.files import journal, records
 from clew.files.objects.format import CHUNKED, FOLDER, TreeEntry, decode_chunks, decode_directory, object_name
 from clew.files.objects.store import ObjectReader
@@ -149,7 +150,9 @@ def verify(
 ) -> VerifyReport:
     """Walk through every conversation and every snapshot; `full`: compare the content of every entry and
     of every object with its hash, too. `time_limit`: seconds after which it ends with what it has found."""
-    findings = Findings(_checked_limit(time_limit), on_progress)
+    if time_limit is not None:
+        check_seconds(time_limit, "time_limit", least=0)
+    findings = Findings(time_limit, on_progress)
     check = _Check(engine, findings)
     conversations = partial(check_conversations, engine.read, findings, full=full)
     storage = partial(check.storage, full=full)
@@ -174,13 +177,6 @@ def verify(
         entries=findings.entries,
         complete=complete,
     )
-
-
-def _checked_limit(time_limit: float | None) -> float | None:
-    is_number = isinstance(time_limit, int | float) and not isinstance(time_limit, bool)
-    if time_limit is not None and not (is_number and time_limit >= 0):
-        raise InvalidError(f"time_limit must be a number of seconds from 0 on, not {time_limit!r}")
-    return time_limit
 
 
 class _Check:
