@@ -20,14 +20,16 @@ from clew.errors import InvalidError, NotFoundError, RestoreFailedError
 from clew.files import journal, records
 from clew.files.diff.diff import diff, history
 from clew.files.journal import HeadMove
-from clew.files.objects.format import FOLDER, directories_of, find_entry
+from clew.files.objects.format import FOLDER, find_entry
 from clew.files.objects.store import ObjectReader
+from clew.files.objects.trees import directories_of
 from clew.files.records import SnapshotCounters, retry_if_collected
 from clew.files.restore import restore as restoring
 from clew.files.restore.job import MovingHead, Restored, RestoreJob, Tools
 from clew.files.restore.prepare import clean_paths, planned
+from clew.files.roots import check_named, check_root
 from clew.files.signatures import NAME_IT, OwnWork
-from clew.files.snapshot.take import SnapshotRules, SnapshotTaker, check_named, check_root
+from clew.files.snapshot.take import SnapshotRules, SnapshotTaker
 from clew.files.snapshot.watch import Watch
 from clew.files.upkeep.gc import gc
 from clew.files.upkeep.verify import verify

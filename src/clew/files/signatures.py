@@ -22,7 +22,7 @@ from blake3 import blake3
 
 from clew.backends.private_files import make_directories, sync_directory
 from clew.errors import InvalidError, RootNotNamedError
-from clew.files.snapshot.take import check_named
+from clew.files.roots import check_named
 
 if TYPE_CHECKING:
     from clew.core.engine.host import Here

@@ -30,7 +30,7 @@ from clew.files.objects.format import (
     object_name,
 )
 from clew.files.objects.store import ObjectWriter
-from clew.files.restore import apply
+from clew.files.restore import root
 from clew.files.upkeep.gc import gc
 from clew.files.upkeep.verify import verify
 from clew.model.files import RestoreReport
@@ -292,7 +292,7 @@ def test_no_flag_that_would_follow_a_link_is_used() -> None:
     assert DIRECTORY_FLAGS & os.O_NOFOLLOW
     assert DIRECTORY_FLAGS & os.O_DIRECTORY
     assert FILE_FLAGS & os.O_NOFOLLOW
-    assert apply.NEW_FLAGS & os.O_EXCL
+    assert root.NEW_FLAGS & os.O_EXCL
 
 
 # -- modes

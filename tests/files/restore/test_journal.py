@@ -20,7 +20,7 @@ from clew.errors import ConflictError, CorruptError, NotFoundError, RestoreFaile
 from clew.files import journal
 from clew.files.journal import Restore
 from clew.files.restore.apply import Applier
-from clew.files.upkeep.merge import SAFETY_AGE, drop_unneeded
+from clew.files.upkeep.needs import SAFETY_AGE, drop_unneeded
 from clew.files.upkeep.verify import verify
 from tests.files.restore.nested_trees import Link, Program, Tree, Workshop, write
 

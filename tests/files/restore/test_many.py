@@ -14,9 +14,9 @@ import pytest
 from clew.core.disk import filesystems
 from clew.errors import RestoreFailedError
 from clew.files import journal
-from clew.files.objects.format import directories_of
-from clew.files.restore.apply import Nearby, Root
+from clew.files.objects.trees import directories_of
 from clew.files.restore.plan import make_plan
+from clew.files.restore.root import Nearby, Root
 from tests.files.restore.nested_trees import Link, Tree, Workshop, write
 
 BEFORE: Tree = {b"d%d" % n: {b"f%d" % m: b"old %d" % m for m in range(10)} for n in range(6)}

@@ -20,10 +20,10 @@ from clew.core.engine.engine import Engine
 from clew.errors import InvalidError, QuotaExceededError, RootRefusedError
 from clew.files.objects.format import CHUNKED
 from clew.files.objects.store import ObjectReader, ObjectWriter
+from clew.files.roots import check_root
 from clew.files.snapshot import read, walk
 from clew.files.snapshot.classify import Limits
 from clew.files.snapshot.statcache import StatCache
-from clew.files.snapshot.take import check_root
 from clew.model.files import FileProgress
 from tests.files.trees import MIB, File, Link, Tree, build, in_store, on_disk, paths, take, trees
 

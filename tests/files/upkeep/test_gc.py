@@ -21,7 +21,7 @@ from clew.files.objects.store import ObjectReader, ObjectWriter
 from clew.files.records import SnapshotCounters, retry_if_collected
 from clew.files.upkeep import gc as module
 from clew.files.upkeep.gc import gc
-from clew.files.upkeep.merge import unneeded
+from clew.files.upkeep.needs import unneeded
 from clew.files.upkeep.verify import verify
 from clew.model.files import FileProgress, Snapshot
 from tests.files.snapshots import Chunked, Tree, object_count, pack_count, planted, snapshot_of, take

@@ -18,7 +18,7 @@ from clew.cli.prompt import agreed, on_files, progress, yes_option
 from clew.cli.store import SHOWN, opened, session_of, spot_of
 from clew.cli.text import ago, clean, count, iso, local, one_line, quoted, size, typed
 from clew.errors import RootNotNamedError, SessionNotFoundError, SnapshotNotFoundError
-from clew.files.snapshot.take import check_root
+from clew.files.roots import check_root
 
 if TYPE_CHECKING:
     from rich.text import Text

@@ -23,11 +23,11 @@ from clew.files.objects.format import (
     TreeEntry,
     check_name,
     decode_chunks,
-    directories_of,
     find_entry,
 )
-from clew.files.restore.apply import PERMISSIONS, Nearby, Root, status
+from clew.files.objects.trees import directories_of
 from clew.files.restore.plan import Plan, Present, Selection, Step, make_plan
+from clew.files.restore.root import PERMISSIONS, Nearby, Root, status
 
 if TYPE_CHECKING:
     from clew.files.journal import Restore

@@ -22,7 +22,7 @@ from clew.errors import ClewError, RestoreConflictError, RestoreFailedError
 from clew.files import journal
 from clew.files.journal import Restore
 from clew.files.records import SnapshotCounters, next_id, retry_if_collected
-from clew.files.restore.apply import Applier, Outcome, Root
+from clew.files.restore.apply import Applier, Outcome
 from clew.files.restore.job import MovingHead, Restored, RestoreJob, Tools
 from clew.files.restore.plan import Plan, Selection, Step, reverse
 from clew.files.restore.prepare import (
@@ -34,6 +34,7 @@ from clew.files.restore.prepare import (
     prepare,
 )
 from clew.files.restore.report import ReportMaker, Teller
+from clew.files.restore.root import Root
 from clew.files.restore.safety import SafetySnapshot
 from clew.model.files import OnProgress, RestoreReport
 

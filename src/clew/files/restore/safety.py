@@ -12,8 +12,8 @@ from clew.files import records
 from clew.files.objects.store import Overlay
 from clew.files.records import CollectedError, SnapshotCounters
 from clew.files.restore.omissions import SnapshotOmissions
+from clew.files.roots import check_root
 from clew.files.snapshot.ignore import GIT
-from clew.files.snapshot.take import check_root
 
 if TYPE_CHECKING:
     from clew.backends.contract import Transaction

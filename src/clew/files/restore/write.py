@@ -31,7 +31,8 @@ from clew.files.objects.format import (
     decode_chunks,
     object_name,
 )
-from clew.files.restore.apply import (
+from clew.files.restore.plan import Step
+from clew.files.restore.root import (
     NEW_FLAGS,
     PERMISSIONS,
     Nearby,
@@ -44,7 +45,6 @@ from clew.files.restore.apply import (
     status,
     write_all,
 )
-from clew.files.restore.plan import Step
 
 if TYPE_CHECKING:
     from clew.files.objects.store import ObjectReader

@@ -19,7 +19,7 @@ from clew.errors import ConflictError, LeaseHeldError, StoreBusyError
 from clew.files import journal, records
 from clew.files.snapshot.statcache import forget_root
 from clew.files.upkeep.gc import gc
-from clew.files.upkeep.merge import Left, left_by_purged
+from clew.files.upkeep.needs import Left, left_by_purged
 
 if TYPE_CHECKING:
     from clew.core.engine.engine import Engine

@@ -24,9 +24,10 @@ from clew.core.log.rows import ObjectPlace, PackInfo
 from clew.core.retention import records
 from clew.errors import ClewError, CorruptError, ObjectMissingError
 from clew.files import records as snapshots
-from clew.files.objects.format import Reach
 from clew.files.objects.store import PACK_SIZE, ObjectReader
-from clew.files.upkeep.merge import PackMove, Repacking, drop_unneeded, trees_of_restores, unneeded
+from clew.files.objects.trees import Reach
+from clew.files.upkeep.merge import PackMove, Repacking
+from clew.files.upkeep.needs import drop_unneeded, trees_of_restores, unneeded
 from clew.model.files import FileProgress, GcReport, OnProgress
 
 if TYPE_CHECKING:
