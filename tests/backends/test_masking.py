@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import clew
-from clew.backends.masking import masked, masked_addresses, may_hold_password
+from clew.backends.registry import masked, masked_addresses, may_hold_password
 from clew.errors import ClewError
 
 SECRET = "hunter2"

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
 import clew
-from clew.backends.listing import make_cursor
+from clew.backends.rows import make_cursor
 from clew.model import Retention, UsageKey
 
 HARMED = "two"

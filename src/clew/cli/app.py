@@ -238,7 +238,7 @@ def show_mistake(kind: type[BaseException], exc: BaseException, trace: Traceback
     """A mistake of ours, with all that helps to find it; what is in its message may come from anywhere."""
     from traceback import format_exception
 
-    from clew.backends.masking import masked_addresses
+    from clew.backends.registry import masked_addresses
     from clew.cli.text import clean
 
     sys.stderr.write(clean(masked_addresses("".join(format_exception(kind, exc, trace)))))
@@ -273,7 +273,7 @@ def _usage(exc: click.ClickException) -> None:
 
 
 def _say(text: str) -> None:
-    from clew.backends.masking import masked_addresses
+    from clew.backends.registry import masked_addresses
     from clew.cli.text import one_line
 
     try:

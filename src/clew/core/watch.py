@@ -15,7 +15,7 @@ from contextlib import suppress
 from typing import Final, TypeAlias
 
 from clew.backends.contract import Reader
-from clew.backends.listing import make_cursor, read_cursor
+from clew.backends.rows import make_cursor, read_cursor
 from clew.core.conversation.points import head_of
 from clew.core.engine.engine import Engine
 from clew.core.engine.notices import noticed

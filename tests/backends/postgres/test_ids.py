@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import clew
-from clew.backends.postgres.ids import PLACE_BITS, TREES, Ids, home_of
+from clew.backends.postgres.rows import PLACE_BITS, TREES, Ids, home_of
 
 MANY = 20_000
 

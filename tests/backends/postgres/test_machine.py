@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, settings
 
 from clew.backends.contract import Backend
 from clew.backends.postgres import PostgresBackend
-from clew.backends.postgres.schema.migrate import TABLES
+from clew.backends.postgres.migrate import TABLES
 from clew.testing.machine import make_machine
 from tests.backends.postgres.servers.clock import Timed
 from tests.support.effort import usually

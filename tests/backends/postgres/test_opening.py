@@ -19,9 +19,8 @@ import psycopg
 import pytest
 
 import clew
-from clew.backends.postgres import PostgresBackend
-from clew.backends.postgres.schema import migrate
-from clew.backends.postgres.schema.migrate import MIGRATIONS, SMALL, TABLES
+from clew.backends.postgres import PostgresBackend, migrate
+from clew.backends.postgres.migrate import MIGRATIONS, SMALL, TABLES
 from clew.errors import (
     BackendUnavailableError,
     ClewError,

@@ -11,9 +11,9 @@ import psycopg
 import pytest
 
 import clew
+from clew.backends.postgres import migrate
 from clew.backends.postgres.connection import connect
-from clew.backends.postgres.schema import migrate
-from clew.backends.postgres.schema.migrate import MIGRATIONS
+from clew.backends.postgres.migrate import MIGRATIONS
 from clew.backends.postgres.sql import VERSION, Schema
 from clew.store import Store
 from clew.testing.backend.base import said, say, user

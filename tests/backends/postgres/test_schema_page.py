@@ -8,7 +8,7 @@ from pathlib import Path
 import psycopg
 
 import clew
-from clew.backends.postgres.schema.migrate import TABLES
+from clew.backends.postgres.migrate import TABLES
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "reference" / "postgres-schema.md"
 

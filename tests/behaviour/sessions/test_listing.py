@@ -122,7 +122,7 @@ class TestListing:
 
     def test_a_forged_cursor_can_do_no_harm(self, store: Store) -> None:
         """A well-formed cursor with a number beyond 64 bits is refused or leads nowhere."""
-        from clew.backends.listing import make_cursor
+        from clew.backends.rows import make_cursor
 
         store.create("a")
         for moment in (-(2**80), -(2**63) - 1, 2**63, 2**80):

@@ -18,8 +18,7 @@ from clew.backends.jsonl.index import Index, open_for_reading_only
 from clew.backends.jsonl.journal import Journal, NotUndoneError, speaking, write_out
 from clew.backends.jsonl.layout import SESSIONS, Layout
 from clew.backends.jsonl.lock import SnapshotLock, StoreLock
-from clew.backends.jsonl.log_file import UnreadableLogError
-from clew.backends.jsonl.packs import remove_packs
+from clew.backends.jsonl.log_file import UnreadableLogError, remove_packs
 from clew.backends.jsonl.reader import JsonlReader, NoCare
 from clew.backends.jsonl.writer import JsonlTransaction
 from clew.backends.private_files import resolve

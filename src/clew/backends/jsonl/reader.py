@@ -11,8 +11,7 @@ import apsw
 
 from clew.backends.jsonl import disk, log_file
 from clew.backends.jsonl.layout import Layout
-from clew.backends.jsonl.log_file import OF_THE_PROCESS
-from clew.backends.jsonl.packs import pack_place, read_pack
+from clew.backends.jsonl.log_file import OF_THE_PROCESS, pack_place, read_pack
 from clew.backends.jsonl.sql import (
     ALL_DAMAGE,
     BODY_PLACE,
@@ -288,7 +287,7 @@ class JsonlReader(SqliteReader):
         known += self._layout.strangers()
         if not full:
             return known
-        from clew.backends.sqlite.integrity import check
+        from clew.backends.sqlite.schema import check
 
         broken = check(self.connection, go_on, f"the index {self._layout.index} is made again, for it")
         if broken:
@@ -297,7 +296,7 @@ class JsonlReader(SqliteReader):
         return list(dict.fromkeys([*known, *self._compared(go_on)]))
 
     def _compared(self, go_on: Callable[[], None]) -> list[str]:
-        from clew.backends.jsonl.compare import WrittenAnewError
+        from clew.backends.jsonl.replay import WrittenAnewError
 
         look = partial(self._differences, go_on)
         for _ in range(TRIES):
@@ -311,7 +310,7 @@ class JsonlReader(SqliteReader):
             return ["the index knows a log that is not there, or is another one"]
 
     def _differences(self, go_on: Callable[[], None]) -> list[str]:
-        from clew.backends.jsonl.compare import compare
+        from clew.backends.jsonl.replay import compare
 
         self._execute(BEGIN)  # one moment of the index, however long it takes
         try:

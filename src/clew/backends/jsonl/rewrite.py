@@ -17,8 +17,7 @@ from clew.backends.jsonl import disk, log_file
 from clew.backends.jsonl.disk import File
 from clew.backends.jsonl.journal import Journal
 from clew.backends.jsonl.layout import STORE_LOG, Layout, pack_file, shortened
-from clew.backends.jsonl.log_file import LogRow, UnreadableLogError, new_mark, reading
-from clew.backends.jsonl.packs import pack_place
+from clew.backends.jsonl.log_file import LogRow, UnreadableLogError, new_mark, pack_place, reading
 from clew.backends.jsonl.reader import JsonlReader, NoCare
 from clew.backends.jsonl.recover import catch_up_log, forget, read_anew, settle
 from clew.backends.jsonl.sql import (

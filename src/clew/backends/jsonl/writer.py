@@ -11,8 +11,7 @@ import apsw
 from clew.backends.contract import RecordKind
 from clew.backends.jsonl import disk
 from clew.backends.jsonl.layout import SESSIONS, STORE_LOG, Layout, encoded, pack_file
-from clew.backends.jsonl.log_file import TAIL, LogRow, new_mark
-from clew.backends.jsonl.packs import pack_reference, write_pack
+from clew.backends.jsonl.log_file import TAIL, LogRow, new_mark, pack_reference, write_pack
 from clew.backends.jsonl.reader import Care, JsonlReader, column_values
 from clew.backends.jsonl.recover import catch_up_log
 from clew.backends.jsonl.sql import (

@@ -11,8 +11,7 @@ from heapq import nsmallest
 import msgspec
 
 from clew.backends.contract import OnDamage, Reader, RecordKind
-from clew.backends.listing import TAG, facets_of
-from clew.backends.rows import limited, missing, pack_content, within
+from clew.backends.rows import TAG, facets_of, limited, missing, pack_content, within
 from clew.core.log.rows import (
     EMPTY,
     MESSAGE,

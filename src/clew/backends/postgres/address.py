@@ -18,7 +18,7 @@ from urllib.parse import (
 
 import msgspec
 
-from clew.backends.masking import MASK, is_secret, masked, masked_settings
+from clew.backends.registry import MASK, is_secret, masked, masked_settings
 from clew.errors import InvalidUrlError
 
 _OURS: Final = {

@@ -14,9 +14,9 @@ from clew.backends.postgres import sql
 from clew.backends.postgres.address import check_blobs, parse_address
 from clew.backends.postgres.blobs import Blobs
 from clew.backends.postgres.connection import ServerConnection
+from clew.backends.postgres.migrate import TABLES, ensure_schema
 from clew.backends.postgres.notify import Listener
 from clew.backends.postgres.pool import Database
-from clew.backends.postgres.schema.migrate import TABLES, ensure_schema
 from clew.backends.postgres.scopes import (
     ReadScope,
     SnapshotReader,

@@ -20,7 +20,6 @@ from clew.backends.damage import (
 )
 from clew.backends.postgres import sql
 from clew.backends.postgres.blobs import Blobs, ObjectGoneError
-from clew.backends.postgres.ids import home_of
 from clew.backends.postgres.row_cache import RowCache
 from clew.backends.postgres.rows import (
     EARLIEST,
@@ -29,6 +28,7 @@ from clew.backends.postgres.rows import (
     encode,
     entry_from,
     event_from,
+    home_of,
     session_from,
     sound_session,
     usage_from,

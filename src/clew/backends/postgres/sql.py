@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
-from clew.backends.listing import TAG
 from clew.backends.postgres.rows import ascii_word, encode, facet_hash
+from clew.backends.rows import TAG
 from clew.core.log.rows import MESSAGE, NOT_DUE, REMOVED, RUNNING, SessionQuery
 from clew.model import UsageKey
 

@@ -18,7 +18,6 @@ from clew.backends.contract import STORE_WIDE, RecordKind, Transaction
 from clew.backends.postgres import sql
 from clew.backends.postgres.blobs import LARGE, blob_name, stray_key
 from clew.backends.postgres.connection import ServerConnection, Statement
-from clew.backends.postgres.ids import home_of
 from clew.backends.postgres.pool import Database
 from clew.backends.postgres.reader import PostgresReader
 from clew.backends.postgres.rows import (
@@ -26,6 +25,7 @@ from clew.backends.postgres.rows import (
     encode,
     erased_values,
     event_values,
+    home_of,
     lock_key,
     session_from,
     slices_of,

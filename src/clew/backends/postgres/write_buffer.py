@@ -10,20 +10,21 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from clew.backends.contract import STORE_WIDE
-from clew.backends.listing import facets_of
 from clew.backends.postgres import sql
 from clew.backends.postgres.connection import Statement
-from clew.backends.postgres.ids import Ids, home_of
 from clew.backends.postgres.rows import (
+    Ids,
     columns,
     encode,
     encode_details,
     entry_values,
     facet_hash,
     head_values,
+    home_of,
     lock_key,
     session_values,
 )
+from clew.backends.rows import facets_of
 from clew.core.log.rows import Details, EntryRow, SessionRow
 
 UNCHANGED, HEAD, ROW, NEW = range(4)

@@ -439,7 +439,7 @@ class SqliteReader(Reader):
     # -- damage of the file itself
 
     def damage(self, *, full: bool, go_on: Callable[[], None]) -> Iterable[str]:
-        from clew.backends.sqlite.integrity import check, strays
+        from clew.backends.sqlite.schema import check, strays
 
         return [*check(self.connection, go_on), *strays(self.connection, go_on)] if full else []
 

@@ -1,21 +1,83 @@
-"""Whether a database has the schema that Clew gave it, and nothing that its author added.
-
-A schema is a program: a view in the place of a table never ends, a trigger or an index on an expression
-runs whenever something is written. So a store is only written if its schema is Clew's to the letter, and
-only read if what is read are tables.
-"""
+"""Is this file a store of Clew, of a known schema, and whole?"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Final, NamedTuple
 
 import apsw
 import msgspec
 from blake3 import blake3
 
+from clew.backends.damage import nameless, stray, unknown_kinds
 from clew.backends.sqlite import sql
 from clew.errors import CorruptError
+
+# ── Integrity ─────────────────────────────────────────────────────────────────────────────────────
+# Whether the database file is sound: SQLite looks at every page, and holds each index against its table.
+
+CHECK_STEPS: Final = 10_000
+"""Instructions of SQLite between two looks at the clock."""
+_TREE: Final = re.compile(r"\bTree (\d+)\b")
+
+
+@contextmanager
+def watching_time(connection: apsw.Connection, go_on: Callable[[], None]) -> Iterator[None]:
+    """While statements run, `go_on` is called from time to time; what it raises ends them."""
+
+    def look() -> bool:
+        go_on()
+        return False
+
+    connection.set_progress_handler(look, CHECK_STEPS)
+    try:
+        yield
+    finally:
+        connection.set_progress_handler(None)
+
+
+def check(
+    connection: apsw.Connection, go_on: Callable[[], None], what: str = "the database file"
+) -> list[str]:
+    """What is wrong, one sentence each. It is the file of one moment; others write meanwhile."""
+    lines: list[str] = []
+    names: dict[int, str] = {}
+    try:
+        with watching_time(connection, go_on):
+            names = dict(connection.execute(sql.ROOTS))
+            for (text,) in connection.execute(sql.CHECK):
+                lines += str(text).splitlines()
+    except apsw.CorruptError as error:
+        lines.append(str(error))
+
+    def named(match: re.Match[str]) -> str:
+        return names.get(int(match[1]), match[0])
+
+    return [f"{what} is damaged: {_TREE.sub(named, line)}" for line in lines if line != "ok"]
+
+
+def strays(connection: apsw.Connection, go_on: Callable[[], None]) -> list[str]:
+    """Rows that nothing leads to, because what they are found by is damaged."""
+    found = []
+    try:
+        with watching_time(connection, go_on):
+            for what, owner, statement in sql.STRAYS:
+                count = connection.execute(statement).get
+                if count:
+                    found.append(stray(count, what, owner))
+            found += unknown_kinds(kind for (kind,) in connection.execute(sql.RECORD_KINDS))
+            found += nameless(connection.execute(sql.RECORD_NAMES))
+    except (apsw.CorruptError, UnicodeDecodeError) as error:
+        found.append(f"not all of the database file can be read: {error}")
+    return found
+
+
+# ── Whether a database has the schema that Clew gave it, and nothing that its author added ────────
+# A schema is a program: a view in the place of a table never ends, a trigger or an index on an expression
+# runs whenever something is written. So a store is only written if its schema is Clew's to the letter, and
+# only read if what is read are tables.
 
 MIGRATIONS: Final = ("0001_schema.sql",)
 """Applied in order. A released one is never changed: the next change of the schema is the next file."""

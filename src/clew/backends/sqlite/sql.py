@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from clew.backends.listing import TAG
+from clew.backends.rows import TAG
 from clew.core.log.rows import CLOSED, MESSAGE, NOT_DUE, PENDING, REMOVED, RUNNING, SessionQuery
 from clew.model import UsageKey
 

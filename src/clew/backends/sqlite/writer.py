@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from clew.backends.contract import RecordKind, Transaction
-from clew.backends.listing import facets_of
-from clew.backends.rows import pack_checksum
+from clew.backends.rows import facets_of, pack_checksum
 from clew.backends.sqlite import sql
 from clew.backends.sqlite.reader import SqliteReader
 from clew.backends.sqlite.rows import (

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Final, Literal
 
 from clew.backends.contract import STORE_WIDE, Reader
-from clew.backends.listing import TAG, facets_of
+from clew.backends.rows import TAG, facets_of
 from clew.core.check.branches import OF_TIP, BranchCheck
 from clew.core.check.records import OF_SESSION, OF_STORE, StreamCheck, of_session, of_store
 from clew.core.check.scan import UNREADABLE, Read, rows_by_number, scan

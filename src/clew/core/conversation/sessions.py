@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, TypedDict
 import msgspec
 
 from clew.backends.contract import STORE_WIDE, Reader, Transaction
-from clew.backends.listing import make_cursor, read_cursor, wanted
+from clew.backends.rows import make_cursor, read_cursor, wanted
 from clew.core.conversation.append import PREVIEW_KEPT, PREVIEW_LENGTH
 from clew.core.conversation.moves import title_at
 from clew.core.conversation.points import find, find_deleted, head_of

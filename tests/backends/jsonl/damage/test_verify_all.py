@@ -9,7 +9,7 @@ import apsw
 import pytest
 
 import clew
-from clew.backends.sqlite import integrity
+from clew.backends.sqlite import schema
 from tests.backends.sqlite.damage.pages import PAGE, flipped
 from tests.support.effort import spread
 
@@ -113,7 +113,7 @@ def test_an_index_of_the_index_that_leads_elsewhere_is_named(place: Path) -> Non
 
 
 def test_the_comparison_ends_when_time_is_over(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(integrity, "STEPS", 50)
+    monkeypatch.setattr(schema, "STEPS", 50)
 
     class Over(Exception): ...
 

@@ -11,7 +11,7 @@ import pytest
 from psycopg import sql
 
 import clew
-from clew.backends.postgres.schema.migrate import TABLES
+from clew.backends.postgres.migrate import TABLES
 from tests.support.effort import spread, usually
 from tests.support.everything import HARMED, build, harm_done, look
 

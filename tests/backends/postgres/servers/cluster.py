@@ -248,7 +248,7 @@ def emptied_postgres(postgres_url: str, reused_schema: str) -> Iterator[str]:
     """The address of a store with nothing in it, for those who leave its tables as they are."""
     import psycopg
 
-    from clew.backends.postgres.schema.migrate import TABLES
+    from clew.backends.postgres.migrate import TABLES
 
     yield f"{postgres_url}?schema={reused_schema}"
     with psycopg.connect(postgres_url, autocommit=True) as connection:

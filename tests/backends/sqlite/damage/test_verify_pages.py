@@ -12,7 +12,7 @@ import apsw
 import pytest
 
 import clew
-from clew.backends.sqlite import integrity
+from clew.backends.sqlite import schema
 from tests.backends.sqlite.damage.pages import PAGE, flipped
 from tests.faults.crash.common import quick_directory
 from tests.support.effort import spread
@@ -160,7 +160,7 @@ def test_the_words_name_the_index(sound: Sound, place: Path) -> None:
 
 def test_the_look_at_the_file_ends_when_time_is_over(sound: Sound, place: Path, monkeypatch: Any) -> None:
     place.write_bytes(sound[0])
-    monkeypatch.setattr(integrity, "STEPS", 10)
+    monkeypatch.setattr(schema, "STEPS", 10)
 
     class Over(Exception): ...
 
