@@ -21,8 +21,7 @@ from clew.files import journal, records
 from clew.files.diff.diff import diff, history
 from clew.files.journal import HeadMove
 from clew.files.objects.format import FOLDER, find_entry
-from clew.files.objects.store import ObjectReader
-from clew.files.objects.trees import directories_of
+from clew.files.objects.store import ObjectReader, directories_of
 from clew.files.records import SnapshotCounters, retry_if_collected
 from clew.files.restore import restore as restoring
 from clew.files.restore.job import MovingHead, Restored, RestoreJob, Tools

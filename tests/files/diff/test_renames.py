@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from clew.files.diff.renames import COMMON, exact_renames, is_text, similar_renames
-from clew.files.diff.trees import Difference
+from clew.files.diff.trees import COMMON, Difference, exact_renames, is_text, similar_renames
 from clew.files.objects.format import EXECUTABLE, FILE, LINK, TreeEntry, object_name
 
 

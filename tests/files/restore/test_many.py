@@ -14,7 +14,7 @@ import pytest
 from clew.core.disk import filesystems
 from clew.errors import RestoreFailedError
 from clew.files import journal
-from clew.files.objects.trees import directories_of
+from clew.files.objects.store import directories_of
 from clew.files.restore.plan import make_plan
 from clew.files.restore.root import Nearby, Root
 from tests.files.restore.nested_trees import Link, Tree, Workshop, write

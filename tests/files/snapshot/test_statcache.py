@@ -20,11 +20,10 @@ from clew.backends.memory.backend import MemoryBackend
 from clew.core.disk import filesystems
 from clew.core.engine.engine import Engine
 from clew.errors import QuotaExceededError
-from clew.files.snapshot import classify, ignore, scan, stamps, statcache, walk
+from clew.files.snapshot import classify, ignore, listing, scan, statcache, walk
 from clew.files.snapshot import statcache as recent
 from clew.files.snapshot.classify import Limits
-from clew.files.snapshot.listing import packed, row_of
-from clew.files.snapshot.stamps import Beginning
+from clew.files.snapshot.listing import Beginning, packed, row_of
 from clew.files.snapshot.statcache import StatCache, cache_directory
 from tests.files.trees import File, Link, Tree, build, in_store, on_disk, paths, take, trees
 
@@ -54,7 +53,7 @@ def engine() -> Engine:
 def settled(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if all that is on disk had been there for long."""
     for margin in ("MARGIN", "TICKS"):
-        monkeypatch.setattr(stamps, margin, -(10**18))
+        monkeypatch.setattr(listing, margin, -(10**18))
 
 
 class Counted:
@@ -115,7 +114,7 @@ def test_of_a_changed_directory_only_what_changed_is_read(
 # -- when it must not be believed
 
 
-@pytest.mark.parametrize("margin", [stamps.MARGIN, stamps.TICKS])
+@pytest.mark.parametrize("margin", [listing.MARGIN, listing.TICKS])
 def test_times_that_are_not_well_in_the_past_are_racy(margin: int) -> None:
     began = Beginning(1_000_000_000_123_456_789, margin)
     old, young = began.time - margin - 1, began.time - margin
@@ -128,15 +127,15 @@ def test_times_that_are_not_well_in_the_past_are_racy(margin: int) -> None:
 
 def test_times_of_whole_seconds_have_to_be_older() -> None:
     """ext4 with small inodes keeps no more than seconds."""
-    began = Beginning(1_000_000_000_500_000_000, stamps.TICKS)
+    began = Beginning(1_000_000_000_500_000_000, listing.TICKS)
     assert began.is_racy(1, 999_999_999_000_000_000)
     assert not began.is_racy(1, 999_999_999_000_000_001)
     assert not began.is_racy(1, 999_999_998_000_000_000)
 
 
 def test_only_local_file_systems_are_trusted_soon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for kind, margin in ((filesystems.EXT4, stamps.TICKS), (0x6969, stamps.MARGIN), (None, stamps.MARGIN)):
-        monkeypatch.setattr(stamps, "kind_of", lambda fd, kind=kind: kind)
+    for kind, margin in ((filesystems.EXT4, listing.TICKS), (0x6969, listing.MARGIN), (None, listing.MARGIN)):
+        monkeypatch.setattr(listing, "kind_of", lambda fd, kind=kind: kind)
         assert Beginning.now(str(tmp_path)).margin == margin
 
 
@@ -146,7 +145,7 @@ def test_no_change_keeps_the_stamp_that_it_had_a_tick_before(tmp_path: Path) -> 
     for _ in range(300):
         began = time.time_ns()
         file.write_bytes(b"x")
-        assert file.stat().st_ctime_ns > began - stamps.TICKS // 5
+        assert file.stat().st_ctime_ns > began - listing.TICKS // 5
 
 
 def test_a_change_that_leaves_no_trace_in_the_times_is_seen(engine: Engine, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import clew
-from clew.files.snapshot import stamps, statcache
+from clew.files.snapshot import listing, statcache
 
 
 @pytest.fixture(params=["read each time", "in memory"], autouse=True)
@@ -44,8 +44,8 @@ def cache_file(tmp_path: Path) -> Path:
 def test_what_changed_is_added_and_the_rest_is_not_written_again(
     store: clew.Store, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stamps, "TICKS", 0)  # else all that was just made is looked at again
-    monkeypatch.setattr(stamps, "MARGIN", 0)
+    monkeypatch.setattr(listing, "TICKS", 0)  # else all that was just made is looked at again
+    monkeypatch.setattr(listing, "MARGIN", 0)
     store.snapshot(root)
     whole, inode = cache_file(tmp_path).stat().st_size, cache_file(tmp_path).stat().st_ino
     (root / "d3" / "30.txt").write_text("changed")

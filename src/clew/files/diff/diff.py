@@ -7,12 +7,18 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from clew.files import records
-from clew.files.diff.renames import MOST_CANDIDATES, MOST_TEXT, exact_renames, is_text, similar_renames
 from clew.files.diff.text import unified
-from clew.files.diff.trees import Difference, differences
+from clew.files.diff.trees import (
+    MOST_CANDIDATES,
+    MOST_TEXT,
+    Difference,
+    differences,
+    exact_renames,
+    is_text,
+    similar_renames,
+)
 from clew.files.objects.format import FOLDER, TreeEntry, find_entry
-from clew.files.objects.store import ObjectReader
-from clew.files.objects.trees import directories_of
+from clew.files.objects.store import ObjectReader, directories_of
 from clew.model.files import FileDiff, FileVersion
 
 if TYPE_CHECKING:

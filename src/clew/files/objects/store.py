@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -20,10 +20,22 @@ from clew.backends.contract import Reader, Transaction
 from clew.core.log import digest
 from clew.core.log.rows import ObjectPlace
 from clew.errors import CorruptError, ObjectMissingError, QuotaExceededError
-from clew.files.objects.format import CHUNKED, Chunk, TreeEntry, decode_chunks, decode_directory, object_name
+from clew.files.objects.format import (
+    CHUNKED,
+    FOLDER,
+    Chunk,
+    Directory,
+    GetDirectories,
+    TreeEntry,
+    decode_chunks,
+    decode_directory,
+    object_name,
+)
 
 if TYPE_CHECKING:
     from clew.core.engine.engine import Engine
+
+# -- packs
 
 # -- packs on their way to the store
 
@@ -377,3 +389,85 @@ class Overlay(ObjectReader):
 
     def check_there(self, names: Sequence[bytes]) -> None:
         self._base.check_there([name for name in names if name not in self._contents])
+
+
+# -- trees: their directories, and all objects that they need
+
+DIRECTORIES_AT_ONCE: Final = 256
+
+
+def directories_of(reader: ObjectReader) -> GetDirectories:
+    """The directories of trees; one that was read is not read again."""
+    read: dict[bytes, Directory] = {}
+
+    def get(names: Collection[bytes]) -> dict[bytes, Directory]:
+        missing = [name for name in names if name not in read]
+        for name, content in reader.get_many(missing) if missing else ():
+            try:
+                read[name] = Directory(content)
+            except ValueError as exc:
+                raise CorruptError(f"the object {name.hex()} is no directory of a snapshot: {exc}") from exc
+        return read
+
+    return get
+
+
+class Reach:
+    """Everything that the trees that were added need. Of no use once `add` has raised: what is missing
+    of it would be taken for garbage."""
+
+    def __init__(self, objects: ObjectReader, on_batch: Callable[[int], object] = lambda _: None) -> None:
+        """`on_batch`: called from time to time with the number of objects so far."""
+        self.names: set[bytes] = set()
+        self.new: list[bytes] = []
+        """Names that came since the caller emptied it."""
+        self._objects = objects
+        self._on_batch = on_batch
+        # A file may hold the bytes of a directory, and be the same object: so it is not enough that an
+        # object was reached, it must have been entered, and as what it is here.
+        self._folders: set[bytes] = set()
+        self._lists: set[bytes] = set()
+
+    def add(self, tree: bytes) -> None:
+        """CorruptError, ObjectMissingError: the objects that this tree needs cannot be told."""
+        folders, lists = list[bytes](), list[bytes]()
+        self._note(tree, self._folders, folders)
+        while folders or lists:
+            some, folders[-DIRECTORIES_AT_ONCE:] = folders[-DIRECTORIES_AT_ONCE:], []
+            for name, content in self._objects.get_many(some):
+                self._enter_folder(name, content, folders, lists)
+            some, lists[-DIRECTORIES_AT_ONCE:] = lists[-DIRECTORIES_AT_ONCE:], []
+            for name, content in self._objects.get_many(some):
+                self._enter_list(name, content)
+            self._on_batch(len(self.names))
+
+    def _add_name(self, name: bytes) -> None:
+        if name not in self.names:
+            self.names.add(name)
+            self.new.append(name)
+
+    def _note(self, name: bytes, known: set[bytes], todo: list[bytes]) -> None:
+        self._add_name(name)
+        if name not in known:
+            known.add(name)
+            todo.append(name)
+
+    def _enter_folder(self, name: bytes, content: bytes, folders: list[bytes], lists: list[bytes]) -> None:
+        try:
+            entries = decode_directory(content)
+        except ValueError as exc:
+            raise CorruptError(f"the object {name.hex()} is no directory of a snapshot: {exc}") from exc
+        for entry in entries:
+            if entry.kind == FOLDER:
+                self._note(entry.digest, self._folders, folders)
+            elif entry.kind & CHUNKED:
+                self._note(entry.digest, self._lists, lists)
+            else:
+                self._add_name(entry.digest)
+
+    def _enter_list(self, name: bytes, content: bytes) -> None:
+        try:
+            for chunk in decode_chunks(content):
+                self._add_name(chunk.digest)
+        except ValueError as exc:
+            raise CorruptError(f"the object {name.hex()} is no list of chunks: {exc}") from exc

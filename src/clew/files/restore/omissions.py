@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from clew.files.objects.format import CHUNKED, EMPTY, EMPTY_TREE, FOLDER, find_entry
-from clew.files.objects.trees import directories_of
+from clew.files.objects.store import directories_of
 from clew.files.restore.plan import Step, parents
 from clew.files.snapshot.ignore import NORMAL, RULE_FILES, Ignore, Rules
 

@@ -25,7 +25,7 @@ from clew.files.objects.format import (
     decode_chunks,
     find_entry,
 )
-from clew.files.objects.trees import directories_of
+from clew.files.objects.store import directories_of
 from clew.files.restore.plan import Plan, Present, Selection, Step, make_plan
 from clew.files.restore.root import PERMISSIONS, Nearby, Root, status
 

@@ -16,6 +16,7 @@ from clew.files.journal import TEMPORARY
 from clew.files.objects.format import FOLDER, LINK, MAX_NAME, TreeEntry, encode_directory, object_name
 from clew.files.snapshot.ignore import EXCLUDED, GIT, NORMAL, PROTECTED, Ignore, Rules
 from clew.files.snapshot.listing import (
+    Beginning,
     Listing,
     Row,
     join,
@@ -29,7 +30,6 @@ from clew.files.snapshot.listing import (
     with_size,
 )
 from clew.files.snapshot.read import reason_of
-from clew.files.snapshot.stamps import Beginning
 from clew.files.snapshot.statcache import GONE, IGNORED, SKIPPED, Folder
 from clew.model.files import SkipReason
 

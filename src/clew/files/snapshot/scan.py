@@ -18,9 +18,8 @@ import msgspec
 from clew.core.disk.open import DIRECTORY_FLAGS, open_directory
 from clew.files.snapshot.classify import REASONS, Decider, Draft, Limits, joined, skip_code
 from clew.files.snapshot.ignore import Ignore
-from clew.files.snapshot.listing import row_of, split
+from clew.files.snapshot.listing import Beginning, row_of, split
 from clew.files.snapshot.read import FileRead, in_threads, reason_of, store_file
-from clew.files.snapshot.stamps import Beginning
 from clew.files.snapshot.statcache import IGNORED, SKIPPED, Folder, StatCache
 from clew.files.snapshot.walk import Walk
 from clew.model.files import FileProgress, OnProgress, Skipped

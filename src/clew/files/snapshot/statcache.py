@@ -2,7 +2,7 @@
 
 A cache of this machine that may be deleted at any time: what it says of a file is believed only while
 the file's inode, size, mode and both times are what they were, and only if these times were well in the
-past when it was read: see clew.files.snapshot.stamps.
+past when it was read: see clew.files.snapshot.listing.
 
     file        MAGIC, then parts: length (8, big endian), XXH3 (8), msgpack
     first part  root, key, list of folders

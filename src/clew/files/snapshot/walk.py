@@ -17,9 +17,8 @@ from clew.core.disk.open import DIRECTORY_FLAGS, open_directory
 from clew.errors import RootRefusedError
 from clew.files.snapshot.classify import Decider, Draft, Place, code_of, key_of, skip_code
 from clew.files.snapshot.ignore import NORMAL, Rules
-from clew.files.snapshot.listing import Listing, list_directory, may_have_rules, rule_files, split
+from clew.files.snapshot.listing import Beginning, Listing, list_directory, may_have_rules, rule_files, split
 from clew.files.snapshot.read import reason_of
-from clew.files.snapshot.stamps import Beginning
 from clew.files.snapshot.statcache import GONE, IGNORED, Folder
 
 _OPEN_AT_ONCE: Final = 128

@@ -24,8 +24,7 @@ from clew.core.log.rows import ObjectPlace, PackInfo
 from clew.core.retention import records
 from clew.errors import ClewError, CorruptError, ObjectMissingError
 from clew.files import records as snapshots
-from clew.files.objects.store import PACK_SIZE, ObjectReader
-from clew.files.objects.trees import Reach
+from clew.files.objects.store import PACK_SIZE, ObjectReader, Reach
 from clew.files.upkeep.merge import PackMove, Repacking
 from clew.files.upkeep.needs import drop_unneeded, trees_of_restores, unneeded
 from clew.model.files import FileProgress, GcReport, OnProgress

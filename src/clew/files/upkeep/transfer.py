@@ -22,8 +22,7 @@ from clew.core.log.records import decoder
 from clew.core.log.rows import ObjectPlace
 from clew.errors import ConflictError, CorruptError, NotFoundError, ObjectMissingError, ReadOnlyError
 from clew.files import journal, records
-from clew.files.objects.store import AT_ONCE, PACK_SIZE, ObjectReader, Pack, compress
-from clew.files.objects.trees import Reach
+from clew.files.objects.store import AT_ONCE, PACK_SIZE, ObjectReader, Pack, Reach, compress
 from clew.files.records import CollectedError, SnapshotRecord, claimed
 from clew.model.transfer import LostRecord
 
