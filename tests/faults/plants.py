@@ -64,9 +64,10 @@ def _compare_no_fence() -> None:
 
 def _synchronous(level: int) -> Callable[[], None]:
     def planted() -> None:
-        from clew.backends.sqlite import connection
+        from clew.backends.sqlite import connection, sql
 
         mock.patch.dict(connection.SYNCHRONOUS, full=level).start()
+        mock.patch.dict(sql.SET_SYNCHRONOUS, {level: f"PRAGMA synchronous = {level}"}).start()
 
     return planted
 
@@ -112,23 +113,24 @@ def _know_a_log_by_its_end() -> None:
 
 
 def _make_the_index_in_place() -> None:
-    """Whoever fails to make it leaves an empty one, which all others use."""
-    from clew.backends.jsonl import backend, index
-    from clew.backends.jsonl.sql import SCHEMA
+    """A process that fails to make it leaves an empty one, which all others use."""
+    from clew.backends.jsonl import index, sql
     from clew.backends.sqlite.connection import open_writer
 
     def make_index(layout: Any, timeout: float) -> None:
         index.set_index_aside(layout)
         writer = open_writer(layout.index, "process", timeout)
-        writer.execute(SCHEMA)
+        writer.execute(sql.SCHEMA)
         writer.close()
 
     def renew(self: Any) -> None:
-        self._use(self._sound_index())
+        self.connections.use(self._sound_writer())
+        self._inode = self._layout.index_inode()
+        self.is_broken = False
         self.is_behind = False
 
-    mock.patch.object(backend, "make_index", make_index).start()
-    mock.patch.object(backend.JsonlBackend, "_renew_index", renew).start()
+    mock.patch.object(index, "make_index", make_index).start()
+    mock.patch.object(index.Index, "_renew", renew).start()
 
 
 def _let_errors_of_the_system_out() -> None:
