@@ -21,8 +21,9 @@ from textual.widgets import Input
 import clew
 from clew.cli import run
 from clew.cli.ui.app import Browser
-from clew.cli.ui.dialogs import ConfirmDialog, ForkDialog, GraphScreen
-from clew.cli.ui.reader import Lines, ReaderScreen
+from clew.cli.ui.dialogs import ConfirmDialog, ForkDialog
+from clew.cli.ui.lines import Lines
+from clew.cli.ui.reader import GraphScreen, ReaderScreen
 from clew.cli.ui.sessions import SessionsScreen
 from tests.cli.conftest import user
 from tests.cli.processes import COMMAND, Clew

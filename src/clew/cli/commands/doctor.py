@@ -1,4 +1,4 @@
-"""`clew version`, `completion` and `demo`."""
+"""`clew doctor`, `version`, `completion` and `demo`."""
 
 from __future__ import annotations
 

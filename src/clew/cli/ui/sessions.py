@@ -12,9 +12,9 @@ from textual.widgets import Footer, Input, Static
 
 import clew
 from clew.cli.text import ago, one_line
-from clew.cli.ui.dialogs import GraphScreen
+from clew.cli.ui.lines import Item, Lines
 from clew.cli.ui.moves import MOVES, MovesScreen, Under
-from clew.cli.ui.reader import Item, Lines, ReaderScreen
+from clew.cli.ui.reader import GraphScreen, ReaderScreen
 
 PAGE: Final = 200
 ID_WIDTH: Final = 26
