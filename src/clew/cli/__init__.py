@@ -56,7 +56,7 @@ SECTIONS: Final[dict[str, dict[str, Place]]] = {
         "files": Place("commands.files", "List snapshots, or how one file changed in a session."),
         "cat": Place("commands.files", "Print a file as it is in a snapshot or a checkpoint."),
         "diff": Place("commands.files", "Compare a snapshot with another one, or with a directory."),
-        "restore": Place("commands.restore", "Make a directory what it was at a snapshot or checkpoint."),
+        "restore": Place("commands.files", "Make a directory what it was at a snapshot or checkpoint."),
         "gc": Place("commands.files", "Remove stored files that no snapshot or checkpoint needs."),
     },
     "Manage": {
@@ -75,9 +75,9 @@ SECTIONS: Final[dict[str, dict[str, Place]]] = {
         "vacuum": Place("commands.maintain", "Give unused space back to the system."),
     },
     "More": {
-        "demo": Place("commands.about", "Tell the story of an agent that crashes and resumes."),
-        "completion": Place("commands.about", "Print the completion script for a shell."),
-        "version": Place("commands.about", "Show the versions of Clew, Python and the libraries."),
+        "demo": Place("commands.doctor", "Tell the story of an agent that crashes and resumes."),
+        "completion": Place("commands.doctor", "Print the completion script for a shell."),
+        "version": Place("commands.doctor", "Show the versions of Clew, Python and the libraries."),
     },
 }
 
