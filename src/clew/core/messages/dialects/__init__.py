@@ -56,7 +56,7 @@ ORDER: Final = (
     "google.GEMINI",
     "google.ADK",
     "bedrock.STRANDS",
-    "ggcode.GGCODE",
+    "other.GGCODE",
     "anthropic.ANTHROPIC",
     "bedrock.BEDROCK",
     "openai.RESPONSES",
