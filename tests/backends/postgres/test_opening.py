@@ -184,7 +184,7 @@ def test_those_that_find_no_tables_at_the_same_moment_make_them_once(
 
 SLOW = """
 import sys, time
-from clew.backends.postgres.schema import migrate
+from clew.backends.postgres import migrate
 from clew.backends.postgres.backend import PostgresBackend
 whole = migrate._parts
 def slow(schema, partitions):
@@ -266,7 +266,7 @@ def test_a_role_that_may_only_use_the_tables_opens_the_store(
     role, schema = f"app_{uuid.uuid4().hex[:8]}", schema_of(postgres_place)
     with clew.open(postgres_place) as store:
         say(store.create("s"), "a")
-    script = resources.files("clew.backends.postgres.schema").joinpath("roles.sql").read_text("utf-8")
+    script = resources.files("clew.backends.postgres").joinpath("roles.sql").read_text("utf-8")
     admin.execute(f"CREATE ROLE {role} LOGIN".encode())
     try:
         admin.execute(script.replace("clew_app", role).replace("SCHEMA clew", f"SCHEMA {schema}").encode())
@@ -352,7 +352,7 @@ def test_p21_a_store_of_today_is_brought_up_to_date_by_a_clew_of_tomorrow(
 def test_every_migration_is_a_file() -> None:
     from importlib import resources
 
-    folder = resources.files("clew.backends.postgres.schema").joinpath("migrations")
+    folder = resources.files("clew.backends.postgres").joinpath("migrations")
     assert sorted(file.name for file in folder.iterdir()) == sorted(MIGRATIONS)
 
 

@@ -296,7 +296,7 @@ class JsonlReader(SqliteReader):
         return list(dict.fromkeys([*known, *self._compared(go_on)]))
 
     def _compared(self, go_on: Callable[[], None]) -> list[str]:
-        from clew.backends.jsonl.replay import WrittenAnewError
+        from clew.backends.jsonl.compare import WrittenAnewError
 
         look = partial(self._differences, go_on)
         for _ in range(TRIES):
@@ -310,7 +310,7 @@ class JsonlReader(SqliteReader):
             return ["the index knows a log that is not there, or is another one"]
 
     def _differences(self, go_on: Callable[[], None]) -> list[str]:
-        from clew.backends.jsonl.replay import compare
+        from clew.backends.jsonl.compare import compare
 
         self._execute(BEGIN)  # one moment of the index, however long it takes
         try:

@@ -1,31 +1,20 @@
-"""A log into the index, and whether index and logs agree."""
+"""From lines of a log to the index: each line does there what the call that wrote it did."""
 
 from __future__ import annotations
 
-import os
-import tempfile
-from collections.abc import Callable, Iterator
-from itertools import zip_longest
-from pathlib import Path
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable
+from typing import Any, Final
 
 import apsw
 import msgspec
 
-from clew.backends.jsonl import disk
-from clew.backends.jsonl.layout import STORE_LOG, Layout, pack_file
-from clew.backends.jsonl.log_file import LogRow, UnreadableLogError, is_same, pack_reference, reading
+from clew.backends.jsonl.layout import STORE_LOG, pack_file
+from clew.backends.jsonl.log_file import pack_reference
 from clew.backends.jsonl.reader import column_values
-from clew.backends.jsonl.recover import read_log
 from clew.backends.jsonl.sql import (
     ADD_BRANCH_PLACE,
-    ADD_PLAIN_LOG,
-    ALL_DAMAGE,
-    ALL_LOGS,
-    CONTENTS,
     DROP_BRANCH_PLACE,
     LOG_OF_BRANCH,
-    LOOSEN,
     OTHER_LOG,
     PUT_BRANCH,
     PUT_ENTRY,
@@ -34,19 +23,14 @@ from clew.backends.jsonl.sql import (
     PUT_SESSION,
     PUT_USAGE,
     RAISE_NUMBER,
-    SCHEMA,
     START_NUMBER,
     USUAL_DETAILS,
 )
-from clew.backends.sqlite.connection import open_writer
 from clew.backends.sqlite.rows import POSITION_BITS, details_values, session_values
-from clew.backends.sqlite.schema import watching_time
-from clew.backends.sqlite.sql import ADD_OBJECT, BEGIN, COMMIT
+from clew.backends.sqlite.sql import ADD_OBJECT
 from clew.backends.sqlite.writer import SqliteTransaction
 from clew.core.log import jsonl
 from clew.core.log.rows import Details, EventRow, UsageRow
-
-# ── From lines to the index: each line does there what the primitive that wrote it did ────────────
 
 _DROPS: Final = (
     jsonl.SessionGoneLine, jsonl.BranchGoneLine, jsonl.EntriesGoneLine, jsonl.ErasedLine,
@@ -227,83 +211,3 @@ _ACTIONS: Final[dict[type, Callable[[Replay, Any], None]]] = {
 
 def _keyed(sid: int, row: EventRow | UsageRow) -> tuple[Any, ...]:
     return (sid << POSITION_BITS | row.number, *msgspec.structs.astuple(row)[1:])
-
-
-# ── Compare ───────────────────────────────────────────────────────────────────────────────────────
-# Whether the index says what the logs say: another one is made of the logs, and the two are compared.
-#
-# The logs are read as far as the index says that it has read them, so others may go on writing.
-
-
-class WrittenAnewError(Exception):
-    """A log was rewritten meanwhile: look again."""
-
-
-class Compared(NamedTuple):
-    damaged: list[tuple[str, int, str]]
-    """(log, line, reason) of what cannot be read of the logs, line 0: all of it. The index may know what was
-    there; so if there is any, nothing was compared."""
-    differing: list[str]
-    """Of each table the first row in which the index differs."""
-
-
-def compare(connection: apsw.Connection, layout: Layout, go_on: Callable[[], None]) -> Compared:
-    """Hold the index against the logs. `go_on` is called often, and raises when time is over.
-
-    Raises:
-        WrittenAnewError: it cannot be told now.
-    """
-    rows = [LogRow(*row) for row in connection.execute(ALL_LOGS)]
-    with tempfile.TemporaryDirectory(prefix="clew-") as aside:
-        made = open_writer(Path(os.path.realpath(aside), "index.db"), "process", 0)
-        try:
-            with watching_time(made, go_on):
-                made.execute(SCHEMA)
-                damaged = [*_read_all(made, layout, rows), *made.execute(ALL_DAMAGE)]
-                return Compared(damaged, [] if damaged else list(_differing(connection, made)))
-        finally:
-            made.close(True)
-
-
-def _differing(connection: apsw.Connection, made: apsw.Connection) -> Iterator[str]:
-    for table, text in CONTENTS.items():
-        found = _first_difference(connection.execute(text), made.execute(text))
-        if found is not None:
-            yield f"the index does not say what the logs say: {table}, the row of {found}"
-
-
-def _read_all(made: apsw.Connection, layout: Layout, rows: list[LogRow]) -> Iterator[tuple[str, int, str]]:
-    """Fill an index; which logs cannot be read, and why."""
-    made.execute(BEGIN)
-    made.execute(LOOSEN)
-    for row in sorted(rows, key=lambda row: (row.name != STORE_LOG, row.name)):
-        made.execute(ADD_PLAIN_LOG, (row.log, row.name))
-        if row.applied:
-            try:
-                _read(made, layout, row)
-            except UnreadableLogError as exc:
-                yield row.name, 0, str(exc.reason)
-    made.execute(COMMIT)
-
-
-def _read(made: apsw.Connection, layout: Layout, row: LogRow) -> None:
-    with reading(row.name):
-        try:
-            handle = disk.open_for_reading(layout.file(row.name))
-        except FileNotFoundError as exc:
-            raise WrittenAnewError from exc
-        try:
-            if not is_same(handle, row):
-                raise WrittenAnewError
-            # All of it was whole when the index read it: what is not now is damaged, not torn.
-            plain = LogRow(row.log, row.name, 0, 0, 0, 0, 0, b"", 0, 0, row.applied)
-            read_log(made, handle, plain, limit=row.applied)
-        finally:
-            disk.close(handle)
-
-
-def _first_difference(one: Any, other: Any) -> object:
-    for mine, right in zip_longest(one, other):
-        if mine != right:
-            return (mine or right)[0]
-    return None

@@ -207,13 +207,13 @@ def test_a_full_look_reads_the_logs_as_far_as_the_index_did(
     fast_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """P16: what others append meanwhile is no difference, and nobody waits."""
-    from clew.backends.jsonl import replay
+    from clew.backends.jsonl import compare
 
     place = fast_path / "store"
     backend = JsonlBackend(place)
     with clew.Store(backend) as store, clew.open(f"jsonl:///{place}", timeout=0.1) as other:
         store.session("s").append(user("one"))
-        real: Any = vars(replay)["open_writer"]
+        real: Any = vars(compare)["open_writer"]
 
         def open_late(*args: Any) -> apsw.Connection:
             other.get("s").append(user("two"))
@@ -221,7 +221,7 @@ def test_a_full_look_reads_the_logs_as_far_as_the_index_did(
             found: apsw.Connection = real(*args)
             return found
 
-        monkeypatch.setattr(replay, "open_writer", open_late)
+        monkeypatch.setattr(compare, "open_writer", open_late)
         with backend.read() as reader:
             assert reader.damage(full=True, go_on=lambda: None) == []
         assert said(store) == ["one", "two"]
