@@ -91,6 +91,10 @@ def sign(value: object) -> str:
     return blake3(_sorted(value)).hexdigest(8)
 
 
+def signed(values: Mapping[str, object]) -> dict[str, str]:
+    return {name: sign(value) for name, value in values.items()}
+
+
 def packed(branch: int, position: int) -> int:
     """A place as one number, to be small. Those of entries one behind the other are consecutive."""
     return branch << _BITS | position

@@ -36,7 +36,7 @@ from clew.core.load.entries import (
     keep_runs,
     keep_state,
     settled,
-    sign,
+    signed,
     time_of,
 )
 from clew.core.load.streams import CallWriter, EventWriter, drafts_of, larger
@@ -310,7 +310,7 @@ class Loading:
         present = beside.present_settings(tx, row)
         given = settled(state, wanted, present)
         beside.apply_settings(tx, access, given, present)
-        signs = {name: sign(value) for name, value in given.items()}
+        signs = signed(given)
         # An alias that led here after an earlier load, and does not any more, was removed here.
         aliases = [*self._source.aliases, *ending.updates.get("aliases", ())]
         new = [alias for alias in aliases if f"alias.{alias}" not in state.settings]

@@ -93,11 +93,14 @@ def _begins(path: Path) -> str:
 
 
 def read(path: Path, on_problem: OnProblem, on_bytes: OnBytes) -> Iterator[SourceSession]:
-    if _says_nothing(path):
+    beginning = beginning_of(path, _HEADER)
+    records = first_objects(beginning, most=_HEADER)
+    if len(beginning) < _HEADER and not any(isinstance(one.get("message"), dict) for one in records):
+        # Titles of other sessions, file history of none: a small file without a message is no session.
         for _ in read_lines(path, on_problem, on_bytes):
             pass  # only what is damaged is to be told
         return
-    header = _header(path)
+    header = _header(records[:60])
     session = _session_id(path, header)
     agent = _agent_id(path, header)
     baseline: dict[str, Json] = {key: header[key] for key in _REPEATED if key in header}
@@ -172,13 +175,6 @@ def _summaries_of(folder: Path, changed: int) -> dict[str, str]:
     return found
 
 
-def _says_nothing(path: Path) -> bool:
-    """Titles of other sessions, file history of none: a small file without a message is no session."""
-    beginning = beginning_of(path, _HEADER)
-    records = first_objects(beginning, most=_HEADER)
-    return len(beginning) < _HEADER and not any(isinstance(one.get("message"), dict) for one in records)
-
-
 def _sidechain(
     path: Path,
     parent: str,
@@ -217,10 +213,10 @@ def _session(
     )
 
 
-def _header(path: Path) -> dict[str, Json]:
+def _header(records: list[dict[str, Json]]) -> dict[str, Json]:
     """What the first records say, the first word on each thing."""
     found: dict[str, Json] = {}
-    for record in first_objects(beginning_of(path, _HEADER), most=60):
+    for record in records:
         for key in (*_REPEATED, "timestamp", "forkedFrom"):
             if record.get(key) is not None and (key != "isSidechain" or "uuid" in record):
                 found.setdefault(key, record[key])
