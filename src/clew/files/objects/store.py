@@ -35,8 +35,6 @@ from clew.files.objects.format import (
 if TYPE_CHECKING:
     from clew.core.engine.engine import Engine
 
-# -- packs
-
 # -- packs on their way to the store
 
 
