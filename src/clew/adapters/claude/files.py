@@ -18,8 +18,7 @@ from claude_agent_sdk import HookContext, HookInput, HookJSONOutput, HookMatcher
 from claude_agent_sdk.types import HookEvent
 
 import clew
-from clew.adapters.claude.store import Place, open_session
-from clew.adapters.claude.transcript import entry_of
+from clew.adapters.claude.transcript import Place, entry_of, open_session
 
 if TYPE_CHECKING:
     from clew.model.files import OnConflict, RestoreReport
