@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ast
+import graphlib
 import inspect
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Iterator
+from pathlib import Path
 from types import ModuleType
 from typing import Any, get_type_hints
 
@@ -354,6 +357,38 @@ def test_importing_clew_does_not_import_what_only_some_need() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
     assert done.stdout.split() == []
+
+
+def imported(body: list[ast.stmt]) -> Iterator[str]:
+    """What is imported as soon as a module is: not in functions, and not for types only."""
+    for node in body:
+        if isinstance(node, ast.Import):
+            yield from (each.name for each in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield from (f"{node.module}.{each.name}" for each in node.names)
+        elif isinstance(node, ast.ClassDef | ast.Try | ast.With):
+            yield from imported(node.body)
+        elif isinstance(node, ast.If) and "TYPE_CHECKING" not in ast.dump(node.test):
+            yield from imported([*node.body, *node.orelse])
+
+
+def test_no_module_imports_itself_through_another() -> None:
+    """Else whether a module can be imported depends on which other one was imported first."""
+    source = Path(clew.__file__).parent.parent
+    files = {
+        ".".join(file.relative_to(source).with_suffix("").parts).removesuffix(".__init__"): file
+        for file in source.rglob("*.py")
+    }
+    graph: dict[str, set[str]] = {name: set() for name in files}
+    for name, file in files.items():
+        for found in imported(ast.parse(file.read_text("utf-8")).body):
+            while found and found not in files:
+                found = found.rpartition(".")[0]
+            if found and not f"{name}.".startswith(f"{found}."):  # a package is there before its modules
+                graph[name].add(found)
+
+    assert len(graph) > 200
+    graphlib.TopologicalSorter(graph).prepare()
 
 
 def test_no_conformance_test_hides_another() -> None:
