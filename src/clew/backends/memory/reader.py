@@ -165,14 +165,11 @@ class MemoryReader(Reader):
         start = self._of.branches[branch].fork + 1
         return rows[max(0, first - start) : max(0, last - start + 1)]
 
-    def get_entry(self, branch: int, position: int) -> EntryRow | None:
+    def get_tip(self, branch: int, position: int) -> Tip | None:
         if branch not in self._of.branches:
             return None
-        return next(iter(self._between(branch, position, position)), None)
-
-    def get_tip(self, branch: int, position: int) -> Tip | None:
-        row = self.get_entry(branch, position)
-        return None if row is None else row.tip(branch)
+        rows = self._between(branch, position, position)
+        return rows[0].tip(branch) if rows else None
 
     def read_entries(
         self,
