@@ -16,7 +16,7 @@ from clew.adapters.common import missing
 
 try:
     from clew.adapters.agent_framework.checkpoints import ClewCheckpointStorage
-    from clew.adapters.agent_framework.sessions import ClewHistoryProvider
+    from clew.adapters.agent_framework.history import ClewHistoryProvider
 except ImportError as exc:
     raise missing("agent-framework", exc) from exc
 

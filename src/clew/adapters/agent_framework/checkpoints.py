@@ -20,7 +20,7 @@ from agent_framework._workflows import _checkpoint_encoding
 from blake3 import blake3
 
 import clew
-from clew.adapters.agent_framework.sessions import FRAMEWORK
+from clew.adapters.agent_framework.history import FRAMEWORK
 from clew.adapters.common import encode, faces, find_own, open_own, session_id
 
 # ── Any value of a workflow as JSON, and back: data only, of types that were allowed by name ──────
