@@ -16,8 +16,7 @@ from clew.backends.contract import Transaction
 from clew.core.conversation import checkpoints
 from clew.core.engine.commit import Pending
 from clew.core.engine.engine import Engine
-from clew.core.log.arguments import check_count
-from clew.core.log.ids import MAX_POSITION, check_id
+from clew.core.log.ids import MAX_POSITION, check_count, check_id
 from clew.core.log.lease import Lease
 from clew.core.messages.codec import encode_json
 from clew.core.runs import status

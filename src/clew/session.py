@@ -17,8 +17,7 @@ from clew.core.conversation.append import MessageLike, appending, batch_of
 from clew.core.conversation.points import Point
 from clew.core.conversation.sessions import updated
 from clew.core.engine.engine import Engine, EngineLike
-from clew.core.log.arguments import MOST, check_after, check_count, check_limit
-from clew.core.log.ids import MAX_POSITION, check_id
+from clew.core.log.ids import MAX_POSITION, MOST, check_after, check_count, check_id, check_limit
 from clew.core.log.records import json_in
 from clew.core.log.rows import SessionRow
 from clew.core.messages.codec import encode_json

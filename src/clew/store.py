@@ -20,8 +20,7 @@ from clew.core.conversation.sessions import initial
 from clew.core.engine.engine import Engine, EngineLike
 from clew.core.engine.host import Clock, wall_clock
 from clew.core.engine.transaction import NeedsPreparation, TransactionScope, transaction_of
-from clew.core.log.arguments import check_limit, check_seconds, check_time
-from clew.core.log.ids import check_id
+from clew.core.log.ids import check_id, check_limit, check_seconds, check_time
 from clew.core.log.rows import SessionRow
 from clew.core.runs.access import Access
 from clew.errors import InvalidError, SessionNotFoundError

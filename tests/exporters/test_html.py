@@ -12,9 +12,8 @@ import msgspec
 import pytest
 
 import clew
-from clew.exporters.blocks import Block, BlockKind
+from clew.exporters.blocks import Block, BlockKind, Media
 from clew.exporters.html import MOST_MARKDOWN, _block, _head, _turn, code, prose
-from clew.exporters.media import Media
 from clew.exporters.transcript import Transcript
 from tests.exporters.hostile import ALL, ATTACKS, PIXEL, conversation
 from tests.exporters.page_reader import PageReader

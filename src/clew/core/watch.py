@@ -19,7 +19,7 @@ from clew.backends.rows import make_cursor, read_cursor
 from clew.core.conversation.points import head_of
 from clew.core.engine.engine import Engine
 from clew.core.engine.notices import noticed
-from clew.core.log.arguments import check_seconds
+from clew.core.log.ids import check_seconds
 from clew.core.log.rows import SessionQuery, SessionRow, Tip
 from clew.errors import CorruptError, StoreClosedError
 from clew.model import STATUSES, Head, utc

@@ -17,10 +17,9 @@ import nh3
 from markdown_it import MarkdownIt
 
 from clew.core.log.records import origin_of
-from clew.exporters.blocks import Block
+from clew.exporters.blocks import RASTER, Block, Media
 from clew.exporters.highlight import CLASSES, coloured
 from clew.exporters.markdown import SPEAKERS
-from clew.exporters.media import RASTER, Media
 from clew.exporters.redact import Redactor, redactor_of
 from clew.exporters.transcript import Outline, Transcript, Turn
 from clew.exporters.visible import visible, visible_line

@@ -14,7 +14,7 @@ from clew.backends.contract import Reader, Transaction
 from clew.core.conversation import moves
 from clew.core.conversation.moves import FileMove
 from clew.core.engine.engine import Engine
-from clew.core.log.arguments import check_count
+from clew.core.log.ids import check_count
 from clew.core.runs.access import Access, require_write
 from clew.errors import InvalidError, NotFoundError, RestoreFailedError
 from clew.files import journal, records

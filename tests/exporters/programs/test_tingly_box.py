@@ -12,7 +12,7 @@ import pytest
 
 import clew
 from clew.exporters.programs import tingly_box as exporter
-from clew.exporters.programs.go import go_time
+from clew.exporters.programs.shapes import go_time
 from clew.importers.programs import tingly_box as reader
 from tests.importers.landing import bring
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import clew
-from clew.core.disk.open import DIRECTORY_FLAGS, FILE_FLAGS
+from clew.core.disk import DIRECTORY_FLAGS, FILE_FLAGS
 from clew.errors import CorruptError, DiskFullError, InvalidError
 from clew.files import journal, records
 from clew.files.diff.diff import diff

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from clew.core.disk import filesystems
+from clew.core import disk
 from clew.errors import RestoreFailedError
 from clew.files import journal
 from clew.files.objects.store import directories_of
@@ -39,8 +39,8 @@ def temporaries(root: Path) -> list[Path]:
 
 def instead_of_sync(monkeypatch: pytest.MonkeyPatch, act: Callable[[], None]) -> None:
     """Whatever the file system here is: take it for one that can sync all at once."""
-    monkeypatch.setattr(filesystems, "can_sync_all", lambda fd: True)
-    monkeypatch.setattr(filesystems, "sync_all", lambda fd: act())
+    monkeypatch.setattr(disk, "can_sync_all", lambda fd: True)
+    monkeypatch.setattr(disk, "sync_all", lambda fd: act())
 
 
 def test_f43_no_file_gets_its_name_before_all_of_its_batch_are_durable(
@@ -80,7 +80,7 @@ def test_f43_where_all_can_not_be_synced_at_once_each_file_is_before_it_gets_its
         assert named[-1] in synced
         really_rename(source, target, src_dir_fd=src_dir_fd, dst_dir_fd=dst_dir_fd)
 
-    monkeypatch.setattr(filesystems, "can_sync_all", lambda fd: False)
+    monkeypatch.setattr(disk, "can_sync_all", lambda fd: False)
     monkeypatch.setattr(os, "fsync", fsync)
     monkeypatch.setattr(os, "rename", rename)
     report = shop.restore(target, dict.fromkeys(target, b"before"))
@@ -177,15 +177,15 @@ def test_p13_a_file_with_several_names_is_looked_into_again_before_each_of_them_
 def test_the_system_is_asked_for_all_at_once_only_where_that_can_be_trusted(tmp_path: Path) -> None:
     fd = os.open(tmp_path, os.O_RDONLY)
     try:
-        if filesystems.can_sync_all(fd):
-            filesystems.sync_all(fd)
+        if disk.can_sync_all(fd):
+            disk.sync_all(fd)
             with pytest.raises(OSError, match="Bad file descriptor"):
-                filesystems.sync_all(-1)
+                disk.sync_all(-1)
     finally:
         os.close(fd)
-    assert not filesystems.can_sync_all(-1)
+    assert not disk.can_sync_all(-1)
     with open("/proc/self/status" if sys.platform == "linux" else os.devnull, "rb") as other:
-        assert not filesystems.can_sync_all(other.fileno())
+        assert not disk.can_sync_all(other.fileno())
 
 
 def test_a_plan_that_is_made_again_reads_no_directory_twice(shop: Workshop) -> None:

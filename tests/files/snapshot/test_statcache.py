@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clew.backends.memory.backend import MemoryBackend
-from clew.core.disk import filesystems
+from clew.core import disk
 from clew.core.engine.engine import Engine
 from clew.errors import QuotaExceededError
 from clew.files.snapshot import classify, ignore, listing, scan, statcache, walk
@@ -134,7 +134,7 @@ def test_times_of_whole_seconds_have_to_be_older() -> None:
 
 
 def test_only_local_file_systems_are_trusted_soon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for kind, margin in ((filesystems.EXT4, listing.TICKS), (0x6969, listing.MARGIN), (None, listing.MARGIN)):
+    for kind, margin in ((disk.EXT4, listing.TICKS), (0x6969, listing.MARGIN), (None, listing.MARGIN)):
         monkeypatch.setattr(listing, "kind_of", lambda fd, kind=kind: kind)
         assert Beginning.now(str(tmp_path)).margin == margin
 

@@ -12,9 +12,8 @@ from uuid_utils import uuid7
 from clew.backends.contract import Transaction
 from clew.core.conversation.history import entry_of
 from clew.core.conversation.points import head_of, path_of
-from clew.core.log.arguments import check_time
 from clew.core.log.digest import batch_digest
-from clew.core.log.ids import check_id
+from clew.core.log.ids import check_id, check_time
 from clew.core.log.records import Count, Position, decoder
 from clew.core.log.rows import MESSAGE, REPLACED, Draft, EntryRow, SessionRow, Tip
 from clew.core.log.tree import chain, locate

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from clew.backends.contract import Reader, Transaction
-from clew.core.log.arguments import check_count
-from clew.core.log.ids import MAX_POSITION, check_id
+from clew.core.log.ids import MAX_POSITION, check_count, check_id
 from clew.core.runs.access import Access, require_write
 from clew.errors import InvalidError, InvalidQueryError
 

@@ -12,8 +12,7 @@ import msgspec
 from clew.backends.contract import STORE_WIDE, OnDamage, Reader
 from clew.core.conversation.points import Point, path_of, position_on_path, resolve, tip_at, tip_before
 from clew.core.engine.engine import EngineLike
-from clew.core.log.arguments import check_count
-from clew.core.log.ids import MAX_POSITION, check_id, entry_id
+from clew.core.log.ids import MAX_POSITION, check_count, check_id, entry_id
 from clew.core.log.records import decoder, number_in
 from clew.core.log.rows import KIND_NAMES, NOT_HUMAN, REMOVED, REPLACED, EntryRow, SessionRow
 from clew.core.log.tree import Segment, clip, clipped, locate

@@ -12,7 +12,7 @@ from clew.core.conversation.append import MessageLike, place
 from clew.core.conversation.history import entry_of, read_messages
 from clew.core.conversation.moves import MoveKind, step
 from clew.core.conversation.points import Point, path_of, position_on_path
-from clew.core.log.arguments import check_count
+from clew.core.log.ids import check_count
 from clew.core.log.records import Count, decoder
 from clew.core.log.rows import COMPACTION, NOWHERE, REPLACED, SUMMARY, TRUNCATION, Draft, EntryRow, SessionRow
 from clew.core.log.tree import Segment, locate

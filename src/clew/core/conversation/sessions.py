@@ -17,8 +17,7 @@ from clew.core.conversation.points import find, find_deleted, head_of
 from clew.core.engine.host import Here
 from clew.core.engine.notices import notice
 from clew.core.log import checks
-from clew.core.log.arguments import check_limit
-from clew.core.log.ids import check_id
+from clew.core.log.ids import check_id, check_limit
 from clew.core.log.records import MAX_TITLE, is_time
 from clew.core.log.rows import EMPTY, NEVER, NOWHERE, RUNNING, Details, Listed, SessionQuery, SessionRow
 from clew.core.messages.codec import encode_json

@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from clew.core.log.arguments import check_count
+from clew.core.log.ids import check_count
 from clew.core.messages.dialects import is_user_turn, role_of
 from clew.core.messages.repair import OpenTail, Repaired, is_said, repair
 from clew.core.messages.tool_calls import first_whole_step

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 
 from clew.core.directory_watch import inotify
 from clew.core.directory_watch.inotify import Event, Inotify
-from clew.core.disk.open import DIRECTORY_FLAGS, open_directory
+from clew.core.disk import DIRECTORY_FLAGS, open_directory
 
 _SELF: Final = inotify.SELF_DELETED | inotify.SELF_MOVED | inotify.UNMOUNTED | inotify.ENDED
 _NAMES: Final = inotify.CREATED | inotify.DELETED | inotify.MOVED_AWAY | inotify.MOVED_HERE

@@ -15,8 +15,7 @@ from uuid_utils import uuid7
 from clew.backends.contract import STORE_WIDE, Reader, Transaction
 from clew.core.engine.engine import EngineLike
 from clew.core.engine.host import Here
-from clew.core.log.arguments import check_seconds
-from clew.core.log.ids import check_id
+from clew.core.log.ids import check_id, check_seconds
 from clew.core.log.lease import Lease, decode_lease, encode_lease, expiry, judge, renewed
 from clew.core.log.rows import INTERRUPTED, RUNNING, SessionQuery, SessionRow
 from clew.core.messages.codec import encode_json

@@ -18,8 +18,7 @@ from clew.core.conversation.points import find, path_of
 from clew.core.conversation.sessions import normalised
 from clew.core.engine.engine import EngineLike
 from clew.core.log import checks
-from clew.core.log.arguments import check_limit, check_time
-from clew.core.log.ids import check_id, entry_id
+from clew.core.log.ids import check_id, check_limit, check_time, entry_id
 from clew.core.log.rows import MESSAGE, SessionQuery, SessionRow
 from clew.core.log.tree import Segment
 from clew.core.messages.words import ROLES, Query, TextPlace, TextQuery, flat, parse, searched_text

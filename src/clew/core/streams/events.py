@@ -8,8 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from clew.backends.contract import STORE_WIDE, Reader, Transaction
-from clew.core.log.arguments import shown
-from clew.core.log.ids import check_id
+from clew.core.log.ids import check_id, shown
 from clew.core.log.records import decoder, json_in
 from clew.core.log.rows import EventRow, SessionRow
 from clew.core.messages.codec import encode_json

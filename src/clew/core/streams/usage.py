@@ -10,8 +10,7 @@ import msgspec
 
 from clew.backends.contract import Reader, Transaction
 from clew.core.conversation.points import Point, resolve
-from clew.core.log.arguments import check_time, shown
-from clew.core.log.ids import check_id, entry_id
+from clew.core.log.ids import check_id, check_time, entry_id, shown
 from clew.core.log.rows import NOWHERE, SessionRow, UsageRow, UsageSum
 from clew.core.runs.access import Access, require_write_beside
 from clew.errors import (

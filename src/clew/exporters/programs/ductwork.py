@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from clew.core.log.ids import entry_id
 from clew.core.messages.dialects import role_of
-from clew.exporters.programs.go import go_json, go_time
-from clew.exporters.programs.shapes import as_anthropic
+from clew.exporters.programs.shapes import as_anthropic, go_json, go_time
 from clew.exporters.redact import Redactor, redactor_of
 from clew.model import Checkpoint, Json
 

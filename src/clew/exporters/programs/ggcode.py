@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 from uuid import NAMESPACE_OID, uuid5
 
-from clew.exporters.programs.go import ZERO_TIME, go_json, go_time
-from clew.exporters.programs.shapes import as_ggcode
+from clew.exporters.programs.shapes import ZERO_TIME, as_ggcode, go_json, go_time
 from clew.exporters.redact import Redactor, redactor_of
 from clew.model import Entry, Event, Json
 

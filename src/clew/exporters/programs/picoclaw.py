@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from clew.errors import InvalidError
 from clew.exporters.file import appearing, place_of
-from clew.exporters.programs.go import go_json, go_time, parse_go_time
-from clew.exporters.programs.shapes import as_chat
+from clew.exporters.programs.shapes import as_chat, go_json, go_time, parse_go_time
 from clew.exporters.redact import Redactor, redactor_of
 from clew.model import Entry, Json, SessionInfo
 

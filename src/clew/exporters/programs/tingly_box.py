@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from clew.core.messages.dialects import role_of, text_of
 from clew.errors import InvalidError
 from clew.exporters.file import appearing, place_of
-from clew.exporters.programs.go import ZERO_TIME, go_json, go_time
+from clew.exporters.programs.shapes import ZERO_TIME, go_json, go_time
 from clew.exporters.redact import Redactor, redactor_of
 from clew.model import Entry, Json, SessionInfo
 

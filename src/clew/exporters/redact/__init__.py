@@ -10,8 +10,7 @@ from typing import Final
 import msgspec
 
 from clew.errors import CorruptError, InvalidError
-from clew.exporters.redact.rules import RULES, Rule
-from clew.exporters.redact.values import LONGEST_NAME, is_named_secret
+from clew.exporters.redact.rules import LONGEST_NAME, RULES, Rule, is_named_secret
 from clew.model import Entry, Json
 
 MOST_PLACES: Final = 10_000

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from clew.core.disk import filesystems
+from clew.core import disk
 from clew.files.journal import TEMPORARY
 from clew.files.restore.plan import Step
 from clew.files.restore.root import PERMISSIONS, Root, remove_file, status
@@ -168,8 +168,8 @@ class Applier:
     def _make_durable(self) -> None:
         """What was done to the names in a directory."""
         folders = list(dict.fromkeys(step.path.rpartition(b"/")[0] for step in self._steps))
-        if len(folders) >= filesystems.MANY and filesystems.can_sync_all(self._root.fd):
-            filesystems.sync_all(self._root.fd)
+        if len(folders) >= disk.MANY and disk.can_sync_all(self._root.fd):
+            disk.sync_all(self._root.fd)
         else:
             self._threads.each(self._sync_folder, folders)
 

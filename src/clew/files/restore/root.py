@@ -15,7 +15,7 @@ from typing import Final
 
 from blake3 import blake3
 
-from clew.core.disk.open import DIRECTORY_FLAGS, FILE_FLAGS, open_directory
+from clew.core.disk import DIRECTORY_FLAGS, FILE_FLAGS, open_directory
 from clew.files.objects.format import CHUNKED, LINK, Chunk, TreeEntry, object_name
 
 NEW_FLAGS: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 import msgspec
 
-from clew.core.disk import filesystems
+from clew.core import disk
 from clew.errors import CorruptError, ObjectMissingError
 from clew.files.objects.format import (
     CHUNKED,
@@ -299,7 +299,7 @@ class BatchWriter:
             else:
                 plain.setdefault(step.path.rpartition(b"/")[0], []).append(step)
         in_order = [step for folder in plain.values() for step in folder]
-        self._syncs_all = len(in_order) >= filesystems.MANY and filesystems.can_sync_all(self._root.fd)
+        self._syncs_all = len(in_order) >= disk.MANY and disk.can_sync_all(self._root.fd)
         most = BATCH if self._syncs_all else BATCH_WITH_OPEN_FILES
         for batch in _cut(in_order, most, BATCH_BYTES, BATCH_FOLDERS):
             self._write_batch(batch)
@@ -388,7 +388,7 @@ class BatchWriter:
     def _make_durable(self, ready: Sequence[Ready]) -> None:
         self._threads.each(_sync, [one for one in ready if one.file is not None])
         if self._syncs_all and ready:
-            filesystems.sync_all(self._root.fd)
+            disk.sync_all(self._root.fd)
 
     def _place_all(self, ready: Sequence[Ready]) -> None:
         in_order = sorted(ready, key=lambda one: one.step.path.rpartition(b"/"))

@@ -14,8 +14,7 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from clew.core.disk.filesystems import BTRFS, EXT4, F2FS, OVERLAY, TMPFS, XFS, kind_of
-from clew.core.disk.open import FILE_FLAGS
+from clew.core.disk import BTRFS, EXT4, F2FS, FILE_FLAGS, OVERLAY, TMPFS, XFS, kind_of
 from clew.files.snapshot.ignore import RULE_FILES
 from clew.files.snapshot.read import reason_of
 from clew.model.files import SkipReason

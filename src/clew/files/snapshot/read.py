@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from clew.core.disk.open import FILE_FLAGS
+from clew.core.disk import FILE_FLAGS
 from clew.files.objects.format import CHUNKED, EXECUTABLE, FILE, Chunk, encode_chunks, object_name
 from clew.model.files import SkipReason
 

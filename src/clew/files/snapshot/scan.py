@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from clew.core.disk.open import DIRECTORY_FLAGS, open_directory
+from clew.core.disk import DIRECTORY_FLAGS, open_directory
 from clew.files.snapshot.classify import REASONS, Decider, Draft, Limits, joined, skip_code
 from clew.files.snapshot.ignore import Ignore
 from clew.files.snapshot.listing import Beginning, row_of, split

@@ -12,7 +12,7 @@ import msgspec
 
 from clew.backends.contract import Transaction
 from clew.core.engine.engine import Engine
-from clew.core.log.arguments import check_count
+from clew.core.log.ids import check_count
 from clew.errors import ClewError, InvalidError, RootRefusedError, SnapshotFailedError
 from clew.files.objects.store import ObjectWriter, Pack
 from clew.files.records import SnapshotCounters, counters_of, next_id

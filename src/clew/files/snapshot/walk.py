@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from clew.core.disk.open import DIRECTORY_FLAGS, open_directory
+from clew.core.disk import DIRECTORY_FLAGS, open_directory
 from clew.errors import RootRefusedError
 from clew.files.snapshot.classify import Decider, Draft, Place, code_of, key_of, skip_code
 from clew.files.snapshot.ignore import NORMAL, Rules

@@ -13,7 +13,7 @@ import msgspec
 from clew.backends.contract import STORE_WIDE
 from clew.core.check.scan import scan
 from clew.core.check.verify import EnoughError, Findings, check_conversations
-from clew.core.log.arguments import check_seconds
+from clew.core.log.ids import check_seconds
 from clew.core.log.rows import ObjectPlace
 from clew.errors import ClewError, CorruptError, NotFoundError
 from clew.files import journal, records

@@ -15,7 +15,7 @@ from typing import IO, Any, Final
 
 import msgspec
 
-from clew.core.disk.open import open_file
+from clew.core.disk import open_file
 from clew.model import Json
 
 _MAGIC: Final = b"\x28\xb5\x2f\xfd"

@@ -11,7 +11,7 @@ from typing import IO, Any, Final, TypeVar
 
 import msgspec
 
-from clew.core.disk.open import open_file
+from clew.core.disk import open_file
 from clew.importers.contract import OnBytes, OnProblem, Problem
 from clew.importers.reading import values
 from clew.importers.reading.files import content_of, damage_of, opened
