@@ -187,10 +187,14 @@ class SnapshotTaker:
         """The files of the store, or its whole directory, and the key of the user, if they can be below this
         root."""
         own = _key_below(place)
-        for path in self._engine.backend.own_paths():
+        parents: dict[str, str] = {}
+        for path in map(os.fspath, self._engine.backend.own_paths()):
             # Links are followed on the way, but not the last one: it may be a file of the store.
-            real = os.path.join(os.path.realpath(path.parent), path.name)
-            if path.is_dir() and _is_below(place, real):
+            parent, name = os.path.split(path)
+            if parent not in parents:
+                parents[parent] = os.path.realpath(parent)
+            real = os.path.join(parents[parent], name)
+            if _is_below(place, real) and os.path.isdir(path):
                 # What it keeps would be kept again, and again.
                 raise RootRefusedError(place, f"it is part of the store {real!r}; keep the store elsewhere")
             if _is_below(real, place):
