@@ -59,7 +59,7 @@ from clew.core.log.rows import (
     UsageRow,
     UsageSum,
 )
-from clew.core.messages.words import TextPlace, TextQuery, TextRow
+from clew.core.messages.search_text import TextPlace, TextQuery, TextRow
 from clew.errors import CorruptEntryError
 from clew.model import Json, UsageKey
 

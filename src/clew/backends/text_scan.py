@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from clew.core.log import checks
 from clew.core.log.rows import MESSAGE, SessionQuery
-from clew.core.messages.words import TextPlace, TextQuery, TextRow
+from clew.core.messages.search_text import TextPlace, TextQuery, TextRow
 from clew.errors import CorruptEntryError, CorruptError
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def read_texts(
     """The texts of the messages at these positions; damaged ones are passed over.
 
     `on_damage` is told of them."""
-    from clew.core.messages.words import searched_text
+    from clew.core.messages.search_text import searched_text
 
     while first <= last:
         end = min(first + AT_ONCE - 1, last)

@@ -15,7 +15,8 @@ import clew
 from clew.backends.jsonl import JsonlBackend
 from clew.backends.sqlite import SqliteBackend
 from clew.backends.sqlite.sql import finding
-from clew.core.messages.words import TextQuery, parse
+from clew.core.messages.search_text import TextQuery
+from clew.core.messages.words import parse
 from clew.core.search import index
 from clew.model.search import SearchPage
 from clew.store import Store

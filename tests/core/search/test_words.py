@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from clew.backends.memory.backend import MemoryBackend
 from clew.backends.sqlite import SqliteBackend
-from clew.core.messages.words import flat, is_plain, parse, run_together, searched_text, words_in
+from clew.core.messages.search_text import searched_text
+from clew.core.messages.words import flat, is_plain, parse, run_together, words_in
 from clew.core.search.excerpt import LONGEST, excerpt
 from clew.core.search.search import Cursor, make_cursor, read_cursor, score
 from clew.errors import InvalidQueryError

@@ -57,7 +57,7 @@ from clew.core.log.rows import (
     UsageSum,
 )
 from clew.core.messages.codec import decode_json
-from clew.core.messages.words import TextPlace, TextQuery
+from clew.core.messages.search_text import TextPlace, TextQuery
 from clew.errors import (
     BackendUnavailableError,
     BranchMissingError,

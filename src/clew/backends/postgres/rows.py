@@ -21,7 +21,7 @@ from clew.core.log.digest import checksum, pack
 from clew.core.log.rows import ERASED, REMOVED, EntryRow, EventRow, SessionRow, Tip, UsageRow
 
 if TYPE_CHECKING:
-    from clew.core.messages.words import TextRow
+    from clew.core.messages.search_text import TextRow
 
 # ── The numbers of sessions, branches and packs: made here, without asking the database ───────────
 #     number = home << 20 | place        home = tick << 8 | lane

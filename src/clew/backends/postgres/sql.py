@@ -15,7 +15,8 @@ from clew.core.log.rows import MESSAGE, NOT_DUE, REMOVED, RUNNING, SessionQuery
 from clew.model import UsageKey
 
 if TYPE_CHECKING:
-    from clew.core.messages.words import Query, Term, TextQuery
+    from clew.core.messages.search_text import TextQuery
+    from clew.core.messages.words import Query, Term
 
 VERSION: Final = 1
 """The version of the tables that these statements are for."""

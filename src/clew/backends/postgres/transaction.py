@@ -36,7 +36,7 @@ from clew.backends.postgres.write_buffer import HEAD, NEW, ROW, SessionLock, Wri
 from clew.backends.rows import pack_checksum
 from clew.core.log import checks
 from clew.core.log.rows import BranchRow, Details, EntryRow, EventRow, SessionRow, Tip, UsageRow
-from clew.core.messages.words import TextRow
+from clew.core.messages.search_text import TextRow
 
 
 class TransactionIO(PostgresReader):

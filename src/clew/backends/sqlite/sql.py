@@ -10,7 +10,8 @@ from clew.core.log.rows import CLOSED, MESSAGE, NOT_DUE, PENDING, REMOVED, RUNNI
 from clew.model import UsageKey
 
 if TYPE_CHECKING:
-    from clew.core.messages.words import Term, TextQuery
+    from clew.core.messages.search_text import TextQuery
+    from clew.core.messages.words import Term
 
 
 def marks(columns: str) -> str:

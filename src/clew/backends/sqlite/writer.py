@@ -22,7 +22,7 @@ from clew.backends.sqlite.rows import (
     session_values,
 )
 from clew.core.log.rows import Details, EntryRow, EventRow, SessionRow, Tip, UsageRow
-from clew.core.messages.words import TextRow
+from clew.core.messages.search_text import TextRow
 from clew.errors import CorruptError
 
 

@@ -11,7 +11,7 @@ import msgspec
 from clew.backends.contract import Reader, Transaction
 from clew.backends.text_scan import read_texts
 from clew.core.log.rows import MESSAGE, SessionRow
-from clew.core.messages.words import TextRow
+from clew.core.messages.search_text import TextRow
 from clew.errors import CorruptEntryError, CorruptError, StoreBusyError, UnreadableEntryError
 
 ENTRIES: Final = 1000

@@ -21,7 +21,8 @@ from clew.core.log import checks
 from clew.core.log.ids import check_id, check_limit, check_time, entry_id
 from clew.core.log.rows import MESSAGE, SessionQuery, SessionRow
 from clew.core.log.tree import Segment
-from clew.core.messages.words import ROLES, Query, TextPlace, TextQuery, flat, parse, searched_text
+from clew.core.messages.search_text import ROLES, TextPlace, TextQuery, searched_text
+from clew.core.messages.words import Query, flat, parse
 from clew.core.search.excerpt import Excerpt, excerpt
 from clew.core.search.index import catch_up
 from clew.errors import CorruptError, DiskFullError, InvalidQueryError, ReadOnlyError, SessionNotFoundError

@@ -15,7 +15,7 @@ import clew
 from clew.core.messages import dialects
 from clew.core.messages.dialects import calls_of, dialect_of, is_user_turn, results_of, role_of, text_of
 from clew.core.messages.repair import repair
-from clew.core.messages.words import searched_text
+from clew.core.messages.search_text import searched_text
 from clew.exporters.blocks import blocks_of
 
 PAGE = Path(__file__).parents[4] / "docs" / "how-to" / "add-a-dialect.md"

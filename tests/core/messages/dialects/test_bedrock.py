@@ -10,7 +10,7 @@ from hypothesis import given
 from clew.core.messages.dialects import calls_of, dialect_of, is_user_turn, results_of, role_of, text_of
 from clew.core.messages.dialects.base import Edit
 from clew.core.messages.repair import repair
-from clew.core.messages.words import ROLES, searched_text
+from clew.core.messages.search_text import ROLES, searched_text
 from clew.exporters.blocks import blocks_of
 from tests.core.messages.histories import Message, odd_messages
 

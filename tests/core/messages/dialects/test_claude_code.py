@@ -13,7 +13,7 @@ from clew.core.messages.dialects import calls_of, dialect_of, is_user_turn, resu
 from clew.core.messages.dialects.anthropic import CLAUDE_CODE
 from clew.core.messages.dialects.base import Edit
 from clew.core.messages.repair import repair
-from clew.core.messages.words import searched_text
+from clew.core.messages.search_text import searched_text
 from clew.exporters.blocks import blocks_of
 from tests.core.messages.histories import odd_messages, text_block, thinking, tool_result, tool_use
 

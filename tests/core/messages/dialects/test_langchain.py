@@ -8,8 +8,8 @@ import pytest
 
 from clew.core.messages.dialects import calls_of, dialect_of, is_user_turn, results_of, role_of, text_of
 from clew.core.messages.dialects.langchain import LANGCHAIN
+from clew.core.messages.search_text import searched_text
 from clew.core.messages.tool_calls import is_reasoning_only
-from clew.core.messages.words import searched_text
 from clew.exporters.blocks import blocks_of
 
 CALL = {"name": "look_up", "args": {"bird": "heron"}, "id": "c1", "type": "tool_call"}

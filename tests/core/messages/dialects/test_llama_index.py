@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from clew.core.messages.dialects import Call, calls_of, dialect_of, is_user_turn, results_of, role_of, text_of
 from clew.core.messages.dialects.base import Edit
 from clew.core.messages.dialects.llama_index import LLAMA_INDEX
+from clew.core.messages.search_text import searched_text
 from clew.core.messages.tool_calls import is_reasoning_only
-from clew.core.messages.words import searched_text
 from clew.exporters.blocks import blocks_of
 
 

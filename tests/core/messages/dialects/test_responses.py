@@ -5,7 +5,7 @@ from __future__ import annotations
 from clew.core.messages.dialects import calls_of, dialect_of, results_of, role_of, text_of
 from clew.core.messages.dialects.base import INTERRUPTED
 from clew.core.messages.dialects.openai import RESPONSES
-from clew.core.messages.words import searched_text
+from clew.core.messages.search_text import searched_text
 from clew.exporters.blocks import SEALED, blocks_of
 
 PROGRAM = {"type": "program", "id": "p-1", "call_id": "c-1", "code": "look()", "fingerprint": "f"}
