@@ -254,3 +254,9 @@ def _flaw(row: msgspec.Struct | dict[str, Any], kind: type[msgspec.Struct] | Non
 def _digest_flaw(digest: object) -> str:
     """Text would be taken for the name of bytes."""
     return "" if type(digest) is bytes else "its digest is of a wrong type"
+
+
+# msgspec reads the fields of a class when it first converts to it. Two threads that come first at the same
+# moment may crash the process (msgspec 0.22), so it is done here, where the lock of the import holds.
+for _kind in (BranchRow, EntryRow, EventRow, ObjectPlace, PackInfo, SessionRow, Tip, UsageRow):
+    _flaw({}, _kind)
