@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import sys
 
-from clew.cli.demo.narrator import PAUSE
-from clew.cli.demo.story import main, tell
+from clew.cli.demo.story import PAUSE, main, tell
 
 __all__ = ["PAUSE", "main", "tell"]
 

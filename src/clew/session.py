@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, Literal, ParamSpec, TypeVar, overload
 
 from clew.backends.contract import Reader, Transaction
-from clew.core.conversation import documents, history, points, sessions
+from clew.core.conversation import history, points, records, sessions
 from clew.core.conversation.append import MessageLike, appending, batch_of
 from clew.core.conversation.points import Point
 from clew.core.conversation.sessions import updated
@@ -669,7 +669,7 @@ class Session:
 
     def set_document(self, name: str, content: bytes) -> None:
         """Keep bytes under a name, instead of those before. They do not rewind; forks do not have them."""
-        self._write(documents.set_document, check_id(name, "document name"), documents.content_of(content))
+        self._write(records.set_document, check_id(name, "document name"), records.content_of(content))
 
     def get_document(self, name: str) -> bytes | None:
         """None: there is none of this name."""
@@ -693,13 +693,11 @@ class Session:
             newest_first: From the last name to the first: names that grow with time are then newest first.
         """
         with self._look() as (reader, _):
-            return documents.scan_documents(
-                reader, self._sid, prefix, after, limit, newest_first=newest_first
-            )
+            return records.scan_documents(reader, self._sid, prefix, after, limit, newest_first=newest_first)
 
     def delete_document(self, name: str) -> bool:
         """False if there was none."""
-        return self._write(documents.delete_document, check_id(name, "document name"))
+        return self._write(records.delete_document, check_id(name, "document name"))
 
     # -- beside the conversation: events
 

@@ -14,7 +14,7 @@ import pytest
 
 import clew
 from clew import AsyncSession, AsyncStore, Head
-from clew.backends.memory.backend import MemoryBackend
+from clew.backends.memory import MemoryBackend
 from clew.testing.backend.base import Ticking, user
 from clew.testing.chain import check_store
 

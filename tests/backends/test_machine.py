@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from clew.backends.contract import Backend
-from clew.backends.memory.backend import MemoryBackend
+from clew.backends.memory import MemoryBackend
 from clew.backends.sqlite import SqliteBackend
 from clew.testing.machine import make_machine
 from tests.support.effort import usually

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from clew.exporters.visible import visible, visible_line
+from clew.core.messages.text import visible, visible_line
 
 
 @pytest.mark.parametrize(

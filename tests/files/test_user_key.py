@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import clew
-from clew.files.signatures import KEY_SIZE, UserKey, key_path
+from clew.files.roots import KEY_SIZE, UserKey, key_path
 
 
 @pytest.fixture
@@ -114,7 +114,7 @@ def test_a_damaged_key_is_refused_and_the_next_step_is_told(path: Path, content:
 
 
 def test_of_many_who_make_the_key_at_once_all_get_the_same(path: Path) -> None:
-    code = "from clew.files.signatures import UserKey; print(UserKey().sign('root').hex())"
+    code = "from clew.files.roots import UserKey; print(UserKey().sign('root').hex())"
     many = [
         subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) for _ in range(4)
     ]

@@ -22,8 +22,7 @@ from clew.core.messages.dialects.anthropic import is_human as is_human_in_claude
 from clew.core.messages.text import marked_words, own_words, snippet
 from clew.core.messages.words import Term
 from clew.core.search.excerpt import excerpt
-from clew.exporters.highlight import LANGUAGES, coloured
-from clew.exporters.html import MOST_CELLS, MOST_CODE, MOST_MARKDOWN, code, escape, prose
+from clew.exporters.html import LANGUAGES, MOST_CELLS, MOST_CODE, MOST_MARKDOWN, code, coloured, escape, prose
 from clew.exporters.markdown import fence, inline, quote
 from clew.exporters.redact import Redactor
 from clew.files.diff.text import unified

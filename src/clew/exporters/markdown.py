@@ -15,10 +15,10 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 from clew.core.log.records import origin_of
+from clew.core.messages.text import visible, visible_line
 from clew.exporters.blocks import Block
 from clew.exporters.redact import Redactor, redactor_of
 from clew.exporters.transcript import Transcript, Turn
-from clew.exporters.visible import visible, visible_line
 
 if TYPE_CHECKING:
     from clew.store import Store

@@ -62,7 +62,7 @@ class Restore(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     holder: Holder | None = None
     """The process that works on it; None: it gave up."""
     signature: bytes = b""
-    """By the user who began it in `root` (see clew.files.signatures)."""
+    """By the user who began it in `root` (see clew.files.roots)."""
 
 
 class HeadMove(msgspec.Struct, frozen=True):

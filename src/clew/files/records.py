@@ -81,7 +81,7 @@ class SnapshotRecord(msgspec.Struct, frozen=True, array_like=True):
     exclude: tuple[bytes, ...] = ()
     max_file_bytes: int | None = None
     signature: bytes = b""
-    """By the user who took it in `root` (see clew.files.signatures); only they can check it."""
+    """By the user who took it in `root` (see clew.files.roots); only they can check it."""
 
 
 class SnapshotCounters(msgspec.Struct, frozen=True, array_like=True):

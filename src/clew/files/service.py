@@ -26,8 +26,7 @@ from clew.files.records import SnapshotCounters, retry_if_collected
 from clew.files.restore import restore as restoring
 from clew.files.restore.job import MovingHead, Restored, RestoreJob, Tools
 from clew.files.restore.prepare import clean_paths, planned
-from clew.files.roots import check_named, check_root
-from clew.files.signatures import NAME_IT, OwnWork
+from clew.files.roots import NAME_IT, OwnWork, check_named, check_root
 from clew.files.snapshot.take import SnapshotRules, SnapshotTaker
 from clew.files.snapshot.watch import Watch
 from clew.files.upkeep.gc import gc

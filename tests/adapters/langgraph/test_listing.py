@@ -14,7 +14,7 @@ from typing_extensions import TypedDict
 
 import clew
 from clew.adapters.langgraph import ClewSaver
-from clew.backends.memory.backend import MemoryBackend
+from clew.backends.memory import MemoryBackend
 from tests.adapters.langgraph.talk import human, put, thread
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from clew.backends.memory.backend import MemoryBackend
+from clew.backends.memory import MemoryBackend
 from clew.testing.backend import BackendConformance
 
 

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from clew.backends import contract
-from clew.backends.memory.backend import MemoryBackend, MemoryTransaction, _Read, _Write
-from clew.backends.memory.reader import MemoryReader
+from clew.backends.memory import MemoryBackend, MemoryReader, MemoryTransaction, _Read, _Write
 from clew.testing.backend import BackendConformance
 
 PARTS: tuple[Any, ...] = (contract.Reader, *contract.Reader.__bases__, contract.Transaction)

@@ -15,7 +15,7 @@ import pytest
 
 import clew
 from clew.backends.contract import STORE_WIDE, RecordKind
-from clew.backends.memory.backend import MemoryBackend
+from clew.backends.memory import MemoryBackend
 from clew.core.engine.transaction import offered
 from clew.core.log.rows import SessionQuery
 from clew.errors import InvalidError

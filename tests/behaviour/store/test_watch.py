@@ -10,7 +10,7 @@ import pytest
 
 import clew
 from clew.backends.contract import STORE_WIDE, Backend
-from clew.backends.memory.backend import MemoryBackend
+from clew.backends.memory import MemoryBackend
 from clew.errors import InvalidError, InvalidQueryError
 from clew.store import Store
 from clew.testing.backend.base import Ticking, say

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from clew.backends.contract import Backend
-from clew.backends.memory.backend import MemoryBackend
+from clew.backends.memory import MemoryBackend
 from clew.backends.sqlite import SqliteBackend
 from clew.store import Store
 from clew.testing.machine import base as machine_base

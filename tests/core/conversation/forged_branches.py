@@ -14,7 +14,7 @@ import psycopg
 
 from clew.backends.contract import Backend
 from clew.backends.jsonl import JsonlBackend
-from clew.backends.memory.backend import MemoryBackend
+from clew.backends.memory import MemoryBackend
 from clew.backends.postgres import PostgresBackend
 from clew.backends.sqlite import SqliteBackend
 from clew.core.log import jsonl

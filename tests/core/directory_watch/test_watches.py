@@ -13,10 +13,10 @@ from typing import NoReturn
 
 import pytest
 
-from clew.core.directory_watch import CannotWatchError, DirectoryWatches, inotify
-from clew.core.directory_watch.inotify import LOST, Event, Inotify
+from clew.core import directory_watch
+from clew.core.directory_watch import LOST, CannotWatchError, DirectoryWatches, Event, Inotify
 
-pytestmark = pytest.mark.skipif(not inotify.IS_THERE, reason="only Linux tells exactly what changed")
+pytestmark = pytest.mark.skipif(not directory_watch.IS_THERE, reason="only Linux tells exactly what changed")
 
 
 @pytest.fixture

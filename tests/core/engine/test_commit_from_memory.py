@@ -8,7 +8,7 @@ from types import TracebackType
 import pytest
 
 from clew.backends.contract import STORE_WIDE, Stale, Transaction
-from clew.backends.memory.backend import MemoryBackend, MemoryTransaction
+from clew.backends.memory import MemoryBackend, MemoryTransaction
 from clew.core.engine.commit import TRIES, Committer, Pending
 from clew.errors import ConflictError, OutcomeUnknownError, StoreBusyError
 

@@ -12,10 +12,9 @@ import pytest
 
 from clew.backends.jsonl.log_file import tell
 from clew.cli.text import clean
-from clew.core.messages.text import escape_json, for_a_log
+from clew.core.messages.text import escape_json, for_a_log, visible
 from clew.core.retention.maintenance import Maintenance, _log
 from clew.exporters.json import _safe
-from clew.exporters.visible import visible
 
 ACTING = [chr(code) for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in "\t\n\r"]
 ACTING += [*"\u061c\u200b\u200e\u200f\u2028\u2029\u202a\u202e\u2060\u2064\u2066\u2069\u206a\u206f"]

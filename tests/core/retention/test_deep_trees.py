@@ -7,7 +7,7 @@ from typing import cast
 import pytest
 
 from clew.backends.contract import Backend
-from clew.backends.memory.backend import MemoryBackend
+from clew.backends.memory import MemoryBackend
 from clew.model import Retention
 from clew.store import Store
 from tests.support.storage import Counting

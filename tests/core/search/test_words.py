@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clew.backends.memory.backend import MemoryBackend
+from clew.backends.memory import MemoryBackend
 from clew.backends.sqlite import SqliteBackend
 from clew.core.messages.search_text import searched_text
 from clew.core.messages.words import flat, is_plain, parse, run_together, words_in

@@ -14,7 +14,7 @@ import apsw
 import pytest
 
 from clew.backends.contract import Reader, Transaction
-from clew.backends.memory.backend import MemoryBackend
+from clew.backends.memory import MemoryBackend
 from clew.backends.sqlite import SqliteBackend
 from clew.core.engine.engine import Engine
 from clew.core.log import digest

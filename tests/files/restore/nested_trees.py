@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 from clew.backends.contract import Transaction
-from clew.backends.memory.backend import MemoryBackend
+from clew.backends.memory import MemoryBackend
 from clew.core.conversation.moves import FileMove
 from clew.core.engine.engine import Engine
 from clew.core.runs.access import Access
@@ -35,7 +35,7 @@ from clew.files.restore.plan import Step
 from clew.files.restore.prepare import clean_paths
 from clew.files.restore.restore import finish, restore_once, roll_back
 from clew.files.restore.safety import SafetySnapshot
-from clew.files.signatures import OwnWork
+from clew.files.roots import OwnWork
 from clew.files.snapshot.take import SnapshotTaker
 from clew.model import Head
 from clew.model.files import KeptReason, OnConflict, RestoreReport

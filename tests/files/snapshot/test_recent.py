@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from clew.backends.memory.backend import MemoryBackend
+from clew.backends.memory import MemoryBackend
 from clew.core.engine.engine import Engine
 from clew.files.snapshot import statcache
 from clew.files.snapshot import statcache as recent

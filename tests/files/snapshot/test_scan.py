@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
-from clew.backends.memory.backend import MemoryBackend
+from clew.backends.memory import MemoryBackend
 from clew.core.engine.engine import Engine
 from clew.errors import InvalidError, QuotaExceededError, RootRefusedError
 from clew.files.objects.format import CHUNKED

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import clew
-from clew.backends.memory.backend import MemoryBackend
+from clew.backends.memory import MemoryBackend
 from clew.core.engine.engine import Engine
 from clew.files.snapshot import ignore
 from clew.files.snapshot.ignore import is_secret_directory, is_secret_file

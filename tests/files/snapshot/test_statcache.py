@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clew.backends.memory.backend import MemoryBackend
+from clew.backends.memory import MemoryBackend
 from clew.core import disk
 from clew.core.engine.engine import Engine
 from clew.errors import QuotaExceededError

@@ -12,9 +12,9 @@ from typing import NoReturn
 
 import pytest
 
-from clew.backends.memory.backend import MemoryBackend
-from clew.core.directory_watch import inotify, watches
-from clew.core.directory_watch.inotify import Inotify
+from clew.backends.memory import MemoryBackend
+from clew.core import directory_watch
+from clew.core.directory_watch import Inotify
 from clew.core.engine.engine import Engine
 from clew.files.objects.store import ObjectWriter
 from clew.files.snapshot import watch
@@ -24,7 +24,7 @@ from clew.files.snapshot.statcache import StatCache
 from clew.files.snapshot.watch import Watch, WatchedCache
 from tests.files.trees import take
 
-pytestmark = pytest.mark.skipif(not inotify.IS_THERE, reason="only Linux tells exactly what changed")
+pytestmark = pytest.mark.skipif(not directory_watch.IS_THERE, reason="only Linux tells exactly what changed")
 
 TREE = {
     b"top.txt": b"top",
@@ -417,7 +417,7 @@ def test_after_a_mount_everything_is_looked_at(
     """The system's table of mounts is compared, because no event tells of one."""
     table = tmp_path / "mountinfo"
     table.write_bytes(Path("/proc/self/mountinfo").read_bytes())
-    monkeypatch.setattr(watches, "_TABLE", str(table))
+    monkeypatch.setattr(directory_watch, "_TABLE", str(table))
     scene.snapshot()
     scene.warm()
     with table.open("a") as file:
@@ -438,7 +438,7 @@ def test_where_others_may_write_without_notice_it_never_vouches(
 ) -> None:
     table = tmp_path / "mountinfo"
     table.write_text(f"1 0 0:1 / / rw - ext4 dev rw\n2 1 0:2 / {scene.root} rw shared:1 - {kind} host rw\n")
-    monkeypatch.setattr(watches, "_TABLE", str(table))
+    monkeypatch.setattr(directory_watch, "_TABLE", str(table))
     for _ in range(4):
         assert scene.begin().changed is None
         scene.watch.fail(scene.begin())

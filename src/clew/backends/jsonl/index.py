@@ -26,8 +26,8 @@ from clew.backends.jsonl.layout import INDEX_FILE, Layout
 from clew.backends.jsonl.lock import StoreLock
 from clew.backends.jsonl.log_file import tell
 from clew.backends.jsonl.recover import catch_up, is_behind
+from clew.backends.sqlite.backend import Connections
 from clew.backends.sqlite.connection import open_reader, open_writer, patiently
-from clew.backends.sqlite.pool import Connections
 from clew.backends.sqlite.schema import MIGRATIONS, check_writable
 from clew.backends.sqlite.side_files import BESIDE
 from clew.backends.sqlite.sql import BEGIN_WRITING, COMMIT, EMPTY_LOG

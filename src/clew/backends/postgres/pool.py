@@ -17,9 +17,9 @@ from clew.backends.postgres.address import Address
 from clew.backends.postgres.blobs import Blobs
 from clew.backends.postgres.connection import ServerConnection, censored, connect, translate
 from clew.backends.postgres.notify import Notifier
-from clew.backends.postgres.row_cache import RowCache
 from clew.backends.postgres.rows import Ids
 from clew.backends.postgres.sql import Schema
+from clew.backends.postgres.write_buffer import RowCache
 from clew.errors import (
     BackendUnavailableError,
     ClewError,

@@ -20,7 +20,6 @@ from clew.backends.damage import (
 )
 from clew.backends.postgres import sql
 from clew.backends.postgres.blobs import Blobs, ObjectGoneError
-from clew.backends.postgres.row_cache import RowCache
 from clew.backends.postgres.rows import (
     EARLIEST,
     LATEST,
@@ -33,6 +32,7 @@ from clew.backends.postgres.rows import (
     sound_session,
     usage_from,
 )
+from clew.backends.postgres.write_buffer import RowCache
 from clew.backends.rows import body_of, limited, missing, pack_content, within
 from clew.backends.text_scan import is_match
 from clew.core.log import checks

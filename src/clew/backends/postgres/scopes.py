@@ -25,9 +25,9 @@ from clew.backends.postgres.connection import (
 )
 from clew.backends.postgres.pool import Database, Pool
 from clew.backends.postgres.reader import PostgresReader
-from clew.backends.postgres.row_cache import RowCache
 from clew.backends.postgres.rows import Row
 from clew.backends.postgres.transaction import PostgresTransaction
+from clew.backends.postgres.write_buffer import RowCache
 from clew.errors import (
     ClewError,
     CorruptError,

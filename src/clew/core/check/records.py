@@ -10,7 +10,7 @@ import msgspec
 from clew.backends.contract import STORE_WIDE, Reader, RecordKind
 from clew.core.check.scan import UNREADABLE, Read
 from clew.core.conversation.moves import decode_move, is_before
-from clew.core.conversation.references import PLAIN, places_named
+from clew.core.conversation.records import PLAIN, places_named
 from clew.core.log.lease import Lease
 from clew.core.log.rows import NOWHERE, EventRow, SessionRow, UsageRow
 from clew.core.messages.codec import decode_json

@@ -10,7 +10,7 @@ from uuid_utils import uuid7
 from clew.backends.contract import STORE_WIDE, Reader, Transaction
 from clew.core.conversation.history import decode_note, note_name, removed_name
 from clew.core.conversation.points import find, find_deleted
-from clew.core.conversation.references import points_of
+from clew.core.conversation.records import points_of
 from clew.core.conversation.sessions import refuse_if_any_held
 from clew.core.engine.host import Here
 from clew.core.engine.notices import forget

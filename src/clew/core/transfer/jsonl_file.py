@@ -22,7 +22,7 @@ from clew.core.conversation.checkpoints import Record
 from clew.core.conversation.history import decode_note, note_name, removed_name
 from clew.core.conversation.moves import Move
 from clew.core.conversation.points import check_branches
-from clew.core.conversation.references import points_of
+from clew.core.conversation.records import points_of
 from clew.core.disk import open_file
 from clew.core.log import jsonl
 from clew.core.log.rows import BranchRow, Details, ForkOrigin, SessionRow, UsageRow

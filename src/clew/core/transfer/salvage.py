@@ -14,7 +14,7 @@ from clew.core.check.records import after
 from clew.core.check.scan import UNREADABLE, Read, scan_damaged
 from clew.core.conversation.history import note_name
 from clew.core.conversation.moves import Move, is_before
-from clew.core.conversation.references import places_named
+from clew.core.conversation.records import places_named
 from clew.core.log.digest import DIGEST_SIZE, LOST, entry_digest
 from clew.core.log.ids import check_id
 from clew.core.log.rows import (

@@ -13,7 +13,7 @@ from clew.core.check.scan import GoneError, Read, scan
 from clew.core.conversation.annotations import decode_label
 from clew.core.conversation.history import decode_note, note_name, removed_name
 from clew.core.conversation.points import check_branches
-from clew.core.conversation.references import places_named
+from clew.core.conversation.records import places_named
 from clew.core.log import checks
 from clew.core.log.digest import ROOT
 from clew.core.log.records import number_in

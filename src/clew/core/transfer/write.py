@@ -21,7 +21,7 @@ from clew.backends.contract import STORE_WIDE, Reader, Transaction
 from clew.core.check.scan import ChangedError, GoneError
 from clew.core.conversation.annotations import decode_label
 from clew.core.conversation.history import removed_name
-from clew.core.conversation.references import places_named
+from clew.core.conversation.records import places_named
 from clew.core.engine.notices import notice
 from clew.core.log.rows import EMPTY, NOWHERE, Details, ForkOrigin, SessionRow, Tip, UsageRow
 from clew.core.retention.purge import purge

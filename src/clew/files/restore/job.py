@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from clew.core.engine.engine import Engine
     from clew.core.runs.access import Access
     from clew.files.objects.store import ObjectReader
-    from clew.files.signatures import OwnWork
+    from clew.files.roots import OwnWork
     from clew.files.snapshot.take import SnapshotTaker
     from clew.model import Head
 

@@ -16,7 +16,7 @@ from clew.core.log.ids import check_count
 from clew.errors import ClewError, InvalidError, RootRefusedError, SnapshotFailedError
 from clew.files.objects.store import ObjectWriter, Pack
 from clew.files.records import SnapshotCounters, counters_of, next_id
-from clew.files.signatures import KeyRefusedError, key_path
+from clew.files.roots import KeyRefusedError, key_path
 from clew.files.snapshot.classify import Limits
 from clew.files.snapshot.scan import scan
 from clew.files.snapshot.statcache import StatCache, cache_directory

@@ -10,7 +10,7 @@ import msgspec
 
 from clew.backends.contract import STORE_WIDE, Reader
 from clew.core.check.scan import ChangedError, GoneError
-from clew.core.conversation.references import places_named
+from clew.core.conversation.records import places_named
 from clew.core.log import jsonl
 from clew.core.log.ids import MAX_ID_BYTES, MAX_POSITION, check_id
 from clew.core.log.rows import EMPTY, NOWHERE, BranchRow, SessionRow, Tip, UsageRow

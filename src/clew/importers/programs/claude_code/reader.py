@@ -16,8 +16,13 @@ from typing import Final
 import msgspec
 
 from clew.importers.contract import OnBytes, OnProblem, SourceSession
-from clew.importers.programs.claude_code.files import FileHistory, copies_of
-from clew.importers.programs.claude_code.transcript import Side, Transcript, summary_in
+from clew.importers.programs.claude_code.transcript import (
+    FileHistory,
+    Side,
+    Transcript,
+    copies_of,
+    summary_in,
+)
 from clew.importers.reading.files import beginning_of, begins_with_object, content_of, first_objects, has_keys
 from clew.importers.reading.jsonlines import Line, object_of, read_lines
 from clew.importers.reading.values import when
