@@ -58,7 +58,7 @@ if _TYPE_CHECKING:
     from clew.aio import AsyncStore as AsyncStore
     from clew.aio import copy_async as copy_async
     from clew.aio import open_async as open_async
-    from clew.core.retention.maintenance import Maintenance as Maintenance
+    from clew.core.maintenance import Maintenance as Maintenance
     from clew.files.snapshot.watch import Watch as Watch
     from clew.model.files import Snapshot as Snapshot
     from clew.model.search import Hit as Hit
@@ -69,7 +69,7 @@ if _TYPE_CHECKING:
 _LAZY = {
     **dict.fromkeys(("AsyncRun", "AsyncSession", "AsyncStore", "copy_async", "open_async"), "clew.aio"),
     "Hit": "clew.model.search",
-    "Maintenance": "clew.core.retention.maintenance",
+    "Maintenance": "clew.core.maintenance",
     "Run": "clew.run",
     "SearchPage": "clew.model.search",
     "Snapshot": "clew.model.files",

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from typing import Unpack
 
     from clew.core.conversation.sessions import SessionSettings
-    from clew.core.retention.maintenance import Maintenance
+    from clew.core.maintenance import Maintenance
     from clew.files.service import Files
     from clew.files.snapshot.watch import Watch
     from clew.model.files import (
@@ -354,8 +354,8 @@ class Store:
 
     def _purge(self, what: str, id: str | None, *, force: bool, deleted: bool = False) -> int:
         """Remove one session or all for good; how many there were."""
+        from clew.core.maintenance import purge_and_scrub
         from clew.core.retention import purge
-        from clew.core.retention.maintenance import purge_and_scrub
 
         engine = self._scope.outside(what)
         work: Callable[[Transaction], int] = partial(purge.purge_everything, here=engine.here, force=force)
@@ -829,7 +829,7 @@ class Store:
 
         LeaseHeldError if another sweep of this store is under way.
         """
-        from clew.core.retention import maintenance
+        from clew.core import maintenance
 
         once = None if rules is None else maintenance.check_rules(rules)
         if dry_run:
@@ -842,7 +842,7 @@ class Store:
         Any number of processes may do this: one that finds another one sweeping waits for its next turn.
         Closing the store stops it.
         """
-        from clew.core.retention.maintenance import Maintenance
+        from clew.core.maintenance import Maintenance
 
         self._scope.outside("Store.maintain()")
         started = Maintenance(self.sweep, check_seconds(every, "every", most=1e9))
@@ -879,7 +879,7 @@ class Store:
         It rewrites the store, which takes as long as copying it, and removes nothing that can be reached:
         that is for `gc` and retention. Others wait meanwhile; StoreBusyError if they kept it from running.
         """
-        from clew.core.retention.maintenance import vacuum
+        from clew.core.maintenance import vacuum
 
         return vacuum(self._scope.outside("Store.vacuum()"))
 

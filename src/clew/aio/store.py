@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from clew.aio.session import AsyncRun
     from clew.core.conversation.sessions import SessionSettings
-    from clew.core.retention.maintenance import Maintenance
+    from clew.core.maintenance import Maintenance
     from clew.errors import InvalidError
     from clew.files.snapshot.watch import Watch
     from clew.model.files import (

@@ -12,8 +12,8 @@ import pytest
 
 from clew.backends.jsonl.log_file import tell
 from clew.cli.text import clean
+from clew.core.maintenance import Maintenance, _log
 from clew.core.messages.text import escape_json, for_a_log, visible
-from clew.core.retention.maintenance import Maintenance, _log
 from clew.exporters.json import _safe
 
 ACTING = [chr(code) for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in "\t\n\r"]
