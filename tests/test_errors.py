@@ -54,11 +54,11 @@ WORDS: dict[str, tuple[Callable[[clew.Store], object], str]] = {
     "rewind to a position": (lambda store: store.get("s").rewind(9), "session 's' has no position 9"),
     "create": (
         lambda store: store.create("alias"),
-        "session 'alias' can not be made: this is an alias of 's'",
+        "session 'alias' cannot be made: this is an alias of 's'",
     ),
     "fork": (
         lambda store: store.get("s").fork("alias"),
-        "session 'alias' can not be made: this is an alias of 's'",
+        "session 'alias' cannot be made: this is an alias of 's'",
     ),
     "fork to an id": (lambda store: store.get("s").fork("s"), "session 's' exists already"),
     "event": (

@@ -129,7 +129,7 @@ class SessionExistsError(ConflictError):
     code = "session_exists"
 
     def __init__(self, session: str, alias_of: str | None = None) -> None:
-        taken = "exists already" if alias_of is None else f"can not be made: this is an alias of {alias_of!r}"
+        taken = "exists already" if alias_of is None else f"cannot be made: this is an alias of {alias_of!r}"
         super().__init__(f"session {session!r} {taken}")
         self.session = session
 
@@ -196,12 +196,12 @@ class KeyReusedError(ConflictError):
 
 
 class InvalidTransitionError(ConflictError):
-    """A run can not start on a closed session; nothing was changed. `s.reopen()` makes it pending again."""
+    """A run cannot start on a closed session; nothing was changed. `s.reopen()` makes it pending again."""
 
     code = "invalid_transition"
 
     def __init__(self, session: str, was: str, wanted: str) -> None:
-        super().__init__(f"session {session!r} is {was}; it can not become {wanted}")
+        super().__init__(f"session {session!r} is {was}; it cannot become {wanted}")
         self.session = session
         self.was = was
         self.wanted = wanted
@@ -384,7 +384,7 @@ class UnreadableEntryError(CorruptEntryError):
 
     def __init__(self, source: str, position: int, reason: str) -> None:
         super().__init__(source, position, reason)
-        self.args = (f"entry {position} of branch {source} can not be read: {reason}",)
+        self.args = (f"entry {position} of branch {source} cannot be read: {reason}",)
 
 
 class VersionError(ClewError):

@@ -1,4 +1,4 @@
-"""What JSON can not say comes back equal from an adapter, or is refused with its place: never as null."""
+"""What JSON cannot say comes back equal from an adapter, or is refused with its place: never as null."""
 
 from __future__ import annotations
 

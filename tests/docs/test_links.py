@@ -54,7 +54,7 @@ def test_no_page_names_a_machine(page: Path) -> None:
 
 @pytest.mark.parametrize("page", all_pages(), ids=name)
 def test_a_sentence_begins_on_a_line_of_its_own(page: Path) -> None:
-    """So that a change of one sentence is a change of one line. Tables can not do it."""
+    """So that a change of one sentence is a change of one line. Tables cannot do it."""
     lines = [(number, line) for number, line in prose(page) if not line.startswith(("|", "#"))]
     crowded = [
         number for number, line in lines if re.search(r"[a-z)][.!?] [A-Z]", re.sub(r"`[^`]*`", "`", line))

@@ -42,7 +42,7 @@ class Planned(msgspec.Struct, frozen=True):
     needs: str = "files"
     """"files": a backend that keeps files; "processes": any; "server": one that has a server."""
     programs: tuple[str, ...] = ()
-    """Of the system, that it can not do without."""
+    """Of the system, that it cannot do without."""
     parts: int = 1
     """In how many parts it is run: none takes more than some minutes."""
 

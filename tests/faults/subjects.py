@@ -62,7 +62,7 @@ class Subject:
         return True
 
     def holds(self, path: Path) -> bool:
-        """Whether a file is kept for what is in it: one that can not be read must be found by a full look."""
+        """Whether a file is kept for what is in it: one that cannot be read must be found by a full look."""
         return True
 
     def check(self) -> list[str]:

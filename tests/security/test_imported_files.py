@@ -24,7 +24,7 @@ from tests.support.effort import usually
 
 pytestmark = pytest.mark.timeout(usually(300, thorough=7200))
 
-INTERNAL = re.compile(r"it can not be read: (?!OSError|PermissionError)[A-Z]\w*(Error|Exception):")
+INTERNAL = re.compile(r"it cannot be read: (?!OSError|PermissionError)[A-Z]\w*(Error|Exception):")
 """What a problem says when a reader fell over: that costs the whole file, not one record."""
 EXAMPLES = usually(12, thorough=1500)
 UNHURRIED = settings(

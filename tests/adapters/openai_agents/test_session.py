@@ -191,7 +191,7 @@ def test_a_cancelled_write_is_over_when_the_cancellation_is_heard_of(local: Clew
     async def cancel_all_the_time() -> list[str]:
         for number in range(20):
             writing = asyncio.ensure_future(local.add_items(items(str(number))))
-            await asyncio.sleep(0)  # it has begun: it can not be stopped any more
+            await asyncio.sleep(0)  # it has begun: it cannot be stopped any more
             writing.cancel()
             await asyncio.sleep(0)
             writing.cancel()

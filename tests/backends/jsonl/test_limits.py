@@ -93,7 +93,7 @@ with clew.open(f"jsonl:///{sys.argv[1]}") as store:
 
 @pytest.mark.parametrize("is_last", [True, False])
 def test_a_line_of_300_megabytes_is_passed_over_with_little_memory(tmp_path: Path, is_last: bool) -> None:
-    """P16, F-11: nobody writes such a line; it costs itself. A vacuum carries over what it can not read."""
+    """P16, F-11: nobody writes such a line; it costs itself. A vacuum carries over what it cannot read."""
     place = tmp_path / "store"
     with clew.open(f"jsonl:///{place}", durability="process") as store:
         store.session("s").append(user("one"))

@@ -97,7 +97,7 @@ def read_as_somebody_else(path: str) -> Any:
 
 
 def read_it(path: str) -> dict[str, Any]:
-    """All reads of a store that can not be written, and what a write says."""
+    """All reads of a store that cannot be written, and what a write says."""
     with clew.open(path) as store:
         session = store.get("s")
         refused = []

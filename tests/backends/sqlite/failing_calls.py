@@ -264,7 +264,7 @@ def kill_migrations(directory: str, kind: str, syscall: str, every: int) -> dict
             wrong[str(number)] = f"neither old nor new: {left}"
         states[left == new[2]] += 1
         if (then := look(str(path), _finish_migration)) != new:
-            wrong[str(number)] = f"can not be finished: {then}"
+            wrong[str(number)] = f"cannot be finished: {then}"
     return {"wrong": wrong, "old": states[0], "new": states[1]}
 
 

@@ -1,4 +1,4 @@
-"""F-15, P23: what can not be written can be read, with and without a log that a crash left."""
+"""F-15, P23: what cannot be written can be read, with and without a log that a crash left."""
 
 from __future__ import annotations
 

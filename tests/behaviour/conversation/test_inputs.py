@@ -101,7 +101,7 @@ LONE = "\ud83d"
 
 
 class TestInputs:
-    """What can not come back equal is refused before anything is written; all else comes back equal."""
+    """What cannot come back equal is refused before anything is written; all else comes back equal."""
 
     # -- I-01, I-02: surrogates
 
@@ -317,7 +317,7 @@ class TestInputs:
         s.undo()
         assert s.messages()[0] == original
 
-    # -- names that can not be names
+    # -- names that cannot be names
 
     @pytest.mark.parametrize(
         "name", ["\ud800", "a\0b", "", "x" * 513], ids=["surrogate", "NUL", "empty", "513 bytes"]

@@ -140,7 +140,7 @@ class TestRememberedRoots:
     def test_without_a_place_for_the_key_the_directory_must_be_named_and_the_error_says_why(
         self, s: Session, workplace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """As in a container whose home can not be written to."""
+        """As in a container whose home cannot be written to."""
         (tmp_path / "file").touch()
         monkeypatch.setenv("CLEW_STATE_DIR", str(tmp_path / "file" / "state"))
         say(s, "first")
@@ -179,7 +179,7 @@ class TestRememberedRoots:
     def test_s50_undo_and_redo_take_the_directory_and_no_other_one(
         self, agent: Session, workplace: Path, tmp_path: Path, become: Callable[[str], None]
     ) -> None:
-        """To name it is to agree to it; it can not be moved."""
+        """To name it is to agree to it; it cannot be moved."""
         agent.rewind("start", files=True)
         become("stranger")
         with pytest.raises(InvalidError, match="not in"):

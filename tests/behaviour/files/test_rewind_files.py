@@ -277,7 +277,7 @@ class TestRewindFiles:
         assert kept_by(report) == {"large": "too large", "too/large": "too large"}
 
     def test_p14_a_repository_that_came_since_stays_whole(self, s: Session, root: Path) -> None:
-        """Its `.git` can not be kept, and what is in it would be worth little without."""
+        """Its `.git` cannot be kept, and what is in it would be worth little without."""
         s.checkpoint("start", files=root)
         clone = {"clone/.git/HEAD": "ref", "clone/code": "theirs"}
         write(root, {**clone, "created": "new"})

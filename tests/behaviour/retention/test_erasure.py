@@ -137,7 +137,7 @@ class TestErasure:
         assert said(s) == ["h", "i"]
 
     def test_a_call_that_a_fork_needs_keeps_its_result(self, store: Store, s: Session) -> None:
-        """The fork stands at the call, and waits; the base, which has its result, can not spare that."""
+        """The fork stands at the call, and waits; the base, which has its result, cannot spare that."""
         s.append(user("a"), calling("1"), result("1"), *map(user, "bcd"))
         s.fork("fork", at=1)
         store.set_retention(Retention(max_messages=1))

@@ -52,7 +52,7 @@ class TestLeaseTime:
         assert [change.status for change in s.status_changes()] == ["running", "interrupted", "running"]
 
     def test_a_plain_write_ends_a_lease_that_is_over(self, timed: Store, steady: Ticking) -> None:
-        """Its run is interrupted, and its holder can not come back to it (F-24)."""
+        """Its run is interrupted, and its holder cannot come back to it (F-24)."""
         s = timed.session("s")
         run = s.run()
         steady.now += 31 * SECOND

@@ -96,7 +96,7 @@ class TestLeases:
             other.get("s").run().complete()
 
     def test_a_run_in_a_run_is_refused(self, s: Session) -> None:
-        """Whoever holds the lease can not take it again."""
+        """Whoever holds the lease cannot take it again."""
         with s.run() as run:
             for ask in (run.run, s.run, s.outside_lease().run):
                 with pytest.raises(LeaseHeldError):

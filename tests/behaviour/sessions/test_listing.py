@@ -223,7 +223,7 @@ class TestListing:
 
     @pytest.mark.parametrize("value", [[1], {"a": 1}, (1,), b"v", float("nan"), "\ud800"], ids=repr)
     def test_a_filter_value_that_is_no_scalar_is_refused(self, store: Store, value: Any) -> None:
-        """Lists, objects and what is no JSON can not be compared with."""
+        """Lists, objects and what is no JSON cannot be compared with."""
         with pytest.raises(InvalidError):
             store.list(where={"k": value})
 

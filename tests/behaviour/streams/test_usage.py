@@ -35,7 +35,7 @@ TOKENS: Final[dict[str, Any]] = dict(zip(COUNTS, (1000, 200, 300, 40, 50), stric
 
 
 class TestUsage:
-    """All that is given comes back; what can not be is refused; a repeated call is one."""
+    """All that is given comes back; what cannot be is refused; a repeated call is one."""
 
     # -- one call
 

@@ -330,7 +330,7 @@ def int_digits() -> Iterator[Callable[[int], None]]:
 def test_I06_integers_beyond_4300_digits_are_refused_whatever_python_allows(
     limit: int, digits: int, int_digits: Callable[[int], None]
 ) -> None:
-    """Of negative ones 4300 digits are too many already: msgspec writes them but can not read them."""
+    """Of negative ones 4300 digits are too many already: msgspec writes them but cannot read them."""
     int_digits(limit)
     number = -(10**4299) if digits == 4300 else 10 ** (digits - 1)
     for form in ({"a": {"n": number}}, '{"a":{"n":' + "-" * (number < 0) + "1" + "0" * (digits - 1) + "}}"):

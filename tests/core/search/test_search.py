@@ -258,7 +258,7 @@ def test_p18_no_word_of_a_message_that_a_rule_removed_is_left(store: Store, back
     assert terms(backend) == {"two", "three", "r0", "b1"}
 
 
-# Stores that can not be written
+# Stores that cannot be written
 
 
 def test_a_store_that_is_open_for_reading_only_is_searched_all_the_same(tmp_path: Path) -> None:

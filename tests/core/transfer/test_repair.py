@@ -1,4 +1,4 @@
-"""`store.repair(to=)`: a new store of all that can be read, and an account of what can not."""
+"""`store.repair(to=)`: a new store of all that can be read, and an account of what cannot."""
 
 from __future__ import annotations
 
@@ -230,7 +230,7 @@ def test_pages_of_the_file_that_are_gone_cost_what_they_held(tmp_path: Path) -> 
         try:
             report = repaired(path, new)
         except (clew.CorruptError, clew.errors.InvalidUrlError):
-            with pytest.raises(clew.ClewError):  # it can not be opened, or not listed, at all
+            with pytest.raises(clew.ClewError):  # it cannot be opened, or not listed, at all
                 clew.open(path, read_only=True).list()
             continue
         rescued += 1

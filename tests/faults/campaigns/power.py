@@ -74,7 +74,7 @@ class LoopDisk:
             if done.returncode == 0:
                 return
             time.sleep(0.005 * min(attempt, 10))
-        raise ProcessFailed(f"{self.mount} can not be unmounted: {done.stderr.decode()}")
+        raise ProcessFailed(f"{self.mount} cannot be unmounted: {done.stderr.decode()}")
 
 
 def _run(*command: str) -> None:

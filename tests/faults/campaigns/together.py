@@ -60,7 +60,7 @@ def start_together(subject: Subject, *, rounds: int, processes: int = 8) -> Resu
         lines += [str(told[-1:]) for told in heard if told[-1:] != ["done"]]
         result.found(f"round {number}", [*lines, *looker.hear_all()])
         if looker.wait():
-            result.found(f"round {number}", ["the store can not be read"])
+            result.found(f"round {number}", ["the store cannot be read"])
     return result
 
 

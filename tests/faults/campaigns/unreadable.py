@@ -1,4 +1,4 @@
-"""F-08 for reads: one file of a store can not be read, for good. It costs what it holds, by name."""
+"""F-08 for reads: one file of a store cannot be read, for good. It costs what it holds, by name."""
 
 from __future__ import annotations
 

@@ -97,7 +97,7 @@ def wrong_with(state: CrashState, expected: list[dict[str, Any]], directory: Pat
             broken = [line for info in store.list(limit=100) for line in chain_of(store.get(info.id))]
         verdict = check_file(path)
     except Exception as error:  # noqa: BLE001 (whatever it is, this state is bad)
-        return f"it can not be read: {error!r}"
+        return f"it cannot be read: {error!r}"
     begun, done = state.marks.count("begin"), state.marks.count("done")
     if verdict != "ok" or broken:
         return f"{verdict} {broken}"

@@ -85,7 +85,7 @@ def calls_below(
 
 
 def unreadable(path: Path) -> tuple[str, ...]:
-    """The arguments of strace for a file that can not be read."""
+    """The arguments of strace for a file that cannot be read."""
     calls = ",".join(READING)
     return (
         "-o",

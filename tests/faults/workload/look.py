@@ -60,7 +60,7 @@ def _look(tell: Tell, subject: Subject, snapshots: dict[str, str], planted: str)
                     found.wrong += _check_snapshot(store, id, content, Path(aside, "restored"))
         found.wrong += subject.check()
     except Exception:  # noqa: BLE001 (whatever it is, this store is bad)
-        found.wrong.append(f"it can not be read: {traceback.format_exc(limit=-6)}")
+        found.wrong.append(f"it cannot be read: {traceback.format_exc(limit=-6)}")
     found.modules = list(sys.modules)
     tell(found)
 

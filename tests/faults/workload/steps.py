@@ -174,5 +174,5 @@ def look_again(subject: Subject, files: Path) -> dict[str, Any]:
             store.session(PROBE).append(message("and on"))
         wrong += subject.check()
     except Exception:  # noqa: BLE001 (whatever it is, this store is bad)
-        wrong.append(f"it can not be used: {traceback.format_exc(limit=-5)}")
+        wrong.append(f"it cannot be used: {traceback.format_exc(limit=-5)}")
     return {"view": view, "wrong": wrong}

@@ -1,4 +1,4 @@
-"""The watcher: what it vouches for has not changed, and whenever it can not vouch, it does not."""
+"""The watcher: what it vouches for has not changed, and whenever it cannot vouch, it does not."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def scene(tmp_path: Path) -> Iterator[Scene]:
 
 
 def test_the_first_looks_are_at_everything_and_then_nothing_needs_one(scene: Scene) -> None:
-    """Before it was armed it can not vouch; what it watched too late, it has looked at again."""
+    """Before it was armed it cannot vouch; what it watched too late, it has looked at again."""
     reasons, seen = [], []
     for _ in range(4):
         lens = scene.begin()
@@ -318,7 +318,7 @@ def test_a_file_that_gets_a_second_name_later_is_looked_at_from_then_on(scene: S
     assert scene.watch.why_not is None
 
 
-# -- when it can not vouch
+# -- when it cannot vouch
 
 
 def test_after_a_failed_scan_everything_is_looked_at(scene: Scene) -> None:

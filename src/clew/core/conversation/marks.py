@@ -148,7 +148,7 @@ def _safe_start(tx: Transaction, segments: Sequence[Segment], wished: int, lowes
 
 
 def _pass_over(damage: CorruptEntryError) -> None:
-    """A damaged entry costs itself: it can not be asked what it calls or answers."""
+    """A damaged entry costs itself: it cannot be asked what it calls or answers."""
 
 
 def summary_of(text: str | None) -> Draft:

@@ -148,7 +148,7 @@ def title_at(reader: Reader, tip: Tip) -> str | None:
 
 
 def _message(entry: EntryRow) -> dict[str, Json] | None:
-    """None: it is no message, or can not be read."""
+    """None: it is no message, or cannot be read."""
     try:
         return checks.message("?", entry.position, entry.body) if entry.kind == MESSAGE else None
     except CorruptEntryError:

@@ -52,7 +52,7 @@ def _in_common(reader: Reader, row: SessionRow, drafts: Sequence[Draft]) -> tupl
     """The last place up to which the path says what these messages say, and the entries of those.
 
     It lies before the first compaction or truncation, which would hide messages from the model, before
-    the first message that was removed, and before the first entry that can not be read.
+    the first message that was removed, and before the first entry that cannot be read.
     """
     try:
         segments = path_of(reader, row.head)
@@ -67,7 +67,7 @@ def _in_common(reader: Reader, row: SessionRow, drafts: Sequence[Draft]) -> tupl
             last = entry.position
             if entry.kind == "message":
                 kept.append(entry)
-        if last != high:  # the page ends with an entry that can not be read
+        if last != high:  # the page ends with an entry that cannot be read
             break
     return _tip(reader, segments, last), kept
 
@@ -104,7 +104,7 @@ def _summary(reader: Reader, row: SessionRow, after: Tip) -> list[Draft]:
     try:
         entry = reader.get_entry(locate(path_of(reader, row.head), position), position)
     except CorruptError:
-        return []  # what can not be read is not kept either
+        return []  # what cannot be read is not kept either
     if entry is None or (after.summary == NOWHERE and decode_summary(entry.body).text is None):
         return []
     return [Draft(SUMMARY, entry.body, entry.flags)]

@@ -330,7 +330,7 @@ def delete_var(tx: Transaction, access: Access, name: str) -> bool:
 
 
 def listed_info(reader: Reader, one: Listed) -> SessionInfo:
-    """The session as it is listed; one that can not be read says what is wrong with it."""
+    """The session as it is listed; one that cannot be read says what is wrong with it."""
     damage = one.damage
     if not damage:
         try:

@@ -272,7 +272,7 @@ class BackgroundWriter:
                         self._thread = None  # the next one tries again
                     raise
                 atexit.register(self.stop)
-            self._under_way += len(group)  # in this order: Ctrl-C between the two can not upset the count
+            self._under_way += len(group)  # in this order: Ctrl-C between the two cannot upset the count
             self._posted.extend(group)
             self._changed.notify_all()
 

@@ -78,7 +78,7 @@ def session(row: SessionRow) -> SessionRow:
 
 
 def session_flaw(row: SessionRow) -> str:
-    """What of it can not be; empty: nothing."""
+    """What of it cannot be; empty: nothing."""
     values = {name: getattr(row, name) for name in SessionRow.__struct_fields__}
     values["head"] = {name: getattr(row.head, name) for name in Tip.__struct_fields__}
     flaw = _flaw(values, SessionRow) or _digest_flaw(row.head.digest)
@@ -146,7 +146,7 @@ def is_entry(row: EntryRow) -> bool:
 
 
 def entry_flaw(row: EntryRow) -> str:
-    """What of it can not be; empty: nothing."""
+    """What of it cannot be; empty: nothing."""
     values = {name: getattr(row, name) for name in EntryRow.__struct_fields__ if name != "body"}
     flaw = _flaw({**values, "body": b""}, EntryRow) or _digest_flaw(row.digest)
     if not flaw and row.kind >= _KINDS:

@@ -16,7 +16,7 @@ from clew.core.messages.validate import MAX_MESSAGE_BYTES
 # ── The names of contents: BLAKE3 over a fixed header and the bytes that follow it ────────────────
 # Every header begins with a tag that says what is hashed and by which version of the rule, and all its
 # fields have fixed sizes. So no two different inputs share one byte string, no entry can pass for a
-# batch, and a future rule can not be mistaken for this one.
+# batch, and a future rule cannot be mistaken for this one.
 
 DIGEST_SIZE: Final = 32
 ROOT: Final = bytes(DIGEST_SIZE)
@@ -55,7 +55,7 @@ def batch_digest(bodies: Sequence[bytes]) -> bytes:
 
 # ── How a body lies in a record: raw or zstd, and the checksum over the record ────────────────────
 # Measured with chats, code and tool output: level 1 leaves 30-45 % of a large body; level 3 leaves one
-# point less and takes 40 % longer. Reading decides the threshold: a decompressor can not be used twice,
+# point less and takes 40 % longer. Reading decides the threshold: a decompressor cannot be used twice,
 # and making one costs 7 µs on a virtual machine, where libzstd's question for the processor's features
 # traps. Below 16 KB unpacking costs several times as much as decoding the JSON, so small bodies stay
 # raw: they are the most in number, and hold the fewest of the bytes.

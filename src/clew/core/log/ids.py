@@ -51,7 +51,7 @@ def is_filter_key(key: str) -> bool:
 def check_filter_key(key: str) -> str:
     if not isinstance(key, str) or not is_filter_key(key):
         raise InvalidQueryError(
-            f"{key!r} can not be filtered on: keys are up to 64 letters, digits, '_.-', no digit first"
+            f"{key!r} cannot be filtered on: keys are up to 64 letters, digits, '_.-', no digit first"
         )
     return key
 

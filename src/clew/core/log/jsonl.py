@@ -221,7 +221,7 @@ def open_line(line: bytes) -> tuple[bool, bytes]:
 
 
 def looks_like_line(raw: bytes) -> bool:
-    """Whether a line that can not be read was one of ours: of the marks at its begin one is left."""
+    """Whether a line that cannot be read was one of ours: of the marks at its begin one is left."""
     return raw[:6] == b'{"x":"' or raw[22:30] == b'","end":' or raw[32:40] == b'"kind":"'
 
 

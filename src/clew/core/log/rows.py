@@ -286,7 +286,7 @@ class Listed(msgspec.Struct, frozen=True, gc=False):
 
 
 class Damaged(msgspec.Struct, frozen=True, gc=False):
-    """A session that can not be read."""
+    """A session that cannot be read."""
 
     row: SessionRow
     """What can be believed of it; the id may be one that only stands for it."""

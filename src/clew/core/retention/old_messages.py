@@ -239,7 +239,7 @@ def _messages_before(reader: Reader, paths: Paths, wish: View, most: int) -> Mes
 
 
 def pass_over(damage: CorruptEntryError) -> None:
-    """What can not be read is kept."""
+    """What cannot be read is kept."""
 
 
 def with_their_calls(reader: Reader, ranges: Sequence[Segment]) -> list[Segment]:

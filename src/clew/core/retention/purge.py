@@ -115,7 +115,7 @@ def _relatives(tx: Transaction, row: SessionRow) -> list[SessionRow]:
         if error.session == row.id:
             raise
         raise CorruptError(
-            f"session {row.id!r} can not be purged: it shares a history with session {error.session!r}, "
+            f"session {row.id!r} cannot be purged: it shares a history with session {error.session!r}, "
             f"which is damaged ({error.reason}), so it is unknown which entries that session needs. "
             f"Purge {error.session!r} first, or save both by `clew repair`"
         ) from error
@@ -152,7 +152,7 @@ def _needed(tx: Transaction, others: list[SessionRow], branches: dict[int, Branc
 
 
 def _label_of(value: bytes) -> str | None:
-    """None: it has none, or can not be read; it goes all the same."""
+    """None: it has none, or cannot be read; it goes all the same."""
     try:
         return decode_note(value).get("label")
     except CorruptError:
@@ -174,7 +174,7 @@ def _drop_notes(tx: Transaction, tree: int, uid: str, last: int) -> None:
 
 
 def _purge_damaged(tx: Transaction, id: str) -> bool:
-    """Purge the sessions of this id that can not be read; False if there were none."""
+    """Purge the sessions of this id that cannot be read; False if there were none."""
     if not _is_damaged(tx, id):
         return False
     damaged = [bad.row for bad in tx.damaged_sessions() if bad.row.id == id]

@@ -244,7 +244,7 @@ def _end_of_expired(
 
 
 def may_be_speech(message: Message) -> bool:
-    """Whether a human may have spoken: words, an image, or anything that we can not read.
+    """Whether a human may have spoken: words, an image, or anything that we cannot read.
 
     Stricter than `is_user_turn` the other way round: here a doubt must speak for the human.
     """

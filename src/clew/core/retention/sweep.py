@@ -55,7 +55,7 @@ CHUNK: Final = 256
 
 
 class _Doubt(Exception):
-    """An entry can not be read: it may have been a human's."""
+    """An entry cannot be read: it may have been a human's."""
 
 
 def no_human_spoke(read: Callable[[], AbstractContextManager[Reader]], row: SessionRow) -> bool:
@@ -256,7 +256,7 @@ class Sweep:
             return Found(row, None, self._leave_alone(row, error))
 
     def _leave_alone(self, row: SessionRow, error: CorruptError) -> Verdict:
-        """What can not be read is kept, and must not stop the sweep of others."""
+        """What cannot be read is kept, and must not stop the sweep of others."""
         self._log("warning", "session %r is left alone: %s", row.id, error)
         return Verdict(due=self._now + DAY)
 

@@ -46,7 +46,7 @@ def require_write(tx: Transaction, access: Access) -> SessionRow:
     """The session, for a write that changes the conversation, its status or its variables.
 
     LeaseLostError: the lease of this handle is not in force any more. LeaseHeldError: another handle's
-    is. A lease whose holder is gone is ended here, so that its holder can not come back to it.
+    is. A lease whose holder is gone is ended here, so that its holder cannot come back to it.
     """
     row = live(tx, access.sid, access.id)
     if row.fence == access.fence and (not row.fence or row.epoch == access.epoch):

@@ -88,7 +88,7 @@ def _refuse_unreadable(damage: CorruptEntryError) -> None:
 
 
 def catch_up(read: Read, run: Run) -> None:
-    """Make findable all that was there when this was called. ReadOnlyError if that can not be written."""
+    """Make findable all that was there when this was called. ReadOnlyError if that cannot be written."""
     with read() as reader:
         trees = reader.unsearched_trees()
     for _ in range(TRIES):

@@ -1,6 +1,6 @@
 """What a model call costs by the price list of genai-prices, if that is installed: `clew[prices]`.
 
-The list is part of that package; nothing is asked of the network. A call that the list can not price
+The list is part of that package; nothing is asked of the network. A call that the list cannot price
 has no cost, whatever the reason: bookkeeping must not stop an agent.
 """
 

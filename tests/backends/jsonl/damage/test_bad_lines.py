@@ -49,9 +49,9 @@ def _harm_done(sound: Sound, place: Path, fast_path: Path, harm: Harm) -> list[s
     try:
         store = clew.open(f"jsonl:///{place}")
     except clew.errors.SchemaTooNewError:
-        return [] if harm.file == "store.jsonl" and harm.field == ("format",) else ["it can not be opened"]
+        return [] if harm.file == "store.jsonl" and harm.field == ("format",) else ["it cannot be opened"]
     except clew.ClewError as error:
-        return [f"it can not be opened: {error}"]
+        return [f"it cannot be opened: {error}"]
     with store:
         now = look(store, fast_path / "out")
     told = harm_done(sound.said, now, is_shared="sessions/" not in harm.file)

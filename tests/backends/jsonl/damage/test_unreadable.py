@@ -1,4 +1,4 @@
-"""One log that can not be read costs one session, by name; a read error is no proof of damage."""
+"""One log that cannot be read costs one session, by name; a read error is no proof of damage."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An index that can not be made anew leaves the store as it was: nobody sees, or writes to, an empty one."""
+"""An index that cannot be made anew leaves the store as it was: nobody sees, or writes to, an empty one."""
 
 from __future__ import annotations
 

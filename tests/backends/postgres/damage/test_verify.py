@@ -1,4 +1,4 @@
-"""P6, P7: `verify(full=True)` reads every table, and names what can not be read."""
+"""P6, P7: `verify(full=True)` reads every table, and names what cannot be read."""
 
 from __future__ import annotations
 

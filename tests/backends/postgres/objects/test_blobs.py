@@ -295,7 +295,7 @@ def test_without_the_address_it_is_said_where_the_pack_is(
     with closing(PostgresBackend(emptied_postgres)) as other:
         with other.read() as reader, pytest.raises(BackendUnavailableError, match="blobs"):
             reader.get_pack(pack)
-        drop(other, pack)  # whoever can not reach the object leaves a note
+        drop(other, pack)  # whoever cannot reach the object leaves a note
     assert len(objects_in(bucket)) == 1
     sweep(backend.database)
     assert objects_in(bucket) == []

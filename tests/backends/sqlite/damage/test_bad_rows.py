@@ -60,7 +60,7 @@ def _harm_done(sound: Sound, place: Path, tmp_path: Path, harm: Harm) -> list[st
     try:
         store = clew.open(place)
     except clew.ClewError:
-        return [] if harm.table == "meta" else ["it can not be opened"]
+        return [] if harm.table == "meta" else ["it cannot be opened"]
     with store:
         told = harm_done(sound.said, look(store, tmp_path / "out"), is_shared=_is_shared(harm))
     if harm.table.startswith("search_"):  # it is made of the entries: what it lacks is not found, not lost

@@ -134,7 +134,7 @@ def _content_of(file: bytes, page: int) -> range:
 
 
 def test_damage_in_one_place_leaves_the_rest_to_be_looked_at(sound: Sound, place: Path) -> None:
-    """P6: the list of sessions can not be read, and an event of one of them neither: both are named."""
+    """P6: the list of sessions cannot be read, and an event of one of them neither: both are named."""
     file, pages = sound
     (page,) = pages["sessions_activity"]
     damaged = bytearray(file[: (page - 1) * PAGE] + bytes(PAGE) + file[page * PAGE :])
