@@ -783,7 +783,7 @@ class Store:
             to: The address of the new store, of any kind. One that holds something is refused.
             on_progress: Called from time to time with a `CopyProgress`.
 
-        Nobody should write to the store meanwhile. `lost` in the report names everything that could not
+        No program should write to the store meanwhile. `lost` in the report names everything that could not
         be brought over. An entry that is lost leaves an empty place of kind "removed", so that all others
         keep their positions and hashes.
         """

@@ -99,7 +99,7 @@ class Committer:
             if not last.done:
                 self._lead(last)
         except BaseException:
-            # Ctrl-C, at whatever step: the operation stays queued or is of unknown outcome, but nobody
+            # Ctrl-C, at whatever step: the operation stays queued or is of unknown outcome, but no caller
             # must wait for this thread. All that it had begun can be done again, and is.
             with self._mutex:
                 last.deserted = True

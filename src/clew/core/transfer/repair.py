@@ -49,7 +49,7 @@ Lost = Callable[[LostRecord], object]
 
 
 class SalvageSource(Source):
-    """The trees of a damaged store. Nobody should write to it meanwhile."""
+    """The trees of a damaged store. No program should write to it meanwhile."""
 
     def __init__(self, read: Read, lost: Lost) -> None:
         super().__init__(read)

@@ -126,8 +126,8 @@ class Walk:
         return folder.identity == (stat.st_ino, stat.st_ctime_ns)
 
     def _is_replaced(self, folder: Folder, stat: os.stat_result) -> bool:
-        """Whether another directory took the place of the one that the cache knows, so that whoever
-        watched the one says nothing of the other."""
+        """Whether another directory took the place of the one that the cache knows, so that notices
+        of the old one say nothing about the new one."""
         if self._changed is None:
             return False
         inode, changed_at = folder.identity
