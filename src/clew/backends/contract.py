@@ -497,7 +497,7 @@ class Backend(Protocol):
 
     def bytes_on_disk(self) -> int:
         """Default: the size of `own_paths()`."""
-        from clew.backends.private_files import size_of
+        from clew.core.disk import size_of
 
         return sum(map(size_of, self.own_paths()))
 

@@ -69,15 +69,15 @@ SECTIONS: Final[dict[str, dict[str, Place]]] = {
         "sweep": Place("commands.maintain", "Apply the retention rules of the store."),
     },
     "Maintain": {
-        "doctor": Place("commands.doctor", "Check the store and everything around it."),
+        "doctor": Place("commands.maintain", "Check the store and everything around it."),
         "verify": Place("commands.maintain", "Check that all conversations and snapshots are undamaged."),
         "repair": Place("commands.maintain", "Copy everything that can be read into a new store."),
         "vacuum": Place("commands.maintain", "Give unused space back to the system."),
     },
     "More": {
-        "demo": Place("commands.doctor", "Tell the story of an agent that crashes and resumes."),
-        "completion": Place("commands.doctor", "Print the completion script for a shell."),
-        "version": Place("commands.doctor", "Show the versions of Clew, Python and the libraries."),
+        "demo": Place("commands.maintain", "Tell the story of an agent that crashes and resumes."),
+        "completion": Place("commands.maintain", "Print the completion script for a shell."),
+        "version": Place("commands.maintain", "Show the versions of Clew, Python and the libraries."),
     },
 }
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from clew.backends.private_files import create_file, kind_of, resolve
+from clew.core.disk import create_file, name_of_kind, resolve
 from clew.errors import InvalidError
 
 
@@ -67,7 +67,7 @@ def _refuse_odd(target: Path) -> None:
     if stat.S_ISDIR(mode):
         raise InvalidError(f"{target} is a directory; name a file in it")
     if not (stat.S_ISREG(mode) or stat.S_ISLNK(mode)):
-        raise InvalidError(f"{target} is {kind_of(mode)}; name a file")
+        raise InvalidError(f"{target} is {name_of_kind(mode)}; name a file")
 
 
 def _sync(place: Path) -> None:

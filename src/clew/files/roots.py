@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 from blake3 import blake3
 
-from clew.backends.private_files import make_directories, sync_directory
+from clew.core.disk import make_directories, sync_directory
 from clew.errors import InvalidError, RootNotNamedError, RootRefusedError
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from clew.core.log.rows import (
 )
 from clew.core.log.tree import Paths, Segment, path
 from clew.core.messages.tool_calls import safe_cut
-from clew.core.retention.ranges import View, merged, removable, those_that_spare
+from clew.core.retention.old_messages import View, merged, removable, those_that_spare
 from clew.core.retention.rules import (
     LOOK_AGAIN,
     TOLERANCE,

@@ -21,10 +21,10 @@ from clew.backends.jsonl.lock import SnapshotLock, StoreLock
 from clew.backends.jsonl.log_file import UnreadableLogError, remove_packs
 from clew.backends.jsonl.reader import JsonlReader, NoCare
 from clew.backends.jsonl.writer import JsonlTransaction
-from clew.backends.private_files import resolve
 from clew.backends.sqlite.backend import check_level
 from clew.backends.sqlite.connection import Level, patiently, refuse_newer, reraise
 from clew.backends.sqlite.sql import BEGIN, BEGIN_WRITING, COMMIT, ROLLBACK
+from clew.core.disk import resolve
 from clew.errors import (
     BackendUnavailableError,
     ClewError,

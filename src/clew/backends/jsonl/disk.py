@@ -19,7 +19,7 @@ import stat
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from clew.backends.private_files import DIRECTORY, FILE, is_in_public, kind_of, make_directories
+from clew.core.disk import DIRECTORY, FILE, is_in_public, make_directories, name_of_kind
 
 # -- directories, and the files in them
 
@@ -33,7 +33,7 @@ class StrangeFileError(OSError):
     """Something in a store is not the plain file, or directory, that has to be there."""
 
     def __init__(self, path: object, found: int, wanted: str) -> None:
-        kind = "a file" if stat.S_ISREG(found) else kind_of(found)
+        kind = "a file" if stat.S_ISREG(found) else name_of_kind(found)
         super().__init__(f"{path} is {kind}, not {wanted}: Clew does not touch it; move it away")
 
 

@@ -27,9 +27,8 @@ from clew.backends.jsonl.lock import StoreLock
 from clew.backends.jsonl.log_file import tell
 from clew.backends.jsonl.recover import catch_up, is_behind
 from clew.backends.sqlite.backend import Connections
-from clew.backends.sqlite.connection import open_reader, open_writer, patiently
+from clew.backends.sqlite.connection import BESIDE, open_reader, open_writer, patiently
 from clew.backends.sqlite.schema import MIGRATIONS, check_writable
-from clew.backends.sqlite.side_files import BESIDE
 from clew.backends.sqlite.sql import BEGIN_WRITING, COMMIT, EMPTY_LOG
 from clew.errors import ClewError, CorruptError, CorruptSessionError, InvalidUrlError, SchemaTooNewError
 

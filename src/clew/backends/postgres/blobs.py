@@ -21,7 +21,7 @@ from clew.backends.postgres import sql
 from clew.backends.postgres.address import check_blobs
 from clew.backends.postgres.connection import ServerConnection
 from clew.backends.postgres.rows import lock_key
-from clew.backends.private_files import DIRECTORY, create_file, make_directories, sync_directory
+from clew.core.disk import DIRECTORY, create_file, make_directories, sync_directory
 from clew.errors import BackendUnavailableError, CorruptError, InvalidUrlError
 
 LARGE: Final = 64 * 1024

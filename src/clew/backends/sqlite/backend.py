@@ -15,9 +15,9 @@ from typing import Final
 import apsw
 
 from clew.backends.contract import Backend, Capabilities
-from clew.backends.private_files import resolve
 from clew.backends.sqlite import sql
 from clew.backends.sqlite.connection import (
+    BESIDE,
     Level,
     create_private,
     open_read_only,
@@ -31,8 +31,8 @@ from clew.backends.sqlite.connection import (
 )
 from clew.backends.sqlite.reader import SqliteReader
 from clew.backends.sqlite.schema import ForeignSchemaError
-from clew.backends.sqlite.side_files import BESIDE
 from clew.backends.sqlite.writer import SqliteTransaction
+from clew.core.disk import resolve
 from clew.core.log.rows import BranchRow
 from clew.errors import (
     BackendUnavailableError,

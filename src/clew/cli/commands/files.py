@@ -13,8 +13,7 @@ import click
 
 import clew
 from clew.cli.app import PARTLY, Refused, Settings, command, session_argument
-from clew.cli.output import Output
-from clew.cli.prompt import agreed, on_files, progress, yes_option
+from clew.cli.output import Output, agreed, on_files, progress, yes_option
 from clew.cli.store import SHOWN, opened, session_of, spot_of
 from clew.cli.text import ago, clean, count, iso, local, one_line, quoted, size, typed
 from clew.errors import RootNotNamedError, SessionNotFoundError, SnapshotNotFoundError
@@ -112,7 +111,7 @@ def restore_command(
         if dry_run:
             return _print_report(out, plan)
         ask_for(plan, yes=yes)
-        from clew.cli.prompt import on_files, progress
+        from clew.cli.output import on_files, progress
 
         with progress("restoring") as told:
             report = store.restore(

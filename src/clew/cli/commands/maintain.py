@@ -1,19 +1,262 @@
-"""`clew verify`, `repair`, `vacuum` and `sweep`, with retention rules as they are typed."""
+"""clew verify, repair, vacuum, sweep, doctor, version."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Final
+import os
+import platform
+import shutil
+import stat
+from collections.abc import Iterable, Iterator
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Final, Literal
 
 import click
+import msgspec
 
 import clew
+from clew.backends.registry import parse
 from clew.cli.app import ERROR, PARTLY, Settings, command
-from clew.cli.output import Output
-from clew.cli.prompt import agreed, on_copy, on_files, progress, yes_option
+from clew.cli.completion import SCRIPTS, Shell
+from clew.cli.output import Output, agreed, on_copy, on_files, progress, yes_option
 from clew.cli.store import opened
-from clew.cli.text import count, one_line, size, span
+from clew.cli.text import ago, count, one_line, quoted, size, span
 from clew.core.retention.rules import COUNTS, LENGTHS
+from clew.errors import ClewError
+
+# ── `clew doctor`, `version`, `completion` and `demo` ─────────────────────────────────────────────
+
+PARTS: Final = ("apsw", "msgspec", "blake3", "click", "rich", "psycopg", "obstore", "genai-prices")
+
+
+@command("version", "clew version", "clew version --json")
+@click.pass_obj
+def version_command(settings: Settings) -> None:
+    """Piped: name and version."""
+    out = Output(settings)
+    found = versions()
+    if out.json:
+        out.record(found)
+        return
+    for name, number in found.items():
+        out.line(f"{name:<13} {number}") if out.is_terminal else out.row(name, number)
+
+
+def versions() -> dict[str, str]:
+    import apsw
+
+    found = {
+        "clew": clew.__version__,
+        "python": platform.python_version(),
+        "sqlite": apsw.sqlite_lib_version(),
+    }
+    for name in PARTS:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+@command(
+    "completion",
+    "clew completion bash >> ~/.bashrc",
+    "clew completion zsh >> ~/.zshrc",
+    "clew completion fish > ~/.config/fish/completions/clew.fish",
+)
+@click.argument("shell", type=click.Choice(list(SCRIPTS)))
+def completion_command(shell: Shell) -> None:
+    """It completes commands, options, their values and the ids of sessions. Ids are inserted as text, quoted
+    as the shell needs it; an id that cannot be quoted is not proposed. Scripts of older versions do not
+    quote, so they get no answer: print them again.
+    """
+    click.echo(SCRIPTS[shell], nl=False)
+
+
+@command("demo", "clew demo")
+def demo_command() -> int:
+    """It also goes wrong, rewinds and forks. It takes some seconds, in a store of its own that is removed at
+    the end, and checks every claim: exit code 1 if one does not hold.
+    """
+    from clew.cli.demo.story import main
+
+    return main()
+
+
+# -- doctor
+
+LITTLE: Final = 512 * 1024 * 1024
+"""Bytes of free disk that are too few to be at ease."""
+PATIENCE: Final = 5.0
+MARKS: Final = {"ok": ("✓", "green"), "warning": ("!", "yellow"), "problem": ("✗", "bold red")}
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """What a check found."""
+
+    check: str
+    state: Literal["ok", "warning", "problem"]
+    text: str
+    next: str | None = None
+
+
+@command("doctor", "clew doctor", "clew doctor --store agents.db")
+@click.pass_obj
+def doctor_command(settings: Settings) -> int:
+    """Engine versions, durability, permissions, disk, leases, interrupted restores, stored content; of a
+    store on a server also the rights of the role and the encryption of the connection.
+
+    Piped: check, state (ok, warning, problem), text and next step, separated by tabs. Exit code 1 if there
+    is a problem.
+    """
+    out = Output(settings)
+    worst = 0
+    for finding in _findings(settings):
+        if finding.state == "problem":
+            worst = ERROR
+        if out.json:
+            out.record(finding)
+        elif not out.is_terminal:
+            out.row(finding.check, finding.state, finding.text, finding.next)
+        else:
+            _print(finding)
+    return worst
+
+
+def _print(finding: Finding) -> None:
+    from rich.text import Text
+
+    from clew.cli.output import print_line, terminal
+    from clew.cli.text import one_line
+
+    sign, colour = MARKS[finding.state]
+    line = Text.assemble((f"{sign} ", colour), (f"{finding.check:<12} ", "bold"), one_line(finding.text))
+    print_line(terminal(), line)
+    if finding.next:
+        print_line(terminal(), Text(f"  → {one_line(finding.next)}", style="bright_black"))
+
+
+def _findings(settings: Settings) -> Iterator[Finding]:
+    found = versions()
+    yield Finding(
+        "engine",
+        "ok",
+        f"clew {found['clew']}, Python {found['python']}, SQLite {found['sqlite']}, {_system()}",
+    )
+    try:
+        with opened(settings) as store:
+            yield Finding("store", "ok", store.location)
+            yield _durability(store)
+            yield from _place(settings)
+            yield from _way(settings)
+            yield from _leases(store)
+            yield from _restores(store)
+            yield _whole(store)
+    except ClewError as exc:
+        from clew.cli.app import described
+
+        yield Finding("store", "problem", described(exc))
+
+
+def _system() -> str:
+    return f"{platform.system()} {platform.release()}"
+
+
+def _durability(store: clew.Store) -> Finding:
+    level = store.capabilities.durability
+    match level:
+        case "full":
+            return Finding("durability", "ok", "what is acknowledged survives a power cut")
+        case "process":
+            text = "what is acknowledged survives a killed process, not a power cut"
+        case _:
+            text = "everything is gone when the process ends"
+    return Finding("durability", "warning", text, "open the store without durability=, or another one")
+
+
+def _place(settings: Settings) -> Iterator[Finding]:
+    """Permissions and room, for stores on this machine's disk."""
+    scheme, name, _ = parse(settings.store)
+    if scheme not in ("sqlite", "jsonl"):
+        return
+    path = Path(name).resolve()
+    mode = stat.S_IMODE(path.stat().st_mode)
+    if mode & 0o077:
+        wanted = "700" if path.is_dir() else "600"
+        text = f"others may read {path} (mode {mode:o})"
+        yield Finding("permissions", "warning", text, f"chmod {wanted} {quoted(str(path))}")
+    elif not os.access(path, os.W_OK) or not os.access(path.parent, os.W_OK):
+        yield Finding(
+            "permissions", "warning", f"{path} can only be read", "clew copy it to where you may write"
+        )
+    else:
+        yield Finding("permissions", "ok", f"only you may read {path}")
+    disk = shutil.disk_usage(path.parent)
+    state: Literal["ok", "warning"] = "warning" if disk.free < LITTLE else "ok"
+    step = "free some space; clew gc and clew vacuum give some back" if state == "warning" else None
+    yield Finding("disk", state, f"{size(disk.free)} free of {size(disk.total)}", step)
+
+
+def _way(settings: Settings) -> Iterator[Finding]:
+    """Rights and encryption, for stores on a server."""
+    scheme, url, _ = parse(settings.store)
+    if scheme != "postgresql":
+        return
+    from clew.backends.postgres.connection import check_connection
+
+    way = check_connection(url, PATIENCE)
+    if way.is_superuser:
+        text = f"the role {way.role} is a superuser: its password opens everything on the server"
+        yield Finding(
+            "role", "warning", text, "give the store a role of its own: docs/how-to/use-postgresql.md"
+        )
+    else:
+        yield Finding("role", "ok", f"the role {way.role} is not a superuser")
+    if way.is_local:
+        yield Finding("wire", "ok", "the server is on this machine")
+    elif not way.is_encrypted or not way.is_verified:
+        what = "the identity of the server is not checked" if way.is_encrypted else "nothing is encrypted"
+        yield Finding(
+            "wire", "warning", f"{what} on the way to {way.host}", "add sslmode=verify-full to the address"
+        )
+    else:
+        yield Finding("wire", "ok", f"encrypted on the way to {way.host}, whose identity was checked")
+
+
+def _leases(store: clew.Store) -> Iterator[Finding]:
+    running = store.list(status="running", limit=10_000).sessions
+    stuck = [info for info in running if store.get(info.id).lease is None]
+    for info in stuck[:5]:
+        text = f"{info.id} is running, but no worker holds its lease; active {ago(info.updated_at)}"
+        yield Finding(
+            "leases", "warning", text, "clew interrupted lists the sessions whose worker was killed"
+        )
+    if not stuck:
+        yield Finding("leases", "ok", f"{count(len(running), 'session')} at work, none is stuck")
+
+
+def _restores(store: clew.Store) -> Iterator[Finding]:
+    pending = store.pending_restores()
+    for one in pending:
+        step = f"clew restore --finish {quoted(one.id)}, or clew restore --undo {quoted(one.id)}"
+        yield Finding("restores", "problem", f"the restore of {one.root} was cut off {ago(one.at)}", step)
+    if not pending:
+        yield Finding("restores", "ok", "none was cut off")
+
+
+def _whole(store: clew.Store) -> Finding:
+    with progress("looking") as told:
+        report = store.verify(full=False, time_limit=PATIENCE, on_progress=on_files(told))
+    if not report.ok:
+        text = f"{count(len(report.problems), 'problem')}, such as: {report.problems[0]}"
+        return Finding(
+            "content", "problem", text, "clew verify lists them, clew repair --to NEW saves the rest"
+        )
+    seen = f"{count(report.sessions, 'session')} and {count(report.objects, 'object')} are all there"
+    return Finding("content", "ok", seen + ("" if report.complete else ", as far as was looked"))
+
+
+# ── `clew verify`, `repair`, `vacuum` and `sweep`, with retention rules as they are typed ─────────
 
 
 @command(

@@ -10,8 +10,7 @@ import click
 import clew
 from clew.cli.app import Settings, command, session_argument
 from clew.cli.commands.files import conflict_option, exclude_option, include_option, say_left_out
-from clew.cli.output import Output
-from clew.cli.prompt import yes_option
+from clew.cli.output import Output, yes_option
 from clew.cli.store import opened, point_of, session_of, spot_of
 from clew.cli.text import count
 from clew.model.files import RestoreReport

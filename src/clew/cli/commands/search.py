@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Final, get_args
 import click
 
 from clew.cli.app import Command, Settings, command
-from clew.cli.output import Output
-from clew.cli.prompt import progress
+from clew.cli.output import Output, progress
 from clew.cli.store import opened, session_of
 from clew.cli.text import Moment, ago, flat, iso, one_line
 from clew.model.search import SearchOrder, SearchRole

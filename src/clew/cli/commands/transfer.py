@@ -14,12 +14,11 @@ import click
 from blake3 import blake3
 
 import clew
-from clew.backends.private_files import make_directories
 from clew.cli.app import ERROR, PARTLY, Refused, Settings, command, session_argument
-from clew.cli.output import Output
-from clew.cli.prompt import Report, agreed, on_copy, progress, yes_option
+from clew.cli.output import Output, Report, agreed, on_copy, progress, yes_option
 from clew.cli.store import all_sessions, exists, must_exist, opened, session_of
 from clew.cli.text import clean, count, one_line, size
+from clew.core.disk import make_directories
 from clew.core.messages.text import escape_json
 from clew.errors import InvalidError
 from clew.importers import run

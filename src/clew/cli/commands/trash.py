@@ -6,8 +6,7 @@ import click
 
 import clew
 from clew.cli.app import Command, Settings, command, group, session_argument
-from clew.cli.output import Output
-from clew.cli.prompt import agreed, yes_option
+from clew.cli.output import Output, agreed, yes_option
 from clew.cli.store import all_sessions, deleted_id, not_whole, opened
 from clew.cli.text import ago, count, iso, typed
 
@@ -130,7 +129,7 @@ def _subagents(store: clew.Store, id: str) -> list[str]:
 @click.pass_obj
 def trash_empty(settings: Settings, yes: bool) -> None:
     """Remove everything in the trash for good."""
-    from clew.cli.prompt import progress
+    from clew.cli.output import progress
 
     out = Output(settings)
     with opened(settings) as store:

@@ -15,14 +15,15 @@ from clew.core.engine.host import Here
 from clew.core.log.rows import NOT_DUE, NOWHERE, RUNNING, Details, SessionRow, Tip
 from clew.core.log.tree import Segment
 from clew.core.retention.old_messages import (
+    Ranges,
     aged,
     count_messages,
     limits_messages,
+    merged,
     over_limits,
     pass_over,
     with_their_calls,
 )
-from clew.core.retention.ranges import Ranges, merged
 from clew.core.retention.rules import DAY, LOOK_AGAIN, is_kept, micros
 from clew.core.runs.access import is_held
 from clew.model import Retention

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from clew.backends.contract import Reader, Transaction
-from clew.backends.private_files import resolve
+from clew.core.disk import resolve
 from clew.core.engine.engine import Engine, EngineLike
 from clew.core.transfer.copy import Copying
 from clew.errors import (
@@ -67,7 +67,7 @@ def _plain(path: str | os.PathLike[str]) -> str:
 
 
 def _check(engine: Engine, final: Path, *, overwrite: bool) -> None:
-    from clew.backends.sqlite.side_files import refuse_planted
+    from clew.backends.sqlite.connection import refuse_planted
 
     if str(final) == engine.backend.location:
         raise InvalidError(f"{final} is the store itself")

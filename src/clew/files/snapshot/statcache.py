@@ -23,7 +23,7 @@ import msgspec
 from blake3 import blake3
 from xxhash import xxh3_64_digest
 
-from clew.backends.private_files import create_file, make_directories
+from clew.core.disk import create_file, make_directories
 from clew.core.log.digest import DIGEST_SIZE
 from clew.files.snapshot.listing import ROW_SIZE
 

@@ -18,7 +18,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
-from clew.backends.private_files import create_file
+from clew.core.disk import create_file
 from clew.errors import InvalidUrlError
 from clew.importers.contract import OnProblem, Problem
 from clew.model import Json
@@ -168,7 +168,7 @@ def _only_reading(tables: frozenset[str]) -> Callable[..., int]:
 
 def _refuse_planted(path: Path) -> None:
     """SQLite removes a file that a journal names, even beside a copy."""
-    from clew.backends.sqlite.side_files import refuse_planted
+    from clew.backends.sqlite.connection import refuse_planted
 
     try:
         refuse_planted(path)
