@@ -14,14 +14,14 @@ AT_ONCE = 50_000
 PLACE = "1048575"
 _PLAIN = {
     "sessions": (
-        "moves, undo, redo, forks, epoch, fence, due, status, grows, titled, digest, title, preview,"
-        " workspace, version, position, messages, turns, size, cut, summary, asked, deleted"
+        "moves, undo, redo, forks, epoch, fence, due, status, grows, has_title, digest, title, preview,"
+        " workspace, version, position, messages, turns, size, view_start, summary, last_user_turn, deleted"
     ),
     "details": "value",
     "branches": "parent, fork",
     "entries": (
-        "position, time, flags, checksum, messages, turns, size, cut, summary, asked, epoch, kind, codec,"
-        " digest, body"
+        "position, time, flags, checksum, messages, turns, size, view_start, summary, last_user_turn, epoch,"
+        " kind, codec, digest, body"
     ),
 }
 

@@ -49,12 +49,12 @@ from clew.core.log.rows import (
     Details,
     EntryRow,
     EventRow,
+    HeadRow,
     Listed,
     ObjectPlace,
     PackInfo,
     SessionQuery,
     SessionRow,
-    Tip,
     Totals,
     UsageRow,
     UsageSum,
@@ -156,7 +156,7 @@ class LogRows(Protocol):
         """The position of the newest entry of a branch; -1 when it has none."""
 
     @abstractmethod
-    def get_tip(self, branch: int, position: int) -> Tip | None:
+    def get_tip(self, branch: int, position: int) -> HeadRow | None:
         """The place of an entry with its counters, however large its body is; None: no such entry."""
 
     def get_entry(self, branch: int, position: int) -> EntryRow | None:
@@ -348,7 +348,7 @@ class Transaction(Reader, Protocol):
     def set_session(self, row: SessionRow) -> None:
         """Replace the row of an existing session."""
 
-    def set_head(self, sid: int, head: Tip, updated: int, title: str | None, preview: str) -> None:
+    def set_head(self, sid: int, head: HeadRow, updated: int, title: str | None, preview: str) -> None:
         """What every append does to the row of a session; `grows` becomes True."""
         row = self.get_session(sid)
         assert row is not None

@@ -119,7 +119,7 @@ def believable(row: SessionRow) -> SessionRow:
         head=head,
         grows=False,
         title=row.title if type(row.title) is str and len(row.title) <= MAX_TITLE else None,
-        titled=row.titled is True,
+        has_title=row.has_title is True,
         preview=row.preview if type(row.preview) is str else "",
         workspace=row.workspace if type(row.workspace) is str else None,
         status=row.status if type(row.status) is int and 0 <= row.status < STATUS_COUNT else PENDING,

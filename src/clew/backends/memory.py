@@ -25,12 +25,12 @@ from clew.core.log.rows import (
     Details,
     EntryRow,
     EventRow,
+    HeadRow,
     Listed,
     ObjectPlace,
     PackInfo,
     SessionQuery,
     SessionRow,
-    Tip,
     Totals,
     UsageRow,
     UsageSum,
@@ -172,7 +172,7 @@ class MemoryReader(Reader):
         start = self._of.branches[branch].fork + 1
         return rows[max(0, first - start) : max(0, last - start + 1)]
 
-    def get_tip(self, branch: int, position: int) -> Tip | None:
+    def get_tip(self, branch: int, position: int) -> HeadRow | None:
         if branch not in self._of.branches:
             return None
         rows = self._between(branch, position, position)
@@ -406,7 +406,7 @@ class MemoryTransaction(MemoryReader, Transaction):
         elif self._of.ids.get(row.id) == row.sid:
             self._drop(self._of.ids, row.id)
 
-    def set_head(self, sid: int, head: Tip, updated: int, title: str | None, preview: str) -> None:
+    def set_head(self, sid: int, head: HeadRow, updated: int, title: str | None, preview: str) -> None:
         row = msgspec.structs.replace(
             self._of.sessions[sid], head=head, grows=True, updated=updated, title=title, preview=preview
         )

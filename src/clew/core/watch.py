@@ -20,7 +20,7 @@ from clew.core.conversation.points import head_of
 from clew.core.engine.engine import Engine
 from clew.core.engine.notices import noticed
 from clew.core.log.ids import check_seconds
-from clew.core.log.rows import SessionQuery, SessionRow, Tip
+from clew.core.log.rows import HeadRow, SessionQuery, SessionRow
 from clew.errors import CorruptError, StoreClosedError
 from clew.model import STATUSES, Head, utc
 from clew.model.session import Change, ChangeKind
@@ -30,7 +30,7 @@ SLACK: Final = 60_000_000
 PAGE: Final = 200
 LONGEST_PAUSE: Final = 3600.0
 
-_Look: TypeAlias = tuple[int, int | None, Tip, int]
+_Look: TypeAlias = tuple[int, int | None, HeadRow, int]
 
 
 class Watcher:

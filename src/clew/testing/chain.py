@@ -13,13 +13,13 @@ import msgspec
 
 from clew.backends.contract import STORE_WIDE, Reader
 from clew.core.log.digest import entry_digest
-from clew.core.log.rows import EMPTY, KIND_NAMES, MESSAGE, EntryRow, SessionQuery, SessionRow, Tip
+from clew.core.log.rows import EMPTY, KIND_NAMES, MESSAGE, EntryRow, HeadRow, SessionQuery, SessionRow
 from clew.core.messages.codec import decode_json
 from clew.core.messages.dialects import is_human_turn
 from clew.session import Session
 from clew.store import Store
 
-Tips: TypeAlias = dict[tuple[int, int], Tip]
+Tips: TypeAlias = dict[tuple[int, int], HeadRow]
 """The place of every entry of a tree, by branch and position."""
 
 
@@ -104,7 +104,7 @@ def _check_beside(reader: Reader) -> None:
         assert alias in reader.get_details(holder.sid).aliases
 
 
-def _rebuilt(tip: Tip, branch: int, rows: list[EntryRow]) -> Iterator[Tip]:
+def _rebuilt(tip: HeadRow, branch: int, rows: list[EntryRow]) -> Iterator[HeadRow]:
     """The places that these entries must have behind `tip`."""
     for row in rows:
         position = tip.position + 1
@@ -113,9 +113,9 @@ def _rebuilt(tip: Tip, branch: int, rows: list[EntryRow]) -> Iterator[Tip]:
             case "message":
                 changes = {"messages": tip.messages + 1, "size": tip.size + len(row.body)}
                 if is_human_turn(decode_json(row.body), row.flags):
-                    changes |= {"turns": tip.turns + 1, "asked": position}
+                    changes |= {"turns": tip.turns + 1, "last_user_turn": position}
             case "compaction" | "truncation":
-                changes = {"cut": position}
+                changes = {"view_start": position}
             case "summary":
                 changes = {"summary": position}
             case "turns":

@@ -189,7 +189,7 @@ def test_j10_a_flipped_bit_in_a_hash_is_one_problem(filled: Path) -> None:
     assert "its hash is not" in problem.text
 
 
-@pytest.mark.parametrize("counter", ["messages", "turns", "size", "cut", "summary", "asked"])
+@pytest.mark.parametrize("counter", ["messages", "turns", "size", "view_start", "summary", "last_user_turn"])
 def test_j11_a_wrong_counter_is_named(filled: Path, counter: str) -> None:
     key, _ = place(filled, 4)
     change(filled, f"UPDATE entries SET {counter} = {counter} + 1 WHERE key = ?", key)
@@ -275,7 +275,7 @@ def test_a_session_whose_head_was_lost_is_named(filled: Path, id: str, full: boo
     assert "which does not exist" in heads[0].text
 
 
-@pytest.mark.parametrize("counter", ["messages", "turns", "size", "cut", "summary", "asked"])
+@pytest.mark.parametrize("counter", ["messages", "turns", "size", "view_start", "summary", "last_user_turn"])
 def test_j11_a_session_that_counts_wrong_is_named(filled: Path, counter: str) -> None:
     change(filled, f"UPDATE sessions SET {counter} = {counter} + 1 WHERE id = 'chat'")
 

@@ -87,7 +87,7 @@ def test_a_repaired_store_tells_it_apart_and_counts_anew(
     store: clew.Store, path: Path, tmp_path: Path
 ) -> None:
     branch = branch_of(path)
-    change(path, "UPDATE entries SET turns = 7, asked = 3 WHERE key = ?", key(branch, 3))
+    change(path, "UPDATE entries SET turns = 7, last_user_turn = 3 WHERE key = ?", key(branch, 3))
     assert store.repair(to=tmp_path / "new.db").ok
     with clew.open(tmp_path / "new.db") as target:
         check(target)
@@ -112,9 +112,9 @@ def branch_of(path: Path) -> int:
 
 
 def test_verify_sees_a_turn_that_is_counted_and_should_not_be(store: clew.Store, path: Path) -> None:
-    change(path, "UPDATE entries SET turns = 2, asked = 3 WHERE key = ?", key(branch_of(path), 3))
+    change(path, "UPDATE entries SET turns = 2, last_user_turn = 3 WHERE key = ?", key(branch_of(path), 3))
     found = store.verify(full=True).details
-    assert "its counters are wrong: turns, asked" in found[0].text
+    assert "its counters are wrong: turns, last_user_turn" in found[0].text
 
 
 def test_verify_sees_a_flag_that_was_changed_with_its_checksum(store: clew.Store, path: Path) -> None:

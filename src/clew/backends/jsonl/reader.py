@@ -43,7 +43,7 @@ def referring_values(branch: int, row: EntryRow, log: int, offset: int) -> Row:
     return (
         branch << POSITION_BITS | row.position, row.kind, row.time, row.flags, LOGGED,
         checksum(row.body, row.position, row.time, row.kind, RAW, row.flags), row.digest,
-        row.messages, row.turns, row.size, row.cut, row.summary, row.asked, row.epoch,
+        row.messages, row.turns, row.size, row.view_start, row.summary, row.last_user_turn, row.epoch,
         _reference.pack(log, offset, len(row.body)),
     )  # fmt: skip
 

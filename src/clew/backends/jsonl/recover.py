@@ -80,7 +80,7 @@ from clew.backends.sqlite.sql import (
 )
 from clew.backends.sqlite.writer import SqliteTransaction
 from clew.core.log import jsonl
-from clew.core.log.rows import EMPTY, BranchRow, ForkOrigin, SessionRow, Tip
+from clew.core.log.rows import EMPTY, BranchRow, ForkOrigin, HeadRow, SessionRow
 from clew.errors import CorruptError, CorruptSessionError, ReadOnlyError, SchemaTooNewError
 
 # -- after damage: a session whose own lines are bad is put together from what is left of its log
@@ -177,12 +177,12 @@ def _branch(row: tuple[object, ...]) -> BranchRow:
     return BranchRow(*row)  # type: ignore[arg-type]
 
 
-def _tip(tx: SqliteTransaction, branch: int) -> Tip:
+def _tip(tx: SqliteTransaction, branch: int) -> HeadRow:
     """The newest entry that follows on those before it without a gap in the branch's end."""
     return _tip_at(tx, branch, tx.last_position(branch)) or EMPTY
 
 
-def _tip_at(tx: SqliteTransaction, branch: int, position: int) -> Tip | None:
+def _tip_at(tx: SqliteTransaction, branch: int, position: int) -> HeadRow | None:
     """None: there is none, or none that can be."""
     try:
         return tx.get_tip(branch, position)

@@ -34,7 +34,7 @@ from clew.backends.sqlite.rows import POSITION_BITS
 from clew.backends.sqlite.sql import ADD_ENTRY, ADD_OBJECT
 from clew.backends.sqlite.writer import SqliteTransaction
 from clew.core.log import jsonl
-from clew.core.log.rows import BranchRow, Details, EntryRow, EventRow, SessionRow, Tip, UsageRow
+from clew.core.log.rows import BranchRow, Details, EntryRow, EventRow, HeadRow, SessionRow, UsageRow
 from clew.errors import BackendUnavailableError
 
 # -- what a transaction will write: the lines of each log, in order, and where each will lie
@@ -237,7 +237,7 @@ class JsonlTransaction(JsonlReader, SqliteTransaction):
         if self.connection.changes():
             self.batch.of_session(row.sid).add(jsonl.SessionLine(row))
 
-    def set_head(self, sid: int, head: Tip, updated: int, title: str | None, preview: str) -> None:
+    def set_head(self, sid: int, head: HeadRow, updated: int, title: str | None, preview: str) -> None:
         super().set_head(sid, head, updated, title, preview)
         self.batch.of_session(sid).add(jsonl.HeadLine(sid, head, updated, title, preview))
 

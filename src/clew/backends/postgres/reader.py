@@ -46,12 +46,12 @@ from clew.core.log.rows import (
     Details,
     EntryRow,
     EventRow,
+    HeadRow,
     Listed,
     ObjectPlace,
     PackInfo,
     SessionQuery,
     SessionRow,
-    Tip,
     Totals,
     UsageRow,
     UsageSum,
@@ -210,11 +210,11 @@ class PostgresReader(Reader):
         ((last,),) = self.ask(sql.LAST_POSITION, home_of(branch), branch)
         return NOWHERE if last is None else int(last)
 
-    def get_tip(self, branch: int, position: int) -> Tip | None:
+    def get_tip(self, branch: int, position: int) -> HeadRow | None:
         if not 0 <= position <= MAX_POSITION:
             return None
         rows = self.ask(sql.GET_TIP, home_of(branch), branch, position)
-        return checks.tip(Tip(branch, position, *rows[0])) if rows else None
+        return checks.tip(HeadRow(branch, position, *rows[0])) if rows else None
 
     def get_entry(self, branch: int, position: int) -> EntryRow | None:
         if not 0 <= position <= MAX_POSITION:

@@ -18,7 +18,7 @@ from xxhash import xxh3_64_intdigest
 from clew.backends.rows import body_of, sound_entry
 from clew.core.log import checks
 from clew.core.log.digest import checksum, pack
-from clew.core.log.rows import ERASED, REMOVED, EntryRow, EventRow, SessionRow, Tip, UsageRow
+from clew.core.log.rows import ERASED, REMOVED, EntryRow, EventRow, HeadRow, SessionRow, UsageRow
 
 if TYPE_CHECKING:
     from clew.core.messages.search_text import TextRow
@@ -137,7 +137,7 @@ def session_from(row: Row) -> SessionRow:
     """The row as it is stored, unchecked."""
     return SessionRow(
         row[0], text_from(row[1]), row[2], row[3], row[4], row[5],
-        Tip(row[6], row[7], row[8], row[9], row[10], row[11], row[12], row[13], row[14]),
+        HeadRow(row[6], row[7], row[8], row[9], row[10], row[11], row[12], row[13], row[14]),
         row[15], text_from(row[16]), row[17], text_from(row[18]), text_from(row[19]),
         row[20], row[21], row[22], row[23], row[24], row[25], row[26], row[27],
     )  # fmt: skip
@@ -154,8 +154,9 @@ def session_values(row: SessionRow) -> Row:
     return (
         row.id.encode(), row.tree, row.created, row.updated, row.deleted,
         head.branch, head.position, head.digest, head.messages, head.turns, head.size,
-        head.cut, head.summary, head.asked, row.grows, maybe(row.title), row.titled, row.preview.encode(),
-        maybe(row.workspace), row.moves, row.undo, row.redo, row.forks,
+        head.view_start, head.summary, head.last_user_turn,
+        row.grows, maybe(row.title), row.has_title, row.preview.encode(), maybe(row.workspace),
+        row.moves, row.undo, row.redo, row.forks,
         row.status, row.epoch, row.fence, row.due,
     )  # fmt: skip
 
@@ -165,7 +166,8 @@ def head_values(row: SessionRow) -> Row:
     head = row.head
     return (
         head.branch, head.position, head.digest, head.messages, head.turns, head.size,
-        head.cut, head.summary, head.asked, row.updated, maybe(row.title), row.preview.encode(),
+        head.view_start, head.summary, head.last_user_turn,
+        row.updated, maybe(row.title), row.preview.encode(),
     )  # fmt: skip
 
 
@@ -174,7 +176,7 @@ def entry_values(branch: int, row: EntryRow) -> Row:
     return (
         home_of(branch), branch, row.position, row.kind, row.time, row.flags, codec,
         checksum(blob, row.position, row.time, row.kind, codec, row.flags), row.digest,
-        row.messages, row.turns, row.size, row.cut, row.summary, row.asked, row.epoch, blob,
+        row.messages, row.turns, row.size, row.view_start, row.summary, row.last_user_turn, row.epoch, blob,
     )  # fmt: skip
 
 

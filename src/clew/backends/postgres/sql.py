@@ -66,8 +66,9 @@ class _Bindings(list[Any]):
 # ── sessions ────────────────────────────────────────────────────────────────────────────────────────────────
 
 SESSION: Final = (
-    "sid, id, tree, created, updated, deleted, branch, position, digest, messages, turns, size, cut, summary,"
-    " asked, grows, title, titled, preview, workspace, moves, undo, redo, forks, status, epoch, fence, due"
+    "sid, id, tree, created, updated, deleted, branch, position, digest, messages, turns, size,"
+    " view_start, summary, last_user_turn, grows, title, has_title, preview, workspace, moves, undo, redo,"
+    " forks, status, epoch, fence, due"
 )
 _WITHOUT_SID: Final = SESSION.removeprefix("sid, ")
 BUCKET: Final = 26
@@ -171,7 +172,8 @@ SET_SESSION: Final = Guarded(
     f" = ({marks('version, ' + _WITHOUT_SID, 4)}) {_OF} RETURNING 1) SELECT count(*) FROM done"
 )
 _HEAD: Final = (
-    "version, branch, position, digest, messages, turns, size, cut, summary, asked, updated, title, preview"
+    "version, branch, position, digest, messages, turns, size, view_start, summary, last_user_turn, updated,"
+    " title, preview"
 )
 _SET_HEAD: Final = (
     f"WITH done AS (UPDATE {{s}}.sessions SET ({_HEAD}, grows) = ({marks(_HEAD, 4)}, true) {_OF} RETURNING 1)"
@@ -212,13 +214,13 @@ DISOWN_BRANCH: Final = "UPDATE {s}.branches SET owner = 0 WHERE home = $1 AND br
 DROP_BRANCH: Final = "DELETE FROM {s}.branches WHERE home = $1 AND branch = $2"
 
 ENTRY: Final = (
-    "home, branch, position, kind, time, flags, codec, checksum, digest, messages, turns, size, cut, summary,"
-    " asked, epoch, body"
+    "home, branch, position, kind, time, flags, codec, checksum, digest, messages, turns, size,"
+    " view_start, summary, last_user_turn, epoch, body"
 )
 _AT: Final = "home = $1 AND branch = $2"
 GET_ENTRY: Final = f"SELECT {ENTRY} FROM {{s}}.entries WHERE {_AT} AND position = $3"
 GET_TIP: Final = (
-    "SELECT digest, messages, turns, size, cut, summary, asked FROM {s}.entries"
+    "SELECT digest, messages, turns, size, view_start, summary, last_user_turn FROM {s}.entries"
     f" WHERE {_AT} AND position = $3"
 )
 LAST_POSITION: Final = f"SELECT max(position) FROM {{s}}.entries WHERE {_AT}"

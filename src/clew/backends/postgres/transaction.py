@@ -35,7 +35,7 @@ from clew.backends.postgres.rows import (
 from clew.backends.postgres.write_buffer import HEAD, NEW, ROW, SessionLock, WriteBuffer
 from clew.backends.rows import pack_checksum
 from clew.core.log import checks
-from clew.core.log.rows import BranchRow, Details, EntryRow, EventRow, SessionRow, Tip, UsageRow
+from clew.core.log.rows import BranchRow, Details, EntryRow, EventRow, HeadRow, SessionRow, UsageRow
 from clew.core.messages.search_text import TextRow
 
 
@@ -225,7 +225,7 @@ class PostgresTransaction(TransactionIO, Transaction):
     def set_session(self, row: SessionRow) -> None:
         self._change(row.sid, row, ROW)
 
-    def set_head(self, sid: int, head: Tip, updated: int, title: str | None, preview: str) -> None:
+    def set_head(self, sid: int, head: HeadRow, updated: int, title: str | None, preview: str) -> None:
         held = self._hold(sid)
         if held is not None and held.row is not None:
             row = msgspec.structs.replace(

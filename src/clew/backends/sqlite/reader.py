@@ -35,12 +35,12 @@ from clew.core.log.rows import (
     Details,
     EntryRow,
     EventRow,
+    HeadRow,
     Listed,
     ObjectPlace,
     PackInfo,
     SessionQuery,
     SessionRow,
-    Tip,
     Totals,
     UsageRow,
     UsageSum,
@@ -180,11 +180,11 @@ class SqliteReader(Reader):
         row = self._one(sql.LAST_KEY, key(branch, 0), key(branch, POSITION_MASK))
         return NOWHERE if row is None or row[0] is None else int(row[0]) & POSITION_MASK
 
-    def get_tip(self, branch: int, position: int) -> Tip | None:
+    def get_tip(self, branch: int, position: int) -> HeadRow | None:
         if not 0 <= position <= POSITION_MASK:
             return None
         row = self._one(sql.GET_TIP, key(branch, position))
-        return checks.tip(Tip(branch, position, *row)) if row else None
+        return checks.tip(HeadRow(branch, position, *row)) if row else None
 
     def get_entry(self, branch: int, position: int) -> EntryRow | None:
         if not 0 <= position <= POSITION_MASK:

@@ -9,7 +9,7 @@ import msgspec
 from clew.backends.rows import body_of, sound_entry
 from clew.core.log import checks
 from clew.core.log.digest import checksum, pack
-from clew.core.log.rows import ERASED, REMOVED, Details, EntryRow, SessionRow, Tip
+from clew.core.log.rows import ERASED, REMOVED, Details, EntryRow, HeadRow, SessionRow
 
 Row: TypeAlias = tuple[Any, ...]
 
@@ -32,11 +32,11 @@ def key(branch: int, position: int) -> int:
 def session_from(row: Row) -> SessionRow:
     """Whatever the columns hold."""
     grows: Any = _FLAGS.get(row[15], row[15])
-    titled: Any = _FLAGS.get(row[17], row[17])
+    has_title: Any = _FLAGS.get(row[17], row[17])
     return SessionRow(
         row[0], row[1], row[2], row[3], row[4], row[5],
-        Tip(row[6], row[7], row[8], row[9], row[10], row[11], row[12], row[13], row[14]),
-        grows, row[16], titled, row[18], row[19],
+        HeadRow(row[6], row[7], row[8], row[9], row[10], row[11], row[12], row[13], row[14]),
+        grows, row[16], has_title, row[18], row[19],
         row[20], row[21], row[22], row[23], row[24], row[25], row[26], row[27],
     )  # fmt: skip
 
@@ -64,8 +64,9 @@ def session_values(row: SessionRow) -> Row:
     return (
         row.id, row.tree, row.created, row.updated, row.deleted,
         head.branch, head.position, head.digest, head.messages, head.turns, head.size,
-        head.cut, head.summary, head.asked, int(row.grows), row.title, int(row.titled), row.preview,
-        row.workspace, row.moves, row.undo, row.redo, row.forks,
+        head.view_start, head.summary, head.last_user_turn,
+        int(row.grows), row.title, int(row.has_title), row.preview, row.workspace,
+        row.moves, row.undo, row.redo, row.forks,
         row.status, row.epoch, row.fence, row.due,
     )  # fmt: skip
 
@@ -75,7 +76,7 @@ def entry_values(branch: int, row: EntryRow) -> Row:
     return (
         branch << POSITION_BITS | row.position, row.kind, row.time, row.flags, codec,
         checksum(blob, row.position, row.time, row.kind, codec, row.flags), row.digest,
-        row.messages, row.turns, row.size, row.cut, row.summary, row.asked, row.epoch, blob,
+        row.messages, row.turns, row.size, row.view_start, row.summary, row.last_user_turn, row.epoch, blob,
     )  # fmt: skip
 
 

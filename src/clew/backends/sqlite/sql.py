@@ -78,8 +78,8 @@ GUESTS: Final = frozenset(
 
 SESSION: Final = (
     "sid, id, tree, created, updated, deleted, branch, position, digest, messages, turns, size,"
-    " cut, summary, asked, grows, title, titled, preview, workspace, moves, undo, redo, forks,"
-    " status, epoch, fence, due"
+    " view_start, summary, last_user_turn, grows, title, has_title, preview, workspace, moves, undo, redo,"
+    " forks, status, epoch, fence, due"
 )
 _TEXTS: Final = ("id", "title", "preview", "workspace")
 
@@ -181,8 +181,9 @@ ADD_SESSION: Final = f"INSERT INTO sessions ({_WITHOUT_SID}) VALUES ({marks(_WIT
 SET_SESSION: Final = f"UPDATE sessions SET ({_WITHOUT_SID}) = ({marks(_WITHOUT_SID)}) WHERE sid = ?"
 SET_TREE: Final = "UPDATE sessions SET tree = sid WHERE sid = ?"
 SET_HEAD: Final = (
-    "UPDATE sessions SET branch = ?, position = ?, digest = ?, messages = ?, turns = ?, size = ?, cut = ?,"
-    " summary = ?, asked = ?, grows = 1, updated = ?, title = ?, preview = ? WHERE sid = ?"
+    "UPDATE sessions SET branch = ?, position = ?, digest = ?, messages = ?, turns = ?, size = ?,"
+    " view_start = ?, summary = ?, last_user_turn = ?, grows = 1, updated = ?, title = ?,"
+    " preview = ? WHERE sid = ?"
 )
 SET_DUE: Final = "UPDATE sessions SET due = ? WHERE sid = ?"
 SET_ALL_DUE: Final = "UPDATE sessions SET due = ?1 WHERE due <> ?1"
@@ -201,7 +202,8 @@ DROP_SESSION: Final = (
 # -- log
 
 ENTRY: Final = (
-    "key, kind, time, flags, codec, checksum, digest, messages, turns, size, cut, summary, asked, epoch, body"
+    "key, kind, time, flags, codec, checksum, digest, messages, turns, size,"
+    " view_start, summary, last_user_turn, epoch, body"
 )
 BRANCH: Final = "SELECT branch, uid, tree, owner, parent, fork FROM branches"
 GET_BRANCH: Final = f"{BRANCH} WHERE branch = ?"
@@ -210,7 +212,9 @@ BRANCH_NUMBERS: Final = "SELECT branch FROM branches WHERE owner = ? OR tree = ?
 TREE_BRANCHES: Final = f"{BRANCH} WHERE tree = ? ORDER BY branch"
 
 GET_ENTRY: Final = f"SELECT {ENTRY} FROM entries WHERE key = ?"
-GET_TIP: Final = "SELECT digest, messages, turns, size, cut, summary, asked FROM entries WHERE key = ?"
+GET_TIP: Final = (
+    "SELECT digest, messages, turns, size, view_start, summary, last_user_turn FROM entries WHERE key = ?"
+)
 LAST_KEY: Final = "SELECT max(key) FROM entries WHERE key BETWEEN ? AND ?"
 ENTRIES: Final = f"SELECT {ENTRY} FROM entries WHERE key BETWEEN ? AND ? ORDER BY key"
 ENTRIES_BACKWARDS: Final = f"{ENTRIES} DESC"

@@ -21,7 +21,7 @@ from clew.backends.sqlite.rows import (
     key,
     session_values,
 )
-from clew.core.log.rows import Details, EntryRow, EventRow, SessionRow, Tip, UsageRow
+from clew.core.log.rows import Details, EntryRow, EventRow, HeadRow, SessionRow, UsageRow
 from clew.core.messages.search_text import TextRow
 from clew.errors import CorruptError
 
@@ -46,11 +46,11 @@ class SqliteTransaction(SqliteReader, Transaction):
         self.writes += 1
         self._execute(sql.SET_SESSION, (*session_values(row), row.sid))
 
-    def set_head(self, sid: int, head: Tip, updated: int, title: str | None, preview: str) -> None:
+    def set_head(self, sid: int, head: HeadRow, updated: int, title: str | None, preview: str) -> None:
         self.writes += 1
         values = (
             head.branch, head.position, head.digest, head.messages, head.turns, head.size,
-            head.cut, head.summary, head.asked, updated, title, preview, sid,
+            head.view_start, head.summary, head.last_user_turn, updated, title, preview, sid,
         )  # fmt: skip
         self._execute(sql.SET_HEAD, values)
 

@@ -25,7 +25,7 @@ from clew.core.log.rows import (
     BranchRow,
     Draft,
     EntryRow,
-    Tip,
+    HeadRow,
 )
 from clew.core.log.tree import chain
 from clew.core.messages.codec import decode_json
@@ -37,9 +37,9 @@ PAGE: Final = 64
 PAGE_BYTES: Final = 4 * 1024 * 1024
 """so they are no more than these together, unless a single one is."""
 
-COUNTERS: Final = ("messages", "turns", "size", "cut", "summary", "asked")
+COUNTERS: Final = ("messages", "turns", "size", "view_start", "summary", "last_user_turn")
 OF_TIP: Final = ("digest", *COUNTERS)
-_FROM_BODY: Final = frozenset({"digest", "turns", "size", "asked"})
+_FROM_BODY: Final = frozenset({"digest", "turns", "size", "last_user_turn"})
 """What cannot be told of an entry whose body was removed."""
 
 Note: TypeAlias = Callable[[int | None, str], None]
@@ -119,14 +119,14 @@ class BranchCheck:
     def _damaged(self, error: CorruptEntryError) -> None:
         self._note(error.position, f"it is damaged: {error.reason}")
 
-    def _before(self, reader: Reader, position: int) -> Tip | None:
+    def _before(self, reader: Reader, position: int) -> HeadRow | None:
         """The place before an entry; None: it is not known."""
         branch = self._branch
         if position > branch.fork + 1:
             return reader.get_tip(branch.branch, position - 1)
         return _tip(reader, branch) if self._continues else None
 
-    def _check(self, row: EntryRow, stored: Tip | None, rebuilt: Tip | None) -> Tip:
+    def _check(self, row: EntryRow, stored: HeadRow | None, rebuilt: HeadRow | None) -> HeadRow:
         """The place that an entry should have; of one that cannot be judged, that it has."""
         actual = row.tip(self._branch.branch)
         bases = [tip for tip in ((stored,) if stored == rebuilt else (stored, rebuilt)) if tip is not None]
@@ -151,7 +151,7 @@ class BranchCheck:
         return expected[-1]
 
 
-def _is_one_of(actual: Tip, name: str, expected: list[Tip]) -> bool:
+def _is_one_of(actual: HeadRow, name: str, expected: list[HeadRow]) -> bool:
     return any(getattr(actual, name) == getattr(one, name) for one in expected)
 
 
@@ -174,7 +174,7 @@ def draft_of(row: EntryRow) -> Draft:
     return Draft(MESSAGE, row.body, row.flags, is_human_turn(value, row.flags))
 
 
-def _tip(reader: Reader, branch: BranchRow) -> Tip | None:
+def _tip(reader: Reader, branch: BranchRow) -> HeadRow | None:
     """The place that a branch continues."""
     return reader.get_tip(branch.parent, branch.fork) if branch.parent else EMPTY
 

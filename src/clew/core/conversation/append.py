@@ -15,7 +15,7 @@ from clew.core.conversation.points import head_of, path_of
 from clew.core.log.digest import batch_digest
 from clew.core.log.ids import check_id, check_time
 from clew.core.log.records import Count, Position, decoder
-from clew.core.log.rows import MESSAGE, REPLACED, Draft, EntryRow, SessionRow, Tip
+from clew.core.log.rows import MESSAGE, REPLACED, Draft, EntryRow, HeadRow, SessionRow
 from clew.core.log.tree import chain, locate
 from clew.core.messages.codec import decode_json, prepare
 from clew.core.messages.dialects import is_user_turn, prompt_of
@@ -72,7 +72,7 @@ def batch_of(messages: Sequence[MessageLike], *, strict: bool = False) -> Batch:
     return Batch(drafts, first, last if last is None else last[:PREVIEW_KEPT])
 
 
-def new_branch(tx: Transaction, row: SessionRow, after: Tip) -> tuple[int, str]:
+def new_branch(tx: Transaction, row: SessionRow, after: HeadRow) -> tuple[int, str]:
     """Open a branch of this session's behind a place."""
     uid = uuid7().hex
     return tx.add_branch(uid, row.tree, row.sid, after.branch, after.position), uid
@@ -80,7 +80,7 @@ def new_branch(tx: Transaction, row: SessionRow, after: Tip) -> tuple[int, str]:
 
 def place(
     tx: Transaction, row: SessionRow, drafts: Sequence[Draft], now: int, epoch: int
-) -> tuple[str, list[EntryRow], Tip]:
+) -> tuple[str, list[EntryRow], HeadRow]:
     """Write entries behind the head, on its branch if that can grow, else on a new one."""
     if row.grows:
         branch, uid = row.head.branch, tx.get_branch(row.head.branch).uid

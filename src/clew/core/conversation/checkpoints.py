@@ -13,7 +13,7 @@ from clew.core.conversation import history
 from clew.core.conversation.points import head_of, path_of, resolve, tip_at
 from clew.core.log.ids import check_id
 from clew.core.log.records import Position, Time, decoder, json_in
-from clew.core.log.rows import NOWHERE, SessionRow, Tip
+from clew.core.log.rows import NOWHERE, HeadRow, SessionRow
 from clew.core.messages.codec import encode_json
 from clew.core.messages.tool_calls import open_calls
 from clew.core.runs.access import Access, require_write
@@ -88,7 +88,7 @@ def delete_checkpoint(tx: Transaction, access: Access, name: str) -> bool:
     return tx.drop_record(require_write(tx, access).sid, "checkpoint", name)
 
 
-def on_path(reader: Reader, tip: Tip) -> Callable[[Head], bool]:
+def on_path(reader: Reader, tip: HeadRow) -> Callable[[Head], bool]:
     """Tells of many points whether they lie on the path to a place: the path is looked up once."""
     parts = {reader.get_branch(part.branch).uid: part for part in path_of(reader, tip)}
 
@@ -99,7 +99,7 @@ def on_path(reader: Reader, tip: Tip) -> Callable[[Head], bool]:
     return lies_there
 
 
-def copy_checkpoints(tx: Transaction, base: int, fork: int, tip: Tip) -> None:
+def copy_checkpoints(tx: Transaction, base: int, fork: int, tip: HeadRow) -> None:
     """Give a fork the checkpoints of its base that lie on the path to where it begins."""
     found = tx.scan_records(base, "checkpoint")
     if not found:

@@ -111,7 +111,7 @@ class _View:
 
     def asked_before(self, position: int, first: int) -> dict[str, Json] | None:
         """The user turn that the message at a position belongs to, if it is in view."""
-        asked = tip_before(self._reader, self._segments, position).asked
+        asked = tip_before(self._reader, self._segments, position).last_user_turn
         if asked == NOWHERE or asked < first:
             return self._prompt(first, position - 1)
         return next((message for _, message in self._read(asked, asked)), None)

@@ -21,7 +21,7 @@ from clew.model import Branch, Checkpoint, ForkPoint, Head, Tree
 def _keeps_title(base: SessionRow, at: Point | None) -> bool:
     """Whether the title of a fork is that of its base, which need not be looked up on its path: it was given,
     or the base has never left the path that it is taken from."""
-    return base.titled or base.title is None or (at is None and not base.moves)
+    return base.has_title or base.title is None or (at is None and not base.moves)
 
 
 def fork(tx: Transaction, access: Access, new_id: str | None, at: Point | None, now: int) -> SessionRow:

@@ -45,9 +45,9 @@ decode_summary = decoder(Summary, "the mark of a summary")
 
 def cut_of(reader: Reader, row: SessionRow, segments: Sequence[Segment]) -> Cut:
     """The latest compaction or truncation on the path."""
-    if row.head.cut == NOWHERE:
+    if row.head.view_start == NOWHERE:
         return Cut(0)
-    return _decode_cut(_mark_at(reader, row, segments, row.head.cut).body)
+    return _decode_cut(_mark_at(reader, row, segments, row.head.view_start).body)
 
 
 def _mark_at(reader: Reader, row: SessionRow, segments: Sequence[Segment], position: int) -> EntryRow:

@@ -19,7 +19,7 @@ from clew.core.conversation.append import PREVIEW_KEPT, TITLE_LENGTH
 from clew.core.conversation.points import Point, head_of, path_of, resolve, tip_at
 from clew.core.log import checks
 from clew.core.log.records import Count, Time, decoder
-from clew.core.log.rows import EMPTY, MESSAGE, NOWHERE, EntryRow, SessionRow, Tip
+from clew.core.log.rows import EMPTY, MESSAGE, NOWHERE, EntryRow, HeadRow, SessionRow
 from clew.core.log.tree import clip, locate
 from clew.core.messages.dialects import is_human_turn, prompt_of
 from clew.core.messages.text import snippet
@@ -78,7 +78,7 @@ def is_before(move: Move, number: int) -> bool:
 def logged(
     tx: Transaction,
     row: SessionRow,
-    tip: Tip,
+    tip: HeadRow,
     kind: MoveKind,
     now: int,
     *,
@@ -102,7 +102,7 @@ def logged(
 
 
 def step(
-    tx: Transaction, row: SessionRow, tip: Tip, kind: MoveKind, now: int, files: FileMove | None = None
+    tx: Transaction, row: SessionRow, tip: HeadRow, kind: MoveKind, now: int, files: FileMove | None = None
 ) -> SessionRow:
     """Log a move that a user may undo."""
     return logged(tx, row, tip, kind, now, link=row.undo, undo=-1, redo=0, files=files)
@@ -115,29 +115,29 @@ def settle(tx: Transaction, row: SessionRow) -> Head:
     return head_of(tx, tip)
 
 
-def can_grow(reader: Reader, row: SessionRow, tip: Tip) -> bool:
+def can_grow(reader: Reader, row: SessionRow, tip: HeadRow) -> bool:
     """Whether a place is the end of a branch of this session's own."""
     is_own = bool(tip.branch) and reader.get_branch(tip.branch).owner == row.sid
     return is_own and reader.get_tip(tip.branch, tip.position + 1) is None
 
 
-def preview_at(reader: Reader, tip: Tip) -> str:
+def preview_at(reader: Reader, tip: HeadRow) -> str:
     """The beginning of the user's last message on a path."""
-    if tip.asked == NOWHERE:
+    if tip.last_user_turn == NOWHERE:
         return ""
     try:
-        entry = reader.get_entry(locate(path_of(reader, tip), tip.asked), tip.asked)
-        message = {} if entry is None else checks.message("?", tip.asked, entry.body)
+        entry = reader.get_entry(locate(path_of(reader, tip), tip.last_user_turn), tip.last_user_turn)
+        message = {} if entry is None else checks.message("?", tip.last_user_turn, entry.body)
     except CorruptEntryError:
         return ""  # a preview is not worth a refused rewind
     return prompt_of(message)[:PREVIEW_KEPT]
 
 
-def title_at(reader: Reader, tip: Tip) -> str | None:
+def title_at(reader: Reader, tip: HeadRow) -> str | None:
     """The automatic title of a path: the first words of its user. Reads up to there."""
     segments = path_of(reader, tip)
-    for low in range(0, tip.asked + 1, FIRST_WORDS):
-        for part in clip(segments, low, min(low + FIRST_WORDS - 1, tip.asked)):
+    for low in range(0, tip.last_user_turn + 1, FIRST_WORDS):
+        for part in clip(segments, low, min(low + FIRST_WORDS - 1, tip.last_user_turn)):
             for entry in reader.read_entries(part.branch, part.first, part.last, on_damage=_pass_over):
                 message = _message(entry)
                 if message is not None and is_human_turn(message, entry.flags):

@@ -8,7 +8,7 @@ from typing import TypeAlias
 from clew.backends.contract import STORE_WIDE, Reader
 from clew.core.log.ids import MAX_POSITION, is_id, parse_entry_id
 from clew.core.log.records import number_in
-from clew.core.log.rows import EMPTY, NOWHERE, BranchRow, SessionRow, Tip
+from clew.core.log.rows import EMPTY, NOWHERE, BranchRow, HeadRow, SessionRow
 from clew.core.log.tree import MisplacedError, Paths, Segment, locate, misplaced, path, sound
 from clew.errors import BranchMissingError, CheckpointNotFoundError, CorruptError, EntryNotFoundError
 from clew.model import Checkpoint, Entry, Head
@@ -87,11 +87,11 @@ def find_deleted(reader: Reader, id: str) -> SessionRow | None:
     return row
 
 
-def head_of(reader: Reader, tip: Tip) -> Head:
+def head_of(reader: Reader, tip: HeadRow) -> Head:
     return Head(reader.get_branch(tip.branch).uid if tip.branch else "", tip.position)
 
 
-def path_of(reader: Reader, tip: Tip) -> list[Segment]:
+def path_of(reader: Reader, tip: HeadRow) -> list[Segment]:
     """The path to a place, root first. CorruptError names a branch that is missing or misplaced."""
     return path_to(reader, tip.branch, tip.position)
 
@@ -103,7 +103,7 @@ def path_to(reader: Reader, branch: int, position: int) -> list[Segment]:
         raise misplaced_error(reader, exc.row) from exc
 
 
-def tip_at(reader: Reader, branch: int, position: int) -> Tip:
+def tip_at(reader: Reader, branch: int, position: int) -> HeadRow:
     """The place of an entry, with its counters."""
     if not branch:
         return EMPTY
@@ -113,7 +113,7 @@ def tip_at(reader: Reader, branch: int, position: int) -> Tip:
     return tip
 
 
-def tip_before(reader: Reader, segments: Sequence[Segment], position: int) -> Tip:
+def tip_before(reader: Reader, segments: Sequence[Segment], position: int) -> HeadRow:
     """The place just before a position of a path."""
     return tip_at(reader, locate(segments, position - 1), position - 1)
 

@@ -13,7 +13,7 @@ from clew.core.conversation.history import entry_of, read_path
 from clew.core.conversation.marks import decode_summary
 from clew.core.conversation.moves import can_grow, step
 from clew.core.conversation.points import path_of, tip_at
-from clew.core.log.rows import EMPTY, NOWHERE, REPLACED, SUMMARY, TURNS, Draft, SessionRow, Tip
+from clew.core.log.rows import EMPTY, NOWHERE, REPLACED, SUMMARY, TURNS, Draft, HeadRow, SessionRow
 from clew.core.log.tree import Segment, locate
 from clew.core.runs.access import Access, require_write
 from clew.errors import CorruptEntryError, CorruptError
@@ -48,7 +48,7 @@ def replace(tx: Transaction, access: Access, batch: Batch, user_turns: int | Non
     return [*kept, *written]
 
 
-def _in_common(reader: Reader, row: SessionRow, drafts: Sequence[Draft]) -> tuple[Tip, list[Entry]]:
+def _in_common(reader: Reader, row: SessionRow, drafts: Sequence[Draft]) -> tuple[HeadRow, list[Entry]]:
     """The last place up to which the path says what these messages say, and the entries of those.
 
     It lies before the first compaction or truncation, which would hide messages from the model, before
@@ -84,11 +84,11 @@ def _fits(entry: Entry, drafts: Sequence[Draft], index: int) -> bool:
     return entry.raw == drafts[index].body and entry.replaced == bool(drafts[index].flags & REPLACED)
 
 
-def _tip(reader: Reader, segments: Sequence[Segment], position: int) -> Tip:
+def _tip(reader: Reader, segments: Sequence[Segment], position: int) -> HeadRow:
     return tip_at(reader, locate(segments, position), position) if position >= 0 else EMPTY
 
 
-def _turns(after: Tip, rest: Sequence[Draft], batch: Batch, user_turns: int | None) -> list[Draft]:
+def _turns(after: HeadRow, rest: Sequence[Draft], batch: Batch, user_turns: int | None) -> list[Draft]:
     """The mark that sets the counter of user turns, if it would be another one without it."""
     wanted = sum(draft.is_turn for draft in batch.drafts) if user_turns is None else user_turns
     if after.turns + sum(draft.is_turn for draft in rest) == wanted:
@@ -96,7 +96,7 @@ def _turns(after: Tip, rest: Sequence[Draft], batch: Batch, user_turns: int | No
     return [Draft(TURNS, msgspec.json.encode({"user_turns": wanted}), turns=wanted)]
 
 
-def _summary(reader: Reader, row: SessionRow, after: Tip) -> list[Draft]:
+def _summary(reader: Reader, row: SessionRow, after: HeadRow) -> list[Draft]:
     """The latest summary once more, if it does not lie on what is kept."""
     position = row.head.summary
     if position == after.summary:

@@ -228,7 +228,7 @@ def _changed(row: SessionRow, details: Details, changes: Changes) -> tuple[Sessi
     given = _given(changes)
     in_row: dict[str, Json] = {name: given.pop(name) for name in _IN_ROW if name in given}
     if "title" in in_row:
-        in_row["titled"] = in_row["title"] is not None
+        in_row["has_title"] = in_row["title"] is not None
     return msgspec.structs.replace(row, **in_row), msgspec.structs.replace(details, **given)
 
 
@@ -343,7 +343,7 @@ def listed_info(reader: Reader, one: Listed) -> SessionInfo:
     return SessionInfo(
         id=row.id,
         title=row.title,
-        title_is_auto=row.title is not None and not row.titled,
+        title_is_auto=row.title is not None and not row.has_title,
         preview=snippet(row.preview[:PREVIEW_KEPT], PREVIEW_LENGTH),
         workspace=row.workspace,
         workspace_given=None,
@@ -380,7 +380,7 @@ def info_of(reader: Reader, row: SessionRow, details: Details, run: bytes | None
     return SessionInfo(
         id=row.id,
         title=row.title,
-        title_is_auto=row.title is not None and not row.titled,
+        title_is_auto=row.title is not None and not row.has_title,
         preview=snippet(row.preview, PREVIEW_LENGTH),
         workspace=row.workspace,
         workspace_given=details.workspace_given,

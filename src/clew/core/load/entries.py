@@ -25,8 +25,8 @@ from clew.core.log.rows import (
     SUMMARY,
     Draft,
     EntryRow,
+    HeadRow,
     SessionRow,
-    Tip,
 )
 from clew.core.log.tree import chain
 from clew.core.messages.codec import encode_json, prepare
@@ -328,13 +328,13 @@ class Placing:
         self._memory = memory
         self.fresh: dict[str, int] = {}
         """The places of its entries, as the memory holds them."""
-        self._tips: dict[int, Tip] = {}
+        self._tips: dict[int, HeadRow] = {}
         """Of the branches on which this session may go on."""
         self._uids: dict[int, str] = {}
         self._pending: dict[int, list[EntryRow]] = {}
         self._order: list[tuple[int, int, list[str]]] = []
         """Branch, first position and names of what lies together."""
-        self.last: Tip | None = None
+        self.last: HeadRow | None = None
 
     def put(self, items: Sequence[Item], before: str | None) -> None:
         """`before`: the entry behind which one goes whose parent is not here."""
@@ -352,7 +352,7 @@ class Placing:
             first, before = end, items[end - 1].name
         self._flush()
 
-    def _extend(self, tip: Tip, items: Sequence[Item]) -> None:
+    def _extend(self, tip: HeadRow, items: Sequence[Item]) -> None:
         """Put items one behind the other on the branch of this tip."""
         branch, first = tip.branch, tip.position + 1
         pending = self._pending.setdefault(branch, [])
@@ -385,7 +385,7 @@ class Placing:
         found = self.fresh.get(name)
         return self._memory.place(name) if found is None else unpacked(found)
 
-    def _after(self, parent: str | None, before: str | None) -> Tip:
+    def _after(self, parent: str | None, before: str | None) -> HeadRow:
         """The place behind which an entry goes."""
         place = self.place(parent)
         if place is None:
@@ -403,13 +403,13 @@ class Placing:
             return pending[position - pending[0].position].tip(branch)
         return tip_at(self._tx, branch, position)
 
-    def _open(self, after: Tip) -> Tip:
+    def _open(self, after: HeadRow) -> HeadRow:
         self._flush()
         branch, uid = new_branch(self._tx, self._row, after)
         self._uids[branch] = uid
         return msgspec.structs.replace(after, branch=branch)
 
-    def _ready(self, item: Item, after: Tip) -> Draft:
+    def _ready(self, item: Item, after: HeadRow) -> Draft:
         """A compaction that says where the view begins."""
         place = self.place(item.start)
         start = after.position + 1 if place is None else min(place[1], after.position + 1)

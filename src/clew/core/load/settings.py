@@ -74,7 +74,7 @@ def present_settings(reader: Reader, row: SessionRow) -> dict[str, Json]:
     """The same of a session, as it is."""
     details = reader.get_details(row.sid)
     found: dict[str, Json] = {
-        "title": row.title if row.titled else None,
+        "title": row.title if row.has_title else None,
         "workspace": details.workspace_given,
         "model": details.model,
         "vendor": details.vendor,

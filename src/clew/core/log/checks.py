@@ -21,10 +21,10 @@ from clew.core.log.rows import (
     Details,
     EntryRow,
     EventRow,
+    HeadRow,
     ObjectPlace,
     PackInfo,
     SessionRow,
-    Tip,
     UsageRow,
 )
 from clew.core.messages.codec import decode_json
@@ -57,14 +57,15 @@ def session(row: SessionRow) -> SessionRow:
             0 <= row.sid | row.tree | head.branch | head.messages | head.turns | head.size | row.moves
             | row.undo | row.redo | row.forks | row.epoch | row.fence | row.status | row.due <= MOST
             and row.status < STATUS_COUNT
-            and 0 <= head.position + 1 | head.cut + 1 | head.summary + 1 | head.asked + 1 <= _POSITIONS
+            and 0 <= head.position + 1 | head.view_start + 1 | head.summary + 1 | head.last_user_turn + 1
+            <= _POSITIONS
             and FIRST_TIME <= row.created <= LAST_TIME
             and FIRST_TIME <= row.updated <= LAST_TIME
             and type(row.created | row.updated) is int
             and (row.deleted is None or FIRST_TIME <= row.deleted | 0 <= LAST_TIME)
             and type(id) is str and 0 < len(id) <= _PLAIN_ID and "\0" not in id
             and type(head.digest) is bytes and len(head.digest) == DIGEST_SIZE
-            and type(row.grows) is bool and type(row.titled) is bool
+            and type(row.grows) is bool and type(row.has_title) is bool
             and (title is None or (type(title) is str and len(title) <= MAX_TITLE))
             and type(row.preview) is str and type(row.workspace) in _TEXTS
         ):  # fmt: skip
@@ -80,7 +81,7 @@ def session(row: SessionRow) -> SessionRow:
 def session_flaw(row: SessionRow) -> str:
     """What of it cannot be; empty: nothing."""
     values = {name: getattr(row, name) for name in SessionRow.__struct_fields__}
-    values["head"] = {name: getattr(row.head, name) for name in Tip.__struct_fields__}
+    values["head"] = {name: getattr(row.head, name) for name in HeadRow.__struct_fields__}
     flaw = _flaw(values, SessionRow) or _digest_flaw(row.head.digest)
     if not flaw and not is_id(row.id):
         return "its id is not valid"
@@ -136,7 +137,8 @@ def is_entry(row: EntryRow) -> bool:
         return (
             0 <= row.messages | row.turns | row.size | row.epoch | row.flags | row.kind <= MOST
             and row.kind < _KINDS
-            and 0 <= row.cut + 1 | row.summary + 1 | row.asked + 1 | row.position <= _POSITIONS
+            and 0 <= row.view_start + 1 | row.summary + 1 | row.last_user_turn + 1 | row.position
+            <= _POSITIONS
             and FIRST_TIME <= row.time <= LAST_TIME
             and type(row.time) is int
             and type(row.digest) is bytes and len(row.digest) == DIGEST_SIZE
@@ -165,12 +167,13 @@ def message(uid: str, position: int, body: bytes) -> dict[str, Json]:
     return found
 
 
-def tip(place: Tip) -> Tip:
+def tip(place: HeadRow) -> HeadRow:
     """The counters of an entry, if they can be such; else CorruptError."""
     try:
         if (
             0 <= place.branch | place.messages | place.turns | place.size <= MOST
-            and 0 <= place.position + 1 | place.cut + 1 | place.summary + 1 | place.asked + 1 <= _POSITIONS
+            and 0 <= place.position + 1 | place.view_start + 1 | place.summary + 1 | place.last_user_turn + 1
+            <= _POSITIONS
             and type(place.digest) is bytes and len(place.digest) == DIGEST_SIZE
         ):  # fmt: skip
             return place
@@ -258,5 +261,5 @@ def _digest_flaw(digest: object) -> str:
 
 # msgspec reads the fields of a class when it first converts to it. Two threads that come first at the same
 # moment may crash the process (msgspec 0.22), so it is done here, where the lock of the import holds.
-for _kind in (BranchRow, EntryRow, EventRow, ObjectPlace, PackInfo, SessionRow, Tip, UsageRow):
+for _kind in (BranchRow, EntryRow, EventRow, ObjectPlace, PackInfo, SessionRow, HeadRow, UsageRow):
     _flaw({}, _kind)

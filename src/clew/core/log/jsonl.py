@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Raw, Struct
 from xxhash import xxh3_64_hexdigest
 
-from clew.core.log.rows import BranchRow, Details, EntryRow, EventRow, SessionRow, Tip, UsageRow
+from clew.core.log.rows import BranchRow, Details, EntryRow, EventRow, HeadRow, SessionRow, UsageRow
 
 FORMAT: Final = 1
 """The version of the format. A reader refuses a newer one; new kinds and fields do not change it."""
@@ -54,7 +54,7 @@ class HeadLine(Line, frozen=True, tag="head"):
     """What an append does to the row of a session."""
 
     sid: int
-    head: Tip
+    head: HeadRow
     updated: int
     title: str | None
     preview: str
@@ -86,9 +86,9 @@ class EntryLine(Line, frozen=True, tag="entry", omit_defaults=True):
     messages: int
     turns: int
     size: int
-    cut: int
+    view_start: int
     summary: int
-    asked: int
+    last_user_turn: int
     epoch: int
     base64: bool = False
     body: Raw = Raw(b"")
@@ -284,14 +284,15 @@ def entry_line(branch: int, row: EntryRow) -> EntryLine:
     is_base64, body = embed(row.body)
     return EntryLine(
         branch, row.position, row.kind, row.time, row.flags, row.digest, row.messages, row.turns,
-        row.size, row.cut, row.summary, row.asked, row.epoch, is_base64, body,
+        row.size, row.view_start, row.summary, row.last_user_turn, row.epoch, is_base64, body,
     )  # fmt: skip
 
 
 def entry_row(line: EntryLine) -> EntryRow:
     return EntryRow(
         line.position, line.type, line.time, line.flags, line.digest, line.messages, line.turns,
-        line.size, line.cut, line.summary, line.asked, extract(line.base64, line.body), line.epoch,
+        line.size, line.view_start, line.summary, line.last_user_turn,
+        extract(line.base64, line.body), line.epoch,
     )  # fmt: skip
 
 

@@ -45,8 +45,8 @@ NOT_HUMAN: Final = 2
 """Entry flag: it has the shape of a user's message, but no person wrote it."""
 
 
-class Tip(msgspec.Struct, frozen=True, gc=False):
-    """A place on a path, with all that the next entry needs to know of everything before it.
+class HeadRow(msgspec.Struct, frozen=True, gc=False):
+    """A place on a path, with its counters: all that the next entry needs to know of those before it.
 
     The counters make every question about a path arithmetic: a rewind reads one entry and knows
     how many messages, turns and bytes lie before it, and where the latest marks are.
@@ -58,19 +58,19 @@ class Tip(msgspec.Struct, frozen=True, gc=False):
     messages: Count = 0
     turns: Count = 0
     size: Count = 0
-    cut: Position = NOWHERE
-    """The latest compaction or truncation."""
+    view_start: Position = NOWHERE
+    """The latest compaction or truncation: what the model sees starts from it."""
     summary: Position = NOWHERE
     """The latest summary."""
-    asked: Position = NOWHERE
+    last_user_turn: Position = NOWHERE
     """The latest user turn."""
 
 
-EMPTY: Final = Tip()
+EMPTY: Final = HeadRow()
 
 
 class EntryRow(msgspec.Struct, frozen=True, gc=False):
-    """One entry in its place. The counters are those of `Tip`, this entry included."""
+    """One entry in its place. The counters are those of `HeadRow`, this entry included."""
 
     position: Position
     kind: Count
@@ -80,24 +80,24 @@ class EntryRow(msgspec.Struct, frozen=True, gc=False):
     messages: Count
     turns: Count
     size: Count
-    cut: Position
+    view_start: Position
     summary: Position
-    asked: Position
+    last_user_turn: Position
     body: bytes
     epoch: Count = 0
     """Of the lease under which it was written; 0: without one."""
 
-    def tip(self, branch: int) -> Tip:
-        return Tip(
+    def tip(self, branch: int) -> HeadRow:
+        return HeadRow(
             branch,
             self.position,
             self.digest,
             self.messages,
             self.turns,
             self.size,
-            self.cut,
+            self.view_start,
             self.summary,
-            self.asked,
+            self.last_user_turn,
         )
 
 
@@ -122,11 +122,11 @@ class SessionRow(msgspec.Struct, frozen=True, gc=False):
     created: Time
     updated: Time
     deleted: Time | None
-    head: Tip
+    head: HeadRow
     grows: bool
     """The head is the tip of a branch of this session's own: the next append goes there."""
     title: str | None
-    titled: bool
+    has_title: bool
     """The user set the title."""
     preview: str
     """The beginning of the user's last message on the path, unchanged."""

@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 from clew.core.log.digest import entry_digest
-from clew.core.log.rows import COMPACTION, MESSAGE, SUMMARY, TRUNCATION, BranchRow, Draft, EntryRow, Tip
+from clew.core.log.rows import COMPACTION, MESSAGE, SUMMARY, TRUNCATION, BranchRow, Draft, EntryRow, HeadRow
 from clew.errors import CorruptError
 
 # ── Where entries go, and how a path runs through branches ────────────────────────────────────────
@@ -28,12 +28,12 @@ class Segment(msgspec.Struct, frozen=True, gc=False):
 
 
 def chain(
-    after: Tip, branch: int, drafts: Sequence[Draft], now: int, epoch: int = 0
-) -> tuple[list[EntryRow], Tip]:
+    after: HeadRow, branch: int, drafts: Sequence[Draft], now: int, epoch: int = 0
+) -> tuple[list[EntryRow], HeadRow]:
     """Give `drafts` their places behind `after`, on `branch`, under the lease with this epoch."""
     position, digest = after.position, after.digest
     messages, turns, size = after.messages, after.turns, after.size
-    cut, summary, asked = after.cut, after.summary, after.asked
+    view_start, summary, last_user_turn = after.view_start, after.summary, after.last_user_turn
     rows: list[EntryRow] = []
     for draft in drafts:
         position += 1
@@ -43,9 +43,9 @@ def chain(
             size += len(draft.body)
             if draft.is_turn:
                 turns += 1
-                asked = position
+                last_user_turn = position
         elif kind in (COMPACTION, TRUNCATION):
-            cut = position
+            view_start = position
         elif kind == SUMMARY:
             summary = position
         if draft.turns is not None:
@@ -61,14 +61,14 @@ def chain(
                 messages,
                 turns,
                 size,
-                cut,
+                view_start,
                 summary,
-                asked,
+                last_user_turn,
                 draft.body,
                 epoch,
             )
         )
-    return rows, Tip(branch, position, digest, messages, turns, size, cut, summary, asked)
+    return rows, HeadRow(branch, position, digest, messages, turns, size, view_start, summary, last_user_turn)
 
 
 class MisplacedError(CorruptError):

@@ -12,7 +12,7 @@ from clew.backends.contract import STORE_WIDE, Reader, Transaction
 from clew.core.conversation.history import removed_name
 from clew.core.conversation.points import paths_of
 from clew.core.engine.host import Here
-from clew.core.log.rows import NOT_DUE, NOWHERE, RUNNING, Details, SessionRow, Tip
+from clew.core.log.rows import NOT_DUE, NOWHERE, RUNNING, Details, HeadRow, SessionRow
 from clew.core.log.tree import Segment
 from clew.core.retention.old_messages import (
     Ranges,
@@ -41,7 +41,7 @@ class Plan(msgspec.Struct, frozen=True):
     ranges: tuple[Segment, ...] = ()
     messages: int = 0
     """How many messages there are in these ranges."""
-    members: tuple[tuple[int, Tip, int, bool, Details], ...] = ()
+    members: tuple[tuple[int, HeadRow, int, bool, Details], ...] = ()
     """The tree as it was found: what was planned for another one must not be done."""
 
 
@@ -88,7 +88,9 @@ def objection(
     return LOOK_AGAIN if busy else 0
 
 
-def _members(reader: Reader, rows: Sequence[SessionRow]) -> tuple[tuple[int, Tip, int, bool, Details], ...]:
+def _members(
+    reader: Reader, rows: Sequence[SessionRow]
+) -> tuple[tuple[int, HeadRow, int, bool, Details], ...]:
     return tuple(
         (row.sid, row.head, row.updated, row.deleted is None, reader.get_details(row.sid)) for row in rows
     )
@@ -130,10 +132,10 @@ def _forget_previews(
     tx: Transaction, tree: int, rows: Sequence[SessionRow], ranges: Sequence[Segment]
 ) -> None:
     """A preview is what the user said last: when that was removed it must not stay."""
-    shown = [row for row in rows if row.head.asked != NOWHERE and row.preview]
+    shown = [row for row in rows if row.head.last_user_turn != NOWHERE and row.preview]
     if not shown:
         return
     paths, gone = paths_of(tx, tree, {row.head.branch for row in shown}), Ranges(ranges)
     for row in shown:
-        if gone.hold(paths.locate(row.head.branch, row.head.asked), row.head.asked):
+        if gone.hold(paths.locate(row.head.branch, row.head.last_user_turn), row.head.last_user_turn):
             tx.set_session(msgspec.structs.replace(row, preview=""))

@@ -13,7 +13,7 @@ from clew.backends.contract import Reader
 from clew.core.conversation.history import read_messages
 from clew.core.conversation.points import paths_of, tip_at
 from clew.core.conversation.window import SYSTEM_MESSAGES, leading_system
-from clew.core.log.rows import MESSAGE, NOT_DUE, NOWHERE, BranchRow, SessionRow, Tip
+from clew.core.log.rows import MESSAGE, NOT_DUE, NOWHERE, BranchRow, HeadRow, SessionRow
 from clew.core.log.tree import Paths, Segment
 from clew.core.messages.dialects import results_of
 from clew.core.messages.tool_calls import nearest_cut
@@ -120,7 +120,7 @@ def _without(ranges: list[tuple[int, int]], holes: list[tuple[int, int]]) -> Ite
 
 CHUNK: Final = 256
 
-Holds: TypeAlias = Callable[[Tip], bool]
+Holds: TypeAlias = Callable[[HeadRow], bool]
 Messages: TypeAlias = list[tuple[int, dict[str, Json]]]
 """With their positions."""
 
@@ -236,9 +236,9 @@ class Counters:
     def __init__(self, reader: Reader, paths: Paths) -> None:
         self.reader = reader
         self.paths = paths
-        self._before: dict[int, Tip] = {}
+        self._before: dict[int, HeadRow] = {}
 
-    def first_where(self, end: Tip, holds: Holds) -> int:
+    def first_where(self, end: HeadRow, holds: Holds) -> int:
         """The first position of a path at which something holds that holds from there on."""
         branch = self.paths.locate(end.branch, end.position)
         branch, passed = self.paths.rise(branch, lambda row: holds(self._tip_before(row)))
@@ -254,14 +254,14 @@ class Counters:
                 low = middle + 1
         return low
 
-    def _tip_before(self, row: BranchRow) -> Tip:
+    def _tip_before(self, row: BranchRow) -> HeadRow:
         found = self._before.get(row.branch)
         if found is None:
             found = self._before[row.branch] = tip_at(self.reader, row.parent, row.fork)
         return found
 
 
-def _leading_system(reader: Reader, paths: Paths, end: Tip) -> int:
+def _leading_system(reader: Reader, paths: Paths, end: HeadRow) -> int:
     """How many system messages a path begins with."""
     segments = paths.between(end.branch, 0, min(end.position, SYSTEM_MESSAGES - 1))
     found = read_messages(

@@ -23,9 +23,9 @@ from clew.core.log.rows import (
     REMOVED,
     RUNNING,
     Details,
+    HeadRow,
     SessionQuery,
     SessionRow,
-    Tip,
 )
 from clew.core.log.tree import Segment
 from clew.core.retention import erase
@@ -469,7 +469,7 @@ class Recent:
     them. Small ones are not kept in mind, so that a large store takes no more memory."""
 
     def __init__(self) -> None:
-        self._plans: dict[int, tuple[int, dict[int, tuple[Tip, int, bool]]]] = {}
+        self._plans: dict[int, tuple[int, dict[int, tuple[HeadRow, int, bool]]]] = {}
 
     def note(self, tree: int, plan: erase.Plan) -> None:
         if len(plan.members) > FEW:

@@ -25,8 +25,8 @@ from clew.core.log.rows import (
     BranchRow,
     Damaged,
     Details,
+    HeadRow,
     SessionRow,
-    Tip,
     UsageRow,
 )
 from clew.core.transfer.copy import Copying, check_apart
@@ -60,7 +60,7 @@ class SalvageSource(Source):
         self._heads: set[bytes] = set()
         self._headless: set[int] = set()
         """Sessions whose head cannot be read."""
-        self._parts: dict[str, tuple[int, Tip, int]] = {}
+        self._parts: dict[str, tuple[int, HeadRow, int]] = {}
         """Of the branches of the tree that was read last: where they are read, from what base and first
         position on."""
 
@@ -120,7 +120,7 @@ class SalvageSource(Source):
         rows = sorted((row for row in self._rows.values() if row.tree == tree), key=lambda row: row.sid)
         self._parts = {}
         self._heads = {row.head.digest for row in rows}
-        tips: dict[tuple[str, int], Tip] = {}
+        tips: dict[tuple[str, int], HeadRow] = {}
         branches = self._branches(tree, rows, tips)
         notes, labels = self._records.notes(tree, branches, rows[0].id)
         removed = self._ask(lambda reader: reader.get_record(STORE_WIDE, "retention", removed_name(tree)))
@@ -134,7 +134,7 @@ class SalvageSource(Source):
         )
 
     def _branches(
-        self, tree: int, rows: list[SessionRow], tips: dict[tuple[str, int], Tip]
+        self, tree: int, rows: list[SessionRow], tips: dict[tuple[str, int], HeadRow]
     ) -> list[BranchImage]:
         """Look through all entries once: what counters and hashes they end with is known only then."""
         found = self._rows_of_branches(tree, rows)
@@ -243,7 +243,7 @@ class SalvageSource(Source):
     # -- a session
 
     def _session(
-        self, row: SessionRow, branches: list[BranchImage], tips: dict[tuple[str, int], Tip]
+        self, row: SessionRow, branches: list[BranchImage], tips: dict[tuple[str, int], HeadRow]
     ) -> SessionImage:
         details = self._ask(lambda reader: _sound_details(reader, row))
         if details is None:
@@ -271,7 +271,7 @@ class SalvageSource(Source):
         )
 
     def _stand(
-        self, row: SessionRow, branches: list[BranchImage], tips: dict[tuple[str, int], Tip]
+        self, row: SessionRow, branches: list[BranchImage], tips: dict[tuple[str, int], HeadRow]
     ) -> tuple[SessionRow, str]:
         """Let the head stand at an entry: its own, or else the last one that the session wrote."""
         by_number = {branch.number: branch for branch in branches}

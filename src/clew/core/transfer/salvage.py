@@ -26,8 +26,8 @@ from clew.core.log.rows import (
     Draft,
     EntryRow,
     EventRow,
+    HeadRow,
     SessionRow,
-    Tip,
     UsageRow,
 )
 from clew.core.log.tree import chain
@@ -162,7 +162,7 @@ class Salvage:
         self,
         read: Read,
         branch: int,
-        base: Tip,
+        base: HeadRow,
         first: int,
         last: int,
         known: Collection[bytes],
@@ -256,7 +256,9 @@ class Salvage:
         tip = chain(self.tip, 0, [draft], row.time)[1]
         if row.kind == REMOVED:
             self.removed += 1
-            tip = msgspec.structs.replace(tip, turns=row.turns, size=row.size, asked=row.asked)
+            tip = msgspec.structs.replace(
+                tip, turns=row.turns, size=row.size, last_user_turn=row.last_user_turn
+            )
         return self._placed(row, tip, digest)
 
     def _is_explained(self, row: EntryRow, digest: bytes) -> bool:
@@ -282,18 +284,20 @@ class Salvage:
         except UNREADABLE:
             return self._place(position, None)
 
-    def _place(self, position: int, stored: Tip | None) -> EntryRow:
+    def _place(self, position: int, stored: HeadRow | None) -> EntryRow:
         """An empty place."""
         self.removed += 1
         tip = chain(self.tip, 0, [Draft(MESSAGE, b"")], self.time)[1]
         digest = LOST
         if stored is not None:
             digest = stored.digest
-            tip = msgspec.structs.replace(tip, turns=stored.turns, size=stored.size, asked=stored.asked)
+            tip = msgspec.structs.replace(
+                tip, turns=stored.turns, size=stored.size, last_user_turn=stored.last_user_turn
+            )
         row = EntryRow(position, REMOVED, self.time, 0, digest, 0, 0, 0, -1, -1, -1, ERASED, self.epoch)
         return self._placed(row, tip, digest)
 
-    def _placed(self, row: EntryRow, tip: Tip, digest: bytes) -> EntryRow:
+    def _placed(self, row: EntryRow, tip: HeadRow, digest: bytes) -> EntryRow:
         self.tip = msgspec.structs.replace(tip, digest=digest)
         self._stored = row.digest
         self.time, self.epoch = row.time, max(row.epoch, self.epoch)
@@ -322,8 +326,8 @@ def _checked(row: EntryRow) -> EntryRow:
     return row
 
 
-def _checked_tip(tip: Tip) -> Tip | None:
-    tip = msgspec.convert(msgspec.structs.asdict(tip), Tip)
+def _checked_tip(tip: HeadRow) -> HeadRow | None:
+    tip = msgspec.convert(msgspec.structs.asdict(tip), HeadRow)
     return tip if len(tip.digest) == DIGEST_SIZE else None
 
 

@@ -26,9 +26,9 @@ from clew.core.log.rows import (
     EntryRow,
     EventRow,
     ForkOrigin,
+    HeadRow,
     SessionQuery,
     SessionRow,
-    Tip,
     UsageRow,
 )
 from clew.core.runs.status import Change
@@ -251,7 +251,7 @@ class Page(msgspec.Struct, frozen=True):
     branch: BranchImage | None = None
     session: int = 0
     entries: tuple[EntryRow, ...] = ()
-    base: Tip | None = None
+    base: HeadRow | None = None
     """The place before the first of the entries, if they were checked: a target that holds it compares."""
     events: tuple[EventRow, ...] = ()
     calls: tuple[UsageRow, ...] = ()

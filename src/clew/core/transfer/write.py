@@ -23,7 +23,7 @@ from clew.core.conversation.annotations import decode_label
 from clew.core.conversation.history import removed_name
 from clew.core.conversation.records import places_named
 from clew.core.engine.notices import notice
-from clew.core.log.rows import EMPTY, NOWHERE, Details, ForkOrigin, SessionRow, Tip, UsageRow
+from clew.core.log.rows import EMPTY, NOWHERE, Details, ForkOrigin, HeadRow, SessionRow, UsageRow
 from clew.core.retention.purge import purge
 from clew.core.transfer.reconcile import Fit, Mark, alias_leads_to, check_names, encode_mark, fit, renamed
 from clew.core.transfer.source import (
@@ -328,7 +328,7 @@ class Landing:
         for call in page.calls:
             tx.add_usage(self._sids[page.session], self._call(call))
 
-    def _check_base(self, tx: Transaction, branch: BranchImage, base: Tip, number: int) -> None:
+    def _check_base(self, tx: Transaction, branch: BranchImage, base: HeadRow, number: int) -> None:
         """What the source says it continues has to be what is in the target."""
         parent = number or self._branches.get(branch.parent, 0)
         there = tx.get_tip(parent, base.position) if parent else EMPTY
@@ -393,7 +393,7 @@ class Landing:
             tx.drop_events(sid, oldest - 1)
 
     def _row(self, tx: Transaction, session: SessionImage, sid: int) -> SessionRow:
-        head: Tip = session.row.head
+        head: HeadRow = session.row.head
         number = self._branches[session.head] if session.head else 0
         head = msgspec.structs.replace(head, branch=number)
         if (tx.get_tip(number, head.position) if number else EMPTY) != head:

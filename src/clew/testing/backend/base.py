@@ -8,7 +8,7 @@ from typing import Any, Final
 import pytest
 
 from clew.backends.contract import Backend, Transaction
-from clew.core.log.rows import FAILED, MESSAGE, Details, EntryRow, SessionQuery, SessionRow, Tip
+from clew.core.log.rows import FAILED, MESSAGE, Details, EntryRow, HeadRow, SessionQuery, SessionRow
 from clew.model import Json
 from clew.session import Session
 from clew.store import Store
@@ -128,9 +128,9 @@ def fail(session: Session, *work: Callable[[], Any], error: BaseException | None
 ALL_BYTES: Final = bytes(range(256))
 
 
-def a_tip(branch: int = 0, position: int = -1, messages: int = 0, size: int = 0) -> Tip:
+def a_tip(branch: int = 0, position: int = -1, messages: int = 0, size: int = 0) -> HeadRow:
     """A place whose counters are all different, so that none can stand for another."""
-    return Tip(branch, position, bytes(range(32)), messages, 101, size, 102, 103, 104)
+    return HeadRow(branch, position, bytes(range(32)), messages, 101, size, 102, 103, 104)
 
 
 def a_session(id: str, **changes: Any) -> SessionRow:
@@ -145,7 +145,7 @@ def a_session(id: str, **changes: Any) -> SessionRow:
         "head": a_tip(),
         "grows": False,
         "title": "Ünï \U0001f469\u200d\U0001f680 title",
-        "titled": True,
+        "has_title": True,
         "preview": "what was said",
         "workspace": "/w/ö",
         "moves": 201,

@@ -40,7 +40,7 @@ class SessionConformance(Conformance):
 
     def test_a_session_may_have_none_of_the_optional_values(self, backend: Backend) -> None:
         """None and empty values come back as they are, not as one another."""
-        row = a_session("a", title=None, titled=False, preview="", workspace=None)
+        row = a_session("a", title=None, has_title=False, preview="", workspace=None)
         with backend.write() as tx:
             sid = tx.add_session(row, Details())
 

@@ -73,8 +73,8 @@ class Model(Working):
         elif self.find(id):
             raise Refused(SessionExistsError)
         made = ModelSession(id, base.tree, active=self.now(), origin=(base.id, at))
-        made.title, made.titled, made.tags = base.title, base.titled, base.tags
-        if made.title is not None and not made.titled:
+        made.title, made.has_title, made.tags = base.title, base.has_title, base.tags
+        if made.title is not None and not made.has_title:
             made.title = next((node.body["content"] for node in path(at) if node.is_turn), None)
         made.variables = dict(base.variables)
         made.checkpoints = {n: point for n, point in base.checkpoints.items() if lies_on(point.place, at)}
@@ -260,7 +260,7 @@ class Model(Working):
 
     def update(self, session: ModelSession, title: str | None, tags: tuple[str, ...], by: By) -> None:
         self.beside(session, by)
-        session.title, session.titled, session.tags = title, title is not None, tags
+        session.title, session.has_title, session.tags = title, title is not None, tags
         if title is None:
             session.title = next((node.body["content"] for node in path(session.head) if node.is_turn), None)
 

@@ -85,7 +85,7 @@ class ModelSession(Worked):
     """Every place where it ever stood."""
     forks: int = 0
     title: str | None = None
-    titled: bool = False
+    has_title: bool = False
     """The title was set by a caller, not derived."""
     tags: tuple[str, ...] = ()
     aliases: list[str] = field(default_factory=list)

@@ -22,38 +22,38 @@ CREATE TABLE {s}.names (
 ) {by id};
 
 CREATE TABLE {s}.sessions (
-  home      bigint   NOT NULL,
-  sid       bigint   NOT NULL,
-  version   bigint   NOT NULL,  -- another number with every write to the row
-  made      bigint   NOT NULL,  -- the order in which the sessions of a tree were stored
-  tree      bigint   NOT NULL,
-  created   bigint   NOT NULL,
-  updated   bigint   NOT NULL,
-  deleted   bigint,
-  branch    bigint   NOT NULL,  -- the head, with the counters of everything on its path
-  position  bigint   NOT NULL,
-  messages  bigint   NOT NULL,
-  turns     bigint   NOT NULL,
-  size      bigint   NOT NULL,
-  cut       bigint   NOT NULL,
-  summary   bigint   NOT NULL,
-  asked     bigint   NOT NULL,
-  moves     bigint   NOT NULL,
-  undo      bigint   NOT NULL,
-  redo      bigint   NOT NULL,
-  forks     bigint   NOT NULL,
-  epoch     bigint   NOT NULL,
-  fence     bigint   NOT NULL,
-  due       bigint   NOT NULL,
-  status    smallint NOT NULL,
-  grows     boolean  NOT NULL,
-  titled    boolean  NOT NULL,
-  digest    bytea    NOT NULL,
-  id        bytea    NOT NULL,
-  title     bytea,
-  preview   bytea    NOT NULL,
-  workspace bytea,
-  bucket    bigint   GENERATED ALWAYS AS (updated >> 26) STORED,  -- the minute, more or less
+  home           bigint   NOT NULL,
+  sid            bigint   NOT NULL,
+  version        bigint   NOT NULL,  -- another number with every write to the row
+  made           bigint   NOT NULL,  -- the order in which the sessions of a tree were stored
+  tree           bigint   NOT NULL,
+  created        bigint   NOT NULL,
+  updated        bigint   NOT NULL,
+  deleted        bigint,
+  branch         bigint   NOT NULL,  -- the head, with the counters of everything on its path
+  position       bigint   NOT NULL,
+  messages       bigint   NOT NULL,
+  turns          bigint   NOT NULL,
+  size           bigint   NOT NULL,
+  view_start     bigint   NOT NULL,
+  summary        bigint   NOT NULL,
+  last_user_turn bigint   NOT NULL,
+  moves          bigint   NOT NULL,
+  undo           bigint   NOT NULL,
+  redo           bigint   NOT NULL,
+  forks          bigint   NOT NULL,
+  epoch          bigint   NOT NULL,
+  fence          bigint   NOT NULL,
+  due            bigint   NOT NULL,
+  status         smallint NOT NULL,
+  grows          boolean  NOT NULL,
+  has_title      boolean  NOT NULL,
+  digest         bytea    NOT NULL,
+  id             bytea    NOT NULL,
+  title          bytea,
+  preview        bytea    NOT NULL,
+  workspace      bytea,
+  bucket         bigint   GENERATED ALWAYS AS (updated >> 26) STORED,  -- the minute, more or less
   PRIMARY KEY (home, sid)
 ) {by home};
 
@@ -104,23 +104,23 @@ CREATE TABLE {s}.branches (
 CREATE INDEX branches_uid ON {s}.branches (uid);
 
 CREATE TABLE {s}.entries (
-  home     bigint   NOT NULL,
-  branch   bigint   NOT NULL,
-  position bigint   NOT NULL,
-  time     bigint   NOT NULL,
-  flags    bigint   NOT NULL,
-  checksum bigint   NOT NULL,
-  messages bigint   NOT NULL,
-  turns    bigint   NOT NULL,
-  size     bigint   NOT NULL,
-  cut      bigint   NOT NULL,
-  summary  bigint   NOT NULL,
-  asked    bigint   NOT NULL,
-  epoch    bigint   NOT NULL,
-  kind     smallint NOT NULL,
-  codec    smallint NOT NULL,
-  digest   bytea    NOT NULL,
-  body     bytea    NOT NULL,
+  home           bigint   NOT NULL,
+  branch         bigint   NOT NULL,
+  position       bigint   NOT NULL,
+  time           bigint   NOT NULL,
+  flags          bigint   NOT NULL,
+  checksum       bigint   NOT NULL,
+  messages       bigint   NOT NULL,
+  turns          bigint   NOT NULL,
+  size           bigint   NOT NULL,
+  view_start     bigint   NOT NULL,
+  summary        bigint   NOT NULL,
+  last_user_turn bigint   NOT NULL,
+  epoch          bigint   NOT NULL,
+  kind           smallint NOT NULL,
+  codec          smallint NOT NULL,
+  digest         bytea    NOT NULL,
+  body           bytea    NOT NULL,
   PRIMARY KEY (home, branch, position)
 ) {by home};
 

@@ -8,34 +8,34 @@
 -- epoch and fence: the number and the secret of the latest lease. due: no sweep has anything to do
 -- with the session before this time.
 CREATE TABLE sessions (
-  sid       INTEGER PRIMARY KEY AUTOINCREMENT,
-  id        TEXT    NOT NULL,
-  tree      INTEGER NOT NULL,
-  created   INTEGER NOT NULL,
-  updated   INTEGER NOT NULL,
-  deleted   INTEGER,
-  branch    INTEGER NOT NULL,  -- the head, with the counters of everything on its path
-  position  INTEGER NOT NULL,
-  digest    BLOB    NOT NULL,
-  messages  INTEGER NOT NULL,
-  turns     INTEGER NOT NULL,
-  size      INTEGER NOT NULL,
-  cut       INTEGER NOT NULL,
-  summary   INTEGER NOT NULL,
-  asked     INTEGER NOT NULL,
-  grows     INTEGER NOT NULL,
-  moves     INTEGER NOT NULL,
-  undo      INTEGER NOT NULL,
-  redo      INTEGER NOT NULL,
-  forks     INTEGER NOT NULL,
-  status    INTEGER NOT NULL,
-  epoch     INTEGER NOT NULL,
-  fence     INTEGER NOT NULL,
-  due       INTEGER NOT NULL,
-  titled    INTEGER NOT NULL,
-  title     TEXT,
-  preview   TEXT    NOT NULL,
-  workspace TEXT
+  sid            INTEGER PRIMARY KEY AUTOINCREMENT,
+  id             TEXT    NOT NULL,
+  tree           INTEGER NOT NULL,
+  created        INTEGER NOT NULL,
+  updated        INTEGER NOT NULL,
+  deleted        INTEGER,
+  branch         INTEGER NOT NULL,  -- the head, with the counters of everything on its path
+  position       INTEGER NOT NULL,
+  digest         BLOB    NOT NULL,
+  messages       INTEGER NOT NULL,
+  turns          INTEGER NOT NULL,
+  size           INTEGER NOT NULL,
+  view_start     INTEGER NOT NULL,
+  summary        INTEGER NOT NULL,
+  last_user_turn INTEGER NOT NULL,
+  grows          INTEGER NOT NULL,
+  moves          INTEGER NOT NULL,
+  undo           INTEGER NOT NULL,
+  redo           INTEGER NOT NULL,
+  forks          INTEGER NOT NULL,
+  status         INTEGER NOT NULL,
+  epoch          INTEGER NOT NULL,
+  fence          INTEGER NOT NULL,
+  due            INTEGER NOT NULL,
+  has_title      INTEGER NOT NULL,
+  title          TEXT,
+  preview        TEXT    NOT NULL,
+  workspace      TEXT
 ) STRICT;
 
 CREATE UNIQUE INDEX sessions_id ON sessions (id) WHERE deleted IS NULL;
@@ -81,21 +81,21 @@ CREATE INDEX branches_tree ON branches (tree);
 -- key = branch << 32 | position: a history is a handful of sequential reads, and an id leads
 -- straight to its row. The body is last, so that the small columns never cross overflow pages.
 CREATE TABLE entries (
-  key      INTEGER PRIMARY KEY,
-  kind     INTEGER NOT NULL,
-  time     INTEGER NOT NULL,
-  flags    INTEGER NOT NULL,
-  codec    INTEGER NOT NULL,
-  checksum INTEGER NOT NULL,
-  digest   BLOB    NOT NULL,
-  messages INTEGER NOT NULL,
-  turns    INTEGER NOT NULL,
-  size     INTEGER NOT NULL,
-  cut      INTEGER NOT NULL,
-  summary  INTEGER NOT NULL,
-  asked    INTEGER NOT NULL,
-  epoch    INTEGER NOT NULL,  -- of the lease under which it was written
-  body     BLOB    NOT NULL
+  key            INTEGER PRIMARY KEY,
+  kind           INTEGER NOT NULL,
+  time           INTEGER NOT NULL,
+  flags          INTEGER NOT NULL,
+  codec          INTEGER NOT NULL,
+  checksum       INTEGER NOT NULL,
+  digest         BLOB    NOT NULL,
+  messages       INTEGER NOT NULL,
+  turns          INTEGER NOT NULL,
+  size           INTEGER NOT NULL,
+  view_start     INTEGER NOT NULL,
+  summary        INTEGER NOT NULL,
+  last_user_turn INTEGER NOT NULL,
+  epoch          INTEGER NOT NULL,  -- of the lease under which it was written
+  body           BLOB    NOT NULL
 ) STRICT;
 
 -- Records ----------------------------------------------------------------------------------------

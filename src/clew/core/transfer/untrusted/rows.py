@@ -38,8 +38,8 @@ from clew.core.log.rows import (
     Draft,
     EntryRow,
     EventRow,
+    HeadRow,
     SessionRow,
-    Tip,
     UsageRow,
 )
 from clew.core.log.tree import chain
@@ -61,7 +61,7 @@ LARGEST: Final = 2**63 - 1
 """What storage can hold as a number."""
 _UID: Final = re.compile(r"[A-Za-z0-9-]{1,64}")
 _LONGEST: Final = MAX_DURATION // timedelta(microseconds=1)
-_FROM_BODY: Final = ("turns", "size", "asked")
+_FROM_BODY: Final = ("turns", "size", "last_user_turn")
 """Counters that are lost with the body of an entry."""
 
 
@@ -147,7 +147,7 @@ def check_session(row: SessionRow) -> None:
     check_number(row.due, 0, LARGEST, "due")
 
 
-def check_tip(tip: Tip) -> None:
+def check_tip(tip: HeadRow) -> None:
     check_number(tip.branch, 0, LARGEST, "the branch of the head")
     check_number(tip.position, NOWHERE, MAX_POSITION, "the position of the head")
     if (tip.branch == 0) != (tip.position == NOWHERE):
@@ -156,11 +156,11 @@ def check_tip(tip: Tip) -> None:
     _check_counters(tip, tip.position)
 
 
-def _check_counters(tip: Tip | EntryRow, position: int) -> None:
+def _check_counters(tip: HeadRow | EntryRow, position: int) -> None:
     check_number(tip.messages, 0, position + 1, "messages")
     check_number(tip.turns, 0, 2 * MAX_POSITION, "turns")
     check_number(tip.size, 0, MOST_BYTES, "size")
-    for name in ("cut", "summary", "asked"):
+    for name in ("view_start", "summary", "last_user_turn"):
         check_number(getattr(tip, name), NOWHERE, position, name)
 
 
@@ -265,7 +265,7 @@ def _check_start(start: int, row: EntryRow) -> None:
     check_number(start, 0, row.position, f"the start of a {KIND_NAMES[row.kind]}")
 
 
-def check_next(row: EntryRow, before: Tip) -> Tip:
+def check_next(row: EntryRow, before: HeadRow) -> HeadRow:
     """The place of an entry that comes behind `before`. Its hash and its counters are made anew."""
     if row.kind == MESSAGE:
         tip = _quick_tip(row, before)
@@ -290,7 +290,7 @@ def check_next(row: EntryRow, before: Tip) -> Tip:
     return actual
 
 
-def _quick_tip(row: EntryRow, before: Tip) -> Tip | None:
+def _quick_tip(row: EntryRow, before: HeadRow) -> HeadRow | None:
     """The same for most messages, without naming what is wrong: None leaves that to the exact check.
 
     Without it a copy of what `python -m benchmarks importing` imports takes 1.09 times as long.
@@ -308,8 +308,8 @@ def _quick_tip(row: EntryRow, before: Tip) -> Tip | None:
         row.messages == before.messages + 1
         and row.size == before.size + len(body)
         and row.turns == before.turns + is_turn
-        and row.asked == (position if is_turn else before.asked)
-        and row.cut == before.cut
+        and row.last_user_turn == (position if is_turn else before.last_user_turn)
+        and row.view_start == before.view_start
         and row.summary == before.summary
     ):
         return row.tip(before.branch)

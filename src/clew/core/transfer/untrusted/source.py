@@ -13,7 +13,7 @@ from clew.core.check.scan import ChangedError, GoneError
 from clew.core.conversation.records import places_named
 from clew.core.log import jsonl
 from clew.core.log.ids import MAX_ID_BYTES, MAX_POSITION, check_id
-from clew.core.log.rows import EMPTY, NOWHERE, BranchRow, SessionRow, Tip, UsageRow
+from clew.core.log.rows import EMPTY, NOWHERE, BranchRow, HeadRow, SessionRow, UsageRow
 from clew.core.transfer.source import (
     KINDS,
     BranchImage,
@@ -296,7 +296,7 @@ class CheckedSource(Source):
         if before.position >= branch.last > NOWHERE and before.digest != branch.digest and branch.digest:
             raise UnsoundError(("branch", branch.number), f"branch {branch.uid}", "its end is not its own")
 
-    def _before(self, branch: BranchImage, first: int) -> Tip:
+    def _before(self, branch: BranchImage, first: int) -> HeadRow:
         """The place before an entry, as the source tells it: a target that holds it compares."""
         if first <= 0:
             return msgspec.structs.replace(EMPTY, branch=branch.number)
