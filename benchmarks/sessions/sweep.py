@@ -141,16 +141,16 @@ def fill(path: Path, count: int) -> None:
     with clew.open(str(path)) as store:
         for start in range(0, count, TOGETHER):
             numbers = range(start, min(start + TOGETHER, count))
-            store._engine.run(partial(make, store._engine.here, numbers, batches))
+            store._engine.run(partial(make, store._engine.host, numbers, batches))
 
 
-def make(here: Any, numbers: range, batches: list[Batch], tx: Transaction) -> None:
+def make(host: Any, numbers: range, batches: list[Batch], tx: Transaction) -> None:
     for number in numbers:
         now = BEGIN + number * SECOND
         row = create(
             tx, f"chat-{number}", Changes(title=f"Chat {number}", workspace=f"/w/{number % 40}"), now
         )
-        append(tx, Access(row.sid, row.id, here), batches[number % 64], now, key=None, expect=None)
+        append(tx, Access(row.sid, row.id, host), batches[number % 64], now, key=None, expect=None)
 
 
 def first_sweep(swept: Swept) -> dict[str, float]:

@@ -41,9 +41,9 @@ class Run(Session):
     _scope: Engine
 
     def __init__(self, engine: Engine, access: Access, lease: Lease, task: str | None) -> None:
-        super().__init__(engine, Access(access.sid, access.id, access.here, lease.epoch, lease.fence))
+        super().__init__(engine, Access(access.sid, access.id, access.host, lease.epoch, lease.fence))
         self._generation = engine.generation
-        self._forked = Access(access.sid, access.id, access.here, lease.epoch, NO_FENCE)
+        self._forked = Access(access.sid, access.id, access.host, lease.epoch, NO_FENCE)
         self.owner = lease.owner
         self.epoch = lease.epoch
         self.task = task

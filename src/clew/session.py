@@ -113,7 +113,7 @@ class Session:
     @property
     def _worker(self) -> str:
         """Whose name a change of status bears."""
-        return self._scope.here.name
+        return self._scope.host.name
 
     def _handle(self, access: Access) -> Session:
         return self._scope.offered(Session)(self._scope, access)
@@ -168,7 +168,7 @@ class Session:
 
     def outside_lease(self) -> Session:
         """The same session for writes that no lease shall stop, as a remark from outside."""
-        return self._handle(Access(self._sid, self.id, self._scope.here, ignores_lease=True))
+        return self._handle(Access(self._sid, self.id, self._scope.host, ignores_lease=True))
 
     # -- reading
 
@@ -521,7 +521,7 @@ class Session:
         from clew.core.conversation.fork import fork
 
         row = self._write(fork, None if id is None else check_id(id), at, self._scope.now())
-        return self._handle(Access(row.sid, row.id, self._scope.here))
+        return self._handle(Access(row.sid, row.id, self._scope.host))
 
     def tree(self) -> Tree:
         """Every branch, fork, checkpoint and head of this session and its relatives."""
@@ -575,7 +575,7 @@ class Session:
         from clew.core.runs.lease import lease_info
 
         with self._look() as (reader, row):
-            return lease_info(reader, row, self._scope.here)
+            return lease_info(reader, row, self._scope.host)
 
     def run(
         self,
@@ -604,7 +604,7 @@ class Session:
         """
         from clew.core.runs.lease import Pauses, bid_of
 
-        bid = bid_of(self._scope.here, request, task=task, lease=lease, owner=owner, steal=steal)
+        bid = bid_of(self._scope.host, request, task=task, lease=lease, owner=owner, steal=steal)
         pauses = Pauses(wait)
         while True:
             try:

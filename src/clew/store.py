@@ -189,7 +189,7 @@ class Store:
         scope, run = self._scope, self._run
         if run is not None and run._sid == row.sid:
             return scope.offered(Session)(scope, run._access)
-        return scope.offered(Session)(scope, Access(row.sid, row.id, scope.here))
+        return scope.offered(Session)(scope, Access(row.sid, row.id, scope.host))
 
     @property
     def location(self) -> str:
@@ -332,8 +332,8 @@ class Store:
             )
         if purge:
             return bool(self._purge("Store.delete(purge=True)", id, force=force, deleted=deleted))
-        now, here = self._scope.now(), self._scope.here
-        return self._scope.run(lambda tx: sessions.delete(tx, id, now, here, force=force))
+        now, host = self._scope.now(), self._scope.host
+        return self._scope.run(lambda tx: sessions.delete(tx, id, now, host, force=force))
 
     def restore_deleted(self, id: str) -> Session:
         """Bring the session of this id or alias back from the trash, the one deleted last if there are
@@ -349,8 +349,8 @@ class Store:
             raise InvalidError("clear deletes every session of the store: pass confirm=True if you mean it")
         if purge:
             return self._purge("Store.clear(purge=True)", None, force=force)
-        now, here = self._scope.now(), self._scope.here
-        return self._scope.run(lambda tx: sessions.delete_all(tx, now, here, force=force))
+        now, host = self._scope.now(), self._scope.host
+        return self._scope.run(lambda tx: sessions.delete_all(tx, now, host, force=force))
 
     def _purge(self, what: str, id: str | None, *, force: bool, deleted: bool = False) -> int:
         """Remove one session or all for good; how many there were."""
@@ -358,9 +358,9 @@ class Store:
         from clew.core.retention import purge
 
         engine = self._scope.outside(what)
-        work: Callable[[Transaction], int] = partial(purge.purge_everything, here=engine.here, force=force)
+        work: Callable[[Transaction], int] = partial(purge.purge_everything, host=engine.host, force=force)
         if id is not None:
-            work = partial(purge.purge_id, id=id, here=engine.here, force=force)
+            work = partial(purge.purge_id, id=id, host=engine.host, force=force)
         if id is not None and deleted:
             work = partial(purge.purge_deleted, id=id)
         return purge_and_scrub(engine, work, force=force)
@@ -811,7 +811,7 @@ class Store:
         from clew.core.retention import records
         from clew.core.retention.rules import checked
 
-        new, moment = checked(rules), self._scope.here.moment()
+        new, moment = checked(rules), self._scope.host.moment()
         self._scope.run(lambda tx: records.set_rules(tx, new, moment))
 
     def sweep(

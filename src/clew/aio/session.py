@@ -279,8 +279,8 @@ class AsyncSession:
         steal: bool = False,
     ) -> Taking:
         """`async with s.run(…) as run:`, or `run = await s.run(…)`."""
-        here = self._session._scope.here
-        make_bid = partial(bid_of, here, request, task=task, lease=lease, owner=owner, steal=steal)
+        host = self._session._scope.host
+        make_bid = partial(bid_of, host, request, task=task, lease=lease, owner=owner, steal=steal)
         return Taking(self._bridge, self._session, make_bid, wait)
 
     async def resume(

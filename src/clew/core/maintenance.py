@@ -38,7 +38,7 @@ def check_rules(rules: Retention) -> Retention:
 
 def preview_sweep(engine: EngineLike, once: Retention | None) -> SweepReport:
     """What a sweep would do. Writes nothing."""
-    moment = engine.here.moment()
+    moment = engine.host.moment()
     with engine.read() as reader:
         rules = records.rules_of(reader) if once is None else once
         now = records.time_of(reader, moment)
@@ -56,11 +56,11 @@ def sweep_now(engine: Engine, once: Retention | None, *, scrub: bool) -> SweepRe
 
 
 def _sweep(engine: Engine, once: Retention | None) -> SweepReport:
-    here = engine.here
-    moment = here.moment()
+    host = engine.host
+    moment = host.moment()
     lease, rules, now = engine.run(
         lambda tx: (
-            records.take_sweep(tx, here),
+            records.take_sweep(tx, host),
             records.rules_of(tx) if once is None else once,
             records.anchor(tx, moment) if once is None else records.time_of(tx, moment),
         )

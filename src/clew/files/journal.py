@@ -16,7 +16,7 @@ from typing import Final, Literal, TypeAlias
 import msgspec
 
 from clew.backends.contract import STORE_WIDE, Reader, Transaction
-from clew.core.engine.host import Here
+from clew.core.engine.host import Host
 from clew.core.log.digest import DIGEST_SIZE
 from clew.core.log.lease import Holder
 from clew.core.log.records import Time, decoder
@@ -166,7 +166,7 @@ def check_free(reader: Reader, root: bytes, is_in_the_way: IsInTheWay = lambda _
 
 
 def claim(
-    tx: Transaction, id: str, here: Here, check: Callable[[Restore], object] = lambda _: None
+    tx: Transaction, id: str, host: Host, check: Callable[[Restore], object] = lambda _: None
 ) -> Restore:
     """Take over a restore that was cut off, if `check` does not refuse it. ConflictError: it is over, or
     another process still works on it. Whether a thread of this one does is for `Working` to say, first."""
@@ -175,9 +175,9 @@ def claim(
     if record.state != "pending":
         raise ConflictError(f"restore {id} is {record.state}")
     holder = record.holder
-    if holder is not None and holder != here.me and not here.is_gone(holder):
+    if holder is not None and holder != host.me and not host.is_gone(holder):
         raise ConflictError(f"restore {id} is being carried out")
-    record = msgspec.structs.replace(record, holder=here.me)
+    record = msgspec.structs.replace(record, holder=host.me)
     _put(tx, record)
     return record
 

@@ -25,7 +25,7 @@ import msgspec
 from uuid_utils import uuid7
 
 from clew.backends.contract import STORE_WIDE, Reader, RecordKind, Transaction
-from clew.core.engine.host import Here
+from clew.core.engine.host import Host
 from clew.core.log.lease import Lease
 from clew.core.log.records import Count, Time, decoder
 from clew.core.runs import lease as store_lease
@@ -309,17 +309,17 @@ def _set_counters(tx: Transaction, counters: SnapshotCounters) -> None:
 # -- the claim
 
 
-def take_claim(tx: Transaction, here: Here, ttl: int = CLAIM_TTL) -> Lease:
+def take_claim(tx: Transaction, host: Host, ttl: int = CLAIM_TTL) -> Lease:
     """The right to collect, or to keep others from it, for one process and one thread at a time."""
-    return store_lease.take_claim(tx, "objects", here, ttl)
+    return store_lease.take_claim(tx, "objects", host, ttl)
 
 
-def refuse_if_claimed(reader: Reader, here: Here) -> None:
-    store_lease.refuse_if_claimed(reader, "objects", here)
+def refuse_if_claimed(reader: Reader, host: Host) -> None:
+    store_lease.refuse_if_claimed(reader, "objects", host)
 
 
-def renew_claim(tx: Transaction, lease: Lease, here: Here) -> None:
-    store_lease.renew_claim(tx, "objects", lease, here)
+def renew_claim(tx: Transaction, lease: Lease, host: Host) -> None:
+    store_lease.renew_claim(tx, "objects", lease, host)
 
 
 def end_claim(tx: Transaction, lease: Lease) -> None:
@@ -374,8 +374,8 @@ def _claim(engine: EngineLike) -> Lease | None:
     while True:
         try:
             with engine.read() as reader:  # first: to ask for the right to write holds up others
-                refuse_if_claimed(reader, engine.here)
-            return engine.run(lambda tx: take_claim(tx, engine.here, TTL))
+                refuse_if_claimed(reader, engine.host)
+            return engine.run(lambda tx: take_claim(tx, engine.host, TTL))
         except LeaseHeldError:
             if time.monotonic() > end:
                 return None

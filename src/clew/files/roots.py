@@ -18,7 +18,7 @@ from clew.core.disk import make_directories, sync_directory
 from clew.errors import InvalidError, RootNotNamedError, RootRefusedError
 
 if TYPE_CHECKING:
-    from clew.core.engine.host import Here
+    from clew.core.engine.host import Host
     from clew.files.journal import Restore
     from clew.files.records import SnapshotRecord
     from clew.model.files import Snapshot
@@ -249,8 +249,8 @@ NAME_IT: Final = "name a directory (root=, of a rewind files=; clew restore --to
 class OwnWork:
     """Tells what this user did, on this machine, from what a store only says."""
 
-    def __init__(self, here: Here) -> None:
-        self._here = here
+    def __init__(self, host: Host) -> None:
+        self._host = host
         self._key = UserKey()
 
     def sign_snapshot(self, snapshot: Snapshot) -> bytes:
@@ -271,8 +271,8 @@ class OwnWork:
     def is_in_the_way(self, record: Restore) -> bool:
         """Whether another restore has to wait for one that is not over: one of this user, or of a process
         that lives here. A restore that others left, or made up, is not in the way."""
-        holder, here = record.holder, self._here
-        if holder is not None and holder.boot and holder.boot == here.me.boot and not here.is_gone(holder):
+        holder, host = record.holder, self._host
+        if holder is not None and holder.boot and holder.boot == host.me.boot and not host.is_gone(holder):
             return True
         return self.has_restore(record) or self._key.why_missing() is not None
 

@@ -56,7 +56,7 @@ class Files:
         self._objects = ObjectReader(engine.read)
         self._watches: dict[str, Watch] = {}
         self._taker = SnapshotTaker(engine, self._watches)
-        self._own = OwnWork(engine.here)
+        self._own = OwnWork(engine.host)
 
     def stop(self) -> None:
         for watch in self._watches.values():
@@ -247,7 +247,7 @@ class Files:
         head = None
         if record.move:
             move = journal.decode_move(record.move)
-            access = Access(move.sid, move.session, self._engine.here)
+            access = Access(move.sid, move.session, self._engine.host)
             head = MovingHead(access, move, self._engine.now())
         return restoring.finish(self._tools, id, root, head).report
 

@@ -238,8 +238,8 @@ class TestSweep:
 
     def test_two_do_not_sweep_at_once(self, store: Store, backend: Backend, clock: Ticking) -> None:
         """The second one is told who sweeps; a dry run does no harm; a lease that ended is nobody's."""
-        here = store._engine.here
-        now = here.moment()
+        host = store._engine.host
+        now = host.moment()
         lease = Lease(
             1, 5, "other", 60_000_000, now.wall, now.domain, now.steady + 60_000_000, now.wall + 60_000_000
         )
@@ -329,7 +329,7 @@ class TestSweep:
 def _desert(store: Store, session: Session, clock: Ticking) -> None:
     """Leave a run behind as a killed worker does: the lease is there, and nobody renews it."""
     session.start("work")
-    now = store._engine.here.moment()
+    now = store._engine.host.moment()
     lease = Lease(1, 77, "worker", 1, now.wall, now.domain, now.steady + 1, now.wall + 1)
     with store._engine.backend.write() as tx:
         row = tx.find_session(session.id)

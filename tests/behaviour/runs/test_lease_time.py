@@ -94,7 +94,7 @@ class TestLeaseTime:
         """A machine that tells nothing of itself: a lease holds for one second longer."""
         if backend.clock() is not None:
             pytest.skip("this storage has a clock for all")
-        timed._engine.here.me, timed._engine.here.domain = Holder(), ""
+        timed._engine.host.me, timed._engine.host.domain = Holder(), ""
         s = timed.session("s")
         s.run(lease=30)
         wall.now += 31 * SECOND
@@ -105,13 +105,13 @@ class TestLeaseTime:
 
     def test_the_lease_of_a_process_that_is_gone_is_over_at_once(self, timed: Store) -> None:
         """P10: on the same machine, whatever time is left; its number may be given out again."""
-        me = timed._engine.here.me
+        me = timed._engine.host.me
         if not me.started:
             pytest.skip("this machine does not tell when a process began")
         s = timed.session("s")
-        timed._engine.here.me = msgspec.structs.replace(me, started="1")
+        timed._engine.host.me = msgspec.structs.replace(me, started="1")
         run = s.run(owner="killed")
-        timed._engine.here.me = me
+        timed._engine.host.me = me
 
         assert s.lease is None
         assert [found.id for found in timed.interrupted()] == ["s"]

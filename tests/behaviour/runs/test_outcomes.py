@@ -74,7 +74,7 @@ class TestOutcomes:
         run = s.info.run
         assert run is not None
         assert (run.request, run.task, run.epoch) == ({"n": 10**30, "\0": [None]}, "sync", 0)
-        assert (run.owner, run.started_at) == (s._engine.here.name, utc(clock.now))
+        assert (run.owner, run.started_at) == (s._engine.host.name, utc(clock.now))
         assert (run.ended_at, run.response, run.error) == (None, None, None)
         s.complete(["done"])
         ended = s.info.run
@@ -102,7 +102,7 @@ class TestOutcomes:
             None,
             None,
         )
-        assert (run.epoch, run.owner) == ((1, "w") if leased else (0, s._engine.here.name))
+        assert (run.epoch, run.owner) == ((1, "w") if leased else (0, s._engine.host.name))
 
     @pytest.mark.parametrize(
         ("error", "text"),

@@ -107,7 +107,7 @@ class TestStatus:
         assert len(changes) - len(known) == (expected != before)
         if expected != before:
             assert (changes[-1].was, changes[-1].status, changes[-1].epoch) == (before, wanted, 0)
-            assert changes[-1].by == s._engine.here.name
+            assert changes[-1].by == s._engine.host.name
             assert utc(start) < changes[-1].at <= utc(clock.now)
 
     @pytest.mark.parametrize(("before", "wanted"), STEPS)

@@ -133,7 +133,7 @@ def test_vacuum_gives_space_back_and_removes_nothing(store: clew.Store, tmp_path
     noise = random.Random(1)  # PostgreSQL compresses what can be compressed
     large.append(*({"role": "user", "content": noise.randbytes(1500).hex()} for _ in range(300)))
     store._engine.run(
-        lambda tx: clew.core.retention.purge.purge_id(tx, "large", store._engine.here, force=False)
+        lambda tx: clew.core.retention.purge.purge_id(tx, "large", store._engine.host, force=False)
     )
     before, size = dump(store), store.stats().bytes_on_disk
 

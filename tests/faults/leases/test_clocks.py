@@ -87,8 +87,8 @@ def take_and_vanish(path: str, planted: str = "") -> None:
     """Take a lease of half a second and end without a word, as on a machine that cannot be looked into."""
     begin(planted)
     store = clew.open(path)
-    here = store._engine.here
-    here.__dict__["me"] = msgspec.structs.replace(here.me, namespace="pid:[1]")
+    host = store._engine.host
+    host.__dict__["me"] = msgspec.structs.replace(host.me, namespace="pid:[1]")
     store.session("s").run(lease=0.5, owner="wrong").append(message("before"))
     os._exit(0)
 

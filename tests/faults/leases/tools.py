@@ -20,7 +20,7 @@ import clew
 from clew.core.conversation import append, checkpoints, moves, points
 from clew.core.conversation.checkpoints import list_checkpoints
 from clew.core.engine import host
-from clew.core.engine.host import Here
+from clew.core.engine.host import Host
 from clew.core.log.lease import Lease
 from clew.core.runs import lease
 from clew.core.runs.access import lease_of, live, refuse_if_held
@@ -167,10 +167,10 @@ def _bugs() -> dict[str, list[tuple[Any, str, Any]]]:
             (append, "require_write", lambda tx, access: live(tx, access.sid, access.id))
         ],
         "held leases are seen only before the transaction": [
-            (lease, "refuse_early", lambda tx, a: refuse_if_held(tx, live(tx, a.sid, a.id), a.here)),
-            (lease, "refuse_if_held", lambda tx, row, here: None),
+            (lease, "refuse_early", lambda tx, a: refuse_if_held(tx, live(tx, a.sid, a.id), a.host)),
+            (lease, "refuse_if_held", lambda tx, row, host: None),
         ],
-        "nobody is ever gone": [(Here, "is_gone", lambda self, holder: False)],
+        "nobody is ever gone": [(Host, "is_gone", lambda self, holder: False)],
         "numbers of any namespace are believed": [(host, "_namespace", lambda *kind: "everywhere")],
         "leases are told by the wall clock": [(host, "machine_clock", host.wall_clock)],
         "a rewind does not last": [

@@ -39,7 +39,7 @@ Found = dict[str, Any]
 def hold(tell: Tell, listen: Listen, path: str, leases: dict[str, float], me: dict[str, str]) -> None:
     """Take leases and wait for the end. `me`: what to say of this process that is not so."""
     store = clew.open(path)
-    believed = store._engine.here
+    believed = store._engine.host
     believed.__dict__["me"] = msgspec.structs.replace(believed.me, **me)
     held = [store.session(name).run(lease=lease, owner="first") for name, lease in leases.items()]
     for run in held:

@@ -141,7 +141,7 @@ class Work(MovingHead, frozen=True, kw_only=True):
     @classmethod
     def of(cls, work: Callable[[Transaction], object], session: str = "s") -> Work:
         move = HeadMove(0, session, "undo")
-        return cls(Access(0, session, Engine(MemoryBackend()).here), move, 0, work=work)
+        return cls(Access(0, session, Engine(MemoryBackend()).host), move, 0, work=work)
 
     def carry_out(self, tx: Transaction, files: FileMove) -> Head:
         self.work(tx)
@@ -236,7 +236,7 @@ class Workshop:
 
     def tools(self, reader: ObjectReader | None = None) -> Tools:
         return Tools(
-            self.engine, reader or self.reader, SnapshotTaker(self.engine, {}), OwnWork(self.engine.here)
+            self.engine, reader or self.reader, SnapshotTaker(self.engine, {}), OwnWork(self.engine.host)
         )
 
     def finish(self, id: str, finishing: Callable[[Transaction], object] | None = None) -> RestoreReport:

@@ -295,7 +295,7 @@ def test_a_restore_that_another_process_carries_out_can_not_be_taken_over(tmp_pa
     shop = make_shop(tmp_path / "root")
     kill_restore(shop, 60)
     [left] = pending(shop)
-    parent = Engine(shop.engine.backend).here.me
+    parent = Engine(shop.engine.backend).host.me
     alive = Holder(parent.boot, parent.namespace, 1, _start_of(1))
     set_holder(shop, left, alive)
 
@@ -367,7 +367,7 @@ def test_old_journals_are_forgotten_and_pending_ones_are_not(tmp_path: Path) -> 
     beside = make_shop(tmp_path / "beside")
     beside = Workshop(beside.root, shop.engine)
     kill_restore(beside, 60)
-    now = shop.engine.here.now()
+    now = shop.engine.host.now()
 
     shop.engine.run(lambda tx: drop_unneeded(tx, [], now))
     with shop.engine.read() as reader:

@@ -162,7 +162,7 @@ def test_a_collection_that_lost_its_claim_removes_nothing(
 
     def plan(collection: module._Collection) -> Iterator[list[int]]:
         engine.run(lambda tx: tx.drop_record(STORE_WIDE, "lease", "objects"))
-        engine.run(lambda tx: records.take_claim(tx, engine.here))
+        engine.run(lambda tx: records.take_claim(tx, engine.host))
         yield from planned(collection)
 
     monkeypatch.setattr(module._Collection, "_plan", plan)
@@ -175,7 +175,7 @@ def test_a_claim_whose_holder_is_gone_does_not_stop_the_next(tmp_path: Path) -> 
     path = str(tmp_path / "store.db")
     program = (
         "import clew, os, sys; from clew.files import records; engine = clew.open(sys.argv[1])._engine;"
-        "engine.run(lambda tx: records.take_claim(tx, engine.here, 3_600_000_000)); os._exit(0)"
+        "engine.run(lambda tx: records.take_claim(tx, engine.host, 3_600_000_000)); os._exit(0)"
     )
     subprocess.run([sys.executable, "-c", program, path], check=True, timeout=60)
     with clew.open(path) as store:
@@ -184,7 +184,7 @@ def test_a_claim_whose_holder_is_gone_does_not_stop_the_next(tmp_path: Path) -> 
 
 
 def test_one_collection_at_a_time(engine: Engine) -> None:
-    claim = engine.run(lambda tx: records.take_claim(tx, engine.here))
+    claim = engine.run(lambda tx: records.take_claim(tx, engine.host))
     with pytest.raises(LeaseHeldError):
         gc(engine)
     assert gc(engine, dry_run=True).dry_run

@@ -172,7 +172,7 @@ def test_f43_a_merge_that_lost_its_claim_moves_nothing(
 
     def lose_and_merge(collection: module._Collection) -> int:
         engine.run(lambda tx: tx.drop_record(STORE_WIDE, "lease", "objects"))
-        engine.run(lambda tx: records.take_claim(tx, engine.here))
+        engine.run(lambda tx: records.take_claim(tx, engine.host))
         return merge(collection)
 
     monkeypatch.setattr(module._Collection, "_merge", lose_and_merge)

@@ -156,7 +156,7 @@ def set_progress(
         waiting = _open_calls(tx, row)
         if waiting:
             raise OpenCallsError(row.id, waiting)
-    run = run_of(tx, row.sid) or RunRecord(access.here.name, now)
+    run = run_of(tx, row.sid) or RunRecord(access.host.name, now)
     number = run.checkpoints + 1
     if name is None:
         # A fork may have taken one of that name along, and anybody may have given it.

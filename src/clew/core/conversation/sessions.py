@@ -14,7 +14,7 @@ from clew.backends.rows import make_cursor, read_cursor, wanted
 from clew.core.conversation.append import PREVIEW_KEPT, PREVIEW_LENGTH
 from clew.core.conversation.moves import title_at
 from clew.core.conversation.points import find, find_deleted, head_of
-from clew.core.engine.host import Here
+from clew.core.engine.host import Host
 from clew.core.engine.notices import notice
 from clew.core.log import checks
 from clew.core.log.ids import check_id, check_limit
@@ -267,38 +267,38 @@ def _forget_alias(tx: Transaction, sid: int, alias: str) -> None:
     tx.set_details(sid, msgspec.structs.replace(details, aliases=kept))
 
 
-def delete(tx: Transaction, id: str, now: int, here: Here, *, force: bool) -> bool:
+def delete(tx: Transaction, id: str, now: int, host: Host, *, force: bool) -> bool:
     """Put the session in the trash. Its forks are not touched, nor is any entry."""
     row = find(tx, id)
     if row is None:
         return False
     if not force:
-        refuse_if_held(tx, row, here)
-    trash(tx, row, now, here)
+        refuse_if_held(tx, row, host)
+    trash(tx, row, now, host)
     return True
 
 
-def trash(tx: Transaction, row: SessionRow, now: int, here: Here) -> None:
+def trash(tx: Transaction, row: SessionRow, now: int, host: Host) -> None:
     if row.fence:
-        row = end_lease(tx, row, here)
+        row = end_lease(tx, row, host)
     tx.set_session(msgspec.structs.replace(row, deleted=max(now, row.updated), due=0))
 
 
-def delete_all(tx: Transaction, now: int, here: Here, *, force: bool) -> int:
+def delete_all(tx: Transaction, now: int, host: Host, *, force: bool) -> int:
     """Put every session in the trash; how many."""
     if not force:
-        refuse_if_any_held(tx, here)
+        refuse_if_any_held(tx, host)
     count = 0
     while found := tx.list_sessions(SessionQuery(limit=1000)):
         for one in found:
-            trash(tx, one.row, now, here)
+            trash(tx, one.row, now, host)
         count += len(found)
     return count
 
 
-def refuse_if_any_held(reader: Reader, here: Here) -> None:
+def refuse_if_any_held(reader: Reader, host: Host) -> None:
     for one in reader.list_sessions(SessionQuery(limit=2**31, status=RUNNING)):
-        refuse_if_held(reader, one.row, here)
+        refuse_if_held(reader, one.row, host)
 
 
 def restore(tx: Transaction, id: str, now: int) -> SessionRow:

@@ -11,7 +11,7 @@ from typing import Any, Protocol, TypeVar, cast
 
 from clew.backends.contract import Backend, Capabilities, Reader, Transaction
 from clew.core.engine.commit import BackgroundWriter, Committer, Pending
-from clew.core.engine.host import Clock, Here, wall_clock
+from clew.core.engine.host import Clock, Host, wall_clock
 from clew.errors import InvalidError, LeaseLostError
 
 T = TypeVar("T")
@@ -38,7 +38,7 @@ class EngineLike(Protocol):
     refuses: so it is refused before anything is written.
     """
 
-    here: Here
+    host: Host
     now: Clock
 
     @property
@@ -74,8 +74,8 @@ class Engine:
 
     def __init__(self, backend: Backend, clock: Clock = wall_clock, steady: Clock | None = None) -> None:
         self.backend = backend
-        self.here = Here(clock, steady, backend.clock)
-        self.now: Clock = self.here.now
+        self.host = Host(clock, steady, backend.clock)
+        self.now: Clock = self.host.now
         self.committer = Committer(backend)
         self.background = BackgroundWriter(self.committer, backend.location)
         self._closing = threading.Lock()
@@ -183,7 +183,7 @@ class Engine:
         self._closing = threading.Lock()
         self._noting = threading.Lock()
         self._failures = []
-        self.here.after_fork()
+        self.host.after_fork()
         for service in self._services.values():
             service.after_fork()
         self.committer.reset()

@@ -32,7 +32,7 @@ def machine_clock() -> int:
         return time.monotonic_ns() // 1000
 
 
-class Here:
+class Host:
     """What work needs to know of the world around the store."""
 
     def __init__(

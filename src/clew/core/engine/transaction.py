@@ -47,7 +47,7 @@ class TransactionScope:
 
     def __init__(self, engine: Engine, reader: Reader, tx: Transaction | None) -> None:
         """Without `tx` it can only be read from."""
-        self.here = engine.here
+        self.host = engine.host
         self.now = engine.now
         self._backend = engine.backend
         self.is_reading = tx is None

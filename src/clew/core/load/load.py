@@ -251,7 +251,7 @@ class Loading:
         return row, State()
 
     def _access(self, row: SessionRow) -> Access:
-        return Access(row.sid, self.id, self._engine.here)
+        return Access(row.sid, self.id, self._engine.host)
 
     # -- what stands beside the conversation
 

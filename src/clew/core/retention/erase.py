@@ -11,7 +11,7 @@ from uuid_utils import uuid7
 from clew.backends.contract import STORE_WIDE, Reader, Transaction
 from clew.core.conversation.history import removed_name
 from clew.core.conversation.points import paths_of
-from clew.core.engine.host import Here
+from clew.core.engine.host import Host
 from clew.core.log.rows import NOT_DUE, NOWHERE, RUNNING, Details, HeadRow, SessionRow
 from clew.core.log.tree import Segment
 from clew.core.retention.old_messages import (
@@ -46,11 +46,11 @@ class Plan(msgspec.Struct, frozen=True):
 
 
 def plan(
-    reader: Reader, here: Here, tree: int, rules: Retention, now: int, gone: Collection[int] = ()
+    reader: Reader, host: Host, tree: int, rules: Retention, now: int, gone: Collection[int] = ()
 ) -> Plan:
     """What every session of a tree can spare. `gone`: sessions that count as being in the trash."""
     relatives = reader.tree_sessions(tree)
-    wait = objection(reader, here, relatives, rules, gone)
+    wait = objection(reader, host, relatives, rules, gone)
     if wait:
         return Plan(now + wait, members=_members(reader, relatives))
     live = [row for row in relatives if row.deleted is None and row.sid not in gone]
@@ -78,13 +78,13 @@ def plan(
 
 
 def objection(
-    reader: Reader, here: Here, relatives: Sequence[SessionRow], rules: Retention, gone: Collection[int]
+    reader: Reader, host: Host, relatives: Sequence[SessionRow], rules: Retention, gone: Collection[int]
 ) -> int:
     """0 if every session of a tree may lose messages; else for how long it is not worth asking again."""
     if any(is_kept(reader.get_details(row.sid), rules) for row in relatives):
         return DAY
     live = [row for row in relatives if row.deleted is None and row.sid not in gone]
-    busy = any(row.status == RUNNING or (row.fence and is_held(reader, row, here)) for row in live)
+    busy = any(row.status == RUNNING or (row.fence and is_held(reader, row, host)) for row in live)
     return LOOK_AGAIN if busy else 0
 
 
@@ -103,10 +103,10 @@ def _limit_reason(rules: Retention) -> str:
     return f"more than {rules.max_messages} messages{more}"
 
 
-def erase(tx: Transaction, here: Here, tree: int, rules: Retention, made: Plan) -> int | None:
+def erase(tx: Transaction, host: Host, tree: int, rules: Retention, made: Plan) -> int | None:
     """Take away up to AT_ONCE messages of a plan; how many. None: the tree is not as it was."""
     relatives = tx.tree_sessions(tree)
-    if _members(tx, relatives) != made.members or objection(tx, here, relatives, rules, ()):
+    if _members(tx, relatives) != made.members or objection(tx, host, relatives, rules, ()):
         return None
     count = 0
     for each in made.ranges:

@@ -12,7 +12,7 @@ from clew.core.conversation.history import decode_note, note_name, removed_name
 from clew.core.conversation.points import find, find_deleted
 from clew.core.conversation.records import points_of
 from clew.core.conversation.sessions import refuse_if_any_held
-from clew.core.engine.host import Here
+from clew.core.engine.host import Host
 from clew.core.engine.notices import forget
 from clew.core.log.checks import STANDS_FOR_ID
 from clew.core.log.rows import NOWHERE, BranchRow, SessionQuery, SessionRow
@@ -24,7 +24,7 @@ FILES: Final = "files"
 AT_ONCE: Final = 1000
 
 
-def purge_id(tx: Transaction, id: str, here: Here, *, force: bool) -> bool:
+def purge_id(tx: Transaction, id: str, host: Host, *, force: bool) -> bool:
     """Purge the session of this id, and what the trash holds under it; else the session of this alias,
     be it in the trash. Those that are damaged go too."""
     was_damaged = _purge_damaged(tx, id)
@@ -34,7 +34,7 @@ def purge_id(tx: Transaction, id: str, here: Here, *, force: bool) -> bool:
     if found is None:
         return purge_deleted(tx, id) or was_damaged
     if not force:
-        refuse_if_held(tx, found, here)
+        refuse_if_held(tx, found, host)
     purge(tx, found)
     while (row := tx.find_session(found.id, deleted=True)) is not None:
         purge(tx, row)
@@ -69,10 +69,10 @@ def purge_deleted(tx: Transaction, id: str) -> bool:
     return True
 
 
-def purge_everything(tx: Transaction, here: Here, *, force: bool) -> int:
+def purge_everything(tx: Transaction, host: Host, *, force: bool) -> int:
     """Purge every session, those in the trash too; how many."""
     if not force:
-        refuse_if_any_held(tx, here)
+        refuse_if_any_held(tx, host)
     damaged = tx.damaged_sessions()
     for bad in damaged:
         _remove_damaged(tx, bad.row)

@@ -9,7 +9,7 @@ import msgspec
 from uuid_utils import uuid7
 
 from clew.backends.contract import STORE_WIDE, Reader, Transaction
-from clew.core.engine.host import Here
+from clew.core.engine.host import Host
 from clew.core.log.lease import Lease, Now
 from clew.core.log.records import decoder, number_in
 from clew.core.retention.rules import Anchor, trusted_time
@@ -71,13 +71,13 @@ def last_swept(reader: Reader) -> int:
 # -- who sweeps
 
 
-def take_sweep(tx: Transaction, here: Here) -> Lease:
-    return store_lease.take_claim(tx, "sweep", here, SWEEP_TTL)
+def take_sweep(tx: Transaction, host: Host) -> Lease:
+    return store_lease.take_claim(tx, "sweep", host, SWEEP_TTL)
 
 
-def renew_sweep(tx: Transaction, lease: Lease, here: Here) -> None:
+def renew_sweep(tx: Transaction, lease: Lease, host: Host) -> None:
     """Every transaction of a sweep begins with this: one that was frozen must not go on."""
-    store_lease.renew_claim(tx, "sweep", lease, here)
+    store_lease.renew_claim(tx, "sweep", lease, host)
 
 
 def end_sweep(tx: Transaction, lease: Lease, swept: int | None) -> None:

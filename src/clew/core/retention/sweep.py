@@ -12,7 +12,7 @@ import msgspec
 from clew.backends.contract import Reader, Transaction
 from clew.core.conversation.points import path_to
 from clew.core.engine.engine import EngineLike
-from clew.core.engine.host import Here
+from clew.core.engine.host import Host
 from clew.core.engine.notices import notice
 from clew.core.log import checks
 from clew.core.log.lease import Lease
@@ -126,11 +126,11 @@ def look(
     row: SessionRow,
     rules: Retention,
     now: int,
-    here: Here,
+    host: Host,
 ) -> Found:
     with read() as reader:
         details = reader.get_details(row.sid)
-        held = bool(row.fence) and is_held(reader, row, here)
+        held = bool(row.fence) and is_held(reader, row, host)
         expired_at = _expired_at(reader, row)
     silent = None
     if may_be_silent(row, details, rules, now):
@@ -175,7 +175,7 @@ class Sweep:
         """`lease` None: a dry run, which writes nothing. `once`: these are not the rules of the store; every
         session is looked at, and when those rules look again at what was changed is not put off."""
         self._engine = engine
-        self._here = engine.here
+        self._host = engine.host
         self._rules = rules
         self._now = now
         self._lease = lease
@@ -251,7 +251,7 @@ class Sweep:
 
     def _look(self, row: SessionRow) -> Found:
         try:
-            return look(self._engine.read, row, self._rules, self._now, self._here)
+            return look(self._engine.read, row, self._rules, self._now, self._host)
         except CorruptError as error:
             return Found(row, None, self._leave_alone(row, error))
 
@@ -315,11 +315,11 @@ class Sweep:
                     purge(tx, row)
                     return _actions(row, verdict.steps)
                 case "interrupt":
-                    end_lease(tx, row, self._here, by=BY)
+                    end_lease(tx, row, self._host, by=BY)
                     return _actions(row, verdict.steps)
                 case "expire":
                     row = change(tx, row, EXPIRED, self._now, by=BY)
-                    notice(tx, row.sid, self._here.now())
+                    notice(tx, row.sid, self._host.now())
                 case "trash":
                     row = msgspec.structs.replace(row, deleted=max(self._now, row.updated))
         if verdict.steps:
@@ -331,7 +331,7 @@ class Sweep:
     def _is_as_found(self, tx: Transaction, row: SessionRow, one: Found) -> bool:
         if row != one.row or not one.has_details(tx):
             return False
-        return not row.fence or not one.verdict.steps or not is_held(tx, row, self._here)
+        return not row.fence or not one.verdict.steps or not is_held(tx, row, self._host)
 
     # -- too many sessions
 
@@ -404,7 +404,7 @@ class Sweep:
             return known
         try:
             with self._engine.read() as reader:
-                plan = erase.plan(reader, self._here, tree, self._rules, self._now, self._gone)
+                plan = erase.plan(reader, self._host, tree, self._rules, self._now, self._gone)
             if plan.messages and self._lease is None and tree not in self._planned:
                 self._planned.add(tree)
                 self.actions.append(_removal(plan, plan.messages))
@@ -423,7 +423,7 @@ class Sweep:
 
         def some(tx: Transaction) -> int | None:
             self._renew(tx)
-            count = erase.erase(tx, self._here, tree, self._rules, plan)
+            count = erase.erase(tx, self._host, tree, self._rules, plan)
             if count:
                 note_removals(tx, [_removal(plan, count)], self._now)
             return count
@@ -456,7 +456,7 @@ class Sweep:
 
     def _renew(self, tx: Transaction) -> None:
         if self._lease is not None:
-            renew_sweep(tx, self._lease, self._here)
+            renew_sweep(tx, self._lease, self._host)
 
     def _note(self, actions: Sequence[SweepAction]) -> None:
         self.actions += actions

@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 
 from clew.backends.contract import Reader, Transaction
-from clew.core.engine.host import Here
+from clew.core.engine.host import Host
 from clew.core.engine.notices import notice
 from clew.core.log.lease import Lease, decode_lease, expiry, judge
 from clew.core.log.rows import INTERRUPTED, RUNNING, SessionRow
@@ -23,7 +23,7 @@ class Access(msgspec.Struct, frozen=True):
 
     sid: int
     id: str
-    here: Here
+    host: Host
     epoch: int = 0
     fence: int = 0
     """The secret of the lease under which this handle writes; 0: none."""
@@ -55,8 +55,8 @@ def require_write(tx: Transaction, access: Access) -> SessionRow:
         raise _lost(tx, row, access)
     if access.ignores_lease:
         return row
-    refuse_if_held(tx, row, access.here)
-    return end_lease(tx, row, access.here)
+    refuse_if_held(tx, row, access.host)
+    return end_lease(tx, row, access.host)
 
 
 def require_write_beside(tx: Transaction, access: Access) -> SessionRow:
@@ -79,28 +79,28 @@ def lease_of(reader: Reader, row: SessionRow) -> Lease | None:
     return None if value is None else decode_lease(value)
 
 
-def is_held(reader: Reader, row: SessionRow, here: Here) -> bool:
+def is_held(reader: Reader, row: SessionRow, host: Host) -> bool:
     """Whether a lease is held by a process that may still be alive."""
     lease = lease_of(reader, row)
-    return lease is not None and judge(lease, here.moment(), is_gone=here.is_gone(lease.holder)) == "held"
+    return lease is not None and judge(lease, host.moment(), is_gone=host.is_gone(lease.holder)) == "held"
 
 
-def refuse_if_held(reader: Reader, row: SessionRow, here: Here) -> None:
+def refuse_if_held(reader: Reader, row: SessionRow, host: Host) -> None:
     lease = lease_of(reader, row)
     if lease is not None:
-        now = here.moment()
-        if judge(lease, now, is_gone=here.is_gone(lease.holder)) == "held":
+        now = host.moment()
+        if judge(lease, now, is_gone=host.is_gone(lease.holder)) == "held":
             raise LeaseHeldError(row.id, lease.owner, utc(expiry(lease, now)))
 
 
-def end_lease(tx: Transaction, row: SessionRow, here: Here, by: str | None = None) -> SessionRow:
+def end_lease(tx: Transaction, row: SessionRow, host: Host, by: str | None = None) -> SessionRow:
     """End a lease that its holder does not give back; what it was running is interrupted."""
     from clew.core.runs.status import change  # the two need each other
 
     freed = msgspec.structs.replace(row, fence=0)
     if row.status == RUNNING:
-        freed = change(tx, freed, INTERRUPTED, here.now(), by=by or here.name, epoch=row.epoch)
-        notice(tx, row.sid, here.now())
+        freed = change(tx, freed, INTERRUPTED, host.now(), by=by or host.name, epoch=row.epoch)
+        notice(tx, row.sid, host.now())
     tx.drop_record(row.sid, "lease", "")
     tx.set_session(freed)
     return freed

@@ -14,7 +14,7 @@ from uuid_utils import uuid7
 
 from clew.backends.contract import STORE_WIDE, Reader, Transaction
 from clew.core.engine.engine import EngineLike
-from clew.core.engine.host import Here
+from clew.core.engine.host import Host
 from clew.core.log.ids import check_id, check_seconds
 from clew.core.log.lease import Lease, decode_lease, encode_lease, expiry, judge, renewed
 from clew.core.log.rows import INTERRUPTED, RUNNING, SessionQuery, SessionRow
@@ -33,32 +33,32 @@ Claim: TypeAlias = Literal["sweep", "objects"]
 VERBS: Final[dict[Claim, str]] = {"sweep": "sweep it", "objects": "collect garbage"}
 
 
-def take_claim(tx: Transaction, what: Claim, here: Here, ttl: int) -> Lease:
+def take_claim(tx: Transaction, what: Claim, host: Host, ttl: int) -> Lease:
     """LeaseHeldError: another process has it, and may still be alive."""
-    refuse_if_claimed(tx, what, here)
-    now, known = here.moment(), _known(tx, what)
+    refuse_if_claimed(tx, what, host)
+    now, known = host.moment(), _known(tx, what)
     fence = uuid7().int >> 1 & (2**62 - 1)
     epoch = known.epoch + 1 if known else 1
-    lease = renewed(Lease(epoch, fence, here.name, ttl, now.wall, now.domain, 0, 0, here.me), now)
+    lease = renewed(Lease(epoch, fence, host.name, ttl, now.wall, now.domain, 0, 0, host.me), now)
     tx.put_record(STORE_WIDE, "lease", what, encode_lease(lease))
     return lease
 
 
-def refuse_if_claimed(reader: Reader, what: Claim, here: Here) -> None:
-    now, known = here.moment(), _known(reader, what)
-    if known is not None and judge(known, now, is_gone=here.is_gone(known.holder)) == "held":
+def refuse_if_claimed(reader: Reader, what: Claim, host: Host) -> None:
+    now, known = host.moment(), _known(reader, what)
+    if known is not None and judge(known, now, is_gone=host.is_gone(known.holder)) == "held":
         held = f"{known.owner} holds the lease of this store to {VERBS[what]}"
         raise LeaseHeldError(None, known.owner, utc(expiry(known, now)), held)
 
 
-def renew_claim(tx: Transaction, what: Claim, lease: Lease, here: Here) -> None:
+def renew_claim(tx: Transaction, what: Claim, lease: Lease, host: Host) -> None:
     """LeaseLostError: another process has it by now."""
     known = _known(tx, what)
     if known is None or not _is_same(known, lease):
         now, owner = (known.epoch, known.owner) if known else (0, None)
         lost = f"the lease of this store to {VERBS[what]}"
         raise LeaseLostError(None, lease.epoch, now, owner, lost)
-    tx.put_record(STORE_WIDE, "lease", what, encode_lease(renewed(known, here.moment())))
+    tx.put_record(STORE_WIDE, "lease", what, encode_lease(renewed(known, host.moment())))
 
 
 def end_claim(tx: Transaction, what: Claim, lease: Lease) -> bool:
@@ -102,7 +102,7 @@ class Bid(msgspec.Struct, frozen=True):
 
 
 def bid_of(
-    here: Here, request: Json, *, task: str | None, lease: float, owner: str | None, steal: bool
+    host: Host, request: Json, *, task: str | None, lease: float, owner: str | None, steal: bool
 ) -> Bid:
     """A bid for the lease of a session, checked."""
     check_task(task)
@@ -111,7 +111,7 @@ def bid_of(
     fence = int.from_bytes(os.urandom(8), "big") >> 2 or 1
     seconds = check_seconds(lease, "lease", least=SHORTEST, most=LONGEST)
     encoded = encode_json(request, what="request")
-    return Bid(owner or here.name, int(seconds * 1e6), fence, encoded, task, bool(steal))
+    return Bid(owner or host.name, int(seconds * 1e6), fence, encoded, task, bool(steal))
 
 
 class Pauses:
@@ -132,21 +132,21 @@ class Pauses:
 
 def refuse_early(reader: Reader, access: Access) -> None:
     """Raise what `take` would raise of a lease that is held, without a transaction."""
-    refuse_if_held(reader, live(reader, access.sid, access.id), access.here)
+    refuse_if_held(reader, live(reader, access.sid, access.id), access.host)
 
 
 def take(tx: Transaction, access: Access, bid: Bid) -> Lease:
     """Take the lease and start the run, or raise LeaseHeldError."""
-    row, here = live(tx, access.sid, access.id), access.here
+    row, host = live(tx, access.sid, access.id), access.host
     if row.fence:
         if not bid.steal:
-            refuse_if_held(tx, row, here)
-        row = end_lease(tx, row, here, by=bid.owner)
+            refuse_if_held(tx, row, host)
+        row = end_lease(tx, row, host, by=bid.owner)
     elif row.status == RUNNING:  # without a lease: no worker has the right to go on
-        row = change(tx, row, INTERRUPTED, here.now(), by=bid.owner)
-    epoch, now = max(row.epoch, tx.era << ERA_BITS) + 1, here.moment()
+        row = change(tx, row, INTERRUPTED, host.now(), by=bid.owner)
+    epoch, now = max(row.epoch, tx.era << ERA_BITS) + 1, host.moment()
     row = begin(tx, row, now.wall, owner=bid.owner, epoch=epoch, request=bid.request, task=bid.task)
-    lease = Lease(epoch, bid.fence, bid.owner, bid.ttl, now.wall, now.domain, 0, 0, here.me)
+    lease = Lease(epoch, bid.fence, bid.owner, bid.ttl, now.wall, now.domain, 0, 0, host.me)
     lease = renewed(lease, now)
     tx.put_record(row.sid, "lease", "", encode_lease(lease))
     tx.set_session(msgspec.structs.replace(row, epoch=epoch, fence=bid.fence))
@@ -159,15 +159,15 @@ def renew(tx: Transaction, access: Access) -> bool:
     lease = None if value is None else decode_lease(value)
     if lease is None or (lease.epoch, lease.fence) != (access.epoch, access.fence):
         return False
-    tx.put_record(access.sid, "lease", "", encode_lease(renewed(lease, access.here.moment())))
+    tx.put_record(access.sid, "lease", "", encode_lease(renewed(lease, access.host.moment())))
     return True
 
 
-def lease_info(reader: Reader, row: SessionRow, here: Here) -> LeaseInfo | None:
+def lease_info(reader: Reader, row: SessionRow, host: Host) -> LeaseInfo | None:
     """The lease, unless its holder is gone."""
     lease = lease_of(reader, row)
-    now = here.moment()
-    if lease is None or judge(lease, now, is_gone=here.is_gone(lease.holder)) != "held":
+    now = host.moment()
+    if lease is None or judge(lease, now, is_gone=host.is_gone(lease.holder)) != "held":
         return None
     return LeaseInfo(
         owner=lease.owner,
@@ -177,26 +177,26 @@ def lease_info(reader: Reader, row: SessionRow, here: Here) -> LeaseInfo | None:
     )
 
 
-def interrupt_deserted(tx: Transaction, sid: int, here: Here) -> bool:
+def interrupt_deserted(tx: Transaction, sid: int, host: Host) -> bool:
     """Mark a run whose holder is gone as interrupted; False if it is not so."""
     row = tx.get_session(sid)
-    if row is None or row.deleted is not None or not row.fence or is_held(tx, row, here):
+    if row is None or row.deleted is not None or not row.fence or is_held(tx, row, host):
         return False
-    end_lease(tx, row, here)
+    end_lease(tx, row, host)
     return True
 
 
 def find_interrupted(engine: EngineLike) -> list[SessionRow]:
     """The sessions whose run was cut off, last active first. They get the status `interrupted` here, unless
     nothing can be written."""
-    here = engine.here
+    host = engine.host
     with engine.read() as reader:
         running = reader.list_sessions(SessionQuery(limit=MOST_LISTED, status=RUNNING))
-        gone = [one.row for one in running if one.row.fence and not is_held(reader, one.row, here)]
+        gone = [one.row for one in running if one.row.fence and not is_held(reader, one.row, host)]
     if not engine.is_reading:
         with suppress(ReadOnlyError):
             for row in gone:
-                engine.run(partial(interrupt_deserted, sid=row.sid, here=here))
+                engine.run(partial(interrupt_deserted, sid=row.sid, host=host))
             gone = []
     with engine.read() as reader:
         found = reader.list_sessions(SessionQuery(limit=MOST_LISTED, status=INTERRUPTED))

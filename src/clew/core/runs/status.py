@@ -188,7 +188,7 @@ def _without_lease(tx: Transaction, row: SessionRow) -> SessionRow:
 def start(tx: Transaction, access: Access, request: bytes, task: str | None, now: int) -> None:
     """A run without a lease."""
     row = require_write(tx, access)
-    started = begin(tx, row, now, owner=access.here.name, epoch=access.epoch, request=request, task=task)
+    started = begin(tx, row, now, owner=access.host.name, epoch=access.epoch, request=request, task=task)
     tx.set_session(started)
 
 
@@ -215,7 +215,7 @@ def close(tx: Transaction, access: Access, now: int, by: str) -> None:
 
 def reopen(tx: Transaction, access: Access, now: int) -> None:
     row = require_write(tx, access)
-    opened = change(tx, row, PENDING, now, by=access.here.name)
+    opened = change(tx, row, PENDING, now, by=access.host.name)
     if opened is not row:
         tx.set_session(active(opened, now))
 

@@ -106,7 +106,7 @@ class _Still:
 
     def __init__(self, engine: Engine, reader: Reader) -> None:
         self.backend = engine.backend
-        self.here = engine.here
+        self.host = engine.host
         self._reader = reader
 
     def read(self) -> AbstractContextManager[Reader]:

@@ -375,7 +375,7 @@ class Landing:
         sid = self._sids[session.row.sid]
         before = tx.get_details(sid)
         tx.set_session(self._row(tx, session, sid))
-        notice(tx, sid, self._target.here.now())
+        notice(tx, sid, self._target.host.now())
         tx.set_details(sid, self._details(session))
         for alias in before.aliases:
             if alias not in session.aliases and alias_leads_to(tx, alias, sid):

@@ -67,7 +67,7 @@ def restore_once(tools: Tools, job: RestoreJob, safety: SafetySnapshot) -> Resto
     engine, root = tools.engine, os.fsencode(job.root)
     with engine.read() as reader:
         journal.check_free(reader, root, tools.own.is_in_the_way)
-        now = engine.here.now()
+        now = engine.host.now()
         id = next_id(reader, now)
     if not job.dry_run:
         open_root(job.root, make=True).close()
@@ -104,7 +104,7 @@ def restore_once(tools: Tools, job: RestoreJob, safety: SafetySnapshot) -> Resto
         known=job.known,
         created=now,
         token=secrets.token_hex(8),
-        holder=engine.here.me,
+        holder=engine.host.me,
     )
     record = msgspec.structs.replace(record, signature=tools.own.sign_restore(record))
     with journal.Working(id):
@@ -165,7 +165,7 @@ def _begin(tx: Transaction, *, tools: Tools, record: Restore, safety: SafetySnap
 
 def _claim(tools: Tools, id: str, root: str | os.PathLike[str] | None) -> Restore:
     check = partial(tools.own.check_restore, named=root)
-    record = tools.engine.run(lambda tx: journal.claim(tx, id, tools.engine.here, check))
+    record = tools.engine.run(lambda tx: journal.claim(tx, id, tools.engine.host, check))
     return msgspec.structs.replace(
         record,
         modes=tools.own.modes(record, record.modes),

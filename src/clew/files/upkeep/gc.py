@@ -59,7 +59,7 @@ def gc(
     """
     if dry_run:
         return _Collection(engine, None, thorough, on_progress).run(merge=merge)
-    lease = engine.run(lambda tx: snapshots.take_claim(tx, engine.here))
+    lease = engine.run(lambda tx: snapshots.take_claim(tx, engine.host))
     try:
         return _Collection(engine, lease, thorough, on_progress).run(merge=merge)
     finally:
@@ -106,7 +106,7 @@ class _Collection:
         self._members: dict[int, list[Member]] = defaultdict(list)
         """Of each pack that is to be packed again, what is needed."""
         self._empty: frozenset[int] = frozenset()
-        self._renewed = engine.here.moment().steady
+        self._renewed = engine.host.moment().steady
         self._objects = self._bytes = 0
 
     def run(self, *, merge: bool) -> GcReport:
@@ -126,7 +126,7 @@ class _Collection:
 
     def _forget_snapshots(self) -> tuple[int, set[str]]:
         """How many; and of a dry run those that would be."""
-        moment = self._engine.here.moment()
+        moment = self._engine.host.moment()
         with self._engine.read() as reader:
             now = records.time_of(reader, moment)
             ids = unneeded(reader, now)
@@ -296,13 +296,13 @@ class _Collection:
     def _renew(self, tx: Transaction) -> None:
         """Every transaction begins with this: a process that was frozen must not go on."""
         if self._lease is not None:
-            snapshots.renew_claim(tx, self._lease, self._engine.here)
-            self._renewed = self._engine.here.moment().steady
+            snapshots.renew_claim(tx, self._lease, self._engine.host)
+            self._renewed = self._engine.host.moment().steady
 
     def _tick(self, objects: int) -> None:
         if self._on_progress is not None:
             self._on_progress(FileProgress(phase="scan", files=objects, bytes=0, total_files=None))
-        if self._lease is not None and self._engine.here.moment().steady - self._renewed > RENEW_EVERY:
+        if self._lease is not None and self._engine.host.moment().steady - self._renewed > RENEW_EVERY:
             self._engine.run(self._renew)
 
 

@@ -43,7 +43,7 @@ class MachineBase(RuleBasedStateMachine):
         self.clock = Ticking()
         self.backend = self.factory()
         self.store = Store(self.backend, clock=self.clock)
-        self.model = Model(self.store._engine.here.name)
+        self.model = Model(self.store._engine.host.name)
         self.handles: dict[ModelSession, Session] = {}
         self.deserted: list[Session] = []
         """Handles on sessions that are in the trash or purged."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from clew.core.engine.host import Clock, Here, machine_clock
+from clew.core.engine.host import Clock, Host, machine_clock
 
 
-class Timed(Here):
+class Timed(Host):
     """Leases are judged by the clock of the server; a test that has a clock of its own gives it to both."""
 
     def __init__(self, clock: Clock, steady: Clock | None, shared: Callable[[], int | None]) -> None:
