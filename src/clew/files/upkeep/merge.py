@@ -177,13 +177,13 @@ class _Paths:
         self._objects = objects
         self._small = small
         self._on_batch = on_batch
-        self._host: dict[bytes, set[bytes]] = defaultdict(set)
+        self._here: dict[bytes, set[bytes]] = defaultdict(set)
         """Names in each directory that have versions in small packs."""
         self._met: set[bytes] = set()
         self._entered: set[bytes] = set()
 
     def walk(self, tree: bytes) -> None:
-        self._note(b"", TreeEntry(b"", FOLDER, tree, 0), self._host[b""])
+        self._note(b"", TreeEntry(b"", FOLDER, tree, 0), self._here[b""])
         todo = [(b"", tree)] if tree not in self._entered else []
         while todo:
             some = {name: path for path, name in todo[-DIRECTORIES_AT_ONCE:]}
@@ -194,10 +194,10 @@ class _Paths:
             self._on_batch()
 
     def _enter(self, directory: bytes, content: bytes) -> Iterator[tuple[bytes, bytes]]:
-        host = self._host.get(directory)
+        here = self._here.get(directory)
         for entry in decode_directory(content):
-            if entry.digest in self._small or (host is not None and entry.name in host):
-                host = self._host[directory]
+            if entry.digest in self._small or (here is not None and entry.name in here):
+                here = self._here[directory]
                 self._note(directory, entry, host)
             if entry.kind == FOLDER and entry.digest not in self._entered:
                 yield directory + b"/" + entry.name, entry.digest
@@ -208,7 +208,7 @@ class _Paths:
         path = (directory, entry.name, entry.kind == FOLDER)
         if entry.digest in self._small:
             self._met.add(entry.digest)
-            host.add(entry.name)
+            here.add(entry.name)
             self.versions.setdefault(path, []).append(entry.digest)
         elif path in self.versions and path not in self._known:
             self._known.add(path)
