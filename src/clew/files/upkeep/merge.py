@@ -198,11 +198,11 @@ class _Paths:
         for entry in decode_directory(content):
             if entry.digest in self._small or (here is not None and entry.name in here):
                 here = self._here[directory]
-                self._note(directory, entry, host)
+                self._note(directory, entry, here)
             if entry.kind == FOLDER and entry.digest not in self._entered:
                 yield directory + b"/" + entry.name, entry.digest
 
-    def _note(self, directory: bytes, entry: TreeEntry, host: set[bytes]) -> None:
+    def _note(self, directory: bytes, entry: TreeEntry, here: set[bytes]) -> None:
         if entry.digest in self._met:
             return
         path = (directory, entry.name, entry.kind == FOLDER)
