@@ -127,7 +127,7 @@ def sync_all(fd: int) -> None:
         raise OSError(code, os.strerror(code))
 
 
-# ── Private files ─────────────────────────────────────────────────────────────────────────────────
+# ── Files and directories that only their owner may read ──────────────────────────────────────────
 # Files and directories for their owner only, whatever the umask, in places that no other user chose.
 
 FILE: Final = 0o600

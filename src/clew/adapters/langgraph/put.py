@@ -193,7 +193,7 @@ def chosen(newest_first: Iterable[F], path: Path, is_input: Callable[[Head], boo
     return Standing(best, best.head.id in parents)
 
 
-# ── Put ───────────────────────────────────────────────────────────────────────────────────────────
+# ── One put ───────────────────────────────────────────────────────────────────────────────────────
 # One `put`: planned outside, committed in one transaction, then remembered. Also the writes of tasks.
 
 _SMALL: Final = 64

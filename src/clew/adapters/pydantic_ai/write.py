@@ -28,7 +28,7 @@ from clew.adapters.common import (
     with_numbers,
 )
 
-# ── Records ───────────────────────────────────────────────────────────────────────────────────────
+# ── Messages as entries, and the record of a conversation ─────────────────────────────────────────
 # Messages of Pydantic AI as entries of a session, and the record of their conversation in a document.
 #
 # The head of the session decides. A rewind on the command line, or a fork, moves it without the framework:
@@ -387,7 +387,7 @@ def conversations(store: clew.Store, scope: str | None) -> Iterator[clew.Session
         yield store.get(info.id)
 
 
-# ── Write ─────────────────────────────────────────────────────────────────────────────────────────
+# ── Writing one run ───────────────────────────────────────────────────────────────────────────────
 # One write of the framework, in one transaction: check the revision, append entries, write the record.
 
 Find = Callable[[str], Found]

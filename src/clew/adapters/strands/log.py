@@ -26,7 +26,7 @@ from clew.adapters.common import (
 )
 from clew.model import Json
 
-# ── Keys ──────────────────────────────────────────────────────────────────────────────────────────
+# ── Which sessions belong to Strands, and their keys ──────────────────────────────────────────────
 # Which sessions of a store belong to Strands: to its sessions, its agents and the keys of its storages.
 #
 # A `ClewStorage` keeps the keys of each agent's snapshots in a session of their own, and all other keys in

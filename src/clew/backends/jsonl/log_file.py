@@ -90,7 +90,7 @@ def pack_place(content: bytes) -> tuple[str, int]:
     return msgspec.json.decode(content, type=tuple[str, int])
 
 
-# ── Log file ──────────────────────────────────────────────────────────────────────────────────────
+# ── A log: what is read of it, and how it is told from another ────────────────────────────────────
 # One log as a file: its lines, whether it is the one that the index has read, and its torn end set aside.
 
 # -- how far a log is in the index

@@ -125,7 +125,7 @@ def _refuse_naming(journal: str) -> None:
         )
 
 
-# ── Connection ────────────────────────────────────────────────────────────────────────────────────
+# ── Connections: pragmas, transactions, errors ────────────────────────────────────────────────────
 # Opening a database file: private, durable, of a version we know; and the errors of the driver as ours.
 
 T = TypeVar("T")

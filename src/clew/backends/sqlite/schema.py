@@ -15,7 +15,7 @@ from clew.backends.damage import nameless, stray, unknown_kinds
 from clew.backends.sqlite import sql
 from clew.errors import CorruptError
 
-# ── Integrity ─────────────────────────────────────────────────────────────────────────────────────
+# ── Whether a database is whole ───────────────────────────────────────────────────────────────────
 # Whether the database file is sound: SQLite looks at every page, and holds each index against its table.
 
 CHECK_STEPS: Final = 10_000

@@ -14,7 +14,7 @@ from clew.core.log.rows import NOWHERE, PENDING, ForkOrigin, SessionRow
 from clew.core.runs.access import Access, require_write_beside
 from clew.model import Branch, Checkpoint, ForkPoint, Head, Tree
 
-# ── Fork ──────────────────────────────────────────────────────────────────────────────────────────
+# ── Making a fork ─────────────────────────────────────────────────────────────────────────────────
 # A second session that shares everything before a point. Its row, checkpoints and variables are copied.
 
 

@@ -37,7 +37,7 @@ from clew.model import Head, Json
 from clew.model.session import EPOCH
 from clew.model.source import SourceEntry
 
-# ── Memory ────────────────────────────────────────────────────────────────────────────────────────
+# ── What was loaded before ────────────────────────────────────────────────────────────────────────
 # What a session remembers of the source that it was loaded from: which of its entries are here, and where.
 #
 # The names of a source's entries lie in records of kind "key", one for each batch: they are keys by which

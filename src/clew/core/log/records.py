@@ -11,7 +11,7 @@ from msgspec import Meta
 from clew.errors import CorruptError
 from clew.model import Json
 
-# ── Fields ────────────────────────────────────────────────────────────────────────────────────────
+# ── What fields may hold ──────────────────────────────────────────────────────────────────────────
 # What the fields of stored rows and records may hold. msgspec refuses anything else when it decodes them.
 
 MOST: Final = 2**63 - 1

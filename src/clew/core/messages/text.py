@@ -201,7 +201,7 @@ def inside(text: str, tag: str) -> Iterator[tuple[int, str]]:
         at = end + len(closing)
 
 
-# ── Visible ───────────────────────────────────────────────────────────────────────────────────────
+# ── Characters that act, made visible ─────────────────────────────────────────────────────────────
 # Characters that act instead of being seen, made visible: terminal sequences, writing directions, tags.
 #
 # A transcript is untrusted. A reversed file name or an invisible instruction must not look like something

@@ -42,7 +42,7 @@ from clew.model import Json
 if TYPE_CHECKING:
     import apsw
 
-# ── Messages ──────────────────────────────────────────────────────────────────────────────────────
+# ── Messages and their parts as entries ───────────────────────────────────────────────────────────
 # A message of OpenCode and its parts, as the messages that a model was sent: words, calls, then results.
 
 _SPOKEN: Final = frozenset({"text", "reasoning"})
@@ -196,7 +196,7 @@ def _rest_of_call(name: str, part: dict[str, Json]) -> Json:
     return {"id": name, **part, "state": state}
 
 
-# ── Sources ───────────────────────────────────────────────────────────────────────────────────────
+# ── Where OpenCode keeps its sessions: a database, or a folder of files ───────────────────────────
 # The three forms in which OpenCode keeps a session, as one: its database, its older files, its exports.
 
 _IDS: Final = frozenset({"id", "sessionID", "messageID"})
@@ -341,7 +341,7 @@ def _json_files(folder: Path) -> list[Path]:
     return sorted(folder.glob("*.json")) if folder.is_dir() else []
 
 
-# ── Reader ────────────────────────────────────────────────────────────────────────────────────────
+# ── The reader ────────────────────────────────────────────────────────────────────────────────────
 # Sessions of OpenCode: its SQLite database, the JSON files before 1.2, and what `opencode export` writes.
 
 NAME: Final = "opencode"

@@ -110,7 +110,7 @@ def _zstd() -> ModuleType:
     return zstd
 
 
-# ── Beginning ─────────────────────────────────────────────────────────────────────────────────────
+# ── The beginning of a file, from which its format is told ────────────────────────────────────────
 # What a file is, by how it begins: data of a program, or a page, a source or a log that shows some.
 
 SHOWN: Final = 64 * 1024

@@ -18,7 +18,7 @@ from clew.importers.reading.files import content_of, damage_of, opened
 from clew.importers.reading.values import finite, integer
 from clew.model import Json
 
-# ── Document ──────────────────────────────────────────────────────────────────────────────────────
+# ── One JSON document, whole or torn ──────────────────────────────────────────────────────────────
 # A file that is one JSON object, as crashes leave it: of one that was cut off, what is whole is kept.
 
 _DOCUMENT_BOM: Final = b"\xef\xbb\xbf"
@@ -125,7 +125,7 @@ def _last_whole(text: str) -> tuple[int, str] | None:
     return end, "]" * lists + "}" * (depth - lists)
 
 
-# ── Jsonlines ─────────────────────────────────────────────────────────────────────────────────────
+# ── Lines of JSON ─────────────────────────────────────────────────────────────────────────────────
 # Lines of JSON from other programs' logs: a damaged line costs itself, and is told with its number.
 #
 # What is seen in the wild: a torn last line, a torn line to which a later record was glued, CRLF, a byte

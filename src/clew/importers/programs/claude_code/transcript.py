@@ -139,7 +139,7 @@ class _Placed:
             files[place] = None if name is None else str(self._directory / name)
 
 
-# ── Transcript ────────────────────────────────────────────────────────────────────────────────────
+# ── Lines of a transcript as entries ──────────────────────────────────────────────────────────────
 # The records of one Claude Code session, read in a stream into entries and what stands beside them.
 
 _OWN: Final = frozenset({"parentUuid", "uuid", "type", "message", "timestamp"})
