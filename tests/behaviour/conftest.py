@@ -35,7 +35,7 @@ def backend(
     else:
         from clew.backends.postgres import PostgresBackend
 
-        monkeypatch.setattr("clew.core.engine.engine.Here", Timed)  # the server has the clock of the test
+        monkeypatch.setattr("clew.core.engine.engine.Host", Timed)  # the server has the clock of the test
         made = PostgresBackend(request.getfixturevalue("emptied_postgres"), scrub="full")
     with closing(made):
         yield made

@@ -26,7 +26,7 @@ FILES = """
 class TestPostgres(BackendConformance, DurableConformance):
     @pytest.fixture(autouse=True)
     def _server_has_the_clock_of_the_test(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("clew.core.engine.engine.Here", Timed)
+        monkeypatch.setattr("clew.core.engine.engine.Host", Timed)
 
     @pytest.fixture
     def backend(self, emptied_postgres: str) -> Iterator[PostgresBackend]:

@@ -25,7 +25,7 @@ _place: list[tuple[str, str]] = []
 def place(postgres_url: str, reused_schema: str) -> Iterator[None]:
     """Examples are made without fixtures: where they find the server."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("clew.core.engine.engine.Here", Timed)
+        patch.setattr("clew.core.engine.engine.Host", Timed)
         _place.append((postgres_url, reused_schema))
         yield
         _place.clear()

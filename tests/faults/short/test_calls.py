@@ -82,7 +82,7 @@ def test_an_index_that_is_made_in_its_place_is_found(tmp_path: Path) -> None:
     planted = "jsonl: an index made in its place"
     subject = JsonlSubject(tmp_path / "subject")
     result = campaign(
-        fail_at_calls, subject, operations=["rebuild"], reads=True, every=9, first=1, planted=planted
+        fail_at_calls, subject, operations=["rebuild"], reads=True, every=3, first=1, planted=planted
     )
 
     assert any("the same program sees" in line for line in result.wrong)
