@@ -69,6 +69,34 @@ def test_an_interrupted_demo_leaves_nothing_behind(tmp_path: Path, number: signa
     assert list(tmp_path.iterdir()) == []
 
 
+CLEANED_UP = """
+import os, signal, sys, time, weakref
+from clew.cli.demo import story
+
+class Thing: pass
+
+def tell(console, directory):
+    thing = Thing()
+    kept = weakref.ref(thing, lambda _: [os.kill(os.getpid(), signal.SIGTERM), sum(range(1000))])
+    del thing
+    time.sleep(60)
+
+story.tell = tell
+sys.exit(story.main())
+"""
+
+
+def test_an_interrupt_while_python_cleans_up_ends_the_demo(tmp_path: Path) -> None:
+    """Python drops an exception that is raised there, and says so on stderr."""
+    env = {**os.environ, "TMPDIR": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", CLEANED_UP], env=env, capture_output=True, text=True, timeout=30
+    )
+
+    assert (done.returncode, done.stderr) == (130, "")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_the_openai_style_agent_remembers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     openai_style_agent.main(tmp_path / "agents.db")
 

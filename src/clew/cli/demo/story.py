@@ -306,12 +306,22 @@ def end(story: Story, store: clew.Store, seconds: float) -> None:
 WIDTH: Final = 100
 
 
+def _later(dropped: sys.UnraisableHookArgs) -> None:
+    """Python drops an interrupt that arrives while an object is cleaned up: let it come again soon after."""
+    if dropped.exc_type is KeyboardInterrupt:
+        signal.setitimer(signal.ITIMER_REAL, 0.001)
+    else:
+        sys.__unraisablehook__(dropped)
+
+
 def main() -> int:
     console = Console(highlight=False)
     console.width = min(console.width, WIDTH)
     if isinstance(sys.stdout.encoding, str) and not sys.stdout.encoding.lower().startswith("utf"):
         sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]  # a terminal without lanes
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+    signal.signal(signal.SIGALRM, signal.default_int_handler)
+    sys.unraisablehook = _later
     try:
         with tempfile.TemporaryDirectory(prefix="clew-demo-") as directory:
             tell(console, Path(directory))
@@ -321,4 +331,6 @@ def main() -> int:
     except Untrue as exc:
         console.print(f"\n[bold red]✗ This did not hold:[/] {exc}")
         return 1
+    finally:
+        sys.unraisablehook = sys.__unraisablehook__
     return 0
