@@ -15,7 +15,7 @@ import clew
 from clew.backends.postgres import migrate
 from clew.backends.postgres.connection import connect
 from clew.backends.postgres.migrate import MIGRATIONS
-from clew.backends.postgres.rows import Ids
+from clew.backends.postgres.rows import LANE_BITS, PLACE_BITS, Ids
 from clew.backends.postgres.sql import VERSION, Schema
 from clew.store import Store
 from clew.testing.backend.base import said, say, user
@@ -34,15 +34,23 @@ def cluster() -> Iterator[Cluster]:
         cluster.remove()
 
 
+LANES, PLACES = count(), count()  # of all tests: they share a server
+
+
 @pytest.fixture(autouse=True)
-def _lanes_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One pair of stores in 256 chooses the same lane, and meets an error: that is not tested here."""
-    lanes, chosen = count(), Ids.change_lane
+def _numbers_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stores choose lanes and places at random. Two that choose the same meet an error, and the second takes
+    others: that is seldom, and not tested here."""
+    chance = Ids._random
+
+    def random(ids: Ids, bits: int) -> int:
+        return chance(ids, bits) if bits != PLACE_BITS else next(PLACES) * 1000 % 2**PLACE_BITS
 
     def change_lane(ids: Ids) -> None:
-        chosen(ids)
-        ids._lane = next(lanes) % 256
+        ids._lane = next(LANES) % 2**LANE_BITS
+        ids._places.clear()
 
+    monkeypatch.setattr(Ids, "_random", random)
     monkeypatch.setattr(Ids, "change_lane", change_lane)
 
 
