@@ -293,7 +293,7 @@ def check_next(row: EntryRow, before: HeadRow) -> HeadRow:
 def _quick_tip(row: EntryRow, before: HeadRow) -> HeadRow | None:
     """The same for most messages, without naming what is wrong: None leaves that to the exact check.
 
-    Without it a copy of what `python -m benchmarks importing` imports takes 1.09 times as long.
+    Without it, a copy of files of `benchmarks/imports/files.py` (4 MB each) took 1.03 to 1.09 times as long.
     """
     position, time, flags, body = row.position, row.time, row.flags, row.body
     if position != before.position + 1 or not 0 <= time <= LATEST or not 0 <= row.epoch <= MOST:
