@@ -20,10 +20,14 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Settings(msgspec.Struct):
+    """What the command line, the environment and the file of settings say, in this order."""
+
     store: str | None = None
     """None: $CLEW_STORE, else the user's own."""
     json: bool = False
     pager: bool = True
+    columns: tuple[str, ...] | None = None
+    """Of `clew ls`, where its own --columns says nothing. None: its usual ones."""
 
 
 def _set(field: str) -> Callable[[click.Context, click.Parameter, Any], None]:
@@ -140,7 +144,7 @@ def _texts(name: str, examples: tuple[str, ...], function: Callable[..., Any]) -
     details = inspect.getdoc(function)
     return {
         "short_help": summary,
-        "help": f"{summary}\n\n{details}" if details else summary,
+        "help": f"{summary}.\n\n{details}" if details else f"{summary}.",
         "epilog": "\b\nExamples:\n" + "\n".join(f"  {example}" for example in examples),
     }
 
