@@ -13,7 +13,7 @@ import msgspec
 from clew.core.log import checks
 from clew.core.log.digest import checksum, unpack
 from clew.core.log.ids import check_filter_key, is_filter_key
-from clew.core.log.records import decoder
+from clew.core.log.records import AGENT, agent_of, decoder
 from clew.core.log.rows import MESSAGE, Details, EntryRow, EventRow, UsageRow
 from clew.core.messages.codec import encode_json
 from clew.errors import CorruptEntryError, CorruptError, InvalidQueryError
@@ -33,11 +33,15 @@ _decode_metadata: Callable[[bytes], dict[str, Json]] = decoder(dict[str, Any], "
 
 
 def facets_of(details: Details) -> list[tuple[str, str]]:
-    """Tags, and the top-level metadata scalars as JSON text."""
+    """Tags, the top-level metadata scalars as JSON text, and the agent that they tell of."""
     found = [(TAG, tag) for tag in details.tags]
-    for name, value in _decode_metadata(details.metadata).items():
+    metadata = _decode_metadata(details.metadata)
+    for name, value in metadata.items():
         if is_filter_key(name) and _is_scalar(value):
             found.append((name, encode_json(value).decode()))
+    agent = agent_of(metadata)
+    if agent is not None and metadata.get(AGENT) != agent:
+        found.append((AGENT, encode_json(agent).decode()))
     return found
 
 

@@ -12,6 +12,7 @@ import click
 import clew
 from clew.backends.registry import parse
 from clew.cli.app import Refused, Settings
+from clew.cli.names import branch_names, entry_name, find_entry
 from clew.core.conversation.history import branch_pages
 from clew.core.log.ids import parse_entry_id
 from clew.errors import CheckpointNotFoundError, SessionDeletedError, SessionNotFoundError, StoreNotFoundError
@@ -28,14 +29,21 @@ def place_of(session: clew.Session, point: clew.Head | str | int) -> clew.Head:
                 return clew.Head(branch, point)
         raise CheckpointNotFoundError(session.id, point)
     named = next((one for one in session.checkpoints() if one.name == point), None)
-    place = named.head if named else parse_entry_id(point)
-    if place is not None and any(one.id == place.branch for one in tree.branches):
-        branch_of = next(one for one in tree.branches if one.id == place.branch)
-        if branch_of.first <= place.position <= branch_of.last:
-            return place
-    if named and named.head.position < 0:
+    if named is not None:
         return named.head
-    raise CheckpointNotFoundError(session.id, point)
+    return _entry(session, tree, point)
+
+
+def _entry(session: clew.Session, tree: clew.Tree, text: str) -> clew.Head:
+    """The entry with this id, or this short name."""
+    found = find_entry(tree.branches, text)
+    if not found:
+        raise CheckpointNotFoundError(session.id, text)
+    if len(found) > 1:
+        names = branch_names(branch.id for branch in tree.branches)
+        shown = _some(entry_name(names, place) for place in found)
+        raise Refused(f"{len(found)} entries of {session.id} go by {text!r}: {shown}")
+    return found[0]
 
 
 def path_to(tree: clew.Tree, head: clew.Head) -> list[tuple[str, int, int]]:
@@ -163,16 +171,20 @@ def spot_of(store: clew.Store, text: str | None, *, whole: bool = False) -> Spot
             return Spot(session_of(store, text, whole=whole), None)
         except SessionNotFoundError:
             pass
-    return Spot(session_of(store, id, whole=whole), point_of(place))
+    session = session_of(store, id, whole=whole)
+    return Spot(session, point_in(session, place))
 
 
-def point_of(text: str) -> str | int:
-    """A position is a number. A checkpoint whose name is a number is found by its entry."""
+def point_in(session: clew.Session, text: str) -> clew.Head | str | int:
+    """What a text means in a session: a number is a position, then come names of checkpoints, then entries by
+    their id or short name. A checkpoint whose name is a number is found by its entry."""
     if text.isascii() and text.isdecimal():
         return int(text)
     if not text:
         raise click.UsageError("nothing follows the @: name a position, a checkpoint or an entry")
-    return text
+    if parse_entry_id(text) is None or any(one.name == text for one in session.checkpoints()):
+        return text
+    return str(_entry(session, session.tree(), text))
 
 
 def not_whole(store: clew.Store, text: str, *, with_trash: bool = False) -> Exception:

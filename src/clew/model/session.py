@@ -137,6 +137,11 @@ class SessionInfo(msgspec.Struct, frozen=True, kw_only=True):
     vendor: str | None
     endpoint: str | None
     model: str | None
+    agent: str | None = None
+    """The program or framework that writes it, such as "claude-code": metadata `agent`, else that of the
+    adapter or the importer."""
+    parent: str | None = None
+    """The id of the session that this one is a subagent of: metadata `parent`."""
     metadata: dict[str, Json]
     aliases: tuple[str, ...]
     created_at: datetime

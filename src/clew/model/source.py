@@ -109,7 +109,9 @@ class SourceSession(msgspec.Struct, frozen=True, kw_only=True):
     aliases: tuple[str, ...] = ()
     """Names that lead to it too: the program's own id. One that another session has stays there."""
     parent: str | None = None
-    """The id of the session that this one is a subagent, or a copy, of."""
+    """The id of the session that this one is a subagent of; or, with `is_copy`, a fork of."""
+    is_copy: bool = False
+    """The program forked it: it is a session in its own right, not a subagent."""
     shares_calls: bool = True
     """A call that the parent has counted under the same id is the same call, and is not counted again. False:
     ids of calls mean something in their own session only."""

@@ -261,6 +261,22 @@ class TestListing:
         store.delete("here")
         assert store.latest() is None
 
+    def test_the_agent_and_the_parent_are_told_and_can_be_listed_by(self, store: Store) -> None:
+        store.session("told", metadata={"agent": "my-bot", "framework": "strands"})
+        store.session("adapter", metadata={"framework": "strands"})
+        store.session("child", metadata={"agent": 5, "imported_from": {"format": "codex"}, "parent": "told"})
+        store.session("plain", metadata={"parent": 7})
+        found = {info.id: (info.agent, info.parent) for info in store.list()}
+        assert found == {
+            "told": ("my-bot", None),
+            "adapter": ("strands", None),
+            "child": ("codex", "told"),
+            "plain": (None, None),
+        }
+        assert [info.id for info in store.list(where={"agent": "strands"})] == ["adapter"]
+        assert [info.id for info in store.list(where={"agent": "codex"})] == ["child"]
+        assert store.verify().ok
+
 
 def _ids(page: Page) -> list[str]:
     return [info.id for info in page]

@@ -201,7 +201,7 @@ def test_a_fork_that_copied_its_base_counts_only_its_own_tokens(store: clew.Stor
     fork.user("two").tokens(25, 0, 8, 0)
     session = bring(store, fork, f"codex:{OTHER}")
     assert (session.usage().input_tokens, session.usage().output_tokens) == (15, 3)
-    assert session.info.metadata["parent"] == ID
+    assert session.info.metadata["copied_from"] == ID
     assert [entry.annotations.get("inherited", False) for entry in session.entries()] == [True, False]
 
 
@@ -226,7 +226,7 @@ def test_a_thread_that_was_reverted_is_a_session_beside_it(store: clew.Store, tm
     store.import_path(tmp_path / "sessions")
     assert texts(store.get(ID)) == ["one", "two"]
     assert texts(store.get(f"{ID}_r2")) == ["one", "other"]
-    assert store.get(f"{ID}_r2").info.metadata["parent"] == ID
+    assert store.get(f"{ID}_r2").info.metadata["copied_from"] == ID
 
 
 def test_a_base_that_is_not_here_is_listed_and_the_rest_read(store: clew.Store, tmp_path: Path) -> None:
@@ -242,7 +242,7 @@ def test_a_subagent_is_linked_and_its_orders_are_no_persons_words(store: clew.St
     Rollout(tmp_path, OTHER, source=source).user("do this")
     store.import_path(tmp_path / "sessions")
     child = store.get(f"codex:{OTHER}")
-    assert child.info.metadata["parent"] == ID
+    assert child.info.parent == ID
     assert [entry.injected for entry in child.entries()] == [True]
     assert [event.data for event in store.get(ID).events()][-1] == {"session": child.id}
 

@@ -11,7 +11,7 @@ import clew
 from clew.cli.app import Settings, command, session_argument
 from clew.cli.commands.files import conflict_option, exclude_option, include_option, say_left_out
 from clew.cli.output import Output, yes_option
-from clew.cli.store import opened, point_of, session_of, spot_of
+from clew.cli.store import opened, point_in, session_of, spot_of
 from clew.cli.text import count
 from clew.model.files import RestoreReport
 
@@ -125,7 +125,8 @@ def rewind_command(
         raise click.UsageError("--root is for --files: the conversation has no directory")
     out = Output(settings)
     with opened(settings) as store:
-        session, point = session_of(store, id, whole=files), point_of(to)
+        session = session_of(store, id, whole=files)
+        point = point_in(session, to)
         before = session.info
         plan = session.restore_files(point, root, dry_run=True, on_conflict=on_conflict) if files else None
         if dry_run:

@@ -18,7 +18,7 @@ from clew.core.engine.host import Host
 from clew.core.engine.notices import notice
 from clew.core.log import checks
 from clew.core.log.ids import check_id, check_limit
-from clew.core.log.records import MAX_TITLE, is_time
+from clew.core.log.records import MAX_TITLE, agent_of, is_time, parent_of
 from clew.core.log.rows import EMPTY, NEVER, NOWHERE, RUNNING, Details, Listed, SessionQuery, SessionRow
 from clew.core.messages.codec import encode_json
 from clew.core.messages.text import snippet
@@ -377,6 +377,7 @@ def _shown_time(moment: int) -> datetime:
 def info_of(reader: Reader, row: SessionRow, details: Details, run: bytes | None) -> SessionInfo:
     origin = details.origin
     bounded = details.expires is not None and details.expires != NEVER
+    metadata = checks.metadata(row.id, details)
     return SessionInfo(
         id=row.id,
         title=row.title,
@@ -388,7 +389,9 @@ def info_of(reader: Reader, row: SessionRow, details: Details, run: bytes | None
         vendor=details.vendor,
         endpoint=details.endpoint,
         model=details.model,
-        metadata=checks.metadata(row.id, details),
+        agent=agent_of(metadata),
+        parent=parent_of(metadata),
+        metadata=metadata,
         aliases=details.aliases,
         created_at=utc(row.created),
         updated_at=utc(row.updated),

@@ -15,7 +15,7 @@ from clew.core.load.entries import time_of
 from clew.core.load.streams import EventWriter, drafts_of
 from clew.core.log import checks
 from clew.core.log.ids import check_id, is_id
-from clew.core.log.records import MAX_TITLE, ORIGIN, json_in
+from clew.core.log.records import COPIED_FROM, MAX_TITLE, ORIGIN, PARENT, json_in
 from clew.core.log.rows import SessionRow
 from clew.core.messages.codec import encode_json
 from clew.core.runs.access import Access
@@ -44,7 +44,7 @@ def wanted_settings(
             found[name] = _fit(name, value)
     metadata = {**source.metadata, **(updates.get("metadata") or {})}
     if source.parent is not None:
-        metadata.setdefault("parent", source.parent)
+        metadata.setdefault(COPIED_FROM if source.is_copy else PARENT, source.parent)
     if origin is not None:
         metadata[ORIGIN] = origin
     for prefix, values in ((_META, metadata), (_VAR, variables)):

@@ -90,6 +90,16 @@ ORIGIN: Final = "imported_from"
 """The metadata that say of a session that it came from elsewhere, and from where."""
 
 
+PARENT: Final = "parent"
+"""The metadata that name the session that this one is a subagent of."""
+COPIED_FROM: Final = "copied_from"
+"""The metadata that name the session of another program that this one is a fork of."""
+AGENT: Final = "agent"
+"""The metadata that name the program, or the framework, that writes the session."""
+FRAMEWORK: Final = "framework"
+"""The metadata that the adapters set."""
+
+
 class Origin(NamedTuple):
     format: str
     path: str
@@ -103,3 +113,18 @@ def origin_of(metadata: Mapping[str, Json]) -> Origin | None:
     told = found if isinstance(found, dict) else {}
     format, path = told.get("format"), told.get("path")
     return Origin(format if isinstance(format, str) else "", path if isinstance(path, str) else "")
+
+
+def agent_of(metadata: Mapping[str, Json]) -> str | None:
+    """The program or framework that writes a session; None: nothing tells."""
+    for said in (metadata.get(AGENT), metadata.get(FRAMEWORK)):
+        if isinstance(said, str) and said:
+            return said
+    origin = origin_of(metadata)
+    return origin.format or None if origin else None
+
+
+def parent_of(metadata: Mapping[str, Json]) -> str | None:
+    """The id of the session that this one is a subagent of; None: of none."""
+    said = metadata.get(PARENT)
+    return said if isinstance(said, str) and said else None

@@ -105,6 +105,7 @@ def read(path: Path, on_problem: OnProblem, on_bytes: OnBytes) -> Iterator[Sourc
         metadata={"codex": {key: value for key, value in meta.items() if key != "base_instructions"}},
         aliases=(thread,) if not rollout else (f"{thread}_{rollout}",),
         parent=parent,
+        is_copy=not is_agent,
         shares_calls=False,
         events=story.events,
         usage=story.usage,

@@ -79,6 +79,7 @@ def read(path: Path, on_problem: OnProblem, on_bytes: OnBytes) -> Iterator[Sourc
         created_at=values.when(meta.get("created_at")),
         metadata=ahead.metadata(),
         parent=session_id(NAME, base) if base else None,
+        is_copy=True,
         events=lambda: log.events,
         usage=lambda: log.usage,
         updates=lambda: {"metadata": {"message_ids": True}} if log.has_ids else {},

@@ -151,11 +151,12 @@ def _entries(messages: Iterable[GooseMessage], *, is_agent: bool) -> Iterator[So
 
 def _session(key: str, about: dict[str, Json], messages: Iterable[GooseMessage]) -> SourceSession:
     above = text(about.get("parent_session_id"))
+    is_agent = kind(about.get("session_type")) in _AGENTS
     usage = _usage(key, about)
     return SourceSession(
         id=session_id(NAME, key),
         aliases=(key,),
-        entries=_entries(messages, is_agent=kind(about.get("session_type")) in _AGENTS),
+        entries=_entries(messages, is_agent=is_agent),
         title=plain_name(about.get("name")) or text(about.get("description")),
         workspace=plain_name(about.get("working_dir")),
         model=plain_name(mapping(about.get("model_config")).get("model_name")),
@@ -163,6 +164,7 @@ def _session(key: str, about: dict[str, Json], messages: Iterable[GooseMessage])
         created_at=when(about.get("created_at")),
         metadata=without(about, _TOLD),
         parent=session_id(NAME, above) if above else None,
+        is_copy=not is_agent,
         usage=lambda: [usage] if usage else [],
     )
 

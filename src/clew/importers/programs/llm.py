@@ -89,6 +89,7 @@ class _Log:
             created_at=when(first.get("datetime_utc")) or when(about.get("datetime_utc")),
             metadata=without(about, _TOLD),
             parent=session_id(NAME, origin) if origin else None,
+            is_copy=True,
         )
 
     def _last_model(self, thread: dict[str, Json] | None) -> str | None:

@@ -538,7 +538,8 @@ def _request(stored: StoredMessage) -> SourceEvent:
 def _session(stored: Stored, paid: _Paid, origin: str | None) -> SourceSession:
     info = stored.info
     walk = _Walk(stored, paid)
-    above = text(info.get("parentID")) or origin
+    spawner = text(info.get("parentID"))
+    above = spawner or origin
     return SourceSession(
         id=session_id(NAME, info["id"]),
         aliases=(info["id"],),
@@ -549,6 +550,7 @@ def _session(stored: Stored, paid: _Paid, origin: str | None) -> SourceSession:
         created_at=when(mapping(info.get("time")).get("created")),
         metadata=without(info, _TOLD),
         parent=session_id(NAME, above) if above else None,
+        is_copy=spawner is None,
         events=walk.events,
         updates=lambda: {"model": walk.model, "vendor": walk.vendor},
     )

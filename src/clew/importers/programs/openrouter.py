@@ -92,6 +92,7 @@ class _Session:
             created_at=self._created,
             metadata=metadata,
             parent=session_id(NAME, base) if base in ids else None,
+            is_copy=True,
             checkpoints=self._named,
         )
 

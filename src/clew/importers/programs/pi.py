@@ -71,6 +71,7 @@ def read(path: Path, on_problem: OnProblem, on_bytes: OnBytes) -> Iterator[Sourc
         created_at=when(header.get("timestamp")),
         metadata=without(header, _TOLD),
         parent=session_id(NAME, _id_in_name(Path(source))) if source else None,
+        is_copy=True,
         checkpoints=tree.checkpoints,
         events=tree.events,
         updates=lambda: without({"title": tree.title, "model": tree.model, "vendor": tree.vendor}, ()),

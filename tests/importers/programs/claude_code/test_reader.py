@@ -314,7 +314,7 @@ def test_a_fork_is_linked_with_its_base_and_its_usage_not_counted_twice(store: c
     fork = Log(log.path.with_name(f"{other}.jsonl"), sessionId=other, **origin)
     fork.user("f1").model("f2", "m").model("f3", "own")
     store.import_path(log.path.parent)
-    assert store.get(f"claude-code:{other}").info.metadata["parent"] == ID
+    assert store.get(f"claude-code:{other}").info.metadata["copied_from"] == ID
     assert store.usage().calls == 2
 
 

@@ -124,14 +124,14 @@ def read(path: Path, on_problem: OnProblem, on_bytes: OnBytes) -> Iterator[Sourc
     if agent is not None:
         parent, id = id, f"{id}/agent-{agent}"
         meta = _beside(path)
-        metadata |= {"agent": agent, **({"agent_meta": meta} if meta else {})}
+        metadata |= {"agent_id": agent, **({"agent_meta": meta} if meta else {})}
         if meta.get("parentAgentId"):
             parent = f"{parent}/agent-{meta['parentAgentId']}"
     elif "forkedFrom" in header and isinstance(header["forkedFrom"], dict):
         metadata["forked_from"] = header["forkedFrom"]
         parent = f"{NAME}:{header['forkedFrom'].get('sessionId')}"
     aliases = (session,) if agent is None else (f"agent-{agent}",)
-    yield _session(main, id, header, metadata, parent, aliases)
+    yield _session(main, id, header, metadata, parent, aliases, is_copy=agent is None)
     for name, side in main.sides.items():
         yield _sidechain(path, id, name, side, header, baseline)
 
@@ -201,6 +201,8 @@ def _session(
     metadata: dict[str, Json],
     parent: str | None,
     aliases: tuple[str, ...],
+    *,
+    is_copy: bool = False,
 ) -> SourceSession:
     return SourceSession(
         id=id,
@@ -212,6 +214,7 @@ def _session(
         metadata=metadata,
         aliases=aliases,
         parent=parent,
+        is_copy=is_copy,
         checkpoints=transcript.checkpoints,
         events=transcript.events,
         updates=transcript.updates,
