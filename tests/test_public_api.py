@@ -165,6 +165,7 @@ SESSION = [
     "info",
     "lease",
     "messages",
+    "moves",
     "outside_lease",
     "redo",
     "remove_alias",

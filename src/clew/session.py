@@ -34,6 +34,7 @@ from clew.model import (
     Json,
     LeaseInfo,
     Moved,
+    MoveInfo,
     Resumption,
     SessionInfo,
     StatusChange,
@@ -511,6 +512,14 @@ class Session:
         if there is not None:
             return moves.moved_to(there)
         return moves.moved_to(self._write(moves.undo if what == "undo" else moves.redo, self._scope.now()))
+
+    def moves(self) -> list[MoveInfo]:
+        """The history of moves, newest first: every operation that was not an append, each undo and redo
+        too, and which of them `undo()` and `redo()` take back next. Reads no messages."""
+        from clew.core.conversation import moves
+
+        with self._look() as (reader, row):
+            return moves.history(reader, row)
 
     def fork(self, id: str | None = None, *, at: Point | None = None) -> Session:
         """A new session that shares every entry up to `at` (the head): it costs the same however many.

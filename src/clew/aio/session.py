@@ -28,6 +28,7 @@ from clew.model import (
     Json,
     LeaseInfo,
     Moved,
+    MoveInfo,
     Resumption,
     SessionInfo,
     StatusChange,
@@ -237,6 +238,9 @@ class AsyncSession:
 
     async def redo(self, *, root: str | os.PathLike[str] | None = None, dry_run: bool = False) -> Moved:
         return await self._call(self._session.redo, root=root, dry_run=dry_run)
+
+    async def moves(self) -> list[MoveInfo]:
+        return await self._call(self._session.moves)
 
     async def fork(self, id: str | None = None, *, at: Point | None = None) -> AsyncSession:
         return AsyncSession(self._bridge, await self._call(self._session.fork, id, at=at))

@@ -25,6 +25,8 @@ from clew.model.session import Head as Head
 from clew.model.session import Json as Json
 from clew.model.session import Message as Message
 from clew.model.session import Moved as Moved
+from clew.model.session import MoveInfo as MoveInfo
+from clew.model.session import MoveKind as MoveKind
 from clew.model.session import Page as Page
 from clew.model.session import SessionInfo as SessionInfo
 from clew.model.session import Stats as Stats

@@ -71,6 +71,30 @@ class Moved(Head, frozen=True):
     """What was restored, deleted and kept; None: the files stayed where they were."""
 
 
+MoveKind: TypeAlias = Literal["rewind", "clear", "replace", "compact", "truncate", "summary", "undo", "redo"]
+
+
+class MoveInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """One move of a session's head that was not an append: a line of its history of moves."""
+
+    number: int
+    """1 is the first move of the session."""
+    kind: MoveKind
+    at: datetime
+    came_from: Head
+    went_to: Head
+    takes_back: int | None = None
+    """Of an undo or a redo: the number of the move that it took back."""
+    next: Literal["undo", "redo"] | None = None
+    """The next `undo()`, or `redo()`, takes this move back."""
+    root: str | None = None
+    """Of a move that restored files too: the directory."""
+    snapshot: str | None = None
+    """What these files became."""
+    safety: str | None = None
+    """What they were before."""
+
+
 _decode_object: Final = msgspec.json.Decoder(dict[str, Any]).decode
 
 

@@ -235,6 +235,44 @@ class TestPoints:
             s.redo()
         check_chain(store, s)
 
+    def test_the_history_of_moves_says_what_took_back_what(self, s: Session) -> None:
+        s.append(user("one"), user("two"), user("three"))
+        assert s.moves() == []
+        s.rewind(1)
+        s.rewind(0)
+        s.undo()
+        s.undo()
+        s.redo()
+
+        told = [
+            (
+                move.number,
+                move.kind,
+                move.takes_back,
+                move.came_from.position,
+                move.went_to.position,
+                move.next,
+            )
+            for move in s.moves()
+        ]
+
+        assert told == [
+            (5, "redo", 4, 2, 1, "undo"),
+            (4, "undo", 1, 1, 2, None),
+            (3, "undo", 2, 0, 1, "redo"),
+            (2, "rewind", None, 1, 0, None),
+            (1, "rewind", None, 2, 1, None),
+        ]
+        assert s.moves()[0].root is None
+        s.undo()
+        s.clear()
+        s.undo()
+        assert [(move.number, move.takes_back, move.next) for move in s.moves()[:3]] == [
+            (8, 7, "redo"),
+            (7, None, None),
+            (6, 5, None),
+        ]
+
     def test_undo_takes_back_what_was_appended_since(self, s: Session) -> None:
         """The messages after a rewind go with it; redo brings them back with it."""
         say(s, "a", "b")

@@ -10,7 +10,8 @@ one to undo (or redo) after it: `link`. So both are one read, and survive a rest
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+import os
+from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
 
@@ -25,12 +26,10 @@ from clew.core.messages.dialects import is_human_turn, prompt_of
 from clew.core.messages.text import snippet
 from clew.core.runs.access import Access, live, require_write
 from clew.errors import CorruptEntryError, CorruptError, NothingToUndoError
-from clew.model import Head, Json, Moved
+from clew.model import Head, Json, Moved, MoveInfo, MoveKind, utc
 
 if TYPE_CHECKING:
     from clew.model.files import RestoreReport
-
-MoveKind: TypeAlias = Literal["rewind", "clear", "replace", "compact", "truncate", "summary", "undo", "redo"]
 
 FIRST_WORDS: Final = 4
 """Entries that are read at once to find the user's first message: it is usually among the first few."""
@@ -216,3 +215,44 @@ def redo(tx: Transaction, access: Access, now: int, files: FileMove | None = Non
 def moved_to(head: Head, files: RestoreReport | None = None) -> Moved:
     """What a move returns: the new head, and what was done to files with it."""
     return Moved(head.branch, head.position, files)
+
+
+# -- the history of moves
+
+
+def history(reader: Reader, row: SessionRow) -> list[MoveInfo]:
+    """Every move of a session, newest first."""
+    found: dict[int, Move] = {}
+    told: list[MoveInfo] = []
+    undo = redo = 0
+    for name, value in reader.scan_records(row.sid, "move"):
+        number, move = _checked(row, name, value)
+        taken = undo if move.kind == "undo" else redo if move.kind == "redo" else None
+        told.append(_told(number, move, taken, row))
+        link = found[taken].link if taken in found else 0
+        undo, redo = (link, number) if move.kind == "undo" else (number, link if move.kind == "redo" else 0)
+        found[number] = move
+    return told[::-1]
+
+
+def _checked(row: SessionRow, name: str, value: bytes) -> tuple[int, Move]:
+    move = decode_move(value)
+    if not name.isdecimal() or not is_before(move, int(name)):
+        raise CorruptError(f"move {name} of session {row.id!r} leads to move {move.link}, which came later")
+    return int(name), move
+
+
+def _told(number: int, move: Move, taken: int | None, row: SessionRow) -> MoveInfo:
+    files = move.files
+    return MoveInfo(
+        number=number,
+        kind=move.kind,
+        at=utc(move.time),
+        came_from=move.came_from,
+        went_to=move.went_to,
+        takes_back=taken or None,
+        next="undo" if number == row.undo else "redo" if number == row.redo else None,
+        root=None if files is None else os.fsdecode(files.root),
+        snapshot=None if files is None else files.target,
+        safety=None if files is None else files.safety,
+    )
