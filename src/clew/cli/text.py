@@ -15,6 +15,7 @@ from clew.core.messages.text import ACTING, picture_of
 from clew.model import Json
 
 if TYPE_CHECKING:
+    from clew.cli.app import Settings
     from clew.exporters.blocks import Block
 
 # -- untrusted text
@@ -85,6 +86,20 @@ def quoted(text: str) -> str:
     return (
         "".join(f"'{part}'" if part.isspace() else _SPECIAL.sub(r"\\\g<0>", part) for part in parts) or "''"
     )
+
+
+def clew_command(settings: Settings, *words: str) -> str:
+    """A command to be typed that works on the same store as this one. An address with a password in it is
+    left out."""
+    store = settings.store
+    if store is not None:
+        from clew.backends.registry import masked_addresses
+
+        if masked_addresses(store) == store:
+            words = ("--store", store, *words)
+    is_option = any(word.startswith("-") for word in words[-1:])
+    shown = [quoted(word) for word in words]
+    return " ".join(["clew", *shown[:-1], *(["--"] if is_option else []), *shown[-1:]])
 
 
 def count(number: int, noun: str) -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 from pathlib import Path
 
 import pytest
@@ -49,7 +51,7 @@ def test_a_dry_restore_only_says_what_it_would_do(cli: Clew, work: Path) -> None
     taken(cli)
     done = cli("restore", id, "--dry-run")
     assert [["M", "a.txt", "4"]] == done.rows
-    assert "would be: 1 restored, 0 deleted" in done.err
+    assert f"{work}: would restore 1\n" == done.err
     assert "uno\n" == (work / "a.txt").read_text()
 
 
@@ -65,6 +67,17 @@ def test_a_restore_asks_and_can_be_undone(cli: Clew, work: Path) -> None:
     assert "add --yes" in cli("restore", "--undo", restored["id"], code=1).err
     assert "one\n" == (work / "a.txt").read_text()
     cli("restore", "--undo", restored["id"], "--yes")
+    assert "uno\n" == (work / "a.txt").read_text()
+
+
+def test_the_command_that_a_restore_names_brings_back_what_was_there(cli: Clew, work: Path) -> None:
+    id = taken(cli)
+    (work / "a.txt").write_text("uno\n")
+    told = cli("--store", str(cli.store), "restore", id, "--yes").err.splitlines()[-1]
+    named = re.fullmatch(r"what was there before is snapshot (\w+); clew (.+) brings it back", told)
+    assert named is not None
+    assert "uno\n" == cli("cat", named[1], "a.txt").out
+    cli(*shlex.split(named[2]), "--yes", env={"CLEW_STORE": "/nowhere"})
     assert "uno\n" == (work / "a.txt").read_text()
 
 
@@ -90,10 +103,10 @@ def test_what_changed_since_the_last_snapshot_is_restored_kept_or_refused_as_ask
     id = taken(cli)
     (work / "a.txt").write_text("mine\n")
     kept = cli("restore", id, "--on-conflict", "keep", "--yes")
-    assert "0 restored, 0 deleted, 1 kept (1 changed)" in kept.err
+    assert f"{work}: no file differs; kept 1 (1 changed)\n" == kept.err
     assert "mine\n" == (work / "a.txt").read_text()
     assert "--on-conflict keep" in cli("restore", id, "--on-conflict", "refuse", "--yes", code=1).err
-    assert "1 restored, 0 deleted; clew restore --undo" in cli("restore", id, "--yes").err
+    assert f"{work}: restored 1\nwhat was there before is snapshot " in cli("restore", id, "--yes").err
     assert "one\n" == (work / "a.txt").read_text()
 
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 from pathlib import Path
 
 import pytest
 
 import clew
 from tests.cli.processes import Clew
+
+SGR = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def head(cli: Clew, id: str = "login-bug") -> tuple[int, int]:
@@ -16,16 +20,72 @@ def head(cli: Clew, id: str = "login-bug") -> tuple[int, int]:
         return info.head.position, info.messages
 
 
-def test_rewind_undo_and_redo_move_the_head_and_say_where_it_stands(story: Clew) -> None:
-    assert (
-        "login-bug stands at entry 3 with 4 messages; it was at entry 5 with 6\n"
-        == story("rewind", "login-bug", "plan").out
-    )
+def without_names(text: str) -> str:
+    """Names of entries have letters that differ every time."""
+    return re.sub(r"\b[0-9a-f]{4,6}\.(\d+)", r"NAME.\1", text)
+
+
+def test_rewind_undo_and_redo_say_what_they_did_and_where_the_session_stands(story: Clew) -> None:
+    done = story("rewind", "login-bug", "plan").out
+    assert "rewound login-bug to plan (NAME.3): 4 messages, 2 fewer\n" == without_names(done)
     assert (3, 4) == head(story)
-    assert "stands at entry 5 with 6" in story("undo", "login-bug").out
+    undone = story("undo", "login-bug").out
+    expected = "undid the rewind to plan (NAME.3): login-bug is back at NAME.5, 6 messages, 2 more\n"
+    assert expected == without_names(undone)
     assert (5, 6) == head(story)
-    story("redo", "login-bug")
+    redone = story("redo", "login-bug").out
+    expected = "redid the rewind to plan (NAME.3): login-bug is at NAME.3 again, 4 messages, 2 fewer\n"
+    assert expected == without_names(redone)
     assert (3, 4) == head(story)
+    again = story("undo", "login-bug", "--json").records[0]
+    assert ("undo", "rewind", 6) == (again["move"], again["of"]["kind"], again["messages"])
+
+
+def test_undo_says_what_else_it_took_back(story: Clew) -> None:
+    with clew.open(story.store) as store:
+        s = store.get("login-bug")
+        s.clear()
+        s.compact("short")
+    assert (
+        "would undo the compaction: login-bug would go from " in story("undo", "login-bug", "--dry-run").out
+    )
+    assert "undid the compaction: login-bug is back at the beginning" in story("undo", "login-bug").out
+    assert "undid the clearing of the conversation: " in story("undo", "login-bug").out
+    assert "nothing to redo" not in story("redo", "login-bug").out
+
+
+def test_the_history_of_moves_is_listed_newest_first_and_its_places_can_be_gone_to(story: Clew) -> None:
+    story("rewind", "login-bug", "plan")
+    story("undo", "login-bug")
+
+    rows = story("undo", "login-bug", "--list").rows
+
+    kinds = [[row[0], row[2], row[5]] for row in rows]
+    assert [["3", "undo of 2", "redo"], ["2", "rewind", ""], ["1", "rewind", "undo"]] == kinds
+    assert ["NAME.3", "NAME.5"] == [without_names(name) for name in rows[0][3:5]]
+    assert rows == story("redo", "login-bug", "--list").rows
+    left = rows[2][3]
+    assert "Stop! Now nobody can log in." in story("show", f"login-bug@{left}").out
+    story("rewind", "login-bug", left)
+    with clew.open(story.store) as store:
+        assert "Stop! Now nobody can log in." == store.get("login-bug").messages(last=1)[0]["content"]
+
+    record = story("undo", "login-bug", "--list", "--json").records[0]
+    assert (4, "rewind", "undo", left) == (record["number"], record["kind"], record["next"], record["to"])
+
+
+def test_the_history_of_moves_on_a_terminal(story: Clew) -> None:
+    story("rewind", "login-bug", "plan")
+    story("undo", "login-bug")
+    printed = story.on_terminal("undo", "login-bug", "--list", width=60).out
+    expected = """\
+        NR  WHEN      MOVE       FROM    TO
+redo ▸   3  just now  undo of 2  NAME.3  NAME.5
+         2  just now  rewind     NAME.5  NAME.3 ◆ plan
+undo ▸   1  just now  rewind     NAME.5  NAME.3 ◆ plan
+"""
+    assert expected == without_names(SGR.sub("", printed))
+    assert "has never moved" in story.on_terminal("undo", "login-bug#fork-1", "--list").out
 
 
 def test_rewind_takes_a_position(story: Clew) -> None:
@@ -34,14 +94,16 @@ def test_rewind_takes_a_position(story: Clew) -> None:
 
 
 def test_a_dry_rewind_moves_nothing(story: Clew) -> None:
-    assert "would go from entry 5 to entry 3" in story("rewind", "login-bug", "plan", "--dry-run").out
+    dry = story("rewind", "login-bug", "plan", "--dry-run").out
+    assert "login-bug would go from NAME.5 to plan (NAME.3)\n" == without_names(dry)
     assert (5, 6) == head(story)
     record = story("rewind", "login-bug", "plan", "--dry-run", "--json").records[0]
     assert (True, 3) == (record["dry_run"], record["to"]["position"])
 
 
 def test_a_fork_begins_at_the_place_that_was_named(story: Clew) -> None:
-    assert "try-b begins at entry 3 of login-bug\n" == story("fork", "login-bug@plan", "try-b").out
+    forked = story("fork", "login-bug@plan", "try-b").out
+    assert "try-b begins at plan (NAME.3) of login-bug\n" == without_names(forked)
     assert (3, 4) == head(story, "try-b")
     assert (5, 6) == head(story)
     assert "login-bug#fork-2" == story("fork", "login-bug", "--json").records[0]["id"]
@@ -63,7 +125,7 @@ def test_rewind_with_files_asks_and_brings_them_back(story: Clew) -> None:
     (work / "auth.py").write_text("new\n")
 
     refused = story("rewind", "login-bug", "with-files", "--files", code=1)
-    assert "M  auth.py" in refused.err
+    assert "  would restore  auth.py  (it changed since the last snapshot)\n" in refused.err
     assert "add --yes" in refused.err
     assert "new\n" == (work / "auth.py").read_text()
 
@@ -90,11 +152,18 @@ def test_rewind_and_undo_say_what_became_of_the_files(story: Clew) -> None:
     done = story("rewind", "login-bug", "with-files", "--files", "--yes")
     undone = story("undo", "login-bug", "--yes", "--json").records[0]
 
-    counted = "1 restored, 1 deleted, 2 kept (2 ignored)"
-    assert f"{work}: would be: {counted}" in dry.lines
-    assert {"M  auth.py", "D  more.py"} < {line.split("  changed")[0] for line in dry.lines}
+    since = "  (it changed since the last snapshot)"
+    assert dry.lines[:3] == [
+        f"  would restore  auth.py{since}",
+        f"  would delete   more.py{since}",
+        f"{work}: would restore 1, delete 1, keep 2 (2 ignored)",
+    ]
+    assert done.lines[:3] == [
+        f"  restored  auth.py{since}",
+        f"  deleted   more.py{since}",
+        f"{work}: restored 1, deleted 1, kept 2 (2 ignored)",
+    ]
     assert [change["path"] for change in planned["files"]["changes"]] == ["auth.py", "more.py"]
-    assert f"{work}: {counted}" in done.lines
     assert [change["path"] for change in undone["files"]["changes"]] == ["auth.py", "more.py"]
     assert [kept["path"] for kept in undone["files"]["kept"]] == []
     assert story("rewind", "login-bug", "plan", "--json").records[0]["files"] is None
@@ -118,12 +187,18 @@ def rewound(story: Clew) -> Path:
 
 def test_undo_and_redo_show_the_directory_and_the_plan_and_ask(story: Clew) -> None:
     work = rewound(story)
-    plan = ["  M  auth.py", "  D  gone.py", "  A  more.py", "  m  run.sh"]
+    plan = [
+        f"  {work}: would restore 3, delete 1",
+        "  would restore  auth.py",
+        "  would delete   gone.py",
+        "  would restore  more.py  (it was gone)",
+        "  would restore  run.sh  (only its mode)",
+    ]
     for verb, (first, then) in {"undo": ("old\n", "new\n"), "redo": ("new\n", "old\n")}.items():
         refused = story(verb, "login-bug", code=1)
         if verb == "undo":
-            assert [line.split("  changed")[0] for line in refused.err.splitlines()[1:5]] == plan
-        assert "1 created, 1 overwritten, 1 removed, 1 with another mode" in refused.err
+            assert refused.err.splitlines()[:5] == plan
+        assert "would restore 3, delete 1" in refused.err
         assert f"Change 4 paths in {work}?" in refused.err
         assert "add --yes" in refused.err
         assert (work / "auth.py").read_text() == first
@@ -137,11 +212,43 @@ def test_undo_and_redo_show_the_directory_and_the_plan_and_ask(story: Clew) -> N
 def test_a_dry_undo_only_says_what_it_would_do(story: Clew) -> None:
     work = rewound(story)
     dry = story("undo", "login-bug", "--dry-run")
-    assert "login-bug would go from entry 5 to entry 5" in dry.lines
-    assert f"{work}: would be: 3 restored, 1 deleted" in dry.lines
+    assert without_names(dry.lines[-1]) == (
+        "would undo the rewind to with-files (NAME.5) with the files:"
+        " login-bug would stay at with-files (NAME.5)"
+    )
+    assert f"{work}: would restore 3, delete 1" in dry.lines
     planned = story("undo", "login-bug", "--dry-run", "--json").records[0]
     assert (planned["dry_run"], planned["files"]["root"]) == (True, str(work))
     assert (work / "auth.py").read_text() == "old\n"
+
+
+def test_the_command_that_a_rewind_of_files_names_brings_back_what_was_there(story: Clew) -> None:
+    work = story.home / "work"
+    work.mkdir()
+    (work / "auth.py").write_text("old\n")
+    story("checkpoint", "login-bug", "with-files", "--files", "work")
+    (work / "auth.py").write_text("new\n")
+    told = story("--store", str(story.store), "rewind", "login-bug", "with-files", "--files", "--yes").lines[
+        -1
+    ]
+    for content in ("new\n", "old\n", "new\n"):  # by undo, redo, undo
+        named = re.fullmatch(r"what was there before is snapshot (\w+); clew (.+) brings it back", told)
+        assert named is not None
+        assert story("cat", named[1], "auth.py").out == content
+        told = story(*shlex.split(named[2]), "--yes", env={"CLEW_STORE": "/nowhere"}).lines[-1]
+        assert (work / "auth.py").read_text() == content
+
+
+def test_many_files_are_counted_and_json_has_all(story: Clew) -> None:
+    work = story.home / "work"
+    work.mkdir()
+    story("checkpoint", "login-bug", "with-files", "--files", "work")
+    for number in range(30):
+        (work / f"{number}.py").write_text("since\n")
+    dry = story("rewind", "login-bug", "with-files", "--files", "--dry-run")
+    assert "  … and would delete 10 more; --json has all" == dry.lines[20]
+    planned = story("rewind", "login-bug", "with-files", "--files", "--dry-run", "--json").records[0]
+    assert 30 == len(planned["files"]["changes"])
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -13,16 +12,17 @@ import click
 
 import clew
 from clew.cli.app import PARTLY, Refused, Settings, command, session_argument
-from clew.cli.output import Output, agreed, on_files, progress, yes_option
+from clew.cli.output import Output, on_files, progress, yes_option
+from clew.cli.restoring import ask_for, report_lines, safety_line, summary
 from clew.cli.store import SHOWN, opened, session_of, spot_of
-from clew.cli.text import ago, clean, count, iso, local, one_line, quoted, size, typed
+from clew.cli.text import ago, clean, clew_command, count, iso, local, one_line, quoted, size, typed
 from clew.errors import RootNotNamedError, SessionNotFoundError, SnapshotNotFoundError
 from clew.files.roots import check_root
 
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from clew.model.files import FileDiff, FileVerb, OnConflict, RestoreReport, Skipped
+    from clew.model.files import FileDiff, OnConflict, RestoreReport, Skipped
 
 # -- restore
 
@@ -35,15 +35,6 @@ conflict_option = click.option(
 )
 
 _STEP_SIGNS = {"create": "A", "overwrite": "M", "delete": "D", "mode": "m"}
-_DONE: dict[FileVerb, str] = {
-    "create": "created",
-    "overwrite": "overwritten",
-    "delete": "removed",
-    "mode": "with another mode",
-}
-_USUAL = ("ignored", "secret", "repository", "nested repository", "store")
-"""What stays in every restore is counted, not listed."""
-_WHY = {"changed": "it changed since the last snapshot", "unknown": "no snapshot knows it"}
 
 
 @command(
@@ -101,18 +92,16 @@ def restore_command(
             go_on = partial(store.undo_restore if undo else store.finish_restore, undo or str(finish), to)
             plan = go_on(dry_run=True)
             if dry_run:
-                return _print_report(out, plan)
+                return _print_report(out, settings, plan)
             ask_for(plan, yes=yes)
-            return _print_report(out, go_on())
+            return _print_report(out, settings, go_on())
         snapshot = snapshot_of(store, str(what), whole=True)
         plan = store.restore(
             snapshot, to, paths=paths or None, dry_run=True, on_conflict=on_conflict, force=force
         )
         if dry_run:
-            return _print_report(out, plan)
+            return _print_report(out, settings, plan)
         ask_for(plan, yes=yes)
-        from clew.cli.output import on_files, progress
-
         with progress("restoring") as told:
             report = store.restore(
                 snapshot,
@@ -122,7 +111,7 @@ def restore_command(
                 force=force,
                 on_progress=on_files(told),
             )
-        return _print_report(out, report)
+        return _print_report(out, settings, report)
 
 
 def snapshot_of(store: clew.Store, text: str, *, whole: bool = False) -> str:
@@ -163,52 +152,22 @@ def _kept_at(store: clew.Store, text: str, whole: bool) -> str:
     return kept
 
 
-def ask_for(plan: RestoreReport, *, yes: bool) -> None:
-    """Show where a restore works and what it will do there, and ask, if it does anything."""
-    if not plan.changes:
-        return
-    verbs = Counter(change.verb for change in plan.changes)
-    counted = ", ".join(f"{verbs[verb]:,} {word}" for verb, word in _DONE.items() if verbs[verb])
-    lines = (counted, *change_lines(plan))
-    agreed(f"Change {count(len(plan.changes), 'path')} in {plan.root}?", lines, yes=yes)
-
-
-def change_lines(report: RestoreReport) -> Iterator[str]:
-    """One line for each thing that a restore does, or would do."""
-    for change in report.changes:
-        note = "  changed since the last snapshot" if change.conflict else ""
-        yield f"{_STEP_SIGNS[change.verb]}  {one_line(change.path)}{note}"
-    for kept in report.kept:
-        if kept.reason not in _USUAL:
-            yield f"=  {one_line(kept.path)}  kept: {_WHY.get(kept.reason, kept.reason)}"
-
-
-def _print_report(out: Output, report: RestoreReport) -> int:
+def _print_report(out: Output, settings: Settings, report: RestoreReport) -> int:
     if out.json:
         out.record(report)
         return PARTLY if report.failed else 0
-    if not out.is_terminal:
+    back = safety_line(report, clew_command(settings, "restore", "--undo", report.id or ""))
+    if out.is_terminal:
+        out.texts(report_lines(report))
+    else:
         for change in report.changes:
             out.row(_STEP_SIGNS[change.verb], change.path, change.size)
-    else:
-        out.texts(change_lines(report))
-    for failure in report.failed:
-        click.echo(f"clew: {one_line(failure.path)}: {one_line(failure.reason)}", err=True)
-    back = f"; clew restore --undo {quoted(report.id)} takes it back" if report.id else ""
-    click.echo(one_line(summary(report) + back), err=True)
+        for failure in report.failed:
+            click.echo(f"clew: {one_line(failure.path)}: {one_line(failure.reason)}", err=True)
+        click.echo(summary(report), err=True)
+    if back is not None:
+        click.echo(one_line(back), err=True)
     return PARTLY if report.failed else 0
-
-
-def summary(report: RestoreReport) -> str:
-    """How many paths were restored, deleted and kept, in one line."""
-    parts = [f"{len(report.restored):,} restored", f"{len(report.deleted):,} deleted"]
-    if report.kept:
-        reasons = Counter(kept.reason for kept in report.kept).most_common()
-        parts.append(
-            f"{len(report.kept):,} kept ({', '.join(f'{number:,} {reason}' for reason, number in reasons)})"
-        )
-    would = "would be: " if report.dry_run else ""
-    return f"{one_line(report.root)}: {would}{', '.join(parts)}"
 
 
 def _list_pending(out: Output, store: clew.Store) -> int:

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import click
 
 import clew
-from clew.cli.app import Settings, command, session_argument
+from clew.cli.app import PARTLY, Settings, command, session_argument
 from clew.cli.commands.files import conflict_option, exclude_option, include_option, say_left_out
-from clew.cli.output import Output, yes_option
+from clew.cli.moves import Places, difference, history_rows, kind, noun, origin
+from clew.cli.output import Column, Output, yes_option
+from clew.cli.restoring import ask_for, report_lines, safety_line
 from clew.cli.store import opened, point_in, session_of, spot_of
-from clew.cli.text import count
+from clew.cli.text import ago, clew_command, iso
+from clew.errors import RestoreFailedError
+from clew.model import MoveInfo
 from clew.model.files import RestoreReport
 
 if TYPE_CHECKING:
     from clew.model.files import OnConflict
+
+Verb: TypeAlias = Literal["rewind", "undo", "redo"]
 
 
 @command(
@@ -68,8 +75,6 @@ def checkpoint_command(
 
 
 def _list_checkpoints(out: Output, session: clew.Session) -> None:
-    from clew.cli.text import ago, iso
-
     found = session.checkpoints()
     if out.json:
         for checkpoint in found:
@@ -78,8 +83,6 @@ def _list_checkpoints(out: Output, session: clew.Session) -> None:
         for one in found:
             out.row(one.name, one.position, iso(one.created_at), one.session, one.snapshot)
     else:
-        from clew.cli.output import Column
-
         columns = (
             Column("NAME", "yellow", flexible=True),
             Column("AT", right=True),
@@ -113,12 +116,11 @@ def rewind_command(
     dry_run: bool,
     on_conflict: OnConflict,
     yes: bool,
-) -> None:
-    """A place is a checkpoint, a position or the id of an entry. With --files the directory becomes what it
-    was there: the changes are shown, and you are asked. The present state is kept first, and clew undo
-    brings it back. --files takes a whole id, not the beginning of one.
+) -> int:
+    """A place is a checkpoint, a position or the name of an entry, as clew log shows it. With --files the
+    directory becomes what it was there: the changes are shown, and you are asked. The present state is kept
+    first, and clew undo brings it back. --files takes a whole id, not the beginning of one.
     """
-    from clew.cli.commands.files import ask_for
     from clew.cli.store import place_of
 
     if root is not None and not files:
@@ -127,102 +129,179 @@ def rewind_command(
     with opened(settings) as store:
         session = session_of(store, id, whole=files)
         point = point_in(session, to)
-        before = session.info
+        step = _Step(settings, out, store, session)
         plan = session.restore_files(point, root, dry_run=True, on_conflict=on_conflict) if files else None
         if dry_run:
-            _say_dry(out, session, place_of(session, point), before, plan)
-            return
+            return step.say_dry("rewind", place_of(session, point), plan)
         if plan is not None:
             ask_for(plan, yes=yes)
-        moved = session.rewind(point, files=root or files, on_conflict=on_conflict)
-        _say_moved(out, session, before, moved)
-
-
-def _say_dry(
-    out: Output,
-    session: clew.Session,
-    there: clew.Head,
-    before: clew.SessionInfo,
-    plan: RestoreReport | None,
-) -> None:
-    from clew.cli.commands.files import change_lines, summary
-
-    if out.json:
-        out.record({"id": session.id, "dry_run": True, "head": before.head, "to": there, "files": plan})
-        return
-    if plan is not None:
-        out.texts(change_lines(plan))
-        out.line(summary(plan))
-    out.line(f"{session.id} would go from {place_words(before.head)} to {place_words(there)}")
+        return step.take(
+            "rewind", lambda: session.rewind(point, files=root or files, on_conflict=on_conflict)
+        )
 
 
 root_option = click.option("--root", type=click.Path(), help="The directory to restore the files in.")
 dry_option = click.option("--dry-run", is_flag=True, help="Only show what would be done.")
+list_option = click.option("--list", "history", is_flag=True, help="List all moves, newest first.")
 
 
-@command("undo", "clew undo login", "clew undo login --dry-run         what would be done")
+@command(
+    "undo",
+    "clew undo login",
+    "clew undo login --dry-run         what would be done",
+    "clew undo login --list            every rewind, undo, compaction …, and what comes next",
+)
 @session_argument("id")
+@list_option
 @root_option
 @dry_option
 @yes_option
 @click.pass_obj
-def undo_command(settings: Settings, id: str, root: str | None, dry_run: bool, yes: bool) -> None:
+def undo_command(
+    settings: Settings, id: str, history: bool, root: str | None, dry_run: bool, yes: bool
+) -> int:
     """Files that it restored come back too: the changes are shown, and you are asked. A directory in
     which you have not used this store before is not touched unless --root names it. Takes a whole id or an
     alias.
+
+    The list is as git reflog: clew rewind and clew show take the names of its places. Piped: number, time
+    (UTC), move, from, to, and undo or redo where that comes next, separated by tabs.
     """
-    _move(settings, id, "undo", root, dry_run=dry_run, yes=yes)
+    return (
+        _list_moves(settings, id) if history else _move(settings, id, "undo", root, dry_run=dry_run, yes=yes)
+    )
 
 
-@command("redo", "clew redo login")
+@command("redo", "clew redo login", "clew redo login --list            the same list as clew undo has")
 @session_argument("id")
+@list_option
 @root_option
 @dry_option
 @yes_option
 @click.pass_obj
-def redo_command(settings: Settings, id: str, root: str | None, dry_run: bool, yes: bool) -> None:
+def redo_command(
+    settings: Settings, id: str, history: bool, root: str | None, dry_run: bool, yes: bool
+) -> int:
     """Files are treated as by clew undo. Takes a whole id or an alias."""
-    _move(settings, id, "redo", root, dry_run=dry_run, yes=yes)
+    return (
+        _list_moves(settings, id) if history else _move(settings, id, "redo", root, dry_run=dry_run, yes=yes)
+    )
 
 
-def _move(settings: Settings, id: str, verb: str, root: str | None, *, dry_run: bool, yes: bool) -> None:
-    from clew.cli.commands.files import ask_for
-
+def _move(
+    settings: Settings, id: str, verb: Literal["undo", "redo"], root: str | None, *, dry_run: bool, yes: bool
+) -> int:
     out = Output(settings)
     with opened(settings) as store:
         session = session_of(store, id, whole=True)  # it may change files
-        before = session.info
+        step = _Step(settings, out, store, session)
         move = session.undo if verb == "undo" else session.redo
         plan = move(root=root, dry_run=True)
         if dry_run:
-            _say_dry(out, session, clew.Head(plan.branch, plan.position), before, plan.files)
-            return
+            return step.say_dry(verb, clew.Head(plan.branch, plan.position), plan.files)
         if plan.files is not None:
             ask_for(plan.files, yes=yes)
-        _say_moved(out, session, before, move(root=root))
+        return step.take(verb, lambda: move(root=root))
 
 
-def _say_moved(out: Output, session: clew.Session, before: clew.SessionInfo, moved: clew.model.Moved) -> None:
-    after = session.info
+class _Step:
+    """One move of a session, and what is said of it."""
+
+    def __init__(self, settings: Settings, out: Output, store: clew.Store, session: clew.Session) -> None:
+        self._settings = settings
+        self._out = out
+        self._session = session
+        self._before = session.info
+        self._places = Places(session.tree())
+        self._shown = session.id
+
+    def take(self, verb: Verb, move: Callable[[], clew.model.Moved]) -> int:
+        """Do it, and say what was done; of files that could not be restored, which."""
+        taken = None if verb == "rewind" else origin(self._session.moves(), verb)
+        try:
+            files = move().files
+        except RestoreFailedError as exc:
+            moved = self._session.head != self._before.head
+            if not moved or not isinstance(exc.report, RestoreReport):
+                raise
+            files = exc.report
+        after = self._session.info
+        if self._out.json:
+            record = {"id": after.id, "head": after.head, "messages": after.messages, "files": files}
+            self._out.record({**record, "came_from": self._before.head, "move": verb, "of": taken})
+        else:
+            if files is not None:
+                self._out.texts(report_lines(files))
+            self._out.line(self._done(verb, taken, after))
+            self._say_back(verb, files)
+        return PARTLY if files is not None and files.failed else 0
+
+    def _done(self, verb: Verb, taken: MoveInfo | None, after: clew.SessionInfo) -> str:
+        now = difference(self._before.messages, after.messages)
+        if verb == "rewind":
+            return f"rewound {self._shown} to {self._places.words(after.head)}: {now}"
+        what = "the last move" if taken is None else noun(taken, self._places)
+        there = self._places.name(after.head)
+        if verb == "undo":
+            return f"undid {what}: {self._shown} is back at {there}, {now}"
+        return f"redid {what}: {self._shown} is at {there} again, {now}"
+
+    def _say_back(self, verb: Verb, files: RestoreReport | None) -> None:
+        """How to take it back: always if files changed, else where it may not be known."""
+        back = clew_command(self._settings, "redo" if verb == "undo" else "undo", self._session.id)
+        kept = None if files is None else safety_line(files, back)
+        if kept is not None:
+            self._out.line(kept)
+        elif verb == "rewind" and self._out.is_terminal:
+            self._out.line(f"{back} takes it back")
+
+    def say_dry(self, verb: Verb, there: clew.Head, plan: RestoreReport | None) -> int:
+        before = self._before.head
+        if self._out.json:
+            said = {"id": self._session.id, "dry_run": True, "head": before, "to": there, "files": plan}
+            self._out.record(said)
+            return 0
+        if plan is not None:
+            self._out.texts(report_lines(plan))
+        way = f"go from {self._places.name(before)} to {self._places.words(there)}"
+        if there == before:
+            way = f"stay at {self._places.words(there)}"
+        if verb == "rewind":
+            self._out.line(f"{self._shown} would {way}")
+            return 0
+        taken = origin(self._session.moves(), verb)
+        what = "the last move" if taken is None else noun(taken, self._places)
+        self._out.line(f"would {verb} {what}: {self._shown} would {way}")
+        return 0
+
+
+def _list_moves(settings: Settings, id: str) -> int:
+    out = Output(settings)
+    with opened(settings) as store:
+        session = session_of(store, id)
+        moves, places = session.moves(), Places(session.tree())
     if out.json:
-        out.record(
-            {
-                "id": after.id,
-                "head": after.head,
-                "messages": after.messages,
-                "came_from": before.head,
-                "files": moved.files,
-            }
+        for move in moves:
+            names = {"from": places.name(move.came_from), "to": places.name(move.went_to)}
+            fields = {field: getattr(move, field) for field in move.__struct_fields__}
+            out.record({"session": session.id, **names, **fields})
+    elif not out.is_terminal:
+        for move in moves:
+            places_named = (places.name(move.came_from), places.name(move.went_to))
+            out.row(move.number, iso(move.at), kind(move), *places_named, move.next)
+    elif not moves:
+        out.line(f"{session.id} has never moved: there is nothing to undo")
+    else:
+        columns = (
+            Column("", "bold bright_green"),
+            Column("NR", right=True),
+            Column("WHEN", "bright_black"),
+            Column("MOVE"),
+            Column("FROM", "yellow"),
+            Column("TO", "yellow", flexible=True),
         )
-        return
-    if moved.files is not None:
-        from clew.cli.commands.files import summary
-
-        out.line(summary(moved.files))
-    out.line(
-        f"{after.id} stands at {place_words(after.head)} with {count(after.messages, 'message')}; "
-        f"it was at {place_words(before.head)} with {before.messages:,}"
-    )
+        out.rows(columns, list(history_rows(moves, places)))
+    return 0
 
 
 def place_words(head: clew.Head) -> str:
@@ -243,7 +322,8 @@ def fork_command(settings: Settings, id: str, new_id: str | None) -> None:
     with opened(settings) as store:
         session, point = spot_of(store, id)
         forked = session.fork(new_id, at=point).info
+        place = Places(session.tree()).words(forked.head)
     if out.json:
         out.record(forked)
     else:
-        out.line(f"{forked.id} begins at {place_words(forked.head)} of {session.id}")
+        out.line(f"{forked.id} begins at {place} of {session.id}")

@@ -13,9 +13,9 @@ from textual.screen import Screen
 
 import clew
 from clew.cli.app import described
-from clew.cli.commands.files import change_lines, summary
 from clew.cli.commands.move import place_words
 from clew.cli.commands.show import around
+from clew.cli.restoring import change_lines, summary
 from clew.cli.store import path_to
 from clew.cli.text import clean, count, first_words, one_line, who
 from clew.cli.ui.dialogs import ConfirmDialog, ForkDialog
