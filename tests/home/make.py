@@ -1,4 +1,4 @@
-"""A home directory full of the files of real agents, for tests of what a person sees. README.md says how they were made."""
+"""A home directory full of the files of real agents. README.md says how they were made."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def make_home(path: Path) -> Path:
 
 
 def environment(home: Path) -> dict[str, str]:
-    """The environment of a process at home there: nothing of the user who runs the tests, and this checkout's code."""
+    """The environment of a process that is at home there: this checkout's code, none of the user's settings."""
     return {
         "HOME": str(home),
         "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]),
