@@ -20,9 +20,10 @@ pytest_plugins = ["tests.backends.postgres.servers.cluster"]  # one server and o
 keep_compiled_code()
 use_memory_for_temporary_files()
 
-# The key of the user who runs the tests is none of theirs.
+# The key and the settings of the user who runs the tests are none of theirs.
 os.environ["CLEW_STATE_DIR"] = tempfile.mkdtemp(prefix="clew-state-")
 atexit.register(shutil.rmtree, os.environ["CLEW_STATE_DIR"], ignore_errors=True)
+os.environ["CLEW_CONFIG"] = os.path.join(os.environ["CLEW_STATE_DIR"], "config.toml")
 
 # No deadline per example: a shared machine pauses when it likes, and pytest-timeout stops a hang.
 settings.register_profile("clew", deadline=None, print_blob=True, derandomize="CI" in os.environ)

@@ -10,6 +10,7 @@ import struct
 import subprocess
 import sys
 import termios
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -74,16 +75,16 @@ class Clew:
         )
 
     def on_terminal(
-        self, *args: str, width: int = 80, typed: str = "", env: dict[str, str] | None = None
+        self, *args: str, width: int = 80, typed: str = "", env: Mapping[str, str | None] | None = None
     ) -> Done:
-        """Run it on a pseudo-terminal; standard output and error come together."""
+        """Run it on a pseudo-terminal; standard output and error come together. None removes a variable."""
         ours, theirs = pty.openpty()
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, width, 0, 0))
         # A terminal with colours, no pager: a test has no keys to press in one.
-        terminal = {"TERM": "xterm-256color", "PAGER": "cat"}
+        wanted = {**self.env, "TERM": "xterm-256color", "PAGER": "cat", **(env or {})}
         process = subprocess.Popen(
             [*COMMAND, *args],
-            env={**self.env, **terminal, **(env or {})},
+            env={name: value for name, value in wanted.items() if value is not None},
             cwd=self.home,
             stdin=theirs,
             stdout=theirs,

@@ -5,17 +5,14 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Iterator
 
-import click
-
 from clew.cli import SECTIONS, cli
+from clew.cli.pages import Page, all_pages
 from tests.docs.pages import DOCS
 
 PAGE = DOCS / "reference" / "command-line.md"
 BEGIN, END = "<!-- commands: begin -->", "<!-- commands: end -->"
-EVERYWHERE = ("store", "json", "pager", "help")
 
 
 def reference() -> str:
@@ -23,40 +20,27 @@ def reference() -> str:
 
 
 def _lines() -> Iterator[str]:
-    context = click.Context(cli, info_name="clew")
+    pages = list(all_pages(cli))
     for title, commands in SECTIONS.items():
         yield f"\n## {title}"
-        for name in commands:
-            command = cli.get_command(context, name)
-            assert command is not None
-            yield from _command(command, f"clew {name}")
-            if isinstance(command, click.Group):
-                for inner in command.commands.values():
-                    yield from _command(inner, f"clew {name} {inner.name}")
+        for page in pages:
+            if page.path.split()[1:2] and page.path.split()[1] in commands:
+                yield from _page(page)
 
 
-def _command(command: click.Command, path: str) -> Iterator[str]:
-    pieces = [] if isinstance(command, click.Group) else [_argument(p) for p in command.params]
-    usage = " ".join([path, *(piece for piece in pieces if piece)])
-    yield f"\n### `{usage}`\n"
-    for paragraph in inspect.cleandoc(command.help or "").split("\n\n"):
+def _page(page: Page) -> Iterator[str]:
+    yield f"\n### `{page.usage.replace(' [OPTIONS]', '')}`\n"
+    for paragraph in (f"{page.summary}.", *page.paragraphs):
         yield _sentences(paragraph)
-    options = [p for p in command.params if isinstance(p, click.Option) and p.name not in EVERYWHERE]
-    if options := [option for option in options if not option.hidden]:
+    if page.options:
         yield ""
-    for option in options:
-        names = ", ".join(f"`{name}`" for name in (*option.opts, *option.secondary_opts))
-        values = f" `{'|'.join(option.type.choices)}`" if isinstance(option.type, click.Choice) else ""
-        yield f"- {names}{values}: {option.help or 'How many at most.'}"
-    if command.epilog:
-        yield f"\n```text\n{inspect.cleandoc(command.epilog.split('Examples:', 1)[1])}\n```"
-
-
-def _argument(parameter: click.Parameter) -> str:
-    if not isinstance(parameter, click.Argument):
-        return ""
-    name = parameter.metavar or str(parameter.name).upper() + ("..." if parameter.nargs == -1 else "")
-    return name if parameter.required or name.startswith("[") else f"[{name}]"
+    for option in page.options:
+        names = ", ".join(f"`{name}`" for name in option.names)
+        yield f"- {names}{f' `{option.value}`' if option.value else ''}: {option.text}".rstrip(".") + "."
+    if page.examples:
+        width = max(len(example.typed) for example in page.examples)
+        lines = (f"{example.typed:<{width}}  {example.text}".rstrip() for example in page.examples)
+        yield "\n```text\n" + "\n".join(lines) + "\n```"
 
 
 def _sentences(paragraph: str) -> str:

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from importlib import import_module
+from pathlib import Path
 
-import click
 import pytest
 
+import clew
 from clew.cli import COMMANDS, app, cli
+from clew.cli.pages import ENVIRONMENT, EXIT_CODES, Page, all_pages, help_text
 from tests.cli.processes import Clew
 from tests.cli.reference import BEGIN, END, reference
 from tests.docs.pages import DOCS
 
-
-def command_of(name: str) -> click.Command:
-    found = cli.get_command(click.Context(cli), name)
-    assert found is not None
-    return found
+PAGES = list(all_pages(cli))
 
 
 def test_help_lists_every_command_and_needs_no_engine() -> None:
@@ -31,7 +30,7 @@ def test_help_lists_every_command_and_needs_no_engine() -> None:
         "slow = {'apsw', 'rich', 'asyncio', 'psycopg', 'pygments', 'sqlite3'} & set(sys.modules)\n"
         "assert not slow, slow\n"
         "loaded = {name for name in sys.modules if name.startswith('clew.cli.')}\n"
-        "assert loaded <= {'clew.cli.app'}, loaded\n"
+        "assert loaded <= {'clew.cli.app', 'clew.cli.pages'}, loaded\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
@@ -61,30 +60,95 @@ def test_clew_alone_shows_the_help(cli: Clew) -> None:
     assert cli().out == cli("--help").out
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-def test_a_command_has_help_with_examples_that_begin_with_it(name: str) -> None:
-    command = command_of(name)
-    assert command.name == name
-    assert command.help
-    assert command.epilog
-    assert f"clew {name}" in command.epilog
-    for parameter in command.params:
-        if isinstance(parameter, click.Option) and parameter.name != "every":
-            assert parameter.help or parameter.name == "limit", parameter.name
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.path)
+def test_a_page_is_complete_and_in_plain_words(page: Page) -> None:
+    """The imperative, in one line that fits beside the names; every option has a text; examples that fit."""
+    assert re.fullmatch(r"[A-Z][a-z]+\b.{0,60}", page.summary), page.summary
+    assert not page.summary.split()[0].endswith(("s", "ing"))
+    if len(page.path.split()) == 2:
+        assert any(example.typed.startswith(page.path) for example in page.examples)
+    for option in (*page.options, *page.shared):
+        assert option.text, option
+        assert len(str(option)) <= 30, option
+    for example in page.examples:
+        assert len(example.typed) <= 76
+        assert "  " not in example.text
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-def test_the_examples_of_a_command_can_be_parsed(name: str) -> None:
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.path)
+@pytest.mark.parametrize("width", [40, 60, 80, 200])
+def test_help_fits_the_terminal(page: Page, width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only a command that is typed may be wider than a very narrow terminal: it is never broken in a word."""
+    monkeypatch.setenv("COLUMNS", str(width))
+    words = {word for one in page.examples for word in one.typed.split()} | set(page.usage.split())
+    for line in [*help_text(page).splitlines(), *help_text(page, short=True).splitlines()]:
+        assert line == line.rstrip()
+        assert len(line) <= min(width, 80) or any(word in words for word in line.split()), line
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.path)
+def test_the_examples_of_a_command_can_be_parsed(page: Page) -> None:
     """Every option in an example exists."""
-    command = command_of(name)
-    lines = [
-        line.strip() for line in str(command.epilog).splitlines() if line.strip().startswith(f"clew {name}")
-    ]
-    commands = [command, *(command.commands.values() if isinstance(command, click.Group) else [])]
-    known = {option for one in commands for p in one.params for option in (*p.opts, *p.secondary_opts)}
-    for line in lines:
-        used = [word for word in line.split() if word.startswith("--")]
-        assert set(used) <= known, line
+    inner = [one for one in PAGES if one.path.startswith(page.path)]
+    known = {
+        name.replace("[no-]", no)
+        for one in inner
+        for option in (*one.options, *one.shared)
+        for name in option.names
+        for no in ("", "no-")
+    }
+    for example in page.examples:
+        used = [word for word in example.typed.split() if re.match("--?[a-z]", word)]
+        if example.typed.startswith(page.path):
+            assert {word for word in used if word.startswith("--")} <= known, example
+
+
+def test_help_of_a_command_is_what_its_option_prints(cli: Clew) -> None:
+    assert cli("show", "--help").out == cli("help", "show").out
+    assert cli("trash", "empty", "--help").out == cli("help", "trash", "empty").out
+    assert cli("--help").out == cli("help").out
+    short = cli("show", "-h").out
+    assert "Usage: clew show" in short
+    assert "--context" in short
+    assert "Examples" not in short
+    assert short == cli("show", "login", "-h").out
+
+
+def test_help_of_what_is_no_command_names_the_nearest(cli: Clew) -> None:
+    assert "did you mean show?" in cli("help", "shwo", code=2).err
+    assert "did you mean empty?" in cli("help", "trash", "empti", code=2).err
+    assert "has no commands of its own" in cli("help", "ls", "x", code=1).err
+    assert "did you mean environment?" in cli("help", "enviroment", code=2).err
+
+
+def test_topics_of_help(cli: Clew) -> None:
+    variables = cli("help", "environment").out
+    assert all(f"  {name}" in variables for name, _ in ENVIRONMENT)
+    assert [str(code) for code, _ in EXIT_CODES] == re.findall(
+        r"^  (\d+)", cli("help", "exit-codes").out, re.MULTILINE
+    )
+
+
+def test_variables_are_those_of_the_code_and_of_the_reference() -> None:
+    """A variable of Clew's own that the code reads is told of, in help and in the reference."""
+    root = Path(clew.__file__).parent
+    read = {
+        name
+        for path in root.rglob("*.py")
+        for name in re.findall(r'"(CLEW_[A-Z_]+)"', path.read_text("utf-8"))
+    }
+    told = {name for names, _ in ENVIRONMENT for name in names.split(", ")}
+    assert read <= told
+    page = (DOCS / "reference" / "command-line.md").read_text("utf-8")
+    assert all(f"`{name}`" in page for name in told)
+
+
+def test_headings_are_bold_on_a_terminal_and_nothing_is_coloured(cli: Clew) -> None:
+    shown = cli.on_terminal("help", "show").out
+    assert "\x1b[1mOptions:\x1b[0m" in shown
+    assert {"1", "0"} == set(re.findall(r"\x1b\[([0-9;]*)m", shown))
+    assert "\x1b" not in cli.on_terminal("help", "show", env={"NO_COLOR": "1"}).out
+    assert "\x1b" not in cli("help", "show").out
 
 
 def test_the_reference_says_what_the_commands_say() -> None:
@@ -105,7 +169,7 @@ def test_exit_codes_in_the_reference_are_those_of_the_code() -> None:
         app.INTERRUPTED,
         app.CLOSED_PIPE,
     )
-    assert list(known) == codes
+    assert list(known) == codes == [code for code, _ in EXIT_CODES]
 
 
 def test_options_may_stand_before_or_behind_the_command(story: Clew) -> None:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from importlib import import_module
 from typing import Final, NamedTuple
 
 import click
 
-from clew.cli.app import GLOBAL_OPTIONS, Settings
+from clew.cli.app import Group, Settings
 
 
 class Place(NamedTuple):
@@ -69,30 +69,33 @@ SECTIONS: Final[dict[str, dict[str, Place]]] = {
         "verify": Place("commands.maintain", "Check that all stored data is undamaged"),
         "repair": Place("commands.maintain", "Copy all readable data to a new store"),
         "vacuum": Place("commands.maintain", "Return unused disk space to the system"),
+        "config": Place("commands.config", "Show and change the settings of the command line"),
         "completion": Place("commands.maintain", "Print the completion script for a shell"),
         "demo": Place("commands.maintain", "Play the story of an agent that crashes and resumes"),
         "version": Place("commands.maintain", "Show the versions of Clew and its libraries"),
+        "help": Place("commands.help", "Show the help of a command"),
     },
 }
 
 COMPLETION: Final = "_CLEW_COMPLETE"
 COMMANDS: Final = {name: place for section in SECTIONS.values() for name, place in section.items()}
 
-EXAMPLES: Final = """\b
-Examples:
-  clew import --scan            import what other agents keep on this machine
-  clew ls                       sessions, newest first
-  clew search login 500         messages with both words
-  clew show                     the newest session
-  clew show login@12            what was said around entry 12 of the session login…
-  clew log --graph login        its branches, forks, checkpoints and heads
-  clew rewind login plan        go back to the checkpoint plan
-  clew ls --json | jq .id       one JSON object a line, for programs
-"""
+EXAMPLES: Final = (
+    "clew import --scan       import the sessions of other agents",
+    "clew ls                  list sessions, newest first",
+    "clew search login 500    find messages with both words",
+    "clew show                show the newest session",
+    "clew show login@12       show what was said around entry 12",
+    "clew log --graph login   draw branches, forks and checkpoints",
+    "clew rewind login plan   go back to the checkpoint plan",
+    "clew ls --json | jq .id  print JSON for programs",
+)
 
 
-class Commands(click.Group):
+class Commands(Group):
     """The commands by name, imported when used."""
+
+    sections = SECTIONS
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -110,29 +113,26 @@ class Commands(click.Group):
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as exc:
-            from difflib import get_close_matches
-
-            near = get_close_matches(args[0], COMMANDS, 1)
-            hint = f"did you mean {near[0]}?" if near else "clew --help lists the commands"
-            raise click.UsageError(f"no command {args[0]!r}; {hint}", ctx) from exc
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        width = max(map(len, COMMANDS))
-        for title, commands in SECTIONS.items():
-            with formatter.section(title):
-                formatter.write_dl([(name.ljust(width), place.help) for name, place in commands.items()])
+            raise no_command(args[0], COMMANDS, ctx) from exc
 
 
-@click.command(
-    cls=Commands,
-    params=GLOBAL_OPTIONS(),
-    epilog=EXAMPLES,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-)
-@click.version_option(package_name="clew", message="clew %(version)s")
+def no_command(name: str, known: Iterable[str], ctx: click.Context | None) -> click.UsageError:
+    """The error that names the nearest command."""
+    from difflib import get_close_matches
+
+    near = get_close_matches(name, known, 1)
+    hint = f"did you mean {near[0]}?" if near else "clew help lists the commands"
+    return click.UsageError(f"no command {name!r}; {hint}", ctx)
+
+
+@click.command(cls=Commands, examples=EXAMPLES)
+@click.version_option(package_name="clew", message="clew %(version)s", help="Show the version")
 @click.pass_context
 def cli(ctx: click.Context) -> None:
-    """The session store for AI agents: list, read, search, branch and export conversations."""
+    """Keep, read, search, branch and export the sessions of AI agents.
+
+    The store is your own, unless --store, $CLEW_STORE or `clew config store` names another one.
+    """
     ctx.ensure_object(Settings)
 
 

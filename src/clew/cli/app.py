@@ -7,9 +7,9 @@ import io
 import os
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Literal, TypeVar
 
 import click
 import msgspec
@@ -25,7 +25,10 @@ class Settings(msgspec.Struct):
     store: str | None = None
     """None: $CLEW_STORE, else the user's own."""
     json: bool = False
+    color: Literal["auto", "always", "never"] | None = None
     pager: bool = True
+    pager_command: str | None = None
+    """None: $CLEW_PAGER, $PAGER, or less."""
     columns: tuple[str, ...] | None = None
     """Of `clew ls`, where its own --columns says nothing. None: its usual ones."""
 
@@ -46,7 +49,7 @@ def GLOBAL_OPTIONS() -> list[click.Parameter]:
             metavar="ADDRESS",
             expose_value=False,
             callback=_set("store"),
-            help="A file, a directory or a URL; default: $CLEW_STORE, else your own store.",
+            help="Use this store: a file, a directory or a URL",
         ),
         click.Option(
             ["--json"],
@@ -54,16 +57,46 @@ def GLOBAL_OPTIONS() -> list[click.Parameter]:
             default=None,
             expose_value=False,
             callback=_set("json"),
-            help="One JSON object a line.",
+            help="Print JSON, one object per line",
+        ),
+        click.Option(
+            ["--color"],
+            type=click.Choice(["auto", "always", "never"]),
+            expose_value=False,
+            callback=_set("color"),
+            metavar="WHEN",
+            help="Use colours: auto, always or never",
         ),
         click.Option(
             ["--pager/--no-pager"],
             default=None,
             expose_value=False,
             callback=_set("pager"),
-            help="Use a pager for long output on a terminal (the default), or not.",
+            help="Use a pager for long output on a terminal",
+        ),
+        click.Option(
+            ["-h", "short_help"],
+            is_flag=True,
+            is_eager=True,
+            hidden=True,
+            expose_value=False,
+            callback=_short_help,
         ),
     ]
+
+
+def _short_help(ctx: click.Context, _: click.Parameter, value: bool) -> None:
+    if value and not ctx.resilient_parsing:
+        click.echo(help_of(ctx.command, ctx.command_path, short=True))
+        ctx.exit()
+
+
+def help_of(command: click.Command, path: str, *, short: bool = False) -> str:
+    """The help of a command that is typed as `path`."""
+    from clew.cli.pages import help_text, page_of
+
+    bold = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    return help_text(page_of(command, path), short=short, bold=bold)
 
 
 class SessionArgument(click.Argument):
@@ -84,10 +117,19 @@ def session_argument(name: str, **attributes: Any) -> Callable[[F], F]:
 class Command(click.Command):
     """A command that also takes the options above."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, examples: Sequence[str] = (), **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.params += GLOBAL_OPTIONS()
-        self.context_settings = dict(_HELP)
+        self.examples = tuple(examples)
+
+    def get_help(self, ctx: click.Context) -> str:
+        return help_of(self, ctx.command_path)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        from clew.cli.config import resolve
+
+        resolve(ctx.ensure_object(Settings))
+        return super().invoke(ctx)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """What looks like options, and is none, may be the id of a session: some begin with a dash."""
@@ -112,14 +154,30 @@ class Command(click.Command):
         return first
 
 
-_HELP: Final = {"max_content_width": 100, "help_option_names": ["-h", "--help"]}
+class Plain(Command):
+    """A command that works whatever the file of settings says."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        return click.Command.invoke(self, ctx)
+
+
+class Group(click.Group):
+    """A command that has commands of its own."""
+
+    def __init__(self, *args: Any, examples: Sequence[str] = (), **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.params += GLOBAL_OPTIONS()
+        self.examples = tuple(examples)
+
+    def get_help(self, ctx: click.Context) -> str:
+        return help_of(self, ctx.command_path)
 
 
 def command(
     name: str, *examples: str, kind: type[Command] = Command
 ) -> Callable[[Callable[..., Any]], click.Command]:
     """Make a function a command. Its help begins with the line of the table in `clew.cli` and goes on with
-    the function's docstring; `examples` end it: a command, then what it does."""
+    the function's docstring; `examples` end it: a command, two or more spaces, what it does."""
 
     def decorate(function: Callable[..., Any]) -> click.Command:
         return click.command(name, cls=kind, **_texts(name, examples, function))(function)
@@ -131,8 +189,7 @@ def group(name: str, *examples: str) -> Callable[[Callable[..., Any]], click.Gro
     """Make a function a command that has commands of its own."""
 
     def decorate(function: Callable[..., Any]) -> click.Group:
-        texts = _texts(name, examples, function)
-        return click.command(name, cls=click.Group, context_settings=dict(_HELP), **texts)(function)
+        return click.command(name, cls=Group, **_texts(name, examples, function))(function)
 
     return decorate
 
@@ -145,7 +202,7 @@ def _texts(name: str, examples: tuple[str, ...], function: Callable[..., Any]) -
     return {
         "short_help": summary,
         "help": f"{summary}.\n\n{details}" if details else f"{summary}.",
-        "epilog": "\b\nExamples:\n" + "\n".join(f"  {example}" for example in examples),
+        "examples": examples,
     }
 
 

@@ -106,9 +106,12 @@ def complete_session(ctx: click.Context, _: click.Parameter, incomplete: str) ->
 
     import clew
     from clew.cli.app import Settings
+    from clew.cli.config import resolve
     from clew.cli.store import must_exist
 
-    address = (ctx.find_object(Settings) or Settings()).store
+    settings = ctx.find_object(Settings) or Settings()
+    resolve(settings)
+    address = settings.store
     must_exist(address)
     with clew.open(address, read_only=True) as store:
         found = [info for info in store.list(limit=NEWEST) if info.id.startswith(incomplete)]

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from threading import Timer
-from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
+from typing import IO, TYPE_CHECKING, Any, Final, Literal, NamedTuple, NoReturn
 
 import click
 import msgspec
@@ -118,7 +118,9 @@ class Output:
     def __init__(self, settings: Settings) -> None:
         self.json = settings.json
         self._pages = settings.pager
+        self._pager = settings.pager_command
         self.is_terminal = not settings.json and sys.stdout.isatty()
+        _look.colours = settings.color or "auto"
 
     # -- for programs
 
@@ -151,6 +153,11 @@ class Output:
 
     def texts(self, lines: Iterable[Text | str]) -> None:
         """Lines that were made for reading, with their colours on a terminal."""
+        if not self.is_terminal and _look.colours == "always":
+            console = _plain_console()(file=sys.stdout, width=UNCUT)
+            for line in lines:
+                print_line(console, line)
+            return
         if not self.is_terminal:
             for line in lines:
                 _write(str(line).rstrip() + "\n")
@@ -162,7 +169,7 @@ class Output:
     @contextmanager
     def paged(self) -> Iterator[Console]:
         """The terminal, through a pager if that is wanted and there is one."""
-        pager = _pager() if self._pages else None
+        pager = _pager(self._pager) if self._pages else None
         if pager is None:
             yield terminal()
             return
@@ -193,6 +200,27 @@ def _left(process: Popen[str]) -> None:
             return
         except KeyboardInterrupt:
             continue
+
+
+UNCUT: Final = 1_000_000
+"""The width of what is no terminal."""
+
+
+class Look:
+    """How everything is printed in this process."""
+
+    colours: Literal["auto", "always", "never"] = "auto"
+    """As --color, the environment or the file of settings says."""
+
+
+_look: Final = Look()
+
+
+def _color_system() -> Literal["auto", "standard"] | None:
+    if _look.colours == "never":
+        return None
+    is_dumb = os.environ.get("TERM") in ("dumb", "unknown")
+    return "standard" if _look.colours == "always" and is_dumb else "auto"
 
 
 def terminal(file: IO[str] | None = None) -> Console:
@@ -233,13 +261,17 @@ def _plain_console() -> type[Console]:
     class PlainConsole(Console):
         """Prints what it is given: no markup, no emoji, no guessing at colours."""
 
-        def __init__(self, *, file: IO[str] | None = None, stderr: bool = False) -> None:
-            size = Console(stderr=stderr).size
+        def __init__(
+            self, *, file: IO[str] | None = None, stderr: bool = False, width: int | None = None
+        ) -> None:
+            is_wanted = file is not None or _look.colours == "always"
             super().__init__(
                 file=file,
                 stderr=stderr,
-                force_terminal=True if file is not None else None,  # a pager, which leads to one
-                width=size.width,
+                force_terminal=True if is_wanted else None,  # a file is a pager, which leads to a terminal
+                color_system=_color_system(),
+                no_color=None if _look.colours == "auto" else False,
+                width=width or Console(stderr=stderr).size.width,
                 highlight=False,
                 markup=False,
                 emoji=False,
@@ -252,13 +284,13 @@ def _plain_console() -> type[Console]:
     return PlainConsole
 
 
-def _pager() -> list[str] | None:
+def _pager(command: str | None = None) -> list[str] | None:
     import shlex
     import shutil
 
     if os.environ.get("TERM") == "dumb":
         return None
-    chosen = os.environ.get("CLEW_PAGER", os.environ.get("PAGER", "less"))
+    chosen = os.environ.get("CLEW_PAGER", os.environ.get("PAGER", "less")) if command is None else command
     try:
         words = shlex.split(chosen)
     except ValueError:  # a quotation in it is not closed

@@ -101,6 +101,8 @@ def tried(home: Path) -> dict[str, list[list[str]]]:
         "vacuum": [[]],
         "demo": [[missing]],
         "completion": [["bash"], [missing]],
+        "config": [[], ["store", missing], ["pager", missing], ["store"], [missing], ["--unset", missing]],
+        "help": [[missing], ["trash", missing], ["show", missing]],
         "version": [[], [missing]],
     }  # fmt: skip
 

@@ -16,7 +16,7 @@ import msgspec
 
 import clew
 from clew.backends.registry import parse
-from clew.cli.app import ERROR, PARTLY, Settings, command
+from clew.cli.app import ERROR, PARTLY, Plain, Settings, command
 from clew.cli.completion import SCRIPTS, Shell
 from clew.cli.output import Output, agreed, on_copy, on_files, progress, yes_option
 from clew.cli.store import opened
@@ -29,7 +29,7 @@ from clew.errors import ClewError
 PARTS: Final = ("apsw", "msgspec", "blake3", "click", "rich", "psycopg", "obstore", "genai-prices")
 
 
-@command("version", "clew version", "clew version --json")
+@command("version", "clew version", "clew version --json", kind=Plain)
 @click.pass_obj
 def version_command(settings: Settings) -> None:
     """Piped: name and version."""
@@ -63,6 +63,7 @@ def versions() -> dict[str, str]:
     "clew completion bash >> ~/.bashrc",
     "clew completion zsh >> ~/.zshrc",
     "clew completion fish > ~/.config/fish/completions/clew.fish",
+    kind=Plain,
 )
 @click.argument("shell", type=click.Choice(list(SCRIPTS)))
 def completion_command(shell: Shell) -> None:
@@ -73,7 +74,7 @@ def completion_command(shell: Shell) -> None:
     click.echo(SCRIPTS[shell], nl=False)
 
 
-@command("demo", "clew demo")
+@command("demo", "clew demo", kind=Plain)
 def demo_command() -> int:
     """It also goes wrong, rewinds and forks. It takes some seconds, in a store of its own that is removed at
     the end, and checks every claim: exit code 1 if one does not hold.
