@@ -15,7 +15,7 @@ PIP    := -m pip install --quiet --quiet --disable-pip-version-check
 CODE   := $(wildcard src tests benchmarks examples tools)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-thorough faults lint fmt bench bench-scale docs-check lock clean
+.PHONY: help demo test test-thorough faults lint fmt bench bench-scale docs-check man lock clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -45,6 +45,9 @@ faults: $(VENV)/.dev  ## break the store in every way, for some hours, and repor
 
 docs-check: $(VENV)/.dev  ## run the code in README and docs
 	$(PY) -m pytest tests/docs $(ARGS)
+
+man: $(VENV)/.runtime  ## write the man pages to build/man/man1
+	$(PY) -m clew help --man-pages build/man/man1
 
 bench: $(BENCH)/.ready  ## measure against the peers (in a venv of its own)
 	$(BENCH)/bin/python -m benchmarks $(ARGS)
