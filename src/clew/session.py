@@ -795,8 +795,8 @@ class Session:
             cache_read_tokens: Those of the prompt that came from a cache.
             cache_write_tokens: Those of the prompt that were put into one.
             reasoning_tokens: Those of the answer that are not shown.
-            cost: In dollars, never a float. When not given, it is estimated by the price list of
-                genai-prices (`pip install clew[prices]`), if that knows the model.
+            cost: In dollars, never a float. When not given, it is estimated from the list prices at the time
+                of the call, if the list has the model.
             entry: The entry that the call made.
             at: When, with a time zone; now when not given.
             id: Names this call. A second one with the same id and the same values is not written: the

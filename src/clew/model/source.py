@@ -41,8 +41,12 @@ class SourceUsage(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     cache_read_tokens: int = 0
     cache_write_tokens: int = 0
     reasoning_tokens: int = 0
+    cache_write_1h_tokens: int = 0
+    """Of those written to a cache, those that stay there for an hour: they cost more. Not kept."""
+    mode: Literal["batch", "fast", "flex", "priority"] | None = None
+    """How the vendor served it, where that has a price of its own. Not kept."""
     cost: str | None = None
-    """In dollars; None: the file does not tell, and it is estimated if a price list is installed."""
+    """In dollars; None or 0: the file does not tell. Then it is estimated, if the price list knows it."""
     at: datetime | None = None
     is_sum: bool = False
     """No call, but the sum of some: no price list tells what it cost, as prices depend on each call."""
@@ -112,9 +116,11 @@ class SourceSession(msgspec.Struct, frozen=True, kw_only=True):
     """The id of the session that this one is a subagent of; or, with `is_copy`, a fork of."""
     is_copy: bool = False
     """The program forked it: it is a session in its own right, not a subagent."""
+    copies: tuple[str, ...] = ()
+    """The ids of sessions that have some of the same messages: the program copied one to go on with it."""
     shares_calls: bool = True
-    """A call that the parent has counted under the same id is the same call, and is not counted again. False:
-    ids of calls mean something in their own session only."""
+    """A call that the parent or one of the copies has counted under the same id is the same call, and is not
+    counted again. False: ids of calls mean something in their own session only."""
     checkpoints: Callable[[], Iterable[SourceCheckpoint]] = lambda: ()
     """Asked after the entries were read, as are those below."""
     events: Callable[[], Iterable[SourceEvent]] = lambda: ()

@@ -9,6 +9,7 @@ from typing import Any, Final
 import pytest
 
 from clew.core.streams import prices
+from clew.core.streams.usage import Counts, Names
 from clew.errors import (
     EntryNotFoundError,
     InvalidError,
@@ -326,15 +327,12 @@ def _list_prices(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str | None, date
     """A list by which a million tokens of input cost one dollar; what it was asked for."""
     asked: list[tuple[str | None, datetime]] = []
 
-    def estimate(
-        model: str | None, vendor: str | None, endpoint: str | None, tokens: dict[str, int], at: datetime
-    ) -> prices.Price | None:
-        asked.append((model, at))
-        if model not in (MODEL, OTHER):
+    def estimate(names: Names, counts: Counts, at: datetime, billing: prices.Billing) -> prices.Price | None:
+        asked.append((names.model, at))
+        if names.model not in (MODEL, OTHER):
             return None
-        return prices.Price(Decimal(tokens["input_tokens"]) / 1_000_000, "a list")
+        return prices.Price(Decimal(counts.input) / 1_000_000, "a list")
 
-    monkeypatch.setattr(prices, "is_available", lambda: True)
     monkeypatch.setattr(prices, "is_loaded", lambda: True)
     monkeypatch.setattr(prices, "estimate", estimate)
     return asked

@@ -1,4 +1,4 @@
-"""Costs that nobody gave are estimated by genai-prices, if it is installed, and never stop a call."""
+"""Costs that were not given are estimated by the list of prices, and never stop a call."""
 
 from __future__ import annotations
 
@@ -10,18 +10,16 @@ from datetime import UTC, datetime, timedelta
 from decimal import Context, Decimal, Inexact, localcontext
 from typing import Any
 
-import genai_prices
 import pytest
 
 import clew
-from clew.core.streams import prices
+from clew.core.streams import price_list, prices
+from clew.core.streams.price_list import Mode, PriceList
+from clew.core.streams.usage import Counts, Names
 from clew.model import UsageTotals
 
 AT = datetime(2025, 6, 15, tzinfo=UTC)
-LIST = f"genai-prices {genai_prices.__version__}"
-NO_TOKENS = dict.fromkeys(
-    ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "reasoning_tokens"), 0
-)
+LIST = prices.load().name
 
 
 @pytest.fixture
@@ -36,9 +34,17 @@ def s(store: clew.Store) -> clew.Session:
 
 
 def priced(
-    model: str, vendor: str | None = None, endpoint: str | None = None, **tokens: int
+    model: str,
+    vendor: str | None = None,
+    endpoint: str | None = None,
+    at: datetime = AT,
+    mode: Mode | None = None,
+    **tokens: int,
 ) -> Decimal | None:
-    found = prices.estimate(model, vendor, endpoint, {**NO_TOKENS, **tokens}, AT)
+    """By the names of the public surface; `cache_write_1h_tokens` are a part of those written to a cache."""
+    counts = Counts(*(tokens.get(f"{name}_tokens", 0) for name in Counts.__struct_fields__))
+    billing = prices.Billing(tokens.get("cache_write_1h_tokens", 0), mode)
+    found = prices.estimate(Names(model, vendor, endpoint), counts, at, billing)
     return None if found is None else found.cost
 
 
@@ -87,11 +93,50 @@ def test_a_seller_that_was_named_is_not_replaced_by_a_guess() -> None:
     assert priced("gpt-4o", None, "http://127.0.0.1:8000/v1", **tokens) is None
 
 
+def test_a_name_may_begin_with_that_of_its_seller() -> None:
+    tokens: dict[str, Any] = {"input_tokens": 1_000_000}
+    assert priced("anthropic/claude-sonnet-4-0", **tokens) == priced("openai/o3", **tokens) * 3 / 2 == 3  # type: ignore[operator]
+    assert priced("gemini/gemini-2.5-pro", **tokens) == priced("gemini-2.5-pro", **tokens) == Decimal("2.5")
+    assert priced("ollama/claude-sonnet-4-0", **tokens) is None
+    assert priced("anthropic/claude-sonnet-4-0", "my own proxy", **tokens) is None
+
+
 def test_the_prices_are_those_of_the_time_of_the_call(s: clew.Session) -> None:
     """The price of o3 fell on the 10th of June 2025."""
     before = s.add_usage(model="o3", input_tokens=1_000_000, at=AT - timedelta(days=30))
     after = s.add_usage(model="o3", input_tokens=1_000_000, at=AT)
     assert [before.cost, after.cost] == [Decimal(10), Decimal(2)]
+
+
+def test_what_stays_in_a_cache_for_an_hour_costs_more() -> None:
+    """Claude Sonnet 4: 3 dollars for a million tokens, 3.75 into a cache for 5 minutes, 6 for an hour."""
+    written: dict[str, Any] = {"input_tokens": 1_000_000, "cache_write_tokens": 1_000_000}
+    assert priced("claude-sonnet-4-20250514", **written) == Decimal("3.75")
+    assert priced("claude-sonnet-4-20250514", **written, cache_write_1h_tokens=1_000_000) == 6
+    assert priced("claude-sonnet-4-20250514", **written, cache_write_1h_tokens=400_000) == Decimal("4.65")
+    assert priced("gpt-4o", **written, cache_write_1h_tokens=1_000_000) == Decimal("2.5")
+
+
+def test_a_long_prompt_has_the_price_of_its_tier_for_all_its_tokens() -> None:
+    """Claude Sonnet 4.5 above 200,000 tokens, whether a cache had them or not."""
+    read: dict[str, Any] = {"cache_read_tokens": 150_000, "output_tokens": 1_000_000}
+    assert priced("claude-sonnet-4-5", input_tokens=200_000, **read) == Decimal("15.195")
+    assert priced("claude-sonnet-4-5", input_tokens=200_001, **read) == Decimal("22.890006")
+
+
+def test_a_mode_has_its_own_price_or_none() -> None:
+    """The usual price of a call that was served faster, or later, would be wrong."""
+    at = datetime(2026, 11, 1, tzinfo=UTC)
+    tokens: dict[str, Any] = {"input_tokens": 1_000_000}
+    assert priced("claude-opus-4-6", at=at, **tokens) == 5
+    assert priced("claude-opus-4-6", at=at, mode="fast", **tokens) == 30
+    assert priced("claude-opus-4-6", at=at, mode="batch", **tokens) == Decimal("2.5")
+    before = datetime(
+        2026, 1, 1, tzinfo=UTC
+    )  # the price of a batch was not listed, and that of a long prompt was
+    assert priced("claude-opus-4-6", at=before, mode="batch", **tokens) == 5
+    assert priced("claude-opus-4-6", at=at, mode="flex", **tokens) is None
+    assert [priced("o3", at=at, mode=mode, **tokens) for mode in (None, "fast", "flex")] == [2, 3.5, 1]
 
 
 def test_counts_that_contradict_each_other_have_no_cost(s: clew.Session) -> None:
@@ -111,22 +156,15 @@ def test_an_estimate_is_rounded_to_what_is_kept(s: clew.Session, monkeypatch: py
     assert usage.cost == Decimal("0.333333333333")
 
 
-@pytest.mark.parametrize("failure", [LookupError, ValueError, ImportError, RuntimeError, UserWarning])
+@pytest.mark.parametrize("failure", [LookupError, ValueError, OSError, RuntimeError, UserWarning])
 def test_a_list_that_fails_stops_nothing(
     s: clew.Session, monkeypatch: pytest.MonkeyPatch, failure: type[Exception]
 ) -> None:
     def fail(*args: Any, **kwargs: Any) -> Any:
         raise failure("no")
 
-    monkeypatch.setattr(genai_prices, "calc_price", fail)
+    monkeypatch.setattr(price_list, "cost_of", fail)
     assert s.add_usage(model="gpt-4o", input_tokens=5).cost is None
-
-
-def test_without_the_list_there_is_no_cost(s: clew.Session, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prices, "is_available", lambda: False)
-    monkeypatch.setattr(prices, "_look_up", refuse)
-    usage = s.add_usage(model="gpt-4o", input_tokens=5)
-    assert (usage.cost, usage.estimated) == (None, False)
 
 
 def test_the_decimal_context_of_the_caller_has_no_say(s: clew.Session) -> None:
@@ -139,7 +177,6 @@ def test_a_repeated_call_keeps_its_first_estimate(s: clew.Session, monkeypatch: 
     """P4: a newer list must not make a retry another call."""
     first = s.add_usage(model="gpt-4o", input_tokens=1000, at=AT, id="1")
     monkeypatch.setattr(prices, "_look_up", lambda *args: Decimal(9))
-    monkeypatch.setattr(prices, "_list_name", lambda: "genai-prices 99")
 
     assert s.add_usage(model="gpt-4o", input_tokens=1000, at=AT, id="1") == first
     with pytest.raises(clew.KeyReusedError):
@@ -174,15 +211,19 @@ def test_a_task_gets_an_estimate_too() -> None:
 
 
 def test_the_list_is_loaded_only_when_it_is_needed() -> None:
-    """`import clew` stays fast, and a call whose cost or model is not to be looked up does not pay for it."""
+    """`import clew` stays fast, and a call whose cost or model is not to be looked up does not pay for it. A
+    package that is no newer than the list is not loaded."""
     code = """
 import sys, clew
 s = clew.open("memory:").session("s")
+assert not any("price" in name for name in sys.modules if name.startswith("clew.core.streams.price_"))
 s.add_usage(model="gpt-4o", cost="1")
 s.add_usage(input_tokens=5)
-assert "genai_prices" not in sys.modules
+from clew.core.streams import prices
+assert not prices.is_loaded()
 assert s.add_usage(model="gpt-4o", input_tokens=5).estimated
-assert "genai_prices" in sys.modules
+assert prices.is_loaded()
+assert not {"genai_prices", "pydantic"} & set(sys.modules)
 """
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
@@ -212,12 +253,14 @@ def test_the_list_is_not_loaded_while_others_wait_for_a_transaction(
 ) -> None:
     """A transaction that needs it is done again; nothing is counted twice."""
     inside: list[bool] = []
+    read = price_list.read
 
-    def load() -> None:
+    def watched(content: bytes) -> PriceList:
         inside.append(bool(store._engine.transacting))
+        return read(content)
 
-    monkeypatch.setattr(prices, "load", load)
-    monkeypatch.setattr(prices, "is_loaded", lambda: bool(inside))
+    monkeypatch.setattr(price_list, "read", watched)
+    prices.load.cache_clear()
 
     def work(tx: clew.Store) -> None:
         s = tx.session("s")

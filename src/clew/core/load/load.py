@@ -120,7 +120,8 @@ class Loading:
         self._instead: dict[str, str | None] = {}
         """Refused entries, and the entry before each."""
         self._events = EventWriter()
-        self._calls_written = CallWriter(source.parent if source.shares_calls else None, on_refused)
+        others = [source.parent, *source.copies] if source.shares_calls else []
+        self._calls_written = CallWriter([id for id in others if id is not None], on_refused)
         self._calls: dict[str, SourceUsage] = {}
         self._said_in: dict[str, str] = {}
         """The first entry of each call. Two maps, because the garbage collector would visit tuples."""
@@ -191,8 +192,7 @@ class Loading:
         return name
 
     def _note_call(self, call: SourceUsage, uid: str) -> None:
-        source = self._source.id
-        if self._counted is not None and self._counted.setdefault(call.id, source) != source:
+        if not self._is_own(call):
             return
         known = self._calls.get(call.id)
         if known is None:
@@ -200,6 +200,11 @@ class Loading:
             self._said_in[call.id] = uid
         elif known is not call:
             self._calls[call.id] = larger(known, call)
+
+    def _is_own(self, call: SourceUsage) -> bool:
+        """Whether no other source of this import has counted it."""
+        source = self._source.id
+        return self._counted is None or self._counted.setdefault(call.id, source) == source
 
     def _commit(self, batch: Batch) -> None:
         memory = self._memory
@@ -270,7 +275,8 @@ class Loading:
             self._events.commit()
         self._changed |= run(lambda tx: self._settle(tx, row, ending))
         told = ((call, self._said_in[id]) for id, call in self._calls.items())
-        for calls in _parts(chain(told, ((call, None) for call in source.usage())), CALLS_AT_ONCE):
+        apart = ((call, None) for call in source.usage() if self._is_own(call))
+        for calls in _parts(chain(told, apart), CALLS_AT_ONCE):
             costs = self._prices(row, calls)
             self._changed |= run(partial(self._add_calls, row=row, calls=calls, costs=costs))
             self._calls_written.commit()
@@ -323,9 +329,7 @@ class Loading:
         return None if place is None else Head(reader.get_branch(place[0]).uid, place[1])
 
     def _prices(self, row: SessionRow, calls: Sequence[Call]) -> Mapping[str, Estimate]:
-        """Looked up before the calls are written, and while nothing is read: it is slow."""
-        if not prices.is_available():
-            return {}
+        """Looked up before the calls are written, and while nothing is read: loading the list may be slow."""
         with self._engine.read() as reader:
             row = reader.get_session(row.sid) or row
             asked = self._calls_written.unpriced(reader, row, [call for call, _ in calls])

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from decimal import Decimal, InvalidOperation
 from operator import attrgetter
 from typing import Final
+
+import msgspec
 
 from clew.backends.contract import Reader, Transaction
 from clew.core.load.entries import is_plain_name, sealed, time_of
 from clew.core.log.ids import is_id
 from clew.core.log.rows import NOWHERE, Details, EventRow, SessionRow, UsageRow
 from clew.core.messages.codec import encode_json
+from clew.core.streams.prices import Billing
 from clew.core.streams.usage import (
     Counts,
     Estimate,
@@ -99,11 +103,11 @@ def larger(a: SourceUsage | None, b: SourceUsage) -> SourceUsage:
 
 
 class CallWriter:
-    """Writes the calls of one load down, each once. What the parent session has counted is not counted
-    again. As long as no other writer adds some, it knows all that are there."""
+    """Writes the calls of one load down, each once. What one of the `others` has counted, the parent session
+    or a copy, is not counted again. As long as no other writer adds some, it knows all that are there."""
 
-    def __init__(self, parent: str | None, on_refused: Callable[[str, InvalidError], None]) -> None:
-        self._parent = parent
+    def __init__(self, others: Sequence[str], on_refused: Callable[[str, InvalidError], None]) -> None:
+        self._others = others
         self._on_refused = on_refused
         self._ids: set[str | None] = set()
         self._last: UsageRow | None = None
@@ -112,24 +116,26 @@ class CallWriter:
 
     def unpriced(
         self, reader: Reader, row: SessionRow, calls: Iterable[SourceUsage]
-    ) -> dict[str, tuple[Names, Counts, int]]:
+    ) -> dict[str, tuple[Names, Counts, int, Billing]]:
         """Those of the calls that are new and of which the source does not tell what they cost: by their
         ids, what a price list must know."""
-        base = None if self._parent is None else reader.find_session(self._parent)
+        others = self._rows(reader, row)
         details = reader.get_details(row.sid)
         is_first = reader.last_usage(row.sid) is None
-        found: dict[str, tuple[Names, Counts, int]] = {}
+        found: dict[str, tuple[Names, Counts, int, Billing]] = {}
         for call in calls:
-            if call.cost is not None or call.is_sum or call.id in found or call.id in self._ids:
+            if _is_told(call) or call.is_sum or call.id in found or call.id in self._ids:
                 continue
-            if base is not None and reader.find_usage(base.sid, call.id) is not None:
+            if any(reader.find_usage(sid, call.id) is not None for sid in others):
                 continue
             try:
                 draft = _draft(call, details, [] if is_first else _counted(reader, row.sid, call.id))
             except InvalidError:
                 continue  # it is told when it is written
             if draft is not None and draft.names.model is not None:
-                found[call.id] = draft.names, Counts(*_counts(call)), time_of(call.at, 0) or row.updated
+                time = time_of(call.at, 0) or row.updated
+                billing = Billing(call.cache_write_1h_tokens, call.mode)
+                found[call.id] = draft.names, Counts(*_counts(call)), time, billing
         return found
 
     def add(
@@ -141,13 +147,13 @@ class CallWriter:
     ) -> bool:
         """Calls with the places of their entries; whether there was a new one. What it learned counts when
         `commit` is called."""
-        base = None if self._parent is None else tx.find_session(self._parent)
+        others = self._rows(tx, row)
         details = tx.get_details(row.sid)
         before = last = tx.last_usage(row.sid)
         self._knows_all = self._knows_all and last == self._last
         fresh: set[str | None] = set()
         for call, place in calls:
-            if base is not None and tx.find_usage(base.sid, call.id) is not None:
+            if any(tx.find_usage(sid, call.id) is not None for sid in others):
                 continue
             if call.id in fresh or call.id in self._ids:
                 continue
@@ -162,6 +168,10 @@ class CallWriter:
                 last = new
         self._written = fresh, last
         return last is not before
+
+    def _rows(self, reader: Reader, own: SessionRow) -> list[int]:
+        found = (reader.find_session(id) for id in self._others)
+        return [row.sid for row in found if row is not None and row.sid != own.sid]
 
     def _row(
         self,
@@ -178,6 +188,8 @@ class CallWriter:
         draft = _draft(call, details, known)
         if draft is None:
             return None
+        if estimate is not None and draft.cost is not None:
+            draft = msgspec.structs.replace(draft, cost=None)  # see _is_told
         if estimate is not None and known:
             rest = max(0, estimate.cost - sum(part.cost or 0 for part in known))
             estimate = Estimate(estimate.names, rest, estimate.priced_by)
@@ -189,6 +201,15 @@ class CallWriter:
             ids, self._last = self._written
             self._ids |= ids
             self._written = None
+
+
+def _is_told(call: SourceUsage) -> bool:
+    """Whether the source tells what a call cost. Programs write 0 when they do not know the price: that is
+    believed only if the price list does not know it either."""
+    try:
+        return call.cost is not None and Decimal(call.cost) != 0
+    except InvalidOperation:
+        return True  # what is wrong with it is told when it is written
 
 
 def _counted(reader: Reader, sid: int, id: str) -> list[UsageRow]:

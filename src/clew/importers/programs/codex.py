@@ -12,7 +12,7 @@ from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 from clew.importers.contract import (
     OnBytes,
@@ -241,8 +241,16 @@ _INJECTED: Final = (
     "<INSTRUCTIONS>",
     "<system-reminder>",
 )
-_TOKENS: Final = ("input_tokens", "cached_input_tokens", "output_tokens", "reasoning_output_tokens")
-_NOTHING: Final = (0, 0, 0, 0)
+_TOKENS: Final = (
+    "input_tokens",
+    "cached_input_tokens",
+    "cache_write_input_tokens",
+    "output_tokens",
+    "reasoning_output_tokens",
+)
+_NOTHING: Final = (0, 0, 0, 0, 0)
+_MODES: Final[dict[Json, Literal["fast", "flex"]]] = {"fast": "fast", "priority": "fast", "flex": "flex"}
+"""What the program calls a tier of service, where that has a price of its own."""
 
 
 def is_injected(message: dict[str, Json]) -> bool:
@@ -284,6 +292,7 @@ class Rollout:
         self._model: str | None = None
         self._total: tuple[int, ...] | None = None if is_fork else _NOTHING
         """The counter of the thread; None: a fork goes on with that of its base, which was not told yet."""
+        self._mode: Literal["fast", "flex"] | None = None
         self._calls: list[SourceUsage] = []
         self._waiting: list[SourceEvent] = []
         self._title: str | None = None
@@ -376,6 +385,10 @@ class Rollout:
                 del self._turns[-dropped:]
         elif kind == "thread_name_updated" and isinstance(payload.get("thread_name"), str):
             self._title = payload["thread_name"]
+        elif kind == "thread_settings_applied" and isinstance(payload.get("thread_settings"), dict):
+            tier = payload["thread_settings"].get("service_tier")
+            if isinstance(tier, str):  # without one, it is the tier of before
+                self._mode = _MODES.get(tier)
         elif kind == "token_count":
             self._count(line, payload)
 
@@ -388,16 +401,18 @@ class Rollout:
         self._total = total
         if self._is_inherited(line) or not any(grown):
             return
-        whole, cached, output, reasoning = grown
+        whole, cached, written, output, reasoning = grown
         self._calls.append(
             SourceUsage(
                 id=_uid(line),
                 model=self._model,
                 vendor=self._vendor,
-                input_tokens=max(whole, cached),
+                input_tokens=max(whole, cached + written),
                 cache_read_tokens=cached,
+                cache_write_tokens=written,
                 output_tokens=output,
                 reasoning_tokens=reasoning,
+                mode=self._mode,
                 at=when(line.record.get("timestamp")),
             )
         )

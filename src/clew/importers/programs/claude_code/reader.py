@@ -8,6 +8,7 @@ meta lines, file history) become events. See claude_tree.py for the order of thi
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Generator, Iterator
 from functools import lru_cache
 from pathlib import Path
@@ -44,6 +45,7 @@ _ALONE: Final = {
 }
 """Records without a chain, and a field by which each is told."""
 _HEADER: Final = 256 * 1024
+_CALL: Final = re.compile(rb'"id"\s*:\s*"(msg_[^"]{1,200})"')
 _SUMMARIES: Final = 200
 """Titles of other sessions that a file may begin with."""
 _REPEATED: Final = (
@@ -131,9 +133,38 @@ def read(path: Path, on_problem: OnProblem, on_bytes: OnBytes) -> Iterator[Sourc
         metadata["forked_from"] = header["forkedFrom"]
         parent = f"{NAME}:{header['forkedFrom'].get('sessionId')}"
     aliases = (session,) if agent is None else (f"agent-{agent}",)
-    yield _session(main, id, header, metadata, parent, aliases, is_copy=agent is None)
+    copies = _copies(path, beginning)
+    yield _session(main, id, header, metadata, parent, aliases, is_copy=agent is None, copies=copies)
     for name, side in main.sides.items():
         yield _sidechain(path, id, name, side, header, baseline)
+
+
+def _copies(path: Path, beginning: bytes) -> tuple[str, ...]:
+    """Sessions beside this one that have its first call too: older versions resumed a session in a new file,
+    into which they copied all of it."""
+    call = _first_call(beginning)
+    if call is None or path.stem.startswith("agent-"):
+        return ()
+    try:
+        same = _files_by_call(path.parent, path.parent.stat().st_mtime_ns).get(call, ())
+    except OSError:
+        return ()
+    return tuple(f"{NAME}:{file.stem}" for file in same if file != path)
+
+
+@lru_cache(maxsize=4)
+def _files_by_call(folder: Path, changed: int) -> dict[bytes, list[Path]]:
+    found: dict[bytes, list[Path]] = {}
+    for file in sorted(folder.glob("*.jsonl")):
+        call = _first_call(beginning_of(file)) if file.is_file() else None
+        if call is not None:
+            found.setdefault(call, []).append(file)
+    return found
+
+
+def _first_call(beginning: bytes) -> bytes | None:
+    found = _CALL.search(beginning)
+    return found and found[1]
 
 
 def _calls_of_base(path: Path, header: dict[str, Json]) -> frozenset[str]:
@@ -203,6 +234,7 @@ def _session(
     aliases: tuple[str, ...],
     *,
     is_copy: bool = False,
+    copies: tuple[str, ...] = (),
 ) -> SourceSession:
     return SourceSession(
         id=id,
@@ -215,8 +247,10 @@ def _session(
         aliases=aliases,
         parent=parent,
         is_copy=is_copy,
+        copies=copies,
         checkpoints=transcript.checkpoints,
         events=transcript.events,
+        usage=transcript.usage,
         updates=transcript.updates,
     )
 

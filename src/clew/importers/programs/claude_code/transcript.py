@@ -19,11 +19,12 @@ from typing import Final, TypeAlias
 
 import msgspec
 
+from clew.core.load.streams import larger
 from clew.core.messages.dialects.anthropic import is_human
 from clew.core.messages.text import own_words
 from clew.importers.contract import SourceCheckpoint, SourceEntry, SourceEvent, SourceUsage
 from clew.importers.reading.jsonlines import Line
-from clew.importers.reading.values import when
+from clew.importers.reading.values import items, mapping, money, when
 from clew.model import Json
 
 _COPY: Final = re.compile(r"[0-9A-Za-z_-]{1,200}@v[0-9]{1,9}")
@@ -189,6 +190,7 @@ class Transcript:
         self._tokens: Json = None
         self._request: Json = None
         self._told: SourceUsage | None = None
+        self._advice: dict[str, SourceUsage] = {}
         self._counted: dict[str, Json] = {}
         """The tokens of the call before, as its record has them."""
         self._side_of: dict[str, str] = {}
@@ -264,7 +266,7 @@ class Transcript:
         human: bool | None = None
         usage = None
         if record["type"] == "assistant":
-            usage = self._usage(message, at)
+            usage = self._usage(record, message, at)
             model = message.get("model")
             if model is not None and model != _NOBODY:
                 self._model = str(model)
@@ -348,8 +350,14 @@ class Transcript:
             del notes["isSidechain"]
         return {key: notes[key] for key in sorted(notes)} if len(notes) > 1 else notes
 
-    def _usage(self, message: dict[str, Json], at: datetime | None) -> SourceUsage | None:
-        found, id = message.get("usage"), message.get("id")
+    def usage(self) -> Iterator[SourceUsage]:
+        """Calls that made no message of their own: those of an advisor, another model that was asked."""
+        yield from self._advice.values()
+
+    def _usage(
+        self, record: dict[str, Json], message: dict[str, Json], at: datetime | None
+    ) -> SourceUsage | None:
+        found, id = message.get("usage"), message.get("id") or record["uuid"]
         if type(found) is not dict or type(id) is not str or message.get("model") == _NOBODY:
             return None
         if id in self._calls_of_base:
@@ -357,21 +365,18 @@ class Transcript:
         told = self._told
         if told is not None and told.id == id and self._counted == found:
             return told  # each record of an answer repeats it
-        model = message.get("model")
-        read, write = _count(found, "cache_read_input_tokens"), _count(found, "cache_creation_input_tokens")
         self._counted = found
-        self._told = SourceUsage(
-            id=id,
-            model=model if isinstance(model, str) else None,
-            vendor="anthropic",
-            # Anthropic leaves out of its input what came from a cache, or went there.
-            input_tokens=_count(found, "input_tokens") + read + write,
-            output_tokens=_count(found, "output_tokens"),
-            cache_read_tokens=read,
-            cache_write_tokens=write,
-            at=at,
-        )
+        self._told = _call(id, message.get("model"), found, at, money(record.get("costUSD")))
+        if "iterations" in found:
+            self._take_advice(id, found["iterations"], at)
         return self._told
+
+    def _take_advice(self, id: str, iterations: Json, at: datetime | None) -> None:
+        asked = (one for one in map(mapping, items(iterations)) if one.get("type") == "advisor_message")
+        for number, part in enumerate(asked):
+            name = f"{id}:advisor:{number}"
+            call = _call(name, part.get("model"), part, at, None, source="advisor")
+            self._advice[name] = larger(self._advice.get(name), call)
 
     # -- records beside the chain
 
@@ -429,6 +434,35 @@ def _ends(about: dict[str, Json]) -> dict[str, Json]:
     if isinstance(listed, list) and listed:
         return {"headUuid": listed[0], "tailUuid": listed[-1]}
     return {}
+
+
+def _call(
+    id: str,
+    model: Json,
+    told: dict[str, Json],
+    at: datetime | None,
+    cost: str | None,
+    source: str | None = None,
+) -> SourceUsage:
+    parts = mapping(told.get("cache_creation"))
+    long, short = (_count(parts, f"ephemeral_{span}_input_tokens") for span in ("1h", "5m"))
+    read = _count(told, "cache_read_input_tokens")
+    write = max(_count(told, "cache_creation_input_tokens"), long + short)
+    return SourceUsage(
+        id=id,
+        model=model if isinstance(model, str) else None,
+        vendor="anthropic",
+        source=source,
+        # Anthropic leaves out of its input what came from a cache, or went there.
+        input_tokens=_count(told, "input_tokens") + read + write,
+        output_tokens=_count(told, "output_tokens"),
+        cache_read_tokens=read,
+        cache_write_tokens=write,
+        cache_write_1h_tokens=long,
+        mode="fast" if told.get("speed") == "fast" else None,
+        cost=cost,
+        at=at,
+    )
 
 
 def _count(found: dict[str, Json], name: str) -> int:
