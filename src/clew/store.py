@@ -372,9 +372,10 @@ class Store:
         query: str,
         *,
         role: SearchRole | None = None,
-        session: str | None = None,
+        session: str | Sequence[str] | None = None,
         workspace: str | os.PathLike[str] | None = None,
         tag: str | Sequence[str] | None = None,
+        where: Mapping[str, Json] | None = None,
         since: datetime | None = None,
         until: datetime | None = None,
         tools: bool = False,
@@ -387,13 +388,16 @@ class Store:
         Words in any order, `"a phrase"`, `prefix*`, `-without`; upper and lower case and accents are the
         same. Parts of identifiers, and of texts in scripts without spaces, are found too. What only
         sessions in the trash can show is not found; a message that several sessions share is found once.
+        On one page, so is what a program copied to another session, and what a subagent was told or
+        answered: `Hit.copies` counts the others.
 
         Args:
             role: Only messages of this role: `user` is a human. The results of tools are not `user`, and
                 neither are messages that an importer found to be said in the user's name: they are `other`.
-            session: Only what this session can show, by id or alias.
+            session: Only what this session can show, or one of these, by id or alias.
             workspace: Only in sessions that work there.
             tag: Only in sessions with this tag, or all of these.
+            where: Only in sessions whose metadata has these values, as for `list`.
             since: Only messages of this time or later.
             until: Only messages of before this time.
             tools: Also look at the calls and results of tools.
@@ -409,6 +413,7 @@ class Store:
             session=session,
             workspace=workspace,
             tag=tag,
+            where=where,
             since=since,
             until=until,
             tools=tools,

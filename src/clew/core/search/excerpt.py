@@ -46,6 +46,12 @@ def excerpt(text: str, terms: Sequence[Term]) -> Excerpt | None:
     return _cut(text, window, hits)
 
 
+def beginning(text: str) -> Excerpt:
+    """The first words of a text, of which none is marked."""
+    start = len(text) - len(text.lstrip())
+    return Excerpt(text[start : start + LONGEST].rstrip(), ())
+
+
 def _before_first(text: str, terms: Sequence[Term]) -> int:
     """A place between two words, some way before the first hit: what lies before it need not be looked at."""
     if len(text) < LONG or not text.isascii():

@@ -5,14 +5,16 @@ from __future__ import annotations
 import base64
 import binascii
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import partial
+from itertools import islice
 from typing import Final, NamedTuple
 
 import msgspec
 
 from clew.backends.contract import Reader
+from clew.backends.rows import wanted
 from clew.backends.text_scan import scan_texts
 from clew.core.conversation.points import find, path_of
 from clew.core.conversation.sessions import normalised
@@ -21,9 +23,10 @@ from clew.core.log import checks
 from clew.core.log.ids import check_id, check_limit, check_time, entry_id
 from clew.core.log.rows import MESSAGE, SessionQuery, SessionRow
 from clew.core.log.tree import Segment
-from clew.core.messages.search_text import ROLES, TextPlace, TextQuery, searched_text
+from clew.core.messages.search_text import ROLES, Searched, TextPlace, TextQuery, searched_text
 from clew.core.messages.words import Query, flat, parse
-from clew.core.search.excerpt import Excerpt, excerpt
+from clew.core.search.copies import Candidate, Copies
+from clew.core.search.excerpt import Excerpt, beginning, excerpt
 from clew.core.search.index import catch_up
 from clew.errors import CorruptError, DiskFullError, InvalidQueryError, ReadOnlyError, SessionNotFoundError
 from clew.model import Head, Json, utc
@@ -174,9 +177,10 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     order: SearchOrder = "newest"
     tools: bool = False
     role: int | None = None
-    session: str | None = None
+    sessions: tuple[str, ...] | None = None
     workspace: str | None = None
     tags: tuple[str, ...] = ()
+    where: tuple[tuple[str, str], ...] = ()
     since: int | None = None
     until: int | None = None
     cursor: Cursor | None = None
@@ -187,8 +191,7 @@ class Found(msgspec.Struct, frozen=True):
 
     place: TextPlace
     sight: Sight
-    message: dict[str, Json]
-    flags: int
+    text: Searched
     score: float = 0.0
 
 
@@ -206,12 +209,20 @@ class Search:
         request = self._request
         if self._branches is not None and not self._branches:
             return SearchPage((), None)
-        found = self._best() if request.order == "best" else self._newest()
-        wanted = found[: request.limit]
-        hits = tuple(self._hit(each) for each in wanted)
-        if len(found) <= request.limit:
+        page: list[Candidate] = []
+        shown: dict[TextPlace, tuple[Found, Excerpt]] = {}
+        copies = Copies(self._reader, request.query)
+        last: Found | None = None
+        for found in self._best() if request.order == "best" else self._newest():
+            excerpt, in_tool = self._excerpt(found.text)
+            shown[found.place] = found, excerpt
+            copies.add(Candidate(found.place, found.sight.session, found.text, in_tool), page)
+            if len(page) > request.limit:
+                break
+            last = found
+        hits = tuple(self._hit(*shown[each.place], each) for each in page[: request.limit])
+        if len(page) <= request.limit or last is None:
             return SearchPage(hits, None)
-        last = wanted[-1]
         uid = self._reader.get_branch(last.place.branch).uid
         score = last.score if request.order == "best" else None
         return SearchPage(hits, make_cursor(Cursor(last.place.time, uid, last.place.position, score)))
@@ -221,7 +232,7 @@ class Search:
     def _scope(self) -> tuple[Callable[[SessionRow], bool], frozenset[int] | None]:
         """Which sessions may show a hit, and the branches that these can show; None: all."""
         request = self._request
-        if request.session is None and request.workspace is None and not request.tags:
+        if request.sessions is None and not self._filters:
             return (lambda row: True), None
         rows = self._sessions()
         trees = dict.fromkeys(row.tree for row in rows)
@@ -235,37 +246,39 @@ class Search:
         except CorruptError:
             return []  # the others can be searched
 
+    @property
+    def _filters(self) -> bool:
+        request = self._request
+        return request.workspace is not None or bool(request.tags or request.where)
+
     def _sessions(self) -> list[SessionRow]:
         request = self._request
-        query = SessionQuery(limit=EVERY_SESSION, workspace=request.workspace, tags=request.tags)
-        filters = request.workspace is not None or bool(request.tags)
-        rows = [each.row for each in self._reader.list_sessions(query)] if filters else []
-        if request.session is None:
+        query = SessionQuery(
+            limit=EVERY_SESSION, workspace=request.workspace, tags=request.tags, where=request.where
+        )
+        rows = [each.row for each in self._reader.list_sessions(query)] if self._filters else []
+        if request.sessions is None:
             return rows
-        one = find(self._reader, request.session)
-        if one is None:
-            raise SessionNotFoundError(request.session)
-        return [one] if not filters or any(row.sid == one.sid for row in rows) else []
+        named = [self._find(id) for id in request.sessions]
+        sids = {row.sid for row in rows}
+        return [row for row in named if not self._filters or row.sid in sids]
+
+    def _find(self, id: str) -> SessionRow:
+        row = find(self._reader, id)
+        if row is None:
+            raise SessionNotFoundError(id)
+        return row
 
     # -- what is found
 
-    def _newest(self) -> list[Found]:
-        """One more than is wanted, to know whether there are more."""
-        found: list[Found] = []
-        for each in self._matching(self._before(), self._request.limit + 1):
-            found.append(each)
-            if len(found) > self._request.limit:
-                break
-        return found
+    def _newest(self) -> Iterator[Found]:
+        return self._matching(self._before(), self._request.limit + 1)
 
     def _best(self) -> list[Found]:
         ranked: list[Found] = []
-        for each in self._matching(None, RANKED):
-            text = searched_text(each.message, each.flags)
-            points = score(self._request.query, text.said, text.tool if self._request.tools else "")
+        for each in islice(self._matching(None, RANKED), RANKED):
+            points = score(self._request.query, each.text.said, each.text.tool if self._request.tools else "")
             ranked.append(msgspec.structs.replace(each, score=points))
-            if len(ranked) >= RANKED:
-                break
         ranked.sort(key=lambda each: _rank(each.score, each.place))
         cursor, last = self._request.cursor, self._before()
         if cursor is None or cursor.score is None or last is None:
@@ -320,13 +333,11 @@ class Search:
             message = checks.message(str(place.branch), row.position, row.body)
         except CorruptError:
             return None
-        return Found(place, sight, message, row.flags)
+        return Found(place, sight, searched_text(message, row.flags))
 
     # -- the hit as the caller sees it
 
-    def _hit(self, found: Found) -> Hit:
-        text = searched_text(found.message, found.flags)
-        shown, in_tool = self._excerpt(text.said, text.tool)
+    def _hit(self, found: Found, shown: Excerpt, one: Candidate) -> Hit:
         head = self._sightings.head_of(found.place)
         return Hit(
             session=found.sight.session.id,
@@ -334,22 +345,27 @@ class Search:
             entry_id=entry_id(head.branch, head.position),
             position=head.position,
             on_path=found.sight.on_path,
-            role=ROLES[text.role],
+            role=ROLES[found.text.role],
             at=utc(found.place.time),
             snippet=shown.text,
             marks=shown.marks,
-            in_tool=in_tool,
+            in_tool=one.in_tool,
+            copies=one.copies,
         )
 
-    def _excerpt(self, said: str, tool: str) -> tuple[Excerpt, bool]:
-        """Around the first hit in the text, or else in the arguments or results of tools."""
+    def _excerpt(self, text: Searched) -> tuple[Excerpt, bool]:
+        """Around the first hit in the text, or else in the arguments or results of tools. A phrase can be
+        found where no words stand like that, such as in an identifier and its parts: then the beginning."""
         terms = self._request.query.wanted
-        shown = excerpt(said, terms)
+        shown = excerpt(text.said, terms)
         if shown is None and self._request.tools:
-            shown = excerpt(tool, terms)
+            shown = excerpt(text.tool, terms)
             if shown is not None:
                 return shown, True
-        return shown or Excerpt("", ()), False
+        if shown is not None:
+            return shown, False
+        in_tool = self._request.tools and not self._request.query.matches(flat(text.said))
+        return beginning(text.tool if in_tool else text.said), in_tool
 
 
 def _rank(score: float, place: TextPlace) -> tuple[float, int, int, int]:
@@ -361,9 +377,10 @@ def request_of(
     query: str,
     *,
     role: str | None,
-    session: str | None,
+    session: str | Sequence[str] | None,
     workspace: str | os.PathLike[str] | None,
     tag: str | Sequence[str] | None,
+    where: Mapping[str, Json] | None,
     since: datetime | None,
     until: datetime | None,
     tools: bool,
@@ -377,15 +394,17 @@ def request_of(
     if order not in ("newest", "best"):
         raise InvalidQueryError(f"order is 'newest' or 'best', not {order!r}")
     tags = () if tag is None else (tag,) if isinstance(tag, str) else tuple(tag)
+    sessions = (session,) if isinstance(session, str) else session
     return Request(
         query=parse(query),
         limit=check_limit(limit, most=MOST_HITS),
         order=order,
         tools=tools or role == "tool",
         role=None if role is None else ROLES.index(role),
-        session=None if session is None else check_id(session),
+        sessions=None if sessions is None else tuple(check_id(id) for id in sessions),
         workspace=None if workspace is None else normalised(workspace),
         tags=tuple(check_id(name, "tag") for name in tags),
+        where=wanted(where or {}),
         since=None if since is None else check_time(since, "since", InvalidQueryError),
         until=None if until is None else check_time(until, "until", InvalidQueryError),
         cursor=None if cursor is None else read_cursor(cursor, is_ranked=order == "best"),
