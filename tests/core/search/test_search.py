@@ -360,3 +360,23 @@ def test_search_can_be_awaited() -> None:
     page = asyncio.run(searched())
 
     assert [(hit.session, hit.snippet, hit.marks) for hit in page] == [("s", "a word", ((2, 6),))]
+
+
+# What is told of the indexing
+
+
+def test_an_indexing_tells_how_far_it_has_come(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(index, "ENTRIES", 10)
+    store.session("s").append(*(user("word") for _ in range(25)))
+    store.session("t").append(*(user("word") for _ in range(5)))
+    told: list[tuple[int, int]] = []
+
+    index.catch_up(store._engine.read, store._engine.run, lambda *at: told.append(at))
+
+    assert {total for _, total in told} == {30}
+    assert [done for done, _ in told] == sorted(done for done, _ in told)
+    assert told[-1] == (30, 30)
+    store.get("t").append(user("word"))
+    told.clear()
+    index.catch_up(store._engine.read, store._engine.run, lambda *at: told.append(at))
+    assert told[-1] == (1, 1)

@@ -19,6 +19,8 @@ SIZE: Final = 1 << 20
 """So many entries, or characters of them, go into one transaction: others write in between."""
 TRIES: Final = 20
 
+Tell = Callable[[int, int], object]
+"""Is told, from time to time, how many messages were looked at, and about how many there are to look at."""
 Read = Callable[[], AbstractContextManager[Reader]]
 Run = Callable[[Callable[[Transaction], bool]], bool]
 
@@ -87,23 +89,45 @@ def _refuse_unreadable(damage: CorruptEntryError) -> None:
         raise damage
 
 
-def catch_up(read: Read, run: Run) -> None:
+def catch_up(read: Read, run: Run, tell: Tell | None = None) -> None:
     """Make findable all that was there when this was called. ReadOnlyError if that cannot be written."""
     with read() as reader:
         trees = reader.unsearched_trees()
+        total = _waiting(reader, trees) if tell is not None else 0
+    indexer = _Indexer(read, run, tell, total)
     for _ in range(TRIES):
         if not trees:
             return
-        trees = _Indexer(read, run).index(trees)
+        trees = indexer.index(trees)
     raise StoreBusyError("others changed what was to be searched, again and again; search again")
 
 
-class _Indexer:
-    """Goes through trees once, and gathers what is not findable yet into parcels."""
+def _waiting(reader: Reader, trees: Iterable[int]) -> int:
+    """About how many messages are not findable yet: those of the longest path of each tree, without what was
+    made findable before."""
+    total = 0
+    for tree in trees:
+        try:
+            sessions = reader.tree_sessions(tree)
+            known = sum(
+                max(reader.searched_upto(branch.branch) - branch.fork, 0)
+                for branch in reader.tree_branches(tree)
+            )
+        except CorruptError:
+            continue
+        total += max(max((row.head.messages for row in sessions), default=0) - known, 0)
+    return total
 
-    def __init__(self, read: Read, run: Run) -> None:
+
+class _Indexer:
+    """Goes through trees, and gathers what is not findable yet into parcels."""
+
+    def __init__(self, read: Read, run: Run, tell: Tell | None, total: int) -> None:
         self._read = read
         self._run = run
+        self._tell = tell
+        self._total = total
+        self._done = 0
         self._parcel = Parcel()
         self._trees: set[int] = set()
         """Those with something in the parcel."""
@@ -111,6 +135,7 @@ class _Indexer:
 
     def index(self, trees: Iterable[int]) -> list[int]:
         """Sessions that changed meanwhile in a way that matters: they are indexed again."""
+        self._changed = set()
         for tree in trees:
             self._trees.add(tree)
             self._gather(tree)
@@ -120,6 +145,9 @@ class _Indexer:
     def _send(self) -> None:
         if self._parcel and not self._run(self._parcel.put):
             self._changed |= self._trees
+        self._done += sum(stretch.messages for stretch in self._parcel.stretches)
+        if self._tell is not None:
+            self._tell(self._done, max(self._done, self._total))
         self._parcel = Parcel()
         self._trees = set()
 

@@ -27,7 +27,7 @@ from clew.core.messages.search_text import ROLES, Searched, TextPlace, TextQuery
 from clew.core.messages.words import Query, flat, parse
 from clew.core.search.copies import Candidate, Copies
 from clew.core.search.excerpt import Excerpt, beginning, excerpt
-from clew.core.search.index import catch_up
+from clew.core.search.index import Tell, catch_up
 from clew.errors import CorruptError, DiskFullError, InvalidQueryError, ReadOnlyError, SessionNotFoundError
 from clew.model import Head, Json, utc
 from clew.model.search import Hit, SearchOrder, SearchPage
@@ -414,17 +414,18 @@ def request_of(
 def search(engine: EngineLike, request: Request) -> SearchPage:
     """A page of hits: from the index after it caught up, else from all messages."""
     try:
-        return _page(engine, request, is_indexed=_caught_up(engine))
+        return _page(engine, request, is_indexed=make_findable(engine))
     except CorruptError:
         return _page(engine, request, is_indexed=False)  # the index may be what is damaged
 
 
-def _caught_up(engine: EngineLike) -> bool:
-    """Whether all is in the index; not so in a store that cannot be written. Then all of it is read."""
+def make_findable(engine: EngineLike, tell: Tell | None = None) -> bool:
+    """Add to the index what is not in it yet. False: the store cannot be written, and all of it has to be
+    read."""
     if engine.is_reading:
         return False
     try:
-        catch_up(engine.read, engine.run)
+        catch_up(engine.read, engine.run, tell)
     except (ReadOnlyError, DiskFullError):
         return False
     return True
