@@ -35,6 +35,7 @@ SCRIPTS = {
     "search": "sessions.search",
     "importing": "imports.throughput",
     "adapters": "adapters",
+    "felt": "cli.felt",
 }
 """What `--only` takes, and the module that does it."""
 RESULTS = HERE / "results"

@@ -35,7 +35,7 @@ def make_home(path: Path) -> Path:
 
 
 def environment(home: Path) -> dict[str, str]:
-    """The environment of a process that is at home there: this checkout's code, none of the user's settings."""
+    """The environment of a process that is at home there: this checkout's code, no settings of the user."""
     return {
         "HOME": str(home),
         "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]),
