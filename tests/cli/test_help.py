@@ -64,6 +64,7 @@ def test_clew_alone_shows_the_help(cli: Clew) -> None:
 def test_a_page_is_complete_and_in_plain_words(page: Page) -> None:
     """The imperative, in one line that fits beside the names; every option has a text; examples that fit."""
     assert re.fullmatch(r"[A-Z][a-z]+\b.{0,60}", page.summary), page.summary
+    assert len(page.summary) <= 45 or len(page.path.split()) != 2, "it is broken on 60 columns"
     assert not page.summary.split()[0].endswith(("s", "ing"))
     if len(page.path.split()) == 2:
         assert any(example.typed.startswith(page.path) for example in page.examples)

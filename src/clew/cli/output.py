@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 LINES_SHOWN: Final = 20
 
-yes_option = click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
+yes_option = click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation")
 
 
 def agreed(question: str, details: Iterable[str], *, yes: bool) -> None:

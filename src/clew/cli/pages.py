@@ -23,6 +23,7 @@ TWO_COLUMNS: Final = 50
 NAMES_WIDTH: Final = 24
 """Longer names of options have their text below them."""
 GLOBAL: Final = ("store", "json", "color", "pager", "help", "short_help")
+_VALUES: Final = {"since": "WHEN", "until": "WHEN", "by": "FIELD", "on_conflict": "CHOICE"}
 _OWN_PARAGRAPH: Final = re.compile(r"(?<=[.!?]) (?=(?:Piped\b[^.:]*:|With --json|--json:|Exit code ))")
 
 EXIT_CODES: Final = (
@@ -141,11 +142,11 @@ def _option(option: click.Option) -> Option:
     text = (option.help or "").strip()
     text = text.removesuffix(".") if ". " not in text else text
     if isinstance(option.type, click.Choice) and not option.metavar:
-        text += f": {', '.join(map(str, option.type.choices))}"
+        text = f"{text}: {', '.join(map(str, option.type.choices))}"
     if option.show_default and option.default is not None:
         default = option.default
         shown = {True: "yes", False: "no"}.get(default, default) if isinstance(default, bool) else default
-        text += f" (default: {shown})"
+        text = f"{text} (default: {shown})".strip()
     return Option(tuple(names), _value(option), text)
 
 
@@ -159,7 +160,7 @@ def _value(option: click.Option) -> str:
         return "DIR" if not kind.file_okay else "FILE" if not kind.dir_okay else "PATH"
     if isinstance(kind, (click.types.IntParamType, click.types.FloatParamType)):
         return "N"
-    return str(option.metavar or getattr(kind, "metavar", None) or option.name).upper()
+    return _VALUES.get(str(option.name), str(option.name).upper())
 
 
 def _sections(command: click.Command) -> Iterator[Section]:

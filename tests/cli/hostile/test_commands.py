@@ -23,7 +23,7 @@ ACTS = (
     "\u202eexe\u2066\u200f\u061c\u200b\u2060\ufeff"  # turns the writing, or is not seen
     "\u0085\u2028\u2029\U000e0041\ufff9"
 )
-FORGED = "\nclew: all is whole"
+FORGED = "\nclew: no problems found"
 """A line that looks like one of ours, if it begins one."""
 HOSTILE = ACTS + FORGED
 NAME = HOSTILE.replace("/", "")

@@ -31,7 +31,7 @@ conflict_option = click.option(
     type=click.Choice(["keep", "overwrite", "refuse"]),
     default="overwrite",
     show_default=True,
-    help="What to do with files that changed, or were added, since the last snapshot.",
+    help="What to do with files that changed since the last snapshot",
 )
 
 _STEP_SIGNS = {"create": "A", "overwrite": "M", "delete": "D", "mode": "m"}
@@ -39,11 +39,11 @@ _STEP_SIGNS = {"create": "A", "overwrite": "M", "delete": "D", "mode": "m"}
 
 @command(
     "restore",
-    "clew restore login@plan --dry-run      what would be done",
-    "clew restore login@plan                the files of the checkpoint plan of login",
-    "clew restore SNAPSHOT src/auth.py      one file, of a snapshot",
-    "clew restore --undo RESTORE            bring back what a restore replaced",
-    "clew restore --pending                 restores that were interrupted",
+    "clew restore login@plan --dry-run      show what would be done",
+    "clew restore login@plan                restore the files of the checkpoint plan",
+    "clew restore SNAPSHOT src/auth.py      restore one file",
+    "clew restore --undo RESTORE            undo a restore",
+    "clew restore --pending                 list restores that were interrupted",
 )
 @click.argument("what", required=False, metavar="SNAPSHOT | ID@PLACE")
 @click.argument("paths", nargs=-1)
@@ -52,13 +52,13 @@ _STEP_SIGNS = {"create": "A", "overwrite": "M", "delete": "D", "mode": "m"}
     "--root",
     "to",
     type=click.Path(),
-    help="Restore in this directory, not where the snapshot was taken.",
+    help="Restore in this directory, not where the snapshot was taken",
 )
-@click.option("--dry-run", is_flag=True, help="Only show what would be done.")
-@click.option("--force", is_flag=True, help="Accept a directory that would be refused.")
-@click.option("--undo", metavar="RESTORE", help="Take back a restore, finished or interrupted.")
-@click.option("--finish", metavar="RESTORE", help="Finish a restore that was interrupted.")
-@click.option("--pending", is_flag=True, help="List the restores that were interrupted.")
+@click.option("--dry-run", is_flag=True, help="Show what would be done, and do nothing")
+@click.option("--force", is_flag=True, help="Accept a directory that would be refused")
+@click.option("--undo", metavar="RESTORE", help="Undo a restore, finished or interrupted")
+@click.option("--finish", metavar="RESTORE", help="Finish a restore that was interrupted")
+@click.option("--pending", is_flag=True, help="List the list restores that were interrupted")
 @conflict_option
 @yes_option
 @click.pass_obj
@@ -188,11 +188,9 @@ include_option = click.option(
     "--include",
     multiple=True,
     metavar="PATTERN",
-    help="Take files that would be left out: ignored ones, secrets.",
+    help="Save files that are left out otherwise, such as ignored ones",
 )
-exclude_option = click.option(
-    "--exclude", multiple=True, metavar="PATTERN", help="Leave these files out too."
-)
+exclude_option = click.option("--exclude", multiple=True, metavar="PATTERN", help="Leave out these files too")
 
 _NAMED: Final = 5
 """Of secrets: the rest is counted."""
@@ -219,13 +217,13 @@ _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 
 @command(
     "snapshot",
-    "clew snapshot                         this directory",
+    "clew snapshot  save this directory",
     "clew snapshot ~/shop --exclude '*.log'",
 )
 @click.argument("root", type=click.Path(exists=True, file_okay=False), default=".")
 @include_option
 @exclude_option
-@click.option("--force", is_flag=True, help="Accept a directory that would be refused, such as a home.")
+@click.option("--force", is_flag=True, help="Accept a directory that would be refused, such as a home")
 @click.pass_obj
 def snapshot_command(
     settings: Settings, root: str, include: tuple[str, ...], exclude: tuple[str, ...], force: bool
@@ -246,14 +244,16 @@ def snapshot_command(
 
 @command(
     "files",
-    "clew files                            all snapshots, newest first",
-    "clew files --root .                   those of this directory",
-    "clew files login src/auth.py          the checkpoints of login at which a file changed",
+    "clew files                            list all snapshots, newest first",
+    "clew files --root .                   list those of this directory",
+    "clew files login src/auth.py          list where this file changed",
 )
 @session_argument("id", required=False)
 @click.argument("path", required=False)
-@click.option("--root", type=click.Path(), help="Only snapshots of this directory.")
-@click.option("-n", "--limit", type=click.IntRange(1), default=50, show_default=True)
+@click.option("--root", type=click.Path(), help="List only snapshots of this directory")
+@click.option(
+    "-n", "--limit", type=click.IntRange(1), default=50, show_default=True, help="List at most N snapshots"
+)
 @click.pass_obj
 def files_command(settings: Settings, id: str | None, path: str | None, root: str | None, limit: int) -> None:
     """Piped: id, kind, time (UTC), files, bytes and root; of one file: checkpoint, position, time, verb and
@@ -316,8 +316,8 @@ def _file_history(out: Output, session: clew.Session, path: str) -> None:
 
 @command(
     "cat",
-    "clew cat login@plan src/auth.py       the file as it was at the checkpoint plan",
-    "clew cat 01a1e02d logo.png > logo.png exact bytes, into a file",
+    "clew cat login@plan src/auth.py       print it as it was at the checkpoint plan",
+    "clew cat 01a1e02d logo.png > logo.png  save its exact bytes",
 )
 @click.argument("what", metavar="SNAPSHOT | ID@PLACE")
 @click.argument("path")
@@ -347,13 +347,13 @@ def _text(content: bytes) -> str | None:
 
 @command(
     "diff",
-    "clew diff 01a1e02d                    from a snapshot to its directory as it is now",
-    "clew diff login@plan login@done       from one checkpoint to another",
-    "clew diff login@plan src --stat       to a directory, names only",
+    "clew diff 01a1e02d                    compare a snapshot with its directory now",
+    "clew diff login@plan login@done       compare two checkpoints",
+    "clew diff login@plan src --stat       compare with a directory, names only",
 )
 @click.argument("a", metavar="SNAPSHOT | ID@PLACE")
 @click.argument("b", required=False, metavar="[SNAPSHOT | ID@PLACE | DIRECTORY]")
-@click.option("--stat", is_flag=True, help="Only the names of files that differ.")
+@click.option("--stat", is_flag=True, help="Show only the names of files that differ")
 @click.pass_obj
 def diff_command(settings: Settings, a: str, b: str | None, stat: bool) -> None:
     """Piped with --stat: sign, path, old path, old size and size, separated by tabs; without: a unified
@@ -407,10 +407,10 @@ def _coloured(lines: Iterator[str]) -> Iterator[Text]:
         yield Text(line, style="bold" if bold else _COLOURS.get(line[:1], ""))
 
 
-@command("gc", "clew gc --dry-run", "clew gc", "clew gc --merge")
-@click.option("--dry-run", is_flag=True, help="Only show what would be removed.")
-@click.option("--thorough", is_flag=True, help="Rewrite packs, so that no removed byte is left in them.")
-@click.option("--merge", is_flag=True, help="Join the small packs of small snapshots, to save space.")
+@command("gc", "clew gc --dry-run  show what would be removed", "clew gc", "clew gc --merge")
+@click.option("--dry-run", is_flag=True, help="Show what would be removed, and remove nothing")
+@click.option("--thorough", is_flag=True, help="Rewrite packs, so that no removed byte is left in them")
+@click.option("--merge", is_flag=True, help="Join small packs, to save space")
 @click.pass_obj
 def gc_command(settings: Settings, dry_run: bool, thorough: bool, merge: bool) -> None:
     """Files of sessions in the trash stay. The store does not get smaller; `clew vacuum` gives the space

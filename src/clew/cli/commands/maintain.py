@@ -104,8 +104,8 @@ class Finding(msgspec.Struct, frozen=True):
 @command("doctor", "clew doctor", "clew doctor --store agents.db")
 @click.pass_obj
 def doctor_command(settings: Settings) -> int:
-    """Engine versions, durability, permissions, disk, leases, interrupted restores, stored content; of a
-    store on a server also the rights of the role and the encryption of the connection.
+    """It looks at versions, durability, permissions, disk space, leases, interrupted restores and stored
+    content; of a store on a server also at the rights of the role and the encryption of the connection.
 
     Piped: check, state (ok, warning, problem), text and next step, separated by tabs. Exit code 1 if there
     is a problem.
@@ -172,7 +172,7 @@ def _durability(store: clew.Store) -> Finding:
             text = "what is acknowledged survives a killed process, not a power cut"
         case _:
             text = "everything is gone when the process ends"
-    return Finding("durability", "warning", text, "open the store without durability=, or another one")
+    return Finding("durability", "warning", text, "leave durability out of the address, or use another store")
 
 
 def _place(settings: Settings) -> Iterator[Finding]:
@@ -184,7 +184,7 @@ def _place(settings: Settings) -> Iterator[Finding]:
     mode = stat.S_IMODE(path.stat().st_mode)
     if mode & 0o077:
         wanted = "700" if path.is_dir() else "600"
-        text = f"others may read {path} (mode {mode:o})"
+        text = f"other users may read {path} (mode {mode:o})"
         yield Finding("permissions", "warning", text, f"chmod {wanted} {quoted(str(path))}")
     elif not os.access(path, os.W_OK) or not os.access(path.parent, os.W_OK):
         yield Finding(
@@ -263,19 +263,20 @@ def _whole(store: clew.Store) -> Finding:
 @command(
     "verify",
     "clew verify                           read everything and compare it with its hash",
-    "clew verify --quick                   only that nothing is missing",
+    "clew verify --quick                   check only that nothing is missing",
 )
-@click.option("--quick", is_flag=True, help="Only check that nothing is missing.")
+@click.option("--quick", is_flag=True, help="Check check only that nothing is missing")
 @click.option(
     "--time-limit",
     type=float,
     metavar="SECONDS",
-    help="Stop after this many seconds and report what was found.",
+    help="Stop after this many seconds, and report what was found",
 )
 @click.pass_obj
 def verify_command(settings: Settings, quick: bool, time_limit: float | None) -> int:
-    """It also checks the trash, and changes nothing. Prints one problem a line; exit code 1 if there are any,
-    3 if the time limit ended the check early.
+    """It also checks the trash, and changes nothing. Prints one problem per line.
+
+    Exit code 1 if there is a problem, 3 if the time limit ended the check early.
     """
     out = Output(settings)
     with opened(settings) as store, progress("verifying") as told:
@@ -288,7 +289,9 @@ def verify_command(settings: Settings, quick: bool, time_limit: float | None) ->
         seen = f"{count(report.sessions, 'session')}, {count(report.entries, 'entry')}"
         what = f"{seen}, {count(report.objects, 'object')} ({size(report.bytes)})"
         verdict = (
-            "all is whole" if report.ok else f"{count(len(report.problems), 'problem')}; clew repair --to NEW"
+            "no problems found"
+            if report.ok
+            else f"{count(len(report.problems), 'problem')}; clew repair --to NEW"
         )
         click.echo(f"{what}: {verdict}{'' if report.complete else ' (not all was looked at)'}", err=True)
     if not report.ok:
@@ -297,10 +300,10 @@ def verify_command(settings: Settings, quick: bool, time_limit: float | None) ->
 
 
 @command("repair", "clew repair --to rescued.db")
-@click.option("--to", required=True, metavar="ADDRESS", help="The new store; it must be empty.")
+@click.option("--to", required=True, metavar="ADDRESS", help="Write to this new store; it must be empty")
 @click.pass_obj
 def repair_command(settings: Settings, to: str) -> int:
-    """Lists what cannot be read. The damaged store is not changed. Exit code 3 if something is lost."""
+    """It lists what cannot be read. The damaged store is not changed. Exit code 3 if something is lost."""
     out = Output(settings)
     with opened(settings) as store, progress("repairing") as told:
         report = store.repair(to=to, on_progress=on_copy(told))
@@ -318,7 +321,7 @@ def repair_command(settings: Settings, to: str) -> int:
 @command("vacuum", "clew vacuum")
 @click.pass_obj
 def vacuum_command(settings: Settings) -> None:
-    """Takes as long as copying the store; removes nothing."""
+    """It takes as long as a copy of the store, and removes nothing."""
     out = Output(settings)
     with opened(settings) as store, progress("vacuum"):
         freed = store.vacuum()
@@ -330,23 +333,23 @@ def vacuum_command(settings: Settings) -> None:
 
 @command(
     "sweep",
-    "clew sweep --dry-run                  what the rules would do now",
+    "clew sweep --dry-run                  show what the rules would do now",
     "clew sweep",
-    "clew sweep --rule max_idle=90d        by this rule, this once",
+    "clew sweep --rule max_idle=90d        apply this rule, this once",
 )
 @click.option(
     "--rule",
     multiple=True,
     metavar="NAME=VALUE",
-    help="Apply this rule instead of the store's, this time only; may be repeated.",
+    help="Apply this rule instead of the store's, this once; repeat it for more",
 )
-@click.option("--dry-run", is_flag=True, help="Only show what would be done.")
-@click.option("--scrub", is_flag=True, help="Also rewrite the store, so that no removed byte is left.")
+@click.option("--dry-run", is_flag=True, help="Show what would be done, and do nothing")
+@click.option("--scrub", is_flag=True, help="Rewrite the store too, so that no removed byte is left")
 @yes_option
 @click.pass_obj
 def sweep_command(settings: Settings, rule: tuple[str, ...], dry_run: bool, scrub: bool, yes: bool) -> None:
-    """Rules expire, trash and purge sessions, and remove messages. They have the names of `clew.Retention`:
-    max_idle=90d, max_messages=500, keep_tags=a,b.
+    """Rules expire sessions, move them to the trash, remove them for good, and remove messages. A rule is
+    written as max_idle=90d, max_messages=500 or keep_tags=a,b. Without rules nothing is removed.
     Piped: verb, session, messages and reason, separated by tabs.
     """
     out = Output(settings)

@@ -28,18 +28,18 @@ Verb: TypeAlias = Literal["rewind", "undo", "redo"]
 
 @command(
     "checkpoint",
-    "clew checkpoint login plan            name the place where login stands",
-    "clew checkpoint login plan --files .  with the files of this directory",
-    "clew checkpoint login                 list them",
+    "clew checkpoint login plan            name the current point",
+    "clew checkpoint login plan --files .  save this directory with it",
+    "clew checkpoint login                 list the checkpoints",
 )
 @session_argument("id")
 @click.argument("name", required=False)
 @click.option(
-    "--files", type=click.Path(exists=True, file_okay=False), help="Store this directory with the checkpoint."
+    "--files", type=click.Path(exists=True, file_okay=False), help="Save this directory with the checkpoint"
 )
 @include_option
 @exclude_option
-@click.option("-d", "--delete", is_flag=True, help="Remove the name; the entries stay.")
+@click.option("-d", "--delete", is_flag=True, help="Remove the name; the entries stay")
 @click.pass_obj
 def checkpoint_command(
     settings: Settings,
@@ -94,16 +94,16 @@ def _list_checkpoints(out: Output, session: clew.Session) -> None:
 
 @command(
     "rewind",
-    "clew rewind login plan            to the checkpoint plan",
-    "clew rewind login 12              so that entry 12 is the last one",
-    "clew rewind login plan --files    with the files of the checkpoint",
-    "clew undo login                   back again",
+    "clew rewind login plan          go to the checkpoint plan",
+    "clew rewind login 12            make entry 12 the last one",
+    "clew rewind login plan --files  bring back its files too",
+    "clew undo login                 take the rewind back",
 )
 @session_argument("id")
 @click.argument("to")
-@click.option("--files", is_flag=True, help="Also restore the files of that place.")
-@click.option("--root", type=click.Path(), help="With --files: the directory to restore them in.")
-@click.option("--dry-run", is_flag=True, help="Only show what would be done.")
+@click.option("--files", is_flag=True, help="Restore the files of that point too")
+@click.option("--root", type=click.Path(), help="Restore the files in this directory")
+@click.option("--dry-run", is_flag=True, help="Show what would be done, and do nothing")
 @conflict_option
 @yes_option
 @click.pass_obj
@@ -140,16 +140,16 @@ def rewind_command(
         )
 
 
-root_option = click.option("--root", type=click.Path(), help="The directory to restore the files in.")
-dry_option = click.option("--dry-run", is_flag=True, help="Only show what would be done.")
-list_option = click.option("--list", "history", is_flag=True, help="List all moves, newest first.")
+root_option = click.option("--root", type=click.Path(), help="Restore the files in this directory")
+dry_option = click.option("--dry-run", is_flag=True, help="Show what would be done, and do nothing")
+list_option = click.option("--list", "history", is_flag=True, help="List all moves, newest first")
 
 
 @command(
     "undo",
     "clew undo login",
-    "clew undo login --dry-run         what would be done",
-    "clew undo login --list            every rewind, undo, compaction …, and what comes next",
+    "clew undo login --dry-run  show what would be done",
+    "clew undo login --list     list all moves, as git reflog does",
 )
 @session_argument("id")
 @list_option
@@ -172,7 +172,7 @@ def undo_command(
     )
 
 
-@command("redo", "clew redo login", "clew redo login --list            the same list as clew undo has")
+@command("redo", "clew redo login", "clew redo login --list            list all moves")
 @session_argument("id")
 @list_option
 @root_option
@@ -310,8 +310,8 @@ def place_words(head: clew.Head) -> str:
 
 @command(
     "fork",
-    "clew fork login                   login#fork-1 begins where login stands",
-    "clew fork login@plan try-b        try-b begins at the checkpoint plan",
+    "clew fork login                   start login#fork-1 from its current point",
+    "clew fork login@plan try-b        start try-b from the checkpoint plan",
 )
 @session_argument("id", metavar="ID[@PLACE]")
 @click.argument("new_id", required=False)

@@ -13,17 +13,17 @@ from clew.cli.text import ago, count, iso, typed
 
 @command(
     "rm",
-    "clew rm login                    into the trash",
-    "clew trash restore login         and back",
-    "clew rm --purge login            for good, from the trash too",
+    "clew rm login               move it to the trash",
+    "clew trash restore login    bring it back",
+    "clew rm --purge login       remove it for good, from the trash too",
 )
 @session_argument("ids", nargs=-1, required=True, metavar="ID...")
-@click.option("--purge", is_flag=True, help="Remove for good: no byte of it stays in the store.")
-@click.option("--force", is_flag=True, help="Remove it even while a worker holds its lease.")
+@click.option("--purge", is_flag=True, help="Remove for good; no byte stays in the store")
+@click.option("--force", is_flag=True, help="Remove it even while a worker uses it")
 @yes_option
 @click.pass_obj
 def rm_command(settings: Settings, ids: tuple[str, ...], purge: bool, force: bool, yes: bool) -> None:
-    """Takes whole ids or aliases, never the beginning of an id."""
+    """It takes whole ids or aliases, never the beginning of an id. --purge removes for good, and asks."""
     out = Output(settings)
     with opened(settings) as store:
         found = {text: _id_of(store, text, purge) for text in ids}
@@ -64,7 +64,12 @@ def _described(store: clew.Store, text: str, id: str) -> str:
     return f"{id}  {count(info.messages, 'message')}, active {ago(info.updated_at)}  {info.title or ''}"
 
 
-@group("trash", "clew trash ls", "clew trash restore login", "clew trash empty")
+@group(
+    "trash",
+    "clew trash ls             list what is in the trash",
+    "clew trash restore login  bring a session back",
+    "clew trash empty          remove all of it for good",
+)
 def trash_command() -> None:
     pass
 
