@@ -171,3 +171,15 @@ def test_a_cost_of_nothing_is_believed_if_there_is_no_price(
         assert store.import_path(path).sessions[0].state == "unchanged"
         totals = store.usage()
     assert (totals.cost, totals.unpriced, totals.calls) == (cost, 0, 1)
+
+
+def test_a_cost_that_was_added_up_in_floats_is_rounded(tmp_path: Path) -> None:
+    """0.1 + 0.2 is 0.30000000000000004 in the files of some programs."""
+    used = {"input": 1, "output": 1, "cost": {"total": 0.1 + 0.2}}
+    message = {"role": "assistant", "content": [{"type": "text", "text": "yes"}], "usage": used}
+    about = {"type": "session", "version": 3, "id": "s", "timestamp": TIME, "cwd": "/w"}
+    line = {"type": "message", "id": "a", "parentId": None, "timestamp": TIME, "message": message}
+    path = write_lines(tmp_path / "s.jsonl", about, line)
+    with clew.open("memory:") as store:
+        assert store.import_path(path).problems == ()
+        assert store.usage().cost == Decimal("0.3")

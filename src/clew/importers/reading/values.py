@@ -15,6 +15,7 @@ from blake3 import blake3
 
 from clew.core.log.ids import is_id
 from clew.core.messages.validate import MAX_INT_DIGITS
+from clew.core.streams.usage import PLACES
 from clew.importers.reading.files import content_of
 from clew.model import Json
 
@@ -180,10 +181,12 @@ def prompt(told: int, cached: int, *, is_apart: bool = False) -> int:
 
 
 def money(value: Json) -> str | None:
-    """Dollars, as the decimal digits that the file shows."""
+    """Dollars, as the decimal digits that the file shows; those of a float that was added up are rounded to what
+    can be kept."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e9:
         return None
-    return format(Decimal(repr(value)), "f")
+    told = Decimal(repr(value))
+    return format(told if -int(told.as_tuple().exponent) <= PLACES else round(told, PLACES), "f")
 
 
 def when(value: Json) -> datetime | None:
