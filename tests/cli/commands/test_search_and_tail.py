@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
+from typing import Any
+
+import pytest
 
 import clew
 from tests.cli.conftest import assistant, user
+from tests.cli.golden import SGR, check_screen
 from tests.cli.processes import Clew
 
 
@@ -19,31 +24,90 @@ def test_a_hit_has_a_place_that_show_takes(story: Clew) -> None:
     assert "Stop! Now nobody can log in." in told
 
 
-def test_words_can_be_left_out_and_tools_taken_in(story: Clew) -> None:
+def test_the_handle_of_a_hit_can_be_pasted_behind_show_fork_and_rewind(story: Clew) -> None:
+    screen = SGR.sub("", story.on_terminal("search", "nobody").out).splitlines()
+    handle = screen[0].split()[0]
+    assert re.fullmatch(r"login-bug@[0-9a-f]{4}\.5", handle)
+    assert handle == story("search", "nobody", "--json").records[0]["handle"]
+    assert "Stop! Now nobody can log in." in story("show", handle, "-C", "0").out
+    story("fork", handle, "left")
+    id, _, name = handle.partition("@")
+    story("rewind", id, name)
+    with clew.open(story.store) as store:
+        for session in ("left", "login-bug"):
+            assert "Stop! Now nobody can log in." == store.get(session).messages(last=1)[0]["content"]
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_hits_on_a_terminal(story: Clew, width: int) -> None:
+    with clew.open(story.store) as store:
+        agent: Any = {"metadata": {"agent": "claude-code"}, "workspace": "/srv/shop"}
+        long = "word " * 30 + "the old cookie of a browser that was not restarted for months " + "word " * 30
+        store.session("made-by-a-program", title="A title of a session that is long enough", **agent).append(
+            {"role": "tool", "tool_call_id": "c1", "content": long}
+        )
+    check_screen("search", width, story.on_terminal("search", "old", "cookie", width=width).out)
+
+
+def test_words_can_be_left_out_and_tools_too(story: Clew) -> None:
     assert 2 == len(story("search", "middleware").lines)
     assert ["login-bug#fork-1@4"] == [row[0] for row in story("search", "middleware", "-cookie").rows]
-    assert [] == story("search", "sessions", code=1).lines
-    assert ["tool"] == [row[1] for row in story("search", "--tools", "sessions").rows]
+    assert [] == story("search", "--no-tools", "sessions", code=1).lines
+    assert ["tool"] == [row[1] for row in story("search", "sessions").rows]
     assert ["user"] == [row[1] for row in story("search", "--human", "middleware").rows]
+
+
+def test_sessions_are_chosen_by_agent_project_and_model(story: Clew) -> None:
+    with clew.open(story.store) as store:
+        for agent in ("codex", "pi"):
+            session = store.session(
+                agent, metadata={"agent": agent}, workspace=f"/srv/{agent}", model=f"{agent}-5.1"
+            )
+            session.append(user("the cookie jar"))
+    for filter in (["--agent", "codex"], ["--project", "codex"], ["--model", "Codex-5"]):
+        assert ["codex@0"] == [row[0] for row in story("search", "cookie", *filter).rows]
+    assert [] == story("search", "cookie", "--agent", "codex", "--project", "pi", code=1).lines
+
+
+def test_a_search_in_vain_says_what_to_try(story: Clew) -> None:
+    tried = {
+        ("xyzzy",): "nothing found for xyzzy; 'xyzzy*' finds words that begin like this",
+        ("xyzzy", "login"): "nothing found for xyzzy login; use fewer words",
+        ("sessions", "--no-tools"): "nothing found for sessions; search without --no-tools, to look at tool"
+        " calls and results too, or 'sessions*' finds words that begin like this",
+        (
+            "login",
+            "page",
+            "--agent",
+            "pi",
+        ): "nothing found for login page; search without --agent, or use fewer words",
+    }
+    for args, said in tried.items():
+        assert said + "\n" == story("search", *args, code=1).err
+    with clew.open(story.home / "empty.db") as store:
+        store.session("s")
+        store.delete("s")
+    told = story("search", "login", "--store", "empty.db", code=1).err
+    assert "there is no session yet; clew import --scan brings some" in told
 
 
 def test_a_search_is_bounded_by_session_tag_time_and_number(story: Clew) -> None:
     assert 1 == len(story("search", "middleware", "-n", "1").lines)
-    assert ["login-bug@3"] == [row[0] for row in story("search", "cookie", "--session", "login-bug").rows]
+    assert ["login-bug@3"] == [row[0] for row in story("search", "old", "--session", "login-bug").rows]
     assert [] == story("search", "cookie", "--tag", "nothing", code=1).lines
     assert [] == story("search", "cookie", "--until", "2001-01-01", code=1).lines
     assert 2 == len(story("search", "middleware", "--best", "--since", "1h").lines)
 
 
 def test_json_hits_have_places_and_marks(story: Clew) -> None:
-    [hit] = story("search", "cookie", "--json").records
+    [hit] = story("search", "cookie", "--json", "--no-tools").records
     assert {"place", "session", "entry_id", "position", "role", "at", "snippet", "marks"} <= set(hit)
     [[start, end]] = hit["marks"]
     assert "cookie" == hit["snippet"][start:end]
 
 
 def test_hits_are_marked_on_a_terminal(story: Clew) -> None:
-    assert "\x1b[1;33mcookie\x1b[0m" in story.on_terminal("search", "cookie").out
+    assert "\x1b[1;91mcookie\x1b[0m" in story.on_terminal("search", "cookie").out
     assert "nothing found" in story.on_terminal("search", "xyzzy").out
 
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Final, get_args
 
 import click
 
+import clew
 from clew.cli.app import Command, Settings, command
-from clew.cli.output import Output, progress
-from clew.cli.store import opened, session_of
-from clew.cli.text import Moment, ago, flat, iso, one_line
+from clew.cli.output import Output, progress, terminal
+from clew.cli.store import all_sessions, opened, session_of
+from clew.cli.text import Moment, ago, count, flat, iso, one_line, quoted, typed
 from clew.model.search import SearchOrder, SearchRole
 
 if TYPE_CHECKING:
@@ -21,6 +23,11 @@ if TYPE_CHECKING:
     from clew.model.search import Hit, SearchPage
 
 
+INDENT: Final = "    "
+LINES: Final = 2
+"""Of a snippet, at most."""
+SPARE: Final = 12
+"""Letters that are not used up where a line ends between words."""
 _WITHOUT: Final = re.compile(r"""-(?!n\d)["'\w].""")
 
 
@@ -40,21 +47,26 @@ class SearchCommand(Command):
     "clew search login 500                 messages with both words, newest first",
     "clew search '\"old cookie\"' -redis     a phrase, without a word",
     "clew search --human deploy* --since 7d",
-    "clew search --tools --best Traceback",
-    "clew show login@12                    a hit with its neighbours",
+    "clew search --no-tools --best retry   what was said, best match first",
+    "clew show 0b1c2d3e@9f3a.12            a hit with its neighbours",
     kind=SearchCommand,
 )
 @click.argument("words", nargs=-1, required=True)
 @click.option("-n", "--limit", type=click.IntRange(1, 1000), default=20, show_default=True)
-@click.option("--role", type=click.Choice(get_args(SearchRole)), help="Only messages of this role.")
-@click.option("--human", is_flag=True, help="Only messages of a human: --role user.")
-@click.option("--tools", is_flag=True, help="Also search calls of tools and their results.")
-@click.option("--session", metavar="ID", help="Only in this session.")
-@click.option("-w", "--workspace", type=click.Path(), help="Only in sessions that work in this directory.")
-@click.option("--tag", multiple=True, help="Only in sessions with this tag.")
-@click.option("--since", type=Moment(), help="From then on: 2026-11-01, 12h, 7d.")
-@click.option("--until", type=Moment(), help="Before then.")
-@click.option("--best", is_flag=True, help="Best match first, not newest.")
+@click.option("--role", type=click.Choice(get_args(SearchRole)), help="Only messages of this role")
+@click.option("--human", is_flag=True, help="Only what people said: --role user")
+@click.option(
+    "--tools/--no-tools", default=True, show_default=True, help="Search tool calls and their results, too"
+)
+@click.option("--session", metavar="ID", help="Only in this session")
+@click.option("--agent", metavar="NAME", help="Only in sessions of this agent, such as claude-code")
+@click.option("--project", metavar="NAME", help="Only in sessions of this project, by its directory's name")
+@click.option("--model", metavar="TEXT", help="Only in sessions whose model has this text in its name")
+@click.option("-w", "--workspace", type=click.Path(), help="Only in sessions that work in this directory")
+@click.option("--tag", multiple=True, help="Only in sessions with this tag")
+@click.option("--since", type=Moment(), help="From then on: 2026-11-01, 12h, 7d")
+@click.option("--until", type=Moment(), help="Before then")
+@click.option("--best", is_flag=True, help="Best match first, not newest")
 @click.pass_obj
 def search_command(
     settings: Settings,
@@ -64,32 +76,102 @@ def search_command(
     human: bool,
     tools: bool,
     session: str | None,
+    agent: str | None,
+    project: str | None,
+    model: str | None,
     workspace: str | None,
     tag: tuple[str, ...],
     since: datetime | None,
     until: datetime | None,
     best: bool,
 ) -> int:
-    """The words may be in any order. Each hit begins with its place, which `clew show` takes.
+    """The words may be in any order. Each hit begins with its place, which clew show, clew fork and
+    clew rewind take. A text that a program copied to several sessions is one hit.
+
     Piped: place, role, time (UTC), title and snippet, separated by tabs. Exit code 1 if nothing was found.
     """
     order: SearchOrder = "best" if best else "newest"
     out = Output(settings)
-    with opened(settings) as store, progress("searching"):
+    with opened(settings) as store:
+        _index(store)
+        one = None if session is None else session_of(store, session).id
         page = store.search(
             " ".join(words),
             role="user" if human else role,
-            session=None if session is None else session_of(store, session).id,
+            session=_chosen(store, one, project, model),
             workspace=workspace,
             tag=tag or None,
+            where=None if agent is None else {"agent": agent},
             since=since,
             until=until,
             tools=tools,
             order=order,
             limit=limit,
         )
-    _print(out, page)
-    return 0 if page.hits else 1
+        if page.hits:
+            _print(out, store, page, limit)
+            return 0
+        filters = {
+            "--role": role or human,
+            "--session": session,
+            "--agent": agent,
+            "--project": project,
+            "--model": model,
+            "-w": workspace,
+            "--tag": tag,
+            "--since": since,
+            "--until": until,
+        }
+        if not out.json:
+            used = [name for name, value in filters.items() if value]
+            click.echo(_nothing(store, words, used, tools), err=True)
+        return 1
+
+
+def _index(store: clew.Store) -> None:
+    """Make findable what is new, and say so if that takes a while."""
+    from clew.core.search.search import make_findable
+
+    with progress("indexing") as told:
+        make_findable(
+            store._engine, lambda done, total: told(f"{count(total, 'message')}, once", done, total)
+        )
+
+
+def _chosen(
+    store: clew.Store, session: str | None, project: str | None, model: str | None
+) -> Sequence[str] | None:
+    """The sessions to look at; None: all."""
+    if project is None and model is None:
+        return None if session is None else (session,)
+    return [
+        info.id
+        for info in all_sessions(store)
+        if session in (None, info.id)
+        and (project is None or (info.workspace is not None and _is_project(info.workspace, project)))
+        and (model is None or (info.model is not None and model.lower() in info.model.lower()))
+    ]
+
+
+def _is_project(workspace: str, project: str) -> bool:
+    return project in (workspace, os.path.basename(workspace))
+
+
+def _nothing(store: clew.Store, words: Sequence[str], filters: Sequence[str], tools: bool) -> str:
+    """What was looked for in vain, and what to try next."""
+    said = f"nothing found for {' '.join(words)}"
+    if store.latest() is None:
+        return one_line(f"{said}: there is no session yet; clew import --scan brings some")
+    next_steps = []
+    if filters:
+        next_steps.append(f"search without {', '.join(filters)}")
+    if not tools:
+        next_steps.append("search without --no-tools, to look at tool calls and results too")
+    if len(" ".join(words).split()) > 1:
+        next_steps.append("use fewer words")
+    elif not words[0].endswith("*"):
+        next_steps.append(f"{quoted(words[0] + '*')} finds words that begin like this")
+    return one_line(f"{said}; {', or '.join(next_steps)}" if next_steps else said)
 
 
 def place_of_hit(hit: Hit) -> str:
@@ -97,38 +179,72 @@ def place_of_hit(hit: Hit) -> str:
     return f"{hit.session}@{hit.position if hit.on_path else hit.entry_id}"
 
 
-def _print(out: Output, page: SearchPage) -> None:
-    if out.json:
-        for hit in page:
-            out.record({"place": place_of_hit(hit), **{f: getattr(hit, f) for f in hit.__struct_fields__}})
-    elif not out.is_terminal:
+def _print(out: Output, store: clew.Store, page: SearchPage, limit: int) -> None:
+    if not out.json and not out.is_terminal:
         for hit in page:
             out.row(place_of_hit(hit), hit.role, iso(hit.at), hit.title, hit.snippet)
-    elif page.hits:
-        out.texts(line for hit in page for line in _lines(hit))
-        if page.cursor is not None:
-            click.echo("there are more: -n", err=True)
-    else:
-        click.echo("nothing found", err=True)
+        return
+    from clew.cli.handles import handles
+
+    short = handles(store, [(hit.session, hit.entry_id) for hit in page])
+    if out.json:
+        for hit, handle in zip(page, short, strict=True):
+            fields = {field: getattr(hit, field) for field in hit.__struct_fields__}
+            out.record({"place": place_of_hit(hit), "handle": handle, **fields})
+        return
+    infos = {id: store.get(id).info for id in {hit.session for hit in page}}
+    width = terminal().width
+    out.texts(
+        line
+        for hit, handle in zip(page, short, strict=True)
+        for line in _lines(hit, handle, infos[hit.session], width)
+    )
+    if page.cursor is not None:
+        click.echo(f"there are more: -n {min(limit * 5, 1000)} shows more, other words fewer", err=True)
 
 
-def _lines(hit: Hit) -> Iterator[Text]:
+def _lines(hit: Hit, handle: str, info: clew.SessionInfo, width: int) -> Iterator[Text]:
     from rich.text import Text
 
-    left = "" if hit.on_path else "  (left behind)"
-    head = Text.assemble(
-        (one_line(place_of_hit(hit)), "cyan"),
-        (f"  {hit.role}{left}  {ago(hit.at)}  ", "bright_black"),
-        one_line(hit.title or ""),
-    )
+    head = Text.assemble((typed(one_line(handle)), "yellow"), "  ", (one_line(hit.title or ""), "bold"))
     head.no_wrap, head.overflow = True, "ellipsis"
     yield head
-    body = Text("    ")
-    at = 0
-    for start, end in hit.marks:
-        body.append(flat(hit.snippet[at:start]))
-        body.append(flat(hit.snippet[start:end]), style="bold yellow")
-        at = end
-    body.append(flat(hit.snippet[at:]))
-    yield body
+    facts = [
+        "tool" if hit.in_tool else hit.role,
+        ago(hit.at),
+        info.agent or "",
+        os.path.basename(info.workspace or ""),
+        "left behind" if not hit.on_path else "",
+        f"+{count(hit.copies, 'copy')}" if hit.copies else "",
+    ]
+    told = Text(INDENT + " · ".join(one_line(fact) for fact in facts if fact), style="bright_black")
+    told.no_wrap, told.overflow = True, "ellipsis"
+    yield told
+    yield _snippet(hit, LINES * (width - len(INDENT)) - SPARE)
     yield Text("")
+
+
+def _snippet(hit: Hit, room: int) -> Text:
+    """So much of the snippet as fits, with its first hit inside."""
+    from rich.text import Text
+
+    first = hit.marks[0][0] if hit.marks else 0
+    start = max(0, min(first - room // 3, len(hit.snippet) - room))
+    if start:  # at the beginning of a word
+        blank = hit.snippet.find(" ", start, first)
+        start = blank + 1 if blank >= 0 else start
+    end = min(len(hit.snippet), start + room)
+    if end < len(hit.snippet):
+        end = max(hit.snippet.rfind(" ", first, end), start) if " " in hit.snippet[first + 1 : end] else end
+    body = Text(INDENT + ("…" if start else ""))
+    at = start
+    for begin, last in hit.marks:
+        if begin < start or begin >= end:
+            continue
+        body.append(flat(hit.snippet[at:begin]))
+        body.append(flat(hit.snippet[begin : min(last, end)]), style="bold bright_red")
+        at = min(last, end)
+    body.append(flat(hit.snippet[at:end]))
+    if end < len(hit.snippet):
+        body.append("…")
+    return body
