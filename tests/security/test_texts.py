@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import clew
-from clew.cli.commands.list import short_ids
+from clew.cli.names import beginnings
 from clew.cli.text import clean, flat, one_line
 from clew.core.messages import words
 from clew.core.messages.dialects import prompt_of, text_of
@@ -89,7 +89,7 @@ FUNCTIONS: dict[str, Callable[[str], object]] = {
     "terminal.clean": clean,
     "terminal.one_line": one_line,
     "terminal.flat": flat,
-    "ids": lambda text: short_ids([text, text[:-1]]),
+    "ids": lambda text: beginnings([text, text[:-1]]),
     "diff": lambda text: unified(text, text[::-1], "a", "b"),
 }
 

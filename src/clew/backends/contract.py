@@ -42,7 +42,7 @@ from typing import Literal, Protocol, TypeAlias
 
 import msgspec
 
-from clew.backends.rows import PAGE, messages_of, numbered
+from clew.backends.rows import PAGE, messages_of, numbered, scan_names
 from clew.core.log.rows import (
     BranchRow,
     Damaged,
@@ -53,6 +53,7 @@ from clew.core.log.rows import (
     Listed,
     ObjectPlace,
     PackInfo,
+    SessionName,
     SessionQuery,
     SessionRow,
     Totals,
@@ -110,6 +111,12 @@ class SessionRows(Protocol):
         """Newest activity first, ties by id; of the trash: last deleted first. `query.oldest`: the same order
         from its end. Damaged ones are left out, or marked if the query asks for them; a page is full
         unless it is the last."""
+
+    def scan_ids(self, first: str, limit: int, *, own: bool = False) -> list[SessionName]:
+        """The ids of sessions, in the trash or not, from `first` on in the order of their UTF-8 bytes, ties
+        by sid. `own`: the same by what follows the first colon of an id, without ids that have none.
+        Default: a look at every session. A storage with an index does better."""
+        return scan_names(self, first, limit, own=own)
 
     @abstractmethod
     def due_sessions(self, before: int, limit: int, *, after: tuple[int, int] = (-1, 0)) -> list[SessionRow]:

@@ -14,6 +14,7 @@ from clew.core.log.rows import (
     Damaged,
     Details,
     Listed,
+    SessionName,
     SessionQuery,
     SessionRow,
     UsageSum,
@@ -59,6 +60,17 @@ def list_sound(ask: Ask, convert: Convert, query: SessionQuery) -> list[Listed]:
         if len(found) >= query.limit or len(rows) < wanted:
             return found[: query.limit]
         wanted *= 2
+
+
+def names_in(rows: Iterable[Row]) -> list[SessionName]:
+    """The ids, which come as bytes, without those that are no text."""
+    found = []
+    for id, sid, deleted in rows:
+        try:
+            found.append(SessionName(id.decode(), sid, bool(deleted)))
+        except (UnicodeDecodeError, AttributeError):
+            continue
+    return found
 
 
 def only_named(ask: Ask, limit: int | None) -> list[tuple[str, bytes]]:

@@ -14,7 +14,7 @@ from typing import TypeAlias, TypeVar
 import msgspec
 
 from clew.backends.contract import Backend, Capabilities, OnDamage, Reader, RecordKind, Transaction
-from clew.backends.rows import TAG, facets_of, limited, missing, pack_content, within
+from clew.backends.rows import TAG, facets_of, limited, missing, names_from, pack_content, within
 from clew.core.log.rows import (
     EMPTY,
     ERASED,
@@ -29,6 +29,7 @@ from clew.core.log.rows import (
     Listed,
     ObjectPlace,
     PackInfo,
+    SessionName,
     SessionQuery,
     SessionRow,
     Totals,
@@ -95,6 +96,8 @@ class MemoryReader(Reader):
             and (query.workspace is None or row.workspace == query.workspace)
             and (row.head.messages or not query.nonempty)
             and query.status in (None, row.status)
+            and (query.since is None or _moment(row) >= query.since)
+            and (query.until is None or _moment(row) < query.until)
             and (not facets or facets <= set(facets_of(self.get_details(row.sid))))
         ]
         found.sort(key=lambda row: row.id, reverse=query.oldest)
@@ -106,6 +109,11 @@ class MemoryReader(Reader):
             else:
                 found = [row for row in found if (moment, row.id) > (_moment(row), id)]
         return [self._listed(row) for row in found[: query.limit]]
+
+    def scan_ids(self, first: str, limit: int, *, own: bool = False) -> list[SessionName]:
+        rows = self._of.sessions.values()
+        names = (SessionName(row.id, row.sid, row.deleted is not None) for row in rows)
+        return names_from(names, first, limit, own=own)
 
     def _listed(self, row: SessionRow) -> Listed:
         return Listed(row, self.get_details(row.sid), self.get_record(row.sid, "run", ""))

@@ -6,6 +6,7 @@ import base64
 import binascii
 import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from heapq import nsmallest
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
@@ -14,13 +15,13 @@ from clew.core.log import checks
 from clew.core.log.digest import checksum, unpack
 from clew.core.log.ids import check_filter_key, is_filter_key
 from clew.core.log.records import AGENT, agent_of, decoder
-from clew.core.log.rows import MESSAGE, Details, EntryRow, EventRow, UsageRow
+from clew.core.log.rows import MESSAGE, Details, EntryRow, EventRow, SessionName, SessionQuery, UsageRow
 from clew.core.messages.codec import encode_json
 from clew.errors import CorruptEntryError, CorruptError, InvalidQueryError
 from clew.model import Json
 
 if TYPE_CHECKING:
-    from clew.backends.contract import LogRows, OnDamage
+    from clew.backends.contract import LogRows, OnDamage, SessionRows
 
 TAG = ""
 """The facet name of tags: no metadata key that can be filtered on is empty."""
@@ -75,6 +76,29 @@ def read_cursor(cursor: str) -> tuple[int, str]:
         return moment, id
     except (binascii.Error, msgspec.MsgspecError, ValueError, TypeError, AttributeError) as exc:
         raise InvalidQueryError(f"{cursor!r} is no cursor of this store") from exc
+
+
+def scan_names(reader: SessionRows, first: str, limit: int, *, own: bool) -> list[SessionName]:
+    """What `scan_ids` answers, by `list_sessions`."""
+    rows = [
+        one.row
+        for deleted in (False, True)
+        for one in reader.list_sessions(SessionQuery(limit=2**31, deleted=deleted, damaged=True))
+    ]
+    return names_from(
+        [SessionName(row.id, row.sid, row.deleted is not None) for row in rows], first, limit, own=own
+    )
+
+
+def names_from(names: Iterable[SessionName], first: str, limit: int, *, own: bool) -> list[SessionName]:
+    """Those of these that `scan_ids` answers."""
+
+    def key(name: SessionName) -> bytes:
+        return (name.own if own else name.id).encode()
+
+    start = first.encode()
+    found = (name for name in names if key(name) >= start and (not own or ":" in name.id))
+    return nsmallest(limit, found, key=lambda name: (key(name), name.sid))
 
 
 # ── What the readers of all backends share: the bounds of a read, and whole bodies and packs ──────

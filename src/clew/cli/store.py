@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -12,9 +12,11 @@ import click
 import clew
 from clew.backends.registry import parse
 from clew.cli.app import Refused, Settings
-from clew.cli.names import branch_names, entry_name, find_entry
+from clew.cli.names import MOST, branch_names, entry_name, find_entry, meant, short_ids
+from clew.cli.text import one_line, typed
 from clew.core.conversation.history import branch_pages
 from clew.core.log.ids import parse_entry_id
+from clew.core.log.rows import SessionName
 from clew.errors import CheckpointNotFoundError, SessionDeletedError, SessionNotFoundError, StoreNotFoundError
 
 
@@ -110,6 +112,8 @@ def _run(store: clew.Store, branch: str, first: int, last: int) -> Iterator[clew
 
 PAGE: Final = 2_000
 SHOWN: Final = 4
+TITLE: Final = 40
+"""Letters of a title that an error shows."""
 
 
 @contextmanager
@@ -146,7 +150,7 @@ class Spot(NamedTuple):
 
 
 def session_of(store: clew.Store, text: str | None, *, whole: bool = False) -> clew.Session:
-    """The session of this id, alias, or unique beginning of an id; without a text the newest one.
+    """The session of this id, alias or short id, or of a beginning of one; without a text the newest one.
 
     `whole`: only a whole id or alias, for commands that remove sessions or change files.
     """
@@ -189,50 +193,71 @@ def point_in(session: clew.Session, text: str) -> clew.Head | str | int:
 
 def not_whole(store: clew.Store, text: str, *, with_trash: bool = False) -> Exception:
     """Why a text is not taken for a session: it was removed, it is only the beginning of an id, or none."""
-    trash = {info.id for info in all_sessions(store, deleted=True)}
-    if text in trash:
+    found = _meant(store, text)
+    if any(one.id == text and one.deleted for one in found):
         return SessionDeletedError(text)
-    living = {info.id for info in all_sessions(store)}
-    found = sorted(id for id in living | (trash if with_trash else set()) if _begins(id, text))
-    if not found:
-        return SessionNotFoundError(text)
-    return Refused(f"{text!r} is not a whole id, and this takes whole ids or aliases only: {_some(found)}")
+    ids = [one.id for one in found if with_trash or not one.deleted]
+    if not ids:
+        return SessionDeletedError(found[0].id) if len(found) == 1 else SessionNotFoundError(text)
+    if len(ids) == 1:
+        return Refused(
+            f"{text!r} is not a whole id, and this takes whole ids or aliases only; write {typed(ids[0])}"
+        )
+    return Refused(
+        f"{text!r} is not a whole id, and this takes whole ids or aliases only:"
+        f" {_candidates(store, ids, whole=True)}"
+    )
 
 
 def deleted_id(store: clew.Store, text: str) -> str:
-    """The id of a session in the trash, by its id or the beginning of it."""
-    return _completed(store, text, deleted=True)
+    """The id of a session in the trash, by its id, its short id or the beginning of one."""
+    found = [one.id for one in _meant(store, text, in_trash=True)]
+    if not found:
+        raise SessionNotFoundError(text)
+    return _only(store, text, found)
 
 
 def _living(store: clew.Store, text: str) -> str:
     """The id of a session in use. A removed session's id never finds another one that begins like it."""
-    if any(info.id == text for info in all_sessions(store, deleted=True)):
+    found = _meant(store, text)
+    living = [one.id for one in found if not one.deleted]
+    if any(one.id == text for one in found if one.deleted):
         raise SessionDeletedError(text)
-    return _completed(store, text, deleted=False)
+    if not living:
+        raise SessionDeletedError(found[0].id) if len(found) == 1 else SessionNotFoundError(text)
+    return _only(store, text, living)
 
 
-def _completed(store: clew.Store, text: str, *, deleted: bool) -> str:
-    """The one id that begins with this text, be it only behind the name of the agent that it came from."""
-    found: dict[str, None] = {}
-    for info in all_sessions(store, deleted=deleted):
-        if info.id == text:
-            return info.id
-        if _begins(info.id, text):
-            found[info.id] = None
-    if not found:
-        raise SessionNotFoundError(text)
-    if len(found) > 1:
-        raise Refused(f"{len(found)} sessions begin with {text!r}: {_some(found)}; type more of the id")
-    return next(iter(found))
+def _meant(store: clew.Store, text: str, *, in_trash: bool = False) -> list[SessionName]:
+    with store._engine.read() as reader:
+        return meant(reader, text, in_trash=in_trash)
 
 
-def _begins(id: str, text: str) -> bool:
-    return bool(text) and (id.startswith(text) or id.partition(":")[2].startswith(text))
+def _only(store: clew.Store, text: str, ids: Sequence[str]) -> str:
+    if len(ids) > 1:
+        many = f"more than {len(ids) - 1}" if len(ids) >= MOST else f"{len(ids)}"
+        raise Refused(
+            f"{many} sessions begin with {text!r}: {_candidates(store, ids)}; type more letters of the id"
+        )
+    return ids[0]
 
 
-def _some(ids: Iterable[str]) -> str:
-    shown = list(ids)
-    return ", ".join([*shown[:SHOWN], *(["…"] if len(shown) > SHOWN else [])])
+def _candidates(store: clew.Store, ids: Sequence[str], *, whole: bool = False) -> str:
+    """The first of them, as they can be typed, with their titles."""
+    shown = {id: id for id in ids[:SHOWN]} if whole else short_ids(store, ids[:SHOWN])
+    return _some([_titled(store, id, text) for id, text in shown.items()], more=len(ids) > SHOWN)
+
+
+def _titled(store: clew.Store, id: str, text: str) -> str:
+    with store._engine.read() as reader:
+        row = reader.find_session(id) or reader.find_session(id, deleted=True)
+    title = one_line(row.title or "") if row else ""
+    return f"{text} ({title[:TITLE]}{'…' if len(title) > TITLE else ''})" if title else text
+
+
+def _some(texts: Iterable[str], *, more: bool = False) -> str:
+    shown = list(texts)
+    return ", ".join([*shown[:SHOWN], *(["…"] if more or len(shown) > SHOWN else [])])
 
 
 def all_sessions(store: clew.Store, *, deleted: bool = False) -> Iterator[clew.SessionInfo]:

@@ -56,6 +56,23 @@ def test_what_is_not_due_is_not_touched(backend: SqliteBackend) -> None:
     assert max(steps[:2]) < 500
 
 
+def test_the_beginning_of_an_id_is_found_by_its_indices(backend: SqliteBackend) -> None:
+    living, gone = (plan(backend, part, ["a", 5]) for part in statements.IDS)
+
+    assert living == "SEARCH sessions USING INDEX sessions_id (id>?)"
+    assert gone == "SEARCH sessions USING INDEX sessions_trashed_id (id>?)"
+    assert (
+        plan(backend, statements.OWN_IDS, ["a", 5]) == "SEARCH sessions USING INDEX sessions_own (<expr>>?)"
+    )
+
+
+def test_a_span_of_time_is_a_part_of_the_index_of_activity(backend: SqliteBackend) -> None:
+    found = listing_plan(backend, since=1, until=2)
+
+    assert "sessions_activity (updated>? AND updated<?)" in found
+    assert "TEMP B-TREE" not in found
+
+
 def test_the_oldest_are_found_by_the_index_of_activity(backend: SqliteBackend) -> None:
     found = listing_plan(backend, oldest=True, after=(1, "a"))
 

@@ -107,7 +107,7 @@ def test_a_purge_of_what_is_in_the_trash_does_not_take_a_subagent_whose_id_begin
 
     done = cli("rm", "--purge", "--yes", "0b1c", code=1)
     assert "'0b1c' is not a whole id" in done.err
-    assert "claude-code:0b1c, claude-code:0b1c/agent-1" in done.err
+    assert "; write claude-code:0b1c\n" in done.err
     assert ["claude-code:0b1c/agent-1"] == ids(cli)
     assert ["claude-code:0b1c"] == ids(cli, deleted=True)
 

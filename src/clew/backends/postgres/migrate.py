@@ -18,7 +18,10 @@ from clew.errors import BackendError, InvalidUrlError, ReadOnlyError, SchemaTooN
 
 OUR_VALUES: Final = ("store = (gen_random_uuid())::text", "bucket = (updated >> 26)")
 """Values that the server computes for columns."""
-OUR_INDEXED: Final = ("md5(workspace)",)
+OUR_INDEXED: Final = (
+    "md5(workspace)",
+    r"""substr(id, ("position"(id, '\x3a'::bytea) + 1))""",
+)
 """Indexed expressions."""
 OUR_CONDITIONS: Final = (
     "(blob IS NOT NULL)",
@@ -28,6 +31,7 @@ OUR_CONDITIONS: Final = (
     "((deleted IS NULL) AND (workspace IS NOT NULL))",
     "(due < '4611686018427387904'::bigint)",
     "(id IS NOT NULL)",
+    r"""("position"(id, '\x3a'::bytea) > 0)""",
     "(slices = 1)",
     "(slices > 1)",
     "((status = 1) AND (deleted IS NULL))",

@@ -13,6 +13,7 @@ from clew.backends.damage import (
     damage_of,
     list_sound,
     nameless,
+    names_in,
     only_named,
     only_sound,
     stray,
@@ -50,6 +51,7 @@ from clew.core.log.rows import (
     Listed,
     ObjectPlace,
     PackInfo,
+    SessionName,
     SessionQuery,
     SessionRow,
     Totals,
@@ -144,6 +146,13 @@ class PostgresReader(Reader):
             return self.ask(template, *given)
 
         return list_sound(ask, session_from, query)
+
+    def scan_ids(self, first: str, limit: int, *, own: bool = False) -> list[SessionName]:
+        if own:
+            return names_in(self.ask(sql.OWN_IDS, encode(first), limit))
+        found = [name for part in sql.IDS for name in names_in(self.ask(part, encode(first), limit))]
+        found.sort(key=lambda name: (name.id.encode(), name.sid))
+        return found[:limit]
 
     def damaged_sessions(self) -> list[Damaged]:
         rows = self.ask(sql.ALL_SESSIONS)

@@ -84,6 +84,17 @@ FIND_DELETED: Final = (
     f"SELECT {SESSION}, version FROM {{s}}.sessions WHERE id = $1 AND deleted IS NOT NULL"
     " ORDER BY deleted DESC, made DESC LIMIT 1"
 )
+IDS: Final = (
+    "SELECT id, sid, false FROM {s}.names WHERE id >= $1 ORDER BY id LIMIT $2",
+    "SELECT id, sid, true FROM {s}.sessions WHERE deleted IS NOT NULL AND id >= $1 ORDER BY id, sid LIMIT $2",
+)
+# The expressions are those of sessions_own, to the letter: else the index is not used.
+_COLON: Final = """"position"(id, '\\x3a'::bytea)"""
+_OWN: Final = f"substr(id, {_COLON} + 1)"
+OWN_IDS: Final = (
+    f"SELECT id, sid, deleted IS NOT NULL FROM {{s}}.sessions WHERE {_COLON} > 0 AND {_OWN} >= $1"
+    f" ORDER BY {_OWN}, sid LIMIT $2"
+)
 TREE_SESSIONS: Final = (
     f"SELECT {SESSION}, version FROM {{s}}.sessions WHERE home = $1 AND tree = $2 ORDER BY made, sid"
 )
@@ -136,6 +147,12 @@ def listing(query: SessionQuery) -> tuple[str, list[Any]]:
     for name, value in [*((TAG, tag) for tag in query.tags), *query.where]:
         hashed = facet_hash(name, value)
         pieces.append(_FACET.format(given.mark(hashed), given.mark(encode(name)), given.mark(encode(value))))
+    for bound, compared in ((query.since, ">="), (query.until, "<")):
+        if bound is not None:
+            mark = given.mark(bound)
+            pieces.append(f"{moment} {compared} {mark}")
+            if not query.deleted:
+                pieces.append(f"bucket {compared.rstrip('=')}= {mark}::bigint >> {BUCKET}")
     if query.after is not None:
         last, id = given.mark(query.after[0]), given.mark(encode(query.after[1]))
         up, down = (">", "<") if query.oldest else ("<", ">")

@@ -11,7 +11,7 @@ import apsw
 import msgspec
 
 from clew.backends.contract import OnDamage, Reader, RecordKind
-from clew.backends.damage import damage_of, list_sound, only_named, only_sound, sound_sums
+from clew.backends.damage import damage_of, list_sound, names_in, only_named, only_sound, sound_sums
 from clew.backends.rows import body_of, limited, messages_of, missing, pack_content, within
 from clew.backends.sqlite import sql
 from clew.backends.sqlite.rows import (
@@ -39,6 +39,7 @@ from clew.core.log.rows import (
     Listed,
     ObjectPlace,
     PackInfo,
+    SessionName,
     SessionQuery,
     SessionRow,
     Totals,
@@ -111,6 +112,13 @@ class SqliteReader(Reader):
             return self._session_rows(*sql.listing(msgspec.structs.replace(query, limit=limit)))
 
         return list_sound(ask, session_from, query)
+
+    def scan_ids(self, first: str, limit: int, *, own: bool = False) -> list[SessionName]:
+        if own:
+            return names_in(self._execute(sql.OWN_IDS, (first, limit)))
+        found = [name for part in sql.IDS for name in names_in(self._execute(part, (first, limit)))]
+        found.sort(key=lambda name: (name.id.encode(), name.sid))
+        return found[:limit]
 
     def damaged_sessions(self) -> list[Damaged]:
         rows = self._execute(sql.ALL_LOOSELY)

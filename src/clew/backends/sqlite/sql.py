@@ -107,6 +107,14 @@ FIND_DELETED: Final = (
     f"SELECT {SESSION} FROM sessions WHERE id = ? AND deleted IS NOT NULL"
     " ORDER BY deleted DESC, sid DESC LIMIT 1"
 )
+_IDS: Final = "SELECT CAST(id AS BLOB), sid, deleted IS NOT NULL FROM sessions WHERE"
+IDS: Final = (
+    f"{_IDS} deleted IS NULL AND id >= ? ORDER BY id LIMIT ?",
+    f"{_IDS} deleted IS NOT NULL AND id >= ? ORDER BY id, sid LIMIT ?",
+)
+# The expressions are those of sessions_own, to the letter: else the index is not used.
+_OWN: Final = "substr(id, instr(id, ':') + 1)"
+OWN_IDS: Final = f"{_IDS} instr(id, ':') > 0 AND {_OWN} >= ? ORDER BY {_OWN}, sid LIMIT ?"
 TREE_SESSIONS: Final = f"SELECT {SESSION} FROM sessions WHERE tree = ? ORDER BY sid"
 # The first condition says what sessions_due holds; without it the index is not used.
 # BETWEEN: of two upper bounds the planner takes the first it meets, and would walk all that is not due.
@@ -146,6 +154,10 @@ def listing(query: SessionQuery) -> tuple[str, list[Any]]:
         pieces.append(_RUNNING if is_running else _BY_STATUS[query.status])
     if query.nonempty:
         pieces.append("messages > 0")
+    for bound, compared in ((query.since, ">="), (query.until, "<")):
+        if bound is not None:
+            pieces.append(f"{moment} {compared} ?")
+            bindings.append(bound)
     for name, value in [*((TAG, tag) for tag in query.tags), *query.where]:
         pieces.append("sid IN (SELECT sid FROM facets WHERE name = ? AND value = ?)")
         bindings += [name, value]

@@ -275,10 +275,10 @@ def files_command(settings: Settings, id: str | None, path: str | None, root: st
     elif not found:
         out.line("no snapshots")
     else:
-        from clew.cli.commands.list import short_ids
+        from clew.cli.names import beginnings
         from clew.cli.output import Column
 
-        ids = short_ids(one.id for one in found)
+        ids = beginnings([one.id for one in found])
         columns = (
             Column("ID", "cyan"),
             Column("KIND", "bright_black", optional=True),

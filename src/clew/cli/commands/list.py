@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Final
+from collections.abc import Sequence
 
 import click
 import msgspec
 
 import clew
 from clew.cli.app import Settings, command, session_argument
+from clew.cli.names import short_ids
 from clew.cli.output import Output
 from clew.cli.store import PAGE, opened, session_of
 from clew.cli.text import ago, iso
 from clew.model import STATUSES
-
-_TAIL: Final = "0123456789abcdef-"
-"""Generated ids end with many of these, too many to type."""
-_LONG_TAIL: Final = 20
-_ENOUGH: Final = 8
 
 
 @command(
@@ -65,8 +60,7 @@ def ls_command(
             cursor = page.cursor
             if cursor is None or (limit and len(found) >= limit):
                 break
-        location = store.location
-    print_sessions(Output(settings), found, location, more=cursor is not None)
+        print_sessions(Output(settings), store, found, more=cursor is not None)
 
 
 @command("interrupted", "clew interrupted", "clew show ID                     where it stopped")
@@ -75,12 +69,11 @@ def interrupted_command(settings: Settings) -> None:
     """Piped: as `clew ls`."""
     with opened(settings) as store:
         found = [session.info for session in store.interrupted()]
-        location = store.location
-    print_sessions(Output(settings), found, location)
+        print_sessions(Output(settings), store, found)
 
 
 def print_sessions(
-    out: Output, found: Sequence[clew.SessionInfo], location: str, *, more: bool = False
+    out: Output, store: clew.Store, found: Sequence[clew.SessionInfo], *, more: bool = False
 ) -> None:
     if out.json:
         for info in found:
@@ -92,18 +85,18 @@ def print_sessions(
             out.row(info.id, status, info.messages, iso(info.updated_at), info.workspace, info.title)
         return
     if not found:
-        out.line(f"no such sessions in {location}")
+        out.line(f"no such sessions in {store.location}")
         return
     from clew.cli.output import Column
 
     columns = (
-        Column("ID", "cyan", flexible=True),
+        Column("ID", "cyan"),
         Column("STATUS", "bright_black", optional=True),
         Column("MSGS", right=True),
         Column("ACTIVE", "bright_black", optional=True),
         Column("TITLE", flexible=True),
     )
-    ids = short_ids(info.id for info in found)
+    ids = short_ids(store, [info.id for info in found])
     out.rows(
         columns,
         [
@@ -122,25 +115,6 @@ def print_sessions(
             out.line(f"{info.id} is damaged: {info.damaged}")
     if more:
         click.echo("there are more: clew ls -n 0", err=True)
-
-
-def short_ids(ids: Iterable[str]) -> dict[str, str]:
-    """Of each made-up id as much as tells it from the others here. It can be typed as it is shown."""
-    shortened = {}
-    every = sorted(set(ids))
-    for at, id in enumerate(every):
-        tail = len(id.rstrip(_TAIL))
-        if len(id) - tail < _LONG_TAIL:
-            shortened[id] = id
-            continue
-        beside = [every[other] for other in (at - 1, at + 1) if 0 <= other < len(every)]
-        needed = max([0, *(_common(id, other) for other in beside)]) + 1
-        shortened[id] = id[: max(needed, tail + _ENOUGH)]
-    return shortened
-
-
-def _common(a: str, b: str) -> int:
-    return next((at for at, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
 
 
 def _key_and_value(text: str) -> tuple[str, object]:

@@ -6,6 +6,7 @@ import click
 
 import clew
 from clew.cli.app import Command, Settings, command, group, session_argument
+from clew.cli.names import short_ids
 from clew.cli.output import Output, agreed, yes_option
 from clew.cli.store import all_sessions, deleted_id, not_whole, opened
 from clew.cli.text import ago, count, iso, typed
@@ -84,6 +85,7 @@ def trash_ls(settings: Settings) -> None:
     out = Output(settings)
     with opened(settings) as store:
         found = list(all_sessions(store, deleted=True))
+        ids = short_ids(store, [info.id for info in found]) if out.is_terminal else {}
     if out.json:
         for info in found:
             out.record(info)
@@ -93,10 +95,8 @@ def trash_ls(settings: Settings) -> None:
     elif not found:
         out.line("the trash is empty")
     else:
-        from clew.cli.commands.list import short_ids
         from clew.cli.output import Column
 
-        ids = short_ids(info.id for info in found)
         columns = (
             Column("ID", "cyan", flexible=True),
             Column("MSGS", right=True),

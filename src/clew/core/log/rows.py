@@ -269,8 +269,27 @@ class SessionQuery(msgspec.Struct, frozen=True, kw_only=True):
     deleted: bool = False
     nonempty: bool = False
     status: int | None = None
+    since: int | None = None
+    """Only those that are listed by this time or a later one,"""
+    until: int | None = None
+    """and by an earlier one than this."""
     damaged: bool = False
     """Those too whose row, or settings, are damaged."""
+
+
+class SessionName(msgspec.Struct, frozen=True, gc=False):
+    """A session by its id."""
+
+    id: str
+    sid: Count
+    deleted: bool
+    """It is in the trash."""
+
+    @property
+    def own(self) -> str:
+        """What follows the first colon: of `claude-code:0b1c` the id that Claude Code knows. Without a colon
+        nothing does."""
+        return self.id.partition(":")[2]
 
 
 class Listed(msgspec.Struct, frozen=True, gc=False):

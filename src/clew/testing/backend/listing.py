@@ -50,6 +50,58 @@ class ListingConformance(Conformance):
         assert _ids(backend, deleted=True, after=(3, "b")) == ["c", "a"]
         assert _ids(backend) == ["live"]
 
+    def test_sessions_are_listed_by_the_time_of_their_activity(self, backend: Backend) -> None:
+        """From a time on, and before another one; of the trash by the time of deletion; pages keep to it."""
+        minute = 60_000_000
+        with backend.write() as tx:
+            for number in range(6):
+                add(tx, f"s{number}", updated=number * minute)
+            add(tx, "gone", updated=0, deleted=3 * minute)
+
+        assert _ids(backend, since=2 * minute, until=4 * minute) == ["s3", "s2"]
+        assert _ids(backend, since=4 * minute + 1) == ["s5"]
+        assert _ids(backend, until=minute + 1) == ["s1", "s0"]
+        assert _ids(backend, since=minute, after=(3 * minute, "s3"), limit=1) == ["s2"]
+        assert _ids(backend, since=3 * minute, deleted=True) == ["gone"]
+        assert _ids(backend, until=3 * minute, deleted=True) == []
+
+    def test_ids_are_scanned_in_the_order_of_their_bytes(self, backend: Backend) -> None:
+        """From a text on, in the trash or not; a limit cuts the end off. A transaction sees its own."""
+        with backend.write() as tx:
+            rows = [add(tx, id) for id in ("b", "a:2", "ä", "a:1/x", "a:1", "\U0001f600")]
+            gone = add(tx, "a:1", deleted=5)
+            assert [name.id for name in tx.scan_ids("a", 2)] == ["a:1", "a:1"]
+
+        with backend.read() as reader:
+            found = reader.scan_ids("a:", 100)
+            assert [name.id for name in found] == ["a:1", "a:1", "a:1/x", "a:2", "b", "ä", "\U0001f600"]
+            assert {(name.sid, name.deleted) for name in found[:2]} == {
+                (rows[4].sid, False),
+                (gone.sid, True),
+            }
+            assert [name.id for name in reader.scan_ids("a:1/", 2)] == ["a:1/x", "a:2"]
+            assert reader.scan_ids("\U0001f601", 5) == []
+
+    def test_ids_are_scanned_by_what_follows_their_first_colon(self, backend: Backend) -> None:
+        """Those without a colon are left out; the trash is not."""
+        with backend.write() as tx:
+            for id in ("x:b", "y:a:c", "b", "z:", "y:ö"):
+                add(tx, id)
+            add(tx, "y:b", deleted=5)
+
+        with backend.read() as reader:
+            assert [name.id for name in reader.scan_ids("", 9, own=True)] == [
+                "z:",
+                "y:a:c",
+                "x:b",
+                "y:b",
+                "y:ö",
+            ]
+            assert [(name.id, name.deleted) for name in reader.scan_ids("b", 2, own=True)] == [
+                ("x:b", False),
+                ("y:b", True),
+            ]
+
     def test_sessions_are_listed_by_workspace(self, backend: Backend) -> None:
         """Equal text, nothing more."""
         with backend.write() as tx:

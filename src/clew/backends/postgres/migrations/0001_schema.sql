@@ -62,6 +62,9 @@ CREATE TABLE {s}.sessions (
 CREATE INDEX sessions_activity ON {s}.sessions (bucket) WHERE deleted IS NULL;
 CREATE INDEX sessions_trash ON {s}.sessions (deleted DESC, id) WHERE deleted IS NOT NULL;
 CREATE INDEX sessions_trashed_id ON {s}.sessions (id) WHERE deleted IS NOT NULL;
+-- People type the beginning of what follows the colon (3a): of claude-code:0b1c2d3e the 0b1c.
+CREATE INDEX sessions_own ON {s}.sessions (substr(id, "position"(id, '\x3a'::bytea) + 1))
+  WHERE "position"(id, '\x3a'::bytea) > 0;
 -- By its hash: a path may be longer than what an index row holds.
 CREATE INDEX sessions_workspace ON {s}.sessions (md5(workspace), bucket)
   WHERE deleted IS NULL AND workspace IS NOT NULL;

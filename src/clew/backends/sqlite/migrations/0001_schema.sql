@@ -43,6 +43,9 @@ CREATE INDEX sessions_activity ON sessions (updated DESC, id) WHERE deleted IS N
 CREATE INDEX sessions_workspace ON sessions (workspace, updated DESC, id)
   WHERE deleted IS NULL AND workspace IS NOT NULL;
 CREATE INDEX sessions_trash ON sessions (deleted DESC, id) WHERE deleted IS NOT NULL;
+CREATE INDEX sessions_trashed_id ON sessions (id) WHERE deleted IS NOT NULL;
+-- People type the beginning of what follows the colon: of claude-code:0b1c2d3e the 0b1c.
+CREATE INDEX sessions_own ON sessions (substr(id, instr(id, ':') + 1)) WHERE instr(id, ':') > 0;
 CREATE INDEX sessions_tree ON sessions (tree);
 -- Appends move `updated` of pending and running sessions all the time: no index of theirs beyond
 -- sessions_activity holds it. The running are few, and can be sorted; the pending are nearly all
