@@ -71,21 +71,6 @@ NAMES = [
 ]
 """What most programs need. Other errors are in `clew.errors`, other values in `clew.model`."""
 
-LAZY = {
-    "AsyncRun",
-    "AsyncSession",
-    "AsyncStore",
-    "Hit",
-    "Maintenance",
-    "Run",
-    "SearchPage",
-    "Snapshot",
-    "Watch",
-    "copy_async",
-    "open_async",
-}
-"""Loaded with their first use: `dir` does not list them before."""
-
 STORE = [
     "backup",
     "capabilities",
@@ -220,8 +205,7 @@ def test_the_public_names_are_these() -> None:
     """A name that comes or goes is a decision: write it here too."""
     found = [name for name in public(clew) if not isinstance(getattr(clew, name), ModuleType)]
 
-    assert sorted({*found, *LAZY}) == NAMES
-    assert all(getattr(clew, name) for name in LAZY)
+    assert sorted(found) == NAMES
     assert clew.__version__
 
 
@@ -340,7 +324,17 @@ def test_opening_takes_the_same_arguments() -> None:
     )
 
 
-def test_importing_clew_does_not_import_what_only_some_need() -> None:
+def test_importing_clew_imports_nothing_else_of_it() -> None:
+    """So that the help of the command line is there at once."""
+    code = (
+        "import clew, sys; print(*(name for name in sys.modules if name[:4] == 'clew' or name == 'msgspec'))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert done.stdout.split() == ["clew"]
+
+
+def test_using_a_store_does_not_import_what_only_some_need() -> None:
     """Neither asyncio nor a test tool, nor SQLite before a file is opened, nor the engine of files."""
     unwanted = {
         "asyncio",
@@ -354,7 +348,7 @@ def test_importing_clew_does_not_import_what_only_some_need() -> None:
         "pathspec",
         "watchfiles",
     }
-    code = f"import clew, sys; print(*{unwanted} & set(sys.modules))"
+    code = f"import clew, sys; clew.open('memory:').session('s'); print(*{unwanted} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
     assert done.stdout.split() == []
