@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Final, get_args
 
@@ -12,9 +12,12 @@ import click
 
 import clew
 from clew.cli.app import Command, Settings, command
+from clew.cli.names import branch_names, entry_name
 from clew.cli.output import Output, progress, terminal
 from clew.cli.store import all_sessions, opened, session_of
 from clew.cli.text import Moment, ago, count, flat, iso, one_line, quoted, typed
+from clew.core.conversation.points import find
+from clew.core.log.ids import parse_entry_id
 from clew.model.search import SearchOrder, SearchRole
 
 if TYPE_CHECKING:
@@ -179,13 +182,31 @@ def place_of_hit(hit: Hit) -> str:
     return f"{hit.session}@{hit.position if hit.on_path else hit.entry_id}"
 
 
+def handles(store: clew.Store, entries: Iterable[tuple[str, str]]) -> list[str]:
+    """For each session and entry id the shortest text that `clew show` takes."""
+    wanted = list(entries)
+    short = {session: session for session, _ in wanted}
+    names: dict[int, dict[str, str]] = {}
+    trees: dict[str, int] = {}
+    found = []
+    with store._engine.read() as reader:
+        for session, id in wanted:
+            if session not in trees:
+                row = find(reader, session)
+                trees[session] = 0 if row is None else row.tree
+                branches = reader.tree_branches(trees[session]) if row is not None else []
+                names.setdefault(trees[session], branch_names(branch.uid for branch in branches))
+            place = parse_entry_id(id)
+            name = id if place is None else entry_name(names[trees[session]], place)
+            found.append(f"{short[session]}@{name}")
+    return found
+
+
 def _print(out: Output, store: clew.Store, page: SearchPage, limit: int) -> None:
     if not out.json and not out.is_terminal:
         for hit in page:
             out.row(place_of_hit(hit), hit.role, iso(hit.at), hit.title, hit.snippet)
         return
-    from clew.cli.handles import handles
-
     short = handles(store, [(hit.session, hit.entry_id) for hit in page])
     if out.json:
         for hit, handle in zip(page, short, strict=True):
