@@ -123,5 +123,5 @@ def test_a_pipe_is_refused_and_not_waited_for(cli: Clew) -> None:
 def test_a_wrong_format_is_said_and_makes_no_session(cli: Clew) -> None:
     file = claude(cli.home / "from")
     done = cli("import", str(file), "--format", "codex", code=1)
-    assert "it is of the format claude-code, not codex" in done.err
+    assert "its format is claude-code, not codex" in done.err
     assert not cli.store.exists()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import io
 import os
-import re
 import sys
 from collections.abc import Callable, Sequence
 from types import TracebackType
@@ -227,39 +226,6 @@ class Refused(Exception):
     """The user said no, or the command cannot go on. The message is complete."""
 
 
-# The messages of the library tell what to call. Here is what to type.
-_FOR_PROGRAMS: Final = re.compile(r"; (?:store\.|pass )")
-"""A next step that is a call."""
-_NEXT: Final[tuple[tuple[type[BaseException], str], ...]] = (
-    (errors.StoreNotFoundError, "clew import --scan makes one, and so does --store FILE with clew import"),
-    (errors.SessionNotFoundError, "clew ls lists the sessions, clew trash ls those that were removed"),
-    (errors.SessionDeletedError, "clew trash restore may bring it back"),
-    (errors.CheckpointNotFoundError, "clew log ID lists positions and checkpoints"),
-    (errors.EntryNotFoundError, "clew log ID lists the entries, clew log --graph ID those of every branch"),
-    (errors.SnapshotNotFoundError, "clew files lists the snapshots"),
-    (errors.ObjectMissingError, "clew verify says what else is missing"),
-    (errors.SessionExistsError, "choose another id"),
-    (
-        errors.RestoreConflictError,
-        "--on-conflict keep leaves these files as they are, overwrite replaces them",
-    ),
-    (errors.LeaseHeldError, "wait until it is done, or fork the session"),
-    (errors.RootNotNamedError, "--root DIRECTORY says that you mean it; add --dry-run to look first"),
-    (
-        errors.RootRefusedError,
-        "name a directory inside of it; clew snapshot and clew restore take it with --force",
-    ),
-    (errors.NothingToUndoError, "clew log --graph ID shows where the session stands"),
-    (errors.CorruptError, "clew verify says what is damaged, clew repair saves the rest"),
-    (errors.StoreBusyError, "try again in a moment"),
-    (errors.DiskFullError, "free some space, or clew copy what is to stay to another disk; nothing is lost"),
-    (errors.QuotaExceededError, "exclude something, or clew gc"),
-    (errors.RestoreFailedError, "clew restore --pending lists what was cut off"),
-    (errors.InvalidQueryError, "clew COMMAND --help has examples"),
-    (errors.InvalidUrlError, "see docs/reference/store-addresses.md"),
-)
-
-
 def ending(exc: BaseException) -> int:
     """Print why a command ended, if there is a reason to print; its exit code."""
     match exc:
@@ -290,9 +256,9 @@ def ending(exc: BaseException) -> int:
 
 def described(exc: BaseException) -> str:
     """One line: what happened, and the next step."""
-    hint = next((hint for kind, hint in _NEXT if isinstance(exc, kind)), None)
-    said = _FOR_PROGRAMS.split(str(exc), maxsplit=1)[0]
-    return said if hint is None else f"{said}; {hint}"
+    from clew.cli import wording
+
+    return wording.described(exc)
 
 
 def show_mistake(kind: type[BaseException], exc: BaseException, trace: TracebackType | None) -> None:
@@ -328,8 +294,9 @@ def _flushed(code: int) -> int:
 
 def _usage(exc: click.ClickException) -> None:
     context = exc.ctx if isinstance(exc, click.UsageError) else None
-    said = exc.format_message().replace("\n", " ").rstrip(".")
-    said = said[:1].lower() + said[1:]
+    from clew.cli.wording import usage
+
+    said = usage(exc.format_message())
     _say(f"{said}; see {context.command_path} --help" if context and not said.endswith("?") else said)
 
 

@@ -152,7 +152,7 @@ class _Looking:
             if other is None:
                 jobs.append(_job(format, file, is_sure=is_sure))
             else:
-                self._tell(file, f"it is of the format {other}, not {format}")
+                self._tell(file, f"its format is {other}, not {format}")
         return jobs
 
     def files_in(self, reader: Reader, place: Path) -> list[Path]:
@@ -168,7 +168,7 @@ class _Looking:
             self._refused(exc)
             return []
         except RecursionError:
-            self._tell(place, "its directories lie too deep inside of each other")
+            self._tell(place, "its directories are nested too deeply")
             return []
 
     def _inside(self, path: Path) -> list[Path]:
@@ -282,16 +282,16 @@ def reason_to_name(path: Path, beginning: bytes) -> str | None:
         damage = sqlite.damage_of(path)
         return None if damage is None else f"the database cannot be read: {damage}"
     if _DATABASES.fullmatch(path.name):
-        return "it has the name of a database of sessions, but is no SQLite database"
+        return "it has the name of a database of sessions, but is not an SQLite database"
     if not is_data(path, beginning):
         return None
     found = first_objects(beginning)
     if _has_name_of_log(path) and not found and (beginning.strip() or not beginning):
-        return "it has the name of a log, but none of its first lines is whole JSON"
+        return "it has the name of a log, but none of its first lines is valid JSON"
     if any(record.keys() >= _OWN_KEYS for record in found):
         return "it is a log of Clew whose first line is damaged"
     if any(map(_is_spoken, found)) or _is_conversation(beginning):
-        return "it looks like a session, but of no known format; format= (--format) names one"
+        return "it looks like a session, but its format is not known; name the format if you know it"
     return None
 
 

@@ -125,7 +125,9 @@ class Entry(msgspec.Struct, frozen=True):
             return _decode_object(self.raw)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             source, _, _ = self.id.rpartition(".")
-            raise CorruptEntryError(source, self.position, f"its body is no JSON object: {error}") from error
+            raise CorruptEntryError(
+                source, self.position, f"its body is not a JSON object: {error}"
+            ) from error
 
     @property
     def time(self) -> datetime:

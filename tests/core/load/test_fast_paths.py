@@ -175,7 +175,7 @@ def test_numbers_that_no_store_can_keep_become_null_and_are_told(tmp_path: Path)
     records = [line.record for line in read_lines(path, problems.append, lambda count: None)]
     assert records == [{"a": 1}, {"a": None, "b": None}, {"a": None, "b": [None, None], "c": 2.5}]
     assert [(problem.line, problem.reason) for problem in problems] == [
-        (2, "NaN is no number that JSON can keep: replaced by null"),
-        (3, "1e999 is no number that JSON can keep: replaced by null"),
-        (4, "an object was expected, not list"),
+        (2, "NaN is not a number that JSON can hold: replaced by null"),
+        (3, "1e999 is not a number that JSON can hold: replaced by null"),
+        (4, "this is a list, not a JSON object"),
     ]

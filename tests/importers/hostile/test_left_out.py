@@ -245,7 +245,7 @@ def test_a_file_of_another_format_is_refused_and_makes_no_session(tmp_path: Path
         (tmp_path / name).write_text(text)
     with clew.open("memory:") as store:
         for name in others:
-            refusal = f"it is of the format {SAMPLES[name][0]}, not {format}"
+            refusal = f"its format is {SAMPLES[name][0]}, not {format}"
             with pytest.raises(clew.InvalidError, match=refusal):
                 store.import_path(tmp_path / name, format)
         try:

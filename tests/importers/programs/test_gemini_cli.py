@@ -185,7 +185,7 @@ def test_a_torn_last_line_costs_itself_only(tmp_path: Path) -> None:
     (read,), problems = read_file(gemini_cli, file)
     assert [text for _, text in read.said()] == ["one"]
     assert problems[0].line == 3
-    assert "ends before" in problems[0].reason
+    assert "cut off" in problems[0].reason
 
 
 def test_a_grown_file_gives_the_old_entries_the_same_names(tmp_path: Path) -> None:

@@ -270,7 +270,7 @@ def _checked(path: Path, given: Path, timeout: float, *, immutable: bool = False
         connection = open_reader(path, timeout, immutable=immutable)
         _check_version(connection, given, writing=False)
     except apsw.NotADBError as exc:
-        raise InvalidUrlError(f"{given} is not a Clew store: it is no SQLite database") from exc
+        raise InvalidUrlError(f"{given} is not a Clew store: it is not an SQLite database") from exc
     return connection
 
 
@@ -289,13 +289,13 @@ def _check_version(
             check = check_writable if writing else check_readable
             check(connection, version, str(path), known)
     except apsw.NotADBError as exc:
-        raise InvalidUrlError(f"{path} is not a Clew store: it is no SQLite database") from exc
+        raise InvalidUrlError(f"{path} is not a Clew store: it is not an SQLite database") from exc
     finally:
         if not begun and connection.in_transaction:
             connection.execute(sql.ROLLBACK)
     if owner != sql.APPLICATION_ID:
         if path.stat().st_size == 1:  # SQLite takes such a file for an empty one, and would write over it
-            raise InvalidUrlError(f"{path} is not a Clew store: it is no SQLite database")
+            raise InvalidUrlError(f"{path} is not a Clew store: it is not an SQLite database")
         if owner or version or tables:
             raise InvalidUrlError(f"{path} is not a Clew store: it is a database of another program")
         return 0

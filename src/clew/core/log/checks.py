@@ -161,7 +161,7 @@ def message(uid: str, position: int, body: bytes) -> dict[str, Json]:
     try:
         found = decode_json(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise CorruptEntryError(uid, position, f"its body is no JSON: {error}") from error
+        raise CorruptEntryError(uid, position, f"its body is not valid JSON: {error}") from error
     if type(found) is not dict:
         raise CorruptEntryError(uid, position, "its body is no message")
     return found

@@ -245,7 +245,7 @@ def decode(text: bytes) -> AnyLine | None:
             raise WrongLineError(f"malformed {kind!r} line: {exc}") from exc
         return None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
-        raise WrongLineError(f"it is no JSON: {exc}") from exc
+        raise WrongLineError(f"it is not valid JSON: {exc}") from exc
 
 
 def _kind_of(text: bytes) -> str:

@@ -71,7 +71,9 @@ def read(path: Path, on_problem: OnProblem, on_bytes: OnBytes) -> Iterator[Sourc
     try:
         messages = [mapping(message) for message in items(document(path))]
     except (ValueError, RecursionError) as exc:
-        on_problem(Problem(path=str(path), line=getattr(exc, "lineno", None), reason=f"no JSON: {exc}"))
+        on_problem(
+            Problem(path=str(path), line=getattr(exc, "lineno", None), reason=f"not valid JSON: {exc}")
+        )
         return
     task = path.absolute().parent
     more = metadata(task)
@@ -301,5 +303,7 @@ def _beside(path: Path, on_problem: OnProblem | None = None) -> Json:
         return None
     except (OSError, ValueError, RecursionError) as exc:
         if on_problem:
-            on_problem(Problem(path=str(path), line=getattr(exc, "lineno", None), reason=f"no JSON: {exc}"))
+            on_problem(
+                Problem(path=str(path), line=getattr(exc, "lineno", None), reason=f"not valid JSON: {exc}")
+            )
         return None

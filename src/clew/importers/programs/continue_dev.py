@@ -55,7 +55,9 @@ def read(path: Path, on_problem: OnProblem, on_bytes: OnBytes) -> Iterator[Sourc
     try:
         whole = mapping(document(path))
     except (ValueError, RecursionError) as exc:
-        on_problem(Problem(path=str(path), line=getattr(exc, "lineno", None), reason=f"no JSON: {exc}"))
+        on_problem(
+            Problem(path=str(path), line=getattr(exc, "lineno", None), reason=f"not valid JSON: {exc}")
+        )
         return
     key = text(whole.get("sessionId")) or path.stem
     created = _created(path, key)

@@ -82,7 +82,9 @@ def _whole(path: Path, on_problem: OnProblem, on_bytes: OnBytes) -> dict[str, Js
     try:
         return mapping(document(path))
     except (ValueError, RecursionError) as exc:
-        on_problem(Problem(path=str(path), line=getattr(exc, "lineno", None), reason=f"no JSON: {exc}"))
+        on_problem(
+            Problem(path=str(path), line=getattr(exc, "lineno", None), reason=f"not valid JSON: {exc}")
+        )
         return {}
 
 

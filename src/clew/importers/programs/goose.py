@@ -107,7 +107,7 @@ def _stored(db: apsw.Connection, key: str, path: Path, on_problem: OnProblem) ->
         for row in rows(db, wanted, (key,)):
             content = decode_or_none(row["content_json"])
             if not isinstance(content, list):
-                reason = f"the content of message {row['id']} of session {key} is no JSON list"
+                reason = f"the content of message {row['id']} of session {key} is not a JSON list"
                 on_problem(Problem(path=str(path), line=None, reason=reason))
                 continue
             metadata = decode_or_none(row.get("metadata_json"))

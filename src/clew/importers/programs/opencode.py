@@ -255,7 +255,7 @@ class InDatabase:
         data = decode_or_none(row["data"])
         if isinstance(data, dict):
             return without(data, _IDS)
-        reason = f"the data of {table} {name} is no JSON object"
+        reason = f"the data of {table} {name} is not a JSON object"
         self._on_problem(Problem(path=str(self._path), line=None, reason=reason))
         return None
 
@@ -286,7 +286,7 @@ class InFiles:
             self._on_bytes(len(raw))
             value = decode(raw)
         except (OSError, ValueError, RecursionError) as exc:
-            self._on_problem(Problem(path=str(file), line=None, reason=f"no JSON: {exc}"))
+            self._on_problem(Problem(path=str(file), line=None, reason=f"not valid JSON: {exc}"))
             return None
         return value if isinstance(value, dict) else None
 
@@ -313,7 +313,9 @@ def from_document(path: Path, on_problem: OnProblem, on_bytes: OnBytes) -> InFil
     try:
         whole = mapping(document(path))
     except (ValueError, RecursionError) as exc:
-        on_problem(Problem(path=str(path), line=getattr(exc, "lineno", None), reason=f"no JSON: {exc}"))
+        on_problem(
+            Problem(path=str(path), line=getattr(exc, "lineno", None), reason=f"not valid JSON: {exc}")
+        )
         return None
     stored = InExport(whole) if "messages" in whole else InFiles(path, whole, on_problem, on_bytes)
     if text(stored.info.get("id")):

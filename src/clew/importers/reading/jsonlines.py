@@ -43,8 +43,8 @@ def members_of_file(path: Path, on_problem: OnProblem, on_bytes: OnBytes) -> dic
     except (ValueError, RecursionError) as exc:
         line, mended = _mend(body)
         found = members(mended)
-        reason = f"no whole JSON object ({exc})"
-        kept = f"{reason}; what is whole before that is kept" if found else reason
+        reason = f"not valid JSON ({exc})"
+        kept = f"{reason}; what comes before that is kept" if found else reason
         on_problem(Problem(path=str(path), line=line, reason=kept))
         return found
 
@@ -234,18 +234,32 @@ def _mended(text: bytes, tell: Callable[[str], None], *, is_last: bool) -> dict[
     if record is None:
         other = _other_value(text)
         if other is not None:
-            tell(f"an object was expected, not {other}")
+            tell(f"this is {other}, not a JSON object")
             return None
         record = _glued(text)
-        end = "the line ends before its record does" if is_last else "not valid JSON"
-        tell(end if record is None else "a torn record stands before the one at its end")
+        end = "the line is cut off" if is_last else "not valid JSON"
+        tell(
+            end
+            if record is None
+            else "the line begins with a record that is cut off; the one after it is kept"
+        )
     return record
+
+
+_JSON_NAMES: Final = {
+    list: "a list",
+    str: "a text",
+    int: "a number",
+    float: "a number",
+    bool: "true or false",
+    type(None): "null",
+}
 
 
 def _other_value(text: bytes) -> str | None:
     """What a line holds that is JSON and no object."""
     try:
-        return type(_decode(text)).__name__
+        return _JSON_NAMES.get(type(_decode(text)), "a value")
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
 
@@ -276,7 +290,7 @@ def leniently(text: bytes, tell: Callable[[str], None]) -> dict[str, Json] | Non
     except UnicodeDecodeError as error:
         tell(f"not valid UTF-8 at byte {error.start}: replaced by U+FFFD")
     if strange:
-        tell(f"{strange[0][:20]} is no number that JSON can keep: replaced by null")
+        tell(f"{strange[0][:20]} is not a number that JSON can hold: replaced by null")
     return record
 
 

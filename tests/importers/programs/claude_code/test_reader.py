@@ -443,7 +443,7 @@ def test_a_torn_last_line_is_listed_and_comes_when_it_is_whole(store: clew.Store
     whole = log.path.read_bytes()
     log.path.write_bytes(whole[:-20])
     (problem,) = store.import_path(log.path).problems
-    assert (problem.line, "ends before" in problem.reason) == (2, True)
+    assert (problem.line, "cut off" in problem.reason) == (2, True)
     log.path.write_bytes(whole)
     assert texts(bring(store, log)) == ["text of u1", "text of u2"]
 
