@@ -8,6 +8,7 @@ import sqlite3
 import pytest
 
 import clew
+from clew.cli.commands import maintain
 from tests.cli.processes import Clew
 
 
@@ -121,6 +122,15 @@ def test_the_doctor_finds_damage_and_missing_stores(cli: Clew) -> None:
     assert "no store at" in cli("doctor", code=1).out
     cli.store.write_bytes(os.urandom(8192))
     assert "problem" in cli("doctor", code=1).out
+
+
+def test_the_doctor_only_glances_at_a_large_store(story: Clew, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(maintain, "GLANCE", 0.0)
+    with clew.open(story.store) as store:
+        found = maintain._whole(store)
+    assert found.state == "ok"
+    assert "are all there" not in found.text
+    assert found.next == "clew verify --quick looks at all of them"
 
 
 def test_interrupted_lists_runs_whose_worker_was_killed(story: Clew) -> None:
