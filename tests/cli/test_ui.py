@@ -394,7 +394,7 @@ def test_without_textual_one_line_says_what_to_install(
 ) -> None:
     monkeypatch.setitem(sys.modules, "textual", None)
     assert 1 == run(["ui", "--store", str(story.store)])
-    assert "clew: clew ui needs the package textual: pip install 'clew[ui]'\n" == capsys.readouterr().err
+    assert "clew: clew ui needs the package textual: pip install 'textual>=8.2'\n" == capsys.readouterr().err
 
 
 def test_without_a_terminal_one_line_says_what_to_do_instead(story: Clew) -> None:

@@ -41,13 +41,13 @@ def missing(extra: str, error: ImportError) -> ImportError:
     try:
         installed = version(package)
     except PackageNotFoundError:
-        told = f"this adapter needs {error.name or package}: pip install 'clew[{extra}]'"
+        told = f"this adapter needs {error.name or package}: pip install '{package}>={needed}'"
     else:
         reason = str(error).partition(" (")[0]  # without the path of a file
         if _numbers(installed) < _numbers(needed):
             told = (
                 f"this adapter needs {package} {needed} or newer, and {installed} is installed ({reason}): "
-                f"pip install --upgrade 'clew[{extra}]'"
+                f"pip install --upgrade '{package}>={needed}'"
             )
         else:
             told = (

@@ -1,6 +1,6 @@
 """Sessions of the OpenAI Agents SDK in a Clew store.
 
-    from clew.adapters.openai_agents import ClewSession                # pip install 'clew[openai-agents]'
+    from clew.adapters.openai_agents import ClewSession                # pip install '.[openai-agents]'
 
     session = ClewSession("chat-1", clew.open("agents.db"))
     result = await Runner.run(agent, "hello", session=session)

@@ -84,7 +84,9 @@ KINDS: Final[dict[str, tuple[Any, str]]] = {
 }
 """Of the options of all backends: what is not a text."""
 
-EXTRAS: Final = {"postgresql": "postgres"}
+DRIVERS: Final = {"postgresql": "psycopg[binary]>=3.2"}
+"""What pip installs for a scheme, if that is not the package itself. A package is named, not an extra of
+Clew: that works for an install from a checkout too."""
 
 
 def connect(url: str | os.PathLike[str] | None = None, **options: Any) -> Backend:
@@ -94,9 +96,9 @@ def connect(url: str | os.PathLike[str] | None = None, **options: Any) -> Backen
     try:
         factory = getattr(import_module(module), name)
     except ModuleNotFoundError as exc:
-        extra = EXTRAS.get(scheme, scheme)
+        driver = DRIVERS.get(scheme, exc.name)
         raise InvalidUrlError(
-            f"{scheme} addresses need the package {exc.name}: pip install 'clew[{extra}]'"
+            f"{scheme} addresses need the package {exc.name}: pip install '{driver}'"
         ) from exc
     chosen = {**given, **options}
     _check_options(factory, scheme, chosen)

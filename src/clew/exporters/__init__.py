@@ -75,7 +75,7 @@ def _exporter(format: str, known: Format) -> Exporter:
         return cast("Exporter", import_module(f"{__name__}.{known.module}"))
     except ModuleNotFoundError as exc:
         raise InvalidError(
-            f"an export to {format} needs the package {exc.name}: pip install 'clew[export]'"
+            f"an export to {format} needs the package {exc.name}: pip install '.[export]'"
         ) from exc
 
 

@@ -1,4 +1,4 @@
-"""Tests to subclass when you write a backend, an adapter or an importer: `pip install clew[testing]`.
+"""Tests to subclass when you write a backend, an adapter or an importer: `pip install '.[testing]'`.
 
     from clew.testing.backend import BackendConformance, DurableConformance
 

@@ -119,7 +119,7 @@ def test_without_the_driver_it_is_said_what_to_install() -> None:
         "except clew.errors.BackendUnavailableError as exc: print(exc)"
     )
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert "clew[postgres]" in told.stdout
+    assert "pip install 'psycopg[binary]>=3.2'" in told.stdout
 
 
 def test_a_schema_of_any_name_is_just_a_name(postgres_url: str) -> None:

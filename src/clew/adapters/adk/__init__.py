@@ -1,6 +1,6 @@
 """Google ADK: a session service on a Clew store.
 
-    service = ClewSessionService(clew.open("agents.db"))               # pip install 'clew[adk]'
+    service = ClewSessionService(clew.open("agents.db"))               # pip install '.[adk]'
     runner = Runner(agent=agent, app_name="shop", session_service=service)
 
 Each ADK session is a Clew session, and its events are the messages: `clew ls`, `show`, `search`, `rewind`,

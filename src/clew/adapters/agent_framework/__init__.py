@@ -1,6 +1,6 @@
 """Microsoft Agent Framework on a Clew store: history, sessions and workflow checkpoints.
 
-    from clew.adapters.agent_framework import ClewHistoryProvider      # pip install 'clew[agent-framework]'
+    from clew.adapters.agent_framework import ClewHistoryProvider      # pip install '.[agent-framework]'
 
     agent = Agent(client, context_providers=[ClewHistoryProvider(store)])
 

@@ -1,6 +1,6 @@
 """The Claude Agent SDK: a `SessionStore` that keeps transcripts as Clew sessions.
 
-    store = ClewSessionStore(clew.open())                              # pip install 'clew[claude]'
+    store = ClewSessionStore(clew.open())                              # pip install '.[claude]'
     options = ClaudeAgentOptions(session_store=store, resume=session_id)
 
 A transcript is one session, with one entry for each line. The transcript of a subagent is a session of its

@@ -1,6 +1,6 @@
 """LlamaIndex: chat stores on a Clew store.
 
-    from clew.adapters.llama_index import ClewChatStore                # pip install 'clew[llama-index]'
+    from clew.adapters.llama_index import ClewChatStore                # pip install '.[llama-index]'
 
     chats = ClewChatStore(clew.open("agents.db"))
     memory = ChatMemoryBuffer.from_defaults(chat_store=chats, chat_store_key="ada")

@@ -1,6 +1,6 @@
 """Conversations of Pydantic AI in a Clew store: `ClewConversationStore`.
 
-    from clew.adapters.pydantic_ai import ClewConversationStore      # pip install 'clew[pydantic-ai]'
+    from clew.adapters.pydantic_ai import ClewConversationStore      # pip install '.[pydantic-ai]'
 
     conversations = ClewConversationStore(clew.open("agents.db"))
     conversation = await conversations.load("chat-1") or Conversation(conversation_id="chat-1")

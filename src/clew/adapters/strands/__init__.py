@@ -1,6 +1,6 @@
 """Sessions of Strands agents in a Clew store.
 
-    from clew.adapters.strands import ClewSessionRepository    # pip install 'clew[strands]'
+    from clew.adapters.strands import ClewSessionRepository    # pip install '.[strands]'
 
     repository = ClewSessionRepository(clew.open("agents.db"))
     manager = RepositorySessionManager(session_id="chat-1", session_repository=repository)

@@ -1,6 +1,6 @@
 """A `Storage` of Strands on a store: bytes under keys.
 
-    from clew.adapters.strands import ClewStorage                      # pip install 'clew[strands]'
+    from clew.adapters.strands import ClewStorage                      # pip install '.[strands]'
 
     storage = ClewStorage(clew.open("agents.db"))
     agent = Agent(session_manager=SnapshotSessionManager("chat-1", storage=storage))

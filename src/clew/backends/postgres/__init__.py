@@ -6,7 +6,7 @@ try:
     import psycopg as psycopg
 except ModuleNotFoundError as exc:
     raise BackendUnavailableError(
-        "PostgreSQL stores need a driver that is not installed; pip install 'clew[postgres]'"
+        "PostgreSQL stores need a driver that is not installed; pip install 'psycopg[binary]>=3.2'"
     ) from exc
 
 from clew.backends.postgres.backend import PostgresBackend as PostgresBackend

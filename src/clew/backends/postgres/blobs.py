@@ -125,7 +125,7 @@ def _open(address: str, timeout: float) -> Any:
         from obstore.store import from_url
     except ModuleNotFoundError as exc:
         raise BackendUnavailableError(
-            "packs in object storage need a driver that is not installed; pip install 'clew[s3]'"
+            "packs in object storage need a driver that is not installed; pip install 'obstore>=0.8'"
         ) from exc
     check_blobs(address)
     try:

@@ -18,12 +18,12 @@ from clew.cli.store import opened
 @click.pass_obj
 def ui_command(settings: Settings) -> int:
     """List, filter as you type, read, draw the tree, fork, rewind. The last line of the screen names the
-    keys. A rewind shows which entries it leaves behind, and asks. Needs `pip install 'clew[ui]'`.
+    keys. A rewind shows which entries it leaves behind, and asks.
     """
     try:
         import_module("textual")
     except ModuleNotFoundError as exc:
-        raise Refused("clew ui needs the package textual: pip install 'clew[ui]'") from exc
+        raise Refused("clew ui needs the package textual: pip install 'textual>=8.2'") from exc
     if settings.json or not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise Refused("clew ui needs a terminal to itself; clew ls and clew show print the same")
     from clew.cli.ui.app import Browser
