@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from datetime import datetime
+from datetime import datetime, tzinfo
 from decimal import Decimal
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, Literal, ParamSpec, TypeVar, overload
@@ -837,27 +837,48 @@ class Session:
 
     @overload
     def usage(
-        self, *, by: None = None, since: datetime | None = None, until: datetime | None = None
+        self,
+        *,
+        by: None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        tz: tzinfo | None = None,
+        subagents: bool = False,
     ) -> UsageTotals: ...
     @overload
     def usage(
-        self, *, by: UsageKey, since: datetime | None = None, until: datetime | None = None
+        self,
+        *,
+        by: UsageKey,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        tz: tzinfo | None = None,
+        subagents: bool = False,
     ) -> dict[UsageGroup, UsageTotals]: ...
     def usage(
-        self, *, by: UsageKey | None = None, since: datetime | None = None, until: datetime | None = None
+        self,
+        *,
+        by: UsageKey | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        tz: tzinfo | None = None,
+        subagents: bool = False,
     ) -> UsageTotals | dict[UsageGroup, UsageTotals]:
         """Sums over the calls of this session; those of the session it was forked from are not its own.
 
         Args:
-            by: One sum for each model, vendor, endpoint, source, day (UTC), workspace, session or branch.
+            by: One sum for each day, week (named by its Monday), month, model, agent, project, session,
+                vendor, endpoint, source, workspace or branch.
             since: Only calls at this time or later.
             until: Only calls before this time.
+            tz: The time zone of days, weeks and months; UTC when not given.
+            subagents: Count the calls of its subagents too.
         """
-        from clew.core.streams import usage
+        from clew.core.streams import totals
 
-        first, end = usage.span_of(by, since, until)
-        with self._look() as (reader, _):
-            return usage.session_totals(reader, self._sid, by, first, end)
+        asked = totals.wanted(by, since, until, tz, subagents=subagents)
+        with self._look() as (reader, row):
+            return totals.session_totals(reader, self._sid, row.id, asked)
 
     # -- files
 

@@ -6,7 +6,7 @@ import builtins
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from datetime import datetime
+from datetime import datetime, tzinfo
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias, TypeVar, cast, overload
@@ -431,25 +431,64 @@ class Store:
 
     @overload
     def usage(
-        self, *, by: None = None, since: datetime | None = None, until: datetime | None = None
+        self,
+        *,
+        by: None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        tz: tzinfo | None = None,
+        model: str | None = None,
+        agent: str | None = None,
+        project: str | None = None,
+        subagents: bool = False,
     ) -> UsageTotals: ...
     @overload
     def usage(
-        self, *, by: UsageKey, since: datetime | None = None, until: datetime | None = None
+        self,
+        *,
+        by: UsageKey,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        tz: tzinfo | None = None,
+        model: str | None = None,
+        agent: str | None = None,
+        project: str | None = None,
+        subagents: bool = False,
     ) -> dict[UsageGroup, UsageTotals]: ...
     def usage(
-        self, *, by: UsageKey | None = None, since: datetime | None = None, until: datetime | None = None
+        self,
+        *,
+        by: UsageKey | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        tz: tzinfo | None = None,
+        model: str | None = None,
+        agent: str | None = None,
+        project: str | None = None,
+        subagents: bool = False,
     ) -> UsageTotals | dict[UsageGroup, UsageTotals]:
         """What all sessions have used, those in the trash too; grouped, if you say by what.
 
-        `since` (included) and `until` (not) bound the time of the calls. A call that two forks share was
-        paid for once, and is counted once.
-        """
-        from clew.core.streams import usage
+        A call that two forks share was paid for once, and is counted once.
 
-        first, end = usage.span_of(by, since, until)
+        Args:
+            by: One sum for each day, week (named by its Monday), month, model, agent, project (the last part
+                of the workspace's path), session, vendor, endpoint, source, workspace or branch.
+            since: Only calls at this time or later.
+            until: Only calls before this time.
+            tz: The time zone of days, weeks and months; UTC when not given.
+            model: Only calls of this model.
+            agent: Only calls of sessions of this agent.
+            project: Only calls of sessions of this project.
+            subagents: By session: calls of a subagent count for the session that it works for.
+        """
+        from clew.core.streams import totals
+
+        asked = totals.wanted(
+            by, since, until, tz, model=model, agent=agent, project=project, subagents=subagents
+        )
         with self._scope.read() as reader:
-            return usage.store_totals(reader, by, first, end)
+            return totals.store_totals(reader, asked)
 
     def read(self, work: Callable[[Store], T]) -> T:
         """Read several things as they are at one moment: `work` gets a store that can only be read from,

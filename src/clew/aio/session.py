@@ -6,7 +6,7 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from datetime import datetime
+from datetime import datetime, tzinfo
 from decimal import Decimal
 from functools import partial
 from types import TracebackType
@@ -386,16 +386,36 @@ class AsyncSession:
 
     @overload
     async def usage(
-        self, *, by: None = None, since: datetime | None = None, until: datetime | None = None
+        self,
+        *,
+        by: None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        tz: tzinfo | None = None,
+        subagents: bool = False,
     ) -> UsageTotals: ...
     @overload
     async def usage(
-        self, *, by: UsageKey, since: datetime | None = None, until: datetime | None = None
+        self,
+        *,
+        by: UsageKey,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        tz: tzinfo | None = None,
+        subagents: bool = False,
     ) -> dict[UsageGroup, UsageTotals]: ...
     async def usage(
-        self, *, by: UsageKey | None = None, since: datetime | None = None, until: datetime | None = None
+        self,
+        *,
+        by: UsageKey | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        tz: tzinfo | None = None,
+        subagents: bool = False,
     ) -> UsageTotals | dict[UsageGroup, UsageTotals]:
-        return await self._call(lambda: self._session.usage(by=by, since=since, until=until))
+        return await self._call(
+            lambda: self._session.usage(by=by, since=since, until=until, tz=tz, subagents=subagents)
+        )
 
     # -- files
 

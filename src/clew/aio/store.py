@@ -6,7 +6,7 @@ import asyncio
 import builtins
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, tzinfo
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, overload
@@ -307,16 +307,54 @@ class AsyncStore:
 
     @overload
     async def usage(
-        self, *, by: None = None, since: datetime | None = None, until: datetime | None = None
+        self,
+        *,
+        by: None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        tz: tzinfo | None = None,
+        model: str | None = None,
+        agent: str | None = None,
+        project: str | None = None,
+        subagents: bool = False,
     ) -> UsageTotals: ...
     @overload
     async def usage(
-        self, *, by: UsageKey, since: datetime | None = None, until: datetime | None = None
+        self,
+        *,
+        by: UsageKey,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        tz: tzinfo | None = None,
+        model: str | None = None,
+        agent: str | None = None,
+        project: str | None = None,
+        subagents: bool = False,
     ) -> dict[UsageGroup, UsageTotals]: ...
     async def usage(
-        self, *, by: UsageKey | None = None, since: datetime | None = None, until: datetime | None = None
+        self,
+        *,
+        by: UsageKey | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        tz: tzinfo | None = None,
+        model: str | None = None,
+        agent: str | None = None,
+        project: str | None = None,
+        subagents: bool = False,
     ) -> UsageTotals | dict[UsageGroup, UsageTotals]:
-        return await self._call(lambda: self._store.usage(by=by, since=since, until=until))
+        return await self._call(
+            lambda: self._store.usage(
+                by=by,
+                since=since,
+                until=until,
+                tz=tz,
+                model=model,
+                agent=agent,
+                project=project,
+                subagents=subagents,
+            )
+        )
 
     async def read(self, work: Callable[[Store], T]) -> T:
         return await self._call(self._store.read, work)

@@ -57,12 +57,13 @@ from clew.core.log.rows import (
     SessionQuery,
     SessionRow,
     Totals,
+    UsageColumn,
     UsageRow,
     UsageSum,
 )
 from clew.core.messages.search_text import TextPlace, TextQuery, TextRow
 from clew.errors import CorruptEntryError
-from clew.model import Json, UsageKey
+from clew.model import Json
 
 RecordKind: TypeAlias = Literal[
     "alias", "annotation", "checkpoint", "copy", "document", "key", "label", "lease", "move", "notice",
@@ -268,12 +269,17 @@ class StreamRows(Protocol):
 
     @abstractmethod
     def sum_usage(
-        self, sid: int | None, by: UsageKey | None, since: int | None = None, until: int | None = None
+        self,
+        sid: int | None,
+        by: Sequence[UsageColumn] = (),
+        since: int | None = None,
+        until: int | None = None,
     ) -> list[UsageSum]:
         """Sums over the calls of one session or of all (those in the trash too) with since <= time
-        < until, grouped. The group of a day is `YYYY-MM-DD` in UTC; of a workspace and of a session
-        (its id) that of the session; of a branch its uid; without `by` all is one group, None.
-        In the order of the groups' UTF-8 bytes, None first; no group without calls."""
+        < until, grouped by the columns. The group of a day is `YYYY-MM-DD` in UTC, of a quarter of an hour
+        its number since 1970 in decimal digits; of a workspace and of a session (its id) that of the
+        session; of a branch its uid. Without `by` all is one group, (). In the order of the groups' UTF-8
+        bytes, column by column, None first; no group without calls."""
 
 
 class ObjectRows(Protocol):

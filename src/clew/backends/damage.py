@@ -89,19 +89,24 @@ def only_named(ask: Ask, limit: int | None) -> list[tuple[str, bytes]]:
         wanted *= 2
 
 
-def sound_sums(rows: Iterable[Row]) -> list[UsageSum]:
-    """Sums over calls, without those that are damaged. Each row: the name of its group as bytes, five counts,
-    the cost, whether that was estimated."""
-    sums: dict[bytes | None, list[int]] = {}
-    for group, *counts, cost, estimated in rows:
+def sound_sums(rows: Iterable[Row], columns: int) -> list[UsageSum]:
+    """Sums over calls, without those that are damaged. Each row: the columns of its group as bytes, five
+    counts, the cost, whether that was estimated."""
+    sums: dict[tuple[bytes | None, ...], list[int]] = {}
+    for row in rows:
+        group, (*counts, cost, estimated) = row[:columns], row[columns:]
         numbers = [*counts, 0 if cost is None else cost, cost is None, estimated]
         if all(isinstance(number, int) and number >= 0 for number in numbers):
             before = sums.get(group, [0] * (len(numbers) + 1))
             sums[group] = [one + other for one, other in zip(before, [1, *numbers], strict=True)]
     return [
-        UsageSum(None if group is None else group.decode(errors="replace"), *sums[group])
-        for group in sorted(sums, key=lambda group: group or b"")
+        UsageSum(text_of(group), *sums[group])
+        for group in sorted(sums, key=lambda group: [(one is not None, one or b"") for one in group])
     ]
+
+
+def text_of(group: Iterable[bytes | None]) -> tuple[str | None, ...]:
+    return tuple(None if one is None else one.decode(errors="replace") for one in group)
 
 
 def damage_of(row: SessionRow, details: object) -> Damaged | None:

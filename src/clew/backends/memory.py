@@ -33,12 +33,13 @@ from clew.core.log.rows import (
     SessionQuery,
     SessionRow,
     Totals,
+    UsageColumn,
     UsageRow,
     UsageSum,
 )
 from clew.core.messages.codec import decode_json
 from clew.errors import BranchMissingError, StoreClosedError
-from clew.model import Json, UsageKey
+from clew.model import Json
 
 # ── Reads of a store in memory, in the sections of the contract ───────────────────────────────────
 
@@ -277,31 +278,36 @@ class MemoryReader(Reader):
         return rows[start : start + limit]
 
     def sum_usage(
-        self, sid: int | None, by: UsageKey | None, since: int | None = None, until: int | None = None
+        self,
+        sid: int | None,
+        by: Sequence[UsageColumn] = (),
+        since: int | None = None,
+        until: int | None = None,
     ) -> list[UsageSum]:
-        groups: dict[str | None, list[UsageRow]] = {}
+        groups: dict[tuple[str | None, ...], list[UsageRow]] = {}
         for owner, rows in self._of.usage.items():
             if sid in (None, owner):
                 for row in rows:
                     if (since is None or row.time >= since) and (until is None or row.time < until):
-                        groups.setdefault(self._group(owner, row, by), []).append(row)
-        order = sorted(groups, key=lambda group: (group is not None, (group or "").encode()))
+                        group = tuple(self._group(owner, row, column) for column in by)
+                        groups.setdefault(group, []).append(row)
+        order = sorted(groups, key=lambda group: [(one is not None, (one or "").encode()) for one in group])
         return [_sum(group, groups[group]) for group in order]
 
-    def _group(self, sid: int, row: UsageRow, by: UsageKey | None) -> str | None:
+    def _group(self, sid: int, row: UsageRow, column: UsageColumn) -> str | None:
         session, branch = self._of.sessions.get(sid), self._of.branches.get(row.branch)
-        groups: dict[UsageKey | None, Callable[[], str | None]] = {
-            None: lambda: None,
+        groups: dict[UsageColumn, Callable[[], str | None]] = {
             "model": lambda: row.model,
             "vendor": lambda: row.vendor,
             "endpoint": lambda: row.endpoint,
             "source": lambda: row.source,
             "day": lambda: (EPOCH + timedelta(microseconds=row.time)).date().isoformat(),
+            "quarter": lambda: str(row.time // 900_000_000),
             "workspace": lambda: session.workspace if session else None,
             "session": lambda: session.id if session else None,
             "branch": lambda: branch.uid if branch else None,
         }
-        return groups[by]()
+        return groups[column]()
 
     # -- objects
 
@@ -329,7 +335,7 @@ def _moment(row: SessionRow) -> int:
     return row.updated if row.deleted is None else row.deleted
 
 
-def _sum(group: str | None, rows: list[UsageRow]) -> UsageSum:
+def _sum(group: tuple[str | None, ...], rows: list[UsageRow]) -> UsageSum:
     return UsageSum(
         group,
         len(rows),

@@ -11,12 +11,14 @@ import msgspec
 from clew.model.session import Json
 
 UsageKey: TypeAlias = Literal[
-    "model", "vendor", "endpoint", "source", "day", "workspace", "session", "branch"
+    "day", "week", "month", "model", "agent", "project", "session",
+    "vendor", "endpoint", "source", "workspace", "branch",
 ]  # fmt: skip
 """What usage can be grouped by."""
 
 UsageGroup: TypeAlias = str | date | None
-"""The value that a group has in common; a `date` by day (UTC), None where the calls do not say."""
+"""The value that a group has in common; None where the calls do not say. A `date` by day, by week (its
+Monday) and by month (its first day); the project is the last part of the workspace's path."""
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True):

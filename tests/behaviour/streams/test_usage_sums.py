@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -88,6 +89,99 @@ class TestUsageSums:
         assert list(by_day) == [date(1970, 1, 1), date(2025, 6, 1), date(2025, 6, 2)]
         assert [totals.input_tokens for totals in by_day.values()] == [8, 2, 5]
 
+    def test_calls_are_grouped_by_week_and_month(self, s: Session) -> None:
+        """A week is named by its Monday, a month by its first day."""
+        days = [date(2024, 12, 29), date(2024, 12, 30), date(2025, 1, 5), date(2025, 1, 6), date(2025, 2, 1)]
+        for number, day in enumerate(days):
+            s.add_usage(at=datetime(day.year, day.month, day.day, 23, tzinfo=UTC), input_tokens=10**number)
+
+        weeks = {group: totals.input_tokens for group, totals in s.usage(by="week").items()}
+        assert list(weeks.items()) == [
+            (date(2024, 12, 23), 1), (date(2024, 12, 30), 110), (date(2025, 1, 6), 1000),
+            (date(2025, 1, 27), 10_000),
+        ]  # fmt: skip
+        months = {group: totals.input_tokens for group, totals in s.usage(by="month").items()}
+        assert list(months.items()) == [
+            (date(2024, 12, 1), 11), (date(2025, 1, 1), 1100), (date(2025, 2, 1), 10_000)
+        ]  # fmt: skip
+
+    @pytest.mark.parametrize(
+        ("zone", "days"),
+        [
+            ("Asia/Kathmandu", {date(2025, 3, 9): 1, date(2025, 3, 10): 110}),  # 5:45 before
+            ("America/New_York", {date(2025, 3, 9): 111}),  # its clock is set forward on this day
+            ("Pacific/Kiritimati", {date(2025, 3, 9): 1, date(2025, 3, 10): 110}),
+        ],
+    )
+    def test_days_are_those_of_a_time_zone(self, s: Session, zone: str, days: dict[date, int]) -> None:
+        """Those of UTC, unless another one is asked for; weeks and months follow them."""
+        for number, minutes in enumerate((0, 13 * 60 + 15, 22 * 60)):
+            at = datetime(2025, 3, 9, 5, 0, tzinfo=UTC) + timedelta(minutes=minutes)
+            s.add_usage(at=at, input_tokens=10**number)
+
+        tz = ZoneInfo(zone)
+        assert {group: sums.input_tokens for group, sums in s.usage(by="day", tz=tz).items()} == days
+        assert list(s.usage(by="week", tz=tz)) == sorted(
+            {date(2025, 3, 3) if day.day < 10 else day for day in days}
+        )
+        assert list(s.usage(by="month", tz=tz)) == [date(2025, 3, 1)]
+        assert (
+            list(s.usage(by="day", tz=UTC))
+            == list(s.usage(by="day"))
+            == [date(2025, 3, 9), date(2025, 3, 10)]
+        )
+
+    def test_calls_are_grouped_by_agent_and_project(self, store: Store) -> None:
+        """The agent of the session, and the last part of the path of its workspace."""
+        for number, (id, agent, workspace) in enumerate(
+            [
+                ("a", "codex", "/w/shop"),
+                ("b", "claude-code", "/v/shop"),
+                ("c", None, None),
+                ("d", "codex", "/x/y"),
+            ]
+        ):
+            metadata = {} if agent is None else {"agent": agent}
+            store.create(id, metadata=metadata, workspace=workspace).add_usage(
+                model=MODEL if number else OTHER, input_tokens=10**number, at=NOON
+            )
+        store.delete("d")
+
+        def inputs(**query: Any) -> dict[Any, int]:
+            return {group: totals.input_tokens for group, totals in store.usage(**query).items()}
+
+        assert inputs(by="agent") == {None: 100, "claude-code": 10, "codex": 1001}
+        assert inputs(by="project") == {None: 100, "shop": 11, "y": 1000}
+        assert inputs(by="project", agent="codex") == {"shop": 1, "y": 1000}
+        assert inputs(by="agent", project="shop") == {"claude-code": 10, "codex": 1}
+        assert inputs(by="day", model=MODEL) == {NOON.date(): 1110}
+        assert inputs(by="model", model=OTHER, agent="codex", project="shop") == {OTHER: 1}
+        assert store.usage(agent="codex", project="shop") == store.get("a").usage()
+        assert store.usage(agent="nobody") == UsageTotals()
+        assert store.get("a").usage(by="agent")["codex"].input_tokens == 1
+
+    def test_subagents_count_for_the_session_that_they_work_for(self, store: Store) -> None:
+        """Those of subagents too; a circle of parents, or one that is not there, ends nowhere else."""
+        parents = [
+            ("top", None), ("sub", "top"), ("below", "sub"), ("trashed", "top"), ("lost", "nowhere"),
+            ("x", "y"), ("y", "x"),
+        ]  # fmt: skip
+        for number, (id, parent) in enumerate(parents):
+            metadata = {} if parent is None else {"parent": parent}
+            store.create(id, metadata=metadata).add_usage(input_tokens=10**number)
+        store.delete("trashed")
+
+        assert list(store.usage(by="session")) == sorted(id for id, _ in parents)
+        folded = {id: sums.input_tokens for id, sums in store.usage(by="session", subagents=True).items()}
+        assert folded.pop("top") == 1111
+        assert folded.pop("lost") == 10_000
+        assert sum(folded.values()) == 1_100_000
+        assert store.get("top").usage(subagents=True).input_tokens == 1111
+        assert store.get("top").usage().input_tokens == 1
+        by_session = store.get("sub").usage(by="session", subagents=True)
+        assert {id: sums.input_tokens for id, sums in by_session.items()} == {"below": 100, "sub": 10}
+        assert store.get("x").usage(subagents=True).input_tokens == 1_100_000
+
     def test_calls_are_summed_between_two_times(self, s: Session) -> None:
         """From `since` on, before `until`; by the time of the call, not of its being written down."""
         for hours in (2, 0, 1):
@@ -105,7 +199,7 @@ class TestUsageSums:
         "query",
         [
             {"by": "colour"}, {"by": 5}, {"by": []}, {"since": NOON.replace(tzinfo=None)}, {"until": 0},
-            {"since": date(2025, 1, 1)}, {"until": "2025"},
+            {"since": date(2025, 1, 1)}, {"until": "2025"}, {"tz": "UTC"}, {"tz": 5},
         ],
         ids=repr,
     )  # fmt: skip

@@ -17,6 +17,7 @@ from clew.backends.damage import (
     only_named,
     only_sound,
     stray,
+    text_of,
     unknown_kinds,
 )
 from clew.backends.postgres import sql
@@ -55,6 +56,7 @@ from clew.core.log.rows import (
     SessionQuery,
     SessionRow,
     Totals,
+    UsageColumn,
     UsageRow,
     UsageSum,
 )
@@ -67,7 +69,7 @@ from clew.errors import (
     CorruptError,
     CorruptSessionError,
 )
-from clew.model import Json, UsageKey
+from clew.model import Json
 
 ENTRIES_AT_ONCE: Final = 5000
 """Entries of one answer at most: an answer is in memory as a whole."""
@@ -401,17 +403,16 @@ class PostgresReader(Reader):
         return [usage_from(row) for row in rows]
 
     def sum_usage(
-        self, sid: int | None, by: UsageKey | None, since: int | None = None, until: int | None = None
+        self,
+        sid: int | None,
+        by: Sequence[UsageColumn] = (),
+        since: int | None = None,
+        until: int | None = None,
     ) -> list[UsageSum]:
         times = (EARLIEST if since is None else since, LATEST if until is None else until)
-        if sid is None:
-            rows = self.ask(sql.SUM_ALL[by], *times)
-        else:
-            rows = self.ask(sql.SUM_OF_SESSION[by], *times, home_of(sid), sid)
-        return [
-            UsageSum(None if group is None else group.decode(errors="replace"), *map(int, sums))
-            for group, *sums in rows
-        ]
+        template = sql.sum_usage(tuple(by), of_session=sid is not None)
+        rows = self.ask(template, *times, *(() if sid is None else (home_of(sid), sid)))
+        return [UsageSum(text_of(row[: len(by)]), *map(int, row[len(by) :])) for row in rows]
 
     # -- objects
 

@@ -7,12 +7,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 from clew.backends.postgres.rows import ascii_word, encode, facet_hash
 from clew.backends.rows import TAG
-from clew.core.log.rows import MESSAGE, NOT_DUE, REMOVED, RUNNING, SessionQuery
-from clew.model import UsageKey
+from clew.core.log.rows import MESSAGE, NOT_DUE, REMOVED, RUNNING, SessionQuery, UsageColumn
 
 if TYPE_CHECKING:
     from clew.core.messages.search_text import TextQuery
@@ -379,31 +379,28 @@ _SUMS: Final = (
 _TIMES: Final = (
     "usage.time >= $1 AND usage.time < $2 AND usage.time BETWEEN -62135596800000000 AND 253402300799999999"
 )
-_GROUPS: Final[dict[UsageKey | None, tuple[str, str]]] = {
-    None: ("NULL::bytea", ""),
+_GROUPS: Final[dict[UsageColumn, tuple[str, str]]] = {
     "model": ("usage.model", ""),
     "vendor": ("usage.vendor", ""),
     "endpoint": ("usage.endpoint", ""),
     "source": ("usage.source", ""),
     "day": (_DAY, ""),
+    "quarter": ("convert_to(floor(usage.time / 900000000.0)::bigint::text, 'UTF8')", ""),
     "workspace": ("sessions.workspace", _OF_SESSION),
     "session": ("sessions.id", _OF_SESSION),
     "branch": ("convert_to(branches.uid, 'UTF8')", _OF_BRANCH),
 }
 
 
-def _grouped(by: UsageKey | None, where: str) -> str:
-    group, join = _GROUPS[by]
-    return (
-        f"SELECT {group} AS part, {_SUMS} FROM {{s}}.usage {join} WHERE {where}"
-        " GROUP BY part ORDER BY part NULLS FIRST"
-    )
-
-
-SUM_ALL: Final = {by: _grouped(by, _TIMES) for by in _GROUPS}
-SUM_OF_SESSION: Final = {
-    by: _grouped(by, f"{_TIMES} AND usage.home = $3 AND usage.sid = $4") for by in _GROUPS
-}
+@cache
+def sum_usage(by: tuple[UsageColumn, ...], *, of_session: bool) -> str:
+    groups = "".join(f"{_GROUPS[column][0]} AS part{number}, " for number, column in enumerate(by))
+    joins = " ".join(dict.fromkeys(join for column in by if (join := _GROUPS[column][1])))
+    where = f"{_TIMES} AND usage.home = $3 AND usage.sid = $4" if of_session else _TIMES
+    numbers = range(1, len(by) + 1)
+    order = ", ".join(f"{number} NULLS FIRST" for number in numbers)
+    grouped = f" GROUP BY {', '.join(map(str, numbers))} ORDER BY {order}" if by else " HAVING count(*) > 0"
+    return f"SELECT {groups}{_SUMS} FROM {{s}}.usage {joins} WHERE {where}{grouped}"
 
 
 # ── objects of snapshots, and the packs that hold them ──────────────────────────────────────────────────────

@@ -43,13 +43,14 @@ from clew.core.log.rows import (
     SessionQuery,
     SessionRow,
     Totals,
+    UsageColumn,
     UsageRow,
     UsageSum,
 )
 from clew.core.messages.codec import decode_json
 from clew.core.messages.search_text import TextPlace, TextQuery
 from clew.errors import BranchMissingError, CorruptEntryError, CorruptError, CorruptSessionError
-from clew.model import Json, UsageKey
+from clew.model import Json
 
 T = TypeVar("T")
 
@@ -374,17 +375,22 @@ class SqliteReader(Reader):
             raise CorruptSessionError(self._name_of(sid), str(error)) from error
 
     def sum_usage(
-        self, sid: int | None, by: UsageKey | None, since: int | None = None, until: int | None = None
+        self,
+        sid: int | None,
+        by: Sequence[UsageColumn] = (),
+        since: int | None = None,
+        until: int | None = None,
     ) -> list[UsageSum]:
+        columns = tuple(by)
         keys = (EARLIEST, LATEST) if sid is None else (key(sid, 0), key(sid, POSITION_MASK))
         times = (EARLIEST if since is None else since, LATEST if until is None else until)
         try:
-            rows = self._execute(sql.SUM_USAGE[by], (*keys, *times)).fetchall()
-            if all(type(value) is int and value >= 0 for row in rows for value in row[1:]):
-                return [_sum(row) for row in rows]
+            rows = self._execute(sql.sum_usage(columns), (*keys, *times)).fetchall()
+            if all(type(value) is int and value >= 0 for row in rows for value in row[len(columns) :]):
+                return [_sum(row, len(columns)) for row in rows]
         except (apsw.SQLError, UnicodeDecodeError):  # an overflow, or text that is none
             pass
-        return sound_sums(self._execute(sql.ADD_UP_USAGE[by], (*keys, *times)))
+        return sound_sums(self._execute(sql.add_up_usage(columns), (*keys, *times)), len(columns))
 
     # -- objects
 
@@ -483,9 +489,11 @@ def _usage(row: Row) -> UsageRow:
     return checks.call(UsageRow(row[0] & POSITION_MASK, *row[1:]))
 
 
-def _sum(row: Row) -> UsageSum:
-    group, calls, input, output, cache_read, cache_write, reasoning, millions, rest, unpriced, estimated = row
+def _sum(row: Row, columns: int) -> UsageSum:
+    calls, input, output, cache_read, cache_write, reasoning, *money = row[columns:]
+    millions, rest, unpriced, estimated = money
     cost = millions * 1_000_000 + rest
+    group = tuple(row[:columns])
     return UsageSum(
         group, calls, input, output, cache_read, cache_write, reasoning, cost, unpriced, estimated
     )  # fmt: skip

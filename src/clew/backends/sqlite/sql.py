@@ -3,11 +3,20 @@ parameter."""
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 from clew.backends.rows import TAG
-from clew.core.log.rows import CLOSED, MESSAGE, NOT_DUE, PENDING, REMOVED, RUNNING, SessionQuery
-from clew.model import UsageKey
+from clew.core.log.rows import (
+    CLOSED,
+    MESSAGE,
+    NOT_DUE,
+    PENDING,
+    REMOVED,
+    RUNNING,
+    SessionQuery,
+    UsageColumn,
+)
 
 if TYPE_CHECKING:
     from clew.core.messages.search_text import TextQuery
@@ -305,30 +314,43 @@ _SUMS: Final = (
 
 
 _SPAN: Final = " WHERE usage.key BETWEEN ? AND ? AND usage.time >= ? AND usage.time < ?"
-_GROUPS: Final[dict[UsageKey | None, tuple[str, str]]] = {
-    None: ("NULL", ""),
+_GROUPS: Final[dict[UsageColumn, tuple[str, str]]] = {
     "model": ("usage.model", ""),
     "vendor": ("usage.vendor", ""),
     "endpoint": ("usage.endpoint", ""),
     "source": ("usage.source", ""),
     "day": (f"date({_SECOND}, 'unixepoch')", ""),
+    "quarter": ("CAST((usage.time - 899999999 * (usage.time < 0)) / 900000000 AS TEXT)", ""),
     "workspace": ("sessions.workspace", _OF_SESSION),
     "session": ("sessions.id", _OF_SESSION),
     "branch": ("branches.uid", _OF_BRANCH),
 }
-SUM_USAGE: Final = {
-    by: f"SELECT {group} AS part, {_SUMS} FROM usage {join}{_SPAN} GROUP BY part ORDER BY part"
-    for by, (group, join) in _GROUPS.items()
-}
+
+
+@cache
+def sum_usage(by: tuple[UsageColumn, ...]) -> str:
+    groups = "".join(f"{_GROUPS[column][0]} AS part{number}, " for number, column in enumerate(by))
+    parts = ", ".join(f"part{number}" for number in range(len(by)))
+    order = f" GROUP BY {parts} ORDER BY {parts}" if by else " HAVING count(*)"
+    return f"SELECT {groups}{_SUMS} FROM usage {_joins(by)}{_SPAN}{order}"
+
+
+def _joins(by: tuple[UsageColumn, ...]) -> str:
+    return " ".join(dict.fromkeys(join for column in by if (join := _GROUPS[column][1])))
+
+
 # Call by call, for a store in which SQLite cannot add them up.
 _COUNTS: Final = ", ".join(
     f"CASE typeof({name}) WHEN 'integer' THEN {name} WHEN 'null' THEN NULL ELSE -1 END"
     for name in ("input", "output", "cache_read", "cache_write", "reasoning", "cost")
 )
-ADD_UP_USAGE: Final = {
-    by: f"SELECT CAST({group} AS BLOB), {_COUNTS}, priced_by IS NOT NULL FROM usage {join}{_SPAN}"
-    for by, (group, join) in _GROUPS.items()
-}
+
+
+@cache
+def add_up_usage(by: tuple[UsageColumn, ...]) -> str:
+    groups = "".join(f"CAST({_GROUPS[column][0]} AS BLOB), " for column in by)
+    return f"SELECT {groups}{_COUNTS}, priced_by IS NOT NULL FROM usage {_joins(by)}{_SPAN}"
+
 
 # -- objects
 

@@ -458,7 +458,7 @@ def latest(reader: Reader, workspace: str | os.PathLike[str] | None) -> SessionR
 def stats(reader: Reader, now: int, bytes_on_disk: int) -> Stats:
     """Totals of a store."""
     totals = reader.totals(now - DAY)
-    usage = reader.sum_usage(None, None)
+    usage = reader.sum_usage(None)
     return Stats(
         sessions=totals.sessions,
         deleted=totals.deleted,

@@ -6,7 +6,7 @@ microseconds since 1970 UTC. Positions of things that do not exist are -1.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
 import msgspec
 
@@ -219,10 +219,16 @@ class UsageRow(msgspec.Struct, frozen=True, gc=False):
     all_estimated: Count
 
 
-class UsageSum(msgspec.Struct, frozen=True, gc=False):
-    """Sums over the calls that have `group` in common."""
+UsageColumn: TypeAlias = Literal[
+    "model", "vendor", "endpoint", "source", "day", "quarter", "workspace", "session", "branch"
+]  # fmt: skip
+"""What storage can group calls by."""
 
-    group: str | None
+
+class UsageSum(msgspec.Struct, frozen=True, gc=False):
+    """Sums over the calls that have `group` in common, a value for each column that they are grouped by."""
+
+    group: tuple[str | None, ...]
     calls: int
     input: int
     output: int

@@ -1,26 +1,25 @@
-"""Model calls: their tokens and money, checked on the way in, and the sums of them."""
+"""Model calls: their tokens and money, checked on the way in."""
 
 from __future__ import annotations
 
-from datetime import date, datetime
+from datetime import datetime
 from decimal import Decimal, InvalidOperation
-from typing import Final, TypeAlias, get_args
+from typing import Final, TypeAlias
 
 import msgspec
 
 from clew.backends.contract import Reader, Transaction
 from clew.core.conversation.points import Point, resolve
 from clew.core.log.ids import check_id, check_time, entry_id, shown
-from clew.core.log.rows import NOWHERE, SessionRow, UsageRow, UsageSum
+from clew.core.log.rows import NOWHERE, SessionRow, UsageRow
 from clew.core.runs.access import Access, require_write_beside
 from clew.errors import (
     CheckpointNotFoundError,
     EntryNotFoundError,
     InvalidError,
-    InvalidQueryError,
     KeyReusedError,
 )
-from clew.model import Usage, UsageGroup, UsageKey, UsageTotals, utc
+from clew.model import Usage, utc
 
 # ── Money: exact decimals outside, whole numbers of millionths of a millionth inside ──────────────
 # Whole numbers add up exactly on every backend. Nothing here depends on the decimal context of the
@@ -313,77 +312,4 @@ def _usage_of(row: UsageRow, uid: str | None) -> Usage:
         estimated=row.priced_by is not None,
         priced_by=row.priced_by,
         id=row.id,
-    )
-
-
-# -- sums
-
-
-def session_totals(
-    reader: Reader, sid: int, by: UsageKey | None, since: int | None, until: int | None
-) -> UsageTotals | dict[UsageGroup, UsageTotals]:
-    """Sums over the calls of a session; those over all of them are kept with the last one."""
-    if by is None and since is None and until is None:
-        last = reader.last_usage(sid)
-        return UsageTotals() if last is None else _totals_up_to(last)
-    return _totals(reader, sid, by, since, until)
-
-
-def store_totals(
-    reader: Reader, by: UsageKey | None, since: int | None, until: int | None
-) -> UsageTotals | dict[UsageGroup, UsageTotals]:
-    """Sums over the calls of all sessions."""
-    return _totals(reader, None, by, since, until)
-
-
-def span_of(
-    by: UsageKey | None, since: datetime | None, until: datetime | None
-) -> tuple[int | None, int | None]:
-    """Check what to sum over: the bounds in microseconds."""
-    if by is not None and by not in get_args(UsageKey):
-        raise InvalidQueryError(f"by must be one of {', '.join(get_args(UsageKey))}, not {by!r}")
-    return (
-        None if since is None else check_time(since, "since", InvalidQueryError),
-        None if until is None else check_time(until, "until", InvalidQueryError),
-    )
-
-
-def _totals(
-    reader: Reader, sid: int | None, by: UsageKey | None, since: int | None, until: int | None
-) -> UsageTotals | dict[UsageGroup, UsageTotals]:
-    sums = reader.sum_usage(sid, by, since, until)
-    if by is None:
-        return _totals_of(sums[0]) if sums else UsageTotals()
-    return {_group(by, found.group): _totals_of(found) for found in sums}
-
-
-def _group(by: UsageKey, group: str | None) -> UsageGroup:
-    return date.fromisoformat(group) if by == "day" and group is not None else group
-
-
-def _totals_of(found: UsageSum) -> UsageTotals:
-    return UsageTotals(
-        calls=found.calls,
-        input_tokens=found.input,
-        output_tokens=found.output,
-        cache_read_tokens=found.cache_read,
-        cache_write_tokens=found.cache_write,
-        reasoning_tokens=found.reasoning,
-        cost=amount_of(found.cost),
-        unpriced=found.unpriced,
-        estimated=found.estimated,
-    )
-
-
-def _totals_up_to(row: UsageRow) -> UsageTotals:
-    return UsageTotals(
-        calls=row.number,
-        input_tokens=row.all_input,
-        output_tokens=row.all_output,
-        cache_read_tokens=row.all_cache_read,
-        cache_write_tokens=row.all_cache_write,
-        reasoning_tokens=row.all_reasoning,
-        cost=amount_of(row.all_cost),
-        unpriced=row.all_unpriced,
-        estimated=row.all_estimated,
     )

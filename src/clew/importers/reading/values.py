@@ -181,8 +181,8 @@ def prompt(told: int, cached: int, *, is_apart: bool = False) -> int:
 
 
 def money(value: Json) -> str | None:
-    """Dollars, as the decimal digits that the file shows; those of a float that was added up are rounded to what
-    can be kept."""
+    """Dollars, as the decimal digits that the file shows; rounded to what can be kept, because floats that
+    were added up have more."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e9:
         return None
     told = Decimal(repr(value))

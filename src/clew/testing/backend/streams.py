@@ -8,8 +8,17 @@ import msgspec
 import pytest
 
 from clew.backends.contract import Backend, Transaction
-from clew.core.log.rows import ERASED, MESSAGE, REMOVED, SUMMARY, EntryRow, EventRow, UsageRow, UsageSum
-from clew.model import UsageKey
+from clew.core.log.rows import (
+    ERASED,
+    MESSAGE,
+    REMOVED,
+    SUMMARY,
+    EntryRow,
+    EventRow,
+    UsageColumn,
+    UsageRow,
+    UsageSum,
+)
 from clew.testing.backend.base import START, Conformance, add, an_entry
 
 ALL_BYTES = bytes(range(256))
@@ -148,7 +157,7 @@ class StreamConformance(Conformance):
             assert [reader.read_events(sid, 0, 9, "s") == [] for sid in sids] == [False, True, False]
             assert [reader.last_usage(sid) is None for sid in sids] == [False, True, False]
             assert [reader.find_usage(sid, "x") is None for sid in sids] == [False, True, False]
-            assert [group.calls for group in reader.sum_usage(None, "session")] == [1, 1]
+            assert [group.calls for group in reader.sum_usage(None, ["session"])] == [1, 1]
 
     # -- usage
 
@@ -178,11 +187,11 @@ class StreamConformance(Conformance):
             tx.add_usage(2, _tokens(1, 100, 200, 300, 400, 500, cost=7, priced_by="list"))
 
         with backend.read() as reader:
-            assert reader.sum_usage(1, None) == [UsageSum(None, 2, 11, 22, 33, 44, 55, 10, 1, 0)]
-            assert reader.sum_usage(2, None) == [UsageSum(None, 1, 100, 200, 300, 400, 500, 7, 0, 1)]
-            assert reader.sum_usage(None, None) == [UsageSum(None, 3, 111, 222, 333, 444, 555, 17, 1, 1)]
-            assert reader.sum_usage(3, None) == []
-            assert reader.sum_usage(3, "model") == []
+            assert reader.sum_usage(1) == [UsageSum((), 2, 11, 22, 33, 44, 55, 10, 1, 0)]
+            assert reader.sum_usage(2) == [UsageSum((), 1, 100, 200, 300, 400, 500, 7, 0, 1)]
+            assert reader.sum_usage(None) == [UsageSum((), 3, 111, 222, 333, 444, 555, 17, 1, 1)]
+            assert reader.sum_usage(3) == reader.sum_usage(3, ["session", "day"]) == []
+            assert reader.sum_usage(3, ["model"]) == []
 
     def test_sums_of_money_are_exact_beyond_64_bits(self, backend: Backend) -> None:
         """No overflow, no rounding, whatever the sign."""
@@ -191,7 +200,7 @@ class StreamConformance(Conformance):
             for number, cost in enumerate(costs, 1):
                 tx.add_usage(1, a_call(number, cost=cost))
 
-            assert [group.cost for group in tx.sum_usage(1, None)] == [sum(costs)]
+            assert [group.cost for group in tx.sum_usage(1)] == [sum(costs)]
 
     def test_sums_take_a_stretch_of_time(self, backend: Backend) -> None:
         """`since` is in it, `until` is not."""
@@ -200,18 +209,18 @@ class StreamConformance(Conformance):
                 tx.add_usage(1, a_call(number, time=number))
 
             def calls(since: int | None = None, until: int | None = None) -> int:
-                return sum(group.calls for group in tx.sum_usage(None, None, since, until))
+                return sum(group.calls for group in tx.sum_usage(None, (), since, until))
 
             assert (calls(), calls(2), calls(None, 4), calls(2, 4), calls(4, 4)) == (5, 4, 3, 2, 0)
 
     @pytest.mark.parametrize("by", ["model", "vendor", "endpoint", "source"])
-    def test_sums_are_grouped_by_what_was_said_of_a_call(self, backend: Backend, by: UsageKey) -> None:
+    def test_sums_are_grouped_by_what_was_said_of_a_call(self, backend: Backend, by: UsageColumn) -> None:
         """Equal text, nothing more; in the order of the bytes, None first and apart from the empty text."""
         with backend.write() as tx:
             for number, name in enumerate(("é", "b", None, "B", "", "b", "\U0001f600", "\uffee"), 1):
                 tx.add_usage(1, a_call(number, **{by: name}))
 
-            found = [(group.group, group.calls) for group in tx.sum_usage(None, by)]
+            found = [(*group.group, group.calls) for group in tx.sum_usage(None, [by])]
 
         assert found == [(None, 1), ("", 1), ("B", 1), ("b", 2), ("é", 1), ("\uffee", 1), ("\U0001f600", 1)]
 
@@ -230,10 +239,42 @@ class StreamConformance(Conformance):
             for number, time in enumerate((time for times in days.values() for time in times), 1):
                 tx.add_usage(1, a_call(number, time=time))
 
-            found = {group.group: group.calls for group in tx.sum_usage(None, "day")}
+            found = {group.group: group.calls for group in tx.sum_usage(None, ["day"])}
 
-        assert found == {day: len(times) for day, times in days.items()}
-        assert list(found) == sorted(days)
+        assert found == {(day,): len(times) for day, times in days.items()}
+        assert [day for (day,) in found] == sorted(days)
+
+    def test_sums_are_grouped_by_quarters_of_an_hour(self, backend: Backend) -> None:
+        """From which the days of every time zone can be put together."""
+        quarter = 900_000_000
+        numbers = {-2: [-quarter - 1], -1: [-quarter, -1], 0: [0, quarter - 1], 1: [quarter]}
+        numbers[1_988_640] = [1_988_640 * quarter, 1_988_641 * quarter - 1]
+        with backend.write() as tx:
+            for number, time in enumerate((time for times in numbers.values() for time in times), 1):
+                tx.add_usage(1, a_call(number, time=time))
+
+            found = {group.group: group.calls for group in tx.sum_usage(None, ["quarter"])}
+
+        assert found == {(str(number),): len(times) for number, times in numbers.items()}
+
+    def test_sums_are_grouped_by_several_columns(self, backend: Backend) -> None:
+        """In the order of the first, then of the second; the sums of a session too."""
+        with backend.write() as tx:
+            a, b = (add(tx, id, workspace="/w").sid for id in "ab")
+            for number, (model, time) in enumerate((("x", 0), (None, 0), ("x", DAY), ("x", 1)), 1):
+                tx.add_usage(a, a_call(number, model=model, time=time))
+            tx.add_usage(b, a_call(1, model="x", time=0))
+
+            def sums(sid: int | None, *by: UsageColumn) -> list[tuple[tuple[str | None, ...], int]]:
+                return [(group.group, group.calls) for group in tx.sum_usage(sid, by)]
+
+            assert sums(None, "model", "day") == [
+                ((None, "1970-01-01"), 1), (("x", "1970-01-01"), 3), (("x", "1970-01-02"), 1)
+            ]  # fmt: skip
+            assert sums(None, "session", "workspace", "model") == [
+                (("a", "/w", None), 1), (("a", "/w", "x"), 3), (("b", "/w", "x"), 1)
+            ]  # fmt: skip
+            assert sums(b, "day", "session") == [(("1970-01-01", "b"), 1)]
 
     def test_sums_are_grouped_by_session_workspace_and_branch(self, backend: Backend) -> None:
         """Those in the trash too; a call of no entry belongs to no branch."""
@@ -247,8 +288,8 @@ class StreamConformance(Conformance):
             tx.add_usage(b, a_call(1))
             tx.add_usage(trashed, a_call(1, branch=branch, position=0))
 
-            def sums(by: UsageKey, sid: int | None = None) -> list[tuple[str | None, int]]:
-                return [(group.group, group.calls) for group in tx.sum_usage(sid, by)]
+            def sums(by: UsageColumn, sid: int | None = None) -> list[tuple[str | None, int]]:
+                return [(group.group[0], group.calls) for group in tx.sum_usage(sid, [by])]
 
             assert sums("session") == [("a", 2), ("b", 1), ("trashed", 1)]
             assert sums("workspace") == [(None, 1), ("/w", 3)]

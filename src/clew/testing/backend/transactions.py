@@ -314,5 +314,5 @@ def _everything(reader: Reader, sids: list[int], branches: list[int]) -> dict[st
         "streams": [reader.read_events(sid, 0, 99, stream) for sid in sids for stream in ("", "t")],
         "usage": [(reader.last_usage(sid), reader.read_usage(sid, 0, 99)) for sid in sids],
         "by usage id": [reader.find_usage(sid, id) for sid in sids for id in "xyz"],
-        "sums": [reader.sum_usage(None, by) for by in (None, "session", "branch")],
+        "sums": [reader.sum_usage(None, by) for by in ((), ("session",), ("branch", "model"))],
     }

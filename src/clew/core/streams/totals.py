@@ -1,0 +1,240 @@
+"""Sums over model calls: of a session or of all, by day, model, agent and so on."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, date, datetime, timedelta, tzinfo
+from typing import Any, Final, get_args
+
+import msgspec
+
+from clew.backends.contract import Reader
+from clew.core.log import checks
+from clew.core.log.ids import check_time, shown
+from clew.core.log.records import PARENT, agent_of, parent_of
+from clew.core.log.rows import SessionQuery, SessionRow, UsageColumn, UsageRow, UsageSum
+from clew.core.messages.codec import encode_json
+from clew.core.streams.usage import amount_of
+from clew.errors import CorruptError, InvalidQueryError
+from clew.model import Json, UsageGroup, UsageKey, UsageTotals, utc
+
+
+class Wanted(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """What to sum over, and how to group it. None: everything."""
+
+    by: UsageKey | None = None
+    since: int | None = None
+    until: int | None = None
+    tz: tzinfo | None = None
+    """Whose days, weeks and months; None: those of UTC."""
+    model: str | None = None
+    agent: str | None = None
+    project: str | None = None
+    subagents: bool = False
+    """Of a session: those of its subagents too. Of a store, by session: they count for the session that they
+    work for."""
+
+
+def wanted(
+    by: UsageKey | None, since: datetime | None, until: datetime | None, tz: tzinfo | None, **more: Any
+) -> Wanted:
+    """Check what to sum over."""
+    if by is not None and by not in get_args(UsageKey):
+        raise InvalidQueryError(f"by must be one of {', '.join(get_args(UsageKey))}, not {by!r}")
+    if tz is not None and not isinstance(tz, tzinfo):
+        raise InvalidQueryError(f"tz must be a tzinfo such as zoneinfo.ZoneInfo, not {shown(tz)}")
+    return Wanted(
+        by=by,
+        since=None if since is None else check_time(since, "since", InvalidQueryError),
+        until=None if until is None else check_time(until, "until", InvalidQueryError),
+        tz=tz,
+        **more,
+    )
+
+
+def session_totals(
+    reader: Reader, sid: int, id: str, asked: Wanted
+) -> UsageTotals | dict[UsageGroup, UsageTotals]:
+    """Sums over the calls of a session; those over all of them are kept with the last one."""
+    if asked == _ALL:
+        last = reader.last_usage(sid)
+        return UsageTotals() if last is None else _totals_up_to(last)
+    below = _subagents(reader, id) if asked.subagents else []
+    each = msgspec.structs.replace(asked, subagents=False)
+    return _totals(reader, list(dict.fromkeys([sid, *below])), each)
+
+
+def store_totals(reader: Reader, asked: Wanted) -> UsageTotals | dict[UsageGroup, UsageTotals]:
+    """Sums over the calls of all sessions."""
+    return _totals(reader, [None], asked)
+
+
+_ALL: Final = Wanted()
+_MOST_LEVELS: Final = 20
+"""Of subagents that have subagents: what is read back may run in a circle."""
+_MOST_CHILDREN: Final = 10_000
+_COLUMNS: Final[dict[UsageKey, UsageColumn]] = {
+    "day": "day", "week": "day", "month": "day", "model": "model", "agent": "session", "project": "workspace",
+    "session": "session", "vendor": "vendor", "endpoint": "endpoint", "source": "source",
+    "workspace": "workspace", "branch": "branch",
+}  # fmt: skip
+_DATES: Final = frozenset({"day", "week", "month"})
+
+
+def _totals(
+    reader: Reader, sids: Sequence[int | None], asked: Wanted
+) -> UsageTotals | dict[UsageGroup, UsageTotals]:
+    """Storage groups by columns; what is made of their values is put together here."""
+    columns: list[UsageColumn] = []
+    if asked.by is not None:
+        is_elsewhere = asked.by in _DATES and asked.tz not in (None, UTC)
+        columns.append("quarter" if is_elsewhere else _COLUMNS[asked.by])
+    filters: list[tuple[UsageColumn, str | None]] = [
+        ("model", asked.model), ("session", asked.agent), ("workspace", asked.project)
+    ]  # fmt: skip
+    columns += [column for column, value in filters if value is not None and column not in columns]
+    told = _Sessions(reader)
+    sums: dict[UsageGroup, UsageSum] = {}
+    for sid in sids:
+        for found in reader.sum_usage(sid, columns, asked.since, asked.until):
+            parts = dict(zip(columns, found.group, strict=True))
+            if _is_wanted(parts, asked, told):
+                group = None if asked.by is None else _group(found.group[0], asked, told)
+                sums[group] = _added(sums.get(group), found)
+    if asked.by is None:
+        return _totals_of(sums[None]) if sums else UsageTotals()
+    return {group: _totals_of(sums[group]) for group in sorted(sums, key=_in_order)}
+
+
+def _is_wanted(parts: Mapping[UsageColumn, str | None], asked: Wanted, told: _Sessions) -> bool:
+    if asked.model is not None and parts["model"] != asked.model:
+        return False
+    if asked.project is not None and project_of(parts["workspace"]) != asked.project:
+        return False
+    return asked.agent is None or told.agent(parts["session"]) == asked.agent
+
+
+def _group(value: str | None, asked: Wanted, told: _Sessions) -> UsageGroup:
+    match asked.by:
+        case "day" | "week" | "month":
+            return None if value is None else _date(value, asked)
+        case "project":
+            return project_of(value)
+        case "agent":
+            return told.agent(value)
+        case "session" if asked.subagents:
+            return told.above(value)
+        case _:
+            return value
+
+
+def _date(value: str, asked: Wanted) -> date | None:
+    try:
+        day = date.fromisoformat(value) if asked.tz in (None, UTC) else _local_day(value, asked.tz)
+    except (ValueError, OverflowError):  # a time that is none
+        return None
+    if asked.by == "week":
+        return day - timedelta(days=min(day.weekday(), day.toordinal() - 1))
+    return day.replace(day=1) if asked.by == "month" else day
+
+
+def _local_day(quarter: str, tz: tzinfo | None) -> date:
+    return utc(int(quarter) * 900_000_000).astimezone(tz).date()
+
+
+def project_of(workspace: str | None) -> str | None:
+    """The last part of a path, whichever system it is of."""
+    return None if workspace is None else re.split(r"[/\\]", workspace.rstrip("/\\"))[-1] or workspace
+
+
+def _in_order(group: UsageGroup) -> tuple[bool, bytes]:
+    return group is not None, str(group).encode()
+
+
+def _added(sums: UsageSum | None, more: UsageSum) -> UsageSum:
+    if sums is None:
+        return more
+    names = UsageSum.__struct_fields__[1:]
+    return UsageSum((), *(getattr(sums, name) + getattr(more, name) for name in names))
+
+
+class _Sessions:
+    """What sessions say of themselves; each is looked up once."""
+
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+        self._metadata: dict[str, Mapping[str, Json]] = {}
+
+    def agent(self, id: str | None) -> str | None:
+        return None if id is None else agent_of(self._of(id))
+
+    def above(self, id: str | None) -> str | None:
+        """The session that a subagent works for in the end; of others it is the same."""
+        for _ in range(_MOST_LEVELS):
+            parent = None if id is None else parent_of(self._of(id))
+            if parent is None or self._find(parent) is None:
+                break
+            id = parent
+        return id
+
+    def _of(self, id: str) -> Mapping[str, Json]:
+        if id not in self._metadata:
+            row = self._find(id)
+            try:
+                details = None if row is None else self._reader.get_details(row.sid)
+                self._metadata[id] = {} if details is None else checks.metadata(id, details)
+            except CorruptError:  # its calls are sums all the same
+                self._metadata[id] = {}
+        return self._metadata[id]
+
+    def _find(self, id: str) -> SessionRow | None:
+        return self._reader.find_session(id) or self._reader.find_session(id, deleted=True)
+
+
+def _subagents(reader: Reader, id: str) -> list[int]:
+    """The sessions below one, whose metadata name it as their parent."""
+    found: dict[int, None] = {}
+    level = [id]
+    for _ in range(_MOST_LEVELS):
+        rows = [row for one in level for row in _children(reader, one) if row.sid not in found]
+        found |= dict.fromkeys(row.sid for row in rows)
+        level = [row.id for row in rows]
+        if not level:
+            break
+    return list(found)
+
+
+def _children(reader: Reader, id: str) -> Iterator[SessionRow]:
+    where = ((PARENT, encode_json(id).decode()),)
+    for deleted in (False, True):
+        found = reader.list_sessions(SessionQuery(limit=_MOST_CHILDREN, where=where, deleted=deleted))
+        yield from (one.row for one in found)
+
+
+def _totals_of(found: UsageSum) -> UsageTotals:
+    return UsageTotals(
+        calls=found.calls,
+        input_tokens=found.input,
+        output_tokens=found.output,
+        cache_read_tokens=found.cache_read,
+        cache_write_tokens=found.cache_write,
+        reasoning_tokens=found.reasoning,
+        cost=amount_of(found.cost),
+        unpriced=found.unpriced,
+        estimated=found.estimated,
+    )
+
+
+def _totals_up_to(row: UsageRow) -> UsageTotals:
+    return UsageTotals(
+        calls=row.number,
+        input_tokens=row.all_input,
+        output_tokens=row.all_output,
+        cache_read_tokens=row.all_cache_read,
+        cache_write_tokens=row.all_cache_write,
+        reasoning_tokens=row.all_reasoning,
+        cost=amount_of(row.all_cost),
+        unpriced=row.all_unpriced,
+        estimated=row.all_estimated,
+    )
