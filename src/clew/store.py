@@ -746,10 +746,12 @@ class Store:
         dry_run: bool = False,
         rename: bool = False,
         strict: bool = False,
+        again: bool = False,
         on_progress: OnImportProgress | None = None,
     ) -> ImportReport:
         """Bring the sessions of a file, or of all files in a directory, into this store. Files are only
-        read; the same one again adds nothing, one that has grown adds what is new.
+        read; one that did not change since its last import is not even opened, one that has grown adds what
+        is new. What was brought is indexed for `search`.
 
         Args:
             path: The file, or the directory.
@@ -758,6 +760,7 @@ class Store:
             rename: Give a session a new id if the store has another one of that id; else ConflictError.
             strict: Import nothing if anything cannot be read: InvalidError. Else the report lists it, and
                 files of which nothing came are its `left_out`.
+            again: Read all files, also those that did not change. It adds nothing that is there.
             on_progress: Told how far it is.
         """
         self._scope.outside("Store.import_path()")
@@ -768,6 +771,7 @@ class Store:
             dry_run=dry_run,
             rename=rename,
             strict=strict,
+            again=again,
             on_progress=on_progress,
         )
         return report

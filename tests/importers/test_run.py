@@ -125,7 +125,7 @@ def test_what_is_no_session_is_refused_with_the_formats_there_are(tmp_path: Path
     with clew.open("memory:") as store:
         with pytest.raises(clew.InvalidError, match="claude-code"):
             store.import_path(path)
-        with pytest.raises(clew.InvalidError, match="no import of 'x'"):
+        with pytest.raises(clew.InvalidError, match="no format 'x'; known formats: jsonl, claude-code"):
             store.import_path(path, "x")
         with pytest.raises(clew.InvalidError, match="there is no file"):
             store.import_path(tmp_path / "absent")

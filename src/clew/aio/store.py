@@ -504,6 +504,7 @@ class AsyncStore:
         dry_run: bool = False,
         rename: bool = False,
         strict: bool = False,
+        again: bool = False,
         on_progress: OnImportProgress | None = None,
     ) -> ImportReport:
         return await self._call(
@@ -513,6 +514,7 @@ class AsyncStore:
             dry_run=dry_run,
             rename=rename,
             strict=strict,
+            again=again,
             on_progress=on_progress,
         )
 

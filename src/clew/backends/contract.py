@@ -67,7 +67,7 @@ from clew.model import Json
 
 RecordKind: TypeAlias = Literal[
     "alias", "annotation", "checkpoint", "copy", "document", "key", "label", "lease", "move", "notice",
-    "removal", "retention", "restore", "run", "snapshot", "status", "unscrubbed", "var",
+    "removal", "retention", "restore", "run", "snapshot", "source", "status", "unscrubbed", "var",
 ]  # fmt: skip
 STORE_WIDE = 0
 """The `sid` of records that belong to no session."""

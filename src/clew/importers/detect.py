@@ -15,9 +15,11 @@ from clew.core.log.jsonl import begins_log
 from clew.errors import InvalidError
 from clew.importers import OWN, READERS
 from clew.importers.contract import Problem, Reader
+from clew.importers.ledger import Ledger, Source
 from clew.importers.reading import files as beginnings
 from clew.importers.reading import sqlite
 from clew.importers.reading.files import first_keys, first_objects, is_data, read_beginning
+from clew.importers.reading.seen import OnList
 from clew.importers.reading.values import kind
 from clew.model import Json
 from clew.model.transfer import FoundPlace
@@ -38,6 +40,8 @@ class Job(msgspec.Struct, frozen=True):
     size: int
     is_sure: bool = True
     """Its content tells the format. Else only the caller said so, and the file may be anything."""
+    known: Source | None = None
+    """Not None: it is as it was when it was read last, and this is what came of it."""
 
 
 class Found(msgspec.Struct, frozen=True):
@@ -51,8 +55,15 @@ class Found(msgspec.Struct, frozen=True):
 
 def reader_of(format: str) -> Reader:
     if format not in READERS:
-        raise InvalidError(f"no import of {format!r}; there is {', '.join([OWN, *READERS])}")
+        raise _unknown(format)
     return cast("Reader", import_module(READERS[format]))
+
+
+def _unknown(format: str) -> InvalidError:
+    names = [OWN, *READERS]
+    near = next((name for name in names if format and name.startswith(format.lower())), None)
+    hint = f" (did you mean {near}?)" if near else ""
+    return InvalidError(f"there is no format {format!r}{hint}; known formats: {', '.join(names)}")
 
 
 def checked(path: str | os.PathLike[str]) -> Path:
@@ -72,9 +83,14 @@ def checked(path: str | os.PathLike[str]) -> Path:
     return Path(os.path.realpath(path))
 
 
-def look(path: Path, format: str | None) -> Found:
-    """What there is to import at a path. InvalidError: nothing, and nothing that should be named."""
-    looking = _Looking()
+def look(path: Path, format: str | None, ledger: Ledger | None = None) -> Found:
+    """What there is to import at a path. InvalidError: nothing, and nothing that should be named. `ledger`:
+    files that it knows, and that did not change, are not opened."""
+    if format is not None and format != OWN and format not in READERS:
+        raise _unknown(format)
+    looking = _Looking(ledger)
+    if ledger is not None and path.is_dir():
+        ledger.look_below(str(path))
     if not path.is_dir():
         jobs = looking.at_file(path) if format is None else looking.as_told(format, [path])
         if looking.problems and not jobs:
@@ -88,7 +104,7 @@ def look(path: Path, format: str | None) -> Found:
         what = "holds no file" if path.is_dir() else "is"
         raise InvalidError(
             f"{path} {what} of {'a' if path.is_dir() else 'no'} format that can be imported "
-            f"({', '.join([OWN, *READERS])}); format= names one"
+            f"({', '.join([OWN, *READERS])})"
         )
     return Found(list({job.path: job for job in jobs}.values()), looking.problems)
 
@@ -113,36 +129,65 @@ def scan_places(home: Path | None = None) -> list[FoundPlace]:
 class _Looking:
     """Looks at files, and keeps what should be told of those that are not taken."""
 
-    def __init__(self) -> None:
+    def __init__(self, ledger: Ledger | None = None) -> None:
+        self._ledger = ledger
         self.problems: list[Problem] = []
 
     def at_file(self, path: Path) -> list[Job]:
         """A file, by its content."""
-        beginning = self._beginning(path)
-        return [] if beginning is None else self._jobs_of(path, beginning)
+        known = self._known(path, None)
+        if known is not None and known.format != OWN:
+            beside = [file for file in self.files_in(reader_of(known.format), path) if file != path]
+            return [known, *(self._job(known.format, file) for file in beside)]
+        beginning = self._beginning(path) if known is None else None
+        return [known] if known else [] if beginning is None else self._jobs_of(path, beginning)
+
+    def _known(self, path: Path, format: str | None) -> Job | None:
+        """A file that need not be opened."""
+        place = str(path)
+        source = None if self._ledger is None else self._ledger.unchanged(place, format, _lists_of)
+        if source is None:
+            return None
+        return Job(source.format, path, max(source.seen[0].size, 0), source.is_sure, source)
+
+    def _job(self, format: str, path: Path) -> Job:
+        return self._known(path, format) or _job(format, path)
 
     def below(self, path: Path, level: int = 0) -> list[Job]:
         """A directory that a reader knows as a whole, or all the files in it."""
         if level > DEEPEST:
             self._tell(path, f"it lies more than {DEEPEST} directories deep")
             return []
-        whole = _recognised(path, b"")
+        whole = _recognised_folder(path)
         if whole is not None:
             return self.as_told(whole, self.files_in(reader_of(whole), path))
+        same: list[Job] = []
         groups: list[tuple[_Age, list[Job]]] = []
-        for place in self._inside(path):
-            if place.is_dir():
-                if not place.is_symlink() and (jobs := self.below(place, level + 1)):
+        for entry in self._inside(path):
+            place = Path(entry.path)
+            if os.path.isdir(place):
+                jobs = [] if entry.is_symlink() else self.below(place, level + 1)
+                same += [job for job in jobs if job.known]
+                if jobs := [job for job in jobs if not job.known]:
                     groups.append((_age(jobs[0].path, self._beginning(jobs[0].path) or b""), jobs))
-            elif place.is_file():
+            elif not os.path.isfile(place):
+                continue
+            elif known := self._known(place, None):
+                same.append(known)
+            else:
                 beginning = self._beginning(place)
                 if beginning is not None and (jobs := self._jobs_of(place, beginning)):
                     groups.append((_age(place, beginning), jobs))
-        return [job for _, jobs in sorted(groups, key=lambda group: group[0]) for job in jobs]
+        return same + [job for _, jobs in sorted(groups, key=lambda group: group[0]) for job in jobs]
 
     def as_told(self, format: str, files: list[Path]) -> list[Job]:
         """Files that the caller says are of a format, but for those that are of another one."""
-        jobs = []
+        found = [(file, self._known(file, format)) for file in files]
+        jobs = [job for _, job in found if job is not None]
+        files = [file for file, job in found if job is None]
+        in_order = None if format == OWN else getattr(reader_of(format), "in_order", None)
+        if in_order is not None and len(files) > 1:
+            files = in_order(files)
         for file in files:
             beginning = self._beginning(file)
             if beginning is None:
@@ -171,9 +216,10 @@ class _Looking:
             self._tell(place, "its directories are nested too deeply")
             return []
 
-    def _inside(self, path: Path) -> list[Path]:
+    def _inside(self, path: Path) -> list[os.DirEntry[str]]:
         try:
-            inside = sorted(path.iterdir())
+            with os.scandir(path) as entries:
+                inside = sorted(entries, key=lambda entry: entry.name)
         except OSError as exc:
             self._refused(exc)
             return []
@@ -195,7 +241,8 @@ class _Looking:
             return [_job(OWN, path)]
         format = _recognised(path, beginning)
         if format is not None:
-            return [_job(format, file) for file in self.files_in(reader_of(format), path)]
+            files = self.files_in(reader_of(format), path)
+            return [_job(format, file) if file == path else self._job(format, file) for file in files]
         try:
             reason = reason_to_name(path, beginning)
         except OSError as exc:
@@ -239,6 +286,25 @@ def _recognised(path: Path, beginning: bytes) -> str | None:
     return None
 
 
+def _recognised_folder(path: Path) -> str | None:
+    """The format of a directory that a reader knows as a whole."""
+    for format in READERS:
+        reader = reader_of(format)
+        try:
+            if getattr(reader, "KNOWS_FOLDERS", False) and reader.recognises(path, b""):
+                return format
+        except Exception:  # noqa: BLE001 (as in `_recognised`)
+            continue
+    return None
+
+
+def _lists_of(format: str) -> OnList:
+    def listed(path: str, key: str) -> Json:
+        return getattr(reader_of(format), "listed")(path, key)  # noqa: B009 (not every reader has it)
+
+    return listed
+
+
 def _age(path: Path, beginning: bytes) -> _Age:
     """Sorts files by the time of what they begin with; a copy of a session after that session."""
     match = _TIME.search(beginning)
@@ -269,6 +335,8 @@ ROLES: Final = frozenset({"system", "developer", "user", "human", "assistant", "
 _WORDS: Final = ("content", "parts", "text", "tool_calls")
 _HISTORIES: Final = frozenset({"messages", "Messages", "history", "conversation"})
 _ROLE: Final = re.compile(rb'"[Rr]ole"\s*:\s*"(?:system|user|assistant|model|tool)"')
+_MESSAGES: Final = re.compile(rb'(?:\xef\xbb\xbf)?\s*\[\s*\{[^{}\[\]]{0,1000}"[Rr]ole"\s*:')
+"""A list that begins with a message."""
 _OWN_KEYS: Final = frozenset({"x", "end", "kind"})
 _DATABASES: Final = re.compile(r"sessions\.db|logs\.db|tingly\.db|opencode.*\.db")
 """The names that programs give to their databases of sessions."""
@@ -309,4 +377,16 @@ def _is_spoken(record: dict[str, Json]) -> bool:
 
 def _is_conversation(beginning: bytes) -> bool:
     """Whether a document has a list of messages."""
-    return not _HISTORIES.isdisjoint(first_keys(beginning)) and _ROLE.search(beginning) is not None
+    if _ROLE.search(beginning) is None:
+        return False
+    return _is_list_of_messages(beginning) or not _HISTORIES.isdisjoint(first_keys(beginning))
+
+
+def _is_list_of_messages(beginning: bytes) -> bool:
+    if not _MESSAGES.match(beginning):
+        return False
+    try:
+        found = msgspec.json.decode(beginning)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return len(_ROLE.findall(beginning)) > 1  # the rest of it is not shown
+    return isinstance(found, list) and all(isinstance(one, dict) and _is_spoken(one) for one in found)

@@ -151,3 +151,6 @@ class Loaded(msgspec.Struct, frozen=True, kw_only=True):
     """Added, on whatever branch."""
     messages: int
     """On its path; of a dry run: in the source."""
+    created_at: datetime | None = None
+    updated_at: datetime | None = None
+    """None: nothing in it has a time."""

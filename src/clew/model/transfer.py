@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import datetime
 from typing import Literal, TypeAlias
 
 import msgspec
@@ -115,6 +116,23 @@ class ImportedSession(msgspec.Struct, frozen=True, kw_only=True):
     """Added, on whatever branch."""
     parent: str | None = None
     """The session that it is a subagent, or a copy, of."""
+    is_copy: bool = False
+    """It is a copy, as a fork is: not a subagent."""
+    created_at: datetime | None = None
+    updated_at: datetime | None = None
+    """Of its newest entry; None: it has no entry with a time."""
+
+
+class ImportedFile(msgspec.Struct, frozen=True, kw_only=True):
+    """A file that was found to hold sessions, and what came of it."""
+
+    path: str
+    format: str
+    sessions: tuple[ImportedSession, ...]
+    problems: tuple[Problem, ...] = ()
+    """Of an unchanged file: those of the last time that it was read."""
+    read: bool = True
+    """False: it is as it was at the last import, and was not opened."""
 
 
 class ImportReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -128,9 +146,13 @@ class ImportReport(msgspec.Struct, frozen=True, kw_only=True):
     """Files and directories of which something that looks like a session was not taken, each once; `problems`
     says why."""
     files: int = 1
-    """That were read."""
+    """That hold sessions,"""
+    files_read: int = 0
+    """and so many of them were read: the others are as they were at the last import."""
     bytes: int = 0
-    """Of them."""
+    """Of all of them."""
+    sources: tuple[ImportedFile, ...] = ()
+    """The same file by file: first those that were read."""
 
     @property
     def ok(self) -> bool:
@@ -162,14 +184,18 @@ class ImportProgress(msgspec.Struct, frozen=True, kw_only=True):
     """How far an import is."""
 
     path: str
-    """The file that is read."""
+    """The file that is read; empty while texts are indexed."""
     files: int
     """Read so far,"""
     all_files: int
     """of so many."""
     bytes: int
     all_bytes: int
-    """Of the files on disk; one that is compressed has more in it."""
+    """Of the files on disk; one that is compressed has more in it. While texts are indexed: messages."""
+    format: str = ""
+    """Of the file."""
+    phase: Literal["reading", "indexing"] = "reading"
+    """Indexing: what was read is made findable."""
 
 
 OnImportProgress: TypeAlias = Callable[[ImportProgress], None]

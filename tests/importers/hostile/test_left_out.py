@@ -92,6 +92,7 @@ UNKNOWN: dict[str, bytes] = {
     "new field.jsonl": json.dumps({**SAID, "mood": "good"}).encode(),
     "nested.jsonl": json.dumps({"kind": 7, "message": SAID}).encode(),
     "newer.json": json.dumps({"version": 9, "key": "k", "messages": [SAID]}).encode(),
+    "list.json": json.dumps([SAID, SAID], indent=1).encode(),
     "zeros.jsonl": b"\0" * 5000,
     "torn.jsonl": b'{"type": "user", "uu',
     "packed.jsonl.zst": b"\x28\xb5\x2f\xfd damaged",

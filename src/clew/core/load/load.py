@@ -48,6 +48,7 @@ from clew.core.streams import prices
 from clew.core.streams.usage import Estimate
 from clew.errors import InvalidError, SessionExistsError, StoreBusyError
 from clew.model import Head, Json
+from clew.model.session import utc
 from clew.model.source import Loaded, LoadState, SourceCheckpoint, SourceEntry, SourceSession, SourceUsage
 
 if TYPE_CHECKING:
@@ -126,7 +127,7 @@ class Loading:
         self._said_in: dict[str, str] = {}
         """The first entry of each call. Two maps, because the garbage collector would visit tuples."""
         self._last: str | None = None
-        self._time = time_of(source.created_at, -1)
+        self._time = self._first = time_of(source.created_at, -1)
         self._entries = 0
         self._messages = 0
         self._changed = False
@@ -170,6 +171,8 @@ class Loading:
     def _checked(self, entry: SourceEntry) -> Item | None:
         """The entry, ready to be put in its place; None: it cannot be kept."""
         self._time = time = time_of(entry.at, self._time if self._time >= 0 else self._now)
+        if self._first < 0:
+            self._first = time
         try:
             item = item_of(entry, time)
         except InvalidError as error:
@@ -358,7 +361,28 @@ class Loading:
             with self._engine.read() as reader:
                 row = None if self._row is None else reader.get_session(self._row.sid)
             messages = 0 if row is None else row.head.messages
-        return Loaded(id=self.id, state=state, entries=self._entries, messages=messages)
+        created, updated = self._times()
+        return Loaded(
+            id=self.id,
+            state=state,
+            entries=self._entries,
+            messages=messages,
+            created_at=None if created is None else utc(created),
+            updated_at=None if updated is None else utc(updated),
+        )
+
+    @property
+    def sid(self) -> int | None:
+        """The number of the session in the store; None: it is not there."""
+        return None if self._row is None else self._row.sid
+
+    def _times(self) -> tuple[int | None, int | None]:
+        """When it began, and when it was active last."""
+        if self._row is not None and not self._dry_run:
+            return self._row.created, self._row.updated
+        last = max(self._time, self._row.updated if self._row else -1)
+        first = self._row.created if self._row else time_of(self._source.created_at, self._first)
+        return (None if first < 0 else first), (None if last < 0 else last)
 
 
 class Batch:

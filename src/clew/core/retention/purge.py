@@ -125,9 +125,18 @@ def _remove(tx: Transaction, sid: int, aliases: Iterable[str]) -> None:
     for alias in aliases:
         if tx.get_record(STORE_WIDE, "alias", alias) == str(sid).encode():
             tx.drop_record(STORE_WIDE, "alias", alias)
+    _forget_sources(tx, sid)
     tx.put_record(STORE_WIDE, "unscrubbed", "", uuid7().hex.encode())
     forget(tx, sid)
     tx.drop_session(sid)
+
+
+def _forget_sources(tx: Transaction, sid: int) -> None:
+    """The records of the files that it was imported from name it. Without one, a file is read again."""
+    mark = b"[%d," % sid
+    for name, value in tx.scan_records(STORE_WIDE, "source"):
+        if mark in value:
+            tx.drop_record(STORE_WIDE, "source", name)
 
 
 def _needed(tx: Transaction, others: list[SessionRow], branches: dict[int, BranchRow]) -> dict[int, int]:

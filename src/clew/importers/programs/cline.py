@@ -19,6 +19,8 @@ from clew.importers.contract import (
     SourceSession,
     SourceUsage,
 )
+from clew.importers.reading.files import files_below
+from clew.importers.reading.seen import entry_of
 from clew.importers.reading.values import (
     count,
     decode_or_none,
@@ -63,7 +65,9 @@ def known_places(home: Path) -> list[Path]:
 
 def files(path: Path) -> list[Path]:
     # A task is called by the time of its birth.
-    return sorted(path.rglob(_HISTORY), key=lambda file: file.parent.name) if path.is_dir() else [path]
+    if not path.is_dir():
+        return [path]
+    return sorted(files_below(path, _HISTORY, beginning=_HISTORY), key=lambda file: file.parent.name)
 
 
 def read(path: Path, on_problem: OnProblem, on_bytes: OnBytes) -> Iterator[SourceSession]:
@@ -288,8 +292,13 @@ def about(task: Path) -> dict[str, Json]:
     own = mapping(_beside(task / "history_item.json"))
     if own:
         return own
-    listed = items(_beside(task.parent.parent / "state" / "taskHistory.json"))
-    return next((mapping(item) for item in listed if mapping(item).get("id") == task.name), {})
+    return mapping(entry_of(task.parent.parent / "state" / "taskHistory.json", task.name, listed))
+
+
+def listed(path: str, key: str) -> Json:
+    """What a list of tasks says of one of them."""
+    tasks = items(_beside(Path(path)))
+    return next((mapping(item) for item in tasks if mapping(item).get("id") == key), {})
 
 
 def metadata(task: Path) -> Json:

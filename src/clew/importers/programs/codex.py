@@ -23,8 +23,15 @@ from clew.importers.contract import (
     SourceSession,
     SourceUsage,
 )
-from clew.importers.reading.files import beginning_of, begins_with_object, first_objects, has_keys
+from clew.importers.reading.files import (
+    beginning_of,
+    begins_with_object,
+    files_below,
+    first_objects,
+    has_keys,
+)
 from clew.importers.reading.jsonlines import Line, read_lines
+from clew.importers.reading.seen import entry_of
 from clew.importers.reading.values import when
 from clew.model import Json
 
@@ -67,8 +74,13 @@ def known_places(home: Path) -> list[Path]:
 def files(path: Path) -> list[Path]:
     if path.is_file():
         return [path]
-    found = [*path.rglob("rollout-*.jsonl"), *path.rglob("rollout-*.jsonl.zst")]
+    found = files_below(path, ".jsonl", ".jsonl.zst", beginning="rollout-")
     return sorted(found, key=lambda file: file.name)
+
+
+def listed(path: str, key: str) -> Json:
+    """The name of a thread in the list of names."""
+    return _names(Path(path)).get(key)
 
 
 def read(path: Path, on_problem: OnProblem, on_bytes: OnBytes) -> Iterator[SourceSession]:
@@ -93,7 +105,7 @@ def read(path: Path, on_problem: OnProblem, on_bytes: OnBytes) -> Iterator[Sourc
         is_fork=inherited is not None or isinstance(meta.get("history_base"), dict),
         vendor=vendor,
     )
-    name = _names(_home_of(path)).get(thread)
+    name = _name_of(path, thread)
     yield SourceSession(
         id=id,
         entries=story.entries(),
@@ -194,11 +206,16 @@ def _home_of(path: Path) -> Path | None:
     return None
 
 
-def _names(home: Path | None) -> dict[str, str]:
-    """The names that threads were given."""
+def _name_of(path: Path, thread: str) -> str | None:
+    """The name that a thread was given."""
+    home = _home_of(path)
     if home is None:
-        return {}
-    index = home / "session_index.jsonl"
+        return None
+    name: str | None = entry_of(home / "session_index.jsonl", thread, listed)
+    return name
+
+
+def _names(index: Path) -> dict[str, str]:
     try:
         return _names_in(index, index.stat().st_mtime_ns)
     except OSError:

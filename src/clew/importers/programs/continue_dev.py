@@ -10,6 +10,7 @@ from urllib.parse import unquote, urlsplit
 
 from clew.importers.contract import OnBytes, OnProblem, Problem, SourceEntry, SourceSession, SourceUsage
 from clew.importers.reading.files import has_keys
+from clew.importers.reading.seen import entry_of
 from clew.importers.reading.values import (
     count,
     digest,
@@ -166,9 +167,14 @@ def _folder(address: str | None) -> str | None:
 
 def _created(path: Path, key: str) -> datetime:
     """Only the list of sessions has dates. Without it, the session is at least as old as its file."""
-    try:
-        listed = items(document(path.parent / _LIST))
-    except (OSError, ValueError, RecursionError):
-        listed = []
-    own = next((mapping(item) for item in listed if mapping(item).get("sessionId") == key), {})
+    own = mapping(entry_of(path.parent / _LIST, key, listed))
     return when(own.get("dateCreated")) or datetime.fromtimestamp(path.stat().st_mtime, UTC)
+
+
+def listed(path: str, key: str) -> Json:
+    """What the list of sessions says of one of them."""
+    try:
+        sessions = items(document(Path(path)))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return next((mapping(item) for item in sessions if mapping(item).get("sessionId") == key), {})

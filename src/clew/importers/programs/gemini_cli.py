@@ -19,7 +19,7 @@ from clew.importers.contract import (
     SourceSession,
     SourceUsage,
 )
-from clew.importers.reading.files import content_of, has_keys
+from clew.importers.reading.files import content_of, files_below, has_keys
 from clew.importers.reading.jsonlines import Line, object_of, read_lines
 from clew.importers.reading.values import (
     count,
@@ -54,7 +54,7 @@ def known_places(home: Path) -> list[Path]:
 def files(path: Path) -> list[Path]:
     if not path.is_dir():
         return [path]
-    found = [*path.rglob("*.json"), *path.rglob("*.jsonl")]
+    found = files_below(path, ".json", ".jsonl")
     chats = [file for file in found if "chats" in file.parts]
     # A subagent's file lies deeper than that of its parent, and parents come first.
     return sorted(chats, key=lambda file: (len(file.parts), file.name))

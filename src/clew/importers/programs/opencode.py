@@ -19,6 +19,7 @@ from clew.importers.contract import (
     SourceUsage,
 )
 from clew.importers.reading.files import content_of, has_keys
+from clew.importers.reading.seen import note_folder
 from clew.importers.reading.sqlite import is_sqlite, opened, reporting, rows, tables
 from clew.importers.reading.values import (
     count,
@@ -340,6 +341,7 @@ def _created(data: dict[str, Json]) -> float:
 
 
 def _json_files(folder: Path) -> list[Path]:
+    note_folder(folder)
     return sorted(folder.glob("*.json")) if folder.is_dir() else []
 
 
@@ -347,6 +349,7 @@ def _json_files(folder: Path) -> list[Path]:
 # Sessions of OpenCode: its SQLite database, the JSON files before 1.2, and what `opencode export` writes.
 
 NAME: Final = "opencode"
+KNOWS_FOLDERS: Final = True
 
 _TABLES: Final = frozenset({"session", "message", "part"})
 _TOLD: Final = frozenset({"id", "title", "directory", "time", "parentID", "time_created", "time_updated"})

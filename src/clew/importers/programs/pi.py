@@ -17,8 +17,9 @@ from clew.importers.contract import (
     SourceSession,
     SourceUsage,
 )
-from clew.importers.reading.files import first_objects
+from clew.importers.reading.files import files_below, first_objects
 from clew.importers.reading.jsonlines import Line, read_lines
+from clew.importers.reading.seen import note_presence
 from clew.importers.reading.values import (
     count,
     digest,
@@ -51,7 +52,7 @@ def known_places(home: Path) -> list[Path]:
 
 def files(path: Path) -> list[Path]:
     # Their names begin with the time.
-    return sorted(path.rglob("*.jsonl"), key=lambda file: file.name) if path.is_dir() else [path]
+    return sorted(files_below(path, ".jsonl"), key=lambda file: file.name) if path.is_dir() else [path]
 
 
 def read(path: Path, on_problem: OnProblem, on_bytes: OnBytes) -> Iterator[SourceSession]:
@@ -350,5 +351,7 @@ def _birth_of_fork(path: Path, header: dict[str, Json]) -> datetime | None:
     source = text(header.get("parentSession"))
     if source is None:
         return None
+    note_presence(source)
+    note_presence(path.parent / Path(source).name)
     is_there = Path(source).is_file() or (path.parent / Path(source).name).is_file()
     return when(header.get("timestamp")) if is_there else None

@@ -20,6 +20,7 @@ from clew.importers.contract import OnBytes, OnProblem, Problem, SourceEntry, So
 from clew.importers.reading import values
 from clew.importers.reading.files import beginning_of, first_objects
 from clew.importers.reading.jsonlines import decoded, members_of_file, objects, read_lines
+from clew.importers.reading.seen import note
 from clew.importers.reading.values import link, session_id
 from clew.model import Json
 
@@ -88,6 +89,7 @@ def read(path: Path, on_problem: OnProblem, on_bytes: OnBytes) -> Iterator[Sourc
             yield _source(meta, path.name.removesuffix(_META_SUFFIX), _Log([], meta))
     elif path.suffix == ".jsonl":
         beside = path.with_name(path.stem + _META_SUFFIX)
+        note(beside)
         meta = _document(beside, on_problem, on_bytes) if beside.is_file() else {}
         yield _source(meta, path.stem, _Log(_lines(path, on_problem, on_bytes), meta))
     else:

@@ -17,6 +17,7 @@ from clew.importers.contract import OnBytes, OnProblem, SourceEntry, SourceSessi
 from clew.importers.reading import sqlite, values
 from clew.importers.reading.files import first_objects
 from clew.importers.reading.jsonlines import decoded, members, members_of_file, objects, read_lines
+from clew.importers.reading.seen import note
 from clew.importers.reading.values import link, session_id
 from clew.model import Json
 
@@ -86,6 +87,7 @@ def _database(path: Path, on_problem: OnProblem, on_bytes: OnBytes) -> Iterator[
         if _NEW in found:
             for row in sqlite.rows(db, "SELECT * FROM remote_sessions ORDER BY created_at, id"):
                 log = _transcripts(path) / f"{_key(str(row.get('id')))}.jsonl"
+                note(log)
                 entries = _transcript(log, on_problem, on_bytes) if log.is_file() else iter(())
                 yield source_of(row, entries)
 
@@ -120,6 +122,7 @@ def _row_of(transcript: Path) -> dict[str, Json]:
     """What the table says of a transcript; without it, its name is all that is known."""
     key = transcript.stem
     database = transcript.parent.parent.parent / "db" / "tingly.db"
+    note(database)
     if database.is_file() and _NEW in sqlite.tables(database):
         with sqlite.opened(database) as db:
             for row in sqlite.rows(db, "SELECT * FROM remote_sessions"):
@@ -132,6 +135,7 @@ def _row_of(transcript: Path) -> dict[str, Json]:
 
 
 NAME: Final = "tingly-box"
+KNOWS_FOLDERS: Final = True
 _HUMP: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import io
+import os
 import re
 import sys
 from pathlib import Path
@@ -16,6 +17,7 @@ from typing import IO, Any, Final
 import msgspec
 
 from clew.core.disk import open_file
+from clew.importers.reading.seen import note
 from clew.model import Json
 
 _MAGIC: Final = b"\x28\xb5\x2f\xfd"
@@ -30,6 +32,7 @@ MOST_TIMES: Final = 200
 
 def content_of(path: Path) -> bytes:
     """All of a file. OSError as `open_file`."""
+    note(path)
     with open_file(path) as file:
         found = file.read(MOST_AT_ONCE + 1)
     if len(found) > MOST_AT_ONCE:
@@ -110,6 +113,26 @@ def _zstd() -> ModuleType:
     return zstd
 
 
+def files_below(folder: Path, *endings: str, beginning: str = "") -> list[Path]:
+    """The files in a directory, at any depth, whose names end and begin so, sorted. Directories that are
+    links are not entered, and what cannot be looked into is passed over."""
+    found: list[str] = []
+    waiting = [os.fspath(folder)]
+    while waiting:
+        try:
+            with os.scandir(waiting.pop()) as inside:
+                for entry in inside:
+                    if entry.is_dir(follow_symlinks=False):
+                        waiting.append(entry.path)
+                    elif (
+                        entry.name.endswith(endings) and entry.name.startswith(beginning) and entry.is_file()
+                    ):
+                        found.append(entry.path)
+        except OSError:
+            continue
+    return [Path(path) for path in sorted(found)]
+
+
 # ── The beginning of a file, from which its format is told ────────────────────────────────────────
 # What a file is, by how it begins: data of a program, or a page, a source or a log that shows some.
 
@@ -127,6 +150,7 @@ _TOKEN: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"|[{}\[\]:,]', re.DOTALL)
 
 def beginning_of(path: Path, size: int = SHOWN) -> bytes:
     """The first bytes of a file, uncompressed; empty if it cannot be read."""
+    note(path)
     try:
         with open_file(path) as raw:
             return opened(raw, path).read(size)

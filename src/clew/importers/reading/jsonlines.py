@@ -15,6 +15,7 @@ from clew.core.disk import open_file
 from clew.importers.contract import OnBytes, OnProblem, Problem
 from clew.importers.reading import values
 from clew.importers.reading.files import content_of, damage_of, opened
+from clew.importers.reading.seen import doubt, note
 from clew.importers.reading.values import finite, integer
 from clew.model import Json
 
@@ -159,6 +160,7 @@ class Line(msgspec.Struct, frozen=True, gc=False):
 def read_lines(path: Path, on_problem: OnProblem, on_bytes: OnBytes) -> Generator[Line, None, None]:
     """The objects of a file, one a line, in order; a line that is none is told to `on_problem`."""
     number = offset = told = 0
+    note(path)
     with open_file(path, _BUFFER) as raw:
         file = opened(raw, path)
         # What is written while we read comes with the next import: so there is an end.
@@ -173,6 +175,7 @@ def read_lines(path: Path, on_problem: OnProblem, on_bytes: OnBytes) -> Generato
                     on_problem(Problem(path=str(path), line=number, reason=f"the line has {size} bytes"))
                     line = b"\n"
             except OSError as error:
+                doubt()
                 reason = f"it cannot be read from here on: {error}"
                 on_problem(Problem(path=str(path), line=number, reason=reason))
                 break

@@ -21,6 +21,7 @@ from urllib.parse import quote
 from clew.core.disk import create_file
 from clew.errors import InvalidUrlError
 from clew.importers.contract import OnProblem, Problem
+from clew.importers.reading.seen import doubt, note
 from clew.model import Json
 
 if TYPE_CHECKING:
@@ -86,6 +87,8 @@ def tables_in(db: apsw.Connection) -> frozenset[str]:
 
 @contextmanager
 def opened(path: Path) -> Iterator[apsw.Connection]:
+    for suffix in ("", *_LOGS):
+        note(f"{path}{suffix}")
     if not _logs(path):
         with _untouched(path) as db:
             yield db
@@ -190,7 +193,8 @@ def _copied(path: Path, folder: Path) -> str:
                 with open(f"{path}{suffix}", "rb") as source, open(create_file(target), "wb") as file:
                     shutil.copyfileobj(source, file)
         if _stamps(path) == before:
-            break
+            return str(copy)
+    doubt()  # the program never stopped writing
     return str(copy)
 
 

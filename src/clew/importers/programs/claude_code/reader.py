@@ -24,8 +24,16 @@ from clew.importers.programs.claude_code.transcript import (
     copies_of,
     summary_in,
 )
-from clew.importers.reading.files import beginning_of, begins_with_object, content_of, first_objects, has_keys
+from clew.importers.reading.files import (
+    beginning_of,
+    begins_with_object,
+    content_of,
+    files_below,
+    first_objects,
+    has_keys,
+)
 from clew.importers.reading.jsonlines import Line, object_of, read_lines
+from clew.importers.reading.seen import note, unseen
 from clew.importers.reading.values import when
 from clew.model import Json
 
@@ -81,14 +89,33 @@ def known_places(home: Path) -> list[Path]:
 
 
 def files(path: Path) -> list[Path]:
-    """A session with its subagents; of a directory all of them, oldest first."""
+    """A session with its subagents; of a directory all of them."""
     if path.is_file():
         return [path, *sorted((path.parent / path.stem / "subagents").rglob("agent-*.jsonl"))]
-    inside = [file for file in path.rglob("*.jsonl") if os.path.isfile(file)]
-    mains = [file for file in inside if "subagents" not in file.parts]
+    return files_below(path, ".jsonl")
+
+
+def in_order(files: list[Path]) -> list[Path]:
+    """Oldest first, each session before its subagents."""
+    mains = [file for file in files if "subagents" not in file.parts]
     ordered = sorted(mains, key=lambda file: (_begins(file), file.stem.startswith("agent-"), file.name))
-    found = dict.fromkeys(one for main in ordered for one in files(main))
-    return [*found, *sorted(file for file in inside if file not in found)]
+    place = {file.with_suffix(""): number for number, file in enumerate(ordered)}
+    last = len(ordered)
+
+    def key(file: Path) -> tuple[int, bool, Path]:
+        if "subagents" not in file.parts:
+            return place[file.with_suffix("")], False, file
+        above = next((folder.parent for folder in file.parents if folder.name == "subagents"), file)
+        return place.get(above, last), True, file
+
+    return sorted(files, key=key)
+
+
+def informs(path: Path) -> list[Path]:
+    """A file that begins with titles of other sessions tells of those beside it."""
+    if b'"leafUuid"' not in beginning_of(path).partition(b"\n")[0]:
+        return []
+    return [file for file in path.parent.glob("*.jsonl") if file != path]
 
 
 def _begins(path: Path) -> str:
@@ -174,8 +201,10 @@ def _calls_of_base(path: Path, header: dict[str, Json]) -> frozenset[str]:
     if not isinstance(name, str) or Path(name).name != name:
         return frozenset()
     base = path.parent / f"{name}.jsonl"
+    note(base)
     try:
-        return frozenset() if base == path else _calls_in(base, base.stat().st_mtime_ns)
+        with unseen():
+            return frozenset() if base == path else _calls_in(base, base.stat().st_mtime_ns)
     except OSError:
         return frozenset()
 
@@ -191,7 +220,8 @@ def _calls_in(path: Path, changed: int) -> frozenset[str]:
 def _summaries_in(folder: Path) -> dict[str, str]:
     """The titles at the beginning of the files in a folder, those of the last file last."""
     try:
-        return _summaries_of(folder, folder.stat().st_mtime_ns)
+        with unseen():  # see `informs`
+            return _summaries_of(folder, folder.stat().st_mtime_ns)
     except OSError:
         return {}
 

@@ -24,6 +24,7 @@ from clew.core.messages.dialects.anthropic import is_human
 from clew.core.messages.text import own_words
 from clew.importers.contract import SourceCheckpoint, SourceEntry, SourceEvent, SourceUsage
 from clew.importers.reading.jsonlines import Line
+from clew.importers.reading.seen import note
 from clew.importers.reading.values import items, mapping, money, when
 from clew.model import Json
 
@@ -50,6 +51,7 @@ def copies_of(path: Path, session: str) -> Path | None:
         return None
     for above in list(path.parents)[:_NEAR]:
         found = above / "file-history" / session
+        note(found)
         if found.is_dir():
             return found
     return None
