@@ -54,7 +54,7 @@ def export(
     if format not in EXPORTERS:
         raise InvalidError(f"no export to {format!r}; there is {', '.join(EXPORTERS)}")
     known = EXPORTERS[format]
-    exporter = _exporter(format, known)
+    exporter = _exporter(known)
     _check_options(exporter.pieces if known.is_text else exporter.write_file, format, options)
     if path is None:
         if not known.is_text:
@@ -70,13 +70,8 @@ def export(
     return str(target)
 
 
-def _exporter(format: str, known: Format) -> Exporter:
-    try:
-        return cast("Exporter", import_module(f"{__name__}.{known.module}"))
-    except ModuleNotFoundError as exc:
-        raise InvalidError(
-            f"an export to {format} needs the package {exc.name}: pip install '.[export]'"
-        ) from exc
+def _exporter(known: Format) -> Exporter:
+    return cast("Exporter", import_module(f"{__name__}.{known.module}"))
 
 
 def _check_options(function: Callable[..., object], format: str, options: dict[str, Any]) -> None:
