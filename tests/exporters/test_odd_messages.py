@@ -15,7 +15,7 @@ from clew.exporters import EXPORTERS
 from clew.exporters.blocks import blocks_of
 from tests.exporters.hostile import PIXEL
 from tests.exporters.odd_messages import MESSAGES, nearly_good
-from tests.exporters.page_reader import PageReader
+from tests.exporters.page.reader import PageReader
 from tests.support.effort import usually
 
 BEFORE = {"role": "user", "content": "said before"}
@@ -77,13 +77,13 @@ def test_s55_an_image_that_is_none_costs_that_image(store: clew.Store, data: Any
 def test_s55_a_text_that_the_parser_cannot_read_is_shown_as_it_is(
     store: clew.Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from clew.exporters import html
+    from clew.exporters.page import text
 
     class Broken:
         def render(self, text: str) -> str:
             raise IndexError("list index out of range")
 
-    monkeypatch.setattr(html, "_markdown", Broken)
+    monkeypatch.setattr(text, "_markdown", Broken)
     store.create("a").append({"role": "user", "content": "*said* <b>"})
     assert "*said* <b>" in PageReader(page := store.export("a", "html")).text
     assert "could not be read as Markdown" in page

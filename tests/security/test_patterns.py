@@ -15,7 +15,7 @@ SIZE = usually(150_000, thorough=1_000_000)
 """An expression that reads a text by the square of its length takes minutes for one text of this size."""
 
 MADE_OF_DATA = {
-    ("exporters/html.py", "_parts"),  # of constants, and kept in the table of languages
+    ("exporters/page/colours.py", "_parts"),  # of constants, and kept in the table of languages
     ("exporters/redact/__init__.py", "_own_rule"),  # a rule of the caller
     ("exporters/redact/rules.py", "_shape"),  # of constants, and kept in the list of rules
     ("files/snapshot/ignore.py", "_regex"),  # of rule files: test_texts

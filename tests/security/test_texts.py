@@ -22,9 +22,14 @@ from clew.core.messages.dialects.anthropic import is_human as is_human_in_claude
 from clew.core.messages.text import marked_words, own_words, snippet
 from clew.core.messages.words import Term
 from clew.core.search.excerpt import excerpt
-from clew.exporters.html import LANGUAGES, MOST_CELLS, MOST_CODE, MOST_MARKDOWN, code, coloured, escape, prose
+from clew.exporters.changes import compared, diff_lines
 from clew.exporters.markdown import fence, inline, quote
+from clew.exporters.page.colours import LANGUAGES, coloured
+from clew.exporters.page.diff import diff as drawn_diff
+from clew.exporters.page.terminal import terminal
+from clew.exporters.page.text import MOST_CELLS, MOST_CODE, MOST_MARKDOWN, code, escape, prose
 from clew.exporters.redact import Redactor
+from clew.exporters.tools import summary
 from clew.files.diff.text import unified
 from clew.files.snapshot.ignore import Patterns
 from clew.importers.programs.cline import is_human, model_told, task_of, working_directory
@@ -68,6 +73,13 @@ FUNCTIONS: dict[str, Callable[[str], object]] = {
     "html.prose, long": lambda text: prose(text * 3),
     "html.escape": escape,
     "html.code": lambda text: code(text, "python"),
+    "html.terminal": terminal,
+    "html.diff": lambda text: drawn_diff(compared(text, text[::-1])),
+    "html.diff, printed": lambda text: drawn_diff(diff_lines(f"@@ -1,9 +1,9 @@\n{text}")),
+    "tools.summary": lambda text: [
+        summary(name, {"command": text, "old_string": text, "new_string": text[1:], "input": text}, text)
+        for name in ("Bash", "Read", "Edit", "apply_patch", "Grep", "x")
+    ],
     "colours": _in_code,
     "redact.text": lambda text: Redactor().text(text, "x"),
     "redact.name": lambda text: Redactor().value({text: {"password": "hunter2x"}}, "x"),

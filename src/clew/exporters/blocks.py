@@ -88,10 +88,18 @@ class Block(msgspec.Struct, frozen=True, kw_only=True):
     name: str | None = None
     """Of a call or a result: the tool."""
     call: str | None = None
-    """What a call and its result have in common."""
+    """What a call and its result have in common; also of media that are part of a result."""
     is_error: bool = False
     is_json: bool = False
     media: Media | None = None
+    value: Json = None
+    """Of a call: its arguments as they stand in the message. Of a result: the hunks of a patch, if known."""
+    answers: tuple[Block, ...] = ()
+    """Of a call: its result, and the media in it, once `pairs` has put them there."""
+    place: str = ""
+    """Of such a result: where it stands in the session."""
+    seconds: float | None = None
+    """Of such a result: how long it took, as the times of the entries say."""
 
 
 def blocks_of(message: Message) -> list[Block]:
@@ -108,7 +116,7 @@ def _shown(dialect: Dialect, part: Part) -> Iterable[Block]:
     if kind == "text":
         return () if text is None or is_blank(text) else (Block(kind="text", text=text),)
     if kind == "call":
-        return (_tool(part, "call", *_as_text(part.value)),)
+        return (msgspec.structs.replace(_tool(part, "call", *_as_text(part.value)), value=part.value),)
     if kind == "result":
         return _result(dialect, part)
     if kind == "thinking" and part.value is None:
@@ -124,7 +132,9 @@ def _result(dialect: Dialect, part: Part) -> Iterable[Block]:
         return (_tool(part, "result", *_as_text(part.value)),)
     inside = [block for each in dialect.inside(part) for block in _shown(dialect, each)]
     text = "\n".join(block.text for block in inside if block.kind != "media")
-    return (_tool(part, "result", text, False), *(block for block in inside if block.kind == "media"))
+    told = _tool(part, "result", text, False)
+    media = (block for block in inside if block.kind == "media")
+    return (told, *(msgspec.structs.replace(block, call=told.call, name=told.name) for block in media))
 
 
 def _tool(part: Part, kind: BlockKind, text: str, is_json: bool) -> Block:

@@ -218,6 +218,21 @@ def _name(line: str) -> str:
     return "" if name == "/dev/null" else name.removeprefix("a/").removeprefix("b/")
 
 
+def hunk_lines(hunks: Json) -> list[Line]:
+    """The lines of hunks as Claude Code keeps them: where each begins, and its lines."""
+    found: list[Line] = []
+    for hunk in hunks if isinstance(hunks, list) else []:
+        lines = hunk.get("lines") if isinstance(hunk, dict) else None
+        if not isinstance(lines, list) or not all(isinstance(line, str) for line in lines):
+            return []
+        numbers = [hunk.get(field) for field in ("oldStart", "oldLines", "newStart", "newLines")]
+        if not all(type(number) is int and 0 <= number < 10**9 for number in numbers):
+            return []
+        old, old_count, new, new_count = numbers
+        found += diff_lines("\n".join([f"@@ -{old},{old_count} +{new},{new_count} @@", *lines]))
+    return found
+
+
 def is_diff(text: str) -> bool:
     """Whether a text holds a diff as `diff -u` and git print it."""
     at = 0

@@ -18,7 +18,7 @@ from clew.core.log.records import origin_of
 from clew.core.messages.text import visible, visible_line
 from clew.exporters.blocks import Block
 from clew.exporters.redact import Redactor, redactor_of
-from clew.exporters.transcript import Transcript, Turn
+from clew.exporters.transcript import SPEAKERS, Transcript, Turn
 
 if TYPE_CHECKING:
     from clew.store import Store
@@ -147,15 +147,6 @@ class _CodeSpans:
 
 
 # -- the page
-
-SPEAKERS: Final = {
-    "user": "User",
-    "assistant": "Assistant",
-    "tool": "Tool",
-    "system": "System",
-    "other": "Other",
-    "mark": "Mark",
-}
 
 
 def pieces(

@@ -132,6 +132,16 @@ def _leaves(branches: Sequence[BranchShape], index: Mapping[str, int]) -> list[t
 
 Speaker: TypeAlias = Literal["user", "assistant", "tool", "system", "other", "mark"]
 
+SPEAKERS: Final[Mapping[Speaker, str]] = {
+    "user": "User",
+    "assistant": "Assistant",
+    "tool": "Tool",
+    "system": "System",
+    "other": "Added by the agent",
+    "mark": "Mark",
+}
+"""What to call them."""
+
 WORDS: Final = 60
 """Letters by which a branch is told from others."""
 
@@ -147,6 +157,10 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
     blocks: tuple[Block, ...]
     label: str | None
     checkpoints: tuple[str, ...]
+    prompt: str = ""
+    """What a person says in it, without what an agent put around it; empty: no person speaks."""
+    mark: str = ""
+    """Of a mark: its kind, as `compaction`."""
 
 
 class Transcript:
@@ -206,15 +220,18 @@ class Transcript:
         message = entry.message if entry.kind != "removed" else {}
         blocks = blocks_of(message) if entry.kind == "message" else [_mark(entry.kind, message)]
         label = entry.annotations.get("label")
+        is_prompt = entry.kind == "message" and is_human_turn(message, NOT_HUMAN if entry.injected else 0)
         return Turn(
             id=entry.id,
             segment=segment,
             position=entry.position,
             time=entry.time,
             speaker=speaker_of(message, injected=entry.injected) if entry.kind == "message" else "mark",
-            blocks=tuple(_with_tool(block, tools) for block in blocks),
+            blocks=tuple(_with_patch(_with_tool(block, tools), entry) for block in blocks),
             label=label if isinstance(label, str) else None,
             checkpoints=tuple(self._checkpoints.get(entry.id, ())),
+            prompt=prompt_of(message) if is_prompt else "",
+            mark="" if entry.kind == "message" else entry.kind,
         )
 
     def _on_path(self) -> Iterator[tuple[int, Entry]]:
@@ -325,6 +342,8 @@ def _redacted(info: SessionInfo, redactor: Redactor) -> SessionInfo:
         workspace_given=None,
         tags=tuple(redactor.text(tag, "session: tags") for tag in info.tags),
         endpoint=clean(info.endpoint, "endpoint"),
+        agent=clean(info.agent, "agent"),
+        parent=clean(info.parent, "parent"),
         metadata=redactor.value(info.metadata, "session: metadata"),
         aliases=tuple(redactor.text(alias, "session: aliases") for alias in info.aliases),
     )
@@ -337,6 +356,16 @@ def _with_tool(block: Block, tools: dict[str, str]) -> Block:
     if block.kind == "result" and block.name is None and block.call in tools:
         return msgspec.structs.replace(block, name=tools[block.call])
     return block
+
+
+def _with_patch(block: Block, entry: Entry) -> Block:
+    """A result of Claude Code's edit tools, with the hunks that the program keeps beside it: they say where
+    in the file the change is."""
+    if block.kind != "result":
+        return block
+    told = entry.annotations.get("toolUseResult")
+    hunks = told.get("structuredPatch") if isinstance(told, dict) else None
+    return msgspec.structs.replace(block, value=hunks) if isinstance(hunks, list) and hunks else block
 
 
 def _mark(kind: str, content: dict[str, Json]) -> Block:

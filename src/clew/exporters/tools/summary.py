@@ -14,7 +14,18 @@ from typing import Final, NamedTuple, TypeAlias
 import msgspec
 
 from clew.core.messages.text import visible_line, without
-from clew.exporters.changes import PATHS, Change, changes_of, text_at
+from clew.exporters.changes import PATHS, Change, changes_of, is_diff, patch_changes, text_at
+from clew.exporters.tools.output import (
+    BAD,
+    SILENT,
+    command_of,
+    decoded,
+    file_text,
+    output_of,
+    plain,
+    result_text,
+    verdict,
+)
 from clew.model import Json
 
 
@@ -72,7 +83,7 @@ def gist(
     workspace: str | None = None,
 ) -> Gist:
     """The same in its parts."""
-    given = _decoded(arguments)
+    given = decoded(arguments)
     call = _Call(name or "a tool", given if isinstance(given, dict) else {}, given, workspace)
     call.result = None if result is None else result_text(result)
     call.is_error = is_error
@@ -86,112 +97,6 @@ def gist(
     return Gist(
         _line(told.verb, 60), _line(told.subject, MOST_SUBJECT), _line(outcome, MOST_OUTCOME), failed, family
     )
-
-
-def result_text(result: Json) -> str:
-    """The words of a result."""
-    if isinstance(result, str):
-        return result
-    if isinstance(result, list):
-        return "\n".join(filter(None, map(_words, result)))
-    if isinstance(result, dict):
-        for field in ("output", "content", "text", "error", "llmContent"):
-            if isinstance(result.get(field), str):
-                return str(result[field])
-    return "" if result is None else msgspec.json.encode(result).decode()
-
-
-def _words(part: Json) -> str:
-    if isinstance(part, str):
-        return part
-    text = part.get("text") if isinstance(part, dict) else None
-    return text if isinstance(text, str) else ""
-
-
-# -- a command, and what came of it
-
-
-class Output(NamedTuple):
-    """What a command printed, without what its agent wrote around it."""
-
-    text: str
-    code: int | None
-    """How it ended; None: not said."""
-
-
-_JSON_MOST: Final = 1_000_000
-_CODE: Final = re.compile(
-    r"(?:Exit code:? |Process exited with code |Exit Code: |Command exited with code )(-?\d{1,5})\b"
-)
-_HEADS: Final = ("Chunk ID: ", "Wall time: ", "Process exited ", "Original token count: ", "Exit code: ",
-                 "Total output lines: ", "Process running ")  # fmt: skip
-
-
-def output_of(result: Json) -> Output:
-    """The output of a shell tool, as Claude Code, Codex, Gemini CLI and pi write it down."""
-    if isinstance(result, str) and result[:1] == "{" and len(result) < _JSON_MOST:
-        result = _decoded(result)
-    if isinstance(result, dict) and isinstance(result.get("output"), str):
-        told = result.get("metadata")
-        code = told.get("exit_code") if isinstance(told, dict) else result.get("exit_code")
-        if isinstance(code, int):
-            return Output(result["output"], code)
-        result = result["output"]
-    text = result_text(result)
-    if text.startswith(("Exit code ", "Exit code:", "Chunk ID: ", "Wall time: ")):
-        return _after_head(text)
-    if text.startswith(("Command: ", "Output: ")) and "\nExit Code: " in text:
-        return _of_gemini(text)
-    end = text.rfind("Command exited with code ")
-    if end >= 0 and (found := _CODE.match(text, end)) and len(text) - found.end() < 3:
-        return Output(text[:end].rstrip("\n"), int(found[1]))
-    return Output(text, None)
-
-
-def _after_head(text: str) -> Output:
-    head = text[:600]
-    found = _CODE.search(head)
-    code = int(found[1]) if found else None
-    if text.startswith("Exit code ") and found:  # Claude Code, of a command that failed
-        return Output(text[found.end() :].lstrip("\n"), code)
-    at = 0
-    while text.startswith(_HEADS, at):
-        end = text.find("\n", at)
-        if end < 0:
-            return Output("", code)
-        at = end + 1
-    return Output(text[at:].removeprefix("Output:\n"), code)
-
-
-def _of_gemini(text: str) -> Output:
-    tail = text.rfind("\nExit Code: ")
-    found = _CODE.match(text, tail + 1)
-    start = text.find("Output: ")
-    body = text[start + 8 : tail] if 0 <= start < tail else ""
-    error = body.rfind("\nError: ")
-    if error >= 0:
-        said = body[error + 8 :]
-        body = body[:error] if said.startswith("(none)") else f"{body[:error]}\n{said}"
-    return Output("" if body.strip() == "(empty)" else body, int(found[1]) if found else None)
-
-
-_COUNTS: Final = re.compile(
-    r"\b\d{1,7} (?:failed|passed|passing|failing|errors?\b|skipped|pending|todo|warnings?\b|tests? run)"
-)
-_RUNNERS: Final = re.compile(r"(?:^|[\s=])(?:\d{1,7} (?:failed|passed|passing|failing)\b|Tests?:? )")
-_BAD: Final = re.compile(r"\b[1-9]\d{0,6} (?:failed|failing|error)")
-_UNITTEST: Final = re.compile(r"(OK|FAILED)(?: \(([^()]{1,80})\))?$")
-
-
-def _verdict(output: str) -> str:
-    """What a run of tests says at its end, if it was one."""
-    lines = [_plain(line).strip() for line in output[-3000:].rstrip().split("\n")[-25:]]
-    for line in reversed(lines):
-        if (counts := _COUNTS.findall(line[:300])) and _RUNNERS.search(line[:300]):
-            return ", ".join(count for count in counts if "warning" not in count) or counts[0]
-    if lines and (found := _UNITTEST.match(lines[-1])) and any(line.startswith("Ran ") for line in lines):
-        return found[2] or ("all passed" if found[1] == "OK" else "failed")
-    return ""
 
 
 # -- one function for each family of tools
@@ -220,23 +125,6 @@ class _Call:
 _Teller: TypeAlias = Callable[[_Call], Gist]
 
 
-def command_of(arguments: Json) -> str:
-    """The command of a shell call, without the shell that runs it."""
-    arguments = _decoded(arguments)
-    if not isinstance(arguments, dict):
-        return arguments if isinstance(arguments, str) else ""
-    command = next((arguments[f] for f in ("command", "cmd", "script", "code") if arguments.get(f)), "")
-    action = arguments.get("action")
-    if not command and isinstance(action, dict):  # local_shell_call
-        command = action.get("command", "")
-    if isinstance(command, list):
-        words = [str(word) for word in command]
-        if len(words) == 3 and words[1] in ("-c", "-lc", "-ic", "/c", "-Command"):
-            return words[2]
-        return " ".join(words)
-    return str(command)
-
-
 def _shell(call: _Call) -> Gist:
     if patched := changes_of(call.arguments):
         return _changed(call, patched)
@@ -246,16 +134,18 @@ def _shell(call: _Call) -> Gist:
     if call.result is None:
         return Gist("Ran", subject, "")
     output = output_of(call.answered())
-    verdict = _verdict(output.text)
+    tested = verdict(output.text)
     first = _first_line(output.text)
-    if verdict:
-        failed = call.is_error or bool(output.code) or _BAD.search(verdict) is not None
-        return Gist("Ran", subject, verdict, failed)
+    if not output.code and is_diff(output.text) and (printed := patch_changes(output.text)):
+        return Gist("Ran", subject, _counts(printed), call.is_error)
+    if tested:
+        failed = call.is_error or bool(output.code) or BAD.search(tested) is not None
+        return Gist("Ran", subject, tested, failed)
     if output.code:
         return Gist("Ran", subject, f"exit {output.code}" + (f", {first}" if first else ""), True)
     if call.is_error:
         return Gist("Ran", subject, _complaint(call.result), True)
-    return Gist("Ran", subject, first or "(no output)")
+    return Gist("Ran", subject, "(no output)" if not first or first in SILENT else first)
 
 
 def _read(call: _Call) -> Gist:
@@ -267,7 +157,7 @@ def _read(call: _Call) -> Gist:
         subject = _named(names, call.workspace)
     if call.result is None or call.is_error:
         return Gist("Read", subject, "")
-    text = call.answered()
+    text = file_text(call.answered())
     if not text.strip():
         return Gist("Read", subject, "")
     count = _lines(text)
@@ -294,10 +184,14 @@ _VERBS: Final = {"edit": "Edit", "add": "Write", "delete": "Delete", "move": "Mo
 def _changed(call: _Call, changed: list[Change]) -> Gist:
     names = [change.path for change in changed]
     verb = _VERBS[changed[0].kind] if len(changed) == 1 else "Edit"
+    return Gist(verb, _named(names, call.workspace) or call.path(), _counts(changed))
+
+
+def _counts(changed: list[Change]) -> str:
     added, removed = sum(c.added for c in changed), sum(c.removed for c in changed)
     counts = [f"+{added:,}"] if added else []
     counts += [f"−{removed:,}"] if removed else []
-    return Gist(verb, _named(names, call.workspace) or call.path(), " ".join(counts))
+    return " ".join(counts)
 
 
 def _search(call: _Call) -> Gist:
@@ -341,7 +235,7 @@ def _agent(call: _Call) -> Gist:
     )
     kind = text_at(call.arguments, ("subagent_type", "agent_type", "agent", "type", "mode"))
     subject = f"{about} ({kind})" if kind and kind not in ("general-purpose", about) else about
-    return Gist("Agent", subject, _first_line(call.answered()))
+    return Gist("Agent", subject, _first_words(call.answered()))
 
 
 def _plan(call: _Call) -> Gist:
@@ -362,7 +256,7 @@ def _plan(call: _Call) -> Gist:
 def _fetch(call: _Call) -> Gist:
     address = text_at(call.arguments, ("url", "uri", "prompt", "link"))
     return Gist(
-        "Fetch", address.removeprefix("https://").removeprefix("http://"), _first_line(call.answered())
+        "Fetch", address.removeprefix("https://").removeprefix("http://"), _first_words(call.answered())
     )
 
 
@@ -391,7 +285,7 @@ def _leave_plan(call: _Call) -> Gist:
 def _look_at_shell(call: _Call) -> Gist:
     about = text_at(call.arguments, ("input", "chars", "bash_id", "shell_id", "task_id")).strip()
     output = output_of(call.answered())
-    return Gist("Shell", about, _verdict(output.text) or _first_line(output.text), bool(output.code))
+    return Gist("Shell", about, verdict(output.text) or _first_line(output.text), bool(output.code))
 
 
 _TELLING: Final = (
@@ -468,19 +362,22 @@ def _named(paths: list[str], workspace: str | None) -> str:
     return ", ".join(names[:2]) + (f" and {len(names) - 2} more" if len(names) > 2 else "")
 
 
-_COLOURS: Final = re.compile(r"\x1b\[[0-9;:?]{0,40}[A-Za-z]")
-
-
-def _plain(text: str) -> str:
-    return _COLOURS.sub("", text) if "\x1b" in text else text
-
-
 def _first_line(text: str) -> str:
-    """The first line of a text that says something."""
+    """The first line of a text that says something; of JSON its beginning."""
+    if text[:1] in ("{", "["):
+        return " ".join(text[: 4 * MOST_OUTCOME].split())
     for line in text[:2000].split("\n"):
-        if (told := _plain(line).strip()) and any(map(str.isalnum, told)):
+        if (told := plain(line).strip()) and any(map(str.isalnum, told)):
             return told
-    return _plain(text[:200]).strip()
+    return plain(text[:200]).strip()
+
+
+_MARKS: Final = str.maketrans("", "", "`*#")
+
+
+def _first_words(text: str) -> str:
+    """The first line of a text that is Markdown, without its marks."""
+    return _first_line(text).translate(_MARKS).strip()
 
 
 _REFUSED: Final = ("The user doesn't want to proceed", "The user doesn't want to take this action",
@@ -510,12 +407,3 @@ def _line(text: str, most: int) -> str:
     """On one line, without characters that act, and cut."""
     line = visible_line(text[: 4 * most])
     return line if len(line) <= most else line[: most - 1].rstrip() + "…"
-
-
-def _decoded(value: Json) -> Json:
-    if isinstance(value, str) and value[:1] in ("{", "[") and len(value) < _JSON_MOST:
-        try:
-            return msgspec.json.decode(value)
-        except (msgspec.DecodeError, RecursionError):
-            return value
-    return value

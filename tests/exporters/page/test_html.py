@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, get_args
 
@@ -13,21 +14,23 @@ import pytest
 
 import clew
 from clew.exporters.blocks import Block, BlockKind, Media
-from clew.exporters.html import MOST_MARKDOWN, _block, _head, _turn, code, prose
-from clew.exporters.transcript import Transcript
+from clew.exporters.html import Page
+from clew.exporters.page.frame import Prompt, foot, head, script
+from clew.exporters.page.text import MOST_MARKDOWN, code, prose
+from clew.exporters.transcript import Speaker, Transcript, Turn
 from tests.exporters.hostile import ALL, ATTACKS, PIXEL, conversation
-from tests.exporters.page_reader import PageReader
+from tests.exporters.page.reader import PageReader
 
 TAGS = {
     "html", "head", "meta", "title", "style", "body", "header", "h1", "h2", "h3", "h4", "h5", "h6", "dl",
     "dt", "dd", "input", "nav", "label", "main", "section", "article", "a", "p", "div", "details", "summary",
-    "b",
+    "b", "i", "script", "button",
     "pre", "code", "span", "img", "footer", "table", "thead", "tbody", "tr", "th", "td", "em", "strong", "ul",
     "ol", "li", "br", "hr", "blockquote", "s", "del",
 }  # fmt: skip
 ATTRIBUTES = {
     "lang", "charset", "name", "content", "http-equiv", "class", "id", "for", "type", "checked", "href",
-    "target", "rel", "src", "alt", "title", "aria-label", "start",
+    "target", "rel", "src", "alt", "title", "aria-label", "aria-hidden", "start", "hidden", "data-n",
 }  # fmt: skip
 
 
@@ -47,7 +50,7 @@ def test_a_hostile_session_brings_no_tag_and_no_attribute_of_its_own(store: clew
 def test_links_lead_to_web_pages_and_images_are_inside(store: clew.Store) -> None:
     page = _hostile(store)
     links = [attributes["href"] for tag, attributes in page.tags if tag == "a"]
-    assert all(re.match(r"#e\d+-\d+$|https?://|mailto:", link) for link in links)
+    assert all(re.match(r"#(e\d+-\d+|prompts)$|https?://|mailto:", link) for link in links)
     images = [attributes["src"] for tag, attributes in page.tags if tag == "img"]
     assert images == [f"data:image/png;base64,{PIXEL}"]
 
@@ -78,7 +81,7 @@ def test_what_attacks_is_there_to_be_read(store: clew.Store) -> None:
     assert "␛[2J" in text
 
 
-def test_the_policy_allows_this_style_and_nothing_else(store: clew.Store) -> None:
+def test_the_policy_allows_this_style_and_this_script_and_nothing_else(store: clew.Store) -> None:
     conversation(store)
     page = store.export("hostile", "html", whole=True)
     style = page.partition("<style>")[2].partition("</style>")[0]
@@ -86,8 +89,10 @@ def test_the_policy_allows_this_style_and_nothing_else(store: clew.Store) -> Non
     policy = next(
         a["content"] for tag, a in PageReader(page).tags if a.get("http-equiv") == "Content-Security-Policy"
     )
+    own = base64.b64encode(hashlib.sha256(script().encode()).digest()).decode()
     assert policy == (
-        f"default-src 'none'; style-src 'sha256-{seal}'; img-src data:; base-uri 'none'; form-action 'none'"
+        f"default-src 'none'; script-src 'sha256-{own}'; style-src 'sha256-{seal}'; img-src data:;"
+        " base-uri 'none'; form-action 'none'"
     )
     assert page.index("Content-Security-Policy") < page.index("<title>")
     assert "url(" not in style
@@ -115,15 +120,16 @@ def test_code_has_colours() -> None:
 def test_tools_and_thinking_are_folded_and_can_be_left_out(store: clew.Store) -> None:
     conversation(store)
     full = PageReader(store.export("hostile", "html"))
-    assert sum(tag == "details" for tag, _ in full.tags) == 5
+    assert sum(tag == "details" for tag, _ in full.tags) == 8
     assert not any("open" in attributes for tag, attributes in full.tags if tag == "details")
     short = PageReader(store.export("hostile", "html", tools=False, thinking=False))
-    assert sum(tag == "details" for tag, _ in short.tags) == 2
+    assert sum(tag == "details" for tag, _ in short.tags) == 6
 
 
 def test_one_path_has_no_switch_and_several_have(store: clew.Store) -> None:
     conversation(store)
-    assert "<nav" not in store.export("hostile", "html")
+    assert "<input" not in store.export("hostile", "html")
+    assert "Branches" not in store.export("hostile", "html")
     page = PageReader(store.export("hostile", "html", whole=True))
     radios = [attributes for tag, attributes in page.tags if tag == "input"]
     assert [("checked" in radio, radio["type"]) for radio in radios] == [(True, "radio"), (False, "radio")]
@@ -163,8 +169,8 @@ def test_s52_a_page_of_many_branches_grows_with_their_number_and_not_with_its_sq
 
 def test_branches_that_are_too_many_for_switches_are_all_shown_with_their_places(store: clew.Store) -> None:
     page = _comb(store, 300)
-    assert "<nav" not in page
-    assert "display:none" not in page
+    assert "<input" not in page
+    assert "section,#prompts li{display:none}" not in page
     assert "301 branches are too many to switch between them" in page
     assert "Branch 8, from 7 to 7. Continues branch 1 after 6." in page
     assert all(f"tooth {at}" in page for at in range(300))
@@ -216,23 +222,105 @@ def _is_harmless(shown: str) -> bool:
     return (
         {tag for tag, _ in page.tags} <= TAGS
         and {name for _, attributes in page.tags for name in attributes} <= ATTRIBUTES
-        and all(re.match(r"#|https?://|mailto:", link) for link in links)
+        and all(re.match(r"#|https?://|mailto:|\./[\w%~.-]*$", link) for link in links)
         and not any("evil" in attributes.get("src", "") for _, attributes in page.tags)
         and not set(page.text) & set("\x1b\x07\u202e")
     )
 
 
+@pytest.fixture(scope="module")
+def empty() -> Iterator[tuple[Page, Turn]]:
+    """The page of a session, and an entry of it, to draw blocks with."""
+    with clew.open("memory:") as store:
+        store.create("a").append({"role": "user", "content": "x"})
+        transcript = Transcript(store, "a", whole=True, redactor=None)
+        yield Page(store, transcript, set(), {}), next(transcript.turns())
+
+
 @pytest.mark.parametrize("attack", [*ATTACKS, ALL], ids=range(len(ATTACKS) + 1))
 @pytest.mark.parametrize("kind", get_args(BlockKind))
-def test_s11_s12_no_field_of_a_block_is_shown_unescaped(kind: BlockKind, attack: str) -> None:
+def test_s11_s12_no_field_of_a_block_is_shown_unescaped(
+    empty: tuple[Page, Turn], kind: BlockKind, attack: str
+) -> None:
+    page, turn = empty
+
+    def drawn(block: Block) -> str:
+        return "".join(
+            piece
+            for speaker in get_args(Speaker)
+            for piece in page.block(block, msgspec.structs.replace(turn, speaker=speaker))
+        )
+
     for media in (None, Media("image/png", "x", PIXEL), Media("x", "x", "x", "x")):
         for is_error, is_json in ((False, False), (True, True)):
             block = Block(kind=kind, is_error=is_error, is_json=is_json, media=media)
-            assert _is_harmless("".join(_block(_with_attacks(block, attack))))
+            assert _is_harmless(drawn(_with_attacks(block, attack)))
             if media is not None and media.type == "image/png":  # a type that is right, and all else not
                 hostile = msgspec.structs.replace(_with_attacks(media, attack), type="image/png")
-                shown = "".join(_block(msgspec.structs.replace(_with_attacks(block, attack), media=hostile)))
+                shown = drawn(msgspec.structs.replace(_with_attacks(block, attack), media=hostile))
                 assert _is_harmless(shown)
+
+
+NAMES = [
+    "Bash",
+    "Read",
+    "Write",
+    "Edit",
+    "Grep",
+    "Task",
+    "TodoWrite",
+    "apply_patch",
+    "WebFetch",
+    "mcp__a__b",
+    "x",
+]
+
+
+def _arguments(attack: str) -> Iterator[Any]:
+    """What tools are called with, full of the attack."""
+    yield attack
+    yield {attack: attack}
+    yield {"command": attack, "description": attack, "timeout": {attack: attack}}
+    yield {"command": ["bash", "-lc", attack], "workdir": attack}
+    yield {
+        "file_path": attack,
+        "old_string": f"a\n{attack}",
+        "new_string": f"{attack}\nb",
+        "replace_all": True,
+    }
+    yield {"file_path": f"{attack}.html", "content": attack, "offset": attack}
+    yield {"todos": [{"content": attack, "status": attack, "activeForm": attack}], "plan": attack}
+    yield {"prompt": attack, "subagent_type": attack, "url": attack, "pattern": attack, "path": attack}
+    lines = [f"*** Update File: {attack}", f"@@ {attack}", f"+{attack}", f"-{attack}", "*** End Patch"]
+    yield {"input": "\n".join(["*** Begin Patch", *lines])}
+
+
+def _results(attack: str) -> Iterator[str]:
+    """What tools answer, full of the attack."""
+    yield attack
+    yield f"Exit code 1\n\x1b[1;31;48;5;200m{attack}\x1b[0m{attack}\x1b[38;2;1;2;3m{attack}"
+    yield f"     1→{attack}\n     2→x\n     3→y\n     4→{attack}"
+    hunk = f"@@ -1,2 +1,2 @@ {attack}\n {attack}\n-{attack}\n+{attack}\n"
+    yield f"diff --git {attack}\n--- a/{attack}\n+++ b/x\n{hunk}"
+
+
+@pytest.mark.parametrize("attack", [*ATTACKS, ALL], ids=range(len(ATTACKS) + 1))
+@pytest.mark.parametrize("name", NAMES)
+def test_s11_s12_no_argument_and_no_result_of_a_tool_is_shown_unescaped(
+    empty: tuple[Page, Turn], name: str, attack: str
+) -> None:
+    page, turn = empty
+    results = list(_results(attack))
+    for number, value in enumerate(_arguments(attack)):
+        for is_error in (False, True):
+            result = Block(
+                kind="result", text=results[number % len(results)], is_error=is_error, place=attack
+            )
+            media = Block(kind="media", text=attack, media=Media("image/png", attack, attack))
+            call = Block(kind="call", name=name, text=attack, value=value, answers=(result, media))
+            shown = "".join(page.block(call, turn))
+            assert _is_harmless(shown)
+            assert PageReader(shown).open == []
 
 
 @pytest.mark.parametrize("attack", [*ATTACKS, ALL], ids=range(len(ATTACKS) + 1))
@@ -242,9 +330,28 @@ def test_s11_s13_no_field_of_a_session_or_a_turn_is_shown_unescaped(store: clew.
     s.rewind(0)
     s.append({"role": "user", "content": attack})
     transcript = Transcript(store, "a", whole=True, redactor=None)
+    page = Page(store, transcript, set(), {})
     transcript.info = _with_attacks(transcript.info, attack)
     turn = _with_attacks(next(transcript.turns()), attack)
     turn = msgspec.structs.replace(turn, speaker="user")
-    for shown in ("".join(_head(transcript)) + "</main></body></html>", "".join(_turn(turn, []))):
-        assert _is_harmless(shown)
+    top = "".join(head(transcript, agents=1, links={attack: attack}))
+    end = "".join(foot(transcript, [Prompt("e0-0", attack, 0)]))
+    for shown in (top + end, "".join(page.turn(turn))):
+        assert _is_harmless(shown.replace(f"<script>{script()}</script>", ""))
         assert PageReader(shown).open == []
+
+
+def test_the_only_script_is_the_one_of_the_page(store: clew.Store) -> None:
+    conversation(store)
+    page = store.export("hostile", "html", whole=True)
+    assert re.findall(r"<script[^>]*>(.*?)</script", page, re.DOTALL) == [script()]
+    for forbidden in (
+        "innerHTML",
+        "outerHTML",
+        "insertAdjacent",
+        "document.write",
+        "eval",
+        "Function(",
+        "fetch",
+    ):
+        assert forbidden not in script()

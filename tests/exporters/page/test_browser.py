@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import clew
+from clew.exporters.page.frame import script
 from tests.exporters.hostile import conversation
 from tests.exporters.payloads import RUN, payloads, session_of
 
@@ -88,7 +89,9 @@ def test_s11_s12_no_script_runs_and_no_request_is_made(hostile: Seen) -> None:
 
 def test_the_dom_is_what_we_wrote(hostile: Seen) -> None:
     page = hostile.page
-    assert page.locator("script, iframe, form, svg, object, embed, link, base, button").count() == 0
+    assert page.locator("iframe, form, svg, object, embed, link, base").count() == 0
+    assert page.locator("script").count() == 1
+    assert page.locator("script").text_content() == script()
     names = page.evaluate(
         "[...document.querySelectorAll('*')].flatMap(e => [...e.attributes].map(a => a.name))"
     )
@@ -127,7 +130,7 @@ def test_the_switch_shows_one_branch_at_a_time(hostile: Seen) -> None:
 
 def test_tools_and_thinking_unfold_without_a_script(hostile: Seen) -> None:
     page = hostile.page
-    block = page.locator("details").first
+    block = page.locator("main details").first
     assert block.locator("p, pre").first.is_hidden()
     block.locator("summary").click()
     assert block.locator("p, pre").first.is_visible()
@@ -239,10 +242,12 @@ def test_s11_s12_no_payload_in_any_field_runs_asks_or_leads_away(
     assert counting.asked == []
     assert seen.dialogs == []
     assert seen.navigations == [path.as_uri()]
-    acting = "script, iframe, frame, object, embed, form, input:not([type=radio]), svg, math, link, base"
+    acting = "iframe, frame, object, embed, form, input:not([type=radio]), svg, math, link, base"
     assert (
         page.locator(f"{acting}, video, audio, source, portal, [ping], [srcset], [background]").count() == 0
     )
+    assert page.locator("script").all_text_contents() == ([script()] if format.startswith("html") else [])
+    assert seen.errors == []
     assert page.locator("meta[http-equiv=refresh]").count() == 0
     names = page.evaluate(
         "[...document.querySelectorAll('*')].flatMap(e => [...e.attributes].map(a => a.name))"
@@ -254,12 +259,15 @@ def test_s11_s12_no_payload_in_any_field_runs_asks_or_leads_away(
     seen.page.context.close()
 
 
-def test_s12_s13_the_policy_of_a_page_allows_nothing_but_its_style_and_pictures_in_it(tmp_path: Path) -> None:
+def test_s12_s13_the_policy_allows_nothing_but_the_pages_own_style_script_and_pictures(
+    tmp_path: Path,
+) -> None:
     page = _exported("html", "http://127.0.0.1:9/", tmp_path).read_text("utf-8")
     head = page[: page.index("<title>")]
     [policy] = re.findall(r'<meta http-equiv="Content-Security-Policy" content="([^"]*)">', head)
     rules = dict(rule.strip().partition(" ")[::2] for rule in policy.split(";"))
     assert rules.pop("style-src").startswith("'sha256-")
+    assert rules.pop("script-src").startswith("'sha256-")
     assert rules == {
         "default-src": "'none'",
         "img-src": "data:",

@@ -1,0 +1,63 @@
+"""What one wants to know of a session first, in a few words each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
+from clew.exporters.transcript import Transcript
+
+if TYPE_CHECKING:
+    from clew.model import SessionInfo, UsageTotals
+
+
+def facts(transcript: Transcript, agents: int) -> Iterator[str]:
+    """When, with which model, how much, and what it cost. `agents`: the number of its subagents."""
+    info = transcript.info
+    yield period(info.created_at, info.updated_at)
+    if info.model:
+        yield info.model
+    yield many(info.messages, "message")
+    if info.user_turns:
+        yield many(info.user_turns, "prompt")
+    if agents:
+        yield many(agents, "subagent")
+    usage = transcript.session.usage()
+    if usage.calls:
+        yield f"{amount(usage.input_tokens)} tokens in, {amount(usage.output_tokens)} out"
+    if cost := money(usage):
+        yield cost
+
+
+def project_of(info: SessionInfo) -> str:
+    """The name of the directory that it works in."""
+    return (info.workspace or "").replace("\\", "/").rstrip("/").rpartition("/")[2]
+
+
+def period(start: datetime, end: datetime) -> str:
+    if start.date() == end.date():
+        return f"{start:%Y-%m-%d}, {start:%H:%M} to {end:%H:%M} UTC"
+    return f"{start:%Y-%m-%d %H:%M} to {end:%Y-%m-%d %H:%M} UTC"
+
+
+def many(count: int, unit: str) -> str:
+    return f"{count:,} {unit}{'' if count == 1 else 's'}"
+
+
+def amount(number: int) -> str:
+    """A number of tokens, in short."""
+    if number >= 999_500:
+        return f"{number / 1_000_000:.1f} M"
+    return f"{number / 1000:.1f} k" if number >= 1000 else str(number)
+
+
+def money(usage: UsageTotals) -> str:
+    """What the calls cost, and how sure that is; empty: nothing is known."""
+    if usage.cost <= 0:
+        return ""
+    cost = f"${usage.cost:.2f}" if usage.cost >= Decimal("0.01") else "less than $0.01"
+    notes = ["estimated"] if usage.estimated else []
+    notes += ["not all calls are priced"] if usage.unpriced else []
+    return f"{cost} ({', '.join(notes)})" if notes else cost
