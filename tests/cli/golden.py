@@ -1,4 +1,5 @@
-"""What a person sees, letter by letter, kept in files: `tests/cli/screens/NAME-WIDTH.txt`.
+"""What a person sees, letter by letter, kept in files: `tests/cli/screens/NAME.txt`, one below the other for
+terminals of several widths.
 
 A screen that is meant to change is written anew with CLEW_WRITE_SCREENS=1; look at the difference then.
 """
@@ -7,12 +8,15 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping
 from pathlib import Path
+
+from rich.cells import cell_len
 
 SCREENS = Path(__file__).parent / "screens"
 SGR = re.compile(r"\x1b\[[0-9;]*m")
 _NAME = re.compile(r"(?<![\w-])[0-9a-f]{4}(?=\.\d+\b)")
-_MOMENT = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\dZ)?")
+_MOMENT = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\dZ)?( to \d\d:\d\d)?")
 
 
 def settled(printed: str) -> str:
@@ -22,13 +26,15 @@ def settled(printed: str) -> str:
     names = dict.fromkeys(_NAME.findall(text))
     letters = {name: chr(ord("a") + number) * 4 for number, name in enumerate(names)}
     text = _NAME.sub(lambda found: letters[found[0]], text)
-    return _MOMENT.sub(lambda found: "TIME".center(len(found[0]), "~"), text)
+    return _MOMENT.sub(lambda found: "TIME".center(len("2026-11-16 12:00"), "~"), text)
 
 
-def check_screen(name: str, width: int, printed: str) -> None:
-    file = SCREENS / f"{name}-{width}.txt"
-    text = settled(printed)
+def check_screen(name: str, screens: Mapping[int, str]) -> None:
+    """What was printed on terminals of these widths."""
+    for width, printed in screens.items():
+        assert max(map(cell_len, SGR.sub("", printed).splitlines())) <= width
+    text = "".join(f"{'=' * width}\n{settled(printed)}" for width, printed in screens.items())
+    file = SCREENS / f"{name}.txt"
     if os.environ.get("CLEW_WRITE_SCREENS"):
         file.write_text(text, "utf-8")
     assert text == file.read_text("utf-8")
-    assert max(map(len, text.splitlines())) <= width

@@ -168,7 +168,7 @@ def test_a_session_is_read_with_its_tools_or_without(story: Clew) -> None:
         await go_to(screen, " login-bug ")
         await screen.press("enter")
         assert "The login page returns 500." in screen.text
-        assert "→ read_file" in screen.text
+        assert "→ Read auth.py" in screen.text
         assert "42: user = sessions[cookie]" in screen.text
         await screen.press("t")
         assert "read_file" not in screen.text
@@ -187,9 +187,9 @@ def test_a_long_session_is_read_as_it_is_scrolled_and_wraps_to_the_width(cli: Cl
         assert few < 200
         assert all(len(line) <= 60 for line in screen.lines.texts)
         await screen.press("n", "n")
-        assert "[2] user" in screen.lines.texts[screen.lines.cursor]
+        assert "2  user" in screen.lines.texts[screen.lines.cursor]
         await screen.press("p")
-        assert "[1] user" in screen.lines.texts[screen.lines.cursor]
+        assert "1  user" in screen.lines.texts[screen.lines.cursor]
         await screen.press("end")
         assert "Question 499" in "\n".join(screen.lines.texts)
         assert len(screen.lines.texts) > few
@@ -238,7 +238,7 @@ def test_what_was_left_behind_can_be_read_from_the_graph(story: Clew) -> None:
         await open_graph(screen)
         await go_to(screen, "I rewrote auth.py.")
         await screen.press("enter")
-        assert "▶[4] assistant" in screen.lines.texts[screen.lines.cursor]
+        assert "▶ 4  assistant" in screen.lines.texts[screen.lines.cursor]
         assert "Stop! Now nobody can log in." in screen.text
         assert "Only guard line 42." not in screen.text
 

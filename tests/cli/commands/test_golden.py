@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 
 import clew
+from tests.cli.golden import SGR, check_screen, settled
 from tests.cli.processes import Clew
-
-SGR = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def without_times(text: str) -> str:
@@ -114,41 +114,101 @@ def test_log_is_newest_first_with_the_names_of_checkpoints(story: Clew) -> None:
     assert ["0", "1"] == [row[0] for row in story("log", "--reverse", "login-bug").rows[:2]]
 
 
-def test_show_tells_the_conversation(story: Clew) -> None:
-    expected = """\
-session login-bug
-Title:     The login page returns 500. Please fix it.
-Workspace: /srv/shop
-Tags:      work
-Messages:  6, 2 turns of the user
-Active:    TIME
+@pytest.fixture
+def agents(story: Clew) -> Clew:
+    """A session of a program that asked a subagent, ran tests and changed a file."""
 
- [0] user  TIME
-    The login page returns 500. Please fix it.
+    def call(id: str, name: str, **arguments: str) -> dict[str, object]:
+        part = {"type": "tool_use", "id": id, "name": name, "input": arguments}
+        return {"role": "assistant", "content": [part]}
 
- [1] assistant  TIME
-    → read_file {"path": "auth.py"}
+    def result(id: str, text: str) -> dict[str, object]:
+        return {"role": "user", "content": [{"type": "tool_result", "tool_use_id": id, "content": text}]}
 
- [2] tool  TIME
-    ← 42: user = sessions[cookie]
-      43: return user
+    def said(role: str, text: str) -> dict[str, object]:
+        return {"role": role, "content": text}
 
- [3] assistant  TIME
-    Line 42 fails on an old cookie. Guard it, or a middleware?
+    thought = {"type": "thinking", "thinking": "It may be older than the last release.", "signature": "s"}
+    first = {"role": "assistant", "content": [thought, {"type": "text", "text": "I ask an agent first."}]}
+    task = {"description": "Find readers of cookies", "prompt": "Find them.", "subagent_type": "Explore"}
+    edit = {"file_path": "/srv/shop/auth.py", "old_string": "a\nb", "new_string": "a\nc\nd"}
+    tests = "\x1b[31mF\x1b[0m.\n\x1b]0;owned\x07E  assert None\n\x1b[1;31m1 failed\x1b[0m, 1 passed in 0.1s"
+    where: Any = {"workspace": "/srv/shop", "model": "claude-opus-4-5"}
+    program = {"agent": "claude-code"}
+    below = {**program, "parent": "parent", "agent_meta": {"toolUseId": "t1"}}
+    with clew.open(story.store) as store:
+        parent = store.session("parent", title="Guard old cookies", metadata=program, **where)
+        parent.append(
+            said("user", "Old cookies break the login. Find all places that read them, and guard them."),
+            first,
+            call("t1", "Task", **task),
+            result("t1", "Only auth.py reads cookies."),
+            call("t2", "Edit", **edit),
+            result("t2", "The file was updated."),
+            call("t3", "Bash", command="pytest -q"),
+            result("t3", tests),
+            said("assistant", "One test fails still."),
+        )
+        child = store.session("parent/agent-0123456789abcdef", title="Find readers", metadata=below, **where)
+        child.append(said("user", "Find them."), said("assistant", "Only auth.py reads cookies."))
+    return story
 
- [4] user  TIME
-    Only guard line 42.
 
- [5] assistant  TIME
-    Done.
-"""
-    assert expected == without_times(story("show", "login-bug").out)
+WIDTHS = (60, 80, 120)
+
+
+def test_show_tells_the_conversation(agents: Clew) -> None:
+    for name, id in {"show": "parent", "show-agent": "parent/0123", "show-native": "login-bug"}.items():
+        check_screen(name, {width: agents.on_terminal("show", id, width=width).out for width in WIDTHS})
+
+
+def test_show_in_a_pipe_is_the_same_text_without_colours(agents: Clew) -> None:
+    piped = agents("show", "parent").out
+    assert settled(piped) == settled(agents.on_terminal("show", "parent", width=120).out)
+    assert "\x1b" not in piped
+
+
+def test_show_full_has_every_line_and_colours_but_nothing_else_that_acts(agents: Clew) -> None:
+    printed = agents.on_terminal("show", "parent", "--full", width=100).out
+    assert "\x1b[31mF\x1b[0m." in printed
+    assert "\x1b[1;31m1 failed\x1b[0m, 1 passed" in printed
+    assert "owned" not in printed
+    check_screen("show-full", {100: printed})
+
+
+def test_show_of_prompts_is_what_the_user_said(agents: Clew) -> None:
+    told = agents("show", "parent", "--prompts").out
+    assert "Old cookies break the login." in told
+    assert "I ask an agent first." not in told
+    assert "Only auth.py" not in told
+    assert ["user"] == [record["role"] for record in agents("show", "parent", "--prompts", "--json").records]
+
+
+def test_the_call_of_a_subagent_and_the_subagent_lead_to_each_other(agents: Clew) -> None:
+    told = agents("show", "parent").out
+    child = re.search(r"↳ (\S+)  Find readers", told)
+    assert child is not None
+    back = re.search(r"^Subagent: +of (\S+)", agents("show", child[1]).out, re.MULTILINE)
+    assert back is not None
+    assert "▶ " in agents("show", back[1], "-C", "0").out
+    assert "Find readers of cookies" in agents("show", back[1], "-C", "0").out
+
+
+def test_a_result_that_was_asked_for_is_shown_by_itself(agents: Clew) -> None:
+    told = agents("show", "parent@7", "-C", "1").out
+    assert re.search(r"^▶ [0-9a-f]{4}\.7  tool", told, re.MULTILINE)
+    assert "E  assert None" in told
 
 
 def test_show_around_a_place_marks_it(story: Clew) -> None:
-    told = without_times(story("show", "login-bug@plan", "-C", "1").out)
-    heads = [line for line in told.splitlines() if "[" in line[:2]]
-    assert [" [2] tool  TIME", "▶[3] assistant  TIME", " [4] user  TIME"] == heads
+    told = settled(story("show", "login-bug@plan", "-C", "1").out)
+    heads = [line for line in told.splitlines() if re.match("(▶ )?[ab]{4}", line)]
+    moment = "~~~~~~TIME~~~~~~"
+    assert [
+        f"aaaa.2  tool  {moment}",
+        f"▶ aaaa.3  assistant  {moment}  ◆ plan",
+        f"bbbb.4  user  {moment}",
+    ] == heads
 
 
 def test_show_reaches_what_a_rewind_left_behind(story: Clew) -> None:

@@ -13,9 +13,9 @@ import click
 import clew
 from clew.cli.app import PARTLY, Refused, Settings, command, session_argument
 from clew.cli.output import Output, on_files, progress, yes_option
-from clew.cli.restoring import ask_for, report_lines, safety_line, summary
 from clew.cli.store import SHOWN, opened, session_of, spot_of
 from clew.cli.text import ago, clean, clew_command, count, iso, local, one_line, quoted, size, typed
+from clew.cli.views.restoring import ask_for, report_lines, safety_line, summary
 from clew.errors import RootNotNamedError, SessionNotFoundError, SnapshotNotFoundError
 from clew.files.roots import check_root
 

@@ -11,11 +11,12 @@ import click
 import clew
 from clew.cli.app import PARTLY, Settings, command, session_argument
 from clew.cli.commands.files import conflict_option, exclude_option, include_option, say_left_out
-from clew.cli.moves import Places, difference, history_rows, kind, noun, origin
+from clew.cli.names import short_id, short_ids
 from clew.cli.output import Column, Output, yes_option
-from clew.cli.restoring import ask_for, report_lines, safety_line
 from clew.cli.store import opened, point_in, session_of, spot_of
 from clew.cli.text import ago, clew_command, iso
+from clew.cli.views.moves import Places, difference, history_rows, kind, noun, origin
+from clew.cli.views.restoring import ask_for, report_lines, safety_line
 from clew.errors import RestoreFailedError
 from clew.model import MoveInfo
 from clew.model.files import RestoreReport
@@ -213,7 +214,7 @@ class _Step:
         self._session = session
         self._before = session.info
         self._places = Places(session.tree())
-        self._shown = session.id
+        self._shown = short_id(store, session.id)
 
     def take(self, verb: Verb, move: Callable[[], clew.model.Moved]) -> int:
         """Do it, and say what was done; of files that could not be restored, which."""
@@ -323,7 +324,8 @@ def fork_command(settings: Settings, id: str, new_id: str | None) -> None:
         session, point = spot_of(store, id)
         forked = session.fork(new_id, at=point).info
         place = Places(session.tree()).words(forked.head)
+        shown = short_ids(store, (forked.id, session.id))
     if out.json:
         out.record(forked)
     else:
-        out.line(f"{forked.id} begins at {place} of {session.id}")
+        out.line(f"{shown[forked.id]} begins at {place} of {shown[session.id]}")

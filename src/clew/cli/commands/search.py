@@ -12,7 +12,7 @@ import click
 
 import clew
 from clew.cli.app import Command, Settings, command
-from clew.cli.names import branch_names, entry_name
+from clew.cli.names import branch_names, entry_name, short_ids
 from clew.cli.output import Output, progress, terminal
 from clew.cli.store import all_sessions, opened, session_of
 from clew.cli.text import Moment, ago, count, flat, iso, one_line, quoted, typed
@@ -185,7 +185,7 @@ def place_of_hit(hit: Hit) -> str:
 def handles(store: clew.Store, entries: Iterable[tuple[str, str]]) -> list[str]:
     """For each session and entry id the shortest text that `clew show` takes."""
     wanted = list(entries)
-    short = {session: session for session, _ in wanted}
+    short = short_ids(store, {session for session, _ in wanted})
     names: dict[int, dict[str, str]] = {}
     trees: dict[str, int] = {}
     found = []

@@ -11,23 +11,16 @@ import msgspec
 
 import clew
 from clew.cli.app import Settings, command, session_argument
+from clew.cli.names import branch_names
 from clew.cli.output import Output, print_line, terminal
 from clew.cli.store import is_on_path, opened, place_of, session_of, spot_of
-from clew.cli.text import Kind, clean, count, local, one_line, pieces, who
+from clew.cli.text import Kind, who
 
 if TYPE_CHECKING:
     from rich.text import Text
 
-COLOURS: Final = {"user": "bold bright_cyan", "assistant": "bold bright_green", "tool": "yellow"}
-STYLES: Final[dict[Kind, str]] = {
-    "thinking": "italic bright_black",
-    "call": "magenta",
-    "result": "bright_black",
-}
-SIGNS: Final[dict[Kind, str]] = {"thinking": "~ ", "call": "→ ", "result": "← "}
-INDENT: Final = "    "
-MANY: Final = 40
-"""Lines of a tool's output that are shown unless all are asked for."""
+MANY_AGENTS: Final = 20
+"""Subagents that the heading names."""
 
 
 @command(
@@ -35,26 +28,26 @@ MANY: Final = 40
     "clew show                             the newest session",
     "clew show login                       the session whose id begins with login",
     "clew show login@12                    entry 12 with three before and after it",
-    "clew show login@plan -C 10            ten around the checkpoint plan",
+    "clew show login@9f3a.12               an entry by its name, also one that a rewind left",
+    "clew show login --prompts             only what you said",
     "clew show login --last 5 --json       its last five entries, for programs",
 )
 @session_argument("id", required=False, metavar="[ID[@PLACE]]")
-@click.option("-n", "--last", type=click.IntRange(1), help="Only this many of the last entries.")
+@click.option("-n", "--last", type=click.IntRange(1), help="Only this many of the last entries")
 @click.option(
     "-C",
     "--context",
     type=click.IntRange(0),
     default=3,
     show_default=True,
-    help="How many entries before and after a place.",
+    help="Show this many entries before and after a place",
 )
+@click.option("--tools/--no-tools", default=True, show_default=True, help="Show tool calls and results")
 @click.option(
-    "--tools/--no-tools", default=True, show_default=True, help="Show calls of tools and their results."
+    "--thinking/--no-thinking", default=True, show_default=True, help="Show the thinking of the model"
 )
-@click.option(
-    "--thinking/--no-thinking", default=True, show_default=True, help="Show the thinking of the model."
-)
-@click.option("--full", is_flag=True, help=f"All of a tool's output, not the first {MANY} lines.")
+@click.option("--prompts", is_flag=True, help="Show only what the user said")
+@click.option("--full", is_flag=True, help="Show all that tools were asked and answered")
 @click.pass_obj
 def show_command(
     settings: Settings,
@@ -63,16 +56,18 @@ def show_command(
     context: int,
     tools: bool,
     thinking: bool,
+    prompts: bool,
     full: bool,
 ) -> None:
-    """A place is a position, a checkpoint or the id of an entry.
+    """A place is a position, a checkpoint or the name of an entry. Each tool call is one line with what came
+    of it; --full has all of it.
+
     Piped: the same text without colours. --json: one entry a line.
     """
     out = Output(settings)
-    left_out: set[Kind] = set() if tools else {"call", "result"}
-    left_out |= set() if thinking else {"thinking"}
     with opened(settings) as store:
         session, point = spot_of(store, id)
+        tree = session.tree()
         mark: int | None = None
         if point is None:
             entries: Iterable[clew.Entry] = session.entries(last=last, damaged="skip")
@@ -80,11 +75,45 @@ def show_command(
             place = place_of(session, point)
             mark = place.position
             entries = around(store, session, place, context)
+        if prompts:
+            entries = (entry for entry in entries if who(entry) == "user")
         if out.json:
             for entry in entries:
                 out.record(entry_record(session.id, entry))
             return
-        out.texts(chain(_heading(session.info), transcript(entries, mark, left_out, full=full)))
+        from clew.cli.views.heading import Heading
+        from clew.cli.views.transcript import View, transcript
+
+        info = session.info
+        heading = Heading(store, session, info, tree, terminal().width if out.is_terminal else None)
+        left_out = [kind for kind, shown in _KINDS if not (tools if shown == "tools" else thinking)]
+        view = View(
+            mark=mark,
+            left_out=frozenset(left_out),
+            full=full,
+            prompts=prompts,
+            names=branch_names(branch.id for branch in tree.branches),
+            checkpoints=checkpoint_names(tree, session.id),
+            agents=heading.agents_by_call(),
+            workspace=info.workspace,
+        )
+        out.texts(chain(heading.lines(), transcript(entries, view)))
+
+
+_KINDS: Final[tuple[tuple[Kind, str], ...]] = (
+    ("call", "tools"),
+    ("result", "tools"),
+    ("thinking", "thinking"),
+)
+
+
+def checkpoint_names(tree: clew.Tree, session: str) -> dict[str, list[str]]:
+    """The names of a session's checkpoints, by the ids of the entries where they stand."""
+    found: dict[str, list[str]] = {}
+    for one in tree.checkpoints:
+        if one.session == session:
+            found.setdefault(str(one.head), []).append(one.name)
+    return found
 
 
 def around(store: clew.Store, session: clew.Session, place: clew.Head, context: int) -> Iterable[clew.Entry]:
@@ -118,57 +147,14 @@ def entry_record(session: str, entry: clew.Entry) -> dict[str, Any]:
     }
 
 
-def _heading(info: clew.SessionInfo) -> Iterator[Text]:
-    from rich.text import Text
-
-    yield Text.assemble(("session ", "yellow"), (one_line(info.id), "bold yellow"))
-    facts = {
-        "Title": info.title,
-        "Workspace": info.workspace,
-        "Model": info.model,
-        "Tags": ", ".join(info.tags),
-        "Status": None if info.status == "pending" else info.status,
-        "Forked": f"from {info.forked_from.session} at {info.forked_from.head.position}"
-        if info.forked_from
-        else None,
-        "Messages": f"{info.messages:,}, {count(info.user_turns, 'turn')} of the user",
-        "Active": local(info.updated_at),
-    }
-    for name, value in facts.items():
-        if value:
-            yield Text(f"{name + ':':<11}{one_line(value)}", style="bright_black")
-
-
 def transcript(
-    entries: Iterable[clew.Entry], mark: int | None, left_out: set[Kind], *, full: bool
+    entries: Iterable[clew.Entry], mark: int | None, left_out: Iterable[Kind], *, full: bool
 ) -> Iterator[Text]:
-    from rich.text import Text
+    """The lines of single entries, as a screen or `tail` shows them one by one."""
+    from clew.cli.views.transcript import View
+    from clew.cli.views.transcript import transcript as told
 
-    for entry in entries:
-        shown = [piece for piece in pieces(entry) if piece.kind not in left_out]
-        if not shown and entry.kind == "message":
-            continue
-        role = one_line(who(entry))
-        sign = "▶" if entry.position == mark else " "
-        yield Text("")
-        head = Text.assemble(
-            (f"{sign}[{entry.position}] ", "bright_black"), (role, COLOURS.get(role, "bold"))
-        )
-        head.append(f"  {local(entry.time)}", style="bright_black")
-        yield head
-        for kind, text in shown:
-            lines = _cut(
-                clean(text).rstrip("\n").split("\n"), MANY if kind == "result" and not full else None
-            )
-            for number, line in enumerate(lines):
-                lead = SIGNS.get(kind, "") if not number else " " * len(SIGNS.get(kind, ""))
-                yield Text(f"{INDENT}{lead}{line}".rstrip(), style=STYLES.get(kind, ""), overflow="fold")
-
-
-def _cut(lines: list[str], room: int | None) -> list[str]:
-    if room is None or len(lines) <= room:
-        return lines
-    return [*lines[:room], f"… {len(lines) - room:,} more lines: --full"]
+    return told(entries, View(mark=mark, left_out=frozenset(left_out), full=full))
 
 
 # -- tail

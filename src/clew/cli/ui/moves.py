@@ -15,10 +15,10 @@ import clew
 from clew.cli.app import described
 from clew.cli.commands.move import place_words
 from clew.cli.commands.show import around
-from clew.cli.restoring import change_lines, summary
 from clew.cli.store import path_to
 from clew.cli.text import clean, count, first_words, one_line, who
 from clew.cli.ui.dialogs import ConfirmDialog, ForkDialog
+from clew.cli.views.restoring import change_lines, summary
 from clew.core.log.ids import parse_entry_id
 from clew.errors import ClewError
 from clew.model.files import RestoreReport

@@ -1,0 +1,1 @@
+"""What commands tell people: a conversation, moves of a session, restores of files."""
