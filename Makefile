@@ -15,7 +15,7 @@ PIP    := -m pip install --quiet --quiet --disable-pip-version-check
 CODE   := $(wildcard src tests benchmarks examples tools)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-thorough faults lint fmt bench bench-scale docs-check man lock clean
+.PHONY: help demo test test-thorough faults lint fmt bench bench-scale docs-check man pictures lock clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -48,6 +48,9 @@ docs-check: $(VENV)/.dev  ## run the code in README and docs
 
 man: $(VENV)/.runtime  ## write the man pages to build/man/man1
 	$(PY) -m clew help --man-pages build/man/man1
+
+pictures: $(VENV)/.dev  ## make docs/pictures from real output (needs chromium)
+	$(PY) -m tools.pictures $(ARGS)
 
 bench: $(BENCH)/.ready  ## measure against the peers (in a venv of its own)
 	$(BENCH)/bin/python -m benchmarks $(ARGS)
