@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from clew.cli import SECTIONS, cli
-from clew.cli.pages import Page, all_pages
+from clew.cli.help.pages import Page, all_pages
 from tests.docs.pages import DOCS
 
 PAGE = DOCS / "reference" / "command-line.md"

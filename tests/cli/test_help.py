@@ -13,7 +13,7 @@ import pytest
 
 import clew
 from clew.cli import COMMANDS, app, cli
-from clew.cli.pages import ENVIRONMENT, EXIT_CODES, Page, all_pages, help_text
+from clew.cli.help.pages import ENVIRONMENT, EXIT_CODES, Page, all_pages, help_text
 from tests.cli.processes import Clew
 from tests.cli.reference import BEGIN, END, reference
 from tests.docs.pages import DOCS
@@ -30,7 +30,7 @@ def test_help_lists_every_command_and_needs_no_engine() -> None:
         "slow = {'apsw', 'rich', 'asyncio', 'psycopg', 'pygments', 'sqlite3'} & set(sys.modules)\n"
         "assert not slow, slow\n"
         "loaded = {name for name in sys.modules if name.startswith('clew.cli.')}\n"
-        "assert loaded <= {'clew.cli.app', 'clew.cli.pages'}, loaded\n"
+        "assert loaded <= {'clew.cli.app', 'clew.cli.help', 'clew.cli.help.pages'}, loaded\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False

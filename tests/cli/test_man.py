@@ -9,8 +9,8 @@ import subprocess
 import pytest
 
 from clew.cli import COMMANDS, cli
-from clew.cli.man import man_pages
-from clew.cli.pages import ENVIRONMENT, all_pages
+from clew.cli.help.man import man_pages
+from clew.cli.help.pages import ENVIRONMENT, all_pages
 from tests.cli.processes import Clew
 
 PAGES = man_pages(cli)

@@ -92,7 +92,7 @@ def _short_help(ctx: click.Context, _: click.Parameter, value: bool) -> None:
 
 def help_of(command: click.Command, path: str, *, short: bool = False) -> str:
     """The help of a command that is typed as `path`."""
-    from clew.cli.pages import help_text, page_of
+    from clew.cli.help.pages import help_text, page_of
 
     bold = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
     return help_text(page_of(command, path), short=short, bold=bold)

@@ -49,7 +49,7 @@ def help_command(words: tuple[str, ...], man_pages: Path | None) -> None:
     from clew.cli import cli
 
     if man_pages is not None:
-        from clew.cli.man import write_pages
+        from clew.cli.help.man import write_pages
         from clew.cli.text import one_line
 
         number = write_pages(cli, man_pages)
@@ -81,7 +81,7 @@ def _command(words: tuple[str, ...]) -> click.Command:
 
 
 def _topic(name: str) -> str:
-    from clew.cli.pages import ENVIRONMENT, EXIT_CODES, listed
+    from clew.cli.help.pages import ENVIRONMENT, EXIT_CODES, listed
 
     if name == "environment":
         return listed("Variables that Clew reads", ENVIRONMENT)

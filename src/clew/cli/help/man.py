@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from clew.cli.pages import ENVIRONMENT, EXIT_CODES, Example, Option, Page, all_pages
+from clew.cli.help.pages import ENVIRONMENT, EXIT_CODES, Example, Option, Page, all_pages
 
 if TYPE_CHECKING:
     from clew.cli import Commands

@@ -1,0 +1,1 @@
+"""What there is to say of a command: on a terminal, and as man pages."""
