@@ -26,23 +26,21 @@ LANES: Final = {"here": "bold", "elsewhere": "magenta", "left": "bright_black"}
 
 @command(
     "log",
-    "clew log login                        newest first, one line each",
-    "clew log --graph login                branches, forks, checkpoints (◆) and heads (◀)",
-    "clew log --graph --full login         every entry, however long the runs",
+    "clew log login                        list its entries, newest first",
+    "clew log --graph login                draw branches, checkpoints ◆ and heads ◀",
+    "clew log --graph --full login         draw every entry",
     "clew log -n 20 --json login",
 )
 @session_argument("id", required=False)
-@click.option("-n", "--last", type=click.IntRange(1), help="Only this many of the last entries.")
-@click.option(
-    "--graph", is_flag=True, help="Draw the tree: ● on its path, ○ of another session, · left behind."
-)
-@click.option("--full", is_flag=True, help="With --graph: show every entry of long runs.")
-@click.option("--reverse", is_flag=True, help="Oldest first.")
+@click.option("-n", "--last", type=click.IntRange(1), help="List only the last N entries")
+@click.option("--graph", is_flag=True, help="Draw all branches: ● current, ○ of a fork, · left behind")
+@click.option("--full", is_flag=True, help="Draw every entry, and fold nothing; with --graph")
+@click.option("--reverse", is_flag=True, help="List the oldest first")
 @click.pass_obj
 def log_command(
     settings: Settings, id: str | None, last: int | None, graph: bool, full: bool, reverse: bool
 ) -> None:
-    """The tree has all branches. Piped without --graph: position, entry id, role, time (UTC), checkpoints
+    """Piped without --graph: position, entry id, role, time (UTC), checkpoints
     and first words, separated by tabs.
     """
     out = Output(settings)

@@ -47,29 +47,29 @@ class SearchCommand(Command):
 
 @command(
     "search",
-    "clew search login 500                 messages with both words, newest first",
-    "clew search '\"old cookie\"' -redis     a phrase, without a word",
+    "clew search login 500                 find messages with both words",
+    "clew search '\"old cookie\"' -redis     find find a phrase, without a word",
     "clew search --human deploy* --since 7d",
-    "clew search --no-tools --best retry   what was said, best match first",
-    "clew show 0b1c2d3e@9f3a.12            a hit with its neighbours",
+    "clew search --no-tools --best retry   list the best match first",
+    "clew show 0b1c2d3e@9f3a.12            show a hit and what is around it",
     kind=SearchCommand,
 )
 @click.argument("words", nargs=-1, required=True)
-@click.option("-n", "--limit", type=click.IntRange(1, 1000), default=20, show_default=True)
-@click.option("--role", type=click.Choice(get_args(SearchRole)), help="Only messages of this role")
-@click.option("--human", is_flag=True, help="Only what people said: --role user")
 @click.option(
-    "--tools/--no-tools", default=True, show_default=True, help="Search tool calls and their results, too"
+    "-n", "--limit", type=click.IntRange(1, 1000), default=20, show_default=True, help="List at most N hits"
 )
-@click.option("--session", metavar="ID", help="Only in this session")
-@click.option("--agent", metavar="NAME", help="Only in sessions of this agent, such as claude-code")
-@click.option("--project", metavar="NAME", help="Only in sessions of this project, by its directory's name")
-@click.option("--model", metavar="TEXT", help="Only in sessions whose model has this text in its name")
-@click.option("-w", "--workspace", type=click.Path(), help="Only in sessions that work in this directory")
-@click.option("--tag", multiple=True, help="Only in sessions with this tag")
-@click.option("--since", type=Moment(), help="From then on: 2026-11-01, 12h, 7d")
-@click.option("--until", type=Moment(), help="Before then")
-@click.option("--best", is_flag=True, help="Best match first, not newest")
+@click.option("--role", type=click.Choice(get_args(SearchRole)), help="Find only messages of this role")
+@click.option("--human", is_flag=True, help="Find only what people said")
+@click.option("--tools/--no-tools", default=True, show_default=True, help="Search tool calls and results too")
+@click.option("--session", metavar="ID", help="Search only this session")
+@click.option("--agent", metavar="NAME", help="Search only sessions of this agent, such as codex")
+@click.option("--project", metavar="NAME", help="Search only sessions of this project")
+@click.option("--model", metavar="TEXT", help="Search only sessions of this model")
+@click.option("-w", "--workspace", type=click.Path(), help="Search only sessions that work in this directory")
+@click.option("--tag", multiple=True, help="Search only sessions with this tag")
+@click.option("--since", type=Moment(), help="Find only what is newer: 2026-11-01, 12h, 7d")
+@click.option("--until", type=Moment(), help="Find only what is older")
+@click.option("--best", is_flag=True, help="List the best match first, not the newest")
 @click.pass_obj
 def search_command(
     settings: Settings,

@@ -25,15 +25,15 @@ MANY_AGENTS: Final = 20
 
 @command(
     "show",
-    "clew show                             the newest session",
-    "clew show login                       the session whose id begins with login",
-    "clew show login@12                    entry 12 with three before and after it",
-    "clew show login@9f3a.12               an entry by its name, also one that a rewind left",
-    "clew show login --prompts             only what you said",
-    "clew show login --last 5 --json       its last five entries, for programs",
+    "clew show                        show the newest session",
+    "clew show login                       show the session that begins with login",
+    "clew show login@12                    show entry 12 and what is around it",
+    "clew show login@9f3a.12               show an entry by its name",
+    "clew show login --prompts             show show only what you said",
+    "clew show login --last 5 --json       print five entries as JSON",
 )
 @session_argument("id", required=False, metavar="[ID[@PLACE]]")
-@click.option("-n", "--last", type=click.IntRange(1), help="Only this many of the last entries")
+@click.option("-n", "--last", type=click.IntRange(1), help="Show only the last N entries")
 @click.option(
     "-C",
     "--context",
@@ -62,7 +62,7 @@ def show_command(
     """A place is a position, a checkpoint or the name of an entry. Each tool call is one line with what came
     of it; --full has all of it.
 
-    Piped: the same text without colours. --json: one entry a line.
+    Piped: the same text without colours. With --json: one entry per line.
     """
     out = Output(settings)
     with opened(settings) as store:
@@ -162,9 +162,9 @@ def transcript(
 
 @command(
     "tail",
-    "clew tail login                       its last ten entries",
-    "clew tail -f login                    and what comes, until Ctrl-C",
-    "clew tail -f --all --json             every session, for programs",
+    "clew tail login                       show show its last ten entries",
+    "clew tail -f login                    follow it until Ctrl-C",
+    "clew tail -f --all --json             follow every session, as JSON",
 )
 @session_argument("id", required=False)
 @click.option(
@@ -173,17 +173,17 @@ def transcript(
     type=click.IntRange(0),
     default=10,
     show_default=True,
-    help="Begin with this many of the last entries.",
+    help="Begin with the last N entries",
 )
-@click.option("-f", "--follow", is_flag=True, help="Go on printing as the session grows.")
-@click.option("--all", "everything", is_flag=True, help="Follow all sessions of the store; needs -f.")
+@click.option("-f", "--follow", is_flag=True, help="Print what is added, until Ctrl-C")
+@click.option("--all", "everything", is_flag=True, help="Follow all sessions of the store; needs -f")
 @click.option("--every", type=click.FloatRange(0.01), default=0.5, hidden=True)
 @click.pass_obj
 def tail_command(
     settings: Settings, id: str | None, last: int, follow: bool, everything: bool, every: float
 ) -> None:
     """-f shows the writes of every process. After a rewind it shows what is new on the path.
-    --json: one entry a line.
+    With --json: one entry per line.
     """
     if everything and (id is not None or not follow):
         raise click.UsageError("--all goes with -f, and without an id")

@@ -88,16 +88,14 @@ def _print(out: Output, lines: list[tuple[str, str]]) -> None:
 
 @command(
     "usage",
-    "clew usage                            of the whole store",
-    "clew usage --by day --since 7d        of the last week, day by day",
+    "clew usage                            show the whole store",
+    "clew usage --by day --since 7d        show the last week, day by day",
     "clew usage login --by model",
 )
 @session_argument("id", required=False)
-@click.option(
-    "--by", type=click.Choice(get_args(UsageKey)), help="One line for each model, vendor, day and so on."
-)
-@click.option("--since", type=Moment(), help="From then on: 2026-11-01, 12h, 7d.")
-@click.option("--until", type=Moment(), help="Before then.")
+@click.option("--by", type=click.Choice(get_args(UsageKey)), help="Print one line for each")
+@click.option("--since", type=Moment(), help="Count only what is newer: 2026-11-01, 12h, 7d")
+@click.option("--until", type=Moment(), help="Count only what is older")
 @click.pass_obj
 def usage_command(
     settings: Settings, id: str | None, by: UsageKey | None, since: datetime | None, until: datetime | None

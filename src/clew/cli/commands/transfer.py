@@ -184,22 +184,30 @@ LONGEST: Final = 120
 
 @command(
     "export",
-    "clew export login -o login.jsonl      everything, to be imported again",
-    "clew export login -o login.html       one page, readable anywhere; .md and .json too",
-    "clew export login --redact -f markdown  without secrets, to standard output",
-    "clew export --all -o sessions/        one file for each session",
-    "clew export login -f picoclaw -o login.jsonl   as picoclaw keeps it: login.meta.json comes with it",
+    "clew export login -o login.jsonl      write everything, to import it again",
+    "clew export login -o login.html       write one page; or .md, .json",
+    "clew export login --redact -f markdown  print it without secrets",
+    "clew export --all -o sessions/        write one file per session",
+    "clew export login -f picoclaw -o login.jsonl   write a file for picoclaw",
 )
 @session_argument("ids", nargs=-1, metavar="[ID]...")
 @click.option(
-    "-f", "--format", "format", type=click.Choice(FORMATS), help="Default: found from the name of the file."
+    "-f",
+    "--format",
+    "format",
+    type=click.Choice(FORMATS),
+    help="Write this format, if the file name does not tell it",
 )
-@click.option("-o", "--output", type=click.Path(), help="A file; for several sessions a directory.")
-@click.option("--all", "everything", is_flag=True, help="Export all sessions of the store.")
-@click.option("--whole", is_flag=True, help="Export all branches, not only the path; jsonl always has all.")
-@click.option("--tools/--no-tools", default=True, show_default=True, help="For markdown and html.")
-@click.option("--thinking/--no-thinking", default=True, show_default=True, help="For markdown and html.")
-@click.option("--redact", is_flag=True, help="Replace secrets, and print their number on standard error.")
+@click.option(
+    "-o", "--output", type=click.Path(), help="Write to this file, or directory for several sessions"
+)
+@click.option("--all", "everything", is_flag=True, help="Export all sessions of the store")
+@click.option("--whole", is_flag=True, help="Export all branches; jsonl always has them")
+@click.option("--tools/--no-tools", default=True, show_default=True, help="Include tool calls and results")
+@click.option(
+    "--thinking/--no-thinking", default=True, show_default=True, help="Include the thinking of the model"
+)
+@click.option("--redact", is_flag=True, help="Replace secrets, and say how many there were")
 @click.pass_obj
 def export_command(
     settings: Settings,
@@ -324,14 +332,14 @@ def _print_export(text: str, format: str) -> None:
     "ids",
     multiple=True,
     metavar="ID",
-    help="Only this session, and sessions that share its history.",
+    help="Copy only this session, and those that share its history",
 )
 @click.option(
     "--on-conflict",
     type=click.Choice(["refuse", "skip", "rename"]),
     default="refuse",
     show_default=True,
-    help="What to do with a session if DST has a different one with its id.",
+    help="What to do if DST has another session with the id",
 )
 @click.pass_obj
 def copy_command(
@@ -363,7 +371,7 @@ def copy_command(
 
 @command("backup", "clew backup agents-2026-11-15.db")
 @click.argument("path", type=click.Path(dir_okay=False))
-@click.option("--overwrite", is_flag=True, help="Replace the file if it exists.")
+@click.option("--overwrite", is_flag=True, help="Replace the file if it exists")
 @click.pass_obj
 def backup_command(settings: Settings, path: str, overwrite: bool) -> None:
     """Other processes can go on writing."""

@@ -25,6 +25,7 @@ NAMES_WIDTH: Final = 24
 GLOBAL: Final = ("store", "json", "color", "pager", "help", "short_help")
 _VALUES: Final = {"since": "WHEN", "until": "WHEN", "by": "FIELD", "on_conflict": "CHOICE"}
 _OWN_PARAGRAPH: Final = re.compile(r"(?<=[.!?]) (?=(?:Piped\b[^.:]*:|With --json|--json:|Exit code ))")
+_PIPED: Final = re.compile("^Piped")
 
 EXIT_CODES: Final = (
     (0, "Done."),
@@ -95,7 +96,7 @@ def page_of(command: click.Command, path: str) -> Page:
         path,
         _usage(command, path),
         told[0].removesuffix("."),
-        tuple(piece for part in told[1:] for piece in _OWN_PARAGRAPH.split(part)),
+        tuple(_PIPED.sub("In a pipe", piece) for part in told[1:] for piece in _OWN_PARAGRAPH.split(part)),
         tuple(_option(one) for one in options if one.name not in GLOBAL),
         (
             *(_option(one) for one in options if one.name in GLOBAL),
