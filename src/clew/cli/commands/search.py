@@ -48,7 +48,7 @@ class SearchCommand(Command):
 @command(
     "search",
     "clew search login 500                 find messages with both words",
-    "clew search '\"old cookie\"' -redis     find find a phrase, without a word",
+    "clew search '\"old cookie\"' -redis     find a phrase, without a word",
     "clew search --human deploy* --since 7d",
     "clew search --no-tools --best retry   list the best match first",
     "clew show 0b1c2d3e@9f3a.12            show a hit and what is around it",

@@ -29,7 +29,7 @@ MANY_AGENTS: Final = 20
     "clew show login                       show the session that begins with login",
     "clew show login@12                    show entry 12 and what is around it",
     "clew show login@9f3a.12               show an entry by its name",
-    "clew show login --prompts             show show only what you said",
+    "clew show login --prompts             show only what you said",
     "clew show login --last 5 --json       print five entries as JSON",
 )
 @session_argument("id", required=False, metavar="[ID[@PLACE]]")
@@ -162,7 +162,7 @@ def transcript(
 
 @command(
     "tail",
-    "clew tail login                       show show its last ten entries",
+    "clew tail login                       show its last ten entries",
     "clew tail -f login                    follow it until Ctrl-C",
     "clew tail -f --all --json             follow every session, as JSON",
 )

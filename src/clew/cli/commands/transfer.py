@@ -184,7 +184,7 @@ LONGEST: Final = 120
 
 @command(
     "export",
-    "clew export login -o login.jsonl      write everything, to import it again",
+    "clew export login -o login.jsonl      write all, to import it again",
     "clew export login -o login.html       write one page; or .md, .json",
     "clew export login --redact -f markdown  print it without secrets",
     "clew export --all -o sessions/        write one file per session",
