@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from subprocess import Popen
 
     from rich.console import Console
+    from rich.progress import Progress, TaskID
     from rich.text import Text
 
     from clew.model.files import FileProgress
@@ -61,31 +62,49 @@ def progress(title: str) -> Iterator[Report]:
     if not sys.stderr.isatty():
         yield lambda *_: None
         return
-    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-    from clew.cli.text import one_line
-
-    columns = (
-        SpinnerColumn(),
-        TextColumn("{task.description}", markup=False),
-        BarColumn(bar_width=24),
-        TimeElapsedColumn(),
-    )
-    bar = Progress(*columns, console=errors(), transient=True)
-    task = bar.add_task(title, total=None)
-
-    def report(what: str, done: int, total: int | None) -> None:
-        bar.update(task, description=one_line(f"{title}  {what}"), completed=done, total=total)
-
+    bar = _Bar(title)
     late = Timer(PATIENCE, bar.start)
     late.daemon = True
     late.start()
     try:
-        yield report
+        yield bar.report
     finally:
         late.cancel()
         late.join()
         bar.stop()
+
+
+class _Bar:
+    """Is drawn once it is started; what draws it is loaded then."""
+
+    def __init__(self, title: str) -> None:
+        self._title = title
+        self._said: tuple[str, int, int | None] = ("", 0, None)
+        self._drawn: tuple[Progress, TaskID] | None = None
+
+    def start(self) -> None:
+        from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+        columns = (
+            SpinnerColumn(),
+            TextColumn("{task.description}", markup=False),
+            BarColumn(bar_width=24),
+            TimeElapsedColumn(),
+        )
+        bar = Progress(*columns, console=errors(), transient=True)
+        self._drawn = bar, bar.add_task(one_line(self._title), total=None)
+        self.report(*self._said)
+        bar.start()
+
+    def report(self, what: str, done: int, total: int | None) -> None:
+        self._said = what, done, total
+        if self._drawn is not None:
+            bar, task = self._drawn
+            bar.update(task, description=one_line(f"{self._title}  {what}"), completed=done, total=total)
+
+    def stop(self) -> None:
+        if self._drawn is not None:
+            self._drawn[0].stop()
 
 
 def on_files(report: Report) -> Callable[[FileProgress], None]:

@@ -89,7 +89,9 @@ def test_nothing_to_scan_is_said(cli: Clew) -> None:
 def test_an_export_comes_back_as_the_same_session(story: Clew) -> None:
     story("export", "login-bug", "-o", "login.jsonl")
     story("import", "login.jsonl", "--store", "other.db")
-    assert story("show", "login-bug").out == story("show", "login-bug", "--store", "other.db").out
+    told = story("show", "login-bug").lines
+    came = story("show", "login-bug", "--store", "other.db").lines
+    assert [line for line in told if not line.startswith("Fork:")] == came  # the fork stayed behind
     assert "·    5  user       Stop!" in story("log", "--graph", "--store", "other.db").out
 
 

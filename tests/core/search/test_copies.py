@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import clew
+from clew.core.search import search
 from clew.store import Store
 
 ANSWER = "The cookie is parsed twice: once in auth.py, once in session.py."
@@ -135,3 +136,24 @@ def test_sessions_are_chosen_by_their_metadata_and_by_several_names(store: Store
     assert sorted(hits(store, "login", session=["a", "c"])) == [("a", 0, 0), ("c", 0, 0)]
     assert hits(store, "login", session=[]) == []
     assert hits(store, "login", session=["a", "b"], where={"agent": "program-b"}) == [("b", 0, 0)]
+
+
+def test_a_filter_that_fits_many_sessions_finds_what_one_that_fits_few_does(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(12):
+        settings: Any = {"tags": ["even"] if number % 2 == 0 else [], "workspace": f"/srv/{number % 3}"}
+        store.session(f"s{number}", metadata={"agent": f"a{number % 4}"}, **settings).append(user("login"))
+    filters: list[dict[str, Any]] = [
+        {"tag": "even"},
+        {"workspace": "/srv/1"},
+        {"where": {"agent": "a2"}},
+        {"tag": "even", "workspace": "/srv/2", "where": {"agent": "a0"}},
+        {"where": {"agent": "none"}},
+    ]
+    for chosen in filters:
+        few = hits(store, "login", **chosen)
+        with monkeypatch.context() as patch:
+            patch.setattr(search, "MANY_SESSIONS", -1)
+            assert hits(store, "login", **chosen) == few
+    assert len(hits(store, "login", tag="even")) == 6

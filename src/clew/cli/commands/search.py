@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Final, get_args
 
 import click
+import msgspec
 
 import clew
 from clew.cli.app import Command, Settings, command
 from clew.cli.names import branch_names, entry_name, short_ids
 from clew.cli.output import Output, progress, terminal
-from clew.cli.store import all_sessions, opened, session_of
+from clew.cli.store import opened, session_of
 from clew.cli.text import Moment, ago, count, flat, iso, one_line, quoted, typed
 from clew.core.conversation.points import find
 from clew.core.log.ids import parse_entry_id
+from clew.core.log.rows import Details, SessionRow
 from clew.model.search import SearchOrder, SearchRole
 
 if TYPE_CHECKING:
@@ -63,9 +65,13 @@ class SearchCommand(Command):
 @click.option("--tools/--no-tools", default=True, show_default=True, help="Search tool calls and results too")
 @click.option("--session", metavar="ID", help="Search only this session")
 @click.option("--agent", metavar="NAME", help="Search only sessions of this agent, such as codex")
-@click.option("--project", metavar="NAME", help="Search only sessions of this project")
-@click.option("--model", metavar="TEXT", help="Search only sessions of this model")
-@click.option("-w", "--workspace", type=click.Path(), help="Search only sessions that work in this directory")
+@click.option("--model", metavar="NAME", help="Search only sessions of this model, by a part of its name")
+@click.option(
+    "-p", "--project", metavar="NAME", help="Search only sessions of this directory, by name or path"
+)
+@click.option(
+    "-w", "--workspace", type=click.Path(), hidden=True, help="Do the same as --project with a path"
+)
 @click.option("--tag", multiple=True, help="Search only sessions with this tag")
 @click.option("--since", type=Moment(), help="Find only what is newer: 2026-11-01, 12h, 7d")
 @click.option("--until", type=Moment(), help="Find only what is older")
@@ -94,14 +100,18 @@ def search_command(
     Piped: place, role, time (UTC), title and snippet, separated by tabs. Exit code 1 if nothing was found.
     """
     order: SearchOrder = "best" if best else "newest"
+    if project is not None and is_path(project):
+        workspace, project = os.path.expanduser(project), None
     out = Output(settings)
+    from clew.core.search.search import request_of
+    from clew.core.search.search import search as find_page
+
     with opened(settings) as store:
-        _index(store)
         one = None if session is None else session_of(store, session).id
-        page = store.search(
+        request = request_of(
             " ".join(words),
             role="user" if human else role,
-            session=_chosen(store, one, project, model),
+            session=one,
             workspace=workspace,
             tag=tag or None,
             where=None if agent is None else {"agent": agent},
@@ -110,7 +120,11 @@ def search_command(
             tools=tools,
             order=order,
             limit=limit,
+            cursor=None,
         )
+        request = msgspec.structs.replace(request, accepts=_accepting(project, model))
+        with progress("searching") as told:
+            page = find_page(store._engine, request, lambda *at: told(*_indexing(*at)))
         if page.hits:
             _print(out, store, page, limit)
             return 0
@@ -118,9 +132,8 @@ def search_command(
             "--role": role or human,
             "--session": session,
             "--agent": agent,
-            "--project": project,
             "--model": model,
-            "-w": workspace,
+            "--project": project or workspace,
             "--tag": tag,
             "--since": since,
             "--until": until,
@@ -131,33 +144,31 @@ def search_command(
         return 1
 
 
-def _index(store: clew.Store) -> None:
-    """Make findable what is new, and say so if that takes a while."""
-    from clew.core.search.search import make_findable
-
-    with progress("indexing") as told:
-        make_findable(
-            store._engine, lambda done, total: told(f"{count(total, 'message')}, once", done, total)
-        )
+def _indexing(done: int, total: int) -> tuple[str, int, int]:
+    """What is said of a search that has to make messages findable first."""
+    return f"indexing {count(total, 'message')}, once", done, total
 
 
-def _chosen(
-    store: clew.Store, session: str | None, project: str | None, model: str | None
-) -> Sequence[str] | None:
-    """The sessions to look at; None: all."""
+def _accepting(project: str | None, model: str | None) -> Callable[[SessionRow, Details], bool] | None:
+    """Whether a session works in a directory of this name, with a model whose name has this part."""
     if project is None and model is None:
-        return None if session is None else (session,)
-    return [
-        info.id
-        for info in all_sessions(store)
-        if session in (None, info.id)
-        and (project is None or (info.workspace is not None and _is_project(info.workspace, project)))
-        and (model is None or (info.model is not None and model.lower() in info.model.lower()))
-    ]
+        return None
+
+    def accepts(row: SessionRow, details: Details) -> bool:
+        if project is not None and project_of(row.workspace).lower() != project.lower():
+            return False
+        return model is None or model.lower() in (details.model or "").lower()
+
+    return accepts
 
 
-def _is_project(workspace: str, project: str) -> bool:
-    return project in (workspace, os.path.basename(workspace))
+def project_of(workspace: str | None) -> str:
+    """The last part of a path."""
+    return (workspace or "").replace("\\", "/").rstrip("/").rpartition("/")[2]
+
+
+def is_path(text: str) -> bool:
+    return text in (".", "..", "~") or "/" in text or os.sep in text
 
 
 def _nothing(store: clew.Store, words: Sequence[str], filters: Sequence[str], tools: bool) -> str:
@@ -234,7 +245,7 @@ def _lines(hit: Hit, handle: str, info: clew.SessionInfo, width: int) -> Iterato
         "tool" if hit.in_tool else hit.role,
         ago(hit.at),
         info.agent or "",
-        os.path.basename(info.workspace or ""),
+        project_of(info.workspace),
         "left behind" if not hit.on_path else "",
         f"+{count(hit.copies, 'copy')}" if hit.copies else "",
     ]

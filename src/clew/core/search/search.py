@@ -14,14 +14,14 @@ from typing import Final, NamedTuple
 import msgspec
 
 from clew.backends.contract import Reader
-from clew.backends.rows import wanted
+from clew.backends.rows import TAG, facets_of, wanted
 from clew.backends.text_scan import scan_texts
 from clew.core.conversation.points import find, path_of
 from clew.core.conversation.sessions import normalised
 from clew.core.engine.engine import EngineLike
 from clew.core.log import checks
 from clew.core.log.ids import check_id, check_limit, check_time, entry_id
-from clew.core.log.rows import MESSAGE, SessionQuery, SessionRow
+from clew.core.log.rows import MESSAGE, Details, SessionQuery, SessionRow
 from clew.core.log.tree import Segment
 from clew.core.messages.search_text import ROLES, Searched, TextPlace, TextQuery, searched_text
 from clew.core.messages.words import Query, flat, parse
@@ -160,7 +160,7 @@ class Sightings:
 RANKED: Final = 1000
 """So many of the newest hits are compared to find the best."""
 MOST_AT_ONCE: Final = 2000
-EVERY_SESSION: Final = 2**31
+MANY_SESSIONS: Final = 300
 GONE: Final = 2**62
 
 FindTexts = Callable[[TextQuery], list[TextPlace]]
@@ -181,6 +181,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     workspace: str | None = None
     tags: tuple[str, ...] = ()
     where: tuple[tuple[str, str], ...] = ()
+    accepts: Callable[[SessionRow, Details], bool] | None = None
+    """One more filter; asked of each session that could show a hit."""
     since: int | None = None
     until: int | None = None
     cursor: Cursor | None = None
@@ -230,15 +232,41 @@ class Search:
     # -- where to look
 
     def _scope(self) -> tuple[Callable[[SessionRow], bool], frozenset[int] | None]:
-        """Which sessions may show a hit, and the branches that these can show; None: all."""
+        """Which sessions may show a hit, and the branches that these can show; None: all.
+
+        A filter that fits few sessions bounds where is looked. One that fits many is asked of each session
+        that could show a hit: going through all of them would take longer than the search."""
         request = self._request
         if request.sessions is None and not self._filters:
-            return (lambda row: True), None
+            return self._is_accepted, None
         rows = self._sessions()
+        if rows is None:
+            return self._fits, None
         trees = dict.fromkeys(row.tree for row in rows)
         branches = frozenset(branch for tree in trees for branch in self._branches_of(tree))
         sids = frozenset(row.sid for row in rows)
-        return (lambda row: row.sid in sids), branches
+        return (lambda row: row.sid in sids and self._is_accepted(row)), branches
+
+    def _is_accepted(self, row: SessionRow) -> bool:
+        accepts = self._request.accepts
+        if accepts is None:
+            return True
+        try:
+            return accepts(row, self._reader.get_details(row.sid))
+        except (KeyError, CorruptError):
+            return False  # the others are found
+
+    def _fits(self, row: SessionRow) -> bool:
+        request = self._request
+        if request.workspace is not None and row.workspace != request.workspace:
+            return False
+        needed = {*request.where, *((TAG, tag) for tag in request.tags)}
+        try:
+            if needed and not needed <= set(facets_of(self._reader.get_details(row.sid))):
+                return False
+        except (KeyError, CorruptError):
+            return False
+        return self._is_accepted(row)
 
     def _branches_of(self, tree: int) -> list[int]:
         try:
@@ -251,17 +279,17 @@ class Search:
         request = self._request
         return request.workspace is not None or bool(request.tags or request.where)
 
-    def _sessions(self) -> list[SessionRow]:
+    def _sessions(self) -> list[SessionRow] | None:
+        """Those that were named, or fit the filters. None: many fit."""
         request = self._request
+        named = None if request.sessions is None else [self._find(id) for id in request.sessions]
+        if named is not None:
+            return [row for row in named if self._fits(row)]
         query = SessionQuery(
-            limit=EVERY_SESSION, workspace=request.workspace, tags=request.tags, where=request.where
+            limit=MANY_SESSIONS + 1, workspace=request.workspace, tags=request.tags, where=request.where
         )
-        rows = [each.row for each in self._reader.list_sessions(query)] if self._filters else []
-        if request.sessions is None:
-            return rows
-        named = [self._find(id) for id in request.sessions]
-        sids = {row.sid for row in rows}
-        return [row for row in named if not self._filters or row.sid in sids]
+        rows = [each.row for each in self._reader.list_sessions(query)]
+        return None if len(rows) > MANY_SESSIONS else rows
 
     def _find(self, id: str) -> SessionRow:
         row = find(self._reader, id)
@@ -411,17 +439,16 @@ def request_of(
     )
 
 
-def search(engine: EngineLike, request: Request) -> SearchPage:
+def search(engine: EngineLike, request: Request, tell: Tell | None = None) -> SearchPage:
     """A page of hits: from the index after it caught up, else from all messages."""
     try:
-        return _page(engine, request, is_indexed=make_findable(engine))
+        return _page(engine, request, is_indexed=_caught_up(engine, tell))
     except CorruptError:
         return _page(engine, request, is_indexed=False)  # the index may be what is damaged
 
 
-def make_findable(engine: EngineLike, tell: Tell | None = None) -> bool:
-    """Add to the index what is not in it yet. False: the store cannot be written, and all of it has to be
-    read."""
+def _caught_up(engine: EngineLike, tell: Tell | None) -> bool:
+    """Whether all is in the index; not so in a store that cannot be written. Then all of it is read."""
     if engine.is_reading:
         return False
     try:
