@@ -67,7 +67,7 @@ class SearchCommand(Command):
 @click.option("--agent", metavar="NAME", help="Search only sessions of this agent, such as codex")
 @click.option("--model", metavar="NAME", help="Search only sessions of this model, by a part of its name")
 @click.option(
-    "-p", "--project", metavar="NAME", help="Search only sessions of this directory, by name or path"
+    "-p", "--project", metavar="NAME", help="Search only this directory's sessions, by name or path"
 )
 @click.option(
     "-w", "--workspace", type=click.Path(), hidden=True, help="Do the same as --project with a path"
