@@ -42,3 +42,15 @@ def test_pages_name_extras_that_exist() -> None:
         assert "pip install 'clew[" not in text, page
         for names in re.findall(r"pip install '\.\[([a-z0-9,-]+)\]'", text):
             assert set(names.split(",")) <= set(EXTRAS), page
+
+
+def test_uuid7_is_called_without_a_time() -> None:
+    """Versions of uuid-utils that pip may choose disagree on how a time is passed."""
+    calls = [
+        node
+        for path in SOURCE.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "uuid7"
+    ]
+    assert len(calls) > 5
+    assert not [call.lineno for call in calls if call.args or call.keywords]

@@ -106,7 +106,8 @@ def next_id(reader: Reader, now: int) -> str:
     is told by ids, and a clock may be set back. So the time in it is `now`, or just after the newest."""
     newest = max((_milliseconds(name) for name in _newest_names(reader)), default=0)
     since_1970 = min(max(now // 1000, newest + 1), _LATEST)
-    return uuid7(since_1970 // 1000, since_1970 % 1000 * 1_000_000).hex
+    # The time is the first 48 bits. Versions of uuid_utils disagree on how a time is passed to uuid7.
+    return f"{since_1970:012x}{uuid7().hex[12:]}"
 
 
 def _newest_names(reader: Reader) -> Iterator[str]:
