@@ -5,7 +5,10 @@ What a page means is asked of a Markdown parser that lets HTML through, as many 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
 
 import pytest
 from hypothesis import example, given
@@ -14,8 +17,10 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 import clew
-from clew.exporters.markdown import fence, inline, quote
+from clew.core.messages.text import visible_line
+from clew.exporters.markdown import fence, inline, quote, speech
 from tests.exporters.hostile import ATTACKS, BIDI, ESCAPES, conversation
+from tests.exporters.rich import CLAUDE, CODEX, rich_store
 
 PARSER = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
 PARSER.validateLink = lambda url: True  # type: ignore[method-assign]
@@ -36,6 +41,16 @@ def _acts(text: str) -> list[str]:
         if token.type == "link_open" and ":" in (href := str(token.attrs["href"])):
             found += [href] if not href.startswith(("http://", "https://", "mailto:")) else []
     return found
+
+
+OURS = re.compile(r"(?:<details><summary>[^<>]*</summary>|</details>)\n?")
+"""The only tags that a page has."""
+
+
+def _rendered(text: str) -> str:
+    """What a reader sees of one paragraph or heading."""
+    [line] = [token for token in PARSER.parse(text) if token.type == "inline"]
+    return "".join("\n" if child.type == "softbreak" else child.content for child in line.children or ())
 
 
 def _quoted(text: str) -> str:
@@ -87,6 +102,88 @@ def test_a_title_is_only_letters(text: str) -> None:
     assert {child.type for child in content.children or ()} <= {"text", "text_special"}
 
 
+@given(MARKDOWN | st.text(max_size=40))
+@example("a\\")
+@example("*")
+@example("# x #")
+@example("__init__ a_b _c_")
+@example("\\*a")
+@example("&amp; &")
+def test_a_title_reads_as_it_was_written(text: str) -> None:
+    assert _rendered(f"# x {inline(text)}\n") == f"x {visible_line(text)}".strip()
+    assert _rendered(f"- Name: {inline(text)}\n") == f"Name: {visible_line(text)}".strip()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Fix the log-in page (v1.2) - urgent!",
+        "snake_case, x[0], C:\\temp, a + b = {c}",
+        "1 < 2 && 3 > 2; #12 ~ 5 * 6",
+        "[draft] notes | more",
+        "claude-code:5e0c1a52-7d7e/agent-1",
+    ],
+)
+def test_no_backslash_is_written_without_need(text: str) -> None:
+    assert inline(text) == text
+    assert list(speech(text)) == [text]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a [x]: b",
+        "see array[0]: its first",
+        "a < b",
+        "i <= j",
+        "no-one -- ever",
+        "(1) 2) 3.",
+        "a|b",
+        "50% ~ 60%",
+    ],
+)
+def test_prose_reads_as_it_was_written(text: str) -> None:
+    assert _rendered("\n".join(speech(text))) == text
+    assert "\\" not in "".join(speech(text))
+
+
+@given(MARKDOWN)
+@example("- a\n</details>")
+@example("[a\nb]: javascript:x\n\n[a b]")
+@example("x\n===")
+@example("a\n- ```")
+def test_no_mixture_of_marks_leaves_its_place(text: str) -> None:
+    page = "\n".join(speech(text)) + "\n\n# After\n"
+    assert _acts(page) == []
+    tokens = PARSER.parse(page)
+    assert [token.type for token in tokens[-3:]] == ["heading_open", "inline", "heading_close"]
+    assert sum(token.type == "heading_open" for token in tokens) == 1
+
+
+def test_calls_are_folded_with_their_results_inside(tmp_path: Path) -> None:
+    with rich_store(tmp_path) as store:
+        page = store.export(CLAUDE, "markdown", links={f"{CLAUDE}/agent-7f3a9c21": "child.md"})
+        other = store.export(CODEX, "markdown")
+    for line in (
+        "<details><summary>Read src/auth.py (14 lines)</summary>",
+        "<details><summary>Ran pytest -q tests/test_auth.py: 2 failed, 4 passed</summary>",
+        "<details><summary>Edit src/auth.py +2</summary>",
+        "<details><summary>Ran git diff +3 −1</summary>",
+        "### User · 0 · 2026-11-12 09:30:07",
+        "+    if not -SKEW <= age <= 3600:",
+        "*Rewound to entry",
+        "Subagent: [Look for other places that compare times with the clock",
+        "](./child.md), 4 messages",
+    ):
+        assert line in page
+    assert page.count("<details>") == page.count("</details>")
+    assert "\n```diff\n" in page
+    assert "### Tool" not in page
+    assert [found for found in _acts(page) if not OURS.fullmatch(found)] == []
+    assert "# Make the image smaller -- it has 1.2 GB!\n" in other
+    assert "<details><summary>Edit deploy/Dockerfile, deploy/.dockerignore +4 −1</summary>" in other
+
+
 def test_formatting_that_is_harmless_stays() -> None:
     said = "**bold** and `Vec<T>`\n\n- one\n- two\n\n[docs](https://example.com)\n\n```py\nx = 1\n```"
     types = {token.type for token in _tokens(_quoted(said))}
@@ -104,11 +201,18 @@ def test_terminal_sequences_and_directions_are_visible() -> None:
 def test_a_hostile_session_becomes_a_page_that_does_not_act(store: clew.Store) -> None:
     conversation(store)
     page = store.export("hostile", "markdown", whole=True)
-    assert _acts(page) == []
-    headings = [token for token in PARSER.parse(page) if token.type == "heading_open"]
-    turns = sum(token.tag == "h3" for token in headings)
-    assert turns == len(list(store.get("hostile").entries())) + 1
+    assert [found for found in _acts(page) if not OURS.fullmatch(found)] == []
+    tokens = PARSER.parse(page)
+    headings = [token for token in tokens if token.type == "heading_open"]
+    assert [sum(token.tag == tag for token in headings) for tag in ("h1", "h2")] == [1, 3]
     assert {token.level for token in headings} == {0}
+    told = [
+        after.content
+        for token, after in pairwise(tokens)
+        if token.type == "heading_open" and token.tag == "h3"
+    ]
+    speakers = {"System", "User", "Assistant", "Other", "Mark", "Added by the agent"}
+    assert {line.partition(" · ")[0] for line in told} <= speakers
 
 
 def test_the_path_is_told_in_order(store: clew.Store) -> None:
@@ -117,7 +221,7 @@ def test_the_path_is_told_in_order(store: clew.Store) -> None:
     page = store.export("a", "markdown")
     assert page.startswith("# A chat\n")
     assert (
-        page.index("### User") < page.index("> first") < page.index("### Assistant") < page.index("> second")
+        page.index("### User") < page.index("> first") < page.index("### Assistant") < page.index("\nsecond")
     )
 
 
@@ -130,12 +234,14 @@ def test_tools_and_thinking_can_be_left_out(store: clew.Store) -> None:
     )
     full = store.export("a", "markdown")
     assert "a thought" in full
-    assert "**Call of ls**" in full
-    assert "**Result of ls**" in full
+    assert "<summary>Thinking: a thought</summary>" in full
+    assert "<summary>List . (1 line)</summary>" in full
+    assert full.index("<details><summary>List") < full.index("an answer") < full.rindex("</details>")
     short = store.export("a", "markdown", tools=False, thinking=False)
-    assert "> said" in short
+    assert "\nsaid\n" in short
     assert "a thought" not in short
-    assert "ls" not in short
+    assert "List" not in short
+    assert "details" not in short
     assert "### Tool" not in short
 
 

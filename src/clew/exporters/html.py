@@ -20,7 +20,7 @@ from clew.exporters.page.frame import WITHOUT_MARKS, Prompt, foot, head, link
 from clew.exporters.page.text import code_block, escape_line, prose
 from clew.exporters.pairs import paired, place_of
 from clew.exporters.redact import Redactor, redactor_of
-from clew.exporters.transcript import SPEAKERS, Outline, Transcript, Turn
+from clew.exporters.transcript import Outline, Transcript, Turn
 
 if TYPE_CHECKING:
     from clew.model import SessionInfo
@@ -121,7 +121,7 @@ class Page:
         yield f'<article class="{" ".join(names)}" id="{anchor}">'
         is_named = is_first and turn.speaker != "mark"
         is_task = turn.speaker == "other" and turn.position == 0 and self._transcript.info.parent is not None
-        name = "Task" if is_task else SPEAKERS[turn.speaker]
+        name = "Task" if is_task else turn.name
         yield f"<h2>{name}{at}</h2>\n" if is_named else f"{at}\n"
         if turn.label:
             yield f'<p class="note">Label: {escape_line(turn.label)}</p>'

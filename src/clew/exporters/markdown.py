@@ -1,29 +1,40 @@
-"""A session as a Markdown page.
+"""A session as a Markdown page: readable as it is, and on GitHub.
 
 The text in it is untrusted. It keeps its look where that is harmless, and stays in its place.
 
-What was said stands in a quote, and every line of it is rewritten here: tags, headings, definitions of links,
-images and links to anything but web pages lose their effect. Code stands in fences of our own, longer than
-any run of fence characters inside.
+What was said is rewritten line by line: tags, headings, definitions of links, images and links to anything
+but web pages lose their effect; what a person said stands in a quote. Code stands in fences of our own,
+longer than any run of fence characters inside. A tool call is one line that unfolds (`details`, the only tags
+in the page). A backslash is written only where the text would be read as something else without it.
 """
 
 from __future__ import annotations
 
+import html
 import re
 from collections import deque
 from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Final
+from urllib.parse import quote as percent
 
 from clew.core.log.records import origin_of
-from clew.core.messages.text import visible, visible_line
+from clew.core.messages.text import own_words, snippet, visible, visible_line
+from clew.exporters.agents import Subagents
 from clew.exporters.blocks import Block
+from clew.exporters.changes import Line, changes_of, hunk_lines, is_diff, text_at
+from clew.exporters.facts import facts, many, project_of
+from clew.exporters.pairs import paired
 from clew.exporters.redact import Redactor, redactor_of
-from clew.exporters.transcript import SPEAKERS, Transcript, Turn
+from clew.exporters.tools import Gist, command_of, gist, output_of, plan_items
+from clew.exporters.tools.output import decoded
+from clew.exporters.transcript import Transcript, Turn
 
 if TYPE_CHECKING:
+    from clew.model import SessionInfo
     from clew.store import Store
 
-_PUNCTUATION: Final = re.compile(r"([\\`*_{}\[\]<>()#+!|~&-])")
+_SPECIAL: Final = re.compile(r"\\+|`+|\*+|_+|~+|<|&|\[|\]\(|#+(?=\s*$)")
+"""What may mean something in the middle of a line."""
 _FENCE: Final = re.compile(
     r"^(?P<lead>[ \t]{0,12}(?:(?:[-+*]|\d{1,9}[.)])[ \t]{1,4})?)(?P<fence>`{3,}|~{3,})(?P<info>[^`]*)$"
 )
@@ -35,12 +46,41 @@ _HARMLESS_LINK: Final = re.compile(
 )
 """How a link begins that leads to a web page, or to a place in this page or beside it; without escapes."""
 _TICKS: Final = re.compile("`+")
+_NO_TAG: Final = " \t=-0123456789,;.)"
+"""Behind a `<` none of these begins a tag."""
 _LANGUAGE: Final = re.compile(r"[\w+#.-]{1,30}")
 
 
 def inline(text: str) -> str:
-    """A name or a title, as nothing but its letters."""
-    return _PUNCTUATION.sub(r"\\\1", visible_line(text))
+    """A name or a title, as nothing but its letters, in the middle of a line."""
+    line = visible_line(text)
+    has_links = "](" in line
+    return _SPECIAL.sub(lambda found: _escaped(found, has_links=has_links), line)
+
+
+def _escaped(found: re.Match[str], *, has_links: bool) -> str:
+    """A run of marks, with a backslash before each if the line would be read as something else."""
+    run, line = found[0], found.string
+    before, after = line[max(0, found.start() - 1) : found.start()], line[found.end() : found.end() + 1]
+    match run[0]:
+        case "\\":
+            # One before a letter is one; two are one.
+            means = len(run) > 1 or not after.isalnum()
+        case "*":
+            means = not (before.isspace() and after.isspace())
+        case "_":
+            means = not (before.isalnum() and after.isalnum())
+        case "~":
+            means = not (before.isspace() and after.isspace())
+        case "<":
+            means = not after.isspace() and not after.isdigit() and after not in "=-,;"
+        case "&":
+            means = after.isalnum() or after == "#"
+        case "[" | "]":
+            means = has_links
+        case _:
+            means = True
+    return "".join(f"\\{mark}" for mark in run) if means else run
 
 
 def fence(text: str, language: str = "") -> Iterator[str]:
@@ -55,8 +95,13 @@ def fence(text: str, language: str = "") -> Iterator[str]:
 
 def quote(text: str) -> Iterator[str]:
     """Lines of speech, in a quote."""
-    for line in _speech(visible(text).split("\n")):
+    for line in speech(text):
         yield f"> {line}" if line else ">"
+
+
+def speech(text: str) -> Iterator[str]:
+    """Lines of speech, in which nothing acts."""
+    yield from _speech(visible(text).split("\n"))
 
 
 def _speech(said: list[str]) -> Iterator[str]:
@@ -69,6 +114,7 @@ def _speech(said: list[str]) -> Iterator[str]:
             continue
         end = _closing(said, at, opening["fence"])
         if not opening["lead"].isspace() and opening["lead"]:
+            yield ""  # behind a paragraph the mark alone would make a heading of it
             yield opening["lead"].rstrip()
         yield from fence("\n".join(said[at + 1 : end]), opening["info"].strip())
         at = end + 1
@@ -111,13 +157,17 @@ def _inert(text: str) -> str:
                 out.append(token + span + token)
                 at += len(span) + len(token)
         elif token == "<":
-            out.append("&lt;")
+            after = text[at : at + 1]
+            out.append("<" if not after or after in _NO_TAG else "&lt;")
         elif token == "![":
             out.append("\\![")
         elif token == "](":
             out.append("](" if _HARMLESS_LINK.match(text, at) else "]\\(")
         elif token == "]:":
-            out.append("]\\:")
+            # A definition begins its line, or its name began on a line before.
+            before = text[: found.start()]
+            is_name = before.lstrip().startswith("[") or "[" not in before
+            out.append("]\\:" if is_name else "]:")
         else:
             out.append(token)
     return "".join(out) + text[at:]
@@ -157,6 +207,7 @@ def pieces(
     tools: bool = True,
     thinking: bool = True,
     redact: bool | Redactor = False,
+    links: Mapping[str, str] | None = None,
 ) -> Iterator[bytes]:
     """The page, entry by entry.
 
@@ -167,22 +218,30 @@ def pieces(
         tools: With tool calls and their results.
         thinking: With what the model thought.
         redact: Without secrets. A `Redactor` of yours can report what it replaced.
+        links: The names of the pages of other sessions that will lie beside this one, by their ids.
     """
     transcript = Transcript(store, id, whole=whole, redactor=redactor_of(redact))
     numbers = {branch.uid: number for number, branch in enumerate(transcript.outline.branches, 1)}
     current = frozenset(transcript.outline.current.segments)
-    yield _text(_head(transcript))
+    page = _Page(transcript, Subagents(store, transcript.session.id), links or {})
+    yield _text(page.head())
     hidden = _hidden(tools=tools, thinking=thinking)
     segment = -1
-    for turn in transcript.turns():
-        if turn.segment != segment and whole:
-            yield _text(_segment_head(transcript, turn.segment, numbers, current))
+    for turn in paired(transcript.turns()):
+        if turn.segment != segment:
+            page.speaker = ""
+            if whole:
+                yield _text(_segment_head(transcript, turn.segment, numbers, current))
+            elif turned := _turned(transcript, turn.segment):
+                yield _text(iter([turned]))
         segment = turn.segment
         blocks = [block for block in turn.blocks if block.kind not in hidden]
-        if blocks:
-            yield _text(_turn(turn, blocks))
+        if blocks or turn.label or turn.checkpoints:
+            yield _text(page.turn(turn, blocks))
+    if tools and (rest := page.agents.rest()):
+        yield _text(line for info in rest for line in (page.agent(info), ""))
     if transcript.redactor is not None:
-        yield f"*{transcript.redactor.report().total} secrets were replaced.*\n".encode()
+        yield f"*{many(transcript.redactor.report().total, 'secret')} replaced.*\n".encode()
 
 
 def _hidden(*, tools: bool, thinking: bool) -> set[str]:
@@ -190,26 +249,7 @@ def _hidden(*, tools: bool, thinking: bool) -> set[str]:
 
 
 def _text(lines: Iterator[str]) -> bytes:
-    return ("\n".join(lines) + "\n\n").encode()
-
-
-def _head(transcript: Transcript) -> Iterator[str]:
-    info = transcript.info
-    yield f"# {inline(info.title or info.id)}"
-    yield ""
-    yield f"- Session: {inline(info.id)}"
-    origin = origin_of(info.metadata)
-    if origin is not None:
-        program = inline(origin.format) if origin.format else "another program"
-        yield f"- Imported from a file of {program}, which says who spoke"
-    if info.model:
-        yield f"- Model: {inline(info.model)}"
-    if info.workspace:
-        yield f"- Workspace: {inline(info.workspace)}"
-    if info.tags:
-        yield f"- Tags: {inline(', '.join(info.tags))}"
-    yield f"- From {info.created_at:%Y-%m-%d %H:%M} to {info.updated_at:%Y-%m-%d %H:%M} UTC"
-    yield f"- Messages: {info.messages}"
+    return ("\n".join(lines).rstrip("\n") + "\n\n").encode()
 
 
 def _segment_head(
@@ -227,38 +267,198 @@ def _segment_head(
         yield f"Continues branch {numbers[branch.parent]} after {branch.fork}."
 
 
-def _turn(turn: Turn, blocks: list[Block]) -> Iterator[str]:
-    yield f"### {SPEAKERS[turn.speaker]} · {turn.position} · {turn.time:%Y-%m-%d %H:%M:%S}"
-    notes = [f"Label: {inline(turn.label)}"] if turn.label else []
-    notes += [f"Checkpoint: {inline(name)}" for name in turn.checkpoints]
-    for note in notes:
-        yield ""
-        yield f"*{note}*"
-    for block in blocks:
-        yield ""
-        yield from _block(block)
+def _turned(transcript: Transcript, number: int) -> str:
+    segment = transcript.outline.segments[number]
+    branch = transcript.outline.branches[segment.branch]
+    if branch.parent is None or segment.first != branch.fork + 1 or branch.fork < 0:
+        return ""
+    return f"*Rewound to entry {branch.fork}; what had come after it is on another branch.*"
 
 
-def _block(block: Block) -> Iterator[str]:
-    match block.kind:
-        case "text":
-            if block.name:
-                yield f"**{inline(block.name)}**"
-                yield ""
-            yield from quote(block.text) if block.text else ()
-        case "thinking":
-            yield "**Thinking**"
+class _Page:
+    def __init__(self, transcript: Transcript, agents: Subagents, links: Mapping[str, str]) -> None:
+        self._transcript = transcript
+        self.agents = agents
+        self._links = links
+        self.speaker = ""
+
+    def head(self) -> Iterator[str]:
+        info = self._transcript.info
+        yield f"# {inline(info.title or info.preview or info.id)}"
+        yield ""
+        above = [text for text in (info.agent, project_of(info)) if text]
+        yield inline(" · ".join([*above, *facts(self._transcript, self.agents.count)]))
+        yield ""
+        yield f"- Session: {inline(info.id)}"
+        if info.parent is not None:
+            yield f"- Subagent of {self._link(info.parent, info.parent)}"
+        origin = origin_of(info.metadata)
+        if origin is not None:
+            program = inline(origin.format) if origin.format else "another program"
+            yield f"- Imported from a file of {program}, which says who spoke"
+        if info.workspace:
+            yield f"- Directory: {inline(info.workspace)}"
+        if info.tags:
+            yield f"- Tags: {inline(', '.join(info.tags))}"
+
+    def turn(self, turn: Turn, blocks: list[Block]) -> Iterator[str]:
+        """An entry. What the same one says in a row has one heading."""
+        if turn.speaker != self.speaker or turn.prompt or turn.speaker == "mark":
+            yield f"### {turn.name} · {turn.position} · {turn.time:%Y-%m-%d %H:%M:%S}"
             yield ""
+        self.speaker = turn.speaker
+        notes = [f"Label: {inline(turn.label)}"] if turn.label else []
+        for note in notes:
+            yield f"*{note}*"
+            yield ""
+        for block in blocks:
+            yield from self._block(block, turn)
+            yield ""
+        for name in turn.checkpoints:
+            yield f"*Checkpoint: {inline(name)}*"
+            yield ""
+
+    def _block(self, block: Block, turn: Turn) -> Iterator[str]:
+        match block.kind:
+            case "text":
+                yield from _said(block, turn)
+            case "thinking":
+                yield from _folded(f"Thinking: {snippet(block.text, _FIRST_WORDS)}", quote(block.text))
+            case "call":
+                yield from self._call(block)
+            case "result":
+                what = "Error of" if block.is_error else "Result of"
+                first = snippet(block.text, _FIRST_WORDS)
+                yield from _folded(f"{what} {block.name or 'a tool'}: {first}", _result(block))
+            case "media":
+                yield f"*{inline(_media(block))}*"
+            case _:
+                yield from _folded("Data", fence(block.text, "json" if block.is_json else ""))
+
+    # -- tools
+
+    def _gist(self, call: Block) -> Gist:
+        result = next((answer for answer in call.answers if answer.kind == "result"), None)
+        return gist(
+            call.name,
+            call.value if call.value is not None else call.text,
+            None if result is None else result.text,
+            is_error=result is not None and result.is_error,
+            workspace=self._transcript.info.workspace,
+        )
+
+    def _call(self, call: Block) -> Iterator[str]:
+        """What a call asked for, and what came of it, behind one line."""
+        told = self._gist(call)
+        title = str(told) if call.answers else f"{told} (no result)"
+        yield from _folded(title, self._inside(call, told.family))
+
+    def _inside(self, call: Block, family: str) -> Iterator[str]:
+        yield from _asked(call, family)
+        for info in self.agents.started_by(call):
+            yield ""
+            yield self.agent(info)
+        for answer in call.answers:
+            yield ""
+            if answer.kind == "media":
+                yield f"*{inline(_media(answer))}*"
+            elif family == "shell":
+                yield from _printed(output_of(answer.text).text)
+            elif family in ("agent", "web") and not answer.is_json and answer.text.strip():
+                yield from quote(answer.text)
+            else:
+                yield from _result(answer)
+
+    def agent(self, info: SessionInfo) -> str:
+        """A line about a subagent."""
+        title = info.title or info.preview or info.id
+        if self._transcript.redactor is not None:
+            title = self._transcript.redactor.uncounted().text(title, "")
+        return (
+            f"Subagent: {self._link(snippet(title, _FIRST_WORDS), info.id)}, {many(info.messages, 'message')}"
+        )
+
+    def _link(self, words: str, id: str) -> str:
+        file = self._links.get(id)
+        return inline(words) if file is None else f"[{inline(words)}](./{percent(file, safe='~')})"
+
+
+_FIRST_WORDS: Final = 100
+"""Letters of a thought or a result that are seen while it is folded."""
+
+
+def _folded(title: str, inside: Iterator[str]) -> Iterator[str]:
+    """A line that unfolds. The two lines with tags are ours; what is between them is quotes and fences."""
+    yield f"<details><summary>{html.escape(visible_line(title), quote=False)}</summary>"
+    yield ""
+    yield from inside
+    yield ""
+    yield "</details>"
+
+
+def _said(block: Block, turn: Turn) -> Iterator[str]:
+    if turn.speaker == "mark":
+        if block.text:
+            yield from _folded(block.name or "", quote(block.text))
+        else:
+            yield f"*{inline(block.name or '')}*"
+    elif turn.speaker == "user":
+        own = own_words(block.text)
+        if own and own.strip() != block.text.strip():
+            yield from quote(own)
+            yield ""
+            yield from _folded("With what the agent added", quote(block.text))
+        else:
             yield from quote(block.text)
-        case "call" | "result":
-            what = "Call of" if block.kind == "call" else "Error of" if block.is_error else "Result of"
-            yield f"**{what} {inline(block.name or 'a tool')}**"
-            yield ""
-            yield from fence(block.text, "json" if block.is_json else "")
-        case "media":
-            yield f"*{inline(_media(block))}*"
-        case _:
-            yield from fence(block.text, "json" if block.is_json else "")
+    elif turn.speaker == "assistant":
+        yield from speech(block.text)
+    else:
+        yield from _folded(snippet(block.text, _FIRST_WORDS), quote(block.text))
+
+
+def _headed(path: str, lines: tuple[Line, ...]) -> Iterator[Line]:
+    yield Line("", f"# {path}")
+    yield from lines
+
+
+def _mark_of(line: Line) -> str:
+    return line.mark if line.mark in ("+", "-", " ") else ""
+
+
+def _asked(call: Block, family: str) -> Iterator[str]:
+    """The arguments of a call, each in the form in which it reads best."""
+    given = decoded(call.value)
+    changed = changes_of(given)
+    known = next((lines for answer in call.answers if (lines := hunk_lines(answer.value))), [])
+    given = given if isinstance(given, dict) else {}
+    if known or changed:
+        lines = known or [line for change in changed for line in _headed(change.path, change.lines)]
+        yield from fence("\n".join(f"{_mark_of(line)}{line.text}" for line in lines), "diff")
+    elif family == "shell" and (command := command_of(call.value)):
+        yield from fence(command, "sh")
+    elif family == "write" and (content := text_at(given, ("content", "contents", "file_text"))):
+        yield from fence(content)
+    elif family == "agent" and (prompt := text_at(given, ("prompt", "message", "task"))):
+        yield from quote(prompt)
+    elif family == "plan" and (items := plan_items(given)):
+        for state, words in items:
+            yield f"- [{'x' if state == 'done' else ' '}] {inline(words)}"
+    elif family != "read" and call.text:
+        yield from fence(call.text, "json" if call.is_json else "")
+
+
+def _result(answer: Block) -> Iterator[str]:
+    if not answer.text.strip():
+        yield "*No output.*"
+    elif answer.is_json:
+        yield from fence(answer.text, "json")
+    else:
+        yield from _printed(answer.text)
+
+
+def _printed(text: str) -> Iterator[str]:
+    shown = text.strip("\n")
+    yield from fence(shown, "diff" if is_diff(shown) else "") if shown.strip() else iter(["*No output.*"])
 
 
 def _media(block: Block) -> str:

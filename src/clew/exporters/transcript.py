@@ -137,7 +137,7 @@ SPEAKERS: Final[Mapping[Speaker, str]] = {
     "assistant": "Assistant",
     "tool": "Tool",
     "system": "System",
-    "other": "Added by the agent",
+    "other": "Other",
     "mark": "Mark",
 }
 """What to call them."""
@@ -161,6 +161,14 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
     """What a person says in it, without what an agent put around it; empty: no person speaks."""
     mark: str = ""
     """Of a mark: its kind, as `compaction`."""
+    injected: bool = False
+    """A program put it there in the role of the user."""
+
+    @property
+    def name(self) -> str:
+        """What to call the speaker."""
+        is_added = self.injected and self.speaker == "other"
+        return "Added by the agent" if is_added else SPEAKERS[self.speaker]
 
 
 class Transcript:
@@ -232,6 +240,7 @@ class Transcript:
             checkpoints=tuple(self._checkpoints.get(entry.id, ())),
             prompt=prompt_of(message) if is_prompt else "",
             mark="" if entry.kind == "message" else entry.kind,
+            injected=entry.injected,
         )
 
     def _on_path(self) -> Iterator[tuple[int, Entry]]:

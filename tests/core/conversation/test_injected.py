@@ -166,9 +166,9 @@ def test_exports_do_not_call_it_the_user(store: clew.Store) -> None:
     assert [entry["role"] for entry in document["entries"]] == ["other", "user", "assistant", "other"]
     assert document["session"]["user_turns"] == 1
     markdown = store.export(ID, "markdown")
-    assert (markdown.count("### User"), markdown.count("### Other")) == (1, 2)
+    assert (markdown.count("### User"), markdown.count("### Added by the agent")) == (1, 2)
     whole = store.export(ID, "html", whole=True)
-    assert (whole.count('<article class="user"'), whole.count('<article class="other"')) == (1, 2)
+    assert (whole.count('<article class="user '), whole.count('<article class="other ')) == (1, 2)
 
 
 def test_the_command_line_names_it(store: clew.Store) -> None:

@@ -81,7 +81,7 @@ def test_each_call_is_one_line_that_says_what_happened(browser: Browser, folder:
         assert _summaries(page)[:10] == [
             "Read src/auth.py (14 lines)",
             "Ran pytest -q tests/test_auth.py 2 failed, 4 passed",
-            "Plan Checking the age (1 of 3 done)",
+            "Plan Check the age of a token (1 of 3 done)",
             "Edit src/auth.py +2",
             "Edit src/auth.py failed: String to replace not found in file.",
             "Write tests/test_skew.py (2 lines)",

@@ -20,7 +20,7 @@ from clew.exporters.page.colours import language_of
 from clew.exporters.page.diff import diff
 from clew.exporters.page.terminal import terminal
 from clew.exporters.page.text import code_block, escape, escape_line, numbered, prose
-from clew.exporters.tools import Gist, command_of, file_text, gist, output_of
+from clew.exporters.tools import Gist, command_of, file_text, gist, output_of, plan_items
 from clew.model import Json
 
 _NUMBERED: Final = re.compile(r"[ \t]{0,8}(\d{1,7})(?:→|\t|: |\|)")
@@ -145,14 +145,7 @@ def _note(name: str, value: Json) -> str:
 
 def _items(given: dict[str, Json]) -> str:
     """A plan, as a list with what is done of it."""
-    lists = [given.get(field) for field in ("todos", "plan", "tasks", "items")]
-    items = [item for found in lists if isinstance(found, list) for item in found if isinstance(item, dict)]
-    rows = []
-    for item in items:
-        status = str(item.get("status", "")).lower()
-        state = "done" if status in ("completed", "done") else "now" if status.startswith("in") else "open"
-        words = text_at(item, ("content", "step", "description", "title", "activeForm"))
-        rows.append(f'<li class="{state}">{escape_line(words)}</li>')
+    rows = [f'<li class="{state}">{escape_line(words)}</li>' for state, words in plan_items(given)]
     return f'<ul class="plan">{"".join(rows)}</ul>\n' if rows else ""
 
 

@@ -238,18 +238,27 @@ def _agent(call: _Call) -> Gist:
     return Gist("Agent", subject, _first_words(call.answered()))
 
 
+def plan_items(arguments: dict[str, Json]) -> list[tuple[str, str]]:
+    """The items of a plan: `done`, `now` or `open`, and the words of each."""
+    lists = [arguments.get(field) for field in ("todos", "plan", "tasks", "items")]
+    found = []
+    for item in [item for items in lists if isinstance(items, list) for item in items]:
+        if isinstance(item, dict):
+            status = str(item.get("status", "")).lower()
+            state = (
+                "done" if status in ("completed", "done") else "now" if status.startswith("in") else "open"
+            )
+            found.append((state, text_at(item, ("content", "step", "description", "title", "activeForm"))))
+    return found
+
+
 def _plan(call: _Call) -> Gist:
-    lists = [call.arguments.get(field) for field in ("todos", "plan", "tasks", "items")]
-    items = [item for found in lists if isinstance(found, list) for item in found if isinstance(item, dict)]
+    items = plan_items(call.arguments)
     if not items:
         about = text_at(call.arguments, ("subject", "description", "explanation", "todos", "status"))
         return Gist("Plan", about, "")
-    status = [str(item.get("status", "")).lower() for item in items]
-    done = sum(one in ("completed", "done") for one in status)
-    now = next((at for at, one in enumerate(status) if one.startswith("in")), None)
-    about = (
-        "" if now is None else text_at(items[now], ("activeForm", "content", "step", "description", "title"))
-    )
+    done = sum(state == "done" for state, _ in items)
+    about = next((words for state, words in items if state == "now"), "")
     return Gist("Plan", about, f"({done} of {len(items)} done)")
 
 
@@ -364,7 +373,7 @@ def _named(paths: list[str], workspace: str | None) -> str:
 
 def _first_line(text: str) -> str:
     """The first line of a text that says something; of JSON its beginning."""
-    if text[:1] in ("{", "["):
+    if text[:1] == "{" or (text[:1] == "[" and text[1:40].lstrip()[:1] in ("{", "[", '"')):
         return " ".join(text[: 4 * MOST_OUTCOME].split())
     for line in text[:2000].split("\n"):
         if (told := plain(line).strip()) and any(map(str.isalnum, told)):

@@ -98,4 +98,4 @@ class TestLines:
             assert session.info.preview == "where is the heron?"
             assert [role_of(message) for message in session.context()] == ["user", "assistant", "tool"]
             assert len(store.search("heron", tools=True)) == 2
-            assert "Call of look" in store.export("a", "markdown")
+            assert "<summary>look_up heron (no result)</summary>" in store.export("a", "markdown")
