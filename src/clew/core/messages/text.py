@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator
+from functools import cache
 from typing import Final
 
 _BEYOND_ASCII: Final = (
@@ -58,11 +59,12 @@ def _escaped(found: re.Match[str]) -> str:
 _ELLIPSIS: Final = "…"
 _ZERO_WIDTH_JOINER: Final = "\u200d"
 
-# Controls that are not white space, halves of surrogate pairs, and the marks that switch the writing
-# direction until another mark that the cut might lose.
-_UNPRINTABLE: Final = re.compile(
-    "[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\ud800-\udfff\u202a-\u202e\u2066-\u2069]"
-)
+
+@cache
+def _unprintable() -> re.Pattern[str]:
+    """Controls that are not white space, halves of surrogate pairs, and the marks that switch the writing
+    direction until another mark that the cut might lose. Seldom needed, and slow to compile."""
+    return re.compile("[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\ud800-\udfff\u202a-\u202e\u2066-\u2069]")
 
 
 def snippet(text: str, limit: int) -> str:
@@ -84,7 +86,7 @@ def _line(text: str, limit: int) -> str:
     while True:
         line = " ".join(text[:read].split())
         if not line.isprintable():  # seldom, and the test is much faster than the substitution
-            line = " ".join(_UNPRINTABLE.sub("", text[:read]).split())
+            line = " ".join(_unprintable().sub("", text[:read]).split())
         if len(line) > limit or read >= len(text):
             return line
         read *= 8
