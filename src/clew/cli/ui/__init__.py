@@ -30,5 +30,8 @@ def ui_command(settings: Settings) -> int:
 
     with opened(settings) as store:
         browser = Browser(store)
-        browser.run()
+        try:
+            browser.run()
+        finally:
+            browser.background.stop()
     return browser.return_code or 0

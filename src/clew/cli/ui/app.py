@@ -4,40 +4,44 @@ from __future__ import annotations
 
 from typing import Final
 
-from rich.terminal_theme import TerminalTheme
 from textual.app import App
+from textual.events import Key
+from textual.widgets import Input
 
 import clew
+from clew.cli.ui.actions import Done
+from clew.cli.ui.background import Background
+from clew.cli.ui.catalog import Catalog
+from clew.cli.ui.search import SearchScreen
 from clew.cli.ui.sessions import SessionsScreen
 
 STYLES: Final = """
-.where { height: 1; padding: 0 1; background: $panel; text-style: bold;
-         text-wrap: nowrap; text-overflow: ellipsis; }
-Lines { height: 1fr; }
-#filter { display: none; height: 1; border: none; padding: 0 1; }
-#filter.open { display: block; }
-#filter:focus { border: none; }
-ForkDialog, ConfirmDialog { align: center middle; }
-.dialog { width: 76; max-width: 100%; height: auto; max-height: 100%; padding: 0 1; border: round $primary; }
+.where { height: 1; padding: 0 1; text-style: bold; text-wrap: nowrap; text-overflow: ellipsis; }
+.facts, .status, #heading { height: 1; padding: 0 1; text-wrap: nowrap; text-overflow: ellipsis; }
+#heading { padding: 0; }
+CursorView { height: 1fr; }
+Input { height: 1; border: none; padding: 0 1; background: ansi_default; }
+Input:focus { border: none; }
+#find { display: none; border: none; }
+#find.open { display: block; }
+Dialog { align: center middle; background: transparent; }
+.dialog { width: 76; max-width: 100%; height: auto; max-height: 100%; padding: 0 1;
+          border: round ansi_cyan; background: ansi_default; }
 .dialog Static { height: auto; }
+.dialog Input { border: none; }
+.dialog CursorView { height: auto; }
+.help { width: 78; height: 90%; }
+.help VerticalScroll { height: 1fr; }
+VerticalScroll { scrollbar-size-vertical: 1; }
+ToastRack { margin-bottom: 2; }
 .cut { text-wrap: nowrap; text-overflow: ellipsis; }
-.problem { color: $error; }
+.problem { color: ansi_red; }
 .keys { text-style: dim; }
 """
 
-COLOURS: Final = TerminalTheme(
-    (18, 18, 18),
-    (224, 224, 224),
-    [(26, 26, 26), (244, 80, 110), (130, 200, 60), (240, 180, 80),
-     (120, 150, 250), (215, 120, 215), (90, 200, 220), (200, 200, 200)],
-    [(145, 145, 145), (250, 110, 130), (150, 225, 80), (250, 210, 110),
-     (150, 180, 255), (235, 150, 235), (110, 220, 240), (240, 240, 240)],
-)  # fmt: skip
-"""What the named colours of `clew show` and `clew log` are here: grey that can be read."""
-
 
 class Browser(App[None]):
-    """`clew ui`."""
+    """`clew ui`. Its colours are those of the terminal, so that it can be read on a light one too."""
 
     TITLE = "clew"
     CSS = STYLES
@@ -45,8 +49,26 @@ class Browser(App[None]):
 
     def __init__(self, store: clew.Store) -> None:
         super().__init__()
+        self.theme = "ansi-dark"
         self.store = store
-        self.ansi_theme_dark = COLOURS
+        self.catalog = Catalog()
+        self.background = Background(self)
+        self.done: list[Done] = []
+        """What was changed here and can be taken back, newest last."""
 
     def on_mount(self) -> None:
         _ = self.push_screen(SessionsScreen(self.store))
+
+    def on_key(self, event: Key) -> None:
+        """Letters that come here past a line to type in were typed right behind the key that opened it:
+        textual hands them to the widget that had the keys before. They are words, and no commands."""
+        if not event.is_printable or event.character is None:
+            return
+        at = self.screen.focused
+        if isinstance(at, Input):
+            at.insert_text_at_cursor(event.character)
+        elif at is None and isinstance(self.screen, SearchScreen):
+            self.screen.early += event.character
+        else:
+            return
+        event.prevent_default()

@@ -1,15 +1,13 @@
-"""Fork, rewind, undo and redo on every screen, each with a preview of what it will do."""
+"""Fork, rewind and undo on every screen, each with a preview of what it will do."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from functools import partial
 from itertools import islice
-from typing import Final, NamedTuple
+from typing import Final
 
 from rich.text import Text
-from textual.binding import Binding, BindingType
-from textual.screen import Screen
 
 import clew
 from clew.cli.app import described
@@ -17,14 +15,16 @@ from clew.cli.commands.move import place_words
 from clew.cli.commands.show import around
 from clew.cli.store import path_to
 from clew.cli.text import clean, count, first_words, one_line, who
-from clew.cli.ui.dialogs import ConfirmDialog, ForkDialog
+from clew.cli.ui.actions import StoreScreen, Under
+from clew.cli.ui.dialogs import AskDialog, ConfirmDialog
 from clew.cli.views.restoring import change_lines, summary
-from clew.core.log.ids import parse_entry_id
-from clew.errors import ClewError
+from clew.errors import ClewError, SnapshotNotFoundError
 from clew.model.files import RestoreReport
 
 ENTRIES_SHOWN: Final = 8
 WORDS: Final = 200
+SHOWN: Final = 10
+"""Paths that a question names."""
 
 
 def rewind_lines(session: clew.Session, tree: clew.Tree, place: clew.Head) -> Iterator[Text]:
@@ -42,7 +42,6 @@ def rewind_lines(session: clew.Session, tree: clew.Tree, place: clew.Head) -> It
         yield Text(f"  … and {left - ENTRIES_SHOWN:,} more", "italic")
     if joined:
         yield Text(f"Comes in from another branch: {count(joined, 'entry')}.")
-    yield Text("Files stay as they are; clew rewind --files takes them along.", "dim")
 
 
 def fork_lines(session: clew.Session, place: clew.Head, entry: clew.Entry | None) -> Iterator[Text]:
@@ -65,166 +64,140 @@ def _said(entry: clew.Entry) -> Text:
     return line
 
 
-# -- the moves themselves
-
-SHOWN: Final = 10
-"""Paths that a question names."""
-
-
-class Under(NamedTuple):
-    """What is under the cursor."""
-
-    session: clew.Session
-    entry: str | None = None
-    """The id of an entry; None: no place was chosen."""
-
-
-MOVES: Final[tuple[BindingType, ...]] = (
-    Binding("f", "fork", "fork"),
-    Binding("r", "rewind", "rewind"),
-    Binding("u", "undo", "undo"),
-    Binding("q", "app.quit", "quit"),
-    Binding("f5", "reload", show=False),
-)
-"""The keys of every screen. Each names them behind its own, for the footer has them in this order."""
-
-
-class MovesScreen(Screen[None]):
+class MovesScreen(StoreScreen):
     """Fork, rewind and undo."""
-
-    is_stale = True
-    """Something was done on another screen, or nothing was read yet."""
-
-    def __init__(self, store: clew.Store) -> None:
-        super().__init__()
-        self.store = store
-
-    def under(self) -> Under | None:
-        """The session and the entry under the cursor."""
-        raise NotImplementedError
-
-    def reload(self, select: str | None = None) -> None:
-        """Something has changed: read again. `select` is a new session."""
-        raise NotImplementedError
-
-    def on_screen_resume(self) -> None:
-        """Another screen may have changed what this one shows."""
-        if self.is_stale:
-            self.is_stale = False
-            self.reload()
-
-    def _changed(self, select: str | None = None) -> None:
-        for screen in self.app.screen_stack:
-            if isinstance(screen, MovesScreen):
-                screen.is_stale = screen is not self
-        self.reload(select)
-
-    def action_reload(self) -> None:
-        self.reload()
 
     # -- fork
 
     def action_fork(self) -> None:
         with self.report_errors():
-            under = self.under()
-            if under is None:
+            if (under := self.under()) is None:
                 return
             session = under.session
-            place = _place(under.entry) or session.head
+            place = under.place or session.head
             entry = next(iter(around(self.store, session, place, 0)), None) if place.position >= 0 else None
 
             def made(fork: clew.Session | None) -> None:
                 if fork is not None:
-                    self.say(f"{fork.id} begins at {place_words(place)} of {session.id}")
-                    self._changed(fork.id)
+                    self.say(f"{one_line(fork.id)} begins at {place_words(place)} of {one_line(session.id)}")
+                    self.changed(fork.id)
 
-            lines = fork_lines(session, place, entry)
-            _ = self.app.push_screen(ForkDialog(lines, lambda id: session.fork(id, at=place)), made)
+            _ = self.app.push_screen(
+                AskDialog(
+                    fork_lines(session, place, entry),
+                    lambda id: session.fork(id or None, at=place),
+                    keys="⏎ fork · esc cancel",
+                    hint="its id; empty: one is generated",
+                ),
+                made,
+            )
 
     # -- rewind
 
     def action_rewind(self) -> None:
         with self.report_errors():
-            under = self.under()
-            if under is None:
+            if (under := self.under()) is None:
                 return
-            session, place = under.session, _place(under.entry)
+            session, place = under.session, under.place
             if place is None:
                 self.say("choose an entry to go back to, then r")
                 return
             tree = session.tree()
-            head = tree.heads[session.id]
-            if place == head:
-                self.say(f"{session.id} stands there")
-                return
+            if place == tree.heads[session.id]:
+                self.say(f"{one_line(session.id)} stands there")
+            elif any(one.snapshot for one in tree.checkpoints):
+                plan = partial(file_plan, session, place)
+                self.browser.background.run("files", plan, partial(self._ask, session, tree, place))
+            else:
+                self._ask(session, tree, place, None)
 
-            def answered(yes: bool | None) -> None:
-                if yes:
-                    self._rewind(session, head, place)
+    def _ask(
+        self, session: clew.Session, tree: clew.Tree, place: clew.Head, plan: RestoreReport | str | None
+    ) -> None:
+        """Show what a rewind does, to files too, and do it after a yes."""
+        head = tree.heads[session.id]
 
-            _ = self.app.push_screen(ConfirmDialog(rewind_lines(session, tree, place)), answered)
+        def answered(key: str | None) -> None:
+            if key is not None:
+                self._rewind(session, head, place, files=key == "f")
 
-    def _rewind(self, session: clew.Session, seen: clew.Head, place: clew.Head) -> None:
+        has_files = isinstance(plan, RestoreReport) and bool(plan.changes)
+        keys = "y conversation only · f files too · n no" if has_files else "y yes · n no"
+        with self.report_errors():
+            lines = [*rewind_lines(session, tree, place), *file_lines(plan)]
+            _ = self.app.push_screen(ConfirmDialog(lines, keys), answered)
+
+    def _rewind(self, session: clew.Session, seen: clew.Head, place: clew.Head, *, files: bool) -> None:
         with self.report_errors():
             if session.head != seen:
-                self.say(f"{session.id} has moved meanwhile, nothing was done: look again")
+                self.say(f"{one_line(session.id)} has moved meanwhile, nothing was done: look again")
+                self.changed()
+                return
+
+            def done(moved: clew.model.Moved) -> None:
+                self._keep(session.id, None)
+                self._say_moved(session, moved)
+
+            if files:
+                self.say("restoring files")
+                self.browser.background.run("files", lambda: session.rewind(place, files=True), done)
             else:
-                session.rewind(place)
-                self.say(_stands(session))
-            self._changed()
+                done(session.rewind(place))
+
+    def _say_moved(self, session: clew.Session, moved: clew.model.Moved) -> None:
+        with self.report_errors():
+            self.say(_stands(session))
+            if moved.files is not None:
+                self.say(summary(moved.files))
+            self.changed()
 
     # -- undo
 
-    def action_undo(self) -> None:
-        with self.report_errors():
-            under = self.under()
-            if under is None:
-                return
-            session = under.session
-            plan = session.undo(dry_run=True).files
+    def undo_move(self, under: Under) -> None:
+        session = under.session
+        plan = session.undo(dry_run=True)
 
-            def answered(yes: bool | None) -> None:
-                if yes:
-                    with self.report_errors():
-                        moved = session.undo()
-                        self.say(_stands(session))
-                        if moved.files is not None:
-                            self.say(summary(moved.files))
-                        self._changed()
+        def answered(key: str | None) -> None:
+            if key is not None:
+                with self.report_errors():
+                    moved = session.undo()
+                    if self.browser.done and self.browser.done[-1].session == session.id:
+                        self.browser.done.pop()
+                    self._say_moved(session, moved)
 
-            question = f"Take back the last rewind, compaction or replacement of {one_line(session.id)}?"
-            lines = [Text(question, "bold"), *_file_lines(plan)]
-            _ = self.app.push_screen(ConfirmDialog(lines), answered)
-
-    # -- saying
-
-    def say(self, text: str) -> None:
-        self.app.notify(clean(text), markup=False)
-
-    @contextmanager
-    def report_errors(self) -> Iterator[None]:
-        """What the store refuses is said, not the end of the program."""
-        try:
-            yield
-        except (ClewError, OSError) as exc:
-            self.app.notify(clean(described(exc)), severity="error", markup=False)
+        there = clew.Head(plan.branch, plan.position)
+        question = f"Take back the last rewind, compaction or replacement of {one_line(session.id)}?"
+        way = f"It goes from {place_words(session.head)} to {place_words(there)}."
+        _ = self.app.push_screen(
+            ConfirmDialog([Text(question, "bold"), Text(way), *file_lines(plan.files)]), answered
+        )
 
 
-def _place(entry: str | None) -> clew.Head | None:
-    return parse_entry_id(entry) if entry is not None else None
+def file_plan(session: clew.Session, place: clew.Head) -> RestoreReport | str | None:
+    """What a rewind would do to files; a text: why it can do nothing; None: no files were kept."""
+    try:
+        return session.restore_files(place, dry_run=True)
+    except SnapshotNotFoundError:
+        return None
+    except (ClewError, OSError) as exc:
+        return described(exc)
 
 
-def _file_lines(plan: RestoreReport | None) -> Iterator[Text]:
+def file_lines(plan: RestoreReport | str | None) -> Iterator[Text]:
     if plan is None:
+        yield Text("No files were kept there: files stay as they are.", "dim")
+        return
+    if isinstance(plan, str):
+        yield Text(f"Files stay as they are: {clean(plan)}", "dim")
         return
     changes = [clean(line) for line in change_lines(plan)]
-    yield Text(clean(summary(plan)), "dim")
+    yield Text(f"Files in {clean(summary(plan))}")
     for line in changes[:SHOWN]:
-        yield Text(f"  {line}", "dim")
+        yield Text(f"  {line}", no_wrap=True)
     if len(changes) > SHOWN:
-        yield Text(f"  … and {len(changes) - SHOWN:,} more", "dim")
+        yield Text(f"  … and {len(changes) - SHOWN:,} more")
 
 
 def _stands(session: clew.Session) -> str:
     info = session.info
-    return f"{info.id} stands at {place_words(info.head)} with {count(info.messages, 'message')}"
+    return f"{one_line(info.id)} stands at {place_words(info.head)} with {count(info.messages, 'message')}"

@@ -1,153 +1,320 @@
-"""The screens of one session: its entries, and its tree."""
+"""One session to read: prompts, answers, tools folded to one line, and the hits of a search in it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from itertools import chain
+import re
+from collections.abc import Iterator
 from typing import ClassVar, Final
 
 from rich.text import Text
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
-from textual.widgets import Footer, Static
+from textual.binding import BindingType
+from textual.widgets import Input, Static
 
 import clew
-from clew.cli.commands.log import WORDS, drawn
-from clew.cli.commands.show import around, transcript
-from clew.cli.graph import START, draw, newest_first
-from clew.cli.store import entries_of_tree
-from clew.cli.text import Kind, first_words, one_line, who
-from clew.cli.ui.lines import Item, Lines
-from clew.cli.ui.moves import MOVES, MovesScreen, Under
-from clew.core.log.ids import parse_entry_id
+from clew.cli.commands.show import around
+from clew.cli.names import branch_names, entry_name
+from clew.cli.store import is_on_path
+from clew.cli.text import ago, count, local, one_line
+from clew.cli.ui.actions import Under
+from clew.cli.ui.catalog import agent_of, project_of
+from clew.cli.ui.dialogs import Choice, PickDialog
+from clew.cli.ui.keys import ANYWHERE, BACK, MOVES, READ, SESSION, KeyBar, bindings
+from clew.cli.ui.lines import Lines
+from clew.cli.ui.moves import MovesScreen
+from clew.cli.ui.transcript import Section, sections
+from clew.model.search import Hit
 
 NEIGHBOURS: Final = 20
-"""So many entries before and after a place of the tree are shown."""
-ASIDE: Final[set[Kind]] = {"call", "result", "thinking"}
+"""So many entries before and after a place that was left behind are shown."""
+MOST_HITS: Final = 1000
+FOLLOW_EVERY: Final = 1.0
+"""Seconds between two looks at a session that may grow."""
 
 
 class ReaderScreen(MovesScreen):
-    """The entries, from the first one on or around one place."""
+    """The entries, from the first one on, or around one place that the session was rewound past."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,backspace", "app.pop_screen", "back", key_display="esc"),
-        Binding("n", "next", "next", key_display="n/p"),
-        Binding("p", "previous", show=False),
-        Binding("t", "tools", "tools"),
-        Binding("g", "graph", "graph"),
-        *MOVES,
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = bindings(READ, MOVES, SESSION, ANYWHERE, (BACK,))
 
-    def __init__(self, store: clew.Store, session: clew.Session, place: clew.Head | None = None) -> None:
+    def __init__(
+        self, store: clew.Store, session: clew.Session, place: clew.Head | None = None, words: str = ""
+    ) -> None:
         super().__init__(store)
-        self.session, self.place = session, place
-        self.title_line = one_line(f"{session.id}  {session.info.title or ''}")
-        self.has_tools = True
+        self.session, self.place, self.words = session, place, words
+        self.hits: list[str] = []
+        """The ids of entries, in the order of their places."""
+        self.opens_all = False
+        self.follows = False
+        self.is_elsewhere = False
+        """What is shown was left behind."""
+        self._info = session.info
+        self._names: dict[str, str] = {}
+        self._head: clew.Head | None = None
 
     def compose(self) -> ComposeResult:
-        yield Static(Text(self.title_line), markup=False, classes="where")
-        yield Lines[str]()
-        yield Footer(compact=True)
+        yield Static("", markup=False, classes="where")
+        yield Static("", markup=False, classes="facts")
+        yield Input(placeholder="words in this session", id="find", select_on_focus=False)
+        yield Lines[Section]()
+        yield Static("", markup=False, classes="status")
+        yield KeyBar((BACK,), READ, MOVES, SESSION, ANYWHERE)
 
     def on_mount(self) -> None:
         self.lines.focus()
+        self.set_interval(FOLLOW_EVERY, self._look_again)
 
     @property
-    def lines(self) -> Lines[str]:
+    def lines(self) -> Lines[Section]:
         return self.query_one(Lines)
-
-    def reload(self, select: str | None = None) -> None:
-        at = self.lines.value or (str(self.place) if self.place else None)
-        with self.report_errors():
-            self.lines.show(self._items(self._entries()), at=(lambda id: id == at) if at else None)
-
-    def _entries(self) -> Iterable[clew.Entry]:
-        if self.place is None:
-            return self.session.entries(damaged="skip")
-        return around(self.store, self.session, self.place, NEIGHBOURS)
-
-    def _items(self, entries: Iterable[clew.Entry]) -> Iterator[Item[str] | None]:
-        mark = self.place.position if self.place else None
-        left_out = set() if self.has_tools else ASIDE
-        for entry in entries:
-            yield None
-            lines = transcript([entry], mark, left_out, full=True)
-            empty = next(lines, None)
-            if empty is None:
-                continue
-            # The line that parts entries comes first. Here it ends one: the first line says who speaks.
-            for line in chain(lines, [empty]):
-                yield Item(line, entry.id)
-
-    def under(self) -> Under:
-        return Under(self.session, self.lines.value)
-
-    def action_next(self) -> None:
-        self.lines.to_neighbour(1)
-
-    def action_previous(self) -> None:
-        self.lines.to_neighbour(-1)
-
-    def action_tools(self) -> None:
-        self.has_tools = not self.has_tools
-        self.reload()
-
-    def action_graph(self) -> None:
-        _ = self.app.push_screen(GraphScreen(self.store, self.session))
-
-
-class GraphScreen(MovesScreen):
-    """The tree: branches, forks, checkpoints and heads, newest first."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,backspace", "app.pop_screen", "back", key_display="esc"),
-        Binding("enter", "read", "read", key_display="⏎"),
-        *MOVES,
-    ]
-
-    def __init__(self, store: clew.Store, session: clew.Session) -> None:
-        super().__init__(store)
-        self.session = session
-
-    def compose(self) -> ComposeResult:
-        signs = "● its path  ○ others  · left  ◆ checkpoint  ◀ head"
-        yield Static(Text(f"{one_line(self.session.id)}   {signs}"), markup=False, classes="where")
-        yield Lines[str]()
-        yield Footer(compact=True)
-
-    def on_mount(self) -> None:
-        self.lines.focus()
 
     @property
-    def lines(self) -> Lines[str]:
-        return self.query_one(Lines)
+    def finder(self) -> Input:
+        return self.query_one("#find", Input)
+
+    # -- reading
 
     def reload(self, select: str | None = None) -> None:
-        """The cursor stays, or begins where the session stands."""
         with self.report_errors():
-            at = self.lines.value or str(self.session.head)
-            self.lines.show(self._items(), at=lambda id: id == at)
+            here = self.lines.section
+            wanted = here.entries[0] if here else (str(self.place) if self.place else None)
+            self._info = self.session.info
+            tree = self.session.tree()
+            self._names = branch_names(branch.id for branch in tree.branches)
+            self._head = tree.heads[self.session.id]
+            self.is_elsewhere = self.place is not None and not is_on_path(tree, self.place)
+            self._draw_head()
+            at = (lambda section: wanted in section.entries) if wanted else None
+            self.lines.show(self._sections(None), at=at, top=here is None)
+            if self.words:
+                self._search()
 
-    def _items(self) -> Iterator[Item[str] | None]:
-        tree = self.session.tree()
-        rows = newest_first(draw(tree))
-        wanted = {str(row.entry) for row in rows if row.entry is not None}
-        said: dict[str, tuple[str, str]] = {}
-        for entry in entries_of_tree(self.store, tree):
-            yield None
-            if entry.id in wanted:
-                said[entry.id] = (one_line(who(entry)), one_line(first_words(entry)[: 2 * WORDS])[:WORDS])
-        for row, line in zip(rows, drawn(rows, said), strict=True):
-            has_entry = row.entry is not None and row.entry != START
-            yield Item(line, str(row.entry) if has_entry else None)
+    def _sections(self, after: int | None) -> Iterator[Section | None]:
+        if self.is_elsewhere and self.place is not None:
+            entries = around(self.store, self.session, self.place, NEIGHBOURS)
+        else:
+            entries = self.session.entries(after=after, damaged="skip")
+        for section in sections(entries, self._info.workspace):
+            if section is not None and self.opens_all:
+                section.is_open = True
+            yield section
+
+    def _draw_head(self) -> None:
+        info = self._info
+        title = Text(one_line(info.title or info.id), no_wrap=True, overflow="ellipsis")
+        if self.is_elsewhere:
+            title = Text.assemble(("left behind: ", "yellow"), title)
+        self.query_one(".where", Static).update(title)
+        facts = [
+            agent_of(info) if info.agent else "",
+            project_of(info) if info.workspace else "",
+            info.model or "",
+            count(info.messages, "message"),
+            self._family(),
+            f"active {ago(info.updated_at)}",
+            "" if info.status in ("pending", "completed") else info.status,
+            " ".join(f"#{tag}" for tag in info.tags),
+        ]
+        line = Text(" · ".join(one_line(fact) for fact in facts if fact), "dim", no_wrap=True)
+        self.query_one(".facts", Static).update(line)
+
+    def _family(self) -> str:
+        if self._info.parent is not None:
+            return "a subagent (a: to its parent)"
+        below = len(self.browser.catalog.below(self._info.id))
+        return f"{count(below, 'agent')} (a)" if below else ""
+
+    def on_lines_grown(self) -> None:
+        self._draw_status()
+        if self.lines.is_complete and not self.lines.sections:
+            self.query_one(".status", Static).update(Text("This session has no messages yet.", "dim"))
+
+    def on_cursor_view_moved(self) -> None:
+        self._draw_status()
+
+    def _draw_status(self) -> None:
+        section = self.lines.section
+        if section is None:
+            return
+        place = section.place
+        parts = [
+            entry_name(self._names, place) if place else "",
+            section.role,
+            local(section.time),
+            f"{place.position + 1:,} of {self._info.entries:,}" if place else "",
+        ]
+        if self.words:
+            at = next((n for n, id in enumerate(self.hits, 1) if id in section.entries), None)
+            found = f"hit {at} of {len(self.hits):,}" if at else count(len(self.hits), "hit")
+            parts.append(f"{one_line(self.words)}: {found} (n N)")
+        if self.follows:
+            parts.append("following the end")
+        line = Text(" · ".join(one_line(part) for part in parts if part), "dim", no_wrap=True)
+        self.query_one(".status", Static).update(line)
 
     def under(self) -> Under:
-        return Under(self.session, self.lines.value)
+        section = self.lines.section
+        return Under(self.session, section.place if section else None)
 
-    def action_read(self) -> None:
-        id = self.lines.value
-        place = parse_entry_id(id) if id is not None else None
-        if place is None:
+    def shows(self, id: str) -> bool:
+        return self.session.id == id
+
+    # -- growing
+
+    def _look_again(self) -> None:
+        """What other processes have added is shown; the cursor stays, or follows the end."""
+        if not self.is_current or self.is_elsewhere or not self.lines.is_complete or self._head is None:
             return
         with self.report_errors():
-            _ = self.app.push_screen(ReaderScreen(self.store, self.session, place))
+            head = self.session.head
+            if head == self._head:
+                return
+            tree = self.session.tree()
+            grew = is_on_path(tree, self._head) and self._head.position >= 0
+            last, self._head = self._head.position, head
+            self._info = self.session.info
+            self._names = branch_names(branch.id for branch in tree.branches)
+            self._draw_head()
+            if grew:
+                self.lines.extend(self._sections(last))
+            else:
+                self.reload()
+            if self.follows:
+                self.lines.action_last()
+
+    def action_follow(self) -> None:
+        self.follows = not self.follows
+        if self.follows:
+            self.lines.action_last()
+        self._draw_status()
+
+    # -- folding
+
+    def action_fold(self) -> None:
+        section = self.lines.section
+        if section is not None and section.can_fold:
+            section.is_open = not section.is_open
+            self.lines.redraw(section)
+
+    def on_cursor_view_chosen(self) -> None:
+        self.action_fold()
+
+    def action_fold_all(self) -> None:
+        self.opens_all = not self.opens_all
+        for section in self.lines.sections:
+            if section.can_fold:
+                section.is_open = self.opens_all
+        self.lines.redraw()
+
+    # -- moving
+
+    def action_prompt(self, by: int) -> None:
+        if not self.lines.next_section(by, lambda section: section.kind == "prompt"):
+            self.say("no more prompts" if by > 0 else "no prompt before this")
+
+    def action_tree(self) -> None:
+        from clew.cli.ui.tree import TreeScreen
+
+        _ = self.app.push_screen(TreeScreen(self.store, self.session))
+
+    def action_agents(self) -> None:
+        catalog, id = self.browser.catalog, self.session.id
+        parent = catalog.parent_of(id) if id in catalog.infos else None
+        related = [*([parent] if parent else []), *catalog.below(id)]
+        if not related:
+            self.say("this session has no subagents")
+            return
+        choices = []
+        for other in related:
+            info = catalog.infos[other]
+            name = ("↑ " if other == parent else "") + one_line(info.title or other)
+            choices.append(Choice(other, name, count(info.messages, "message")))
+
+        def chosen(choice: Choice[str] | None) -> None:
+            if choice is not None:
+                with self.report_errors():
+                    _ = self.app.push_screen(ReaderScreen(self.store, self.store.get(choice.value)))
+
+        _ = self.app.push_screen(PickDialog("Go to", choices), chosen)
+
+    # -- hits
+
+    def action_search(self) -> None:
+        self.finder.add_class("open")
+        self.finder.value = self.words
+        self.finder.focus()
+
+    def on_input_submitted(self) -> None:
+        self.words = self.finder.value.strip()
+        self._close_find()
+        if self.words:
+            self._search(go=True)
+        else:
+            self.hits, self.lines.highlight = [], None
+            self.lines.refresh()
+        self._draw_status()
+
+    def _close_find(self) -> None:
+        self.finder.remove_class("open")
+        self.lines.focus()
+
+    def action_back(self) -> None:
+        if self.finder.has_focus:
+            self._close_find()
+        else:
+            super().action_back()
+
+    def _search(self, *, go: bool = False) -> None:
+        query, id = self.words, self.session.id
+        self.lines.highlight = words_of(query)
+
+        def found(hits: list[Hit]) -> None:
+            if query == self.words:
+                shown = [hit for hit in hits if hit.on_path != self.is_elsewhere]
+                self.hits = [hit.entry_id for hit in sorted(shown, key=lambda hit: hit.position)]
+                self._draw_status()
+                if go and self.hits:
+                    self.action_hit(1, stay=True)
+                elif go:
+                    self.say(f"nothing found: {one_line(query)}")
+
+        self.browser.background.run(
+            "find", lambda: list(self.store.search(query, session=id, tools=True, limit=MOST_HITS)), found
+        )
+
+    def action_hit(self, by: int, *, stay: bool = False) -> None:
+        """To the next entry with the words, or the one before; round at the ends."""
+        if not self.hits:
+            self.say("search first: /" if not self.words else f"nothing found: {one_line(self.words)}")
+            return
+        section = self.lines.section
+        here = section.place.position if section and section.place else -1
+        own = set(section.entries) if section else set()
+        places = [int(id.rpartition(".")[2]) for id in self.hits]
+        order = range(len(places)) if by > 0 else range(len(places) - 1, -1, -1)
+        past = (n for n in order if (places[n] > here if by > 0 else places[n] < here))
+        fresh = (n for n in past if stay or self.hits[n] not in own)
+        if stay and own & set(self.hits):
+            wanted = next(id for id in self.hits if id in own)
+        else:
+            wanted = self.hits[next(fresh, order[0])]
+        self.lines.seek(lambda section: self._is_hit(section, wanted), top=True)
+
+    def _is_hit(self, section: Section, wanted: str) -> bool:
+        """The part of an entry in which the words are; it is opened if it was folded."""
+        if wanted not in section.entries:
+            return False
+        pattern = self.lines.highlight
+        was_open, section.is_open = section.is_open, True
+        fits = pattern is None or any(pattern.search(line.plain) for line in section.texts())
+        section.is_open = fits or was_open
+        return fits
+
+
+def words_of(query: str) -> re.Pattern[str] | None:
+    """What to mark: the words of a query that are to be there."""
+    found = re.findall(r'(?<!\S)(-?)(?:"([^"]*)"|(\S+))', query)
+    words = [(phrase or word).rstrip("*") for without, phrase, word in found if not without]
+    parts = [r"\W+".join(re.escape(part) for part in re.findall(r"\w+", word)) for word in words]
+    parts = [part for part in parts if part]
+    return re.compile("|".join(sorted(parts, key=len, reverse=True)), re.IGNORECASE) if parts else None

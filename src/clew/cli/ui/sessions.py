@@ -1,159 +1,246 @@
-"""The list of sessions, newest activity first, and the filter above it."""
+"""The list of sessions, newest activity first: subagents below their parents, filters, keys."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import ClassVar, Final
+import os
+from collections.abc import Mapping, Sequence
+from time import monotonic
+from typing import ClassVar, Final, NamedTuple
 
 from rich.text import Text
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
-from textual.widgets import Footer, Input, Static
+from textual.binding import BindingType
+from textual.events import Resize
+from textual.widgets import Static
 
 import clew
-from clew.cli.text import ago, one_line
-from clew.cli.ui.lines import Item, Lines
-from clew.cli.ui.moves import MOVES, MovesScreen, Under
-from clew.cli.ui.reader import GraphScreen, ReaderScreen
+from clew.cli.names import short_ids
+from clew.cli.text import count, one_line
+from clew.cli.ui.actions import Under
+from clew.cli.ui.catalog import Catalog, Filter, Row
+from clew.cli.ui.columns import Layout, heading, layout, longest, session_line
+from clew.cli.ui.dialogs import Choice, PickDialog
+from clew.cli.ui.keys import ANYWHERE, LIST, MOVES, SESSION, KeyBar, bindings
+from clew.cli.ui.moves import MovesScreen
+from clew.cli.ui.reader import ReaderScreen
+from clew.cli.ui.search import SearchScreen
+from clew.cli.ui.tree import TreeScreen
+from clew.cli.ui.view import Rows
 
-PAGE: Final = 200
-ID_WIDTH: Final = 26
+FIRST: Final = 100
+PAGE: Final = 2_000
+AT_ONCE: Final = 1.0
+"""Seconds of reading before what was read is shown."""
+
+
+class Read(NamedTuple):
+    """What was read of the list."""
+
+    number: int
+    """Which reading it is of: what an older one brings is dropped."""
+    infos: Sequence[clew.SessionInfo]
+    names: Mapping[str, str]
+    cursor: str | None
 
 
 class SessionsScreen(MovesScreen):
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("slash", "filter", "filter", key_display="/"),
-        Binding("enter", "read", "read", key_display="⏎"),
-        Binding("g", "graph", "graph"),
-        Binding("escape", "no_filter", show=False),
-        Binding("down", "to_list", show=False),
-        *MOVES,
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = bindings(LIST, SESSION, MOVES, ANYWHERE)
 
     def __init__(self, store: clew.Store) -> None:
         super().__init__(store)
-        self.known: list[clew.SessionInfo] = []
-        self._pages = _pages(store)
+        self._select: str | None = None
+        self._reading = 0
+        """Counts the times that the list was read: pages of an older reading are dropped."""
+        self._fresh: dict[str, clew.SessionInfo] = {}
+        self._widths = (11, 8, 8)
 
     def compose(self) -> ComposeResult:
         yield Static("", markup=False, classes="where")
-        yield Input(placeholder="words of the id, title, directory, tags …", id="filter")
-        yield Lines[str]()
-        yield Footer(compact=True)
+        yield Static("", markup=False, classes="facts")
+        yield Static("", markup=False, id="heading")
+        yield Rows[Row](self._line)
+        yield KeyBar(LIST, SESSION, MOVES, ANYWHERE)
 
     def on_mount(self) -> None:
-        self.list.focus()
+        self.rows.focus()
 
     @property
-    def list(self) -> Lines[str]:
-        return self.query_one(Lines)
+    def rows(self) -> Rows[Row]:
+        return self.query_one(Rows)
 
     @property
-    def filter(self) -> Input:
-        return self.query_one("#filter", Input)
+    def catalog(self) -> Catalog:
+        return self.browser.catalog
 
-    # -- the list
+    # -- reading: the first page at once, the others in a thread while keys are answered
 
     def reload(self, select: str | None = None) -> None:
-        selected = select or self.list.value
-        self.known, self._pages = [], _pages(self.store)
-        self.list.show(self._items(), at=(lambda id: id == selected) if selected else None)
+        self._select = select or self._selected()
+        self._reading += 1
+        self._fresh = {}
+        with self.report_errors():
+            page = self.store.list(limit=FIRST)
+            names = short_ids(self.store, [info.id for info in page])
+            self._take(Read(self._reading, page.sessions, names, page.cursor))
 
-    def _items(self) -> Iterator[Item[str] | None]:
-        words = self.filter.value.casefold().split()
-        for info in self._sessions():
-            yield Item(session_line(info), info.id) if _matches(info, words) else None
-
-    def _sessions(self) -> Iterator[clew.SessionInfo]:
-        """What is known, then page by page what is not. Several may read by turns."""
-        at = 0
+    def _read_on(self, number: int, cursor: str) -> Read:
+        """In a thread: as many pages as a moment has room for."""
+        end, at = monotonic() + AT_ONCE, cursor
+        found: list[clew.SessionInfo] = []
         while True:
-            while at == len(self.known):
-                page = next(self._pages, None)
-                if page is None:
-                    return
-                self.known += page
-            yield self.known[at]
-            at += 1
+            page = self.store.list(limit=PAGE, cursor=at)
+            found += page
+            if page.cursor is None or monotonic() > end:
+                return Read(number, found, short_ids(self.store, [info.id for info in found]), page.cursor)
+            at = page.cursor
 
-    def on_lines_grown(self) -> None:
-        found = self.list.count
-        more = "" if self.list.is_complete else "+"
-        noun = "session" if found == 1 else "sessions"
-        words = one_line(self.filter.value)
-        note = f" with: {words}" if words else ""
-        if self.list.is_complete and not self.known:
-            note = "; clew import --scan brings some"
-        where = f"{found:,}{more} {noun}{note}   {one_line(self.store.location)}"
-        self.query_one(".where", Static).update(Text(where))
+    def _take(self, read: Read) -> None:
+        if read.number != self._reading:
+            return
+        catalog, cursor = self.catalog, read.cursor
+        self._fresh |= {info.id: info for info in read.infos}
+        catalog.is_complete = cursor is None
+        names = {**catalog.names, **read.names}
+        if cursor is None:
+            catalog.set(self._fresh, names)
+        else:  # what was known stays until all is read again
+            known = {id: info for id, info in catalog.infos.items() if id not in self._fresh}
+            catalog.set({**self._fresh, **known}, names)
+            self.browser.background.run("list", lambda: self._read_on(read.number, cursor), self._take)
+        self._widths = longest(catalog.infos.values(), catalog.names.values())
+        self._draw()
 
-    # -- the filter
+    def _draw(self) -> None:
+        wanted = self._select or self._selected()
+        rows = self.catalog.rows()
+        at = next((at for at, row in enumerate(rows) if row.info.id == wanted), None)
+        if at is not None and self._select is not None:
+            self._select = None
+        self.rows.show(rows, self.rows.cursor if at is None else at)
+        self._draw_head()
 
-    def action_filter(self) -> None:
-        self.filter.add_class("open")
-        self.filter.focus()
+    def _selected(self) -> str | None:
+        row = self.rows.value
+        return row.info.id if row else None
+
+    def _draw_head(self) -> None:
+        catalog, shown = self.catalog, sum(1 for row in self.rows.rows if not row.depth)
+        more = "" if catalog.is_complete else "+"
+        agents = sum(row.agents for row in self.rows.rows if not row.depth)
+        what = f"{shown:,}{more} {'session' if shown == 1 and not more else 'sessions'}"
+        beside = f", {count(agents, 'agent')}" if agents else ""
+        where = Text.assemble(("clew  ", "bold"), f"{what}{beside}", no_wrap=True)
+        place = one_line(self.store.location)
+        room = self.size.width - where.cell_len - 4
+        if len(place) <= room:
+            where.append(place.rjust(room + 2), "dim")
+        self.query_one(".where", Static).update(where)
+        self.query_one(".facts", Static).update(self._filters())
+        self.query_one("#heading", Static).update(heading(self._layout()) if shown else Text(""))
+
+    def _filters(self) -> Text:
+        """What the list is limited to, or what to do when it is empty."""
+        wanted = self.catalog.filter
+        if not self.rows.rows and self.catalog.is_complete:
+            if self.catalog.infos:
+                return Text("No session fits. esc shows all again.", "yellow")
+            return Text("No sessions yet. Quit (q), then: clew import --scan", "yellow")
+        parts: list[tuple[str, str]] = []
+        for key, name, value in (
+            ("a", "agent", wanted.agent),
+            ("p", "project", wanted.project),
+            (".", "directory", "this one" if wanted.directory else None),
+        ):
+            parts.append((f"{key} ", "cyan"))
+            parts.append((f"{name}: ", "dim"))
+            parts.append((f"{one_line(value or 'all')}   ", "bold yellow" if value else "dim"))
+        return Text.assemble(*parts, no_wrap=True)
+
+    def _layout(self) -> Layout:
+        return layout(self.rows.scrollable_content_region.width, *self._widths)
+
+    def _line(self, row: Row, width: int) -> Text:
+        return session_line(
+            row, self.catalog.names.get(row.info.id, row.info.id), layout(width, *self._widths)
+        )
+
+    def on_resize(self, event: Resize) -> None:
+        self.call_after_refresh(self._draw_head)
+
+    # -- filters
+
+    def action_agent(self) -> None:
+        self._pick("Sessions of which agent?", "agent", self.catalog.agents())
+
+    def action_project(self) -> None:
+        self._pick("Sessions of which project?", "project", self.catalog.projects())
+
+    def _pick(self, question: str, field: str, counted: list[tuple[str, int]]) -> None:
+        choices: list[Choice[str | None]] = [Choice(None, "all", f"{sum(number for _, number in counted):,}")]
+        choices += [Choice(name, one_line(name), f"{number:,}") for name, number in counted]
+        now = getattr(self.catalog.filter, field)
+        at = next((at for at, choice in enumerate(choices) if choice.value == now), 0)
+
+        def chosen(choice: Choice[str | None] | None) -> None:
+            if choice is not None:
+                self._limit(self.catalog.filter._replace(**{field: choice.value}))
+
+        _ = self.app.push_screen(PickDialog(question, choices, at=at), chosen)
+
+    def action_here(self) -> None:
+        now = self.catalog.filter
+        here = None if now.directory else os.path.realpath(os.getcwd())
+        self._limit(now._replace(directory=here))
 
     def action_no_filter(self) -> None:
-        self.filter.value = ""
-        self.filter.remove_class("open")
-        self.list.focus()
+        self._limit(Filter())
 
-    def action_to_list(self) -> None:
-        self.list.focus()
+    def _limit(self, wanted: Filter) -> None:
+        self.catalog.filter = wanted
+        self._draw()
 
-    def on_input_changed(self) -> None:
-        self.list.show(self._items())
+    # -- subagents
 
-    def on_input_submitted(self) -> None:
-        self.list.focus()
+    def action_unfold(self) -> None:
+        row = self.rows.value
+        if row is not None and row.agents and not row.is_open:
+            self.catalog.opened.add(row.info.id)
+            self._draw()
+
+    def action_fold(self) -> None:
+        row = self.rows.value
+        if row is None:
+            return
+        if row.is_open and row.agents:
+            self.catalog.opened.discard(row.info.id)
+        elif row.depth:
+            self._select = self.catalog.parent_of(row.info.id)
+        self._draw()
 
     # -- a session
 
     def under(self) -> Under | None:
-        id = self.list.value
+        id = self._selected()
         return None if id is None else Under(self.store.get(id))
 
-    def action_read(self) -> None:
+    def action_open(self) -> None:
         with self.report_errors():
             if under := self.under():
                 _ = self.app.push_screen(ReaderScreen(self.store, under.session))
 
-    def action_graph(self) -> None:
+    def on_cursor_view_chosen(self) -> None:
+        self.action_open()
+
+    def action_tree(self) -> None:
         with self.report_errors():
             if under := self.under():
-                _ = self.app.push_screen(GraphScreen(self.store, under.session))
+                _ = self.app.push_screen(TreeScreen(self.store, under.session))
 
     def action_rewind(self) -> None:
         """A place is chosen in the tree."""
-        self.action_graph()
-        if self.list.value is not None:
+        if self.rows.value is not None:
+            self.action_tree()
             self.say("choose an entry to go back to, then r")
 
-
-def session_line(info: clew.SessionInfo) -> Text:
-    id = Text(one_line(info.id), "cyan")
-    id.truncate(ID_WIDTH, overflow="ellipsis", pad=True)
-    line = Text.assemble((f"{ago(info.updated_at):>11} ", "bright_black"), f"{info.messages:>6,}  ", id, "  ")
-    if info.damaged:
-        line.append("damaged  ", style="red")
-    elif info.status != "pending":
-        line.append(f"{info.status}  ", style="yellow")
-    line.append(one_line(info.title or info.preview))
-    line.no_wrap, line.overflow = True, "ellipsis"
-    return line
-
-
-def _matches(info: clew.SessionInfo, words: list[str]) -> bool:
-    parts = (info.id, info.title, info.preview, info.workspace, info.model, info.status, *info.tags)
-    text = "\n".join(part for part in parts if part).casefold()
-    return all(word in text for word in words)
-
-
-def _pages(store: clew.Store) -> Iterator[clew.Page]:
-    cursor = None
-    while True:
-        page = store.list(limit=PAGE, cursor=cursor)
-        yield page
-        cursor = page.cursor
-        if cursor is None:
-            return
+    def action_search(self) -> None:
+        _ = self.app.push_screen(SearchScreen(self.store))

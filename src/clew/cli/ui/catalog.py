@@ -1,0 +1,166 @@
+"""The sessions of a store in memory: subagents below their parents, filters, counts; no widgets."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
+from pathlib import PurePath
+from typing import Final, NamedTuple
+
+import clew
+
+NO_AGENT: Final = "(none)"
+NO_PROJECT: Final = "(none)"
+
+
+class Row(NamedTuple):
+    """A line of the list: a session, and what lies folded below it."""
+
+    info: clew.SessionInfo
+    depth: int
+    agents: int
+    """How many subagents it has, those of its subagents too."""
+    messages: int
+    """With those of the subagents, while they are folded."""
+    active: datetime
+    """When it, or one of its subagents, was active last."""
+    is_open: bool
+
+
+class Filter(NamedTuple):
+    """Which sessions are shown. None: any."""
+
+    agent: str | None = None
+    project: str | None = None
+    directory: str | None = None
+
+    def fits(self, info: clew.SessionInfo) -> bool:
+        return (
+            (self.agent is None or agent_of(info) == self.agent)
+            and (self.project is None or project_of(info) == self.project)
+            and (self.directory is None or is_below(info.workspace, self.directory))
+        )
+
+
+def agent_of(info: clew.SessionInfo) -> str:
+    return info.agent or NO_AGENT
+
+
+def project_of(info: clew.SessionInfo) -> str:
+    """The name of the directory where it works."""
+    return (PurePath(info.workspace).name or info.workspace) if info.workspace else NO_PROJECT
+
+
+def is_below(path: str | None, directory: str) -> bool:
+    """Whether a path is this directory, or lies in it."""
+    return path is not None and (path == directory or path.startswith(directory.rstrip("/") + "/"))
+
+
+class Catalog:
+    """What is known of the sessions until now."""
+
+    def __init__(self) -> None:
+        self.infos: Mapping[str, clew.SessionInfo] = {}
+        self.names: Mapping[str, str] = {}
+        """Short ones, for people."""
+        self._children: dict[str, list[str]] = {}
+        """In the order in which they were made."""
+        self.filter = Filter()
+        self.opened: set[str] = set()
+        """The sessions whose subagents are shown."""
+        self.is_complete = False
+
+    def set(self, infos: Mapping[str, clew.SessionInfo], names: Mapping[str, str]) -> None:
+        """These are the sessions now, and their short names."""
+        self.infos, self.names = infos, names
+        self._children = {}
+        for id, info in infos.items():
+            if info.parent is not None and (parent := self.parent_of(id)) is not None:
+                self._children.setdefault(parent, []).append(id)
+        for ids in self._children.values():
+            ids.sort(key=lambda id: (infos[id].created_at, id))
+
+    def remove(self, ids: Iterable[str]) -> None:
+        gone = set(ids)
+        self.set({id: info for id, info in self.infos.items() if id not in gone}, self.names)
+
+    # -- subagents
+
+    def parent_of(self, id: str) -> str | None:
+        """The parent, if it is here. One that is its own ancestor has none: no text from elsewhere makes a
+        ring here."""
+        seen = {id}
+        first = at = self._named_parent(id)
+        while at is not None:
+            if at in seen:
+                return None
+            seen.add(at)
+            at = self._named_parent(at)
+        return first
+
+    def _named_parent(self, id: str) -> str | None:
+        parent = self.infos[id].parent
+        return parent if parent in self.infos else None
+
+    def below(self, id: str) -> list[str]:
+        """The subagents of a session and theirs, each after its parent."""
+        found, waiting = [], self._children.get(id, [])[::-1]
+        while waiting:
+            found.append(waiting.pop())
+            waiting += reversed(self._children.get(found[-1], []))
+        return found
+
+    # -- the list
+
+    def rows(self) -> list[Row]:
+        """The lines that the filter leaves, newest activity first."""
+        families = [self._row(info, 0) for info in self._roots() if self.filter.fits(info)]
+        families.sort(key=lambda row: row.active, reverse=True)
+        return [row for family in families for row in self._with_children(family)]
+
+    def _row(self, info: clew.SessionInfo, depth: int) -> Row:
+        is_open = info.id in self.opened
+        if info.id not in self._children:
+            return Row(info, depth, 0, info.messages, info.updated_at, is_open)
+        family = [self.infos[each] for each in self.below(info.id)]
+        messages = info.messages + (0 if is_open else sum(one.messages for one in family))
+        active = max(info.updated_at, *(one.updated_at for one in family))
+        return Row(info, depth, len(family), messages, active, is_open)
+
+    def _with_children(self, row: Row) -> Iterator[Row]:
+        waiting = [row]
+        while waiting:
+            yield (at := waiting.pop())
+            if at.is_open:
+                below = self._children.get(at.info.id, ())
+                waiting += [self._row(self.infos[id], at.depth + 1) for id in reversed(below)]
+
+    # -- what there is to filter by
+
+    def agents(self) -> list[tuple[str, int]]:
+        """With how many sessions each, most first."""
+        return _counted(agent_of(info) for info in self._roots())
+
+    def projects(self) -> list[tuple[str, int]]:
+        return _counted(project_of(info) for info in self._roots())
+
+    def _roots(self) -> Iterator[clew.SessionInfo]:
+        return (info for id, info in self.infos.items() if info.parent is None or self.parent_of(id) is None)
+
+    def matching(self, words: list[str], most: int) -> list[clew.SessionInfo]:
+        """The newest sessions with all these words in their title, id, directory, agent or tags."""
+        wanted = [word.casefold() for word in words]
+        found = []
+        for info in self.infos.values():  # newest first, as they were read
+            parts = (info.id, info.title, info.workspace, info.agent, info.model, *info.tags)
+            text = "\n".join(part for part in parts if part).casefold()
+            if all(word in text for word in wanted) and self.filter.fits(info):
+                found.append(info)
+                if len(found) == most:
+                    break
+        return found
+
+
+def _counted(names: Iterable[str]) -> list[tuple[str, int]]:
+    return sorted(Counter(names).items(), key=lambda pair: (-pair[1], pair[0]))

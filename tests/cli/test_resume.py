@@ -1,0 +1,71 @@
+"""The commands with which agents go on with their sessions."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import clew
+from clew.cli.resume import resume_of
+
+
+def info_of(id: str, **settings: object) -> clew.SessionInfo:
+    with clew.open("memory:") as store:
+        return store.create(id, **settings).info  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("id", "command"),
+    [
+        ("claude-code:0b1c-2d3e", "claude --resume 0b1c-2d3e"),
+        ("codex:019a-7c1d", "codex resume 019a-7c1d"),
+        ("codex:019a-7c1d_019b", "codex resume 019a-7c1d"),
+        ("gemini-cli:0b1c", "gemini --resume 0b1c"),
+        ("ggcode:0b1c", "ggcode --resume 0b1c"),
+        ("goose:20251108_2", "goose session --resume --session-id 20251108_2"),
+        ("llm:01hq", "llm chat --cid 01hq"),
+        ("opencode:ses_1", "opencode -s ses_1"),
+        ("pi:0b1c", "pi --session 0b1c"),
+    ],
+)
+def test_each_agent_has_its_own_command(id: str, command: str) -> None:
+    assert resume_of(info_of(id)).command == command
+
+
+def test_it_goes_to_the_directory_of_the_session_first() -> None:
+    info = info_of("claude-code:0b1c", workspace="/srv/my shop")
+    assert resume_of(info).command == "cd '/srv/my shop' && claude --resume 0b1c"
+
+
+@pytest.mark.parametrize("id", ["claude-code:0b1c/agent-7", "claude-code:9999"])
+def test_a_subagent_goes_on_by_its_parent(id: str) -> None:
+    found = resume_of(info_of(id, metadata={"parent": "claude-code:0b1c"}))
+    assert found.command == "claude --resume 0b1c"
+    assert "parent" in found.note
+
+
+@pytest.mark.parametrize("id", ["login-bug", "strands:a", "claude-code:", "claude-code:-x"])
+def test_without_a_command_a_note_says_why(id: str) -> None:
+    found = resume_of(info_of(id))
+    assert found.command is None
+    assert found.note
+
+
+def test_a_fork_made_here_is_unknown_to_its_agent() -> None:
+    with clew.open("memory:") as store:
+        fork = store.create("claude-code:0b1c").fork()
+        assert resume_of(fork.info).command is None
+
+
+@pytest.mark.parametrize(
+    "evil", ["x;touch evil", "x$(touch evil)", "x'`touch evil`'", "x\ntouch evil", "x&&y"]
+)
+def test_an_id_from_elsewhere_is_one_word_for_a_shell(evil: str, tmp_path: Path) -> None:
+    command = resume_of(info_of(f"claude-code:{evil}", workspace=str(tmp_path))).command
+    assert command is not None
+    shown = command.replace("claude", "printf '<%s>'", 1)
+    done = subprocess.run(["bash", "-c", shown], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout == f"<--resume><{evil}>"
+    assert not list(tmp_path.iterdir())

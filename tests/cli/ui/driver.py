@@ -1,0 +1,130 @@
+"""A browser on a real store: keys are pressed, and what is on the screen is read."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+from textual.pilot import Pilot
+
+import clew
+from clew.cli.ui.app import Browser
+from clew.cli.ui.lines import Lines
+from clew.cli.ui.reader import ReaderScreen
+from clew.cli.ui.search import SearchScreen
+from clew.cli.ui.sessions import SessionsScreen
+from clew.cli.ui.tree import TreeScreen
+from clew.cli.ui.view import Rows
+from tests.cli.processes import Clew
+
+S = TypeVar("S")
+
+
+class Screen:
+    """The browser of a test, its keys and what it shows."""
+
+    def __init__(self, store: clew.Store, app: Browser, pilot: Pilot[None]) -> None:
+        self.store, self.app, self.pilot = store, app, pilot
+
+    async def press(self, *keys: str) -> None:
+        for key in keys:
+            await self.pilot.press(key)
+            await self.settle()
+
+    async def write(self, text: str) -> None:
+        """Letters, as fast as they can be typed."""
+        names = {" ": "space", "/": "slash", "-": "minus", '"': "quotation_mark", "*": "asterisk"}
+        await self.pilot.press(*(names.get(char, char) for char in text))
+        await self.settle()
+
+    async def settle(self) -> None:
+        """Until everything was read that the screen needs."""
+        for _ in range(10_000):
+            await self.pilot.pause()
+            is_reading = any(lines.is_reading for lines in self.app.screen.query(Lines))
+            waits = isinstance(self.app.screen, SearchScreen) and self.app.screen.is_waiting
+            if not is_reading and not waits and not self.app.background.is_busy:
+                return
+            await asyncio.sleep(0.001)
+        raise AssertionError("the screen does not come to rest")
+
+    @property
+    def rows(self) -> Rows[Any]:
+        return self.app.screen.query_one(Rows)
+
+    @property
+    def lines(self) -> Lines[Any]:
+        return self.app.screen.query_one(Lines)
+
+    @property
+    def texts(self) -> list[str]:
+        """The lines of the list, the transcript or the tree, those beyond the screen too."""
+        view = self.app.screen.query(Rows).first() if self.app.screen.query(Rows) else self.lines
+        return [line.rstrip() for line in view.texts]
+
+    @property
+    def here(self) -> str:
+        """The line under the cursor."""
+        view = self.app.screen.query(Rows).first() if self.app.screen.query(Rows) else self.lines
+        return view.texts[view.cursor].strip()
+
+    @property
+    def text(self) -> str:
+        """What is on the screen, without its colours."""
+        return "\n".join(strip.text.rstrip() for strip in self.app.screen._compositor.render_strips())
+
+    @property
+    def toasts(self) -> list[str]:
+        return [toast.message for toast in self.app._notifications]
+
+    async def go_to(self, words: str) -> None:
+        """As many arrows would."""
+        view = self.app.screen.query(Rows).first() if self.app.screen.query(Rows) else self.lines
+        found = [at for at, text in enumerate(view.texts) if words in text]
+        assert found, (words, view.texts)
+        view.go_to(found[0])
+        await self.settle()
+
+    def shown(self, kind: type[S]) -> S:
+        """The screen, which is of this kind."""
+        found: object = self.app.screen
+        assert isinstance(found, kind), found
+        return found
+
+    @property
+    def sessions(self) -> SessionsScreen:
+        return self.shown(SessionsScreen)
+
+    @property
+    def reader(self) -> ReaderScreen:
+        return self.shown(ReaderScreen)
+
+    @property
+    def tree(self) -> TreeScreen:
+        return self.shown(TreeScreen)
+
+    @property
+    def search(self) -> SearchScreen:
+        return self.shown(SearchScreen)
+
+    def head(self, id: str = "login-bug") -> int:
+        return self.store.get(id).head.position
+
+
+Steps = Callable[[Screen], Awaitable[None]]
+
+
+def browse(cli: Clew, steps: Steps, size: tuple[int, int] = (80, 24)) -> None:
+    async def drive() -> None:
+        with clew.open(cli.store) as store:
+            app = Browser(store)
+            async with app.run_test(size=size, notifications=True) as pilot:
+                screen = Screen(store, app, pilot)
+                await screen.settle()
+                try:
+                    await steps(screen)
+                finally:
+                    app.background.stop()
+
+    asyncio.run(drive())

@@ -1,0 +1,186 @@
+"""Search in the texts of all sessions in `clew ui`."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+from textual.widgets import Input
+
+import clew
+from clew.cli.ui.reader import words_of
+from tests.cli.conftest import user
+from tests.cli.processes import Clew
+from tests.cli.ui.conftest import SHOP
+from tests.cli.ui.driver import Screen, browse
+
+
+def test_hits_come_as_one_types_by_session_with_the_words_around_them(agents: Clew) -> None:
+    async def steps(screen: Screen) -> None:
+        await screen.press("slash")
+        assert "Type words that were said in any session." in screen.text
+        await screen.write("cook")
+        assert "8 hits in 5 sessions" in screen.text
+        lines = "\n".join(screen.texts)
+        assert "user      page returns 500 for people with an old cookie." in lines
+        assert "assistant Found one cookie." in lines
+        await screen.write("ie found")
+        assert "3 hits in 3 sessions" in screen.text
+        await screen.write(" zebra")
+        assert "Nothing found." in screen.text
+
+    browse(agents, steps, size=(100, 40))
+
+
+def test_enter_opens_the_session_at_the_hit_and_n_goes_on(agents: Clew) -> None:
+    async def steps(screen: Screen) -> None:
+        await screen.press("slash")
+        await screen.write("sessions")
+        await screen.press("down")
+        await screen.go_to("sessions[cookie]")
+        await screen.press("enter")
+        assert f"claude-code:{SHOP}" == screen.reader.session.id
+        assert "hit 2 of 2" in screen.text
+        await screen.press("n")
+        assert "hit 1 of 2" in screen.text
+        await screen.press("escape")
+        assert "sessions" == screen.search.query_one(Input).value
+        await screen.press("escape")
+        assert screen.sessions
+
+    browse(agents, steps, size=(100, 24))
+
+
+def test_enter_in_the_words_opens_the_first_hit(agents: Clew) -> None:
+    async def steps(screen: Screen) -> None:
+        await screen.press("slash")
+        await screen.write("backtracks")
+        await screen.press("enter")
+        assert "It backtracks." in screen.here
+        assert "backtracks*: hit 1 of 1" in screen.text
+
+    browse(agents, steps)
+
+
+def test_a_session_is_found_by_its_title_id_or_directory_too(agents: Clew) -> None:
+    async def steps(screen: Screen) -> None:
+        await screen.press("slash")
+        await screen.write("1092aa")
+        assert "No text has this; 1 session by name." in screen.text
+        await screen.press("enter")
+        assert "Why is the parser slow?" in screen.text
+
+    browse(agents, steps)
+
+
+def test_filters_of_the_list_hold_for_the_search(agents: Clew) -> None:
+    async def steps(screen: Screen) -> None:
+        await screen.press("a", "down", "down", "enter", "slash")
+        await screen.write("cookie")
+        assert "in 1 session" in screen.text
+        await screen.press("escape", "slash")
+        await screen.write("backtracks")
+        assert "Nothing found with these filters" in screen.text
+
+    browse(agents, steps)
+
+
+def test_what_was_left_behind_is_found_and_opened_where_it_is(story: Clew) -> None:
+    async def steps(screen: Screen) -> None:
+        await screen.press("slash")
+        await screen.write("rewrote")
+        assert "(left behind) I rewrote auth.py." in "\n".join(screen.texts)
+        await screen.press("enter")
+        assert "I rewrote auth.py." in screen.here
+        assert "left behind: " in screen.text
+        assert "Only guard line 42." not in screen.text
+
+    browse(story, steps)
+
+
+def test_letters_are_words_while_one_types_and_commands_in_the_results(agents: Clew) -> None:
+    async def steps(screen: Screen) -> None:
+        await screen.press("slash")
+        await screen.write("qdxtec")
+        assert "qdxtec" == screen.search.query_one(Input).value
+        for _ in range(6):
+            await screen.press("backspace")
+        assert "Type words" in screen.text
+        await screen.write("backtracks")
+        await screen.press("down", "y")
+        assert "copied: claude-code:1092aaaa" in screen.toasts[0]
+        await screen.press("t")
+        assert screen.tree
+
+    browse(agents, steps)
+
+
+def test_a_query_that_means_nothing_is_no_error(agents: Clew) -> None:
+    async def steps(screen: Screen) -> None:
+        await screen.press("slash")
+        for words in ('"', "-cookie", "***", "[/x]"):
+            screen.search.query_one(Input).value = words
+            await screen.settle()
+            assert screen.search.is_waiting is False
+        assert [] == screen.toasts
+
+    browse(agents, steps)
+
+
+def test_keys_are_answered_while_a_search_takes_long(agents: Clew, monkeypatch: pytest.MonkeyPatch) -> None:
+    may_end, asked = threading.Event(), []
+    search = clew.Store.search
+
+    def slow(self: clew.Store, query: str, **options: object) -> object:
+        asked.append(query)
+        assert may_end.wait(30)
+        return search(self, query, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(clew.Store, "search", slow)
+
+    async def steps(screen: Screen) -> None:
+        await screen.pilot.press("slash", *"co")
+        while not asked:
+            await screen.pilot.pause(0.01)
+        await screen.pilot.press(*"okie")
+        assert "cookie" == screen.search.query_one(Input).value
+        await screen.pilot.pause(0.3)
+        assert 1 == len(asked)
+        may_end.set()
+        await screen.settle()
+        assert 2 == len(asked)
+        assert "cookie*" == asked[1]
+        assert "8 hits in 5 sessions" in screen.text
+
+    browse(agents, steps)
+
+
+def test_hostile_snippets_stay_text(cli: Clew) -> None:
+    with clew.open(cli.store) as store:
+        store.session("evil").append(
+            user("[red]zebra[/red] \x1b]0;owned\x07 \u202egnp.exe [@click=app.quit]x[/]")
+        )
+
+    async def steps(screen: Screen) -> None:
+        await screen.press("slash")
+        await screen.write("zebra")
+        assert "[red]zebra[/red] ␛]0;owned␇ <U+202E>gnp.exe [@click=app.quit]x[/]" in "\n".join(screen.texts)
+        assert not [char for char in screen.text if char in "\x1b\x07\u202e"]
+
+    browse(cli, steps, size=(120, 24))
+
+
+@pytest.mark.parametrize(
+    ("query", "marked"),
+    [
+        ("old cookie", ["old", "Cookie", "cookie"]),
+        ('"old cookie"', ["old Cookie"]),
+        ("cook*", ["Cook", "cook"]),
+        ("-old cookie", ["Cookie", "cookie"]),
+        ("***", None),
+        ("old-Cookie", ["old Cookie"]),
+    ],
+)
+def test_the_words_of_a_query_are_marked(query: str, marked: list[str] | None) -> None:
+    pattern = words_of(query)
+    assert marked == (pattern.findall("An old Cookie, a cookie") if pattern else None)
