@@ -52,3 +52,25 @@ def test_files_of_a_home_directory_are_refused_with_what_to_type(cli: Clew) -> N
     assert "it is a home directory; name a directory inside of it" in told
     assert "clew snapshot and clew restore take it with --force" in told
     assert "force=True" not in told
+
+
+def test_the_commands_that_set_it_up_do_what_the_page_says(cli: Clew) -> None:
+    page = DOCS / "how-to" / "set-up-the-command-line.md"
+    with clew.open(cli.home / "agents.db") as store:
+        store.session("here")
+    del cli.env["CLEW_STORE"]
+    for block in blocks(page, "bash"):
+        for line in block.code.splitlines():
+            typed = line.split("  # ")[0].replace("clew ", f"{shlex.quote(sys.executable)} -m clew ", 1)
+            typed = typed.replace("; clew", f"; {shlex.quote(sys.executable)} -m clew")
+            done = subprocess.run(
+                ["bash", "-c", typed], env=cli.env, cwd=cli.home, capture_output=True, text=True, check=False
+            )
+            assert 0 == done.returncode, (line, done)
+    told = cli("config").out
+    assert f"store\t{cli.home}/agents.db\t{cli.home}/.config/clew/config.toml:1" in told
+    assert "color\tauto\tdefault" in told
+    assert (cli.home / ".local/share/man/man1/clew-rewind.1").exists()
+    [toml] = blocks(page, "toml")
+    (cli.home / ".config/clew/config.toml").write_text(toml.code)
+    assert "color\tnever" in cli("config").out
