@@ -191,7 +191,7 @@ class ImportProgress(msgspec.Struct, frozen=True, kw_only=True):
     """of so many."""
     bytes: int
     all_bytes: int
-    """Of the files on disk; one that is compressed has more in it. While texts are indexed: messages."""
+    """Of the files on disk; one that is compressed has more in it; while texts are indexed, messages."""
     format: str = ""
     """Of the file."""
     phase: Literal["reading", "indexing"] = "reading"
