@@ -40,6 +40,20 @@ def test_groff_has_nothing_to_complain_about(name: str) -> None:
     assert all(len(line) <= 80 for line in shown.splitlines())
 
 
+@pytest.mark.skipif(not shutil.which("mandoc"), reason="needs mandoc")
+@pytest.mark.parametrize("name", PAGES)
+def test_mandoc_has_nothing_to_complain_about(name: str) -> None:
+    done = subprocess.run(
+        ["mandoc", "-T", "lint", "-W", "warning"],
+        input=PAGES[name],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (0, "") == (done.returncode, done.stdout)
+
+
 def test_a_page_says_what_help_says() -> None:
     """Each option, example and text; as roff writes it."""
     for page in all_pages(cli):
@@ -56,7 +70,7 @@ def test_a_page_says_what_help_says() -> None:
 
 
 def test_no_line_of_text_is_a_request_of_roff() -> None:
-    requests = {".TH", ".SH", ".SS", ".TP", ".PP", ".BR", ".br"}
+    requests = {".TH", ".SH", ".SS", ".TP", ".PP", ".BR", ".br", ".nh", ".ad"}
     for text in PAGES.values():
         assert {line.split()[0] for line in text.splitlines() if line[:1] in (".", "'")} <= requests
 

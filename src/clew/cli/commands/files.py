@@ -58,7 +58,7 @@ _STEP_SIGNS = {"create": "A", "overwrite": "M", "delete": "D", "mode": "m"}
 @click.option("--force", is_flag=True, help="Accept a directory that would be refused")
 @click.option("--undo", metavar="RESTORE", help="Undo a restore, finished or interrupted")
 @click.option("--finish", metavar="RESTORE", help="Finish a restore that was interrupted")
-@click.option("--pending", is_flag=True, help="List the list restores that were interrupted")
+@click.option("--pending", is_flag=True, help="List the restores that were interrupted")
 @conflict_option
 @yes_option
 @click.pass_obj

@@ -44,12 +44,12 @@ def _page(page: Page, inner: list[Page]) -> Iterator[str]:
     made = time.gmtime(int(os.environ.get("SOURCE_DATE_EPOCH") or time.time()))
     date = time.strftime("%Y-%m-%d", made)
     yield f'.TH {_text(name.upper())} 1 "{date}" "Clew {__version__}" "Clew Manual"'
+    yield ".nh"
+    yield ".ad l"
     yield ".SH NAME"
     yield f"{_text(name)} \\- {_text(page.summary[:1].lower() + page.summary[1:])}"
     yield ".SH SYNOPSIS"
-    for one in inner or [page]:
-        yield _synopsis(one)
-        yield ".br"
+    yield "\n.br\n".join(_synopsis(one) for one in inner or [page])
     yield ".SH DESCRIPTION"
     yield _line(f"{page.summary}.")
     for part in page.paragraphs:
@@ -70,8 +70,8 @@ def _page(page: Page, inner: list[Page]) -> Iterator[str]:
     yield from _options((*page.options, *page.shared))
     if page.examples:
         yield ".SH EXAMPLES"
-        for example in page.examples:
-            yield from _example(example)
+        for number, example in enumerate(page.examples):
+            yield from _example(example, first=not number)
     yield from _end(page)
 
 
@@ -112,11 +112,11 @@ def _options(options: tuple[Option, ...]) -> Iterator[str]:
         )
 
 
-def _example(example: Example) -> Iterator[str]:
+def _example(example: Example, *, first: bool) -> Iterator[str]:
     if example.text:
         yield from (".TP", f"\\fB{_text(example.typed)}\\fR", _line(f"{_capital(example.text)}."))
     else:
-        yield from (".PP", f"\\fB{_text(example.typed)}\\fR")
+        yield from (*([] if first else [".PP"]), f"\\fB{_text(example.typed)}\\fR")
 
 
 def _capital(text: str) -> str:
