@@ -32,7 +32,7 @@ SECTIONS: Final[dict[str, dict[str, Place]]] = {
         "tail": Place("commands.show", "Show the end of a session, and follow it"),
         "ui": Place("ui", "Browse sessions on the full screen"),
         "stats": Place("commands.stats", "Show totals of the store or of a session"),
-        "usage": Place("commands.stats", "Show tokens and cost by model, day, project"),
+        "usage": Place("commands.usage", "Show tokens and cost by model, day, project"),
         "interrupted": Place("commands.list", "List sessions whose worker died"),
         "title": Place("commands.list", "Show or set the title of a session"),
         "tag": Place("commands.list", "Show, add or remove the tags of a session"),

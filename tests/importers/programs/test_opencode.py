@@ -232,6 +232,15 @@ def test_subagents_are_linked_and_come_after_their_parents(database: Database) -
     assert found["opencode:ses_child"].session.parent == "opencode:ses_parent"
 
 
+def test_its_way_of_working_is_not_the_agent(tmp_path: Path) -> None:
+    about = {"id": "ses_1", "projectID": "p", "title": "t", "agent": "build"}
+    message = {"info": {"id": "msg_1", "role": "user"}, "parts": [{"id": "p", "type": "text", "text": "hi"}]}
+    with clew.open("memory:") as store:
+        store.import_path(write_json(tmp_path / "s.json", {"info": about, "messages": [message]}))
+        info = store.get("opencode:ses_1").info
+    assert (info.agent, info.metadata["mode"]) == ("opencode", "build")
+
+
 def test_sessions_that_are_each_others_parents_are_all_read(database: Database) -> None:
     database.add("ses_a", user(text("a")), parent_id="ses_b")
     database.add("ses_b", user(text("b")), parent_id="ses_a")

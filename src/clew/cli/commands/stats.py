@@ -1,21 +1,26 @@
-"""`clew stats` and `clew usage`."""
+"""`clew stats`: totals of a store or of a session."""
 
 from __future__ import annotations
 
-from datetime import datetime
-from typing import TYPE_CHECKING, get_args
+import shutil
+import textwrap
+from typing import TYPE_CHECKING, Final
 
 import click
+import msgspec
 
 from clew.cli.app import Settings, command, session_argument
 from clew.cli.output import Output
 from clew.cli.store import opened, session_of
-from clew.cli.text import Moment, count, local, money, size
+from clew.cli.text import count, local, money, one_line, size
 from clew.core.log.records import origin_of
-from clew.model import UsageKey, UsageTotals
+from clew.model import UsageTotals
 
 if TYPE_CHECKING:
     import clew
+
+QUIET: Final = ("pending", "completed")
+"""What a session is that nothing has to be done about."""
 
 
 @command("stats", "clew stats", "clew stats login")
@@ -26,111 +31,102 @@ def stats_command(settings: Settings, id: str | None) -> None:
     out = Output(settings)
     with opened(settings) as store:
         if id is not None:
-            info, usage = session_of(store, id).info, session_of(store, id).usage()
+            session = session_of(store, id)
+            info, own, whole = session.info, session.usage(), session.usage(subagents=True)
+            agents = len(session.usage(by="session", subagents=True)) - bool(own.calls)
             if out.json:
-                out.record(info)
+                out.record({**_fields(info), "usage": own, "usage_with_subagents": whole})
             else:
-                _print(out, _of_session(info, usage))
+                _print(out, _of_session(info, own, whole, agents))
             return
-        stats, place = store.stats(), store.location
+        stats, usage, place = store.stats(), store.usage(), store.location
     if out.json:
-        out.record({"location": place, **_fields(stats)})
+        told = {name: getattr(usage, name) for name in ("cost", "estimated", "unpriced")}
+        out.record({"location": place, **_fields(stats), **told})
     else:
-        _print(out, _of_store(place, stats))
+        _print(out, _of_store(place, stats, usage))
 
 
-def _fields(stats: clew.Stats) -> dict[str, object]:
-    return {name: getattr(stats, name) for name in stats.__struct_fields__}
+def _fields(value: msgspec.Struct) -> dict[str, object]:
+    return {name: getattr(value, name) for name in value.__struct_fields__}
 
 
-def _of_store(place: str, stats: clew.Stats) -> list[tuple[str, str]]:
-    by_status = ", ".join(f"{number:,} {name}" for name, number in stats.by_status.items() if number)
+def _of_store(place: str, stats: clew.Stats, usage: UsageTotals) -> list[tuple[str, str]]:
+    told = {name: number for name, number in stats.by_status.items() if number and name not in QUIET}
+    by_status = ", ".join(f"{number:,} {name}" for name, number in told.items())
     return [
         ("store", place),
         ("sessions", f"{stats.sessions:,}" + (f" ({by_status})" if by_status else "")),
-        ("active today", f"{sum(stats.active_24h.values()):,} ({stats.created_24h:,} new)"),
-        ("trash", f"{stats.deleted:,}"),
+        ("last 24 hours", f"{sum(stats.active_24h.values()):,} active, {stats.created_24h:,} new"),
+        ("in the trash", f"{stats.deleted:,}"),
         ("messages", f"{stats.messages:,} ({size(stats.bytes)})"),
         ("entries", f"{stats.entries:,}"),
         ("on disk", size(stats.bytes_on_disk)),
-        ("model calls", f"{stats.calls:,} ({stats.input_tokens:,} tokens in, {stats.output_tokens:,} out)"),
+        *_calls(usage),
     ]
 
 
-def _of_session(info: clew.SessionInfo, usage: UsageTotals) -> list[tuple[str, str]]:
+def _calls(usage: UsageTotals) -> list[tuple[str, str]]:
+    """Calls, tokens and cost, in words."""
+    cached = usage.cache_read_tokens
+    tokens = f"{usage.input_tokens:,} in ({cached:,} from a cache), {usage.output_tokens:,} out"
+    return [
+        ("model calls", f"{usage.calls:,}"),
+        ("tokens", tokens if cached else f"{usage.input_tokens:,} in, {usage.output_tokens:,} out"),
+        ("cost", cost_in_words(usage)),
+    ]
+
+
+def cost_in_words(usage: UsageTotals) -> str:
+    """$1.14, estimated from list prices; 3 of 75 calls have no known price."""
+    if usage.calls and usage.unpriced == usage.calls:
+        return "unknown: no call has a known price"
+    words = money(usage.cost)
+    if usage.estimated:
+        some = usage.estimated < usage.calls - usage.unpriced
+        of = f" for {usage.estimated:,} of {count(usage.calls, 'call')}" if some else ""
+        words += f", estimated from list prices{of}"
+    if usage.unpriced:
+        verb = "has" if usage.unpriced == 1 else "have"
+        words += f"; {usage.unpriced:,} of {count(usage.calls, 'call')} {verb} no known price"
+    return words
+
+
+def _of_session(
+    info: clew.SessionInfo, own: UsageTotals, whole: UsageTotals, agents: int
+) -> list[tuple[str, str]]:
     origin, came = info.forked_from, origin_of(info.metadata)
     lines = [
         ("session", info.id),
         ("title", info.title),
-        ("status", info.status),
+        ("agent", info.agent),
+        ("subagent of", info.parent),
+        ("status", None if info.status in QUIET else info.status),
         ("workspace", info.workspace),
         ("model", info.model),
         ("tags", ", ".join(info.tags)),
         ("aliases", ", ".join(info.aliases)),
         ("created", local(info.created_at)),
         ("active", local(info.updated_at)),
-        ("messages", f"{info.messages:,} ({size(info.bytes)}, {count(info.user_turns, 'turn')} of the user)"),
+        ("messages", f"{info.messages:,} ({size(info.bytes)}, {count(info.user_turns, 'prompt')})"),
         ("head", str(info.head)),
         ("forked from", f"{origin.session} at entry {origin.head.position}" if origin else None),
         ("imported from", f"{came.path} ({came.format})" if came else None),
-        ("model calls", f"{usage.calls:,} ({money(usage.cost)})" if usage.calls else None),
+        *(_calls(own) if own.calls else []),
     ]
+    if whole.calls > own.calls:
+        words = f"{count(whole.calls, 'call')}, {cost_in_words(whole)}"
+        lines.append((f"with {count(agents, 'subagent')}", words))
     return [(name, value) for name, value in lines if value]
 
 
 def _print(out: Output, lines: list[tuple[str, str]]) -> None:
+    """What is too long for the terminal goes on below its beginning."""
+    room = max(len(name) for name, _ in lines) + 2
+    width = max(20, shutil.get_terminal_size().columns - room)
     for name, value in lines:
-        if out.is_terminal:
-            out.line(f"{name:<13} {value}".replace("\n", " "))
-        else:
+        if not out.is_terminal:
             out.row(name, value)
-
-
-@command(
-    "usage",
-    "clew usage                            show the whole store",
-    "clew usage --by day --since 7d        show the last week, day by day",
-    "clew usage login --by model",
-)
-@session_argument("id", required=False)
-@click.option("--by", type=click.Choice(get_args(UsageKey)), help="Print one line for each")
-@click.option("--since", type=Moment(), help="Count only what is newer: 2026-11-01, 12h, 7d")
-@click.option("--until", type=Moment(), help="Count only what is older")
-@click.pass_obj
-def usage_command(
-    settings: Settings, id: str | None, by: UsageKey | None, since: datetime | None, until: datetime | None
-) -> None:
-    """Calls of sessions in the trash count too.
-    Piped: group, calls, input, output, cache read, cache written and reasoning tokens, cost in dollars,
-    calls without a known cost; separated by tabs.
-    """
-    out = Output(settings)
-    with opened(settings) as store:
-        source = store if id is None else session_of(store, id)
-        if by is None:
-            groups = {"total": source.usage(since=since, until=until)}
-        else:
-            found = source.usage(by=by, since=since, until=until)
-            groups = {"" if key is None else str(key): sums for key, sums in found.items()}
-    if out.json:
-        for name, sums in groups.items():
-            out.record({"by": by, "group": name, **{f: getattr(sums, f) for f in sums.__struct_fields__}})
-    elif not out.is_terminal:
-        for name, sums in groups.items():
-            tokens = (sums.input_tokens, sums.output_tokens, sums.cache_read_tokens, sums.cache_write_tokens)
-            out.row(name, sums.calls, *tokens, sums.reasoning_tokens, sums.cost, sums.unpriced)
-    else:
-        _print_groups(out, by or "", groups)
-
-
-def _print_groups(out: Output, by: str, groups: dict[str, UsageTotals]) -> None:
-    from clew.cli.output import Column
-
-    titles = ("CALLS", "IN", "OUT", "CACHE READ", "CACHE WRITE", "COST")
-    columns = (Column(by.upper(), "cyan", flexible=True), *(Column(title, right=True) for title in titles))
-    rows = []
-    for name, sums in groups.items():
-        cost = money(sums.cost) + ("+?" if sums.unpriced else "") + ("≈" if sums.estimated else "")
-        tokens = (sums.input_tokens, sums.output_tokens, sums.cache_read_tokens, sums.cache_write_tokens)
-        rows.append((name or "(none)", f"{sums.calls:,}", *(f"{number:,}" for number in tokens), cost))
-    out.rows(columns, rows)
+            continue
+        for number, part in enumerate(textwrap.wrap(one_line(value), width, break_on_hyphens=False)):
+            out.line(f"{name if number == 0 else '':<{room}}{part}")

@@ -352,6 +352,8 @@ NAME: Final = "opencode"
 KNOWS_FOLDERS: Final = True
 
 _TABLES: Final = frozenset({"session", "message", "part"})
+_RENAMED: Final = {"agent": "mode"}
+"""What it calls an agent is a way of working, such as "build"; the agent is OpenCode."""
 _TOLD: Final = frozenset({"id", "title", "directory", "time", "parentID", "time_created", "time_updated"})
 _FORK: Final = re.compile(r" \(fork #\d+\)$")
 
@@ -553,7 +555,7 @@ def _session(stored: Stored, paid: _Paid, origin: str | None) -> SourceSession:
         title=plain_name(info.get("title")),
         workspace=plain_name(info.get("directory")),
         created_at=when(mapping(info.get("time")).get("created")),
-        metadata=without(info, _TOLD),
+        metadata={_RENAMED.get(name, name): value for name, value in without(info, _TOLD).items()},
         parent=session_id(NAME, above) if above else None,
         is_copy=spawner is None,
         events=walk.events,
