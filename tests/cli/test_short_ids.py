@@ -36,6 +36,7 @@ def found(store: clew.Store, text: str) -> list[str]:
         (f"claude-code:{UUID}", "0b1c2d3e"),
         (UUID, "0b1c2d3e"),
         (f"claude-code:{UUID}/agent-a1b2c3d4e5", "0b1c2d3e/a1b2"),
+        (f"claude-code:{UUID}#fork-1", "0b1c2d3e#1"),
         ("claude-code:0b1c/agent-1", "0b1c/agent-1"),
         ("cline:1719912345678", "1719912345678"),
         ("login-bug", "login-bug"),
@@ -84,6 +85,25 @@ def test_a_beginning_up_to_the_slash_means_the_parent() -> None:
             session_of(store, "0b1c/")
 
 
+def test_a_fork_does_not_make_the_id_of_its_source_longer() -> None:
+    source = f"claude-code:{UUID}"
+    forks = [f"{source}#fork-{number}" for number in (1, 2, 10)]
+    with sessions(
+        source, *forks, f"{source}/agent-a1b2c3d4e5", "login", "login#fork-1", "login-bug"
+    ) as store:
+        assert list(short_ids(store, [source, *forks]).values()) == [
+            "0b1c2d3e",
+            "0b1c2d3e#1",
+            "0b1c2d3e#2",
+            "0b1c2d3e#10",
+        ]
+        assert found(store, "0b1c") == found(store, "claude-code:0b1c") == [source]
+        assert found(store, "0b1c2d3e#1") == found(store, "0b1c2d3e#fork-1") == [forks[0]]
+        assert found(store, "0b1c2d3e#10") == [forks[2]]
+        assert found(store, "log") == ["login", "login-bug"]
+        assert found(store, "login#1") == ["login#fork-1"]
+
+
 def test_subagents_without_their_parent_are_found_one_by_one() -> None:
     with sessions(f"claude-code:{UUID}/agent-a1", f"claude-code:{UUID}/agent-b2") as store:
         with pytest.raises(Refused, match="2 sessions begin with '0b1c': 0b1c2d3e/a1, 0b1c2d3e/b2; type"):
@@ -125,7 +145,7 @@ IDS = st.sets(
         lambda program, name, agent: f"{program}{name}{agent}",
         st.sampled_from(["", "codex:", "claude-code:", "my:"]),
         st.text("ab-", min_size=1, max_size=40),
-        st.sampled_from(["", "/agent-ab", "/agent-aabbaab", "/b"]),
+        st.sampled_from(["", "/agent-ab", "/agent-aabbaab", "/b", "#fork-1", "#fork-12", "/agent-ab#fork-1"]),
     ),
     min_size=1,
     max_size=25,

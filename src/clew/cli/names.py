@@ -2,9 +2,10 @@
 
 A session goes by the beginning of its id, as git's commits do. The name of the program that it came from is
 left out: `claude-code:0b1c2d3e-…` is `0b1c2d3e`. A subagent goes by the beginnings of both parts of its id:
-`claude-code:0b1c2d3e-…/agent-a1b2c3d4` is `0b1c2d3e/a1b2`. An entry goes by the last letters of its branch
-and its position: `9f3a.12`. Unlike a bare position, this name leads to the same entry after a rewind, and to
-entries that a rewind left behind.
+`claude-code:0b1c2d3e-…/agent-a1b2c3d4` is `0b1c2d3e/a1b2`; and a fork by its number behind its source:
+`claude-code:0b1c2d3e-…#fork-1` is `0b1c2d3e#1`. An entry goes by the last letters of its branch and its
+position: `9f3a.12`. Unlike a bare position, this name leads to the same entry after a rewind, and to entries
+that a rewind left behind.
 
 `docs/how-to/find-sessions.md` tells users what they may type for a session. Here is how it is found: a text
 is the beginning of an id, of what follows the colon of one, or of an alias; each of the three is one look at
@@ -34,8 +35,9 @@ AGENT_LETTERS: Final = 4
 """Of what follows the `/` in the id of a subagent."""
 WHOLE: Final = 24
 """An id of so many letters or fewer is shown whole: a person made it, or could have."""
-AGENT: Final = "agent-"
-"""What ids of subagents begin with behind their `/`; it need not be typed."""
+SPOKEN: Final = {"/": "agent-", "#": "fork-"}
+"""What parts an id, and what the second part of a subagent's and of a fork's begins with; it need not be
+typed."""
 FIRST_PAGE: Final = 4
 LARGEST_PAGE: Final = 4096
 MOST: Final = 100
@@ -135,8 +137,7 @@ def meant(reader: Reader, text: str, *, in_trash: bool = False) -> list[SessionN
 
 def _meant(keys: Keys, text: str, most: int, *, in_trash: bool = False) -> list[SessionName]:
     found = list(_beginning(keys, text, most)) if text else []
-    if "/" in text:
-        found += _agents(keys, text, most)
+    found += _by_both_parts(keys, text, most)
     if in_trash:
         found = [key for key in found if key.session.deleted]
     best = min((key.rank for key in found if key.text == text), default=None)
@@ -150,8 +151,8 @@ def _meant(keys: Keys, text: str, most: int, *, in_trash: bool = False) -> list[
 
 
 def _beginning(keys: Keys, beginning: str, most: int) -> Iterator[Key]:
-    """The keys with this beginning, about as many as are wanted. Those of subagents are left out behind that
-    of their parent: a text that fits up to the `/` means the parent."""
+    """The keys with this beginning, about as many as are wanted. Those of subagents and forks are left out
+    behind that of their parent: a text that fits up to the `/` or the `#` means the parent."""
     first, limit, is_more = beginning, FIRST_PAGE, True
     parents: set[str] = set()
     seen: set[str] = set()
@@ -172,30 +173,35 @@ def _beginning(keys: Keys, beginning: str, most: int) -> Iterator[Key]:
 
 
 def _base(text: str, length: int) -> str:
-    """A key up to its first `/` behind so many letters."""
-    slash = text.find("/", length)
-    return text if slash < 0 else text[:slash]
+    """A key up to its first `/` or `#` behind so many letters."""
+    found = [at for mark in SPOKEN if (at := text.find(mark, length)) >= 0]
+    return text[: min(found)] if found else text
 
 
 def _behind(text: str, *, skips: bool, length: int) -> str:
-    """Where to go on behind a key; `skips`: behind all subagents of the same parent."""
+    """Where to go on behind a key; `skips`: behind all subagents, or all forks, of the same parent."""
     base = _base(text, length)
-    return f"{base}0" if skips and base != text else f"{text}\0"  # 0 is the character behind the slash
+    if not skips or base == text:
+        return f"{text}\0"
+    return base + chr(ord(text[len(base)]) + 1)
 
 
-def _agents(keys: Keys, text: str, most: int) -> Iterator[Key]:
-    """Subagents by the beginnings of both parts of their id, `agent-` in the second left out or not."""
-    parent, _, agent = text.partition("/")
-    if not parent:
+def _by_both_parts(keys: Keys, text: str, most: int) -> Iterator[Key]:
+    """Subagents and forks by the beginnings of both parts of their id, with `agent-` or `fork-` or not."""
+    parent = _base(text, 0)
+    mark, rest = text[len(parent) : len(parent) + 1], text[len(parent) + 1 :]
+    if not parent or not mark:
         return
     for base in _bases(keys, parent, most):
-        for beginning in dict.fromkeys((f"{base}/{agent}", f"{base}/{AGENT}{agent}")):
-            if beginning != text:  # else it is found already
-                yield from _beginning(keys, beginning, most)
+        for beginning in dict.fromkeys((f"{base}{mark}{rest}", f"{base}{mark}{SPOKEN[mark]}{rest}")):
+            if beginning == text:  # it is found already
+                continue
+            found = list(_beginning(keys, beginning, most))
+            yield from [key for key in found if key.text == beginning] or found
 
 
 def _bases(keys: Keys, beginning: str, most: int) -> list[str]:
-    """What stands before the `/` in the keys with this beginning."""
+    """What stands before the `/` or the `#` in the keys with this beginning."""
     first, limit, is_more = beginning, FIRST_PAGE, True
     bases: list[str] = []
     while is_more and len(bases) < most:
@@ -238,28 +244,28 @@ def _short(keys: Keys, id: str) -> str:
 
 
 def _cut(keys: Keys, id: str, name: str) -> str | None:
-    """As much of the beginning of a name as it takes; of the name of a subagent, of both parts. None: all of
-    it is not enough."""
-    base, slash, agent = name.partition("/")
-    agent = agent.removeprefix(AGENT)
-    letters, agent_letters = LETTERS, AGENT_LETTERS if slash else 0
-    while letters <= len(base) or (slash and agent_letters <= len(agent)):
-        text = f"{base[:letters]}{slash}{agent[:agent_letters]}"
+    """As much of the beginning of a name as it takes; of the name of a subagent or a fork, of both parts.
+    None: all of it is not enough."""
+    base = _base(name, 0)
+    mark, rest = name[len(base) : len(base) + 1], name[len(base) + 1 :]
+    rest = rest.removeprefix(SPOKEN.get(mark, ""))
+    letters, more = LETTERS, len(rest) if mark == "#" else AGENT_LETTERS if mark else 0
+    while letters <= len(base) or (mark and more <= len(rest)):
+        text = f"{base[:letters]}{mark}{rest[:more]}"
         others = [one for one in _meant(keys, text, MOST) if one.id != id]
         if not others:
             return text
-        before = letters, agent_letters
+        before = letters, more
         for one in others:
             for other in (one.id, one.own):
                 if _common(other, base) >= letters:
-                    other_base, _, other_agent = other.partition("/")
-                    if slash and other_base == base:
-                        shared = _common(other_agent.removeprefix(AGENT), agent)
-                        agent_letters = max(agent_letters, shared + 1)
+                    if mark and other.startswith(f"{base}{mark}"):
+                        other_rest = other[len(base) + 1 :].removeprefix(SPOKEN[mark])
+                        more = max(more, _common(other_rest, rest) + 1)
                     else:
                         letters = max(letters, _common(other, base) + 1)
-        if (letters, agent_letters) == before:  # an alias of another session begins like this
-            letters, agent_letters = letters + 1, agent_letters + 1 if slash else 0
+        if (letters, more) == before:  # an alias of another session begins like this
+            letters, more = letters + 1, more + 1 if mark else 0
     return None
 
 
