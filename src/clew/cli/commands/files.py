@@ -75,10 +75,12 @@ def restore_command(
     on_conflict: OnConflict,
     yes: bool,
 ) -> int:
-    """The conversation does not move. Files that came since are deleted; the present state is kept first, so
-    that you can take the restore back. Files that no snapshot holds, such as ignored ones, stay. The changes
-    are shown, and you are asked. A directory in which you have not used this store before is not
-    touched unless --to names it. Takes whole ids; clew files --json has those of snapshots.
+    """The conversation does not move. The changes are shown first, and you are asked.
+
+    Files that are newer than the snapshot are deleted; the present state is saved first, so that you can undo
+    the restore. Files that no snapshot holds, such as ignored ones, stay. A directory in which you have not
+    used this store before is not touched unless --to names it. It takes whole ids; clew files --json prints
+    those of snapshots.
 
     Piped: verb (A, M, D, m), path and size, separated by tabs.
     """
@@ -323,8 +325,9 @@ def _file_history(out: Output, session: clew.Session, path: str) -> None:
 @click.argument("path")
 @click.pass_obj
 def cat_command(settings: Settings, what: str, path: str) -> None:
-    """Nothing on the disk is changed. Piped: its exact bytes. With --json: its text is null if it is not
-    UTF-8."""
+    """It changes nothing on the disk.
+    Piped: its exact bytes. With --json: its text is null if it is not UTF-8.
+    """
     out = Output(settings)
     with opened(settings) as store:
         snapshot = snapshot_of(store, what)
@@ -413,8 +416,9 @@ def _coloured(lines: Iterator[str]) -> Iterator[Text]:
 @click.option("--merge", is_flag=True, help="Join small packs, to save space")
 @click.pass_obj
 def gc_command(settings: Settings, dry_run: bool, thorough: bool, merge: bool) -> None:
-    """Files of sessions in the trash stay. The store does not get smaller; `clew vacuum` gives the space
-    back to the system."""
+    """It keeps the files of sessions in the trash. The store does not get smaller; `clew vacuum` returns the
+    space to the system.
+    """
     out = Output(settings)
     with opened(settings) as store, progress("gc") as told:
         report = store.gc(dry_run=dry_run, thorough=thorough, merge=merge, on_progress=on_files(told))

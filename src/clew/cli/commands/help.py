@@ -45,7 +45,7 @@ def _complete(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[A
     help="Write the man pages of all commands into this directory",
 )
 def help_command(words: tuple[str, ...], man_pages: Path | None) -> None:
-    """The same text as that of `clew COMMAND --help`."""
+    """It prints what `clew COMMAND --help` prints."""
     from clew.cli import cli
 
     if man_pages is not None:

@@ -40,8 +40,9 @@ LANES: Final = {"here": "bold", "elsewhere": "magenta", "left": "bright_black"}
 def log_command(
     settings: Settings, id: str | None, last: int | None, graph: bool, full: bool, reverse: bool
 ) -> None:
-    """Piped without --graph: position, entry id, role, time (UTC), checkpoints
-    and first words, separated by tabs.
+    """Without ID it lists the newest session. --graph draws all branches, also those that a rewind left.
+    Piped without --graph: position, entry id, role, time (UTC), checkpoints and first words, separated by
+    tabs.
     """
     out = Output(settings)
     with opened(settings) as store:

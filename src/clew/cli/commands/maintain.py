@@ -67,17 +67,17 @@ def versions() -> dict[str, str]:
 )
 @click.argument("shell", type=click.Choice(list(SCRIPTS)))
 def completion_command(shell: Shell) -> None:
-    """It completes commands, options, their values and the ids of sessions. Ids are inserted as text, quoted
-    as the shell needs it; an id that cannot be quoted is not proposed. Scripts of older versions do not
-    quote, so they get no answer: print them again.
+    """It completes commands, options, values and the ids of sessions. Scripts that an older version printed
+    get no answer: print them again.
     """
     click.echo(SCRIPTS[shell], nl=False)
 
 
 @command("demo", "clew demo", kind=Plain)
 def demo_command() -> int:
-    """It also goes wrong, rewinds and forks. It takes some seconds, in a store of its own that is removed at
-    the end, and checks every claim: exit code 1 if one does not hold.
+    """It takes some seconds, in a store of its own that is removed at the end.
+
+    Exit code 1 if something that it shows is not so.
     """
     from clew.cli.demo.story import main
 

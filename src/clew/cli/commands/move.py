@@ -51,7 +51,9 @@ def checkpoint_command(
     exclude: tuple[str, ...],
     delete: bool,
 ) -> None:
-    """Piped list: name, position, time (UTC), session and snapshot, separated by tabs."""
+    """Without NAME it lists the checkpoints.
+    Piped: name, position, time (UTC), session and snapshot, separated by tabs.
+    """
     if files is None and (include or exclude):
         raise click.UsageError("--include and --exclude go with --files")
     out = Output(settings)
@@ -118,9 +120,12 @@ def rewind_command(
     on_conflict: OnConflict,
     yes: bool,
 ) -> int:
-    """A place is a checkpoint, a position or the name of an entry, as clew log shows it. With --files the
-    directory becomes what it was there: the changes are shown, and you are asked. The present state is kept
-    first, and clew undo brings it back. --files takes a whole id, not the beginning of one.
+    """TO is a checkpoint, a position or the name of an entry, as clew log shows it. Nothing is removed, and
+    clew undo goes back again.
+
+    With --files the directory becomes what it was then. The changes are shown first, and you are asked. The
+    present files are saved first, and clew undo brings them back. --files takes a whole id, not the beginning
+    of one.
     """
     from clew.cli.store import place_of
 
@@ -161,12 +166,12 @@ list_option = click.option("--list", "history", is_flag=True, help="List all mov
 def undo_command(
     settings: Settings, id: str, history: bool, root: str | None, dry_run: bool, yes: bool
 ) -> int:
-    """Files that it restored come back too: the changes are shown, and you are asked. A directory in
-    which you have not used this store before is not touched unless --root names it. Takes a whole id or an
-    alias.
+    """Files that the move restored come back too. The changes are shown first, and you are asked. A directory
+    in which you have not used this store before is not touched unless --root names it. It takes a whole id or
+    an alias.
 
-    The list is as git reflog: clew rewind and clew show take the names of its places. Piped: number, time
-    (UTC), move, from, to, and undo or redo where that comes next, separated by tabs.
+    --list prints all moves, as git reflog does; clew rewind and clew show take the places that it names.
+    Piped: number, time (UTC), move, from, to, and undo or redo where that comes next, separated by tabs.
     """
     return (
         _list_moves(settings, id) if history else _move(settings, id, "undo", root, dry_run=dry_run, yes=yes)
@@ -183,7 +188,7 @@ def undo_command(
 def redo_command(
     settings: Settings, id: str, history: bool, root: str | None, dry_run: bool, yes: bool
 ) -> int:
-    """Files are treated as by clew undo. Takes a whole id or an alias."""
+    """It restores files as clew undo does. It takes a whole id or an alias."""
     return (
         _list_moves(settings, id) if history else _move(settings, id, "redo", root, dry_run=dry_run, yes=yes)
     )

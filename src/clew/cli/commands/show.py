@@ -59,9 +59,8 @@ def show_command(
     prompts: bool,
     full: bool,
 ) -> None:
-    """A place is a position, a checkpoint or the name of an entry. Each tool call is one line with what came
-    of it; --full has all of it.
-
+    """Without ID it shows the newest session. PLACE is a position (a number), a checkpoint or the name of an
+    entry. A tool call is one line with its result; --full shows all of it.
     Piped: the same text without colours. With --json: one entry per line.
     """
     out = Output(settings)
@@ -182,7 +181,8 @@ def transcript(
 def tail_command(
     settings: Settings, id: str | None, last: int, follow: bool, everything: bool, every: float
 ) -> None:
-    """-f shows the writes of every process. After a rewind it shows what is new on the path.
+    """Without ID it shows the newest session. -f shows what any process writes; after a rewind it shows what
+    is new on the path.
     With --json: one entry per line.
     """
     if everything and (id is not None or not follow):

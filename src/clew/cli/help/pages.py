@@ -24,7 +24,7 @@ NAMES_WIDTH: Final = 24
 """Longer names of options have their text below them."""
 GLOBAL: Final = ("store", "json", "color", "pager", "help", "short_help")
 _VALUES: Final = {"since": "WHEN", "until": "WHEN", "by": "FIELD", "on_conflict": "CHOICE"}
-_OWN_PARAGRAPH: Final = re.compile(r"(?<=[.!?]) (?=(?:Piped\b[^.:]*:|With --json|--json:|Exit code ))")
+_OWN_PARAGRAPH: Final = re.compile(r"(?<=[.!?]) (?=(?:Piped\b[^.:]*:|With --json:|Exit code ))")
 _PIPED: Final = re.compile("^Piped")
 
 EXIT_CODES: Final = (
