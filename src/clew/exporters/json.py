@@ -1,4 +1,4 @@
-"""A session as one JSON document. Its fields are told in docs/how-to/export-sessions.md.
+"""A session as one JSON document. Its fields are told in docs/reference/exported-json.md.
 
 For other programs to read. What can be imported again with everything is the JSONL format.
 """

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from urllib.parse import quote, unquote
 
 import pytest
 
@@ -54,6 +56,28 @@ def test_s01_an_id_never_becomes_a_path(hostile: Clew, tmp_path: Path, format: s
     assert not any(file.name.upper().startswith(("CON.", "NUL.")) for file in made)
     assert {name.partition("/")[0] for name in below(tmp_path) - before} == {"deep"}
     assert len(below(tmp_path / "deep")) == len(made) + 2
+
+
+@pytest.mark.parametrize("format", ["html", "markdown"])
+def test_pages_beside_each_other_link_a_subagent_and_its_parent(
+    hostile: Clew, tmp_path: Path, format: str
+) -> None:
+    parent, child = "agent:1", "agent:1/sub ~ (1)"
+    with clew.open(hostile.store) as store:
+        store.create(parent).append(message("work"))
+        store.create(child, metadata={"parent": parent}).append(message("part of it"))
+    assert hostile("export", "--all", "-f", format, "-o", str(tmp_path / "out")).code == 0
+
+    def linked(id: str) -> list[Path]:
+        suffix = ".md" if format == "markdown" else ".html"
+        text = (tmp_path / "out" / (quote(id, safe=" #=,;@") + suffix)).read_text("utf-8")
+        found = re.findall(r'(?:href="|\]\()\./([^")]*)', text)
+        return [tmp_path / "out" / unquote(name) for name in found]
+
+    [there], [back] = linked(parent), linked(child)
+    assert there.is_file()
+    assert back.is_file()
+    assert there != back
 
 
 def test_s06_a_link_where_an_export_goes_is_replaced_and_not_followed(cli: Clew, tmp_path: Path) -> None:

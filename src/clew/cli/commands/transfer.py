@@ -244,13 +244,16 @@ def export_command(
             _print_export(store.export(found[0], chosen, **options), chosen)
             _say_redacted(redactor)
             return
+        names: dict[str, str] = {}
         if many:
             make_directories(target)
             named: set[str] = set()
+            names = {id: _file_name(id, chosen, named) for id in found}
+            options |= {"links": names} if chosen in ("markdown", "html") else {}
         with progress("exporting") as told:
             for number, id in enumerate(found):
                 told(id, number, len(found))
-                path = target / _file_name(id, chosen, named) if many else target
+                path = target / names[id] if many else target
                 try:
                     written = store.export(id, chosen, path=path, **options)
                 except clew.CorruptError as error:
