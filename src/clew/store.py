@@ -270,6 +270,11 @@ class Store:
         workspace: str | os.PathLike[str] | None = None,
         tag: str | Sequence[str] | None = None,
         where: Mapping[str, Json] | None = None,
+        agent: str | None = None,
+        parent: str | None = None,
+        subagents: bool = True,
+        since: datetime | None = None,
+        until: datetime | None = None,
         limit: int = 50,
         cursor: str | None = None,
         deleted: bool = False,
@@ -281,10 +286,15 @@ class Store:
             workspace: Only those that work there.
             tag: Only those with this tag, or all of these.
             where: Only those whose metadata has these values at its top level.
+            agent: Only those that this program or framework writes, such as "claude-code".
+            parent: Only subagents of the session of this id.
+            subagents: False: without subagents whose parent is in the store.
+            since: Only those whose last activity is at this time or later.
+            until: Only those whose last activity is before this time.
             limit: How many at most.
             cursor: From the page before. Sessions that are not touched meanwhile come exactly once;
                 one that becomes active moves to the front, before the first page.
-            deleted: The trash instead, last deleted first.
+            deleted: The trash instead, last deleted first; `since` and `until` are then times of deletion.
         """
         with self._scope.read() as reader:
             return sessions.list_page(
@@ -293,6 +303,11 @@ class Store:
                 workspace=workspace,
                 tag=tag,
                 where=where,
+                agent=agent,
+                parent=parent,
+                subagents=subagents,
+                since=since,
+                until=until,
                 limit=limit,
                 cursor=cursor,
                 deleted=deleted,

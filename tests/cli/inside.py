@@ -20,7 +20,7 @@ def in_pipe(*args: str) -> str:
     return b"".join(file.buffer.getvalue() for file in (out, err)).decode(errors="surrogateescape")
 
 
-def on_terminal(*args: str, width: int = 80) -> str:
+def on_terminal(*args: str, width: int = 80, **environment: str) -> str:
     """All that a command sends to a terminal."""
     ours, theirs = pty.openpty()
     seen: list[bytes] = []
@@ -28,7 +28,7 @@ def on_terminal(*args: str, width: int = 80) -> str:
     reader.start()
     try:
         with os.fdopen(theirs, "w", encoding="utf-8", newline="") as screen:
-            _run(args, screen, screen, COLUMNS=str(width))
+            _run(args, screen, screen, COLUMNS=str(width), **environment)
     finally:
         reader.join()
         os.close(ours)

@@ -9,6 +9,12 @@ from tests.cli.conftest import user
 from tests.cli.processes import Clew
 
 
+def meant(cli: Clew, text: str) -> str:
+    """The id of the session that a text leads to."""
+    (record,) = cli("title", text, "--json").records
+    return str(record["id"])
+
+
 @pytest.fixture
 def many(cli: Clew) -> Clew:
     with clew.open(cli.store) as store:
@@ -19,16 +25,16 @@ def many(cli: Clew) -> Clew:
 
 
 def test_a_unique_beginning_is_enough(many: Clew) -> None:
-    assert "session claude-code:0b1c" == many("show", "cl").lines[0]
-    assert "session alpha-1" == many("show", "alpha-1").lines[0]
+    assert "claude-code:0b1c" == meant(many, "cl")
+    assert "alpha-1" == meant(many, "alpha-1")
 
 
 def test_what_follows_the_name_of_an_agent_is_enough(many: Clew) -> None:
-    assert "session claude-code:0b1c" == many("show", "0b").lines[0]
+    assert "claude-code:0b1c" == meant(many, "0b")
 
 
 def test_an_alias_is_an_id_too(many: Clew) -> None:
-    assert "session beta" == many("show", "second").lines[0]
+    assert "beta" == meant(many, "second")
 
 
 def test_an_ambiguous_beginning_names_the_candidates(many: Clew) -> None:
@@ -39,18 +45,18 @@ def test_an_ambiguous_beginning_names_the_candidates(many: Clew) -> None:
 
 
 def test_a_whole_id_wins_over_longer_ones(many: Clew) -> None:
-    assert "session beta" == many("show", "beta").lines[0]
+    assert "beta" == meant(many, "beta")
 
 
 def test_an_id_may_hold_an_at_sign(many: Clew) -> None:
-    assert "session me@home" == many("show", "me@home").lines[0]
-    assert "session beta@2" == many("show", "beta@2").lines[0]
-    assert "session me@home" == many("show", "me@h").lines[0]
-    assert "▶[0]" in many("show", "me@home@0").out
+    assert "me@home" == meant(many, "me@home")
+    assert "beta@2" == meant(many, "beta@2")
+    assert "me@home" == meant(many, "me@h")
+    assert "▶ " in many("show", "me@home@0").out
 
 
 def test_without_an_id_the_newest_session_is_meant(many: Clew) -> None:
-    assert "session beta@2" == many("show").lines[0]
+    assert "beta@2" in many("show").lines[0]
 
 
 def test_a_place_that_is_not_there_is_named(many: Clew) -> None:
@@ -61,11 +67,11 @@ def test_a_place_that_is_not_there_is_named(many: Clew) -> None:
 def test_shown_ids_are_unique_and_can_be_typed(cli: Clew) -> None:
     with clew.open(cli.store) as store:
         made = [store.create().id for _ in range(5)]
-    shown = [line.split()[0] for line in cli.on_terminal("ls", env={"TERM": "dumb"}).out.splitlines()[1:]]
+    shown = [line.split()[-1] for line in cli.on_terminal("ls", env={"TERM": "dumb"}).out.splitlines()[1:]]
     assert 5 == len(set(shown))
     for text in shown:
         [whole] = [id for id in made if id.startswith(text)]
-        assert f"session {whole}" == cli("show", text).lines[0]
+        assert whole == meant(cli, text)
 
 
 def test_ls_filters_by_status_tag_workspace_and_metadata(cli: Clew) -> None:

@@ -134,6 +134,10 @@ class SessionRows(Protocol):
         session. Default: none, right for a storage that cannot be damaged."""
         return []
 
+    def count_sessions(self) -> int:
+        """How many sessions are not in the trash. Default: one look at each."""
+        return self.totals(0, log=False).sessions
+
     @abstractmethod
     def totals(self, since: int, *, log: bool = True) -> Totals:
         """Counts over the whole store. `log=False`: one look at each session and at no branch; `messages`,

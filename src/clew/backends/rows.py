@@ -37,12 +37,11 @@ def facets_of(details: Details) -> list[tuple[str, str]]:
     """Tags, the top-level metadata scalars as JSON text, and the agent that they tell of."""
     found = [(TAG, tag) for tag in details.tags]
     metadata = _decode_metadata(details.metadata)
-    for name, value in metadata.items():
+    agent = agent_of(metadata)
+    told = metadata if agent is None else {**metadata, AGENT: agent}
+    for name, value in told.items():
         if is_filter_key(name) and _is_scalar(value):
             found.append((name, encode_json(value).decode()))
-    agent = agent_of(metadata)
-    if agent is not None and metadata.get(AGENT) != agent:
-        found.append((AGENT, encode_json(agent).decode()))
     return found
 
 

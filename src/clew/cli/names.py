@@ -25,7 +25,6 @@ from clew.core.log.ids import parse_entry_id
 from clew.core.log.records import number_in
 from clew.core.log.rows import SessionName
 from clew.errors import CorruptError
-from clew.importers import READERS
 
 # -- what leads to sessions: their ids, what follows the colon in them, aliases
 
@@ -34,7 +33,7 @@ LETTERS: Final = 8
 AGENT_LETTERS: Final = 4
 """Of what follows the `/` in the id of a subagent."""
 WHOLE: Final = 24
-"""An id of so many letters or fewer is shown whole: a person made it, or could have."""
+"""An id of so many letters or fewer that no program made is shown whole: a person may have chosen it."""
 SPOKEN: Final = {"/": "agent-", "#": "fork-"}
 """What parts an id, and what the second part of a subagent's and of a fork's begins with; it need not be
 typed."""
@@ -234,9 +233,12 @@ def short_id(store: clew.Store, id: str) -> str:
 
 
 def _short(keys: Keys, id: str) -> str:
+    from clew.importers import READERS  # a list for a pipe shows whole ids, and does not wait for it
+
     program, _, own = id.partition(":")
-    name = own if own and (program in READERS or len(id) > WHOLE) else id
-    if len(name) > WHOLE:
+    is_made = program in READERS
+    name = own if own and (is_made or len(id) > WHOLE) else id
+    if len(name) > (LETTERS if is_made else WHOLE):
         text = _cut(keys, id, name)
         if text is not None:
             return text
@@ -250,7 +252,9 @@ def _cut(keys: Keys, id: str, name: str) -> str | None:
     mark, rest = name[len(base) : len(base) + 1], name[len(base) + 1 :]
     rest = rest.removeprefix(SPOKEN.get(mark, ""))
     letters, more = LETTERS, len(rest) if mark == "#" else AGENT_LETTERS if mark else 0
-    while letters <= len(base) or (mark and more <= len(rest)):
+    is_cut = True
+    while is_cut:
+        is_cut = letters < len(base) or more < len(rest)
         text = f"{base[:letters]}{mark}{rest[:more]}"
         others = [one for one in _meant(keys, text, MOST) if one.id != id]
         if not others:

@@ -8,12 +8,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from threading import Timer
-from typing import IO, TYPE_CHECKING, Any, Final, Literal, NamedTuple, NoReturn
+from typing import IO, TYPE_CHECKING, Any, Final, Literal, NoReturn
 
 import click
 import msgspec
 
 from clew.cli.app import Refused, Settings
+from clew.cli.table import Column, table_lines
 from clew.cli.text import clean, one_line, size
 from clew.core.messages.text import escape_json
 
@@ -166,9 +167,9 @@ class Output:
                 self.row(*cells)
             return
 
-        with self.paged() as console:
-            for line in table_lines(columns, list(rows), console.width):
-                print_line(console, line)
+        with self.paged_file() as file:
+            for line in table_lines(columns, list(rows), terminal_width(), has_colours=has_colours()):
+                file.write(f"{line}\n")
 
     def texts(self, lines: Iterable[Text | str]) -> None:
         """Lines that were made for reading, with their colours on a terminal."""
@@ -188,9 +189,15 @@ class Output:
     @contextmanager
     def paged(self) -> Iterator[Console]:
         """The terminal, through a pager if that is wanted and there is one."""
+        with self.paged_file() as file:
+            yield terminal(None if file is sys.stdout else file)
+
+    @contextmanager
+    def paged_file(self) -> Iterator[IO[str]]:
+        """The same as a file, for lines that are made already."""
         pager = _pager(self._pager) if self._pages else None
         if pager is None:
-            yield terminal()
+            yield sys.stdout
             return
         from subprocess import PIPE, Popen
 
@@ -199,7 +206,7 @@ class Output:
         process = Popen(pager, stdin=PIPE, env=env, text=True, encoding="utf-8")
         assert process.stdin is not None
         try:
-            yield terminal(process.stdin)
+            yield process.stdin
         except BrokenPipeError:  # the reader has seen enough
             pass
         finally:
@@ -240,6 +247,22 @@ def _color_system() -> Literal["auto", "standard"] | None:
         return None
     is_dumb = os.environ.get("TERM") in ("dumb", "unknown")
     return "standard" if _look.colours == "always" and is_dumb else "auto"
+
+
+def has_colours() -> bool:
+    """Whether a terminal that is printed to gets colours; for lines that are made without rich."""
+    if _look.colours != "auto":
+        return _look.colours == "always"
+    is_dumb = os.environ.get("TERM") in (None, "dumb", "unknown") and sys.platform != "win32"
+    is_old = sys.platform == "win32" and not ({"WT_SESSION", "TERM"} & os.environ.keys())
+    return not (os.environ.get("NO_COLOR") or is_dumb or is_old)
+
+
+def terminal_width() -> int:
+    """$COLUMNS, or the columns of the terminal."""
+    from shutil import get_terminal_size
+
+    return get_terminal_size().columns
 
 
 def terminal(file: IO[str] | None = None) -> Console:
@@ -332,85 +355,3 @@ def _cell(cell: object) -> str:
 
 def _write(text: str) -> None:
     sys.stdout.write(text)
-
-
-# -- tables: columns beside each other, cut to the width of the terminal, not wrapped
-
-GAP: Final = 2
-LEAST: Final = 6
-"""The least width of a column when the terminal is narrow."""
-READABLE: Final = 16
-"""Optional columns are left out if that gives a flexible column this width."""
-
-
-class Column(NamedTuple):
-    """A column of a listing."""
-
-    title: str
-    style: str = ""
-    right: bool = False
-    flexible: bool = False
-    """It is the first to be cut when there is too little room."""
-    optional: bool = False
-    """It is left out when cutting does not help."""
-
-
-def table_lines(columns: Sequence[Column], rows: Sequence[Sequence[object]], width: int) -> Iterator[Text]:
-    """A heading and the rows."""
-    columns, rows = _without_optional(columns, rows, width)
-    cells = [[one_line("" if cell is None else str(cell)) for cell in row] for row in rows]
-    widths = _fitted(columns, cells, width)
-    yield _line([column.title for column in columns], columns, widths, bold=True)
-    for row in cells:
-        yield _line(row, columns, widths)
-
-
-def _without_optional(
-    columns: Sequence[Column], rows: Sequence[Sequence[object]], width: int
-) -> tuple[Sequence[Column], Sequence[Sequence[object]]]:
-    kept = list(range(len(columns)))
-
-    def least(at: int) -> int:
-        needed = max([len(columns[at].title), *(len(str(row[at])) for row in rows)])
-        return min(needed, READABLE) if columns[at].flexible else needed
-
-    for at in reversed(range(len(columns))):
-        if columns[at].optional and sum(map(least, kept)) + GAP * (len(kept) - 1) > width:
-            kept.remove(at)
-    return [columns[at] for at in kept], [[row[at] for at in kept] for row in rows]
-
-
-def _fitted(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int) -> list[int]:
-    from rich.cells import cell_len
-
-    widths = [
-        max([cell_len(column.title), *(cell_len(row[at]) for row in rows)])
-        for at, column in enumerate(columns)
-    ]
-    excess = sum(widths) + GAP * (len(widths) - 1) - width
-    order = sorted(range(len(widths)), key=lambda at: (not columns[at].flexible, -at))
-    for at in order:
-        if excess > 0:
-            cut = min(excess, max(0, widths[at] - LEAST))
-            widths[at] -= cut
-            excess -= cut
-    return widths
-
-
-def _line(
-    cells: Sequence[str], columns: Sequence[Column], widths: Sequence[int], *, bold: bool = False
-) -> Text:
-    from rich.cells import cell_len, set_cell_size
-    from rich.text import Text
-
-    line = Text(no_wrap=True, overflow="crop", end="")
-    for at, (cell, column, room) in enumerate(zip(cells, columns, widths, strict=True)):
-        shown = cell if cell_len(cell) <= room else set_cell_size(cell, max(0, room - 1)) + "…"
-        space = " " * (room - cell_len(shown))
-        is_last = at == len(widths) - 1
-        padded = space + shown if column.right else shown if is_last else shown + space
-        line.append(padded, style="bold" if bold else column.style)
-        if not is_last:
-            line.append(" " * GAP)
-    line.rstrip()
-    return line

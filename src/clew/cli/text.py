@@ -56,6 +56,9 @@ _PLAIN: Final = re.compile(r"[\w@+:,./-][\w@%+=:,./#-]*")
 _BLANKS: Final = re.compile(r"(\s+)")
 _SPECIAL: Final = re.compile(r"[!-/:-@\[-`{-~]")
 _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB")
+DAYS_SHOWN: Final = 14
+"""What is older goes by its day."""
+_UNITS_OF_TIME: Final = {"min": "m", "minute": "m", "h": "h", "hour": "h", "day": "d", "week": "w"}
 _SPANS: Final = {"m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 
 
@@ -120,16 +123,24 @@ def iso(moment: datetime | None) -> str:
     return "" if moment is None else moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def ago(moment: datetime, now: datetime | None = None) -> str:
+def now() -> datetime:
+    """The time that "ago" is counted from."""
+    return datetime.now(UTC)
+
+
+def ago(moment: datetime) -> str:
     """For people: how long ago, and the day when that is long."""
-    seconds = int(((now or datetime.now(UTC)) - moment).total_seconds())
+    seconds = int((now() - moment).total_seconds())
     if seconds < 60:
         return "just now"
     if seconds < 3600:
         return f"{seconds // 60} min ago"
-    if seconds < 48 * 3600:
+    if seconds < 24 * 3600:
         return f"{seconds // 3600} h ago"
-    return f"{seconds // 86400} days ago" if seconds < 14 * 86400 else local(moment)[:10]
+    days = (now().astimezone().date() - moment.astimezone().date()).days
+    if days < 2:
+        return "yesterday"
+    return f"{days} days ago" if days < DAYS_SHOWN else local(moment)[:10]
 
 
 def local(moment: datetime) -> str:
@@ -152,7 +163,7 @@ else:
 
 
 class Moment(ParamType):
-    """A day, a moment, or how long ago: 2026-11-01, 2026-11-01T12:00, 90m, 12h, 7d, 2w."""
+    """A day, a moment, or how long ago: 2026-11-01, 2026-11-01T12:00, 90m, 12h, 7d, 2w, yesterday."""
 
     name = "time"
 
@@ -161,15 +172,36 @@ class Moment(ParamType):
     ) -> datetime:
         if isinstance(value, datetime):
             return value
-        if value[-1:] in _SPANS and value[:-1].isdecimal():
-            return datetime.now(UTC) - timedelta(seconds=int(value[:-1]) * _SPANS[value[-1]])
-        try:
-            moment = datetime.fromisoformat(value)
-        except ValueError:
+        moment = moment_of(value)
+        if moment is None:
             self.fail(
-                f"{value!r} is not a time: write 2026-11-01, 2026-11-01T12:00, 90m, 12h, 7d or 2w", param, ctx
+                f"{value!r} is not a time: write 2026-11-01, 2026-11-01T12:00, 90m, 12h, 7d, 2w, today,"
+                " yesterday or '2 days ago'",
+                param,
+                ctx,
             )
-        return moment if moment.tzinfo else moment.astimezone()
+        return moment
+
+
+def moment_of(text: str) -> datetime | None:
+    """The moment that a text names, in the time zone of the reader if it names none; None: it is no time."""
+    words = text.lower().split()
+    day = now().astimezone().replace(hour=0, minute=0, second=0, microsecond=0)
+    try:
+        match words:
+            case ["today"]:
+                return day
+            case ["yesterday"]:
+                return (day.replace(tzinfo=None) - timedelta(days=1)).astimezone()
+            case [number, unit, "ago"] if unit.rstrip("s") in _UNITS_OF_TIME:
+                text = f"{number}{_UNITS_OF_TIME[unit.rstrip('s')]}"
+        length = span(text)
+        if length is not None:
+            return now() - length
+        moment = datetime.fromisoformat(text)
+    except (ValueError, OverflowError):
+        return None
+    return moment if moment.tzinfo else moment.astimezone()
 
 
 # -- what an entry says

@@ -48,6 +48,77 @@ HOSTILE_VALUES = [
 ]
 
 
+class TestWhoseSessions:
+    """By agent, by parent, without subagents, and within a span of time."""
+
+    def test_by_the_agent_that_writes_them(self, store: Store) -> None:
+        store.create("a", metadata={"agent": "mine"})
+        store.create("b", metadata={"framework": "langgraph"})
+        store.create("c", metadata={"imported_from": {"format": "codex", "path": "/x"}, "agent": "build"})
+        assert _ids(store.list(agent="mine")) == ["a"]
+        assert _ids(store.list(agent="langgraph")) == ["b"]
+        assert _ids(store.list(agent="codex")) == ["c"]
+        assert store.get("c").info.agent == "codex"
+        assert _ids(store.list(agent="build")) == []
+
+    def test_subagents_of_one_session(self, store: Store) -> None:
+        store.create("p")
+        store.create("p/1", metadata={"parent": "p"})
+        store.create("p/2", metadata={"parent": "p"})
+        store.create("q/1", metadata={"parent": "q"})
+        assert _ids(store.list(parent="p")) == ["p/2", "p/1"]
+        assert _ids(store.list(parent="p", where={"parent": "q"})) == []
+
+    def test_a_subagent_is_left_out_where_its_parent_is_listed(self, store: Store) -> None:
+        """One whose parent was never here, or was removed, is listed: else nothing would lead to it."""
+        store.create("p")
+        store.create("p/1", metadata={"parent": "p"})
+        store.create("p/1/1", metadata={"parent": "p/1"})
+        store.create("q/1", metadata={"parent": "q"})
+        assert _ids(store.list(subagents=False)) == ["q/1", "p"]
+        assert _ids(store.list()) == ["q/1", "p/1/1", "p/1", "p"]
+        store.delete("p")
+        assert _ids(store.list(subagents=False)) == ["q/1", "p/1"]
+
+    def test_sessions_that_name_each_other_as_parents_are_all_listed(self, store: Store) -> None:
+        store.create("a", metadata={"parent": "b"})
+        store.create("b", metadata={"parent": "a"})
+        store.create("c", metadata={"parent": "c"})
+        store.create("d", metadata={"parent": "a"})
+        assert _ids(store.list(subagents=False)) == ["d", "c", "b", "a"]
+
+    @pytest.mark.parametrize("limit", [1, 2, 3, 7])
+    def test_pages_without_subagents_lose_nothing(self, store: Store, limit: int) -> None:
+        for number in range(9):
+            store.create(f"p{number}")
+            for child in range(number % 4):
+                store.create(f"p{number}/{child}", metadata={"parent": f"p{number}"})
+        found: list[str] = []
+        page = store.list(subagents=False, limit=limit)
+        while True:
+            found += _ids(page)
+            if page.cursor is None:
+                break
+            page = store.list(subagents=False, limit=limit, cursor=page.cursor)
+        assert found == [f"p{number}" for number in reversed(range(9))]
+
+    def test_by_the_time_of_the_last_activity(self, store: Store) -> None:
+        """`since` is included, `until` is not; pages stay within."""
+        for id in "abcd":
+            store.create(id)
+        times = {info.id: info.updated_at for info in store.list()}
+        assert _ids(store.list(since=times["b"], until=times["d"])) == ["c", "b"]
+        first = store.list(since=times["b"], until=times["d"], limit=1)
+        assert _ids(store.list(since=times["b"], until=times["d"], limit=1, cursor=first.cursor)) == ["b"]
+        store.delete("a")
+        gone = store.list(deleted=True)[0].deleted_at
+        assert gone is not None
+        assert _ids(store.list(deleted=True, since=gone)) == ["a"]
+        assert _ids(store.list(deleted=True, until=gone)) == []
+        with pytest.raises(InvalidQueryError, match="since must be a datetime with a time zone"):
+            store.list(since=times["a"].replace(tzinfo=None))
+
+
 class TestListing:
     """Newest activity first; a filter is a parameter; a cursor stays right while sessions change."""
 

@@ -1,4 +1,4 @@
-"""What `ls`, `log --graph` and `show` print, letter by letter but for times and made-up ids."""
+"""What `log --graph` and `show` print, letter by letter but for times and made-up ids."""
 
 from __future__ import annotations
 
@@ -17,55 +17,11 @@ def without_times(text: str) -> str:
     return re.sub(r"[0-9a-f]{32}", "BRANCH", text)
 
 
-def test_ls_into_a_pipe_is_tab_separated(story: Clew) -> None:
-    expected = [
-        [
-            "login-bug#fork-1",
-            "pending",
-            "6",
-            "TIME",
-            "/srv/shop",
-            "The login page returns 500. Please fix it.",
-        ],
-        ["login-bug", "pending", "6", "TIME", "/srv/shop", "The login page returns 500. Please fix it."],
-    ]
-    assert expected == [line.split("\t") for line in without_times(story("ls").out).splitlines()]
-
-
-def test_ls_on_a_terminal_is_a_table(story: Clew) -> None:
-    printed = story.on_terminal("ls", width=72)
-    assert 0 == printed.code
-    assert "\x1b[36m" in printed.out
-    expected = """\
-ID                STATUS   MSGS  ACTIVE    TITLE
-login-bug#fork-1  pending     6  just now  The login page returns 500. …
-login-bug         pending     6  just now  The login page returns 500. …
-"""
-    assert expected == SGR.sub("", printed.out)
-
-
-def test_a_narrow_terminal_gets_fewer_columns_and_no_line_is_too_long(story: Clew) -> None:
-    printed = story.on_terminal("ls", width=40).out
-    expected = """\
-ID                MSGS  TITLE
-login-bug#fork-1     6  The login page …
-login-bug            6  The login page …
-"""
-    assert expected == SGR.sub("", printed)
-
-
 @pytest.mark.parametrize("width", [30, 45, 80])
 def test_nothing_is_wider_than_the_terminal(story: Clew, width: int) -> None:
     for args in (["ls"], ["show", "login-bug"], ["log", "--graph", "login-bug"], ["log", "login-bug"]):
         lines = SGR.sub("", story.on_terminal(*args, width=width).out).splitlines()
         assert max(map(len, lines)) <= width, args
-
-
-def test_ls_json_has_the_fields_of_a_session(story: Clew) -> None:
-    first, second = story("ls", "--json").records
-    assert set(clew.SessionInfo.__struct_fields__) == set(first)
-    assert ("login-bug", 6, ["work"]) == (second["id"], second["messages"], second["tags"])
-    assert first["forked_from"]["session"] == "login-bug"
 
 
 def test_log_graph_draws_branches_forks_checkpoints_and_heads(story: Clew) -> None:

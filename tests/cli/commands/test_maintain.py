@@ -159,4 +159,4 @@ def test_stats_and_usage_sum_up(story: Clew) -> None:
 
 
 def test_a_time_that_is_none_is_refused(story: Clew) -> None:
-    assert "write 2026-11-01" in story("usage", "--since", "yesterday", code=2).err
+    assert "write 2026-11-01" in story("usage", "--since", "some day", code=2).err

@@ -138,6 +138,10 @@ class SqliteReader(Reader):
         row = self._one(sql.SESSION_ID, sid)
         return row[0].decode(errors="replace") if row and row[0] else f"(damaged session {sid})"
 
+    def count_sessions(self) -> int:
+        row = self._one(sql.COUNT_SESSIONS)
+        return int(row[0]) if row else 0
+
     def totals(self, since: int, *, log: bool = True) -> Totals:
         rows: list[Row] = self._execute(sql.TOTALS, (since,)).fetchall()
         kept = [row for row in rows if row[1]]

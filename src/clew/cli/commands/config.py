@@ -24,7 +24,8 @@ from clew.cli.config import (
     unknown,
     write_file,
 )
-from clew.cli.output import Column, Output
+from clew.cli.output import Output
+from clew.cli.table import Column
 from clew.cli.text import one_line
 
 UNSAID: Final = {"columns": "(the usual ones)"}

@@ -278,7 +278,7 @@ def files_command(settings: Settings, id: str | None, path: str | None, root: st
         out.line("no snapshots")
     else:
         from clew.cli.names import beginnings
-        from clew.cli.output import Column
+        from clew.cli.table import Column
 
         ids = beginnings([one.id for one in found])
         columns = (
@@ -303,7 +303,7 @@ def _file_history(out: Output, session: clew.Session, path: str) -> None:
         for one in found:
             out.row(one.checkpoint, one.position, iso(one.at), one.verb, one.size)
         return
-    from clew.cli.output import Column
+    from clew.cli.table import Column
 
     columns = (
         Column("CHECKPOINT", "yellow", flexible=True),

@@ -2,119 +2,171 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from datetime import datetime
+from typing import Any, get_args
 
 import click
 import msgspec
 
 import clew
-from clew.cli.app import Settings, command, session_argument
-from clew.cli.names import short_ids
+from clew.cli.app import Command, Settings, command, session_argument
 from clew.cli.output import Output
-from clew.cli.store import PAGE, opened, session_of
-from clew.cli.text import ago, iso
+from clew.cli.store import opened, session_of
+from clew.cli.text import Moment, clew_command
+from clew.cli.views.sessions import (
+    FIELDS,
+    Order,
+    Wanted,
+    chosen_columns,
+    lines_of,
+    print_lines,
+    say_more,
+    told,
+)
 from clew.model import STATUSES
+
+COLUMNS = tuple(FIELDS)
+
+
+class ListCommand(Command):
+    """`--json` may be followed by names of fields."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        words: list[str] = []
+        for at, word in enumerate(args):
+            option, equals, fields = word.partition("=")
+            if option == "--json" and equals:
+                words += ["--json", "--columns", fields]
+            elif at and args[at - 1] == "--json" and not word.startswith("-"):
+                words += ["--columns", word]
+            else:
+                words.append(word)
+        return super().parse_args(ctx, words)
 
 
 @command(
     "ls",
-    "clew ls                          the 50 newest",
-    "clew ls -n 0 --tag work          all with the tag work",
-    "clew ls --here --status failed   of this directory, those that failed",
-    "clew ls --json | jq -r .title",
+    "clew ls                          list the 50 newest sessions",
+    "clew ls -n 0 --agent codex       list all sessions of Codex",
+    "clew ls --here --since yesterday  list recent sessions of this directory",
+    "clew ls --sort cost -n 5         list the five that cost most",
+    "clew ls --json id,title,cost     print these fields as JSON",
+    kind=ListCommand,
 )
 @click.option(
-    "-n", "--limit", type=click.IntRange(0), default=50, show_default=True, help="How many at most; 0: all."
+    "-n",
+    "--limit",
+    type=click.IntRange(0),
+    default=50,
+    show_default=True,
+    help="List at most so many; 0 for all",
 )
-@click.option("--status", type=click.Choice(STATUSES), help="Only sessions with this status.")
-@click.option("-w", "--workspace", type=click.Path(), help="Only sessions that work in this directory.")
-@click.option("--here", is_flag=True, help="Only sessions that work in the current directory.")
+@click.option("--since", type=Moment(), help="Only sessions active at this time or later")
+@click.option("--until", type=Moment(), help="Only sessions active before this time")
+@click.option("--agent", metavar="NAME", help="Only sessions of this agent, such as codex")
+@click.option("--model", metavar="NAME", help="Only sessions of this model; a part of its name is enough")
+@click.option("-p", "--project", metavar="NAME", help="Only sessions of this directory: its name or its path")
+@click.option("--here", is_flag=True, help="Only sessions of the current directory")
+@click.option("-w", "--workspace", type=click.Path(), hidden=True, help="The same as --project with a path")
+@click.option("--tag", multiple=True, help="Only sessions with this tag; repeat it to require several")
+@click.option("--status", type=click.Choice(STATUSES), help="Only sessions with this status")
+@click.option("--where", multiple=True, metavar="KEY=VALUE", help="Only sessions with this metadata")
+@click.option("-a", "--all", "subagents", is_flag=True, help="List subagents too, below their parents")
 @click.option(
-    "--tag",
-    multiple=True,
-    help="Only sessions with this tag; repeat it for sessions with all of several tags.",
+    "--sort",
+    type=click.Choice(get_args(Order)),
+    default="active",
+    help="Sort by this, largest or newest first",
 )
-@click.option("--where", multiple=True, metavar="KEY=VALUE", help="Only sessions with this metadata.")
+@click.option("-r", "--reverse", is_flag=True, help="Sort the other way round")
+@click.option("--columns", metavar="NAMES", help=f"Show these columns: {', '.join(COLUMNS)}")
 @click.pass_obj
 def ls_command(
     settings: Settings,
     limit: int,
-    status: clew.Status | None,
-    workspace: str | None,
+    since: datetime | None,
+    until: datetime | None,
+    agent: str | None,
+    model: str | None,
+    project: str | None,
     here: bool,
+    workspace: str | None,
     tag: tuple[str, ...],
+    status: clew.Status | None,
     where: tuple[str, ...],
+    subagents: bool,
+    sort: Order,
+    reverse: bool,
+    columns: str | None,
 ) -> None:
-    """Piped: id, status, messages, last activity (UTC), workspace and title, separated by tabs."""
-    place = "." if here else workspace
-    wanted = dict(_key_and_value(text) for text in where)
+    """Subagents are folded into the session that started them. A cost is that of a session and of the
+    subagents in it; where a program wrote down none, it is an estimate by list prices. An ID is as short as
+    it can be, and every command takes it.
+
+    Times are written as 2026-11-01, 2026-11-01T12:00, 12h, 7d, yesterday or '2 days ago'.
+
+    Piped: id, status, messages, last activity (UTC), agent, workspace and title, separated by tabs; or what
+    --columns names."""
+    shown = chosen_columns(columns, settings)
+    filters: dict[str, Any] = {
+        "since": since,
+        "until": until,
+        "agent": agent,
+        "workspace": "." if here else workspace,
+        "tag": tag,
+        "status": status,
+        "where": dict(_key_and_value(text) for text in where),
+    }
+    if project is not None and _is_path(project):
+        filters["workspace"], project = os.path.expanduser(project), None
+    wanted = Wanted(limit, sort, reverse, model, project, subagents)
+    out = Output(settings)
     with opened(settings) as store:
-        found: list[clew.SessionInfo] = []
-        cursor: str | None = None
-        while True:
-            room = PAGE if not limit else min(PAGE, limit - len(found))
-            page = store.list(
-                status=status, workspace=place, tag=tag, where=wanted, limit=room, cursor=cursor
-            )
-            found += page
-            cursor = page.cursor
-            if cursor is None or (limit and len(found) >= limit):
-                break
-        print_sessions(Output(settings), store, found, more=cursor is not None)
+        priced = out.json or out.is_terminal if shown is None else "cost" in shown
+        lines, is_more = lines_of(store, wanted, priced=priced, **filters)
+        print_lines(out, store, lines, shown)
+        if not out.is_terminal:
+            return
+        is_filtered = any(value for value in (*filters.values(), model, project))
+        if not lines:
+            _say_nothing(settings, store, is_filtered=is_filtered)
+        elif is_more:
+            say_more(settings, len(lines), None if is_filtered else _count(store))
 
 
-@command("interrupted", "clew interrupted", "clew show ID                     where it stopped")
+def _is_path(text: str) -> bool:
+    return text in (".", "..", "~") or "/" in text or os.sep in text
+
+
+def _count(store: clew.Store) -> int:
+    with store._engine.read() as reader:
+        return reader.count_sessions()
+
+
+def _say_nothing(settings: Settings, store: clew.Store, *, is_filtered: bool) -> None:
+    if is_filtered and store.list(limit=1):
+        text = f"no session matches; {clew_command(settings, 'ls')} lists the newest of all"
+    else:
+        scan = clew_command(settings, "import", "--scan").replace("-- --scan", "--scan")
+        text = f"there is no session in {store.location} yet; {scan} imports those of your agents"
+    click.echo(text, err=True)
+
+
+@command(
+    "interrupted",
+    "clew interrupted                 list sessions whose worker died",
+    "clew show ID                     show where one stopped",
+)
 @click.pass_obj
 def interrupted_command(settings: Settings) -> None:
     """Piped: as `clew ls`."""
+    out = Output(settings)
     with opened(settings) as store:
         found = [session.info for session in store.interrupted()]
-        print_sessions(Output(settings), store, found)
-
-
-def print_sessions(
-    out: Output, store: clew.Store, found: Sequence[clew.SessionInfo], *, more: bool = False
-) -> None:
-    if out.json:
-        for info in found:
-            out.record(info)
-        return
-    if not out.is_terminal:
-        for info in found:
-            status = "damaged" if info.damaged else info.status
-            out.row(info.id, status, info.messages, iso(info.updated_at), info.workspace, info.title)
-        return
-    if not found:
-        out.line(f"no such sessions in {store.location}")
-        return
-    from clew.cli.output import Column
-
-    columns = (
-        Column("ID", "cyan"),
-        Column("STATUS", "bright_black", optional=True),
-        Column("MSGS", right=True),
-        Column("ACTIVE", "bright_black", optional=True),
-        Column("TITLE", flexible=True),
-    )
-    ids = short_ids(store, [info.id for info in found])
-    out.rows(
-        columns,
-        [
-            (
-                ids[info.id],
-                "damaged" if info.damaged else info.status,
-                info.messages,
-                ago(info.updated_at),
-                info.title,
-            )
-            for info in found
-        ],
-    )
-    for info in found:
-        if info.damaged:
-            out.line(f"{info.id} is damaged: {info.damaged}")
-    if more:
-        click.echo("there are more: clew ls -n 0", err=True)
+        print_lines(out, store, told(store, found, folds=True, priced=False))
+        if out.is_terminal and not found:
+            click.echo(f"no session in {store.location} was interrupted", err=True)
 
 
 def _key_and_value(text: str) -> tuple[str, object]:

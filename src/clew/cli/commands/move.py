@@ -12,8 +12,9 @@ import clew
 from clew.cli.app import PARTLY, Settings, command, session_argument
 from clew.cli.commands.files import conflict_option, exclude_option, include_option, say_left_out
 from clew.cli.names import short_id, short_ids
-from clew.cli.output import Column, Output, yes_option
+from clew.cli.output import Output, yes_option
 from clew.cli.store import opened, point_in, session_of, spot_of
+from clew.cli.table import Column
 from clew.cli.text import ago, clew_command, iso
 from clew.cli.views.moves import Places, difference, history_rows, kind, noun, origin
 from clew.cli.views.restoring import ask_for, report_lines, safety_line

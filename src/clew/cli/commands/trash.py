@@ -6,10 +6,9 @@ import click
 
 import clew
 from clew.cli.app import Command, Settings, command, group, session_argument
-from clew.cli.names import short_ids
 from clew.cli.output import Output, agreed, yes_option
 from clew.cli.store import all_sessions, deleted_id, not_whole, opened
-from clew.cli.text import ago, count, iso, typed
+from clew.cli.text import ago, count, typed
 
 
 @command(
@@ -82,29 +81,15 @@ def trash_ls(settings: Settings) -> None:
 
     Piped: id, messages, when it was removed (UTC) and title, separated by tabs.
     """
+    from clew.cli.views.sessions import TRASH, Line, print_lines
+
     out = Output(settings)
     with opened(settings) as store:
-        found = list(all_sessions(store, deleted=True))
-        ids = short_ids(store, [info.id for info in found]) if out.is_terminal else {}
-    if out.json:
-        for info in found:
-            out.record(info)
-    elif not out.is_terminal:
-        for info in found:
-            out.row(info.id, info.messages, iso(info.deleted_at), info.title)
-    elif not found:
+        found = [Line(info) for info in all_sessions(store, deleted=True)]
+        piped = ("id", "messages", "removed", "title")
+        print_lines(out, store, found, usual=TRASH, piped=piped)
+    if out.is_terminal and not found:
         out.line("the trash is empty")
-    else:
-        from clew.cli.output import Column
-
-        columns = (
-            Column("ID", "cyan", flexible=True),
-            Column("MSGS", right=True),
-            Column("REMOVED", "bright_black", optional=True),
-            Column("TITLE", flexible=True),
-        )
-        gone = [(info, info.deleted_at or info.updated_at) for info in found]
-        out.rows(columns, [(ids[info.id], info.messages, ago(at), info.title) for info, at in gone])
 
 
 @trash_command.command("restore", cls=Command)

@@ -12,14 +12,14 @@ import click
 
 from clew.cli.app import Settings, command, session_argument
 from clew.cli.names import short_ids
-from clew.cli.output import GAP, Output
+from clew.cli.output import Output
 from clew.cli.store import opened, session_of
+from clew.cli.table import GAP, Column, table_lines
 from clew.cli.text import Moment, count, one_line
 from clew.model import UsageGroup, UsageKey, UsageTotals
 
 if TYPE_CHECKING:
     import clew
-    from clew.cli.output import Column
 
 DATES: Final = ("day", "week", "month")
 MODELS_NAMED: Final = 5
@@ -177,7 +177,7 @@ def _numbers(sums: UsageTotals) -> tuple[object, ...]:
 
 
 def _print(out: Output, by: UsageKey | None, rows: list[Row], whole: UsageTotals, notes: list[str]) -> None:
-    from clew.cli.output import Column, print_line, table_lines
+    from clew.cli.output import has_colours, print_line
 
     places = 2 if all(not row.sums.cost or row.sums.cost >= Decimal("0.01") for row in rows) else 4
     titles = [Column("TITLE", flexible=True)] if by == "session" else []
@@ -192,10 +192,10 @@ def _print(out: Output, by: UsageKey | None, rows: list[Row], whole: UsageTotals
     with out.paged() as console:
         kept = _kept(columns, cells, console.width)
         chosen = [[row[at] for at in kept] for row in cells]
-        lines = list(table_lines([columns[at] for at in kept], chosen, console.width))
-        lines[-1].stylize("bold")
-        for line in lines:
-            print_line(console, line)
+        lines = table_lines(
+            [columns[at] for at in kept], chosen, console.width, has_colours=has_colours(), has_total=True
+        )
+        console.file.writelines(f"{line}\n" for line in lines)
         for note in ["", *notes] if notes else []:
             print_line(console, note)
 

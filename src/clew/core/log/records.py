@@ -90,6 +90,8 @@ ORIGIN: Final = "imported_from"
 """The metadata that say of a session that it came from elsewhere, and from where."""
 
 
+OWN_FORMAT: Final = "jsonl"
+"""The format of files that another store of Clew wrote."""
 PARENT: Final = "parent"
 """The metadata that name the session that this one is a subagent of."""
 COPIED_FROM: Final = "copied_from"
@@ -116,12 +118,15 @@ def origin_of(metadata: Mapping[str, Json]) -> Origin | None:
 
 
 def agent_of(metadata: Mapping[str, Json]) -> str | None:
-    """The program or framework that writes a session; None: nothing tells."""
+    """The program or framework that writes a session; None: nothing tells. What a program calls its agent may
+    be something else (OpenCode has a build agent): an imported session is of the program it came from."""
+    origin = origin_of(metadata)
+    if origin and origin.format and origin.format != OWN_FORMAT:
+        return origin.format
     for said in (metadata.get(AGENT), metadata.get(FRAMEWORK)):
         if isinstance(said, str) and said:
             return said
-    origin = origin_of(metadata)
-    return origin.format or None if origin else None
+    return None
 
 
 def parent_of(metadata: Mapping[str, Json]) -> str | None:

@@ -47,6 +47,8 @@ class ListingConformance(Conformance):
                 add(tx, id, updated=updated, deleted=deleted)
 
         assert _ids(backend, deleted=True) == ["b", "c", "a"]
+        with backend.read() as reader:
+            assert reader.count_sessions() == 1
         assert _ids(backend, deleted=True, after=(3, "b")) == ["c", "a"]
         assert _ids(backend) == ["live"]
 

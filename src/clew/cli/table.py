@@ -1,0 +1,177 @@
+"""Tables on a terminal: columns beside each other, cut to its width, never wrapped.
+
+rich is not used here: it takes longer to import than a list of sessions takes to read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+from clew.cli.text import one_line
+
+GAP: Final = 2
+LEAST: Final = 6
+"""The least width of a flexible column, when nothing else helps."""
+READABLE: Final = 20
+"""Columns become narrower, or go, until the widest one has this width."""
+COMFORTABLE: Final = 40
+"""To this width the widest one is cut before others are."""
+
+_COLOURS: Final = ("black", "red", "green", "yellow", "blue", "magenta", "cyan", "white")
+_STYLES: Final = {
+    "bold": "1",
+    "dim": "2",
+    "italic": "3",
+    "underline": "4",
+    **{name: f"{30 + number}" for number, name in enumerate(_COLOURS)},
+    **{f"bright_{name}": f"{90 + number}" for number, name in enumerate(_COLOURS)},
+}
+"""The names that rich has for them, too."""
+
+
+class Column(NamedTuple):
+    """A column of a listing."""
+
+    title: str
+    style: str = ""
+    right: bool = False
+    flexible: bool = False
+    """It is cut when there is too little room. The last one of these gets the room that is left."""
+    optional: bool = False
+    """It goes when cutting does not help; the last one first, unless `goes` says otherwise."""
+    least: int = READABLE
+    """The width to which it is cut, if it is flexible, before columns go."""
+    goes: int = 0
+    """Optional columns with a higher number go first."""
+
+
+class Cell(NamedTuple):
+    """A text with something before and behind it, which stays when the text is cut."""
+
+    text: str
+    before: str = ""
+    before_style: str = ""
+    behind: str = ""
+    behind_style: str = "bright_black"
+
+
+def table_lines(
+    columns: Sequence[Column],
+    rows: Sequence[Sequence[object]],
+    width: int,
+    *,
+    has_colours: bool,
+    has_total: bool = False,
+) -> Iterator[str]:
+    """A heading and the rows. `has_total`: the last one is their sum."""
+    cells = [[_cell(cell) for cell in row] for row in rows]
+    heads = [Cell(column.title) for column in columns]
+    natural = [
+        max([_width(column.title), *(_whole_width(row[at]) for row in cells)])
+        for at, column in enumerate(columns)
+    ]
+    widths = _fitted(columns, natural, width)
+    yield _line(heads, columns, widths, has_colours=has_colours, is_bold=True)
+    for number, row in enumerate(cells, 1):
+        is_total = has_total and number == len(cells)
+        yield _line(row, columns, widths, has_colours=has_colours, is_bold=is_total)
+
+
+def _cell(cell: object) -> Cell:
+    if isinstance(cell, Cell):
+        return cell._replace(
+            text=one_line(cell.text), before=one_line(cell.before), behind=one_line(cell.behind)
+        )
+    return Cell(one_line("" if cell is None else str(cell)))
+
+
+# -- widths
+
+
+def _fitted(columns: Sequence[Column], natural: Sequence[int], width: int) -> dict[int, int]:
+    """The columns that stay, with their widths. A column goes only if it is not enough to cut the flexible
+    ones to their least."""
+    kept = list(range(len(columns)))
+    leaving = sorted((at for at in kept if columns[at].optional), key=lambda at: (columns[at].goes, at))
+    while True:
+        least = sum(
+            min(natural[at], columns[at].least) if columns[at].flexible else natural[at] for at in kept
+        )
+        if least + GAP * (len(kept) - 1) <= width or not leaving:
+            break
+        kept.remove(leaving.pop())
+    widths = {at: natural[at] for at in kept}
+    excess = sum(widths.values()) + GAP * (len(kept) - 1) - width
+    flexible = [at for at in reversed(kept) if columns[at].flexible]
+    steps = [(at, COMFORTABLE) for at in flexible[:1]]
+    steps += [(at, columns[at].least) for at in (*flexible[1:], *flexible[:1])]
+    for at, limit in (*steps, *((at, LEAST) for at in (*flexible, *reversed(kept)))):
+        cut = min(max(excess, 0), max(0, widths[at] - limit))
+        widths[at] -= cut
+        excess -= cut
+    return widths
+
+
+# -- lines
+
+
+def _line(
+    cells: Sequence[Cell],
+    columns: Sequence[Column],
+    widths: dict[int, int],
+    *,
+    has_colours: bool,
+    is_bold: bool = False,
+) -> str:
+    parts = []
+    for at, room in widths.items():
+        style = "bold" if is_bold else columns[at].style
+        shown, taken = _fit(cells[at], room, style, has_colours=has_colours)
+        space = " " * (room - taken)
+        parts.append(space + shown if columns[at].right else shown + space)
+    return (" " * GAP).join(parts).rstrip(" ")
+
+
+def _fit(cell: Cell, room: int, style: str, *, has_colours: bool) -> tuple[str, int]:
+    """A cell in so many columns of the terminal, and how many it takes."""
+    before = f"{cell.before} " if cell.before else ""
+    behind = f" {cell.behind}" if cell.behind else ""
+    if _width(before) + _width(behind) + min(_width(cell.text), LEAST) > room:
+        before, behind = "", ""
+    text = cut(cell.text, room - _width(before) - _width(behind))
+    taken = _width(before) + _width(text) + _width(behind)
+    if not has_colours:
+        return before + text + behind, taken
+    spans = ((before, cell.before_style), (text, style), (behind, cell.behind_style))
+    return "".join(_styled(span, look) for span, look in spans), taken
+
+
+def _styled(text: str, style: str) -> str:
+    codes = ";".join(_STYLES[word] for word in style.split())
+    return f"\x1b[{codes}m{text}\x1b[0m" if codes and text else text
+
+
+def cut(text: str, room: int) -> str:
+    """At most so many columns of the terminal; what is missing is marked by …"""
+    if _width(text) <= room:
+        return text
+    if text.isascii():
+        return text[: max(0, room - 1)].rstrip() + "…"
+    from rich.cells import set_cell_size
+
+    return set_cell_size(text, max(0, room - 1)).rstrip() + "…"
+
+
+def _whole_width(cell: Cell) -> int:
+    beside = sum(_width(part) + 1 for part in (cell.before, cell.behind) if part)
+    return _width(cell.text) + beside
+
+
+def _width(text: str) -> int:
+    """In columns of the terminal."""
+    if text.isascii():
+        return len(text)
+    from rich.cells import cell_len
+
+    return cell_len(text)

@@ -1,0 +1,353 @@
+"""Sessions for lists: which ones, in which order, and what each column shows of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from decimal import Decimal
+from typing import Any, Final, Literal, NamedTuple
+
+import click
+import msgspec
+
+import clew
+from clew.backends.contract import Reader
+from clew.cli.app import Settings
+from clew.cli.names import short_ids
+from clew.cli.output import Output
+from clew.cli.table import Cell, Column
+from clew.cli.text import ago, clew_command, count, iso, money, size
+from clew.core.conversation.sessions import subagents_of
+from clew.errors import CorruptError
+
+PAGE: Final = 500
+MONEY: Final = Decimal(10) ** -12
+Order = Literal["active", "created", "messages", "cost", "title"]
+
+
+class Line(NamedTuple):
+    """A session of a list."""
+
+    info: clew.SessionInfo
+    agents: int = 0
+    """Subagents that are folded into it."""
+    cost: Decimal | None = None
+    """With that of the folded subagents; None: of no call is it known."""
+    is_estimate: bool = False
+    is_below: bool = False
+    """It stands below the session that it is a subagent of."""
+
+    @property
+    def project(self) -> str:
+        return project_of(self.info.workspace)
+
+
+def project_of(workspace: str | None) -> str:
+    """The last part of a path."""
+    parts = (workspace or "").replace("\\", "/").rstrip("/").split("/")
+    return parts[-1]
+
+
+# -- which sessions
+
+
+class Wanted(NamedTuple):
+    """What a list is to hold, beyond the filters of `Store.list`."""
+
+    limit: int
+    """0: all."""
+    order: Order = "active"
+    reverse: bool = False
+    model: str | None = None
+    """A part of its name."""
+    project: str | None = None
+    """The last part of the path of a workspace."""
+    subagents: bool = False
+
+
+def lines_of(
+    store: clew.Store, wanted: Wanted, *, priced: bool = True, **filters: Any
+) -> tuple[list[Line], bool]:
+    """The lines of a list, and whether there are more."""
+    is_newest_first = wanted.order == "active" and not wanted.reverse
+    most = wanted.limit if wanted.limit and is_newest_first else None
+    infos, is_more = _found(store, wanted, most, filters)
+    if is_newest_first:
+        lines = told(store, infos, folds=not wanted.subagents, priced=priced)
+        return (_grouped(lines) if wanted.subagents else lines), is_more
+    needs_cost = wanted.order == "cost"
+    lines = (
+        told(store, infos, folds=not wanted.subagents, priced=needs_cost)
+        if needs_cost
+        else [*map(Line, infos)]
+    )
+    lines.sort(key=_KEYS[wanted.order], reverse=(wanted.order != "title") != wanted.reverse)
+    is_more = bool(wanted.limit) and len(lines) > wanted.limit
+    lines = lines[: wanted.limit or None]
+    if not needs_cost:
+        lines = told(store, [line.info for line in lines], folds=not wanted.subagents, priced=priced)
+    return lines, is_more
+
+
+def _found(
+    store: clew.Store, wanted: Wanted, most: int | None, filters: dict[str, Any]
+) -> tuple[list[clew.SessionInfo], bool]:
+    found: list[clew.SessionInfo] = []
+    cursor: str | None = None
+    is_filtered = wanted.model is not None or wanted.project is not None
+    while True:
+        room = PAGE if most is None or is_filtered else min(PAGE, most - len(found))
+        page = store.list(**filters, subagents=wanted.subagents, limit=room, cursor=cursor)
+        found += [info for info in page if _fits(info, wanted)]
+        cursor = page.cursor
+        if most is not None and len(found) >= most:
+            return found[:most], cursor is not None or len(found) > most
+        if cursor is None:
+            return found, False
+
+
+def _fits(info: clew.SessionInfo, wanted: Wanted) -> bool:
+    if wanted.model is not None and wanted.model.lower() not in (info.model or "").lower():
+        return False
+    return wanted.project is None or project_of(info.workspace).lower() == wanted.project.lower()
+
+
+_KEYS: Final[dict[Order, Callable[[Line], Any]]] = {
+    "active": lambda line: line.info.updated_at,
+    "created": lambda line: line.info.created_at,
+    "messages": lambda line: line.info.messages,
+    "cost": lambda line: -1 if line.cost is None else line.cost,
+    "title": lambda line: (line.info.title or "\U0010ffff").casefold(),
+}
+
+
+def told(store: clew.Store, infos: Iterable[clew.SessionInfo], *, folds: bool, priced: bool) -> list[Line]:
+    """Sessions with their subagents counted, if those fold into them, and with the cost of both."""
+    lines = []
+    with store._engine.read() as reader:
+        for info in infos:
+            agents = subagents_of(reader, info.id) if folds else []
+            known, is_estimate = (
+                _cost(reader, [_sid(reader, info.id), *(one.row.sid for one in agents)])
+                if priced and not info.damaged
+                else (None, False)
+            )
+            lines.append(Line(info, len(agents), known, is_estimate))
+    return lines
+
+
+def _sid(reader: Reader, id: str) -> int:
+    row = reader.find_session(id)
+    return 0 if row is None else row.sid
+
+
+def _cost(reader: Reader, sids: Sequence[int]) -> tuple[Decimal | None, bool]:
+    """The sum of the costs that are known, by the last call of each session, and whether one is estimated."""
+    total: int | None = None
+    is_estimate = False
+    for sid in sids:
+        try:
+            last = reader.last_usage(sid)
+        except CorruptError:
+            continue
+        if last is not None and last.number > last.all_unpriced:
+            total = (total or 0) + last.all_cost
+            is_estimate = is_estimate or last.all_estimated > 0
+    return (None if total is None else total * MONEY), is_estimate
+
+
+def _grouped(lines: Sequence[Line]) -> list[Line]:
+    """Subagents below their parent, where that is in the list."""
+    here = {line.info.id for line in lines}
+    below: dict[str, list[Line]] = {}
+    roots = []
+    for line in lines:
+        parent = line.info.parent
+        if parent in here and parent != line.info.id:
+            below.setdefault(parent, []).append(line._replace(is_below=True))
+        else:
+            roots.append(line)
+    found: list[Line] = []
+    done: set[str] = set()
+    # The first of a ring of parents is a root, too: else none of them would be listed.
+    for root in (*roots, *lines):
+        waiting = [root]
+        while waiting:
+            line = waiting.pop()
+            if line.info.id not in done:
+                done.add(line.info.id)
+                found.append(line)
+                waiting += reversed(below.get(line.info.id, ()))
+    return found
+
+
+# -- what columns show
+
+
+class Field(NamedTuple):
+    """A column of a list of sessions."""
+
+    column: Column
+    shown: Callable[[Line], object]
+    """On a terminal."""
+    plain: Callable[[Line], object]
+    """In a pipe."""
+
+
+def _both(column: Column, shown: Callable[[Line], object]) -> Field:
+    return Field(column, shown, shown)
+
+
+FIELDS: Final[dict[str, Field]] = {
+    "active": Field(
+        Column("ACTIVE", "bright_black", optional=True, goes=1),
+        lambda line: ago(line.info.updated_at),
+        lambda line: iso(line.info.updated_at),
+    ),
+    "created": Field(
+        Column("CREATED", "bright_black", optional=True, goes=6),
+        lambda line: ago(line.info.created_at),
+        lambda line: iso(line.info.created_at),
+    ),
+    "removed": Field(
+        Column("REMOVED", "bright_black", optional=True, goes=1),
+        lambda line: ago(line.info.deleted_at) if line.info.deleted_at else "",
+        lambda line: iso(line.info.deleted_at),
+    ),
+    "status": _both(
+        Column("STATUS", optional=True, goes=6),
+        lambda line: "damaged" if line.info.damaged else line.info.status,
+    ),
+    "agent": _both(Column("AGENT", optional=True, goes=3), lambda line: line.info.agent),
+    "model": _both(
+        Column("MODEL", flexible=True, least=12, optional=True, goes=6), lambda line: line.info.model
+    ),
+    "project": _both(
+        Column("PROJECT", flexible=True, least=8, optional=True, goes=2), lambda line: line.project
+    ),
+    "workspace": _both(
+        Column("WORKSPACE", flexible=True, least=12, optional=True, goes=6), lambda line: line.info.workspace
+    ),
+    "tags": _both(
+        Column("TAGS", flexible=True, least=8, optional=True, goes=6), lambda line: ",".join(line.info.tags)
+    ),
+    "messages": Field(
+        Column("MSGS", right=True, optional=True, goes=4),
+        lambda line: f"{line.info.messages:,}",
+        lambda line: line.info.messages,
+    ),
+    "turns": Field(
+        Column("TURNS", right=True, optional=True, goes=6),
+        lambda line: f"{line.info.user_turns:,}",
+        lambda line: line.info.user_turns,
+    ),
+    "size": Field(
+        Column("SIZE", right=True, optional=True, goes=6),
+        lambda line: size(line.info.bytes),
+        lambda line: line.info.bytes,
+    ),
+    "agents": Field(
+        Column("AGENTS", right=True, optional=True, goes=6),
+        lambda line: line.agents or "",
+        lambda line: line.agents,
+    ),
+    "cost": Field(
+        Column("COST", right=True, optional=True, goes=5),
+        lambda line: "" if line.cost is None else money(line.cost),
+        lambda line: "" if line.cost is None else f"{line.cost.normalize():f}",
+    ),
+    "title": Field(
+        Column("TITLE", flexible=True), lambda line: title_cell(line), lambda line: line.info.title
+    ),
+    "id": Field(Column("ID", "cyan"), lambda line: line.info.id, lambda line: line.info.id),
+}
+USUAL: Final = ("active", "agent", "project", "messages", "cost", "title", "id")
+"""On a terminal; the cost only if one is known."""
+PIPED: Final = ("id", "status", "messages", "active", "agent", "workspace", "title")
+TRASH: Final = ("removed", "agent", "project", "messages", "title", "id")
+
+TELLING: Final = {"running": "green", "interrupted": "yellow", "failed": "red", "expired": "bright_black"}
+"""The words for a status that says something, and their colours."""
+
+
+def title_cell(line: Line) -> Cell:
+    """The title, behind a status that says something and before the number of folded subagents."""
+    info = line.info
+    word, style = ("damaged", "red") if info.damaged else (info.status, TELLING.get(info.status, ""))
+    before, before_style = (word, style) if style else ("└", "bright_black") if line.is_below else ("", "")
+    behind = f"+{count(line.agents, 'agent')}" if line.agents else ""
+    if not info.title and not before:
+        before, before_style = "(no messages)" if not info.messages else "(no title)", "bright_black"
+    return Cell(info.title or "", before, before_style, behind)
+
+
+# -- for programs
+
+EXTRA: Final = ("short_id", "project", "subagents", "cost", "cost_is_estimate")
+JSON_FIELDS: Final = (*clew.SessionInfo.__struct_fields__, *EXTRA)
+
+
+def record_of(line: Line, short: str) -> dict[str, Any]:
+    """A line as JSON."""
+    found: dict[str, Any] = msgspec.to_builtins(line.info)
+    cost = None if line.cost is None else f"{line.cost.normalize():f}"
+    return found | dict(zip(EXTRA, (short, line.project, line.agents, cost, line.is_estimate), strict=True))
+
+
+# -- printing
+
+
+def print_lines(
+    out: Output,
+    store: clew.Store,
+    lines: Sequence[Line],
+    columns: Sequence[str] | None = None,
+    *,
+    usual: Sequence[str] = USUAL,
+    piped: Sequence[str] = PIPED,
+) -> None:
+    """A table on a terminal, tab-separated fields in a pipe, or JSON; `columns`: only these."""
+    ids = short_ids(store, [line.info.id for line in lines]) if out.json or out.is_terminal else {}
+    if out.json:
+        for line in lines:
+            record = record_of(line, ids[line.info.id])
+            out.record(record if columns is None else {name: record.get(name) for name in columns})
+    elif not out.is_terminal:
+        for line in lines:
+            out.row(*(FIELDS[name].plain(line) for name in columns or piped))
+    elif lines:
+        if columns is None:
+            has_cost = any(line.cost is not None for line in lines)
+            columns = [name for name in usual if name != "cost" or has_cost]
+        rows = [
+            [ids[line.info.id] if name == "id" else FIELDS[name].shown(line) for name in columns]
+            for line in lines
+        ]
+        out.rows([FIELDS[name].column for name in columns], rows)
+        for line in lines:
+            if line.info.damaged:
+                out.line(f"{line.info.id} is damaged: {line.info.damaged}; clew verify says more")
+
+
+def chosen_columns(text: str | None, settings: Settings) -> Sequence[str] | None:
+    """The columns that --columns names, or on a terminal the file of settings; None: the usual ones."""
+    known = JSON_FIELDS if settings.json else tuple(FIELDS)
+    names = [one.strip().lower() for one in text.split(",")] if text is not None else None
+    if names is None and not settings.json and Output(settings).is_terminal:
+        names = list(settings.columns) if settings.columns else None
+    for name in names or ():
+        if name not in known:
+            what = "field" if settings.json else "column"
+            raise click.UsageError(f"no {what} {name!r}; there are {', '.join(known)}")
+    return names
+
+
+def say_more(settings: Settings, shown: int, total: int | None) -> None:
+    """On standard error, behind a table that does not hold all."""
+    if total is None:
+        some = "session that matches" if shown == 1 else f"{shown:,} sessions that match"
+        click.echo(f"the first {some}; -n 0 shows all", err=True)
+    else:
+        all_of_them = clew_command(settings, "ls", "-n", "0")
+        click.echo(
+            f"{shown:,} of {count(total, 'session')}, subagents counted; {all_of_them} shows all", err=True
+        )

@@ -1,0 +1,276 @@
+"""`clew ls`: what it lists, in which order, and how that looks at 60, 80, 120 and 200 columns."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from rich.cells import cell_len
+
+import clew
+from clew.backends.registry import connect
+from clew.cli import text
+from clew.cli.views.sessions import FIELDS, JSON_FIELDS
+from clew.model import microseconds
+from clew.store import Store
+from tests.cli.conftest import user
+from tests.cli.inside import in_pipe, on_terminal
+from tests.home.make import NOW, make_home
+
+SGR = re.compile(r"\x1b\[[0-9;]*m")
+GOLDEN = Path(__file__).parent / "golden"
+WIDTHS = (60, 80, 120, 200)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The time that "ago" is counted from, and the time zone."""
+    monkeypatch.setattr(text, "now", lambda: NOW)
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+@pytest.fixture(scope="session")
+def home(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A store with the sessions of a recorded home directory."""
+    made = make_home(tmp_path_factory.mktemp("ls") / "home")
+    address = str(made / "store.db")
+    with clew.open(address) as store:
+        for place in (".claude", ".codex", ".gemini", ".pi", ".config", ".local", ".continue"):
+            store.import_path(made / place)
+    return address
+
+
+@pytest.fixture
+def tricky(tmp_path: Path) -> str:
+    """Sessions with long and wide titles, statuses, subagents, costs."""
+    address = str(tmp_path / "tricky.db")
+    present = NOW
+    with Store(connect(address), clock=lambda: microseconds(present)) as store:
+
+        def add(id: str, title: str | None, days: float, **settings: Any) -> clew.Session:
+            nonlocal present
+            present = NOW - timedelta(days=days)
+            made = store.create(id, title=title, **settings)
+            for number in range(settings.get("metadata", {}).get("said", 1)):
+                made.append(user(f"{number}"))
+            return made
+
+        add("login-bug", "登录页面返回 500 错误 🚀 please fix it", 0.001, workspace="/srv/ショップ")
+        failed = add(
+            "failed-one", "Deploy to production", 0.02, metadata={"agent": "langgraph"}, workspace="/srv/shop"
+        )
+        with pytest.raises(RuntimeError), failed.run():
+            raise RuntimeError
+        parent = add(
+            "claude-code:0b1c2d3e-4f50-4a61-8b72-93a4b5c6d7e8",
+            "A title that is so long that it fits on no terminal, however wide it may be, and goes on and on "
+            * 3,
+            0.5,
+            workspace="/home/ana/a-project-with-a-rather-long-name",
+            model="claude-sonnet-4-5",
+            tags=["work", "urgent"],
+            metadata={"agent": "claude-code", "said": 12},
+        )
+        parent.add_usage(model="m", input_tokens=1, cost=Decimal("12.5"))
+        child = add(
+            f"{parent.id}/agent-a1b2c3d4",
+            "Look for callers",
+            0.6,
+            metadata={"parent": parent.id, "agent": "claude-code"},
+        )
+        child.add_usage(model="m", input_tokens=1, cost=Decimal("0.25"))
+        add(f"{child.id}-x", "Deeper", 0.7, metadata={"parent": child.id, "agent": "claude-code"})
+        add("codex:gone/agent-1", "An orphan", 1.5, metadata={"parent": "codex:gone", "agent": "codex"})
+        add("telegram:42", "\x1b[31mred\x1b[0m\u202eesrever", 3, metadata={"chat": "42"})
+        add("nothing-said", None, 40, metadata={"said": 0})
+    return address
+
+
+def golden(name: str, shown: str) -> None:
+    """Compare with a file; CLEW_GOLDEN=1 writes it."""
+    file = GOLDEN / name
+    if os.environ.get("CLEW_GOLDEN"):
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(shown, encoding="utf-8")
+    assert shown == file.read_text(encoding="utf-8")
+
+
+def listed(address: str, *args: str) -> list[str]:
+    """The ids of what is listed into a pipe."""
+    return [line.split("\t")[0] for line in in_pipe("ls", "-s", address, *args).splitlines()]
+
+
+@pytest.mark.usefixtures("clock")
+@pytest.mark.parametrize("width", WIDTHS)
+def test_the_sessions_of_real_agents(home: str, width: int) -> None:
+    golden(f"ls-{width}.txt", on_terminal("ls", "-s", home, width=width, NO_COLOR="1"))
+
+
+@pytest.mark.usefixtures("clock")
+@pytest.mark.parametrize("width", WIDTHS)
+def test_wide_letters_long_titles_and_what_a_status_says(tricky: str, width: int) -> None:
+    shown = on_terminal("ls", "-s", tricky, width=width, NO_COLOR="1")
+    golden(f"ls-tricky-{width}.txt", shown)
+
+
+@pytest.mark.usefixtures("clock")
+def test_subagents_stand_below_their_parent_with_all(tricky: str) -> None:
+    golden("ls-all-100.txt", on_terminal("ls", "-s", tricky, "--all", width=100, NO_COLOR="1"))
+
+
+@pytest.mark.usefixtures("clock")
+@pytest.mark.parametrize("width", [20, 30, 45, *WIDTHS])
+def test_no_line_is_longer_than_the_terminal(tricky: str, home: str, width: int) -> None:
+    for address in (tricky, home):
+        for args in ([], ["--all"], ["--columns", ",".join(FIELDS)]):
+            lines = SGR.sub("", on_terminal("ls", "-s", address, *args, width=width)).splitlines()
+            assert len(lines) > 5
+            assert max(map(cell_len, lines)) <= width, (args, width)
+            assert not any("\x1b" in line for line in lines)
+
+
+@pytest.mark.usefixtures("clock")
+def test_colours_are_few_and_can_be_switched_off(tricky: str) -> None:
+    shown = on_terminal("ls", "-s", tricky)
+    assert "\x1b[31mfailed \x1b[0m" in shown
+    assert "\x1b[36mlogin-bug\x1b[0m" in shown
+    assert "\x1b" not in on_terminal("ls", "-s", tricky, "--color", "never")
+    assert "\x1b" not in on_terminal("ls", "-s", tricky, NO_COLOR="1")
+    assert "\x1b" not in on_terminal("ls", "-s", tricky, TERM="dumb")
+
+
+def test_a_pipe_gets_whole_ids_and_times_of_programs(tricky: str) -> None:
+    rows = [line.split("\t") for line in in_pipe("ls", "-s", tricky).splitlines()]
+    assert rows[0] == [
+        "login-bug", "pending", "1", "2026-11-15T17:58:33Z", "", "/srv/ショップ",
+        "登录页面返回 500 错误 🚀 please fix it",
+    ]  # fmt: skip
+    assert [row[0] for row in rows][2] == "claude-code:0b1c2d3e-4f50-4a61-8b72-93a4b5c6d7e8"
+    assert (
+        in_pipe("ls", "-s", tricky, "--columns", "title,cost,id", "-n", "3").splitlines()[2].split("\t")[1]
+        == "12.75"
+    )
+
+
+def test_json_has_every_field_or_those_that_are_asked_for(tricky: str) -> None:
+    records = [msgspec.json.decode(line) for line in in_pipe("ls", "-s", tricky, "--json").splitlines()]
+    assert all(tuple(record) == JSON_FIELDS for record in records)
+    parent = records[2]
+    extra = ("short_id", "project", "subagents", "cost", "cost_is_estimate")
+    assert [parent[name] for name in extra] == [
+        "0b1c2d3e", "a-project-with-a-rather-long-name", 2, "12.75", False
+    ]  # fmt: skip
+    for args in (
+        ["--json", "short_id,cost"],
+        ["--json=short_id,cost"],
+        ["--columns", "short_id,cost", "--json"],
+    ):
+        picked = in_pipe("ls", "-s", tricky, *args).splitlines()
+        assert msgspec.json.decode(picked[2]) == {"short_id": "0b1c2d3e", "cost": "12.75"}
+    assert "no field 'colour'; there are id, title" in in_pipe("ls", "-s", tricky, "--json", "colour")
+    assert "no column 'colour'; there are active, created" in in_pipe(
+        "ls", "-s", tricky, "--columns", "colour"
+    )
+
+
+def test_filters_of_every_kind(tricky: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    parent = "claude-code:0b1c2d3e-4f50-4a61-8b72-93a4b5c6d7e8"
+    wanted: dict[tuple[str, ...], list[str]] = {
+        ("--agent", "codex"): ["codex:gone/agent-1"],
+        ("--agent", "claude-code"): [parent],
+        ("--model", "SONNET"): [parent],
+        ("--model", "opus"): [],
+        ("--project", "shop"): ["failed-one"],
+        ("-p", "/srv/shop"): ["failed-one"],
+        ("-p", "/srv/shop/"): ["failed-one"],
+        ("--workspace", "/srv/shop"): ["failed-one"],
+        ("--tag", "work", "--tag", "urgent"): [parent],
+        ("--status", "failed"): ["failed-one"],
+        ("--where", "chat=42"): [],
+        ("--where", 'chat="42"'): ["telegram:42"],
+        ("--since", "2026-11-15T12:00+00:00"): ["login-bug", "failed-one"],
+        ("--until", "2026-11-13", "--since", "2026-11-01"): ["telegram:42"],
+        ("-n", "1"): ["login-bug"],
+        ("--sort", "messages", "-n", "1"): [parent],
+        ("--sort", "cost", "-n", "1"): [parent],
+        ("--sort", "active", "--reverse", "-n", "1"): ["nothing-said"],
+        ("--sort", "created", "-n", "1"): ["login-bug"],
+        ("--sort", "title", "-n", "2"): ["telegram:42", parent],
+        ("--sort", "title", "-r", "-n", "1"): ["nothing-said"],
+    }
+    for args, ids in wanted.items():
+        assert listed(tricky, *args) == ids, args
+    monkeypatch.chdir(tmp_path)
+    with clew.open(tricky) as store:
+        store.create("here", workspace=".")
+    assert listed(tricky, "--here") == listed(tricky, "--project", ".") == ["here"]
+
+
+@pytest.mark.usefixtures("clock")
+def test_times_are_told_in_words_of_people() -> None:
+    moments = {
+        timedelta(seconds=59): "just now",
+        timedelta(seconds=-5): "just now",
+        timedelta(minutes=59): "59 min ago",
+        timedelta(hours=23): "23 h ago",
+        timedelta(hours=25): "yesterday",
+        timedelta(hours=43): "2 days ago",
+        timedelta(days=13): "13 days ago",
+        timedelta(days=14): "2026-11-01",
+    }
+    assert {length: text.ago(NOW - length) for length in moments} == moments
+
+
+@pytest.mark.usefixtures("clock")
+def test_times_are_taken_in_words_of_people() -> None:
+    moments = {
+        "2026-11-01": datetime(2026, 11, 1, tzinfo=UTC),
+        "2026-11-01T12:00": datetime(2026, 11, 1, 12, tzinfo=UTC),
+        "12h": NOW - timedelta(hours=12),
+        "2 days ago": NOW - timedelta(days=2),
+        "1 hour ago": NOW - timedelta(hours=1),
+        "today": datetime(2026, 11, 15, tzinfo=UTC),
+        "Yesterday": datetime(2026, 11, 14, tzinfo=UTC),
+    }
+    assert {said: text.moment_of(said) for said in moments} == moments
+    for said in ("", "soon", "9999999999d", "99999999d", "-1 days ago", "2 parsecs ago", "2026-13-01"):
+        assert text.moment_of(said) is None
+
+
+@pytest.mark.usefixtures("clock")
+def test_an_empty_store_and_a_list_of_nothing_say_what_to_do_next(tricky: str, tmp_path: Path) -> None:
+    empty = str(tmp_path / "empty.db")
+    clew.open(empty).close()
+    shown = on_terminal("ls", "-s", empty)
+    assert f"there is no session in {empty} yet; clew --store {empty} import --scan imports those" in shown
+    assert f"no session matches; clew --store {tricky} ls lists the newest of all" in on_terminal(
+        "ls", "-s", tricky, "--tag", "none"
+    )
+    assert in_pipe("ls", "-s", empty) == ""
+
+
+def test_what_is_not_shown_is_told(tricky: str) -> None:
+    shown = on_terminal("ls", "-s", tricky, "-n", "2").splitlines()
+    assert shown[-1] == f"2 of 8 sessions, subagents counted; clew --store {tricky} ls -n 0 shows all"
+    shown = on_terminal("ls", "-s", tricky, "-n", "1", "--since", "2020-01-01").splitlines()
+    assert shown[-1] == "the first session that matches; -n 0 shows all"
+    assert len(in_pipe("ls", "-s", tricky, "-n", "2").splitlines()) == 2
+
+
+def test_the_columns_of_the_settings_hold_on_a_terminal(tricky: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CLEW_COLUMNS", "id,title")
+    shown = SGR.sub("", on_terminal("ls", "-s", tricky)).splitlines()
+    assert shown[0].split() == ["ID", "TITLE"]
+    assert len(in_pipe("ls", "-s", tricky).splitlines()[0].split("\t")) == 7
