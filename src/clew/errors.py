@@ -269,7 +269,8 @@ class RestoreConflictError(ConflictError):
 
     def __init__(self, root: str, conflicts: Sequence[str]) -> None:
         shown = ", ".join(map(repr, conflicts[:5])) + (", …" if len(conflicts) > 5 else "")
-        super().__init__(f"{len(conflicts)} files in {root} changed since the last snapshot: {shown}")
+        files = "1 file" if len(conflicts) == 1 else f"{len(conflicts)} files"
+        super().__init__(f"{files} in {root} changed since the last snapshot: {shown}")
         self.root = root
         self.conflicts = tuple(conflicts)
 

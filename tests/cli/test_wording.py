@@ -138,3 +138,17 @@ def test_every_command_words_a_missing_session_and_a_missing_store_alike(story: 
         done = story(name, "nosuch", code=1)
         assert "clew: no session 'nosuch'; clew ls lists the sessions" in done.err, name
         assert "clew: no store at" in story(name, "nosuch", "-s", "none.db", code=1).err, name
+
+
+@pytest.mark.parametrize(
+    "path", sorted((SOURCE / "cli").rglob("*.py")), ids=lambda path: str(path.relative_to(SOURCE))
+)
+def test_numbers_are_counted_in_words_that_fit(path: Path) -> None:
+    """`count(1, "session")` is "1 session"; a number before a plural would be "1 sessions"."""
+    plural = re.compile(
+        r"(?<!more than )\{X\} (?:sessions|entries|files|messages|snapshots|problems|paths|calls|lines)\b"
+    )
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.JoinedStr):
+            text = "".join(str(p.value) if isinstance(p, ast.Constant) else "{X}" for p in node.values)
+            assert not plural.search(text) or "begin with" in text or "go by" in text, (node.lineno, text)

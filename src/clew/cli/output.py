@@ -15,7 +15,7 @@ import msgspec
 
 from clew.cli.app import Refused, Settings
 from clew.cli.table import Column, table_lines
-from clew.cli.text import clean, one_line, size
+from clew.cli.text import clean, count, one_line, size
 from clew.core.messages.text import escape_json
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ def on_copy(report: Report, total: int | None = None) -> Callable[[CopyProgress]
     """For `on_progress` of copies, backups and repairs."""
 
     def told(at: CopyProgress) -> None:
-        what = f"{at.sessions:,} sessions, {at.entries:,} entries ({size(at.bytes)})"
+        what = f"{count(at.sessions, 'session')}, {count(at.entries, 'entry')} ({size(at.bytes)})"
         report(what if at.phase == "sessions" else f"files ({size(at.bytes)})", at.sessions, total)
 
     return told

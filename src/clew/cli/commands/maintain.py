@@ -259,7 +259,7 @@ def _whole(store: clew.Store) -> Finding:
     if not report.complete:
         text = f"no problem in the oldest {count(report.sessions, 'session')}"
         return Finding("content", "ok", text, "clew verify --quick looks at all of them")
-    seen = f"{count(report.sessions, 'session')} and {count(report.objects, 'object')} are all there"
+    seen = f"{count(report.sessions, 'session')} and {count(report.objects, 'object')} found, none is missing"
     return Finding("content", "ok", seen)
 
 
@@ -320,7 +320,7 @@ def repair_command(settings: Settings, to: str) -> int:
         where = " ".join(str(part) for part in (lost.session, lost.position, lost.name) if part is not None)
         out.line(f"lost: {lost.kind} {where}: {lost.reason}")
     brought = f"{count(report.sessions, 'session')}, {count(report.entries, 'entry')}"
-    out.line(f"{brought} and {count(report.snapshots, 'snapshot')} are whole in {report.location}")
+    out.line(f"{brought} and {count(report.snapshots, 'snapshot')} saved in {report.location}")
     return 0 if report.ok else PARTLY
 
 
@@ -365,7 +365,7 @@ def sweep_command(settings: Settings, rule: tuple[str, ...], dry_run: bool, scru
         if not dry_run:
             if report.actions:
                 lines = [f"{action.verb}  {action.session}: {action.reason}" for action in report.actions]
-                agreed(f"Do {count(len(lines), 'thing')}?", lines, yes=yes)
+                agreed(f"Make {count(len(lines), 'change')}?", lines, yes=yes)
             with progress("sweeping"):
                 report = store.sweep(rules=rules, scrub=scrub)
     if out.json:

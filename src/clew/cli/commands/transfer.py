@@ -364,7 +364,7 @@ def copy_command(
         what = f"{count(report.sessions, 'session')}, {count(report.entries, 'entry')}"
         out.line(f"{what}, {count(report.snapshots, 'snapshot')} ({size(report.bytes)}) copied")
         if report.unchanged:
-            out.line(f"{count(report.unchanged, 'session')} were there already")
+            out.line(f"already there: {count(report.unchanged, 'session')}")
         for id in report.skipped:
             out.line(f"skipped: {id}")
         for was, now in report.renamed:
