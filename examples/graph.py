@@ -20,7 +20,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import clew
-from clew.cli.graph import START, Row, draw
+from clew.cli.views.graph import START, Row, draw
 
 
 def lines(rows: Iterable[Row], describe: Callable[[clew.Head], str]) -> Iterator[str]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 
 import clew
-from clew.cli.graph import MOST_LANES, draw
 from clew.cli.store import entries_of_tree
+from clew.cli.views.graph import MOST_LANES, draw
 
 
 def comb(depth: int) -> clew.Tree:

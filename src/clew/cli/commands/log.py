@@ -17,7 +17,7 @@ from clew.cli.text import first_words, iso, local, one_line, who
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from clew.cli.graph import Row
+    from clew.cli.views.graph import Row
 
 WORDS: Final = 200
 COLOURS: Final = {"user": "bright_cyan", "assistant": "bright_green", "tool": "yellow"}
@@ -90,8 +90,8 @@ def _line(entry: clew.Entry, names: Iterable[str]) -> Text:
 
 
 def _graph(out: Output, store: clew.Store, session: clew.Session, *, full: bool, reverse: bool) -> None:
-    from clew.cli.graph import draw, newest_first
     from clew.cli.store import entries_of_tree
+    from clew.cli.views.graph import draw, newest_first
 
     tree = session.tree()
     if out.json:
@@ -128,7 +128,7 @@ def drawn(rows: list[Row], said: dict[str, tuple[str, str]]) -> Iterator[Text]:
 
 def _describe(line: Text, row: Row, said: dict[str, tuple[str, str]]) -> None:
     """Position, names, who and what: a narrow terminal cuts the words, not the names."""
-    from clew.cli.graph import START
+    from clew.cli.views.graph import START
 
     grey = "bright_black" if row.state == "left" else ""
     is_start = row.entry == START

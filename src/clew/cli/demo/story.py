@@ -19,7 +19,7 @@ from rich.text import Text
 
 import clew
 from clew.cli.demo.worker import assistant, call, result, user, worker
-from clew.cli.graph import GLYPHS, START, Row, State, draw
+from clew.cli.views.graph import GLYPHS, START, Row, State, draw
 
 PAUSE = 0.012
 """Seconds before each line of the story, so that a person can follow: about a second in all."""

@@ -12,7 +12,6 @@ from textual.widgets import Static
 
 import clew
 from clew.cli.commands.log import WORDS, drawn
-from clew.cli.graph import START, draw, newest_first
 from clew.cli.names import branch_names, entry_name
 from clew.cli.store import entries_of_tree
 from clew.cli.text import first_words, one_line, who
@@ -20,6 +19,7 @@ from clew.cli.ui.actions import Under
 from clew.cli.ui.keys import ANYWHERE, BACK, MOVES, SESSION, TREE, KeyBar, bindings
 from clew.cli.ui.lines import Lines
 from clew.cli.ui.moves import MovesScreen
+from clew.cli.views.graph import START, draw, newest_first
 
 
 class Line:
