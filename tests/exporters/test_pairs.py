@@ -179,5 +179,5 @@ def test_s24_a_secret_in_a_subagent_is_replaced_too(store: clew.Store) -> None:
     child = store.create("b", title="password=hunter2x9", metadata={"parent": "a"})
     child.append({"role": "user", "content": "the database is postgres://app:hunter2x9@db/prod"})
     for format in ("html", "markdown"):
-        page = store.export("a", format, redact=True)  # type: ignore[arg-type]
+        page = store.export("a", format, redact=True)
         assert "hunter2x9" not in page

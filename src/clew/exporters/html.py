@@ -231,7 +231,7 @@ def _folded(kind: str, name: str, text: str, *, peek: bool = True) -> str:
 
 def _flag(name: str) -> str:
     """A checkpoint. Those that a program takes before each prompt have names that say nothing to people."""
-    own = name.partition(":")[0] if name.startswith("file-history:") else name
+    own = "files" if name.startswith("file-history:") else name
     return f'<p class="flag" title="{escape_line(name)}">Checkpoint: {escape_line(own)}</p>'
 
 
