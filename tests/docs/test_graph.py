@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import clew
-from clew.cli import graph as lanes
+from clew.cli.views import graph as lanes
 from examples import graph
 from tests.docs.pages import blocks, pages_that_run
 
