@@ -36,7 +36,7 @@ sys.addaudithook(_audit)
 
 @contextmanager
 def opened_below(folder: Path) -> Iterator[list[str]]:
-    """The files of sessions that are opened in the block."""
+    """The files that are opened in the block."""
     told: list[str] = []
     found: list[str] = []
     _listening.append(told)
@@ -44,7 +44,7 @@ def opened_below(folder: Path) -> Iterator[list[str]]:
         yield found
     finally:
         _listening.pop()
-        found += [path for path in told if path.startswith(str(folder)) and path.endswith(("l", ".db"))]
+        found += [path for path in told if path.startswith(str(folder))]
 
 
 @pytest.fixture(autouse=True)

@@ -63,6 +63,11 @@ _IN_WORDS: Final = (
     ("); format= names one", "); --format names one"),
     ("say where with path=", "say where with --output"),
     ("Without strict, all", "Without --strict, all"),
+    ("; name the format if you know it", "; if you know it, name it with --format"),
+    (
+        "is a pipe: only a file or a directory can be imported; write what it holds to a file first",
+        "is a pipe that may never end; clew import - reads what is piped into it",
+    ),
     ("or leave them out with exclude=", "or leave them out with --exclude"),
     (", or None", ""),
     ("null (None)", "null"),

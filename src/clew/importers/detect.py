@@ -15,11 +15,11 @@ from clew.core.log.jsonl import begins_log
 from clew.errors import InvalidError
 from clew.importers import OWN, READERS
 from clew.importers.contract import Problem, Reader
-from clew.importers.ledger import Ledger, Source
+from clew.importers.ledger import Ledger, Source, path_of
 from clew.importers.reading import files as beginnings
 from clew.importers.reading import sqlite
 from clew.importers.reading.files import first_keys, first_objects, is_data, read_beginning
-from clew.importers.reading.seen import OnList
+from clew.importers.reading.seen import FILE, OnList
 from clew.importers.reading.values import kind
 from clew.model import Json
 from clew.model.transfer import FoundPlace
@@ -86,8 +86,8 @@ def checked(path: str | os.PathLike[str]) -> Path:
 def look(path: Path, format: str | None, ledger: Ledger | None = None) -> Found:
     """What there is to import at a path. InvalidError: nothing, and nothing that should be named. `ledger`:
     files that it knows, and that did not change, are not opened."""
-    if format is not None and format != OWN and format not in READERS:
-        raise _unknown(format)
+    if format is not None and format != OWN:
+        reader_of(format)
     looking = _Looking(ledger)
     if ledger is not None and path.is_dir():
         ledger.look_below(str(path))
@@ -109,20 +109,24 @@ def look(path: Path, format: str | None, ledger: Ledger | None = None) -> Found:
     return Found(list({job.path: job for job in jobs}.values()), looking.problems)
 
 
+def known_places(home: Path | None = None) -> list[tuple[str, Path]]:
+    """The places of this machine where programs keep their sessions, with their formats: those that are
+    there."""
+    base = Path.home() if home is None else home
+    places = ((format, place) for format in READERS for place in reader_of(format).known_places(base))
+    return [(format, place) for format, place in places if os.path.exists(place)]
+
+
 def scan_places(home: Path | None = None) -> list[FoundPlace]:
     """Where programs whose sessions can be imported keep them on this machine, with what is there. A place
     that cannot be read is one of them: an import says so."""
     found = []
-    for format in READERS:
-        reader = reader_of(format)
-        for place in reader.known_places(Path.home() if home is None else home):
-            if not os.path.exists(place):
-                continue
-            looking = _Looking()
-            files = looking.files_in(reader, place)
-            if files or looking.problems:
-                sizes = [_size(file) for file in files]
-                found.append(FoundPlace(format=format, path=str(place), files=len(files), bytes=sum(sizes)))
+    for format, place in known_places(home):
+        looking = _Looking()
+        files = looking.files_in(reader_of(format), place)
+        if files or looking.problems:
+            sizes = [_size(file) for file in files]
+            found.append(FoundPlace(format=format, path=str(place), files=len(files), bytes=sum(sizes)))
     return found
 
 
@@ -131,6 +135,8 @@ class _Looking:
 
     def __init__(self, ledger: Ledger | None = None) -> None:
         self._ledger = ledger
+        self._beside: set[str] = set()
+        """Files that belong to one that did not change, and are of another kind."""
         self.problems: list[Problem] = []
 
     def at_file(self, path: Path) -> list[Job]:
@@ -148,6 +154,8 @@ class _Looking:
         source = None if self._ledger is None else self._ledger.unchanged(place, format, _lists_of)
         if source is None:
             return None
+        beside = (path_of(stamp.path) for stamp in source.seen[1:] if stamp.kind == FILE)
+        self._beside.update(one for one in beside if not one.endswith(path.suffix or "l"))
         return Job(source.format, path, max(source.seen[0].size, 0), source.is_sure, source)
 
     def _job(self, format: str, path: Path) -> Job:
@@ -163,21 +171,26 @@ class _Looking:
             return self.as_told(whole, self.files_in(reader_of(whole), path))
         same: list[Job] = []
         groups: list[tuple[_Age, list[Job]]] = []
+        others: list[Path] = []
         for entry in self._inside(path):
             place = Path(entry.path)
-            if os.path.isdir(place):
+            if _is_folder(entry):
                 jobs = [] if entry.is_symlink() else self.below(place, level + 1)
                 same += [job for job in jobs if job.known]
                 if jobs := [job for job in jobs if not job.known]:
                     groups.append((_age(jobs[0].path, self._beginning(jobs[0].path) or b""), jobs))
-            elif not os.path.isfile(place):
+            elif not _is_file(entry):
                 continue
             elif known := self._known(place, None):
                 same.append(known)
             else:
-                beginning = self._beginning(place)
-                if beginning is not None and (jobs := self._jobs_of(place, beginning)):
-                    groups.append((_age(place, beginning), jobs))
+                others.append(place)
+        for place in others:
+            if str(place) in self._beside:
+                continue
+            beginning = self._beginning(place)
+            if beginning is not None and (jobs := self._jobs_of(place, beginning)):
+                groups.append((_age(place, beginning), jobs))
         return same + [job for _, jobs in sorted(groups, key=lambda group: group[0]) for job in jobs]
 
     def as_told(self, format: str, files: list[Path]) -> list[Job]:
@@ -284,6 +297,14 @@ def _recognised(path: Path, beginning: bytes) -> str | None:
         except Exception:  # noqa: BLE001 (what a reader makes of one file must not cost the others)
             continue
     return None
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    return os.path.isdir(entry.path) if entry.is_symlink() else entry.is_dir()
+
+
+def _is_file(entry: os.DirEntry[str]) -> bool:
+    return os.path.isfile(entry.path) if entry.is_symlink() else entry.is_file()
 
 
 def _recognised_folder(path: Path) -> str | None:

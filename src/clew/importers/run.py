@@ -102,6 +102,9 @@ def import_places(
 ) -> ImportReport:
     """As one import. What is wrong with one of several places is a problem; with the only one, an error."""
     ledger = Ledger(store(writes=False)._engine, is_trusted=not again)
+    for place in places:
+        if place.format is not None and place.format != OWN:
+            reader_of(place.format)  # a name that is wrong is said once
     found: list[Found] = []
     names: dict[str, str] = {}
     for place in places:
@@ -115,9 +118,13 @@ def import_places(
         except InvalidError as error:
             if place.is_guess:
                 continue
-            if len(places) == 1:
+            if len(places) == 1 and place.name is None:
                 raise
-            one = Found([], [Problem(path=str(place.path), line=None, reason=str(error))])
+            if len(places) == 1:
+                raise InvalidError(str(error).replace(str(place.path), "standard input")) from error
+            name = str(place.path) if place.name is None else place.name
+            reason = str(error).removeprefix(f"{place.path}: ").removeprefix(f"{place.path} ")
+            one = Found([], [Problem(path=name, line=None, reason=reason)])
         else:
             if place.name is not None:
                 names[str(path)] = place.name
@@ -376,7 +383,7 @@ class _Import:
             format=job.format,
             entries=loaded.entries,
             parent=source.parent,
-            is_copy=source.is_copy,
+            is_copy=source.is_copy and source.parent is not None,
             created_at=loaded.created_at,
             updated_at=loaded.updated_at,
         )

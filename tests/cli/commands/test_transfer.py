@@ -1,89 +1,9 @@
-"""import and export."""
+"""export."""
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-
-import pytest
-
 import clew
 from tests.cli.processes import Clew
-
-CLAUDE = [
-    {
-        "type": "user",
-        "uuid": "u1",
-        "parentUuid": None,
-        "sessionId": "0b1c2d3e-0000-4000-8000-000000000001",
-        "timestamp": "2026-01-02T03:04:05.000Z",
-        "cwd": "/srv/shop",
-        "version": "2.0.0",
-        "message": {"role": "user", "content": "Fix the login page"},
-    },
-    {
-        "type": "assistant",
-        "uuid": "a1",
-        "parentUuid": "u1",
-        "sessionId": "0b1c2d3e-0000-4000-8000-000000000001",
-        "timestamp": "2026-01-02T03:04:06.000Z",
-        "cwd": "/srv/shop",
-        "version": "2.0.0",
-        "message": {
-            "id": "msg_1",
-            "role": "assistant",
-            "model": "m",
-            "content": [{"type": "text", "text": "Done, it was a cookie"}],
-        },
-    },
-]
-
-
-@pytest.fixture
-def claude(cli: Clew) -> Path:
-    """A project of Claude Code in its usual place."""
-    place = cli.home / ".claude" / "projects" / "-srv-shop"
-    place.mkdir(parents=True)
-    file = place / "0b1c2d3e-0000-4000-8000-000000000001.jsonl"
-    file.write_text("".join(json.dumps(line) + "\n" for line in CLAUDE))
-    return file
-
-
-def test_scan_finds_imports_and_then_adds_nothing(cli: Clew, claude: Path) -> None:
-    refused = cli("import", "--scan", code=1)
-    assert "claude-code" in refused.err
-    assert "add --yes" in refused.err
-
-    [row] = cli("import", "--scan", "--yes").rows
-    assert ["new", "2", "2", "claude-code", str(claude)] == [row[0], row[2], row[3], row[4], row[5]]
-    assert "it was a cookie" in cli("show", "0b1c").out
-    assert "0 sessions new, 0 grown, 1 unchanged" in cli("import", "--scan", "--yes").err
-
-
-def test_a_dry_run_writes_nothing_not_even_a_store(cli: Clew, claude: Path) -> None:
-    done = cli("import", "--scan", "--dry-run")
-    assert "1 session would be new" in done.err
-    assert not cli.store.exists()
-
-
-def test_damaged_lines_are_named_and_the_rest_is_imported(cli: Clew, claude: Path) -> None:
-    lines = claude.read_text().splitlines()
-    claude.write_text("\n".join([lines[0], '{"type": "assistant", "uuid": BROKEN', lines[1]]) + "\n")
-    done = cli("import", str(claude), code=3)
-    assert f"clew: {claude}:2: " in done.err
-    assert "1 problem" in done.err
-    assert "it was a cookie" in cli("show").out
-
-
-def test_strict_imports_nothing_of_what_is_damaged(cli: Clew, claude: Path) -> None:
-    claude.write_text(claude.read_text() + "{not json\n" + json.dumps({"type": "summary"}) + "\n")
-    done = cli("import", "--strict", str(claude), code=1)
-    assert "line 3" in done.err
-    assert not cli.store.exists()
-
-
-def test_nothing_to_scan_is_said(cli: Clew) -> None:
-    assert "no sessions of other agents in their usual places" in cli("import", "--scan", code=1).err
 
 
 def test_an_export_comes_back_as_the_same_session(story: Clew) -> None:
