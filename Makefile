@@ -15,7 +15,7 @@ PIP    := -m pip install --quiet --quiet --disable-pip-version-check
 CODE   := $(wildcard src tests benchmarks examples tools)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-thorough faults lint fmt bench bench-scale docs-check man pictures lock clean
+.PHONY: help demo test test-thorough faults screens lint fmt bench bench-scale docs-check man pictures lock clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -28,6 +28,11 @@ test: $(VENV)/.dev  ## run all tests
 
 test-thorough: $(VENV)/.dev  ## run all tests, on the disk and with every case where `make test` takes a choice
 	CLEW_THOROUGH=1 $(PY) -m pytest -n $(JOBS) $(ARGS)
+
+screens: $(VENV)/.dev  ## write the screens that tests compare anew; look at the difference then
+	@test -z "$$CI" || { echo "make screens is for people: a build server compares"; exit 1; }
+	CLEW_WRITE_SCREENS=1 $(PY) -m pytest tests/cli $(ARGS)
+	git diff --stat -- tests/cli/screens
 
 lint: $(VENV)/.dev  ## check style, format, types and the layers of imports
 	$(PY) -m ruff check $(CODE)
