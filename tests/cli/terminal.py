@@ -35,11 +35,7 @@ ticks = itertools.count({int(NOW.timestamp())} * 1000)
 time.time_ns = lambda: next(ticks) * 1_000_000
 time.time = lambda: next(ticks) / 1000
 import clew.cli.text
-class Clock(datetime.datetime):
-    @classmethod
-    def now(cls, tz=None):
-        return datetime.datetime.fromtimestamp(time.time(), tz)
-clew.cli.text.datetime = Clock
+clew.cli.text.now = lambda: datetime.datetime.fromtimestamp(time.time(), datetime.UTC)
 from clew.cli import main
 main(sys.argv[1:])
 """

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import time
 from collections.abc import Iterator
@@ -22,6 +21,7 @@ from clew.cli.views.sessions import FIELDS, JSON_FIELDS
 from clew.model import microseconds
 from clew.store import Store
 from tests.cli.conftest import user
+from tests.cli.golden import are_written
 from tests.cli.inside import in_pipe, on_terminal
 from tests.home.make import NOW, make_home
 
@@ -99,9 +99,9 @@ def tricky(tmp_path: Path) -> str:
 
 
 def golden(name: str, shown: str) -> None:
-    """Compare with a file; CLEW_GOLDEN=1 writes it."""
+    """Compare with a file; `make screens` writes it."""
     file = GOLDEN / name
-    if os.environ.get("CLEW_GOLDEN"):
+    if are_written():
         file.parent.mkdir(exist_ok=True)
         file.write_text(shown, encoding="utf-8")
     assert shown == file.read_text(encoding="utf-8")
