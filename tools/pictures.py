@@ -192,11 +192,13 @@ def _smaller(svg: str) -> str:
 
 
 def words_of(svg: str) -> list[str]:
-    """The lines of text that a picture shows, without the space between words."""
+    """The lines of text that a picture shows, without the space between words, and with the same letters in
+    all names of entries: each import makes up others."""
     rows: dict[float, str] = {}
     for y, text in re.findall(r'<text[^>]*\by="([\d.]+)"[^>]*>(.*?)</text>', svg, re.DOTALL):
         rows[float(y)] = rows.get(float(y), "") + html.unescape(text).replace("\xa0", " ")
-    return [" ".join(text.split()) for _, text in sorted(rows.items()) if text.strip()]
+    named = [" ".join(text.split()) for _, text in sorted(rows.items()) if text.strip()]
+    return [re.sub(r"(?<![\w-])[0-9a-f]{4,6}(?=\.\d+\b)", "name", text) for text in named]
 
 
 # -- the page

@@ -18,6 +18,8 @@ SGR = re.compile(r"\x1b\[[0-9;]*m")
 _NAME = re.compile(r"(?<![\w-])[0-9a-f]{4}(?=\.\d+\b)")
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\dZ)?( to \d\d:\d\d)?")
 
+_MINUTE = re.compile(r"(?<![\d-])\d\d-\d\d \d\d:\d\d\b")
+
 
 def settled(printed: str) -> str:
     """Without colours, and with the same letters where every run has others: the names of branches, in the
@@ -26,7 +28,8 @@ def settled(printed: str) -> str:
     names = dict.fromkeys(_NAME.findall(text))
     letters = {name: chr(ord("a") + number) * 4 for number, name in enumerate(names)}
     text = _NAME.sub(lambda found: letters[found[0]], text)
-    return _MOMENT.sub(lambda found: "TIME".center(len("2026-11-16 12:00"), "~"), text)
+    text = _MOMENT.sub(lambda found: "TIME".center(len("2026-11-16 12:00"), "~"), text)
+    return _MINUTE.sub("~~~TIME~~~~", text)
 
 
 def check_screen(name: str, screens: Mapping[int, str]) -> None:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import clew
+from tests.cli.golden import settled
 from tests.cli.processes import Clew
 from tests.docs.pages import DOCS, blocks
 
@@ -39,7 +40,7 @@ def test_the_commands_of_the_page_do_what_it_says(cli: Clew) -> None:
         )
         assert 0 == done.returncode, (line, done)
         if "--graph" in line:
-            assert drawing.code == done.stdout.rstrip("\n")
+            assert settled(drawing.code) == settled(done.stdout.rstrip("\n"))
 
 
 def test_files_of_a_home_directory_are_refused_with_what_to_type(cli: Clew) -> None:

@@ -8,7 +8,6 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 import click
-import msgspec
 
 import clew
 from clew.core.messages.text import ACTING, picture_of
@@ -42,6 +41,18 @@ def one_line(text: str) -> str:
 def flat(text: str) -> str:
     """The same for a piece of a line: white space at its ends stays, as one blank."""
     return clean(_SPACE.sub(" ", text))
+
+
+_ACTS: Final = re.compile(
+    r"\x1b\[[0-9;:?<=>!]{0,40}[ -/]{0,4}[@-~]"  # colours, moves of the cursor, clearing
+    r"|\x1b\][^\x07\x1b]{0,4000}(?:\x07|\x1b\\)"  # titles, links, the clipboard
+    r"|\x1b[()][0-9A-Za-z]|\x1b[=>78cDEHMNOZ]"
+)
+
+
+def plain(text: str) -> str:
+    """The output of a tool without colours, moves of the cursor, titles and links."""
+    return _ACTS.sub("", text) if "\x1b" in text else text
 
 
 def _visible(found: re.Match[str]) -> str:
@@ -229,40 +240,56 @@ def who(entry: clew.Entry) -> str:
     return role if role != "other" else str(message.get("role") or message.get("type") or "other")
 
 
-def pieces(entry: clew.Entry) -> list[Piece]:
+def pieces(entry: clew.Entry, workspace: str | None = None) -> list[Piece]:
     """Everything that an entry says, in order."""
     if entry.kind == "removed":
         return [Piece("text", "(removed by a retention rule)")]
     if entry.kind == "message":
         from clew.exporters.blocks import blocks_of
 
-        return [Piece(block.kind, _text(block)) for block in blocks_of(entry.message)]
+        return [Piece(block.kind, _text(block, workspace)) for block in blocks_of(entry.message)]
     return [Piece("text", text) for text in _mark(entry.message)]
 
 
-def first_words(entry: clew.Entry) -> str:
-    """One line: what was said, else which tools were called, else what they gave."""
-    found = pieces(entry)
+def first_words(entry: clew.Entry, workspace: str | None = None) -> str:
+    """One line: what was said, else which tools were called, else what they gave. Paths in `workspace` are
+    told without it."""
+    found = pieces(entry, workspace)
     for kinds in RANKED:
-        said = " ".join(f"→ {text}" if kind == "call" else text for kind, text in found if kind in kinds)
+        said = " ".join(f"{SIGNS.get(kind, '')}{text}" for kind, text in found if kind in kinds)
         if said.strip():
             return said
     return ""
 
 
-def _text(block: Block) -> str:
+SIGNS: Final[dict[Kind, str]] = {"call": "→ ", "thinking": "~ "}
+
+
+def short_mark(name: str) -> str:
+    """The name of a checkpoint, where there is little room: of one that a program made up, its beginning."""
+    shown = one_line(name)
+    made_up = _MADE_UP.fullmatch(shown)
+    if made_up:
+        return made_up[1]
+    return shown if len(shown) <= LONGEST_MARK else f"{shown[: LONGEST_MARK - 1]}…"
+
+
+LONGEST_MARK: Final = 24
+_MADE_UP: Final = re.compile(r"([\w-]{1,24})[:/][0-9a-f-]{20,64}")
+
+
+def _text(block: Block, workspace: str | None) -> str:
     if block.kind == "call":
-        return f"{block.name or 'call'} {_compact(block)}".rstrip()
+        from clew.exporters.tools import summary
+
+        return summary(block.name, block.text, workspace=workspace)
     if block.kind == "media":
         return f"[{block.media.type or block.text if block.media else block.text}]"
+    if block.kind == "result":
+        from clew.exporters.tools import output_of
+
+        return plain(block.text if block.is_json else output_of(block.text).text)
     return block.text
-
-
-def _compact(block: Block) -> str:
-    """Arguments on one line if they are short."""
-    if not block.is_json or len(block.text) > SHORT:
-        return block.text
-    return msgspec.json.format(block.text, indent=0)
 
 
 def _mark(content: dict[str, Json]) -> list[str]:

@@ -26,26 +26,46 @@ def test_nothing_is_wider_than_the_terminal(story: Clew, width: int) -> None:
 
 def test_log_graph_draws_branches_forks_checkpoints_and_heads(story: Clew) -> None:
     expected = """\
-●      5  ◀ login-bug  assistant  Done.
-●      4  user       Only guard line 42.
-│ ○    5  ◀ login-bug#fork-1  assistant  It works.
-│ ○    4  user       Try the middleware.
+●    aaaa.5  ◀ login-bug  assistant  Done.
+●    aaaa.4  user       Only guard line 42.
+│ ○  bbbb.5  ◀ login-bug#fork-1  assistant  It works.
+│ ○  bbbb.4  user       Try the middleware.
 ├─╯
-│ ·    5  user       Stop! Now nobody can log in.
-│ ·    4  assistant  I rewrote auth.py.
+│ ·  cccc.5  left behind  user       Stop! Now nobody can log in.
+│ ·  cccc.4  assistant  I rewrote auth.py.
 ├─╯
-●      3  ◆ plan  assistant  Line 42 fails on an old cookie. Guard it, or a middleware?
-●      2  tool       42: user = sessions[cookie] 43: return user
-●      1  assistant  → read_file {"path": "auth.py"}
-●      0  user       The login page returns 500. Please fix it.
+●    cccc.3  ◆ plan  assistant  Line 42 fails on an old cookie. Guard it, or a middleware?
+●    cccc.2  tool       42: user = sessions[cookie] 43: return user
+●    cccc.1  assistant  → Read auth.py
+●    cccc.0  user       The login page returns 500. Please fix it.
 """
-    assert expected == story("log", "--graph", "login-bug").out
+    assert expected == settled(story("log", "--graph", "login-bug").out)
+
+
+@pytest.mark.parametrize("command", [("log",), ("log", "--graph")], ids=["log", "graph"])
+def test_log_on_terminals(agents: Clew, command: tuple[str, ...]) -> None:
+    """A session with a fork and something left behind, and one with a subagent."""
+    for id in ("login-bug", "parent"):
+        name = "-".join((*command, id)).replace("--", "")
+        widths = (*WIDTHS, 200)
+        check_screen(name, {width: agents.on_terminal(*command, id, width=width).out for width in widths})
+
+
+def test_what_a_rewind_left_is_reached_by_the_name_that_the_graph_shows(story: Clew) -> None:
+    left = next(line for line in story("log", "--graph", "login-bug").lines if "left behind" in line)
+    name = left.split()[2]
+    said = "Stop! Now nobody can log in."
+    assert said in story("show", f"login-bug@{name}").out
+    story("fork", f"login-bug@{name}", "left")
+    story("rewind", "login-bug", name)
+    with clew.open(story.store) as store:
+        assert [said, said] == [store.get(id).messages(last=1)[0]["content"] for id in ("left", "login-bug")]
 
 
 def test_log_graph_reversed_begins_with_the_oldest(story: Clew) -> None:
-    drawn = story("log", "--graph", "--reverse", "login-bug").lines
-    assert "●      0  user       The login page returns 500. Please fix it." == drawn[0]
-    assert ["├─╮", "│ ·    4  assistant  I rewrote auth.py."] == drawn[4:6]
+    drawn = settled(story("log", "--graph", "--reverse", "login-bug").out).splitlines()
+    assert "●    aaaa.0  user       The login page returns 500. Please fix it." == drawn[0]
+    assert ["├─╮", "│ ·  aaaa.4  assistant  I rewrote auth.py."] == drawn[4:6]
 
 
 def test_log_graph_of_what_hangs_below_a_head(cli: Clew) -> None:
@@ -53,13 +73,14 @@ def test_log_graph_of_what_hangs_below_a_head(cli: Clew) -> None:
         s = store.session("s")
         s.append({"role": "user", "content": "a"}, {"role": "user", "content": "b"})
         s.rewind(0)
-    assert ["  ·    1  user       b", "╭─╯", "●      0  ◀ s  user       a"] == cli("log", "--graph").lines
+    drawn = settled(cli("log", "--graph").out).splitlines()
+    assert ["  ·  aaaa.1  left behind  user       b", "╭─╯", "●    aaaa.0  ◀ s  user       a"] == drawn
 
 
 def test_log_graph_leaves_out_the_middle_of_long_runs(cli: Clew) -> None:
     with clew.open(cli.store) as store:
         store.session("s").append(*({"role": "user", "content": str(number)} for number in range(100)))
-    assert "┆     91 more" in cli("log", "--graph", "s").lines
+    assert "┆  91 more" in cli("log", "--graph", "s").lines
     assert 100 == len(cli("log", "--graph", "--full", "s").lines)
 
 

@@ -10,9 +10,11 @@ import click
 import clew
 from clew.cli.app import Settings, command, session_argument
 from clew.cli.commands.show import entry_record
-from clew.cli.output import Output
+from clew.cli.names import branch_names, entry_name, short_ids
+from clew.cli.output import Output, terminal
 from clew.cli.store import opened, session_of
-from clew.cli.text import first_words, iso, local, one_line, who
+from clew.cli.text import first_words, iso, local, one_line, short_mark, who
+from clew.core.log.ids import parse_entry_id
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -21,7 +23,12 @@ if TYPE_CHECKING:
 
 WORDS: Final = 200
 COLOURS: Final = {"user": "bright_cyan", "assistant": "bright_green", "tool": "yellow"}
+HEADS: Final = {"here": "bold bright_green", "elsewhere": "bold magenta", "left": "bold bright_green"}
 LANES: Final = {"here": "bold", "elsewhere": "magenta", "left": "bright_black"}
+WIDE: Final = 100
+"""Columns from which on a line has the whole time of its entry."""
+MIDDLE: Final = 72
+"""Columns from which on it has day and minute."""
 
 
 @command(
@@ -59,12 +66,14 @@ def log_command(
             return
         names = _names(session.checkpoints())
         if out.is_terminal:
-            out.texts(_line(entry, names.get(entry.id, [])) for entry in entries)
+            marks = Marks(store, session, session.tree())
+            width = terminal().width
+            out.texts(_line(entry, marks, width) for entry in entries)
             return
         for entry in entries:
-            marks = ",".join(names.get(entry.id, []))
+            named = ",".join(names.get(entry.id, []))
             words = one_line(first_words(entry)[: 2 * WORDS])[:WORDS]
-            out.row(entry.position, entry.id, who(entry), iso(entry.time), marks, words)
+            out.row(entry.position, entry.id, who(entry), iso(entry.time), named, words)
 
 
 def _names(checkpoints: Iterable[clew.Checkpoint]) -> dict[str, list[str]]:
@@ -74,16 +83,63 @@ def _names(checkpoints: Iterable[clew.Checkpoint]) -> dict[str, list[str]]:
     return found
 
 
-def _line(entry: clew.Entry, names: Iterable[str]) -> Text:
+class Marks:
+    """What stands at the entries of a tree, besides what was said: their names, checkpoints, the forks that
+    begin there, the subagents that they started."""
+
+    def __init__(self, store: clew.Store, session: clew.Session, tree: clew.Tree) -> None:
+        from clew.cli.views.heading import agents_of, call_of
+
+        self._workspace = session.info.workspace
+        self._branches = branch_names(branch.id for branch in tree.branches)
+        self._checkpoints = _names(one for one in tree.checkpoints if one.session == session.id)
+        agents = {call: each.id for each in agents_of(store, session.id) if (call := call_of(each))}
+        ids = short_ids(store, {*tree.heads, *agents.values()})
+        self.ids = ids
+        self._agents = {call.encode(): ids[id] for call, id in agents.items()}
+        self._forks: dict[str, list[str]] = {}
+        for id, point in tree.forks.items():
+            self._forks.setdefault(str(point.head), []).append(ids.get(id, id))
+        longest = max((branch.last for branch in tree.branches), default=0)
+        self.room = max(map(len, self._branches.values()), default=0) + 1 + len(str(longest))
+
+    def name(self, place: clew.Head) -> str:
+        return entry_name(self._branches, place)
+
+    def checkpoints(self, entry: str) -> list[str]:
+        return self._checkpoints.get(entry, [])
+
+    def forks(self, entry: str) -> list[str]:
+        return self._forks.get(entry, [])
+
+    def agents(self, entry: clew.Entry) -> list[str]:
+        """Those that a call of this entry started."""
+        if not self._agents or who(entry) != "assistant":
+            return []
+        return [id for call, id in self._agents.items() if call in entry.raw]
+
+    def words(self, entry: clew.Entry) -> str:
+        """What was said, or done, on one line."""
+        started = "".join(f"↳ {one_line(id)}  " for id in self.agents(entry))
+        said = first_words(entry, self._workspace)
+        return started + one_line(said[: 2 * WORDS])[:WORDS]
+
+
+def _line(entry: clew.Entry, marks: Marks, width: int) -> Text:
+    """Name, time, who, what: a narrow terminal leaves out the time."""
     from rich.text import Text
 
+    place = parse_entry_id(entry.id)
+    name = str(entry.position) if place is None else marks.name(place)
     role = one_line(who(entry))
+    when = local(entry.time) if width >= WIDE else local(entry.time)[5:] if width >= MIDDLE else ""
     line = Text.assemble(
-        (f"{entry.position:>5} ", "yellow"),
-        (f"{local(entry.time)} ", "bright_black"),
+        (f"{name:<{marks.room}}  ", "yellow"),
+        (f"{when}  " if when else "", "bright_black"),
         (f"{role:<10} ", COLOURS.get(role, "")),
-        *((f"◆ {one_line(name)} ", "bold yellow") for name in names),
-        one_line(first_words(entry)[: 2 * WORDS]),
+        *((f"◆ {short_mark(name)}  ", "bold yellow") for name in marks.checkpoints(entry.id)),
+        *((f"○ {one_line(id)}  ", "magenta") for id in marks.forks(entry.id)),
+        (marks.words(entry), "bright_black" if role == "tool" else ""),
     )
     line.no_wrap, line.overflow = True, "ellipsis"
     return line
@@ -99,15 +155,17 @@ def _graph(out: Output, store: clew.Store, session: clew.Session, *, full: bool,
         return
     rows = draw(tree, fold=10**9 if full else 8)
     wanted = {str(row.entry) for row in rows if row.entry is not None}
+    marks = Marks(store, session, tree)
     said = {
-        entry.id: (one_line(who(entry)), one_line(first_words(entry)[: 2 * WORDS])[:WORDS])
+        entry.id: (one_line(who(entry)), marks.words(entry))
         for entry in entries_of_tree(store, tree)
         if entry.id in wanted
     }
-    out.texts(drawn(rows if reverse else newest_first(rows), said))
+    out.texts(drawn(rows if reverse else newest_first(rows), said, marks))
 
 
-def drawn(rows: list[Row], said: dict[str, tuple[str, str]]) -> Iterator[Text]:
+def drawn(rows: list[Row], said: dict[str, tuple[str, str]], marks: Marks | None = None) -> Iterator[Text]:
+    """The lines of a drawing. Without marks an entry goes by its position."""
     from rich.text import Text
 
     width = max((len(row.lanes) for row in rows), default=0)
@@ -116,28 +174,34 @@ def drawn(rows: list[Row], said: dict[str, tuple[str, str]]) -> Iterator[Text]:
         line = Text.assemble((row.lanes[:end], "bright_black"), (row.lanes[end:], LANES[row.state]))
         line.no_wrap, line.overflow = True, "ellipsis"
         if row.folded:
-            line.append(
-                f"{' ' * (width - len(row.lanes))}     {row.folded:,} more", style="italic bright_black"
-            )
+            space = " " * (width - len(row.lanes) + 2)
+            line.append(f"{space}{row.folded:,} more", style="italic bright_black")
         elif row.entry is not None:
             line.append(" " * (width - len(row.lanes)))
-            _describe(line, row, said)
+            _describe(line, row, said, marks)
         line.rstrip()
         yield line
 
 
-def _describe(line: Text, row: Row, said: dict[str, tuple[str, str]]) -> None:
-    """Position, names, who and what: a narrow terminal cuts the words, not the names."""
+def _describe(line: Text, row: Row, said: dict[str, tuple[str, str]], marks: Marks | None) -> None:
+    """Name, heads, checkpoints, who and what: a narrow terminal cuts the words, not the names."""
     from clew.cli.views.graph import START
 
     grey = "bright_black" if row.state == "left" else ""
     is_start = row.entry == START
-    line.append(f" {row.entry.position if row.entry and not is_start else '':>4}  ", style="bright_black")
+    if marks is None:
+        line.append(f" {row.entry.position if row.entry and not is_start else '':>4}  ", "bright_black")
+    else:
+        name = marks.name(row.entry) if row.entry and not is_start else ""
+        line.append(f"  {name:<{marks.room}}  ", grey or "yellow")
+    ids = {} if marks is None else marks.ids
     for id in row.heads:
-        line.append(f"◀ {one_line(id)}  ", style="bold bright_green")
+        line.append(f"◀ {one_line(ids.get(id, id))}  ", HEADS[row.state])
     for name in row.checkpoints:
-        line.append(f"◆ {one_line(name)}  ", style="bold yellow")
+        line.append(f"◆ {short_mark(name)}  ", "bold yellow")
+    if row.is_end:
+        line.append("left behind  ", "italic bright_black")
     role, words = ("", "(empty)") if is_start else said.get(str(row.entry), ("", "…"))
     if role:
-        line.append(f"{role:<9}  ", style=grey or COLOURS.get(role, ""))
-    line.append(words, style=grey)
+        line.append(f"{role:<10} ", grey or COLOURS.get(role, ""))
+    line.append(words, grey or ("bright_black" if role == "tool" else ""))

@@ -11,10 +11,10 @@ from textual.binding import BindingType
 from textual.widgets import Static
 
 import clew
-from clew.cli.commands.log import WORDS, drawn
+from clew.cli.commands.log import Marks, drawn
 from clew.cli.names import branch_names, entry_name
 from clew.cli.store import entries_of_tree
-from clew.cli.text import first_words, one_line, who
+from clew.cli.text import one_line, who
 from clew.cli.ui.actions import Under
 from clew.cli.ui.keys import ANYWHERE, BACK, MOVES, SESSION, TREE, KeyBar, bindings
 from clew.cli.ui.lines import Lines
@@ -69,12 +69,13 @@ class TreeScreen(MovesScreen):
         self._names = branch_names(branch.id for branch in tree.branches)
         rows = newest_first(draw(tree))
         wanted = {str(row.entry) for row in rows if row.entry is not None}
+        marks = Marks(self.store, self.session, tree)
         said: dict[str, tuple[str, str]] = {}
         for entry in entries_of_tree(self.store, tree):
             yield None
             if entry.id in wanted:
-                said[entry.id] = (one_line(who(entry)), one_line(first_words(entry)[: 2 * WORDS])[:WORDS])
-        for row, line in zip(rows, drawn(rows, said), strict=True):
+                said[entry.id] = (one_line(who(entry)), marks.words(entry))
+        for row, line in zip(rows, drawn(rows, said, marks), strict=True):
             yield Line(line, row.entry if row.entry != START else None)
 
     def on_cursor_view_moved(self) -> None:

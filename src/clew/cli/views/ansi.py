@@ -8,22 +8,12 @@ from typing import Final
 
 from rich.text import Text
 
-from clew.cli.text import clean
+from clew.cli.text import clean, plain
 
 _COLOUR: Final = re.compile(r"\x1b\[([0-9;]{0,40})m")
-_OTHER: Final = re.compile(
-    r"\x1b\[[0-9;:?<=>!]{0,40}[ -/]{0,4}[@-ln-~]"  # moves of the cursor, clearing
-    r"|\x1b\][^\x07\x1b]{0,4000}(?:\x07|\x1b\\)"  # titles, links, the clipboard
-    r"|\x1b[()][0-9A-Za-z]|\x1b[=>78cDEHMNOZ]"
-)
 _NAMES: Final = ("black", "red", "green", "yellow", "blue", "magenta", "cyan", "white")
 _FLAGS: Final = {1: "bold", 2: "dim", 3: "italic", 4: "underline", 9: "strike"}
 _OFF: Final = {22: ("bold", "dim"), 23: ("italic",), 24: ("underline",), 29: ("strike",)}
-
-
-def plain(text: str) -> str:
-    """Without colours, moves of the cursor, titles and links."""
-    return _COLOUR.sub("", _OTHER.sub("", text)) if "\x1b" in text else text
 
 
 def translated(lines: Iterable[str]) -> Iterator[Text]:
@@ -31,17 +21,17 @@ def translated(lines: Iterable[str]) -> Iterator[Text]:
     of progress is, the last state."""
     state = _State()
     for line in lines:
-        yield _line(_OTHER.sub("", line.rstrip("\r").rpartition("\r")[2]), state)
+        yield _line(line.rstrip("\r").rpartition("\r")[2], state)
 
 
 def _line(line: str, state: _State) -> Text:
     text = Text()
     at = 0
     for found in _COLOUR.finditer(line):
-        text.append(clean(line[at : found.start()]), style=state.style)
+        text.append(clean(plain(line[at : found.start()])), style=state.style)
         state.take(found[1])
         at = found.end()
-    text.append(clean(line[at:]), style=state.style)
+    text.append(clean(plain(line[at:])), style=state.style)
     return text
 
 

@@ -42,10 +42,12 @@ class Row(NamedTuple):
     checkpoints: tuple[str, ...] = ()
     folded: int = 0
     """So many entries are left out here."""
+    is_end: bool = False
+    """The last entry of what a rewind left behind."""
 
     @property
     def is_plain(self) -> bool:
-        return self.entry is not None and not self.heads and not self.checkpoints
+        return self.entry is not None and not self.heads and not self.checkpoints and not self.is_end
 
 
 def draw(tree: clew.Tree, *, fold: int = 8) -> list[Row]:
@@ -118,7 +120,8 @@ class _Drawing:
         state = self._state(entry)
         glyph = "◌" if entry == START else GLYPHS[state]
         heads, names = tuple(self.heads.get(entry, ())), tuple(self.checkpoints.get(entry, ()))
-        self.rows.append(Row(prefix + glyph, entry, state, heads, names))
+        is_end = state == "left" and entry != START and not self._after(entry)
+        self.rows.append(Row(prefix + glyph, entry, state, heads, names, is_end=is_end))
 
 
 def _folded(rows: list[Row], fold: int) -> Iterator[Row]:

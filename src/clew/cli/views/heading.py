@@ -14,7 +14,7 @@ import clew
 from clew.cli.names import short_ids
 from clew.cli.text import count, local, money, one_line
 from clew.cli.views.moves import Places
-from clew.core.log.records import COPIED_FROM
+from clew.core.log.records import COPIED_FROM, PARENT
 from clew.errors import ClewError
 
 MOST_AGENTS: Final = 20
@@ -43,8 +43,7 @@ class Heading:
         self._session = session
         self._info = info
         self._tree = tree
-        found = store.list(where={"parent": info.id}, limit=1000)
-        self._agents = sorted(found, key=lambda each: each.created_at)
+        self._agents = agents_of(store, info.id)
         others = [info.parent, info.metadata.get(COPIED_FROM), *tree.forks]
         ids = [info.id, *(each.id for each in self._agents[:MOST_AGENTS]), *(id for id in others if id)]
         self._ids = short_ids(store, ids)
@@ -142,6 +141,12 @@ def _fact(name: str, value: str, width: int | None) -> Iterator[Text]:
     for number, line in enumerate(lines):
         lead = (label, "bright_black") if not number else (" " * LABEL, "")
         yield Text.assemble(lead, (line, "bold" if name == "Title" else ""), no_wrap=True)
+
+
+def agents_of(store: clew.Store, id: str) -> list[clew.SessionInfo]:
+    """The subagents of a session, oldest first."""
+    found = store.list(where={PARENT: id}, limit=1000)
+    return sorted(found, key=lambda each: each.created_at)
 
 
 def call_of(info: clew.SessionInfo) -> str | None:

@@ -11,8 +11,8 @@ from rich.text import Text
 
 import clew
 from clew.cli.names import entry_name
-from clew.cli.text import Kind, clean, local, one_line, pieces, who
-from clew.cli.views.ansi import plain, translated
+from clew.cli.text import Kind, clean, local, one_line, pieces, plain, short_mark, who
+from clew.cli.views.ansi import translated
 from clew.core.log.ids import parse_entry_id
 from clew.exporters.changes import Line, changes_of, diff_lines, is_diff
 from clew.exporters.tools import Gist, gist, output_of
@@ -175,7 +175,7 @@ def heading(entry: clew.Entry, view: View, *, goes_on: bool) -> Text:
 
 def _marked(line: Text, entry: clew.Entry, view: View) -> Text:
     for name in view.checkpoints.get(entry.id, ()):
-        line.append(f"  ◆ {one_line(name)}", style="bold yellow")
+        line.append(f"  ◆ {short_mark(name)}", style="bold yellow")
     return line
 
 
