@@ -149,6 +149,34 @@ def test_codex_says_when_it_is_faster(tmp_path: Path) -> None:
     assert fast == usual * (1 + 2 + 2 + 1)
 
 
+@pytest.mark.parametrize("is_in_counter", [True, False])
+def test_codex_pays_for_its_summaries(tmp_path: Path, is_in_counter: bool) -> None:
+    """The counter does not tell of a summary that the vendor made; later it may have it, or not."""
+
+    def answered(id: str, prompt: int) -> tuple[str, dict[str, Any]]:
+        return "token_usage_record", {"response_id": id, "usage": {"input_tokens": prompt}}
+
+    def told(total: int, last: int) -> tuple[str, dict[str, Any]]:
+        counts = {"total_token_usage": {"input_tokens": total}, "last_token_usage": {"input_tokens": last}}
+        return "event_msg", {"type": "token_count", "info": counts}
+
+    records = [
+        *(("session_meta", {"id": "s"}), ("turn_context", {"model": "gpt-5.5"})),
+        *(answered("r1", 1000), told(1000, 1000)),
+        *(answered("r2", 500), ("compacted", {"message": "short", "compaction_response_id": "r2"})),
+        *(answered("r3", 70), told(1070 + 500 * is_in_counter, 70)),
+        # This one was made by the program itself: the counter has it.
+        *(answered("r4", 9), told(1079 + 500 * is_in_counter, 9)),
+        ("compacted", {"message": "short", "compaction_response_id": "r4"}),
+    ]
+    lines = [{"timestamp": TIME, "type": kind, "payload": payload} for kind, payload in records]
+    path = write_lines(tmp_path / "rollout-s.jsonl", *lines)
+    with clew.open("memory:") as store:
+        store.import_path(path)
+        found = [(call.input_tokens, call.source) for call in store.get("codex:s").usage_records()]
+    assert found == [(1000, None), (500, "compaction"), (70, None), (9, None)]
+
+
 @pytest.mark.parametrize(
     ("model", "vendor", "told", "cost"),
     [

@@ -10,6 +10,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from clew.backends.contract import Backend
+from clew.core.streams import totals as sums_of_calls
 from clew.errors import InvalidQueryError
 from clew.model import UsageTotals, utc
 from clew.session import Session
@@ -131,8 +132,12 @@ class TestUsageSums:
             == [date(2025, 3, 9), date(2025, 3, 10)]
         )
 
-    def test_calls_are_grouped_by_agent_and_project(self, store: Store) -> None:
+    @pytest.mark.parametrize("few", [0, 300])
+    def test_calls_are_grouped_by_agent_and_project(
+        self, store: Store, monkeypatch: pytest.MonkeyPatch, few: int
+    ) -> None:
         """The agent of the session, and the last part of the path of its workspace."""
+        monkeypatch.setattr(sums_of_calls, "_FEW", few)
         for number, (id, agent, workspace) in enumerate(
             [
                 ("a", "codex", "/w/shop"),
@@ -160,8 +165,12 @@ class TestUsageSums:
         assert store.usage(agent="nobody") == UsageTotals()
         assert store.get("a").usage(by="agent")["codex"].input_tokens == 1
 
-    def test_subagents_count_for_the_session_that_they_work_for(self, store: Store) -> None:
+    @pytest.mark.parametrize("few", [0, 300])
+    def test_subagents_count_for_the_session_that_they_work_for(
+        self, store: Store, monkeypatch: pytest.MonkeyPatch, few: int
+    ) -> None:
         """Those of subagents too; a circle of parents, or one that is not there, ends nowhere else."""
+        monkeypatch.setattr(sums_of_calls, "_FEW", few)
         parents = [
             ("top", None), ("sub", "top"), ("below", "sub"), ("trashed", "top"), ("lost", "nowhere"),
             ("x", "y"), ("y", "x"),

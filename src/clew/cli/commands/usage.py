@@ -65,7 +65,9 @@ def usage_command(
         asked = _asked(store, id, options)
         by = by or (None if total else "model" if id else "day")
         whole = asked.sums(None)[None]
-        rows = _rows(store, by, asked.sums(by)) if by else [Row("total", "", whole)]
+        rows = (
+            _rows(store if out.is_terminal else None, by, asked.sums(by)) if by else [Row("total", "", whole)]
+        )
         unknown = asked.unpriced() if whole.unpriced and out.is_terminal else []
     if out.json:
         for row in rows:
@@ -141,14 +143,15 @@ class Local(tzinfo):
 # -- rows
 
 
-def _rows(store: clew.Store, by: UsageKey, groups: Mapping[UsageGroup, UsageTotals]) -> list[Row]:
-    """Days in order; of all else what costs most comes first."""
+def _rows(store: clew.Store | None, by: UsageKey, groups: Mapping[UsageGroup, UsageTotals]) -> list[Row]:
+    """Days in order; of all else what costs most comes first. `store`: tells the short ids and titles of
+    sessions, for people."""
     if by in DATES:
         return [Row(_date(by, group), "", sums) for group, sums in groups.items()]
     found = sorted(groups.items(), key=lambda one: (-one[1].cost, -one[1].input_tokens, str(one[0])))
     names = {str(group): "" for group, _ in found if group is not None}
     titles: dict[str, str] = {}
-    if by == "session":
+    if by == "session" and store is not None:
         names, titles = short_ids(store, names), _titles(store, names)
     return [
         Row("", "", sums, f"(no {by})")

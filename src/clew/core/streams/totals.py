@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta, tzinfo
-from typing import Any, Final, get_args
+from typing import Any, Final, NamedTuple, get_args
 
 import msgspec
 
@@ -13,11 +13,11 @@ from clew.backends.contract import Reader
 from clew.core.log import checks
 from clew.core.log.ids import check_time, shown
 from clew.core.log.records import PARENT, agent_of, parent_of
-from clew.core.log.rows import SessionQuery, SessionRow, UsageColumn, UsageRow, UsageSum
+from clew.core.log.rows import Details, SessionQuery, SessionRow, UsageColumn, UsageRow, UsageSum
 from clew.core.messages.codec import encode_json
 from clew.core.streams.usage import amount_of
 from clew.errors import CorruptError, InvalidQueryError
-from clew.model import Json, UsageGroup, UsageKey, UsageTotals, utc
+from clew.model import UsageGroup, UsageKey, UsageTotals, utc
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -74,6 +74,8 @@ _ALL: Final = Wanted()
 _MOST_LEVELS: Final = 20
 """Of subagents that have subagents: what is read back may run in a circle."""
 _MOST_CHILDREN: Final = 10_000
+_FEW: Final = 300
+"""Sessions that are looked up one by one."""
 _COLUMNS: Final[dict[UsageKey, UsageColumn]] = {
     "day": "day", "week": "day", "month": "day", "model": "model", "agent": "session", "project": "workspace",
     "session": "session", "vendor": "vendor", "endpoint": "endpoint", "source": "source",
@@ -160,36 +162,57 @@ def _added(sums: UsageSum | None, more: UsageSum) -> UsageSum:
 
 
 class _Sessions:
-    """What sessions say of themselves; each is looked up once."""
+    """What sessions say of themselves. Each is looked up once; if there are many, all are read at once."""
 
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
-        self._metadata: dict[str, Mapping[str, Json]] = {}
+        self._known: dict[str, _Said | None] = {}
+        self._has_all = False
 
     def agent(self, id: str | None) -> str | None:
-        return None if id is None else agent_of(self._of(id))
+        said = None if id is None else self._of(id)
+        return None if said is None else said.agent
 
     def above(self, id: str | None) -> str | None:
         """The session that a subagent works for in the end; of others it is the same."""
         for _ in range(_MOST_LEVELS):
-            parent = None if id is None else parent_of(self._of(id))
-            if parent is None or self._find(parent) is None:
+            said = None if id is None else self._of(id)
+            if said is None or said.parent is None or self._of(said.parent) is None:
                 break
-            id = parent
+            id = said.parent
         return id
 
-    def _of(self, id: str) -> Mapping[str, Json]:
-        if id not in self._metadata:
-            row = self._find(id)
-            try:
-                details = None if row is None else self._reader.get_details(row.sid)
-                self._metadata[id] = {} if details is None else checks.metadata(id, details)
-            except CorruptError:  # its calls are sums all the same
-                self._metadata[id] = {}
-        return self._metadata[id]
+    def _of(self, id: str) -> _Said | None:
+        """None: there is no such session."""
+        if id not in self._known:
+            if len(self._known) >= _FEW and not self._has_all:
+                self._read_all()
+            if id not in self._known:
+                self._known[id] = self._looked_up(id)
+        return self._known[id]
 
-    def _find(self, id: str) -> SessionRow | None:
-        return self._reader.find_session(id) or self._reader.find_session(id, deleted=True)
+    def _read_all(self) -> None:
+        self._has_all = True
+        for deleted in (True, False):  # an id may be that of both: the one that is not in the trash is meant
+            for one in self._reader.list_sessions(SessionQuery(limit=2**31 - 1, deleted=deleted)):
+                self._known[one.row.id] = _said(one.row.id, one.details)
+
+    def _looked_up(self, id: str) -> _Said | None:
+        row = self._reader.find_session(id) or self._reader.find_session(id, deleted=True)
+        try:
+            return None if row is None else _said(id, self._reader.get_details(row.sid))
+        except CorruptError:  # its calls are counted all the same
+            return _Said(None, None)
+
+
+class _Said(NamedTuple):
+    agent: str | None
+    parent: str | None
+
+
+def _said(id: str, details: Details) -> _Said:
+    metadata = checks.metadata(id, details)
+    return _Said(agent_of(metadata), parent_of(metadata))
 
 
 def _subagents(reader: Reader, id: str) -> list[int]:

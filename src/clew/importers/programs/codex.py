@@ -7,7 +7,7 @@ whatever else stands in a line become events. A rollback leaves the turns that i
 from __future__ import annotations
 
 import os
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
@@ -283,10 +283,13 @@ def is_injected(message: dict[str, Json]) -> bool:
 def tokens_of(payload: dict[str, Json], field: str = "total_token_usage") -> tuple[int, ...] | None:
     """The tokens of the whole thread so far, or ("last_token_usage") of its last call."""
     info = payload.get("info")
-    total = info.get(field) if isinstance(info, dict) else None
-    if not isinstance(total, dict):
+    return _tokens_in(info.get(field)) if isinstance(info, dict) else None
+
+
+def _tokens_in(told: Json) -> tuple[int, ...] | None:
+    if not isinstance(told, dict):
         return None
-    return tuple(value if isinstance(value := total.get(name), int) else 0 for name in _TOKENS)
+    return tuple(value if isinstance(value := told.get(name), int) else 0 for name in _TOKENS)
 
 
 class Rollout:
@@ -311,6 +314,10 @@ class Rollout:
         """The counter of the thread; None: a fork goes on with that of its base, which was not told yet."""
         self._mode: Literal["fast", "flex"] | None = None
         self._calls: list[SourceUsage] = []
+        self._answers: dict[str, tuple[int, ...]] = {}
+        """The tokens of answers that the counter has not told of yet, by their ids."""
+        self._was_apart = False
+        """A call was counted that the counter does not tell of: its next step may hold it, or not."""
         self._waiting: list[SourceEvent] = []
         self._title: str | None = None
 
@@ -349,6 +356,10 @@ class Rollout:
             self._model = payload["model"]
         elif kind == "event_msg":
             self._heed(line, payload)
+        elif kind == "token_usage_record":
+            used, answer = _tokens_in(payload.get("usage")), payload.get("response_id")
+            if used is not None and isinstance(answer, str):
+                self._answers[answer] = used
         self._event(line, payload if isinstance(payload, dict) else {})
         return None
 
@@ -389,6 +400,7 @@ class Rollout:
         if not isinstance(history, list) or not history:
             text = str(payload.get("message") or "")
             history = [{"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}]}]
+        self._count_compaction(line, payload.get("compaction_response_id"))
         self._event(line, {key: value for key, value in payload.items() if key != "replacement_history"})
         return self._entry(line, {"messages": history}, is_mark=True)
 
@@ -414,16 +426,29 @@ class Rollout:
         total = tokens_of(payload)
         if total is None or total == self._total:
             return
-        grown = _grown(self._total, total, tokens_of(payload, "last_token_usage"))
-        self._total = total
-        if self._is_inherited(line) or not any(grown):
-            return
-        whole, cached, written, output, reasoning = grown
+        last = tokens_of(payload, "last_token_usage")
+        grown = _grown(None if self._was_apart and last else self._total, total, last)
+        self._total, self._was_apart = total, False
+        self._answers = {id: used for id, used in self._answers.items() if used not in (tuple(grown), last)}
+        if not self._is_inherited(line) and any(grown):
+            self._add_call(line, grown)
+
+    def _count_compaction(self, line: Line, answer: Json) -> None:
+        """The call that made a summary: the counter does not tell of it if the vendor made it."""
+        used = self._answers.pop(answer, None) if isinstance(answer, str) else None
+        if used is not None and any(used):
+            self._was_apart = True
+            if not self._is_inherited(line):
+                self._add_call(line, used, source="compaction")
+
+    def _add_call(self, line: Line, used: Sequence[int], source: str | None = None) -> None:
+        whole, cached, written, output, reasoning = used
         self._calls.append(
             SourceUsage(
                 id=_uid(line),
                 model=self._model,
                 vendor=self._vendor,
+                source=source,
                 input_tokens=max(whole, cached + written),
                 cache_read_tokens=cached,
                 cache_write_tokens=written,
