@@ -46,7 +46,7 @@ class Screen(NamedTuple):
 
 
 SCREENS: Final = {
-    "ls": Screen("clew ls -n 12", 100, 13),
+    "ls": Screen("clew ls -n 12", 110, 13),
     "graph": Screen(f"clew log --graph {SESSION}", 100, 24),
 }
 PAGE: Final = f"clew export {SESSION} -f html"

@@ -109,6 +109,26 @@ def test_a_pager_by_environment_then_file(story: Clew, file: Path) -> None:
     assert "PAGED" not in story.on_terminal("show", "login-bug", "--no-pager", env={"PAGER": None}).out
 
 
+def test_columns_by_option_then_environment_then_file_on_a_terminal(story: Clew, file: Path) -> None:
+    write(file, 'columns = ["title", "id"]\n')
+    for args, env, heading in (
+        ([], {}, "TITLE ID"),
+        ([], {"CLEW_COLUMNS": "id,messages"}, "ID MSGS"),
+        (["--columns", "id"], {"CLEW_COLUMNS": "id,messages"}, "ID"),
+    ):
+        shown = story.on_terminal("ls", "--color=never", *args, env=env).out
+        assert heading == " ".join(shown.splitlines()[0].split())
+    assert story("ls").out == story("ls", env={"CLEW_COLUMNS": "id"}).out, "scripts get what they always got"
+
+
+def test_a_column_that_is_none_is_named_with_its_place(story: Clew, file: Path) -> None:
+    assert "no column 'nosuch'; there are " in story("config", "columns", "id,nosuch", code=2).err
+    write(file, '\ncolumns = "id,nosuch"\n')
+    shown = story.on_terminal("ls", width=200)
+    assert 1 == shown.code
+    assert f"clew: {file}:2: no column 'nosuch'; there are " in shown.out
+
+
 # -- changing the file
 
 
@@ -342,3 +362,4 @@ def test_names_and_values_are_completed(cli: Clew) -> None:
     assert ["color", "columns"] == proposed("clew config col")
     assert ["always", "auto"] == sorted(proposed("clew config color a"))
     assert ["color"] == proposed("clew config --unset colo")
+    assert ["id,title"] == proposed("clew config columns id,ti")

@@ -11,7 +11,8 @@ import msgspec
 
 import clew
 from clew.backends.contract import Reader
-from clew.cli.app import Settings
+from clew.cli.app import Refused, Settings
+from clew.cli.config import chosen
 from clew.cli.names import short_ids
 from clew.cli.output import Output
 from clew.cli.table import Cell, Column
@@ -337,7 +338,10 @@ def chosen_columns(text: str | None, settings: Settings) -> Sequence[str] | None
     for name in names or ():
         if name not in known:
             what = "field" if settings.json else "column"
-            raise click.UsageError(f"no {what} {name!r}; there are {', '.join(known)}")
+            wrong = f"no {what} {name!r}; there are {', '.join(known)}"
+            if text is None:
+                raise Refused(f"{chosen('columns').source}: {wrong}")
+            raise click.UsageError(wrong)
     return names
 
 
