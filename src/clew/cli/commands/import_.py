@@ -20,8 +20,9 @@ import click
 
 import clew
 from clew.cli.app import ERROR, PARTLY, Refused, Settings, command
-from clew.cli.output import Column, Output
+from clew.cli.output import Output
 from clew.cli.store import exists
+from clew.cli.table import Column
 from clew.cli.text import clew_command, count, one_line
 from clew.cli.wording import in_words
 from clew.importers import run
