@@ -102,15 +102,27 @@ class SessionArgument(click.Argument):
     """It names a session."""
 
 
-def session_argument(name: str, **attributes: Any) -> Callable[[F], F]:
-    """An argument that names a session; shells complete it."""
+def session_argument(
+    name: str, *, whole: bool = False, trash: bool = False, **attributes: Any
+) -> Callable[[F], F]:
+    """An argument that names a session; shells complete it. `whole`: it takes whole ids and aliases only;
+    `trash`: it names one in the trash."""
+    complete = complete_with("complete_session", whole=whole, trash=trash)
+    return click.argument(name, cls=SessionArgument, shell_complete=complete, **attributes)
+
+
+def complete_with(
+    function: str, **options: Any
+) -> Callable[[click.Context, click.Parameter, str], list[Any]]:
+    """A function of `clew.cli.completion`, which is imported when a shell asks."""
 
     def complete(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[Any]:
-        from clew.cli.completion import complete_session
+        from clew.cli import completion
 
-        return complete_session(ctx, parameter, incomplete)
+        found: list[Any] = getattr(completion, function)(ctx, parameter, incomplete, **options)
+        return found
 
-    return click.argument(name, cls=SessionArgument, shell_complete=complete, **attributes)
+    return complete
 
 
 class Command(click.Command):

@@ -19,6 +19,8 @@ import click
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
+    import clew
+
 Shell = Literal["bash", "zsh", "fish"]
 
 _ACTING: Final = re.compile(r'[$`"\\]')
@@ -96,14 +98,37 @@ def rest_of(line: Line, value: str) -> str | None:
 
 # -- proposals
 
-NEWEST: Final = 200
-"""How many of the newest sessions are offered: a shell asks at every Tab."""
+NEWEST: Final = 100
+"""How many of the newest sessions are offered where nothing is typed: a shell asks at every Tab."""
+ENTRIES: Final = 100
+"""How many of the newest entries of a session are offered."""
 
 
-def complete_session(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[Any]:
-    """Ids that begin with the typed text, with their titles. The store is only read."""
-    from click.shell_completion import CompletionItem
+def complete_session(
+    ctx: click.Context,
+    parameter: click.Parameter,
+    incomplete: str,
+    *,
+    whole: bool = False,
+    trash: bool = False,
+) -> list[Any]:
+    """Sessions by what is typed of their ids, with their titles; behind an @ the places in one. `whole`: whole
+    ids and aliases only; `trash`: those in the trash. The store is only read."""
+    with _store(ctx) as store:
+        takes_places = "@" in str(parameter.make_metavar(ctx))
+        places = _places_behind(store, incomplete) if takes_places else []
+        return places or list(_sessions(store, incomplete, whole=whole, trash=trash))
 
+
+def complete_place(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[Any]:
+    """Checkpoints and entries of the session that the argument before this one names."""
+    from clew.cli.store import session_of
+
+    with _store(ctx) as store:
+        return list(_places(session_of(store, ctx.params.get("id")), incomplete, ""))
+
+
+def _store(ctx: click.Context) -> clew.Store:
     import clew
     from clew.cli.app import Settings
     from clew.cli.config import resolve
@@ -111,11 +136,67 @@ def complete_session(ctx: click.Context, _: click.Parameter, incomplete: str) ->
 
     settings = ctx.find_object(Settings) or Settings()
     resolve(settings)
-    address = settings.store
-    must_exist(address)
-    with clew.open(address, read_only=True) as store:
-        found = [info for info in store.list(limit=NEWEST) if info.id.startswith(incomplete)]
-    return [CompletionItem(info.id, help=info.title or "") for info in found]
+    must_exist(settings.store)
+    return clew.open(settings.store, read_only=True)
+
+
+def _sessions(store: clew.Store, typed: str, *, whole: bool, trash: bool) -> Iterator[CompletionItem]:
+    from click.shell_completion import CompletionItem
+
+    from clew.cli.names import OWN, IndexedKeys, keys_of, short_ids
+
+    if not typed:
+        newest = store.list(limit=NEWEST, deleted=trash, subagents=trash)
+        shown = {info.id: info.id for info in newest}
+        shown = shown if whole else short_ids(store, shown)
+        for info in newest:
+            yield CompletionItem(shown[info.id], help=info.title or "")
+        return
+    with store._engine.read() as reader:
+        found = [key for key in keys_of(IndexedKeys(reader), typed, MOST) if key.session.deleted == trash]
+        names = {} if whole else short_ids(store, [key.session.id for key in found])
+        done = set()
+        for key in found:
+            texts = (key.text,) if whole else (names[key.session.id], key.text)
+            text = next((text for text in texts if text.startswith(typed)), None)
+            is_whole = key.rank < OWN  # what follows a colon is no whole id
+            if text is not None and key.session.id not in done and (is_whole or not whole):
+                done.add(key.session.id)
+                row = reader.get_session(key.session.sid)
+                yield CompletionItem(text, help=(row.title if row else None) or "")
+
+
+def _places_behind(store: clew.Store, typed: str) -> list[CompletionItem]:
+    """Of `ID@` and the beginning of a place; nothing, if what is before the @ names no session."""
+    from clew.cli.app import Refused
+    from clew.cli.store import session_of
+    from clew.errors import ClewError
+
+    id, at, place = typed.rpartition("@")
+    if not at or not id:
+        return []
+    try:
+        return list(_places(session_of(store, id), place, f"{id}@"))
+    except (ClewError, Refused):
+        return []
+
+
+def _places(session: clew.Session, typed: str, before: str) -> Iterator[CompletionItem]:
+    from click.shell_completion import CompletionItem
+
+    from clew.cli.names import branch_names, entry_name
+    from clew.cli.text import first_words, who
+    from clew.core.log.ids import parse_entry_id
+
+    for checkpoint in session.checkpoints():
+        if checkpoint.name.startswith(typed):
+            yield CompletionItem(before + checkpoint.name, help=f"checkpoint at {checkpoint.position}")
+    names = branch_names(branch.id for branch in session.tree().branches)
+    for entry in session.entries(last=ENTRIES, newest_first=True, damaged="skip"):
+        place = parse_entry_id(entry.id)
+        name = entry_name(names, place) if place else entry.id
+        if name.startswith(typed):
+            yield CompletionItem(before + name, help=f"{who(entry)}: {first_words(entry)[:HELP_WIDTH]}")
 
 
 # -- what the shells run
@@ -194,7 +275,7 @@ function _clew_completion
     end
 end
 
-complete --no-files --command clew --arguments "(_clew_completion)"
+complete --no-files --keep-order --command clew --arguments "(_clew_completion)"
 """
 
 SCRIPTS: Final[Mapping[Shell, str]] = {"bash": _BASH, "zsh": _ZSH, "fish": _FISH}

@@ -45,14 +45,17 @@ MANY: Final = 400
 """Sessions to name from which on it is faster to read all names of the store."""
 
 
+ID, ALIAS, OWN = range(3)
+"""Whole ids, aliases, and what follows the colon of an id."""
+
+
 class Key(NamedTuple):
     """A text that leads to a session."""
 
     text: str
     session: SessionName
     rank: int
-    """Of two sessions with the same text as a key the lower one is meant: an id comes before an alias, and
-    that before what follows a colon."""
+    """ID, ALIAS or OWN. Of two sessions with the same text as a key that of the lower rank is meant."""
 
 
 class Keys(Protocol):
@@ -70,8 +73,8 @@ class IndexedKeys:
         self._reader = reader
 
     def page(self, beginning: str, first: str, limit: int) -> tuple[list[Key], bool]:
-        by_id = [Key(name.id, name, 0) for name in self._reader.scan_ids(first, limit)]
-        by_own = [Key(name.own, name, 2) for name in self._reader.scan_ids(first, limit, own=True)]
+        by_id = [Key(name.id, name, ID) for name in self._reader.scan_ids(first, limit)]
+        by_own = [Key(name.own, name, OWN) for name in self._reader.scan_ids(first, limit, own=True)]
         aliases = self._reader.scan_records(STORE_WIDE, "alias", first, limit=limit)
         known = {key.session.sid: key.session for key in (*by_id, *by_own)}
         by_alias = list(self._of_aliases(aliases, beginning, known))
@@ -91,7 +94,7 @@ class IndexedKeys:
         for alias, value in takewhile(lambda pair: pair[0].startswith(beginning), aliases):
             session = self._session(alias, value, known)
             if session is not None:
-                yield Key(alias, session, 1)
+                yield Key(alias, session, ALIAS)
 
     def _session(self, alias: str, value: bytes, known: dict[int, SessionName]) -> SessionName | None:
         """None: it leads to none, or to one that cannot be read."""
@@ -134,9 +137,13 @@ def meant(reader: Reader, text: str, *, in_trash: bool = False) -> list[SessionN
     return _meant(IndexedKeys(reader), text, MOST, in_trash=in_trash)
 
 
+def keys_of(keys: Keys, text: str, most: int) -> list[Key]:
+    """What leads to the sessions that a text may mean, if it is the beginning of one."""
+    return [*(_beginning(keys, text, most) if text else ()), *_by_both_parts(keys, text, most)]
+
+
 def _meant(keys: Keys, text: str, most: int, *, in_trash: bool = False) -> list[SessionName]:
-    found = list(_beginning(keys, text, most)) if text else []
-    found += _by_both_parts(keys, text, most)
+    found = keys_of(keys, text, most)
     if in_trash:
         found = [key for key in found if key.session.deleted]
     best = min((key.rank for key in found if key.text == text), default=None)

@@ -260,11 +260,13 @@ def _some(texts: Iterable[str], *, more: bool = False) -> str:
     return ", ".join([*shown[:SHOWN], *(["…"] if more or len(shown) > SHOWN else [])])
 
 
-def all_sessions(store: clew.Store, *, deleted: bool = False) -> Iterator[clew.SessionInfo]:
+def all_sessions(
+    store: clew.Store, *, deleted: bool = False, parent: str | None = None
+) -> Iterator[clew.SessionInfo]:
     """Newest first, page by page."""
     cursor = None
     while True:
-        page = store.list(limit=PAGE, cursor=cursor, deleted=deleted)
+        page = store.list(limit=PAGE, cursor=cursor, deleted=deleted, parent=parent)
         yield from page
         cursor = page.cursor
         if cursor is None:

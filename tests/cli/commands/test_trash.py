@@ -149,7 +149,7 @@ def test_what_removes_something_or_changes_files_takes_whole_ids(story: Clew, ty
         before = [(info.id, info.head, store.get(info.id).checkpoints()) for info in store.list()]
     done = story(*typed, code=1)
     assert "is not a whole id" in done.err
-    assert "login-bug#fork-1" in done.err
+    assert "; write login-bug" in done.err
     with clew.open(story.store) as store:
         assert before == [(info.id, info.head, store.get(info.id).checkpoints()) for info in store.list()]
 

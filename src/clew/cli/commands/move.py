@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 import click
 
 import clew
-from clew.cli.app import PARTLY, Settings, command, session_argument
+from clew.cli.app import PARTLY, Settings, command, complete_with, session_argument
 from clew.cli.commands.files import conflict_option, exclude_option, include_option, say_left_out
 from clew.cli.names import short_id, short_ids
 from clew.cli.output import Output, yes_option
@@ -34,7 +34,7 @@ Verb: TypeAlias = Literal["rewind", "undo", "redo"]
     "clew checkpoint login plan --files .  save this directory with it",
     "clew checkpoint login                 list the checkpoints",
 )
-@session_argument("id")
+@session_argument("id", whole=True)
 @click.argument("name", required=False)
 @click.option(
     "--files", type=click.Path(exists=True, file_okay=False), help="Save this directory with the checkpoint"
@@ -104,7 +104,7 @@ def _list_checkpoints(out: Output, session: clew.Session) -> None:
     "clew undo login                 take the rewind back",
 )
 @session_argument("id")
-@click.argument("to")
+@click.argument("to", shell_complete=complete_with("complete_place"))
 @click.option("--files", is_flag=True, help="Restore the files of that point too")
 @click.option("--root", type=click.Path(), help="Restore the files in this directory")
 @click.option("--dry-run", is_flag=True, help="Show what would be done, and do nothing")
@@ -180,7 +180,7 @@ def undo_command(
 
 
 @command("redo", "clew redo login", "clew redo login --list            list all moves")
-@session_argument("id")
+@session_argument("id", whole=True)
 @list_option
 @root_option
 @dry_option

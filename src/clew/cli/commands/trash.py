@@ -9,6 +9,7 @@ from clew.cli.app import Command, Settings, command, group, session_argument
 from clew.cli.output import Output, agreed, yes_option
 from clew.cli.store import all_sessions, deleted_id, not_whole, opened
 from clew.cli.text import ago, count, typed
+from clew.core.conversation.points import find_deleted
 
 
 @command(
@@ -17,7 +18,7 @@ from clew.cli.text import ago, count, typed
     "clew trash restore login    bring it back",
     "clew rm --purge login       remove it for good, from the trash too",
 )
-@session_argument("ids", nargs=-1, required=True, metavar="ID...")
+@session_argument("ids", whole=True, nargs=-1, required=True, metavar="ID...")
 @click.option("--purge", is_flag=True, help="Remove for good; no byte stays in the store")
 @click.option("--force", is_flag=True, help="Remove it even while a worker uses it")
 @yes_option
@@ -45,14 +46,12 @@ def _id_of(store: clew.Store, text: str, purge: bool) -> str:
     if session is not None and (session.id == text or not purge):
         return session.id
     if purge:
-        trash = list(all_sessions(store, deleted=True))
-        if any(info.id == text for info in trash):
-            return text
+        with store._engine.read() as reader:
+            gone = find_deleted(reader, text)
+        if gone is not None and (gone.id == text or session is None):
+            return gone.id
         if session is not None:
             return session.id
-        for info in trash:
-            if text in info.aliases:
-                return info.id
     raise not_whole(store, text, with_trash=purge)
 
 
@@ -93,7 +92,7 @@ def trash_ls(settings: Settings) -> None:
 
 
 @trash_command.command("restore", cls=Command)
-@session_argument("ids", nargs=-1, required=True, metavar="ID...")
+@session_argument("ids", trash=True, nargs=-1, required=True, metavar="ID...")
 @click.pass_obj
 def trash_restore(settings: Settings, ids: tuple[str, ...]) -> None:
     """Restore sessions from the trash, each with its subagents."""
@@ -110,7 +109,7 @@ def trash_restore(settings: Settings, ids: tuple[str, ...]) -> None:
 
 def _subagents(store: clew.Store, id: str) -> list[str]:
     """The sessions in the trash that name this one as their parent and were not created again."""
-    gone = [info.id for info in all_sessions(store, deleted=True) if info.metadata.get("parent") == id]
+    gone = [info.id for info in all_sessions(store, deleted=True, parent=id)]
     return [each for each in gone if store.find(each) is None]
 
 
