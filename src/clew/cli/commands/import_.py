@@ -43,18 +43,18 @@ _OF_A_LINE: Final = (
 
 @command(
     "import",
-    "clew import --scan                    sessions of all agents on this machine",
-    "clew import --scan --dry-run          only look what there is",
-    "clew import ~/.claude/projects        all sessions in a directory",
-    "clew import session.jsonl --strict    nothing, unless all of it can be read",
-    "ssh host cat a.jsonl | clew import -  a file from a pipe",
+    "clew import --scan                    import what is on this machine",
+    "clew import --scan --dry-run          show what there is",
+    "clew import ~/.claude/projects        import a directory",
+    "clew import session.jsonl --strict    import all of it or nothing",
+    "ssh host cat a.jsonl | clew import -  import a file from a pipe",
 )
 @click.argument("paths", nargs=-1, metavar="[PATH]...", type=click.Path(allow_dash=True))
 @click.option("--scan", is_flag=True, help="Import from the usual places of all known agents.")
 @click.option(
-    "--format", "format", metavar="NAME", help="The format of the files (default: their content tells)."
+    "--format", "format", metavar="NAME", help="Read the files as this format (default: found by content)"
 )
-@click.option("--dry-run", is_flag=True, help="Only show what would be imported.")
+@click.option("--dry-run", is_flag=True, help="Show what would be imported, and import nothing")
 @click.option("--rename", is_flag=True, help="Give a session a new id if another session has its id.")
 @click.option("--strict", is_flag=True, help="Import nothing of a path if a part of it cannot be read.")
 @click.option("--again", is_flag=True, help="Read all files, also those that did not change.")

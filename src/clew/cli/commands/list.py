@@ -60,18 +60,18 @@ class ListCommand(Command):
     type=click.IntRange(0),
     default=50,
     show_default=True,
-    help="List at most so many; 0 for all",
+    help="List at most N sessions; 0 means all",
 )
-@click.option("--since", type=Moment(), help="Only sessions active at this time or later")
-@click.option("--until", type=Moment(), help="Only sessions active before this time")
-@click.option("--agent", metavar="NAME", help="Only sessions of this agent, such as codex")
-@click.option("--model", metavar="NAME", help="Only sessions of this model; a part of its name is enough")
-@click.option("-p", "--project", metavar="NAME", help="Only sessions of this directory: its name or its path")
-@click.option("--here", is_flag=True, help="Only sessions of the current directory")
+@click.option("--since", type=Moment(), help="List only sessions active at this time or later")
+@click.option("--until", type=Moment(), help="List only sessions active before this time")
+@click.option("--agent", metavar="NAME", help="List only sessions of this agent, such as codex")
+@click.option("--model", metavar="NAME", help="List only sessions of this model, or a part of its name")
+@click.option("-p", "--project", metavar="NAME", help="List only sessions of this directory, by name or path")
+@click.option("--here", is_flag=True, help="List only sessions of the current directory")
 @click.option("-w", "--workspace", type=click.Path(), hidden=True, help="The same as --project with a path")
-@click.option("--tag", multiple=True, help="Only sessions with this tag; repeat it to require several")
-@click.option("--status", type=click.Choice(STATUSES), help="Only sessions with this status")
-@click.option("--where", multiple=True, metavar="KEY=VALUE", help="Only sessions with this metadata")
+@click.option("--tag", multiple=True, help="List only sessions with this tag; repeat it for more")
+@click.option("--status", type=click.Choice(STATUSES), help="List only sessions with this status")
+@click.option("--where", multiple=True, metavar="KEY=VALUE", help="List only sessions with this metadata")
 @click.option("-a", "--all", "subagents", is_flag=True, help="List subagents too, below their parents")
 @click.option(
     "--sort",
@@ -184,13 +184,13 @@ def _key_and_value(text: str) -> tuple[str, object]:
 
 @command(
     "title",
-    "clew title login                  show it",
-    "clew title login 'The login bug'   set it",
-    "clew title login --clear          the automatic one again",
+    "clew title login                  show the title",
+    "clew title login 'The login bug'  set the title",
+    "clew title login --clear          use the automatic one again",
 )
 @session_argument("id")
 @click.argument("title", required=False)
-@click.option("--clear", is_flag=True, help="Remove the title; the automatic one comes back.")
+@click.option("--clear", is_flag=True, help="Remove the title, and use the automatic one")
 @click.pass_obj
 def title_command(settings: Settings, id: str, title: str | None, clear: bool) -> None:
     if clear and title is not None:
@@ -209,13 +209,13 @@ def title_command(settings: Settings, id: str, title: str | None, clear: bool) -
 
 @command(
     "tag",
-    "clew tag login                    show them",
-    "clew tag login work               add one",
-    "clew tag login --remove urgent    and remove one",
+    "clew tag login                  show its tags",
+    "clew tag login work             add a tag",
+    "clew tag login --remove urgent  remove a tag",
 )
 @session_argument("id")
 @click.argument("tags", nargs=-1)
-@click.option("-d", "--remove", multiple=True, metavar="TAG", help="Remove this tag.")
+@click.option("-d", "--remove", multiple=True, metavar="TAG", help="Remove this tag")
 @click.pass_obj
 def tag_command(settings: Settings, id: str, tags: tuple[str, ...], remove: tuple[str, ...]) -> None:
     out = Output(settings)
