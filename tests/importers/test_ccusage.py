@@ -11,7 +11,6 @@ import json
 import os
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from itertools import accumulate
@@ -39,8 +38,9 @@ def ccusage() -> Path:
     """The program; installed by the first test that asks, for this machine."""
     if shutil.which("node") is None or shutil.which("npm") is None:
         missing("there is no node with npm")
-    place = Path(tempfile.gettempdir()) / f"clew-tests-ccusage-{VERSION}-{os.getuid()}"
-    place.mkdir(mode=0o700, exist_ok=True)
+    caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    place = caches / "clew-tests" / f"ccusage-{VERSION}"
+    place.mkdir(parents=True, exist_ok=True)
     program = place / "node_modules" / ".bin" / "ccusage"
     with open(place / "lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

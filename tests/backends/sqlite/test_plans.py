@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import apsw
 import pytest
 
 from clew.backends.sqlite import SqliteBackend
 from clew.backends.sqlite import sql as statements
-from clew.core.log.rows import CLOSED, COMPLETED, PENDING, RUNNING, Details, SessionQuery
+from clew.core.log.rows import CLOSED, COMPLETED, PENDING, RUNNING, Details, SessionQuery, UsageColumn
 from clew.testing.backend.base import a_session
 
 KEYS = "INTEGER PRIMARY KEY (rowid>? AND rowid<?)"
@@ -148,6 +148,8 @@ def test_events_and_calls_are_found_by_key_id_and_stream(
     assert "TEMP B-TREE" not in found
 
 
-@pytest.mark.parametrize("statement", statements.SUM_USAGE.values(), ids=map(str, statements.SUM_USAGE))
-def test_the_sums_of_a_session_read_its_calls_only(backend: SqliteBackend, statement: str) -> None:
-    assert plan(backend, statement, [1, 2, 3, 4]).startswith(f"SEARCH usage USING {KEYS}")
+@pytest.mark.parametrize("by", [(), *((column,) for column in get_args(UsageColumn)), ("session", "model")])
+def test_the_sums_of_a_session_read_its_calls_only(
+    backend: SqliteBackend, by: tuple[UsageColumn, ...]
+) -> None:
+    assert plan(backend, statements.sum_usage(by), [1, 2, 3, 4]).startswith(f"SEARCH usage USING {KEYS}")
