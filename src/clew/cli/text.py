@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -263,6 +264,12 @@ def first_words(entry: clew.Entry, workspace: str | None = None) -> str:
 
 
 SIGNS: Final[dict[Kind, str]] = {"call": "→ ", "thinking": "~ "}
+
+
+def from_home(path: str) -> str:
+    """A path of this user as shells write it, with `~`."""
+    home = os.path.expanduser("~").rstrip("/")
+    return f"~{path.removeprefix(home)}" if home and path.startswith(f"{home}/") else path
 
 
 def short_mark(name: str) -> str:

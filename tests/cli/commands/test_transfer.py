@@ -12,7 +12,7 @@ def test_an_export_comes_back_as_the_same_session(story: Clew) -> None:
     told = story("show", "login-bug").lines
     came = story("show", "login-bug", "--store", "other.db").lines
     assert [line for line in told if not line.startswith("Fork:")] == came  # the fork stayed behind
-    assert "·    5  user       Stop!" in story("log", "--graph", "--store", "other.db").out
+    assert "left behind  user       Stop!" in story("log", "--graph", "--store", "other.db").out
 
 
 def test_the_name_of_the_file_tells_the_format(story: Clew) -> None:

@@ -10,7 +10,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from datetime import datetime, timedelta
+from datetime import timedelta
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -23,7 +23,7 @@ from clew.cli.app import ERROR, PARTLY, Refused, Settings, command
 from clew.cli.output import Output
 from clew.cli.store import exists
 from clew.cli.table import Column
-from clew.cli.text import clew_command, count, one_line
+from clew.cli.text import clew_command, count, from_home, now, one_line
 from clew.cli.wording import in_words
 from clew.importers import run
 from clew.importers.detect import known_places
@@ -278,7 +278,6 @@ def _as_record(source: ImportedFile) -> dict[str, object]:
 
 
 def _sessions(report: ImportReport) -> tuple[Sequence[Column], list[list[object]]]:
-    home = str(Path.home())
     columns = [
         Column("STATE"),
         Column("ADDED", right=True),
@@ -286,11 +285,10 @@ def _sessions(report: ImportReport) -> tuple[Sequence[Column], list[list[object]
         Column("ID"),
         Column("FILE", style="dim", flexible=True),
     ]
-    rows: list[list[object]] = []
-    for one in report.sessions:
-        is_inside = one.source.startswith(home + os.sep)
-        file = f"~{one.source.removeprefix(home)}" if is_inside else one.source
-        rows.append([one.state, f"{one.entries:,}", f"{one.messages:,}", one.id, file])
+    rows: list[list[object]] = [
+        [one.state, f"{one.entries:,}", f"{one.messages:,}", one.id, from_home(one.source)]
+        for one in report.sessions
+    ]
     return columns, rows
 
 
@@ -318,12 +316,12 @@ def _table(report: ImportReport) -> tuple[Sequence[Column], list[list[object]]]:
     return columns, rows
 
 
-def _period(sessions: Sequence[ImportedSession], now: datetime | None = None) -> str:
+def _period(sessions: Sequence[ImportedSession]) -> str:
     """From the first to the last activity, in days where the reader is."""
     times = [time for session in sessions for time in (session.created_at, session.updated_at) if time]
     if not times:
         return ""
-    today = (now or datetime.now().astimezone()).astimezone().date()
+    today = now().astimezone().date()
     near = {today: "today", today - timedelta(days=1): "yesterday"}
     first, last = min(times).astimezone().date(), max(times).astimezone().date()
     end = near.get(last, last.isoformat())

@@ -16,7 +16,7 @@ from clew.cli.app import Command, Settings, command
 from clew.cli.names import branch_names, entry_name, short_ids
 from clew.cli.output import Output, progress, terminal
 from clew.cli.store import opened, session_of
-from clew.cli.text import Moment, ago, count, flat, iso, one_line, quoted, typed
+from clew.cli.text import Moment, ago, count, flat, iso, one_line, plain, quoted, typed
 from clew.core.conversation.points import find
 from clew.core.log.ids import parse_entry_id
 from clew.core.log.rows import Details, SessionRow
@@ -273,10 +273,10 @@ def _snippet(hit: Hit, room: int) -> Text:
     for begin, last in hit.marks:
         if begin < start or begin >= end:
             continue
-        body.append(flat(hit.snippet[at:begin]))
+        body.append(flat(plain(hit.snippet[at:begin])))
         body.append(flat(hit.snippet[begin : min(last, end)]), style="bold bright_red")
         at = min(last, end)
-    body.append(flat(hit.snippet[at:end]))
+    body.append(flat(plain(hit.snippet[at:end])))
     if end < len(hit.snippet):
         body.append("…")
     return body

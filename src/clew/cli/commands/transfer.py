@@ -12,6 +12,7 @@ from blake3 import blake3
 
 import clew
 from clew.cli.app import PARTLY, Settings, command, session_argument
+from clew.cli.names import short_id
 from clew.cli.output import Output, on_copy, progress
 from clew.cli.store import all_sessions, must_exist, opened, session_of
 from clew.cli.text import clean, count, one_line, size
@@ -84,7 +85,8 @@ def export_command(
     redact: bool,
 ) -> None:
     """A file appears when it is complete, and replaces an older file of that name.
-    Piped: id, format and file, separated by tabs; without -o the export itself.
+    Piped: id, format and file, separated by tabs; without -o the export itself. On a terminal HTML without
+    -o is written to a file that is named after the session.
     """
     if everything == bool(ids):
         raise click.UsageError("name sessions, or --all")
@@ -103,6 +105,8 @@ def export_command(
     damaged: dict[str, clew.CorruptError] = {}
     with opened(settings) as store:
         found = [info.id for info in all_sessions(store)] if everything else _ids(store, ids)
+        if target is None and chosen == "html" and out.is_terminal:
+            target = Path(_file_name(short_id(store, found[0]), chosen, set()))  # a page is for a browser
         if target is None:
             _print_export(store.export(found[0], chosen, **options), chosen)
             _say_redacted(redactor)
@@ -124,8 +128,12 @@ def export_command(
                         raise
                     damaged[id] = error
                     continue
-                _say(out, id, chosen, written)
-    click.echo(f"{count(len(found) - len(damaged), 'session')} exported", err=True)
+                if out.is_terminal and not out.json:
+                    out.line(f"{short_id(store, id)} → {path} ({size(path.stat().st_size)})")
+                else:
+                    _say(out, id, chosen, written)
+    if many or not out.is_terminal:
+        click.echo(f"{count(len(found) - len(damaged), 'session')} exported", err=True)
     _say_redacted(redactor)
     if damaged:
         shown = "; ".join(str(error) for error in list(damaged.values())[:TOLD])

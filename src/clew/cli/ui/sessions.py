@@ -15,7 +15,7 @@ from textual.widgets import Static
 
 import clew
 from clew.cli.names import short_ids
-from clew.cli.text import count, one_line
+from clew.cli.text import count, from_home, one_line
 from clew.cli.ui.actions import Under
 from clew.cli.ui.catalog import Catalog, Filter, Row
 from clew.cli.ui.columns import Layout, heading, layout, longest, session_line
@@ -130,7 +130,7 @@ class SessionsScreen(MovesScreen):
         what = f"{shown:,}{more} {'session' if shown == 1 and not more else 'sessions'}"
         beside = f", {count(agents, 'agent')}" if agents else ""
         where = Text.assemble(("clew  ", "bold"), f"{what}{beside}", no_wrap=True)
-        place = one_line(self.store.location)
+        place = one_line(from_home(self.store.location))
         room = self.size.width - where.cell_len - 4
         if len(place) <= room:
             where.append(place.rjust(room + 2), "dim")

@@ -150,9 +150,11 @@ def read(path: Path, on_problem: OnProblem, on_bytes: OnBytes) -> Iterator[Sourc
     )
     parent, id = None, f"{NAME}:{session}"
     metadata: dict[str, Json] = {"claude_code": baseline}
+    title = None
     if agent is not None:
         parent, id = id, f"{id}/agent-{agent}"
         meta = _beside(path)
+        title = meta.get("description")
         metadata |= {"agent_id": agent, **({"agent_meta": meta} if meta else {})}
         if meta.get("parentAgentId"):
             parent = f"{parent}/agent-{meta['parentAgentId']}"
@@ -161,7 +163,9 @@ def read(path: Path, on_problem: OnProblem, on_bytes: OnBytes) -> Iterator[Sourc
         parent = f"{NAME}:{header['forkedFrom'].get('sessionId')}"
     aliases = (session,) if agent is None else (f"agent-{agent}",)
     copies = _copies(path, beginning)
-    yield _session(main, id, header, metadata, parent, aliases, is_copy=agent is None, copies=copies)
+    yield _session(
+        main, id, header, metadata, parent, aliases, is_copy=agent is None, copies=copies, title=title
+    )
     for name, side in main.sides.items():
         yield _sidechain(path, id, name, side, header, baseline)
 
@@ -265,9 +269,11 @@ def _session(
     *,
     is_copy: bool = False,
     copies: tuple[str, ...] = (),
+    title: Json = None,
 ) -> SourceSession:
     return SourceSession(
         id=id,
+        title=title if isinstance(title, str) else None,
         entries=transcript.entries(),
         head=transcript.head,
         workspace=header.get("cwd") if isinstance(header.get("cwd"), str) else None,
