@@ -13,7 +13,7 @@ import clew
 from clew.cli.app import Command, Settings, command, session_argument
 from clew.cli.output import Output
 from clew.cli.store import opened, session_of
-from clew.cli.text import Moment, clew_command
+from clew.cli.text import Moment, clew_command, is_path
 from clew.cli.views.sessions import (
     FIELDS,
     Order,
@@ -118,7 +118,7 @@ def ls_command(
         "status": status,
         "where": dict(_key_and_value(text) for text in where),
     }
-    if project is not None and _is_path(project):
+    if project is not None and is_path(project):
         filters["workspace"], project = os.path.expanduser(project), None
     wanted = Wanted(limit, sort, reverse, model, project, subagents)
     out = Output(settings)
@@ -133,10 +133,6 @@ def ls_command(
             _say_nothing(settings, store, is_filtered=is_filtered)
         elif is_more:
             say_more(settings, len(lines), None if is_filtered else _count(store))
-
-
-def _is_path(text: str) -> bool:
-    return text in (".", "..", "~") or "/" in text or os.sep in text
 
 
 def _count(store: clew.Store) -> int:

@@ -16,7 +16,19 @@ from clew.cli.app import Command, Settings, command
 from clew.cli.names import branch_names, entry_name, short_ids
 from clew.cli.output import Output, progress, terminal
 from clew.cli.store import opened, session_of
-from clew.cli.text import Moment, ago, count, flat, iso, one_line, plain, quoted, typed
+from clew.cli.text import (
+    Moment,
+    ago,
+    count,
+    flat,
+    is_path,
+    iso,
+    one_line,
+    plain,
+    project_of,
+    quoted,
+    typed,
+)
 from clew.core.conversation.points import find
 from clew.core.log.ids import parse_entry_id
 from clew.core.log.rows import Details, SessionRow
@@ -160,15 +172,6 @@ def _accepting(project: str | None, model: str | None) -> Callable[[SessionRow, 
         return model is None or model.lower() in (details.model or "").lower()
 
     return accepts
-
-
-def project_of(workspace: str | None) -> str:
-    """The last part of a path."""
-    return (workspace or "").replace("\\", "/").rstrip("/").rpartition("/")[2]
-
-
-def is_path(text: str) -> bool:
-    return text in (".", "..", "~") or "/" in text or os.sep in text
 
 
 def _nothing(store: clew.Store, words: Sequence[str], filters: Sequence[str], tools: bool) -> str:

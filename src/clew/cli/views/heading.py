@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from datetime import datetime
 from textwrap import wrap
@@ -12,7 +11,7 @@ from rich.text import Text
 
 import clew
 from clew.cli.names import short_ids
-from clew.cli.text import count, local, money, one_line
+from clew.cli.text import count, local, money, one_line, project_of
 from clew.cli.views.moves import Places
 from clew.core.log.records import COPIED_FROM, PARENT
 from clew.errors import ClewError
@@ -160,7 +159,7 @@ def project(info: clew.SessionInfo) -> str | None:
     """The name of its directory, and where that is."""
     if info.workspace is None:
         return None
-    return f"{os.path.basename(info.workspace) or info.workspace}  {info.workspace}"
+    return f"{project_of(info.workspace) or info.workspace}  {info.workspace}"
 
 
 def period(first: datetime, last: datetime) -> str:

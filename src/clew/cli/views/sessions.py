@@ -16,7 +16,7 @@ from clew.cli.config import chosen
 from clew.cli.names import short_ids
 from clew.cli.output import Output
 from clew.cli.table import Cell, Column
-from clew.cli.text import ago, clew_command, count, iso, money, size
+from clew.cli.text import ago, clew_command, count, iso, money, project_of, size
 from clew.core.conversation.sessions import subagents_of
 from clew.errors import CorruptError
 
@@ -40,12 +40,6 @@ class Line(NamedTuple):
     @property
     def project(self) -> str:
         return project_of(self.info.workspace)
-
-
-def project_of(workspace: str | None) -> str:
-    """The last part of a path."""
-    parts = (workspace or "").replace("\\", "/").rstrip("/").split("/")
-    return parts[-1]
 
 
 # -- which sessions
