@@ -22,7 +22,9 @@ def test_every_agent_is_found_and_its_sessions_are_imported(tmp_path: Path) -> N
         sessions = list(store.list())
         assert len(sessions) == 20
         assert max(s.updated_at for s in sessions) < NOW
+        titles = {s.title for s in sessions if s.parent}
         directories = {s.workspace_given for s in sessions}
+    assert titles == {"Find every login call", "How tests handle time"}  # as the parent called them
     assert {"/home/ana/shop", "/home/ana/notes", "/home/ana/website"} <= directories
 
 

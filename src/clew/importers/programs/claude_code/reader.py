@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Final
@@ -271,9 +271,11 @@ def _session(
     copies: tuple[str, ...] = (),
     title: Json = None,
 ) -> SourceSession:
+    def updates() -> Mapping[str, Json]:
+        return {**transcript.updates(), "title": title}
+
     return SourceSession(
         id=id,
-        title=title if isinstance(title, str) else None,
         entries=transcript.entries(),
         head=transcript.head,
         workspace=header.get("cwd") if isinstance(header.get("cwd"), str) else None,
@@ -287,7 +289,7 @@ def _session(
         checkpoints=transcript.checkpoints,
         events=transcript.events,
         usage=transcript.usage,
-        updates=transcript.updates,
+        updates=updates if isinstance(title, str) and title else transcript.updates,
     )
 
 

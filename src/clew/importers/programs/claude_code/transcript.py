@@ -19,9 +19,10 @@ from typing import Final, TypeAlias
 
 import msgspec
 
+from clew.core.conversation.append import TITLE_LENGTH
 from clew.core.load.streams import larger
 from clew.core.messages.dialects.anthropic import is_human
-from clew.core.messages.text import own_words
+from clew.core.messages.text import own_words, snippet
 from clew.importers.contract import SourceCheckpoint, SourceEntry, SourceEvent, SourceUsage
 from clew.importers.reading.jsonlines import Line
 from clew.importers.reading.seen import note
@@ -214,7 +215,7 @@ class Transcript:
         given = (self._titles.get(kind) for kind in ("custom-title", "ai-title", "last-prompt"))
         title = next(filter(None, given), None) or self._summary()
         if title or self._is_agent:
-            found["title"] = title or self._first_words[:60]
+            found["title"] = title or snippet(self._first_words, TITLE_LENGTH)
         return found
 
     def _summary(self) -> str | None:
