@@ -17,8 +17,11 @@ import pytest
 
 import clew
 from clew.backends.contract import STORE_WIDE, Transaction
+from clew.core.load.entries import batch_name
 from clew.importers import REVISIONS, ledger
+from clew.importers.detect import known_places, reader_of
 from clew.importers.reading import seen
+from tests.home.make import make_home
 from tests.importers.programs import test_goose
 from tests.importers.test_run import write_claude
 
@@ -425,6 +428,41 @@ def test_calls_that_an_unchanged_file_told_of_are_not_counted_again(tmp_path: Pa
         {f"{NAME}0": ["m1", "m2"], f"{NAME}1": ["m1", "m2", "m3"]}, {f"{NAME}1": ["m1", "m2", "m3", "m4"]}
     )
     assert (copied_later, grown_later) == (whole, whole)
+
+
+def test_a_session_that_lost_its_end_with_the_power_is_read(tmp_path: Path) -> None:
+    folder = tmp_path / "files"
+    write_claude(folder / "one.jsonl", 3)
+    with clew.open(tmp_path / "store", durability="process") as store:
+        store.import_path(folder)
+        assert store.import_path(folder).files_read == 0
+        with store._engine.read() as reader:
+            row = reader.find_session("claude-code:one")
+            assert row is not None
+        sid = row.sid
+        store._engine.run(lambda tx: tx.drop_record(sid, "key", batch_name(1)))
+        assert store.import_path(folder).files_read == 1
+
+
+def test_readers_note_all_that_they_open(tmp_path: Path) -> None:
+    """On files of real agents: what a reader opens is in the record of its file, or is known to be shared."""
+    home = make_home(tmp_path / "ana")
+    with clew.open("memory:") as store:
+        for format, place in known_places(home):
+            store.import_path(place, format)
+            for path in reader_of(format).files(place):
+                source = ledger.Ledger(store._engine).find(str(path))
+                assert source is not None
+                noted = {stamp.path for stamp in source.seen}
+                with opened_below(home) as opened:
+                    for session in reader_of(format).read(path, lambda problem: None, lambda count: None):
+                        list(session.entries)
+                        session.updates()
+                beside = {
+                    one for one in opened if Path(one).parent == path.parent and format == "claude-code"
+                }
+                missing = {one for one in opened if one not in noted and str(Path(one).parent) not in noted}
+                assert missing <= beside, (path, missing)
 
 
 # -- what records hold

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 import clew
-from clew.backends.contract import STORE_WIDE, Transaction
+from clew.backends.contract import STORE_WIDE, Reader, Transaction
+from clew.core.load.entries import batch_name
 from clew.core.log.records import Count, Time, decoder
 from clew.core.log.rows import SessionRow
 from clew.errors import CorruptError
@@ -47,6 +48,8 @@ class SessionOf(msgspec.Struct, frozen=True, array_like=True):
     id: str
     parent: str | None = None
     is_copy: bool = False
+    batches: Count = 0
+    """In how many parts its entries came."""
 
 
 class ProblemOf(msgspec.Struct, frozen=True, array_like=True):
@@ -108,6 +111,8 @@ class Ledger:
     def __init__(self, engine: EngineLike, *, is_trusted: bool = True) -> None:
         self._engine = engine
         self._is_trusted = is_trusted
+        backend = getattr(engine, "backend", None)
+        self._may_lose = backend is not None and backend.capabilities.durability == "process"
         self._known: dict[str, bytes] = {}
         self._below: list[str] = []
         """Directories of which all records are known."""
@@ -159,9 +164,16 @@ class Ledger:
             for source in sources:
                 for session in source.sessions:
                     row = reader.get_session(session.sid)
-                    if row is not None and row.id == session.id:
+                    if row is not None and row.id == session.id and self._is_whole(reader, session):
                         found[row.sid] = row
         return found
+
+    def _is_whole(self, reader: Reader, session: SessionOf) -> bool:
+        """Whether the last part of it is there. Only where a loss of power may take what was acknowledged can
+        it be missing, while the record of its file is there."""
+        if not self._may_lose or not session.batches:
+            return True
+        return reader.get_record(session.sid, "key", batch_name(session.batches)) is not None
 
     def keep(
         self,

@@ -389,7 +389,7 @@ class _Import:
         )
         kept = None
         if loading.sid is not None:
-            kept = SessionOf(loading.sid, loaded.id, source.parent, source.is_copy)
+            kept = SessionOf(loading.sid, loaded.id, source.parent, session.is_copy, loading.batches)
         return _Brought(session, kept)
 
     def own(self, job: Job) -> tuple[_Brought, list[Problem]]:

@@ -376,6 +376,11 @@ class Loading:
         """The number of the session in the store; None: it is not there."""
         return None if self._row is None else self._row.sid
 
+    @property
+    def batches(self) -> int:
+        """In how many transactions its entries came, those of earlier loads included."""
+        return self._memory.batches
+
     def _times(self) -> tuple[int | None, int | None]:
         """When it began, and when it was active last."""
         if self._row is not None and not self._dry_run:
