@@ -24,7 +24,7 @@ def test_a_hit_has_a_place_that_show_takes(story: Clew) -> None:
 
 def test_the_handle_of_a_hit_can_be_pasted_behind_show_fork_and_rewind(story: Clew) -> None:
     screen = SGR.sub("", story.on_terminal("search", "nobody").out).splitlines()
-    handle = screen[0].split()[0]
+    handle = screen[1].split()[0]
     assert re.fullmatch(r"login-bug@[0-9a-f]{4}\.5", handle)
     assert handle == story("search", "nobody", "--json").records[0]["handle"]
     assert "Stop! Now nobody can log in." in story("show", handle, "-C", "0").out

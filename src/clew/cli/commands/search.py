@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from itertools import groupby
 from typing import TYPE_CHECKING, Final, get_args
 
 import click
@@ -106,7 +107,7 @@ def search_command(
     until: datetime | None,
     best: bool,
 ) -> int:
-    """The words may be in any order. Each hit begins with its place, which clew show, clew fork and
+    """The words may be in any order. Each hit has a place, which clew show, clew fork and
     clew rewind take. A text that a program copied to several sessions is one hit.
 
     Piped: place, role, time (UTC), title and snippet, separated by tabs. Exit code 1 if nothing was found.
@@ -229,34 +230,39 @@ def _print(out: Output, store: clew.Store, page: SearchPage, limit: int) -> None
         return
     infos = {id: store.get(id).info for id in {hit.session for hit in page}}
     width = terminal().width
-    out.texts(
-        line
-        for hit, handle in zip(page, short, strict=True)
-        for line in _lines(hit, handle, infos[hit.session], width)
-    )
+    out.texts(_screen(list(zip(page, short, strict=True)), infos, width))
     if page.cursor is not None:
         click.echo(f"there are more: -n {min(limit * 5, 1000)} shows more, other words fewer", err=True)
 
 
-def _lines(hit: Hit, handle: str, info: clew.SessionInfo, width: int) -> Iterator[Text]:
+def _screen(
+    hits: Sequence[tuple[Hit, str]], infos: Mapping[str, clew.SessionInfo], width: int
+) -> Iterator[Text]:
+    """The hits, those of a session that follow each other below its title."""
     from rich.text import Text
 
-    head = Text.assemble((typed(one_line(handle)), "yellow"), "  ", (one_line(hit.title or ""), "bold"))
-    head.no_wrap, head.overflow = True, "ellipsis"
-    yield head
-    facts = [
-        "tool" if hit.in_tool else hit.role,
-        ago(hit.at),
-        info.agent or "",
-        project_of(info.workspace),
-        "left behind" if not hit.on_path else "",
-        f"+{count(hit.copies, 'copy')}" if hit.copies else "",
-    ]
-    told = Text(INDENT + " · ".join(one_line(fact) for fact in facts if fact), style="bright_black")
-    told.no_wrap, told.overflow = True, "ellipsis"
-    yield told
-    yield _snippet(hit, LINES * (width - len(INDENT)) - SPARE)
-    yield Text("")
+    for id, group in groupby(hits, lambda pair: pair[0].session):
+        info = infos[id]
+        about = " · ".join(filter(None, (info.agent, project_of(info.workspace))))
+        title = one_line(info.title or "(no title)")
+        yield _cut(Text.assemble((title, "bold"), (f"  {one_line(about)}", "bright_black")))
+        for hit, handle in group:
+            facts = [
+                "tool" if hit.in_tool else hit.role,
+                ago(hit.at),
+                "left behind" if not hit.on_path else "",
+                f"+{count(hit.copies, 'copy')}" if hit.copies else "",
+            ]
+            told = " · ".join(fact for fact in facts if fact)
+            yield _cut(Text.assemble((typed(one_line(handle)), "yellow"), (f"  {told}", "bright_black")))
+            yield _snippet(hit, LINES * (width - len(INDENT)) - SPARE)
+        yield Text("")
+
+
+def _cut(line: Text) -> Text:
+    line.no_wrap, line.overflow = True, "ellipsis"
+    line.rstrip()
+    return line
 
 
 def _snippet(hit: Hit, room: int) -> Text:
