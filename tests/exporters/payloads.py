@@ -105,6 +105,7 @@ def session_of(store: clew.Store, attacks: Sequence[str]) -> str:
     session.append({"role": "system", "content": everything}, {"role": everything, "content": everything})
     for attack in attacks:
         session.append(*_of_anthropic(attack), *_of_openai(attack), {"type": attack, attack: attack})
+        session.append(*_of_known_tools(attack))
     entry = session.append({"role": "user", "content": everything})[0]
     session.annotate(entry, label=short)
     session.rewind(3)
@@ -112,6 +113,8 @@ def session_of(store: clew.Store, attacks: Sequence[str]) -> str:
     session.checkpoint(short)
     session.compact(everything)
     session.set_summary(everything)
+    child = store.create("child", title=short, metadata={"parent": short, "agent_id": short})
+    child.append({"role": "user", "content": everything}, *_of_known_tools(attacks[0]))
     return short
 
 
@@ -145,6 +148,36 @@ def _of_anthropic(attack: str) -> list[dict[str, Any]]:
             ],
         },
     ]
+
+
+def _of_known_tools(attack: str) -> list[dict[str, Any]]:
+    """Calls that a page draws in ways of their own, each with its result."""
+    hunk = f"@@ -1,2 +1,2 @@ {attack}\n {attack}\n-{attack}\n+{attack}\n"
+    coloured = f"\x1b[1;31m{attack}\x1b[0m\x1b[38;2;9;9;9;48;5;200m{attack}\x1b]8;;{attack}\x07"
+    called: list[tuple[str, dict[str, Any], str]] = [
+        ("Bash", {"command": attack, attack: attack}, f"Exit code 1\n{coloured}"),
+        ("Bash", {"command": "git diff"}, f"diff --git {attack}\n--- a/{attack}\n+++ b/x\n{hunk}"),
+        ("Read", {"file_path": attack}, f"     1→{attack}\n     2→x\n     3→{attack}"),
+        ("Write", {"file_path": f"{attack}.html", "content": attack}, attack),
+        ("Edit", {"file_path": attack, "old_string": attack, "new_string": f"{attack}\n{attack}"}, attack),
+        (
+            "apply_patch",
+            {"input": f"*** Begin Patch\n*** Add File: {attack}\n+{attack}\n*** End Patch"},
+            attack,
+        ),
+        ("TodoWrite", {"todos": [{"content": attack, "status": "completed"}]}, attack),
+        ("Task", {"description": attack, "prompt": attack, "subagent_type": attack}, attack),
+        ("WebFetch", {"url": attack, "prompt": attack}, attack),
+        (f"mcp__{attack}__{attack}", {attack: attack}, f'{{"x": "{attack}"}}'),
+    ]
+    messages: list[dict[str, Any]] = []
+    for number, (name, arguments, result) in enumerate(called):
+        id = f"{attack} {number}"
+        call = {"type": "tool_use", "id": id, "name": name, "input": arguments}
+        messages.append({"role": "assistant", "content": [call]})
+        answer = {"type": "tool_result", "tool_use_id": id, "content": result}
+        messages.append({"role": "user", "content": [answer]})
+    return messages
 
 
 def _of_openai(attack: str) -> list[dict[str, Any]]:

@@ -23,7 +23,7 @@ from clew.exporters.page.text import code_block, escape, escape_line, numbered, 
 from clew.exporters.tools import Gist, command_of, file_text, gist, output_of, plan_items
 from clew.model import Json
 
-_NUMBERED: Final = re.compile(r"[ \t]{0,8}(\d{1,7})(?:→|\t|: |\|)")
+_NUMBERED: Final = re.compile(r"[ \t]{0,8}(\d{1,7})(?:→|\t|:(?: |$)|\|)")
 _CONTENTS: Final = ("content", "contents", "file_text", "text", "data", "new_source")
 _DRAWN: Final = frozenset(
     {

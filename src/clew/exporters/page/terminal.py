@@ -49,19 +49,18 @@ def terminal(text: str) -> str:
     return "".join(parts)
 
 
-def plain(text: str) -> str:
-    """The same without its colours, to be counted or compared."""
-    return _COLOUR.sub("", _UNSEEN.sub("", text)) if "\x1b" in text else text
-
-
 class _Look:
     """Which colours and weights are on."""
 
     def __init__(self) -> None:
+        self._weights: set[str] = set()
+        self._reset()
+
+    def _reset(self) -> None:
         self._front: int | None = None
         self._back: int | None = None
-        self._weights: set[str] = set()
         self._turned = False
+        self._weights.clear()
 
     def drawn(self, text: str) -> str:
         if not text:
@@ -92,7 +91,7 @@ class _Look:
 
     def _one(self, code: int) -> None:
         if code == 0:
-            self.__init__()  # type: ignore[misc]
+            self._reset()
         elif code in _WEIGHTS:
             self._weights.add(_WEIGHTS[code])
         elif code in _ENDS:
