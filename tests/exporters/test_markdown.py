@@ -120,7 +120,7 @@ def test_a_title_reads_as_it_was_written(text: str) -> None:
         "Fix the log-in page (v1.2) - urgent!",
         "snake_case, x[0], C:\\temp, a + b = {c}",
         "1 < 2 && 3 > 2; #12 ~ 5 * 6",
-        "[draft] notes | more",
+        "[draft] notes | more C#",
         "claude-code:5e0c1a52-7d7e/agent-1",
     ],
 )

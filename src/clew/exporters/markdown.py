@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from clew.model import SessionInfo
     from clew.store import Store
 
-_SPECIAL: Final = re.compile(r"\\+|`+|\*+|_+|~+|<|&|\[|\]\(|#+(?=\s*$)")
+_SPECIAL: Final = re.compile(r"\\+|`+|\*+|_+|~+|<|&|\[|\]\(|#+")
 """What may mean something in the middle of a line."""
 _FENCE: Final = re.compile(
     r"^(?P<lead>[ \t]{0,12}(?:(?:[-+*]|\d{1,9}[.)])[ \t]{1,4})?)(?P<fence>`{3,}|~{3,})(?P<info>[^`]*)$"
@@ -78,6 +78,8 @@ def _escaped(found: re.Match[str], *, has_links: bool) -> str:
             means = after.isalnum() or after == "#"
         case "[" | "]":
             means = has_links
+        case "#":
+            means = not after and before in ("", " ")  # the end of a heading
         case _:
             means = True
     return "".join(f"\\{mark}" for mark in run) if means else run
