@@ -342,8 +342,7 @@ def chosen_columns(text: str | None, settings: Settings) -> Sequence[str] | None
 def say_more(settings: Settings, shown: int, total: int | None) -> None:
     """On standard error, behind a table that does not hold all."""
     if total is None:
-        some = "session that matches" if shown == 1 else f"{shown:,} sessions that match"
-        click.echo(f"the first {some}; -n 0 shows all", err=True)
+        click.echo(f"{count(shown, 'session')} shown, there are more; -n 0 shows all", err=True)
     else:
         all_of_them = clew_command(settings, "ls", "-n", "0")
         click.echo(
