@@ -130,11 +130,16 @@ def test_every_session_is_listed_on_demand(home: Clew) -> None:
     assert "~/.codex/sessions" in printed
 
 
-def test_some_problems_are_shown_and_all_on_demand(cli: Clew, claude: Path) -> None:
+def test_one_problem_of_each_file_is_shown_and_all_on_demand(cli: Clew, claude: Path) -> None:
     claude.write_text(claude.read_text() + "{\n" * 20)
-    assert plain(cli.on_terminal("import", "--scan")).count("is not valid JSON") == 5
-    assert "… and 15 more; add -v to list all" in plain(cli.on_terminal("import", "--scan", "--again"))
-    assert plain(cli.on_terminal("import", "--scan", "--again", "-v")).count("is not valid JSON") == 20
+    for number in range(2, 10):
+        other = claude.with_name(claude.name.replace("1.jsonl", f"{number}.jsonl"))
+        other.write_text(claude.read_text())
+    printed = plain(cli.on_terminal("import", "--scan", width=120))
+    assert f"clew: ~/.claude/projects/-srv-shop/{claude.name}: line 3 is not valid JSON (and" in printed
+    assert printed.count("is not valid JSON") == 5
+    assert "clew: problems in 4 other files; -v lists all 180 problems" in printed
+    assert plain(cli.on_terminal("import", "--scan", "--again", "-v")).count("is not valid JSON") == 180
 
 
 def test_a_session_with_odd_letters_cannot_steer_the_terminal(cli: Clew, claude: Path) -> None:
@@ -172,7 +177,7 @@ def test_problems_of_unchanged_files_are_told_again_in_short(cli: Clew, claude: 
             env=cli.env, capture_output=True, text=True, check=False,
         )  # fmt: skip
         assert (done.returncode, done.stderr.count("is not valid JSON")) == (3, times)
-    assert "(and 2 problems more, as at the last import)" in done.stderr
+    assert "(and 2 more, as at the last import)" in done.stderr
 
 
 # -- pipes

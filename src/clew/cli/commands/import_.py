@@ -197,11 +197,11 @@ class _Line:
         self._is_shown = False
 
     def on_progress(self, at: ImportProgress) -> None:
-        part = f"{100 * at.bytes // at.all_bytes:>3} %" if at.all_bytes else ""
+        part = f", {100 * at.bytes // at.all_bytes} %" if at.all_bytes else ""
         if at.phase == "indexing":
-            self._text = f"Indexing {count(at.all_bytes, 'message')} for search, once  {part}"
+            self._text = f"Indexing {count(at.all_bytes, 'message')} for search, once{part}"
         else:
-            self._text = f"Importing {at.format}  {at.files:,} of {count(at.all_files, 'file')}  {part}"
+            self._text = f"Importing {at.format}: {at.files:,} of {count(at.all_files, 'file')}{part}"
 
     def __enter__(self) -> _Line:
         if sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
@@ -256,7 +256,7 @@ def _print(out: Output, settings: Settings, report: ImportReport, *, verbose: bo
             out.line()
         out.rows(*_table(report))
         out.line()
-    _print_problems(report, is_short=out.is_terminal and not verbose, verbose=verbose)
+    _print_problems(report, is_terminal=out.is_terminal, verbose=verbose)
     if not out.is_terminal or not report.sessions:
         click.echo(_sentence(report), err=True)
         return
@@ -402,27 +402,34 @@ def _of_no_source(report: ImportReport) -> list[Problem]:
     return [problem for problem in report.problems if id(problem) not in known]
 
 
-def _print_problems(report: ImportReport, *, is_short: bool, verbose: bool) -> None:
-    """Those of files that did not change were told before: a line for each file."""
-    lines = [_line_of(problem) for problem in _of_no_source(report)]
+def _print_problems(report: ImportReport, *, is_terminal: bool, verbose: bool) -> None:
+    """On a terminal one for each file, and not of too many files; else all. Those of files that did not
+    change were told before: one for each file."""
+    lines = [_line_of(problem, is_terminal) for problem in _of_no_source(report)]
     for source in report.sources:
-        if source.read or verbose or len(source.problems) == 1:
-            lines += map(_line_of, source.problems)
-        elif source.problems:
-            more = count(len(source.problems) - 1, "problem")
-            lines.append(f"{_line_of(source.problems[0])} (and {more} more, as at the last import)")
-    shown = lines[:SHOWN] if is_short else lines
+        is_whole = verbose or (source.read and not is_terminal)
+        told = source.problems if is_whole else source.problems[:1]
+        lines += [_line_of(problem, is_terminal) for problem in told]
+        if len(source.problems) > len(told):
+            before = "" if source.read else ", as at the last import"
+            lines[-1] += f" (and {len(source.problems) - 1:,} more{before})"
+    shown = lines[:SHOWN] if is_terminal and not verbose else lines
     for line in shown:
         click.echo(f"clew: {one_line(line)}", err=True)
-    if len(lines) > len(shown):
-        click.echo(f"clew: … and {len(lines) - len(shown):,} more; add -v to list all", err=True)
+    hidden = len(lines) - len(shown)
+    if is_terminal and not verbose and len(report.problems) > len(shown):
+        others = f"problems in {count(hidden, 'other file')}; " if hidden else ""
+        click.echo(f"clew: {others}-v lists all {len(report.problems):,} problems", err=True)
+    if is_terminal and lines and report.sessions:
+        click.echo(err=True)
 
 
-def _line_of(problem: Problem) -> str:
+def _line_of(problem: Problem, is_terminal: bool) -> str:
+    path = from_home(problem.path) if is_terminal else problem.path
     reason = in_words(problem.reason)
     if problem.line is None:
-        return f"{problem.path}: {reason}"
+        return f"{path}: {reason}"
     for begins, instead in _OF_A_LINE:
         if begins.match(reason):
-            return f"{problem.path}: {begins.sub(instead.format(problem.line), reason)}"
-    return f"{problem.path}: line {problem.line}: {reason}"
+            return f"{path}: {begins.sub(instead.format(problem.line), reason)}"
+    return f"{path}: line {problem.line}: {reason}"
