@@ -7,9 +7,9 @@ left out: `claude-code:0b1c2d3e-…` is `0b1c2d3e`. A subagent goes by the begin
 position: `9f3a.12`. Unlike a bare position, this name leads to the same entry after a rewind, and to entries
 that a rewind left behind.
 
-`docs/how-to/find-sessions.md` tells users what they may type for a session. Here is how it is found: a text
-is the beginning of an id, of what follows the colon of one, or of an alias; each of the three is one look at
-an index of the store, however many sessions there are.
+docs/how-to/list-on-the-command-line.md tells users what they may type for a session. Here is how it is found:
+a text is the beginning of an id, of what follows the colon of one, or of an alias; each of the three is one
+look at an index of the store, however many sessions there are.
 """
 
 from __future__ import annotations

@@ -157,7 +157,7 @@ def fill_the_disk(path: str, ballast: str) -> dict[str, Any]:
     for write in (
         lambda: session.append(message("z" * 9000)),
         lambda: session.replace([message("z" * 9000)]),
-        lambda: session.set_var("k", "z" * 9000),
+        lambda: session.set_var("k", "z" * 90_000),
     ):
         try:
             write()

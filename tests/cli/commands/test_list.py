@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -23,6 +24,7 @@ from clew.store import Store
 from tests.cli.conftest import user
 from tests.cli.golden import are_written
 from tests.cli.inside import in_pipe, on_terminal
+from tests.docs.pages import DOCS, blocks
 from tests.home.make import NOW, make_home
 
 SGR = re.compile(r"\x1b\[[0-9;]*m")
@@ -274,3 +276,19 @@ def test_the_columns_of_the_settings_hold_on_a_terminal(tricky: str, monkeypatch
     shown = SGR.sub("", on_terminal("ls", "-s", tricky)).splitlines()
     assert shown[0].split() == ["ID", "TITLE"]
     assert len(in_pipe("ls", "-s", tricky).splitlines()[0].split("\t")) == 7
+
+
+def test_the_commands_of_the_page_do_what_it_says(
+    home: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CLEW_STORE", home)
+    monkeypatch.setenv("CLEW_CONFIG", str(tmp_path / "config.toml"))
+    lines = [
+        line
+        for b in blocks(DOCS / "how-to" / "list-on-the-command-line.md", "bash")
+        for line in b.code.splitlines()
+    ]
+    assert len(lines) > 15
+    for line in lines:
+        words = shlex.split(line.partition("#")[0].partition("|")[0])
+        assert "clew: " not in in_pipe(*words[1:]), line
