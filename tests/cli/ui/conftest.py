@@ -17,7 +17,7 @@ from tests.cli.processes import Clew
 SHOP = "9f3a1b2c-5d6e-4f70-8a9b-0c1d2e3f4a5b"
 PARSER = "1092aaaa-1111-4222-8333-444455556666"
 CODEX = "019a0000-7c1d-7e2f-9a3b-4c5d6e7f8000"
-START = datetime(2026, 11, 2, 9, 0, tzinfo=UTC)
+START = datetime(2025, 11, 2, 9, 0, tzinfo=UTC)
 Turn = tuple[str, Any]
 
 
@@ -73,6 +73,8 @@ def claude_code(
         )
         parent = uuid
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    if agent is not None:
+        path.with_suffix(".meta.json").write_text(json.dumps({"toolUseId": f"task-{agent}"}))
 
 
 def codex(home: Path, id: str, directory: str, start: datetime, question: str, answer: str) -> None:
@@ -124,6 +126,8 @@ SHOP_TURNS: list[Turn] = [
     ("user", [result("t4", "The file /w/shop/auth.py has been updated.")]),
     ("assistant", [text("Fixed. All tests pass.")]),
     ("user", "Are there other places like this?"),
+    ("assistant", [call("task-a1", "Task", description="Look in the admin pages", prompt="Look")]),
+    ("user", [result("task-a1", "Found one cookie.")]),
     ("assistant", [text("Two more: admin.py and api.py.")]),
     ("user", "Fix them too."),
     ("assistant", [text("Done.")]),

@@ -82,7 +82,7 @@ def test_a_session_goes_to_the_trash_with_its_subagents_and_comes_back(agents: C
     async def steps(screen: Screen) -> None:
         await screen.press("d")
         assert 2 == len(screen.texts)
-        assert [f"{SHOP_ID} is in the trash with 3 subagents; u brings it back"] == screen.toasts
+        assert ["9f3a1b2c is in the trash with 3 subagents; u brings it back"] == screen.toasts
         assert 4 == len(screen.store.list(deleted=True))
         await screen.press("d")
         assert 1 == len(screen.texts)

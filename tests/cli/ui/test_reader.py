@@ -10,7 +10,7 @@ from tests.cli.ui.conftest import SHOP
 from tests.cli.ui.driver import Screen, browse
 
 FOLDED = """\
-── user · 2026-11-02 09:00
+── user · 2025-11-02 09:00
 The login page returns 500 for people with an old cookie.
 
 ▸ thought: Let me look at the log first.
@@ -27,12 +27,14 @@ Line 42 fails.
 
 Fixed. All tests pass.
 
-── user · 2026-11-02 09:02
+── user · 2025-11-02 09:02
 Are there other places like this?
+
+▸ Agent Look in the admin pages → 9f3a1b2c/a1 (a): Found one cookie.
 
 Two more: admin.py and api.py.
 
-── user · 2026-11-02 09:03
+── user · 2025-11-02 09:04
 Fix them too.
 
 Done."""
@@ -46,7 +48,7 @@ def test_a_session_is_read_with_its_tools_folded_to_one_line(agents: Clew) -> No
     async def steps(screen: Screen) -> None:
         await screen.press("enter")
         assert FOLDED == plain(screen)
-        assert "claude-code · shop · claude-opus-4-5 · 12 messages · 3 agents (a)" in screen.text
+        assert "claude-code · shop · claude-opus-4-5 · 14 messages · 3 agents (a)" in screen.text
 
     browse(agents, steps, size=(100, 30))
 
@@ -88,13 +90,13 @@ def test_v_opens_everything_and_closes_it(agents: Clew) -> None:
 def test_tab_jumps_from_prompt_to_prompt(agents: Clew) -> None:
     async def steps(screen: Screen) -> None:
         await screen.press("enter", "tab")
-        assert "user · 2026-11-02 09:02" in screen.here
+        assert "user · 2025-11-02 09:02" in screen.here
         await screen.press("right_square_bracket")
-        assert "user · 2026-11-02 09:03" in screen.here
+        assert "user · 2025-11-02 09:04" in screen.here
         await screen.press("tab")
         assert ["no more prompts"] == screen.toasts
         await screen.press("shift+tab", "left_square_bracket")
-        assert "user · 2026-11-02 09:00" in screen.here
+        assert "user · 2025-11-02 09:00" in screen.here
 
     browse(agents, steps)
 
@@ -104,8 +106,8 @@ def test_the_last_but_one_line_names_the_entry_under_the_cursor(agents: Clew) ->
         await screen.press("enter", "G")
         name = screen.text.splitlines()[-2].split()[0]
         shop = screen.store.get(f"claude-code:{SHOP}")
-        assert name == f"{shop.head.branch[-4:]}.11"
-        assert "assistant · 2026-11-02 09:03 · 12 of 12" in screen.text
+        assert name == f"{shop.head.branch[-4:]}.13"
+        assert "assistant · 2025-11-02 09:04 · 14 of 14" in screen.text
 
     browse(agents, steps)
 
@@ -126,6 +128,17 @@ def test_one_goes_to_a_subagent_and_back_to_its_parent(agents: Clew) -> None:
     browse(agents, steps, size=(120, 24))
 
 
+def test_a_goes_from_a_call_to_the_subagent_that_it_started(agents: Clew) -> None:
+    async def steps(screen: Screen) -> None:
+        await screen.press("enter")
+        await screen.go_to("Agent Look in the admin pages")
+        await screen.press("a")
+        assert f"claude-code:{SHOP}/agent-a1" == screen.reader.session.id
+        assert "Found one cookie." in screen.text
+
+    browse(agents, steps, size=(120, 24))
+
+
 def test_words_are_found_in_the_session_with_n_in_turn(agents: Clew) -> None:
     async def steps(screen: Screen) -> None:
         await screen.press("enter", "n")
@@ -133,14 +146,16 @@ def test_words_are_found_in_the_session_with_n_in_turn(agents: Clew) -> None:
         await screen.press("slash")
         await screen.write("cookie")
         await screen.press("enter")
-        assert "cookie: hit 1 of 2 (n N)" in screen.text
-        assert "user · 2026-11-02 09:00" in screen.here
+        assert "cookie: hit 1 of 3 (n N)" in screen.text
+        assert "user · 2025-11-02 09:00" in screen.here
         await screen.press("n")
         assert "▾ Edit auth.py" in screen.here
         assert "-user = sessions[cookie]" in plain(screen)
         await screen.press("n")
-        assert "user · 2026-11-02 09:00" in screen.here
-        await screen.press("N")
+        assert "▾ Agent Look in the admin pages" in screen.here
+        await screen.press("n")
+        assert "user · 2025-11-02 09:00" in screen.here
+        await screen.press("N", "N")
         assert "▾ Edit auth.py" in screen.here
 
     browse(agents, steps, size=(100, 24))

@@ -164,7 +164,7 @@ def test_hostile_snippets_stay_text(cli: Clew) -> None:
     async def steps(screen: Screen) -> None:
         await screen.press("slash")
         await screen.write("zebra")
-        assert "[red]zebra[/red] ␛]0;owned␇ <U+202E>gnp.exe [@click=app.quit]x[/]" in "\n".join(screen.texts)
+        assert "[red]zebra[/red] <U+202E>gnp.exe [@click=app.quit]x[/]" in "\n".join(screen.texts)
         assert not [char for char in screen.text if char in "\x1b\x07\u202e"]
 
     browse(cli, steps, size=(120, 24))

@@ -1,6 +1,6 @@
 """`clew ui`: the sessions of a store on one screen, with keys.
 
-The screens are made with textual, an extra. Nothing here imports it before the command is called.
+The screens are made with textual. Nothing here imports it before the command is called.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from clew.cli.store import opened
 @command("ui", "clew ui", "clew ui --store agents.db")
 @click.pass_obj
 def ui_command(settings: Settings) -> int:
-    """List, filter as you type, read, draw the tree, fork, rewind. The last line of the screen names the
-    keys. A rewind shows which entries it leaves behind, and asks.
+    """List, search as you type, read, export, fork, rewind. The last line of the screen names the main
+    keys, and ? lists all of them. A rewind shows what it leaves behind and what happens to files, and asks.
     """
     try:
         import_module("textual")

@@ -55,6 +55,10 @@ class StoreScreen(Screen[None]):
     def browser(self) -> Browser:
         return cast("Browser", self.app)
 
+    def name_of(self, id: str) -> str:
+        """The short name of a session."""
+        return one_line(self.browser.catalog.names.get(id, id))
+
     def under(self) -> Under | None:
         """The session and the entry under the cursor."""
         raise NotImplementedError
@@ -136,7 +140,7 @@ class StoreScreen(Screen[None]):
 
             _ = self.app.push_screen(
                 AskDialog(
-                    [Text(f"Title of {one_line(session.id)}", "bold", no_wrap=True)],
+                    [Text(f"Title of {self.name_of(session.id)}", "bold", no_wrap=True)],
                     make,
                     keys="⏎ save · esc cancel · empty: the automatic one",
                     value=shown,
@@ -166,7 +170,7 @@ class StoreScreen(Screen[None]):
 
             _ = self.app.push_screen(
                 AskDialog(
-                    [Text(f"Tags of {one_line(session.id)}, separated by commas", "bold", no_wrap=True)],
+                    [Text(f"Tags of {self.name_of(session.id)}, separated by commas", "bold", no_wrap=True)],
                     make,
                     keys="⏎ save · esc cancel",
                     value=shown,
@@ -189,13 +193,13 @@ class StoreScreen(Screen[None]):
             gone = self.store.transact(delete)
             self._keep(id, lambda: self._bring_back(gone))
             with_them = f" with {count(len(gone) - 1, 'subagent')}" if len(gone) > 1 else ""
-            self.say(f"{one_line(id)} is in the trash{with_them}; u brings it back")
+            self.say(f"{self.name_of(id)} is in the trash{with_them}; u brings it back")
             self.browser.catalog.remove(gone)
             self._gone(id)
 
     def _bring_back(self, ids: list[str]) -> str:
         self.store.transact(lambda store: [store.restore_deleted(id).id for id in ids])
-        return f"{one_line(ids[0])} is back"
+        return f"{self.name_of(ids[0])} is back"
 
     # -- undo
 

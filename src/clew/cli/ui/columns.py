@@ -34,7 +34,8 @@ def layout(width: int, longest_agent: int, longest_project: int, longest_id: int
     agent = min(longest_agent, 12 if width < 120 else 16) if width >= WITH_AGENT else 0
     most = 12 if width < 100 else 16 if width < 140 else 28
     project = min(longest_project, most) if width >= WITH_PROJECT else 0
-    id = min(longest_id, ID if width < WITH_AGENT else 12 if width < 120 else 24)
+    ids = ((WITH_AGENT, ID), (WITH_PROJECT, 10), (120, 13))
+    id = min(longest_id, next((most for below, most in ids if width < below), 24))
     used = ACTIVE + MSGS + id + 3 * GAP + sum(one + GAP for one in (agent, project) if one)
     return Layout(agent, project, max(8, width - used), id)
 
@@ -58,7 +59,9 @@ def session_line(row: Row, name: str, sizes: Layout) -> Text:
         line.append(_cell(project_of(info) if info.workspace else "", sizes.project), "blue")
     line.append(f"{row.messages:>{MSGS},}{' ' * GAP}", "dim")
     line.append_text(_title(row, sizes.title)).append(" " * GAP)
-    return line.append(one_line(name), "cyan")
+    if row.depth and "/" in name:  # the parent above it has the rest
+        name = f"/{name.rpartition('/')[2]}"
+    return line.append(one_line(name)[: sizes.id], "cyan")
 
 
 def _title(row: Row, width: int) -> Text:

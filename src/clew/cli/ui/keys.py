@@ -43,9 +43,9 @@ BACK: Final = Key("escape,backspace", "back", "esc", "back", "Back")
 SESSION: Final = (
     Key("e", "title", "e", "title", "Change the title"),
     Key("T", "tags", "T", "tags", "Change the tags"),
-    Key("x", "export", "x", "export", "Write it to a file: HTML, Markdown, JSON, JSONL"),
+    Key("x", "export", "x", "export", "Export it: HTML, Markdown, JSON, JSONL"),
     Key("y", "copy_id", "y", "copy id", "Copy its id"),
-    Key("c", "resume", "c", "resume", "Show and copy the command with which its agent goes on"),
+    Key("c", "resume", "c", "resume", "Show and copy the command that resumes it"),
     Key("d,delete", "trash", "d", "trash", "Put it in the trash, with its subagents"),
 )
 LIST: Final = (
@@ -60,7 +60,7 @@ LIST: Final = (
     Key("escape", "no_filter", "esc", "", "Show all sessions again"),
 )
 READ: Final = (
-    Key("enter,o", "fold", "⏎", "open", "Open or close a tool call, or what is folded"),
+    Key("enter,o", "fold", "⏎", "open", "Open or close a tool call, or a thought"),
     Key("v", "fold_all", "v", "", "Open or close all of them"),
     Key("tab,right_square_bracket", "prompt(1)", "tab ]", "next prompt", "To the next prompt"),
     Key("shift+tab,left_square_bracket", "prompt(-1)", "⇧tab [", "", "To the prompt before"),
@@ -74,7 +74,7 @@ READ: Final = (
 TREE: Final = (Key("enter,o", "open", "⏎", "read", "Read around this entry"),)
 MOVES: Final = (
     Key("f", "fork", "f", "fork", "Fork the session here"),
-    Key("r", "rewind", "r", "rewind", "Go back to here; shows first what happens, to files too"),
+    Key("r", "rewind", "r", "rewind", "Go back to here; shows first what happens"),
     Key("u", "undo", "u", "undo", "Take back the last change or move"),
 )
 

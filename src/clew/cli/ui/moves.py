@@ -18,7 +18,7 @@ from clew.cli.text import clean, count, first_words, one_line, who
 from clew.cli.ui.actions import StoreScreen, Under
 from clew.cli.ui.dialogs import AskDialog, ConfirmDialog
 from clew.cli.views.restoring import change_lines, summary
-from clew.errors import ClewError, SnapshotNotFoundError
+from clew.errors import ClewError, RootNotNamedError, SnapshotNotFoundError
 from clew.model.files import RestoreReport
 
 ENTRIES_SHOWN: Final = 8
@@ -27,11 +27,11 @@ SHOWN: Final = 10
 """Paths that a question names."""
 
 
-def rewind_lines(session: clew.Session, tree: clew.Tree, place: clew.Head) -> Iterator[Text]:
+def rewind_lines(session: clew.Session, name: str, tree: clew.Tree, place: clew.Head) -> Iterator[Text]:
     """Where the session goes, and what it leaves behind."""
     head = tree.heads[session.id]
     shared = last_shared(tree, head, place)
-    yield Text(f"Rewind {one_line(session.id)} from {place_words(head)} to {place_words(place)}?", "bold")
+    yield Text(f"Rewind {name} from {place_words(head)} to {place_words(place)}?", "bold")
     left, joined = head.position - shared, place.position - shared
     if left:
         yield Text(f"Left behind, but kept: {count(left, 'entry')}. u brings them back.")
@@ -44,8 +44,8 @@ def rewind_lines(session: clew.Session, tree: clew.Tree, place: clew.Head) -> It
         yield Text(f"Comes in from another branch: {count(joined, 'entry')}.")
 
 
-def fork_lines(session: clew.Session, place: clew.Head, entry: clew.Entry | None) -> Iterator[Text]:
-    yield Text(f"Fork {one_line(session.id)} at {place_words(place)}:", "bold")
+def fork_lines(name: str, place: clew.Head, entry: clew.Entry | None) -> Iterator[Text]:
+    yield Text(f"Fork {name} at {place_words(place)}:", "bold")
     if entry is not None:
         yield _said(entry)
 
@@ -79,12 +79,13 @@ class MovesScreen(StoreScreen):
 
             def made(fork: clew.Session | None) -> None:
                 if fork is not None:
-                    self.say(f"{one_line(fork.id)} begins at {place_words(place)} of {one_line(session.id)}")
+                    where = f"{place_words(place)} of {self.name_of(session.id)}"
+                    self.say(f"{one_line(fork.id)} begins at {where}")
                     self.changed(fork.id)
 
             _ = self.app.push_screen(
                 AskDialog(
-                    fork_lines(session, place, entry),
+                    fork_lines(self.name_of(session.id), place, entry),
                     lambda id: session.fork(id or None, at=place),
                     keys="⏎ fork · esc cancel",
                     hint="its id; empty: one is generated",
@@ -104,7 +105,7 @@ class MovesScreen(StoreScreen):
                 return
             tree = session.tree()
             if place == tree.heads[session.id]:
-                self.say(f"{one_line(session.id)} stands there")
+                self.say(f"{self.name_of(session.id)} stands there")
             elif any(one.snapshot for one in tree.checkpoints):
                 plan = partial(file_plan, session, place)
                 self.browser.background.run("files", plan, partial(self._ask, session, tree, place))
@@ -124,13 +125,13 @@ class MovesScreen(StoreScreen):
         has_files = isinstance(plan, RestoreReport) and bool(plan.changes)
         keys = "y conversation only · f files too · n no" if has_files else "y yes · n no"
         with self.report_errors():
-            lines = [*rewind_lines(session, tree, place), *file_lines(plan)]
+            lines = [*rewind_lines(session, self.name_of(session.id), tree, place), *file_lines(plan)]
             _ = self.app.push_screen(ConfirmDialog(lines, keys), answered)
 
     def _rewind(self, session: clew.Session, seen: clew.Head, place: clew.Head, *, files: bool) -> None:
         with self.report_errors():
             if session.head != seen:
-                self.say(f"{one_line(session.id)} has moved meanwhile, nothing was done: look again")
+                self.say(f"{self.name_of(session.id)} has moved meanwhile, nothing was done: look again")
                 self.changed()
                 return
 
@@ -146,10 +147,15 @@ class MovesScreen(StoreScreen):
 
     def _say_moved(self, session: clew.Session, moved: clew.model.Moved) -> None:
         with self.report_errors():
-            self.say(_stands(session))
+            self.say(self._stands(session))
             if moved.files is not None:
                 self.say(summary(moved.files))
             self.changed()
+
+    def _stands(self, session: clew.Session) -> str:
+        info = session.info
+        where = f"{place_words(info.head)} with {count(info.messages, 'message')}"
+        return f"{self.name_of(info.id)} stands at {where}"
 
     # -- undo
 
@@ -166,7 +172,7 @@ class MovesScreen(StoreScreen):
                     self._say_moved(session, moved)
 
         there = clew.Head(plan.branch, plan.position)
-        question = f"Take back the last rewind, compaction or replacement of {one_line(session.id)}?"
+        question = f"Take back the last rewind, compaction or replacement of {self.name_of(session.id)}?"
         way = f"It goes from {place_words(session.head)} to {place_words(there)}."
         _ = self.app.push_screen(
             ConfirmDialog([Text(question, "bold"), Text(way), *file_lines(plan.files)]), answered
@@ -179,6 +185,8 @@ def file_plan(session: clew.Session, place: clew.Head) -> RestoreReport | str | 
         return session.restore_files(place, dry_run=True)
     except SnapshotNotFoundError:
         return None
+    except RootNotNamedError:
+        return "those that were kept came from elsewhere. clew rewind --files --root DIRECTORY restores them."
     except (ClewError, OSError) as exc:
         return described(exc)
 
@@ -196,8 +204,3 @@ def file_lines(plan: RestoreReport | str | None) -> Iterator[Text]:
         yield Text(f"  {line}", no_wrap=True)
     if len(changes) > SHOWN:
         yield Text(f"  … and {len(changes) - SHOWN:,} more")
-
-
-def _stands(session: clew.Session) -> str:
-    info = session.info
-    return f"{one_line(info.id)} stands at {place_words(info.head)} with {count(info.messages, 'message')}"

@@ -15,7 +15,7 @@ import clew
 from clew.cli.commands.show import around
 from clew.cli.names import branch_names, entry_name
 from clew.cli.store import is_on_path
-from clew.cli.text import ago, count, local, one_line
+from clew.cli.text import ago, count, local, money, one_line
 from clew.cli.ui.actions import Under
 from clew.cli.ui.catalog import agent_of, project_of
 from clew.cli.ui.dialogs import Choice, PickDialog
@@ -23,6 +23,7 @@ from clew.cli.ui.keys import ANYWHERE, BACK, MOVES, READ, SESSION, KeyBar, bindi
 from clew.cli.ui.lines import Lines
 from clew.cli.ui.moves import MovesScreen
 from clew.cli.ui.transcript import Section, sections
+from clew.cli.views.heading import call_of
 from clew.model.search import Hit
 
 NEIGHBOURS: Final = 20
@@ -51,6 +52,9 @@ class ReaderScreen(MovesScreen):
         self._info = session.info
         self._names: dict[str, str] = {}
         self._head: clew.Head | None = None
+        self._agents: dict[str, str] = {}
+        """For the id of a call the subagent that it started."""
+        self._cost = ""
 
     def compose(self) -> ComposeResult:
         yield Static("", markup=False, classes="where")
@@ -83,6 +87,8 @@ class ReaderScreen(MovesScreen):
             self._names = branch_names(branch.id for branch in tree.branches)
             self._head = tree.heads[self.session.id]
             self.is_elsewhere = self.place is not None and not is_on_path(tree, self.place)
+            self._agents = self._agents_by_call()
+            self._cost = self._priced()
             self._draw_head()
             at = (lambda section: wanted in section.entries) if wanted else None
             self.lines.show(self._sections(None), at=at, top=here is None)
@@ -95,9 +101,15 @@ class ReaderScreen(MovesScreen):
         else:
             entries = self.session.entries(after=after, damaged="skip")
         for section in sections(entries, self._info.workspace):
-            if section is not None and self.opens_all:
-                section.is_open = True
+            if section is not None:
+                self._complete(section)
             yield section
+
+    def _complete(self, section: Section) -> None:
+        section.is_open = section.is_open or self.opens_all
+        id = self._agents.get(section.call.call or "") if section.call else None
+        if id is not None:
+            section.agent, section.agent_name = id, self.name_of(id)
 
     def _draw_head(self) -> None:
         info = self._info
@@ -111,12 +123,22 @@ class ReaderScreen(MovesScreen):
             info.model or "",
             count(info.messages, "message"),
             self._family(),
+            self._cost,
             f"active {ago(info.updated_at)}",
             "" if info.status in ("pending", "completed") else info.status,
             " ".join(f"#{tag}" for tag in info.tags),
         ]
         line = Text(" · ".join(one_line(fact) for fact in facts if fact), "dim", no_wrap=True)
         self.query_one(".facts", Static).update(line)
+
+    def _agents_by_call(self) -> dict[str, str]:
+        catalog = self.browser.catalog
+        calls = ((call_of(catalog.infos[id]), id) for id in catalog.below(self.session.id))
+        return {call: id for call, id in calls if call is not None}
+
+    def _priced(self) -> str:
+        cost = self.session.usage().cost
+        return money(cost) if cost else ""
 
     def _family(self) -> str:
         if self._info.parent is not None:
@@ -218,6 +240,10 @@ class ReaderScreen(MovesScreen):
         _ = self.app.push_screen(TreeScreen(self.store, self.session))
 
     def action_agents(self) -> None:
+        section = self.lines.section
+        if section is not None and section.agent is not None:
+            self._read_other(section.agent)
+            return
         catalog, id = self.browser.catalog, self.session.id
         parent = catalog.parent_of(id) if id in catalog.infos else None
         related = [*([parent] if parent else []), *catalog.below(id)]
@@ -232,10 +258,13 @@ class ReaderScreen(MovesScreen):
 
         def chosen(choice: Choice[str] | None) -> None:
             if choice is not None:
-                with self.report_errors():
-                    _ = self.app.push_screen(ReaderScreen(self.store, self.store.get(choice.value)))
+                self._read_other(choice.value)
 
         _ = self.app.push_screen(PickDialog("Go to", choices), chosen)
+
+    def _read_other(self, id: str) -> None:
+        with self.report_errors():
+            _ = self.app.push_screen(ReaderScreen(self.store, self.store.get(id)))
 
     # -- hits
 

@@ -21,6 +21,7 @@ from clew.cli.ui.moves import MovesScreen
 from clew.cli.ui.reader import ReaderScreen
 from clew.cli.ui.tree import TreeScreen
 from clew.cli.ui.view import Rows
+from clew.cli.views.ansi import plain
 from clew.core.log.ids import parse_entry_id
 from clew.errors import InvalidQueryError
 from clew.model.search import Hit
@@ -256,10 +257,10 @@ def hit_line(hit: Hit, width: int) -> Text:
         line.append("…")
     at = begin
     for first, last in hit.marks:
-        line.append(flat(hit.snippet[at:first]))
-        line.append(flat(hit.snippet[first:last]), "bold yellow")
+        line.append(flat(plain(hit.snippet[at:first])))
+        line.append(flat(plain(hit.snippet[first:last])), "bold yellow")
         at = last
-    return line.append(flat(hit.snippet[at:]))
+    return line.append(flat(plain(hit.snippet[at:])))
 
 
 def _word_before(text: str, begin: int, start: int) -> int:

@@ -49,6 +49,9 @@ class Section:
         self.call: Block | None = None
         self.result: Block | None = None
         self.workspace: str | None = None
+        self.agent: str | None = None
+        """Of a call that started a subagent: the id of its session."""
+        self.agent_name = ""
 
     @property
     def can_fold(self) -> bool:
@@ -112,6 +115,8 @@ class Section:
         if self.call is None:
             line.append("result of ", "dim")
         line.append(one_line(told.verb), "magenta").append(f" {one_line(told.subject)}")
+        if self.agent is not None:
+            line.append(f" → {one_line(self.agent_name)} (a)", "cyan")
         if told.outcome:
             style = "red" if told.failed else "dim"
             line.append(("" if told.outcome[0] in "(+−" else ":") + f" {one_line(told.outcome)}", style)
