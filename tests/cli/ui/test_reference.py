@@ -15,7 +15,7 @@ def page() -> str:
         "# Keys of `clew ui`",
         "",
         "`?` shows this list on the screen.",
-        "[Browse sessions on the full screen](../how-to/browse-on-the-full-screen.md) says what they are for.",
+        "What they are for: [browse sessions on the full screen](../how-to/browse-on-the-full-screen.md).",
     ]
     for title, keys in HELP:
         lines += ["", f"## {title}", "", "| key | what it does |", "|---|---|"]

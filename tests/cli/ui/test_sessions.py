@@ -30,7 +30,7 @@ def test_sessions_are_listed_newest_first_with_the_columns_of_ls(agents: Clew) -
     async def steps(screen: Screen) -> None:
         assert [f"claude-code:{SHOP}", f"claude-code:{PARSER}", f"codex:{CODEX}"] == ids(screen)
         assert "3 sessions, 3 agents" in screen.text
-        assert "ACTIVE  AGENT        PROJECT   MSGS  TITLE" in screen.text
+        assert "ACTIVE       AGENT        PROJECT  MSGS  TITLE" in screen.text
         shop, parser, codex = screen.texts
         assert "claude-code  shop" in shop
         assert shop.endswith("9f3a1b2c")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
-from pathlib import PurePath
 from typing import Final, NamedTuple
 
 import clew
+from clew.cli.views.sessions import project_of
 
 NO_AGENT: Final = "(none)"
 NO_PROJECT: Final = "(none)"
@@ -38,7 +38,7 @@ class Filter(NamedTuple):
     def fits(self, info: clew.SessionInfo) -> bool:
         return (
             (self.agent is None or agent_of(info) == self.agent)
-            and (self.project is None or project_of(info) == self.project)
+            and (self.project is None or project_name(info) == self.project)
             and (self.directory is None or is_below(info.workspace, self.directory))
         )
 
@@ -47,9 +47,9 @@ def agent_of(info: clew.SessionInfo) -> str:
     return info.agent or NO_AGENT
 
 
-def project_of(info: clew.SessionInfo) -> str:
+def project_name(info: clew.SessionInfo) -> str:
     """The name of the directory where it works."""
-    return (PurePath(info.workspace).name or info.workspace) if info.workspace else NO_PROJECT
+    return project_of(info.workspace) or NO_PROJECT
 
 
 def is_below(path: str | None, directory: str) -> bool:
@@ -143,7 +143,7 @@ class Catalog:
         return _counted(agent_of(info) for info in self._roots())
 
     def projects(self) -> list[tuple[str, int]]:
-        return _counted(project_of(info) for info in self._roots())
+        return _counted(project_name(info) for info in self._roots())
 
     def _roots(self) -> Iterator[clew.SessionInfo]:
         return (info for id, info in self.infos.items() if info.parent is None or self.parent_of(id) is None)

@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from rich.text import Text
 
 import clew
 from clew.cli.text import ago, count, one_line
-from clew.cli.ui.catalog import Row, project_of
+from clew.cli.ui.catalog import Row
+from clew.cli.views.sessions import TELLING, project_of
 
-ACTIVE = 11
-MSGS = 5
-ID = 8
-GAP = 2
-WITH_AGENT = 70
-WITH_PROJECT = 88
-"""Columns of the terminal from which on there is room for these."""
+ACTIVE: Final = 11
+ID: Final = 8
+GAP: Final = 2
+WITH_AGENT: Final = 72
+"""Columns of the terminal from which on there is room for the agent and the number of messages."""
+
+
+class Widths(NamedTuple):
+    """How wide the longest texts of some columns are."""
+
+    agent: int = 5
+    project: int = 7
+    messages: int = 4
+    id: int = ID
 
 
 class Layout(NamedTuple):
@@ -25,39 +33,40 @@ class Layout(NamedTuple):
 
     agent: int
     project: int
+    messages: int
     title: int
     id: int
 
 
-def layout(width: int, longest_agent: int, longest_project: int, longest_id: int) -> Layout:
+def layout(width: int, longest: Widths) -> Layout:
     """The title has what the others leave."""
-    agent = min(longest_agent, 12 if width < 120 else 16) if width >= WITH_AGENT else 0
-    most = 12 if width < 100 else 16 if width < 140 else 28
-    project = min(longest_project, most) if width >= WITH_PROJECT else 0
-    ids = ((WITH_AGENT, ID), (WITH_PROJECT, 10), (120, 13))
-    id = min(longest_id, next((most for below, most in ids if width < below), 24))
-    used = ACTIVE + MSGS + id + 3 * GAP + sum(one + GAP for one in (agent, project) if one)
-    return Layout(agent, project, max(8, width - used), id)
+    is_narrow = width < WITH_AGENT
+    agent = 0 if is_narrow else min(longest.agent, 12 if width < 120 else 16)
+    project = min(longest.project, 8 if width < 88 else 16 if width < 140 else 28)
+    messages = 0 if is_narrow else longest.messages
+    id = min(longest.id, 10 if width < 88 else 13 if width < 120 else 24)
+    used = ACTIVE + GAP + id + GAP + sum(one + GAP for one in (agent, project, messages) if one)
+    return Layout(agent, project, messages, max(8, width - used), id)
 
 
 def heading(sizes: Layout) -> Text:
-    line = Text("ACTIVE".rjust(ACTIVE) + " " * GAP, "dim bold", no_wrap=True)
+    line = Text(_cell("ACTIVE", ACTIVE), "dim bold", no_wrap=True)
     if sizes.agent:
         line.append(_cell("AGENT", sizes.agent))
-    if sizes.project:
-        line.append(_cell("PROJECT", sizes.project))
-    line.append("MSGS".rjust(MSGS) + " " * GAP)
+    line.append(_cell("PROJECT", sizes.project))
+    if sizes.messages:
+        line.append("MSGS".rjust(sizes.messages) + " " * GAP)
     return line.append(_cell("TITLE", sizes.title)).append("ID")
 
 
 def session_line(row: Row, name: str, sizes: Layout) -> Text:
     info = row.info
-    line = Text(no_wrap=True).append(f"{ago(row.active):>{ACTIVE}}{' ' * GAP}", "dim")
+    line = Text(no_wrap=True).append(_cell(ago(row.active), ACTIVE), "dim")
     if sizes.agent:
         line.append(_cell(info.agent or "", sizes.agent))
-    if sizes.project:
-        line.append(_cell(project_of(info) if info.workspace else "", sizes.project), "blue")
-    line.append(f"{row.messages:>{MSGS},}{' ' * GAP}", "dim")
+    line.append(_cell(project_of(info.workspace), sizes.project), "blue")
+    if sizes.messages:
+        line.append(f"{row.messages:>{sizes.messages},}{' ' * GAP}", "dim")
     line.append_text(_title(row, sizes.title)).append(" " * GAP)
     if row.depth and "/" in name:  # the parent above it has the rest
         name = f"/{name.rpartition('/')[2]}"
@@ -72,8 +81,8 @@ def _title(row: Row, width: int) -> Text:
         before.append("  " * (row.depth - 1) + "└ ", "dim")
     if info.damaged:
         before.append("damaged ", "bold red")
-    elif info.status not in ("pending", "completed"):
-        before.append(f"{info.status} ", "red" if info.status == "failed" else "yellow")
+    elif info.status in TELLING:
+        before.append(f"{info.status} ", TELLING[info.status])
     after = Text()
     if row.agents:
         after.append(f" {'▾' if row.is_open else '▸'} +{count(row.agents, 'agent')}", "magenta")
@@ -95,10 +104,15 @@ def _cell(text: str, width: int) -> str:
     return cell.plain + " " * GAP
 
 
-def longest(infos: Iterable[clew.SessionInfo], names: Iterable[str]) -> tuple[int, int, int]:
-    """How wide agents, projects and ids are."""
-    agents, projects = {"AGENT"}, {"PROJECT"}
+def widths(infos: Iterable[clew.SessionInfo], names: Iterable[str]) -> Widths:
+    agents, projects, messages = {"AGENT"}, {"PROJECT"}, 0
     for info in infos:
         agents.add(info.agent or "")
-        projects.add(project_of(info) if info.workspace else "")
-    return max(map(len, agents)), max(map(len, projects)), max(map(len, names), default=ID)
+        projects.add(project_of(info.workspace))
+        messages = max(messages, info.messages)
+    return Widths(
+        agent=max(map(len, agents)),
+        project=max(map(len, projects)),
+        messages=max(4, len(f"{messages:,}")),
+        id=max(map(len, names), default=ID),
+    )

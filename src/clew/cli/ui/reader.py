@@ -17,13 +17,13 @@ from clew.cli.names import branch_names, entry_name
 from clew.cli.store import is_on_path
 from clew.cli.text import ago, count, local, money, one_line
 from clew.cli.ui.actions import Under
-from clew.cli.ui.catalog import agent_of, project_of
 from clew.cli.ui.dialogs import Choice, PickDialog
 from clew.cli.ui.keys import ANYWHERE, BACK, MOVES, READ, SESSION, KeyBar, bindings
 from clew.cli.ui.lines import Lines
 from clew.cli.ui.moves import MovesScreen
 from clew.cli.ui.transcript import Section, sections
 from clew.cli.views.heading import call_of
+from clew.cli.views.sessions import TELLING, project_of
 from clew.model.search import Hit
 
 NEIGHBOURS: Final = 20
@@ -118,14 +118,14 @@ class ReaderScreen(MovesScreen):
             title = Text.assemble(("left behind: ", "yellow"), title)
         self.query_one(".where", Static).update(title)
         facts = [
-            agent_of(info) if info.agent else "",
-            project_of(info) if info.workspace else "",
+            info.agent or "",
+            project_of(info.workspace),
             info.model or "",
             count(info.messages, "message"),
             self._family(),
             self._cost,
             f"active {ago(info.updated_at)}",
-            "" if info.status in ("pending", "completed") else info.status,
+            info.status if info.status in TELLING else "",
             " ".join(f"#{tag}" for tag in info.tags),
         ]
         line = Text(" · ".join(one_line(fact) for fact in facts if fact), "dim", no_wrap=True)

@@ -18,7 +18,7 @@ from clew.cli.names import short_ids
 from clew.cli.text import count, from_home, one_line
 from clew.cli.ui.actions import Under
 from clew.cli.ui.catalog import Catalog, Filter, Row
-from clew.cli.ui.columns import Layout, heading, layout, longest, session_line
+from clew.cli.ui.columns import Layout, Widths, heading, layout, session_line, widths
 from clew.cli.ui.dialogs import Choice, PickDialog
 from clew.cli.ui.keys import ANYWHERE, LIST, MOVES, SESSION, KeyBar, bindings
 from clew.cli.ui.moves import MovesScreen
@@ -52,7 +52,7 @@ class SessionsScreen(MovesScreen):
         self._reading = 0
         """Counts the times that the list was read: pages of an older reading are dropped."""
         self._fresh: dict[str, clew.SessionInfo] = {}
-        self._widths = (11, 8, 8)
+        self._widths = Widths()
 
     def compose(self) -> ComposeResult:
         yield Static("", markup=False, classes="where")
@@ -107,7 +107,7 @@ class SessionsScreen(MovesScreen):
             known = {id: info for id, info in catalog.infos.items() if id not in self._fresh}
             catalog.set({**self._fresh, **known}, names)
             self.browser.background.run("list", lambda: self._read_on(read.number, cursor), self._take)
-        self._widths = longest(catalog.infos.values(), catalog.names.values())
+        self._widths = widths(catalog.infos.values(), catalog.names.values())
         self._draw()
 
     def _draw(self) -> None:
@@ -157,11 +157,11 @@ class SessionsScreen(MovesScreen):
         return Text.assemble(*parts, no_wrap=True)
 
     def _layout(self) -> Layout:
-        return layout(self.rows.scrollable_content_region.width, *self._widths)
+        return layout(self.rows.scrollable_content_region.width, self._widths)
 
     def _line(self, row: Row, width: int) -> Text:
         return session_line(
-            row, self.catalog.names.get(row.info.id, row.info.id), layout(width, *self._widths)
+            row, self.catalog.names.get(row.info.id, row.info.id), layout(width, self._widths)
         )
 
     def on_resize(self, event: Resize) -> None:
