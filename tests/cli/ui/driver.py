@@ -9,13 +9,14 @@ from typing import Any, TypeVar
 from textual.pilot import Pilot
 
 import clew
+from clew.cli.ui.actions import StoreScreen
 from clew.cli.ui.app import Browser
 from clew.cli.ui.lines import Lines
 from clew.cli.ui.reader import ReaderScreen
 from clew.cli.ui.search import SearchScreen
 from clew.cli.ui.sessions import SessionsScreen
 from clew.cli.ui.tree import TreeScreen
-from clew.cli.ui.view import Rows
+from clew.cli.ui.view import CursorView, Rows
 from tests.cli.processes import Clew
 
 S = TypeVar("S")
@@ -40,14 +41,25 @@ class Screen:
 
     async def settle(self) -> None:
         """Until everything was read that the screen needs."""
+        quiet = 0
         for _ in range(10_000):
             await self.pilot.pause()
-            is_reading = any(lines.is_reading for lines in self.app.screen.query(Lines))
-            waits = isinstance(self.app.screen, SearchScreen) and self.app.screen.is_waiting
-            if not is_reading and not waits and not self.app.background.is_busy:
+            quiet = 0 if self._is_busy() else quiet + 1
+            if quiet == 2:  # what was asked for last has begun by then
                 return
             await asyncio.sleep(0.001)
         raise AssertionError("the screen does not come to rest")
+
+    def _is_busy(self) -> bool:
+        screen = self.app.screen
+        if isinstance(screen, StoreScreen) and screen.is_stale:
+            return True
+        if isinstance(screen, SearchScreen) and screen.is_waiting:
+            return True
+        views = list(screen.query(CursorView))
+        if any(view.size.width == 0 for view in views):
+            return True
+        return self.app.background.is_busy or any(view.is_reading for view in screen.query(Lines))
 
     @property
     def rows(self) -> Rows[Any]:

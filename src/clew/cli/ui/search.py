@@ -13,7 +13,7 @@ from textual.timer import Timer
 from textual.widgets import Input, Static
 
 import clew
-from clew.cli.text import ago, count, flat, one_line
+from clew.cli.text import ago, count, flat, one_line, plain
 from clew.cli.ui.actions import Under
 from clew.cli.ui.catalog import Filter
 from clew.cli.ui.keys import ANYWHERE, BACK, LIST, SESSION, KeyBar
@@ -21,7 +21,6 @@ from clew.cli.ui.moves import MovesScreen
 from clew.cli.ui.reader import ReaderScreen
 from clew.cli.ui.tree import TreeScreen
 from clew.cli.ui.view import Rows
-from clew.cli.views.ansi import plain
 from clew.core.log.ids import parse_entry_id
 from clew.errors import InvalidQueryError
 from clew.model.search import Hit

@@ -13,8 +13,8 @@ import msgspec
 from rich.text import Text
 
 import clew
-from clew.cli.text import clean, local, one_line, pieces, who
-from clew.cli.views.ansi import plain, translated
+from clew.cli.text import clean, local, one_line, pieces, plain, who
+from clew.cli.views.ansi import translated
 from clew.core.log.ids import parse_entry_id
 from clew.exporters.blocks import Block, blocks_of
 from clew.exporters.changes import Line, changes_of, diff_lines, is_diff
