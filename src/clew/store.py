@@ -749,8 +749,8 @@ class Store:
                 SQLite file and needs a path; "picoclaw" puts its `.meta.json` beside it.
             options: `redact` (without secrets: True, or a `clew.exporters.redact.Redactor` that reports);
                 `whole` (all branches, not only the path; not for jsonl, which always has all); `tools` and
-                `thinking` (False leaves them out), `links` (the names of pages that will lie beside this one, by
-                the ids of their sessions): for markdown and html.
+                `thinking` (False leaves them out), `links` (the names of pages that will lie beside this one,
+                by the ids of their sessions): for markdown and html.
         """
         return cast("str", _edge("clew.exporters").export(self, id, format, path, options))
 

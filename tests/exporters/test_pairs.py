@@ -165,6 +165,18 @@ def test_a_page_has_room_for_so_many_messages_of_subagents(
     assert '<p class="note">Subagent: <a href="./two.html">Do the part of two.</a>, 1 message</p>' in page
 
 
+def test_the_head_says_what_subagents_cost(store: clew.Store) -> None:
+    for id, parent in (("a", None), ("b", "a"), ("c", "b")):
+        s = store.create(id, metadata={"parent": parent} if parent else {})
+        s.append({"role": "user", "content": id})
+        s.add_usage(model="m", input_tokens=1000, output_tokens=10, cost="0.25")
+    for format in ("html", "markdown"):
+        page = store.export("a", format)
+        assert "1.0 k tokens in, 10 out" in page
+        assert "$0.75 with subagents" in page
+    assert "with subagents" not in store.export("c", "html")
+
+
 def test_s52_subagents_that_lead_round_end(store: clew.Store) -> None:
     for id, parent in (("a", "b"), ("b", "a"), ("c", "c")):
         store.create(id, metadata={"parent": parent}).append({"role": "user", "content": id})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from decimal import Decimal
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
@@ -31,6 +32,7 @@ class Subagents:
 
     def __init__(self, store: Store, id: str) -> None:
         self._store = store
+        self._id = id
         found = store.list(where={"parent": id}, limit=MOST_AGENTS).sessions
         self._left: dict[str, SessionInfo] = {
             info.id: info for info in sorted(found, key=lambda info: info.created_at) if info.id != id
@@ -41,6 +43,20 @@ class Subagents:
             call: info.id for info in self._left.values() if (call := _call_of(info)) is not None
         }
         self._prompts: dict[str, str] | None = None
+
+    def cost(self) -> Decimal:
+        """What their calls cost, as far as that is known, with those of their own subagents."""
+        total, seen, todo = Decimal(0), {self._id}, [info.id for info in self.all]
+        while todo and len(seen) <= MOST_AGENTS:
+            if (id := todo.pop()) in seen:
+                continue
+            seen.add(id)
+            todo += [info.id for info in self._store.list(where={"parent": id}, limit=MOST_AGENTS)]
+            try:
+                total += self._store.get(id).usage().cost
+            except CorruptError:
+                continue  # the page says which one cannot be read
+        return total
 
     def started_by(self, call: Block) -> list[SessionInfo]:
         """The subagents that this call started, as far as anything tells."""

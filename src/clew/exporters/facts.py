@@ -7,14 +7,15 @@ from datetime import datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
+from clew.exporters.agents import Subagents
 from clew.exporters.transcript import Transcript
 
 if TYPE_CHECKING:
     from clew.model import SessionInfo, UsageTotals
 
 
-def facts(transcript: Transcript, agents: int) -> Iterator[str]:
-    """When, with which model, how much, and what it cost. `agents`: the number of its subagents."""
+def facts(transcript: Transcript, agents: Subagents) -> Iterator[str]:
+    """When, with which model, how much, and what it cost."""
     info = transcript.info
     yield period(info.created_at, info.updated_at)
     if info.model:
@@ -22,13 +23,15 @@ def facts(transcript: Transcript, agents: int) -> Iterator[str]:
     yield many(info.messages, "message")
     if info.user_turns:
         yield many(info.user_turns, "prompt")
-    if agents:
-        yield many(agents, "subagent")
+    if agents.count:
+        yield many(agents.count, "subagent")
     usage = transcript.session.usage()
     if usage.calls:
         yield f"{amount(usage.input_tokens)} tokens in, {amount(usage.output_tokens)} out"
     if cost := money(usage):
         yield cost
+    if agents.count and (more := agents.cost()) > 0:
+        yield f"{dollars(usage.cost + more)} with subagents"
 
 
 def project_of(info: SessionInfo) -> str:
@@ -57,7 +60,11 @@ def money(usage: UsageTotals) -> str:
     """What the calls cost, and how sure that is; empty: nothing is known."""
     if usage.cost <= 0:
         return ""
-    cost = f"${usage.cost:.2f}" if usage.cost >= Decimal("0.01") else "less than $0.01"
     notes = ["estimated"] if usage.estimated else []
     notes += ["not all calls are priced"] if usage.unpriced else []
+    cost = dollars(usage.cost)
     return f"{cost} ({', '.join(notes)})" if notes else cost
+
+
+def dollars(amount: Decimal) -> str:
+    return f"${amount:.2f}" if amount >= Decimal("0.01") else "less than $0.01"

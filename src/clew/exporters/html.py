@@ -55,7 +55,7 @@ def pieces(
     transcript = Transcript(store, id, whole=whole, redactor=redactor_of(redact))
     hidden = (set() if tools else {"call", "result"}) | (set() if thinking else {"thinking"})
     page = Page(store, transcript, hidden, links or {})
-    yield "".join(head(transcript, agents=page.agents.count, links=page.links)).encode()
+    yield "".join(head(transcript, agents=page.agents, links=page.links)).encode()
     yield from map(str.encode, page.conversation())
     yield "".join(foot(transcript, page.prompts)).encode()
 

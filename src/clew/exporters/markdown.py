@@ -289,7 +289,7 @@ class _Page:
         yield f"# {inline(info.title or info.preview or info.id)}"
         yield ""
         above = [text for text in (info.agent, project_of(info)) if text]
-        yield inline(" · ".join([*above, *facts(self._transcript, self.agents.count)]))
+        yield inline(" · ".join([*above, *facts(self._transcript, self.agents)]))
         yield ""
         yield f"- Session: {inline(info.id)}"
         if info.parent is not None:

@@ -334,7 +334,7 @@ def test_s11_s13_no_field_of_a_session_or_a_turn_is_shown_unescaped(store: clew.
     transcript.info = _with_attacks(transcript.info, attack)
     turn = _with_attacks(next(transcript.turns()), attack)
     turn = msgspec.structs.replace(turn, speaker="user")
-    top = "".join(head(transcript, agents=1, links={attack: attack}))
+    top = "".join(head(transcript, agents=page.agents, links={attack: attack}))
     end = "".join(foot(transcript, [Prompt("e0-0", attack, 0)]))
     for shown in (top + end, "".join(page.turn(turn))):
         assert _is_harmless(shown.replace(f"<script>{script()}</script>", ""))

@@ -12,6 +12,7 @@ from urllib.parse import quote
 
 from clew.core.log.records import origin_of
 from clew.core.messages.text import snippet
+from clew.exporters.agents import Subagents
 from clew.exporters.facts import facts, many, project_of
 from clew.exporters.page.text import escape, escape_line
 from clew.exporters.transcript import Outline, Transcript
@@ -71,7 +72,7 @@ def _seal(text: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
-def head(transcript: Transcript, *, agents: int, links: Mapping[str, str]) -> Iterator[str]:
+def head(transcript: Transcript, *, agents: Subagents, links: Mapping[str, str]) -> Iterator[str]:
     """All before the conversation."""
     info = transcript.info
     looks = style(transcript.outline)
