@@ -354,6 +354,14 @@ def test_a_purge_leaves_nothing_in_the_ledger(folder: Path, tmp_path: Path, addr
         assert path.is_dir() or f"{NAME}1".encode() not in path.read_bytes()
 
 
+def test_a_purge_of_all_leaves_no_record(folder: Path, store: clew.Store) -> None:
+    store.import_path(folder)
+    store.clear(confirm=True, purge=True)
+    with store._engine.read() as reader:
+        assert reader.scan_records(STORE_WIDE, "source") == []
+    assert store.import_path(folder).new == 4
+
+
 def test_another_session_of_a_purged_ones_id_is_not_taken_for_it(folder: Path, store: clew.Store) -> None:
     store.import_path(folder)
     purge(store, f"claude-code:{NAME}1")

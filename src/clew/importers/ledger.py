@@ -116,7 +116,8 @@ class Ledger:
         self._known: dict[str, bytes] = {}
         self._below: list[str] = []
         """Directories of which all records are known."""
-        self._fresh: dict[str, bytes] = {}
+        self._fresh: dict[str, tuple[bytes, list[int]]] = {}
+        """Records that are not written yet, and the sessions that they name."""
 
     def look_below(self, folder: str) -> None:
         """All records of a directory, in one go."""
@@ -206,7 +207,7 @@ class Ledger:
         except (UnicodeEncodeError, ValueError):
             return  # something in it has no UTF-8: then it is read again
         if len(name) <= LONGEST:
-            self._fresh[name] = value
+            self._fresh[name] = value, [session.sid for session in sessions]
 
     @property
     def is_full(self) -> bool:
@@ -216,12 +217,16 @@ class Ledger:
         """Write what was kept since the last time, to the store that the sessions went to."""
         if self._fresh:
             engine.run(self._write)
-            self._known.update(self._fresh)
             self._fresh = {}
 
     def _write(self, tx: Transaction) -> None:
-        for name, value in self._fresh.items():
+        """A session knows its records, so that a purge finds them. One that was purged meanwhile has none."""
+        for name, (value, sids) in self._fresh.items():
+            if any(tx.get_session(sid) is None for sid in sids):
+                continue
             tx.put_record(STORE_WIDE, "source", name, value)
+            for sid in sids:
+                tx.put_record(sid, "source", name, b"")
 
 
 def problems_of(path: str, source: Source) -> list[Problem]:

@@ -133,10 +133,8 @@ def _remove(tx: Transaction, sid: int, aliases: Iterable[str]) -> None:
 
 def _forget_sources(tx: Transaction, sid: int) -> None:
     """The records of the files that it was imported from name it. Without one, a file is read again."""
-    mark = b"[%d," % sid
-    for name, value in tx.scan_records(STORE_WIDE, "source"):
-        if mark in value:
-            tx.drop_record(STORE_WIDE, "source", name)
+    for name, _ in tx.scan_records(sid, "source"):
+        tx.drop_record(STORE_WIDE, "source", name)
 
 
 def _needed(tx: Transaction, others: list[SessionRow], branches: dict[int, BranchRow]) -> dict[int, int]:
