@@ -17,6 +17,7 @@ import os
 import pty
 import re
 import shlex
+import shutil
 import struct
 import subprocess
 import sys
@@ -204,6 +205,11 @@ def words_of(svg: str) -> list[str]:
 # -- the page
 
 DIGEST: Final = "clew-words"
+_OPEN: Final = """() => {
+  const edit = [...document.querySelectorAll('summary')].find(s => s.textContent.trim().startsWith('Edit'));
+  if (edit) edit.parentElement.open = true;
+}"""
+"""One edit is shown as it is when a reader opens it."""
 
 
 def digest(page: str) -> str:
@@ -228,12 +234,13 @@ def photographed(page: str, look: str) -> bytes:
     with tempfile.TemporaryDirectory() as place, sync_playwright() as play:
         file = Path(place, "page.html")
         file.write_text(page, "utf-8")
-        browser = play.chromium.launch(executable_path=os.environ.get("CHROMIUM") or None)
+        browser = play.chromium.launch(executable_path=shutil.which("chromium") or shutil.which("google-chrome"))
         width, height = PAGE_SIZE
         tab = browser.new_page(
             viewport={"width": width, "height": height}, color_scheme="dark" if look == "dark" else "light"
         )
         tab.goto(file.as_uri())
+        tab.evaluate(_OPEN)
         taken = tab.screenshot()
         browser.close()
     image = Image.open(io.BytesIO(taken)).convert("RGB").quantize(128, dither=Image.Dither.NONE)
