@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 import clew
+from clew.cli.views.restoring import report_lines
+from clew.model.files import FileChange, FileFailure, KeptFile, RestoreReport
 from tests.cli.processes import Clew
 
 
@@ -74,10 +76,10 @@ def test_the_command_that_a_restore_names_brings_back_what_was_there(cli: Clew, 
     id = taken(cli)
     (work / "a.txt").write_text("uno\n")
     told = cli("--store", str(cli.store), "restore", id, "--yes").err.splitlines()[-1]
-    named = re.fullmatch(r"what was there before is snapshot (\w+); clew (.+) brings it back", told)
+    named = re.fullmatch(r"clew (.+) brings back what was there before \(snapshot (\w+)\)", told)
     assert named is not None
-    assert "uno\n" == cli("cat", named[1], "a.txt").out
-    cli(*shlex.split(named[2]), "--yes", env={"CLEW_STORE": "/nowhere"})
+    assert "uno\n" == cli("cat", named[2], "a.txt").out
+    cli(*shlex.split(named[1]), "--yes", env={"CLEW_STORE": "/nowhere"})
     assert "uno\n" == (work / "a.txt").read_text()
 
 
@@ -106,7 +108,7 @@ def test_what_changed_since_the_last_snapshot_is_restored_kept_or_refused_as_ask
     assert f"{work}: no file differs; kept 1 (1 changed)\n" == kept.err
     assert "mine\n" == (work / "a.txt").read_text()
     assert "--on-conflict keep" in cli("restore", id, "--on-conflict", "refuse", "--yes", code=1).err
-    assert f"{work}: restored 1\nwhat was there before is snapshot " in cli("restore", id, "--yes").err
+    assert f"{work}: restored 1\nclew restore --undo " in cli("restore", id, "--yes").err
     assert "one\n" == (work / "a.txt").read_text()
 
 
@@ -209,3 +211,29 @@ def test_s09_a_checkpoint_with_files_names_what_may_hold_secrets(cli: Clew, work
     assert "" == cli("checkpoint", "s", "plan", "--files", "work", "--include", "*.pem").err
     assert "0.pem" in cli("cat", "s@plan", "0.pem", "--json").out
     assert "go with --files" in cli("checkpoint", "s", "plan", "--include", "*.pem", code=2).err
+
+
+def test_what_could_not_be_restored_comes_first() -> None:
+    changes = (
+        FileChange(path="a.py", verb="overwrite", kind="file", size=1, old_size=2),
+        FileChange(path="b.py", verb="delete", kind="file", size=0, old_size=2, conflict=True),
+        FileChange(path="c.py", verb="create", kind="file", size=1, old_size=0),
+    )
+    report = RestoreReport(
+        id="r",
+        dry_run=False,
+        snapshot="s",
+        root="/srv/shop",
+        safety="t",
+        changes=changes,
+        conflicts=(),
+        kept=(KeptFile("d.py", "changed"), KeptFile("e.log", "ignored")),
+        failed=(FileFailure("c.py", "Permission denied"),),
+    )
+    assert [str(line) for line in report_lines(report)] == [
+        "  failed    c.py  (Permission denied)",
+        "  restored  a.py",
+        "  deleted   b.py  (new or changed since the last snapshot)",
+        "  kept      d.py  (changed since the last snapshot)",
+        "/srv/shop: restored 1, deleted 1, kept 2 (1 changed, 1 ignored), failed 1",
+    ]

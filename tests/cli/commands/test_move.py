@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
+import shutil
 from pathlib import Path
 
 import pytest
 
 import clew
+from tests.cli.golden import SGR, check_screen
 from tests.cli.processes import Clew
-
-SGR = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def head(cli: Clew, id: str = "login-bug") -> tuple[int, int]:
@@ -74,6 +75,45 @@ def test_the_history_of_moves_is_listed_newest_first_and_its_places_can_be_gone_
     assert (4, "rewind", "undo", left) == (record["number"], record["kind"], record["next"], record["to"])
 
 
+def test_moves_with_files_on_terminals(story: Clew) -> None:
+    """What a rewind would do and did, what undo and redo did, and their history."""
+    screens: dict[str, dict[int, str]] = {"rewind-files": {}, "undo-list": {}}
+    for width in (60, 80, 120):
+        work = Path(f"/tmp/clew-screens-{os.getpid()}")
+        work.mkdir()
+        try:
+            screens["rewind-files"][width] = _moved_files(story, work, width).replace(str(work), "/srv/shop")
+        finally:
+            shutil.rmtree(work)
+        id = f"s{width}"
+        screens["undo-list"][width] = story.on_terminal("undo", id, "--list", width=width).out
+    for name, printed in screens.items():
+        check_screen(name, printed)
+
+
+def _moved_files(story: Clew, work: Path, width: int) -> str:
+    id = f"s{width}"
+    (work / "auth.py").write_text("old\n")
+    (work / "gone.py").write_text("old\n")
+    with clew.open(story.store) as store:
+        session = store.get("login-bug").fork(id)
+        session.checkpoint("with-files", files=work)
+        session.append({"role": "user", "content": "on we go"})
+    (work / "auth.py").write_text("new\n")
+    (work / "gone.py").unlink()
+    (work / "more.py").write_text("since\n")
+    commands = (
+        ("rewind", id, "with-files", "--files", "--dry-run"),
+        ("rewind", id, "with-files", "--files", "--yes"),
+        ("undo", id, "--yes"),
+        ("redo", id, "--yes"),
+    )
+    printed = ""
+    for command in commands:
+        printed += f"$ clew {' '.join(command)}\n{story.on_terminal(*command, width=width).out}"
+    return re.sub(r"[0-9a-f]{32}", "0" * 32, printed)
+
+
 def test_the_history_of_moves_on_a_terminal(story: Clew) -> None:
     story("rewind", "login-bug", "plan")
     story("undo", "login-bug")
@@ -125,7 +165,7 @@ def test_rewind_with_files_asks_and_brings_them_back(story: Clew) -> None:
     (work / "auth.py").write_text("new\n")
 
     refused = story("rewind", "login-bug", "with-files", "--files", code=1)
-    assert "  would restore  auth.py  (it changed since the last snapshot)\n" in refused.err
+    assert "  would restore  auth.py  (changed since the last snapshot)\n" in refused.err
     assert "add --yes" in refused.err
     assert "new\n" == (work / "auth.py").read_text()
 
@@ -152,15 +192,15 @@ def test_rewind_and_undo_say_what_became_of_the_files(story: Clew) -> None:
     done = story("rewind", "login-bug", "with-files", "--files", "--yes")
     undone = story("undo", "login-bug", "--yes", "--json").records[0]
 
-    since = "  (it changed since the last snapshot)"
+    since = "changed since the last snapshot)"
     assert dry.lines[:3] == [
-        f"  would restore  auth.py{since}",
-        f"  would delete   more.py{since}",
+        f"  would restore  auth.py  ({since}",
+        f"  would delete   more.py  (new or {since}",
         f"{work}: would restore 1, delete 1, keep 2 (2 ignored)",
     ]
     assert done.lines[:3] == [
-        f"  restored  auth.py{since}",
-        f"  deleted   more.py{since}",
+        f"  restored  auth.py  ({since}",
+        f"  deleted   more.py  (new or {since}",
         f"{work}: restored 1, deleted 1, kept 2 (2 ignored)",
     ]
     assert [change["path"] for change in planned["files"]["changes"]] == ["auth.py", "more.py"]
@@ -232,10 +272,10 @@ def test_the_command_that_a_rewind_of_files_names_brings_back_what_was_there(sto
         -1
     ]
     for content in ("new\n", "old\n", "new\n"):  # by undo, redo, undo
-        named = re.fullmatch(r"what was there before is snapshot (\w+); clew (.+) brings it back", told)
+        named = re.fullmatch(r"clew (.+) brings back what was there before \(snapshot (\w+)\)", told)
         assert named is not None
-        assert story("cat", named[1], "auth.py").out == content
-        told = story(*shlex.split(named[2]), "--yes", env={"CLEW_STORE": "/nowhere"}).lines[-1]
+        assert story("cat", named[2], "auth.py").out == content
+        told = story(*shlex.split(named[1]), "--yes", env={"CLEW_STORE": "/nowhere"}).lines[-1]
         assert (work / "auth.py").read_text() == content
 
 

@@ -162,15 +162,15 @@ def _print_report(out: Output, settings: Settings, report: RestoreReport) -> int
         return PARTLY if report.failed else 0
     back = safety_line(report, clew_command(settings, "restore", "--undo", report.id or ""))
     if out.is_terminal:
-        out.texts(report_lines(report))
+        out.texts([*report_lines(report), *([] if back is None else [one_line(back)])])
     else:
         for change in report.changes:
             out.row(_STEP_SIGNS[change.verb], change.path, change.size)
         for failure in report.failed:
             click.echo(f"clew: {one_line(failure.path)}: {one_line(failure.reason)}", err=True)
         click.echo(summary(report), err=True)
-    if back is not None:
-        click.echo(one_line(back), err=True)
+        if back is not None:
+            click.echo(one_line(back), err=True)
     return PARTLY if report.failed else 0
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -15,7 +15,7 @@ from clew.cli.names import short_id, short_ids
 from clew.cli.output import Output, yes_option
 from clew.cli.store import opened, point_in, session_of, spot_of
 from clew.cli.table import Column
-from clew.cli.text import ago, clew_command, iso
+from clew.cli.text import ago, clew_command, iso, one_line
 from clew.cli.views.moves import Places, difference, history_rows, kind, noun, origin
 from clew.cli.views.restoring import ask_for, report_lines, safety_line
 from clew.errors import RestoreFailedError
@@ -237,10 +237,8 @@ class _Step:
             record = {"id": after.id, "head": after.head, "messages": after.messages, "files": files}
             self._out.record({**record, "came_from": self._before.head, "move": verb, "of": taken})
         else:
-            if files is not None:
-                self._out.texts(report_lines(files))
-            self._out.line(self._done(verb, taken, after))
-            self._say_back(verb, files)
+            report = [] if files is None else list(report_lines(files))
+            self._out.texts([*report, one_line(self._done(verb, taken, after)), *self._back(verb, files)])
         return PARTLY if files is not None and files.failed else 0
 
     def _done(self, verb: Verb, taken: MoveInfo | None, after: clew.SessionInfo) -> str:
@@ -253,14 +251,14 @@ class _Step:
             return f"undid {what}: {self._shown} is back at {there}, {now}"
         return f"redid {what}: {self._shown} is at {there} again, {now}"
 
-    def _say_back(self, verb: Verb, files: RestoreReport | None) -> None:
+    def _back(self, verb: Verb, files: RestoreReport | None) -> Iterator[str]:
         """How to take it back: always if files changed, else where it may not be known."""
         back = clew_command(self._settings, "redo" if verb == "undo" else "undo", self._session.id)
         kept = None if files is None else safety_line(files, back)
         if kept is not None:
-            self._out.line(kept)
+            yield one_line(kept)
         elif verb == "rewind" and self._out.is_terminal:
-            self._out.line(f"{back} takes it back")
+            yield one_line(f"{back} takes it back")
 
     def say_dry(self, verb: Verb, there: clew.Head, plan: RestoreReport | None) -> int:
         before = self._before.head
@@ -268,17 +266,16 @@ class _Step:
             said = {"id": self._session.id, "dry_run": True, "head": before, "to": there, "files": plan}
             self._out.record(said)
             return 0
-        if plan is not None:
-            self._out.texts(report_lines(plan))
+        report = [] if plan is None else list(report_lines(plan))
         way = f"go from {self._places.name(before)} to {self._places.words(there)}"
         if there == before:
             way = f"stay at {self._places.words(there)}"
         if verb == "rewind":
-            self._out.line(f"{self._shown} would {way}")
+            self._out.texts([*report, one_line(f"{self._shown} would {way}")])
             return 0
         taken = origin(self._session.moves(), verb)
         what = "the last move" if taken is None else noun(taken, self._places)
-        self._out.line(f"would {verb} {what}: {self._shown} would {way}")
+        self._out.texts([*report, one_line(f"would {verb} {what}: {self._shown} would {way}")])
         return 0
 
 

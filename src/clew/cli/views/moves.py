@@ -74,7 +74,7 @@ def history_rows(moves: Sequence[MoveInfo], places: Places) -> Iterator[tuple[ob
             f"{move.next} ▸" if move.next else "",
             move.number,
             ago(move.at),
-            kind(move) + (" with files" if move.root is not None else ""),
+            kind(move) + (" +files" if move.root is not None else ""),
             places.name(move.came_from),
             places.name(move.went_to) + named,
         )

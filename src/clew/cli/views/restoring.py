@@ -18,7 +18,7 @@ SHOWN: Final = 20
 """Lines of each kind that are printed; the rest is counted. --json has all."""
 _USUAL: Final = ("ignored", "secret", "repository", "nested repository", "store")
 """What stays in every restore is counted, not listed."""
-_WHY: Final = {"changed": "it changed since the last snapshot", "unknown": "no snapshot knows it"}
+_WHY: Final = {"changed": "changed since the last snapshot", "unknown": "no snapshot knows it"}
 _STYLES: Final = {"restore": "green", "delete": "red", "keep": "yellow", "fail": "bold red"}
 _DONE: Final = {"restore": "restored", "delete": "deleted", "keep": "kept", "fail": "failed"}
 _WILL: Final = {verb: f"would {verb}" for verb in _DONE}
@@ -50,7 +50,7 @@ def _note(change: FileChange) -> str:
     notes = {"create": "it was gone", "mode": "only its mode"}
     found = [notes[change.verb]] if change.verb in notes else []
     if change.conflict:
-        found.append("it changed since the last snapshot")
+        found.append(f"{'new or ' if change.verb == 'delete' else ''}changed since the last snapshot")
     return ", ".join(found)
 
 
@@ -110,4 +110,4 @@ def safety_line(report: RestoreReport, back: str) -> str | None:
     """Where the state before the restore is, and the command that brings it back."""
     if report.safety is None or report.dry_run or not report.changes:
         return None
-    return f"what was there before is snapshot {report.safety}; {back} brings it back"
+    return f"{back} brings back what was there before (snapshot {report.safety})"
