@@ -1,4 +1,4 @@
-"""Tab completes sessions and the places in them, in real shells: by short ids, by own ids, by ids with a colon."""
+"""Tab completes sessions and places in them, in real shells: short ids, own ids, ids with a colon."""
 
 from __future__ import annotations
 

@@ -93,9 +93,7 @@ def test_every_screen_of_the_path_is_as_it_was(tmp_path: Path) -> None:
 
 def test_no_screen_shows_what_is_of_no_use_to_a_person() -> None:
     """Neither tabs nor escape codes, no whole ids where short ones do, no paths from the root of the disk."""
-    foreign = re.compile(
-        r"␛|\t|Traceback|(?<!Id:        )claude-code:[0-9a-f]{8}-|(?<!~)/\.local/share"
-    )
+    foreign = re.compile(r"␛|\t|Traceback|(?<!Id:        )claude-code:[0-9a-f]{8}-|(?<!~)/\.local/share")
     found = {
         file.stem: foreign.findall(text)
         for file in sorted(SCREENS.glob("*.txt"))

@@ -112,8 +112,8 @@ def complete_session(
     whole: bool = False,
     trash: bool = False,
 ) -> list[Any]:
-    """Sessions by what is typed of their ids, with their titles; behind an @ the places in one. `whole`: whole
-    ids and aliases only; `trash`: those in the trash. The store is only read."""
+    """Sessions by what is typed of their ids, with their titles; behind an @ the places in one. `whole`: only
+    whole ids and aliases; `trash`: those in the trash. The store is only read."""
     with _store(ctx) as store:
         takes_places = "@" in str(parameter.make_metavar(ctx))
         places = _places_behind(store, incomplete) if takes_places else []

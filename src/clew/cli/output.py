@@ -167,9 +167,10 @@ class Output:
                 self.row(*cells)
             return
 
-        with self.paged_file() as file:
-            for line in table_lines(columns, list(rows), terminal_width(), has_colours=has_colours()):
-                file.write(f"{line}\n")
+        size = terminal_size()
+        lines = list(table_lines(columns, list(rows), size.columns, has_colours=has_colours()))
+        with self.paged_file(len(lines) >= size.lines) as file:
+            file.writelines(f"{line}\n" for line in lines)
 
     def texts(self, lines: Iterable[Text | str]) -> None:
         """Lines that were made for reading, with their colours on a terminal."""
@@ -193,9 +194,9 @@ class Output:
             yield terminal(None if file is sys.stdout else file)
 
     @contextmanager
-    def paged_file(self) -> Iterator[IO[str]]:
-        """The same as a file, for lines that are made already."""
-        pager = _pager(self._pager) if self._pages else None
+    def paged_file(self, is_long: bool = True) -> Iterator[IO[str]]:
+        """The same as a file, for lines that are made already. What is not long needs no pager."""
+        pager = _pager(self._pager) if self._pages and is_long else None
         if pager is None:
             yield sys.stdout
             return
@@ -258,11 +259,11 @@ def has_colours() -> bool:
     return not (os.environ.get("NO_COLOR") or is_dumb or is_old)
 
 
-def terminal_width() -> int:
-    """$COLUMNS, or the columns of the terminal."""
+def terminal_size() -> os.terminal_size:
+    """$COLUMNS and $LINES, or what the terminal says."""
     from shutil import get_terminal_size
 
-    return get_terminal_size().columns
+    return get_terminal_size()
 
 
 def terminal(file: IO[str] | None = None) -> Console:

@@ -5,6 +5,7 @@ rich is not used here: it takes longer to import than a list of sessions takes t
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
@@ -18,6 +19,8 @@ READABLE: Final = 20
 COMFORTABLE: Final = 40
 """To this width the widest one is cut before others are."""
 
+_ODD: Final = re.compile("[^ -~\u00a1-\u00ac\u00ae-\u02ff‐-…└]")
+"""Letters that may take another room than one column."""
 _COLOURS: Final = ("black", "red", "green", "yellow", "blue", "magenta", "cyan", "white")
 _STYLES: Final = {
     "bold": "1",
@@ -156,7 +159,7 @@ def cut(text: str, room: int) -> str:
     """At most so many columns of the terminal; what is missing is marked by …"""
     if _width(text) <= room:
         return text
-    if text.isascii():
+    if text.isascii() or not _ODD.search(text):
         return text[: max(0, room - 1)].rstrip() + "…"
     from rich.cells import set_cell_size
 
@@ -170,7 +173,7 @@ def _whole_width(cell: Cell) -> int:
 
 def _width(text: str) -> int:
     """In columns of the terminal."""
-    if text.isascii():
+    if text.isascii() or not _ODD.search(text):
         return len(text)
     from rich.cells import cell_len
 

@@ -18,6 +18,7 @@ from rich.cells import cell_len
 import clew
 from clew.backends.registry import connect
 from clew.cli import text
+from clew.cli.views import sessions
 from clew.cli.views.sessions import FIELDS, JSON_FIELDS
 from clew.model import microseconds
 from clew.store import Store
@@ -292,3 +293,11 @@ def test_the_commands_of_the_page_do_what_it_says(
     for line in lines:
         words = shlex.split(line.partition("#")[0].partition("|")[0])
         assert "clew: " not in in_pipe(*words[1:]), line
+
+
+def test_many_sessions_are_told_as_few_are(tricky: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All subagents are then read at once."""
+    few = in_pipe("ls", "-s", tricky, "--json")
+    monkeypatch.setattr(sessions, "MANY", 1)
+    assert few == in_pipe("ls", "-s", tricky, "--json")
+    assert '"subagents":2' in few

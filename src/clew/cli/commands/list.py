@@ -124,7 +124,8 @@ def ls_command(
     out = Output(settings)
     with opened(settings) as store:
         priced = out.json or out.is_terminal if shown is None else "cost" in shown
-        lines, is_more = lines_of(store, wanted, priced=priced, **filters)
+        counted = out.json or out.is_terminal or "agents" in (shown or ())
+        lines, is_more = lines_of(store, wanted, counted=counted, priced=priced, **filters)
         print_lines(out, store, lines, shown)
         if not out.is_terminal:
             return

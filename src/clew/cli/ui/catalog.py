@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Final, NamedTuple
 
 import clew
-from clew.cli.views.sessions import project_of
+from clew.cli.text import project_of
 
 NO_AGENT: Final = "(none)"
 NO_PROJECT: Final = "(none)"

@@ -8,9 +8,9 @@ from typing import Final, NamedTuple
 from rich.text import Text
 
 import clew
-from clew.cli.text import ago, count, one_line
+from clew.cli.text import ago, count, one_line, project_of
 from clew.cli.ui.catalog import Row
-from clew.cli.views.sessions import TELLING, project_of
+from clew.cli.views.sessions import TELLING
 
 ACTIVE: Final = 11
 ID: Final = 8

@@ -15,7 +15,7 @@ import clew
 from clew.cli.commands.show import around
 from clew.cli.names import branch_names, entry_name
 from clew.cli.store import is_on_path
-from clew.cli.text import ago, count, local, money, one_line
+from clew.cli.text import ago, count, local, money, one_line, project_of
 from clew.cli.ui.actions import Under
 from clew.cli.ui.dialogs import Choice, PickDialog
 from clew.cli.ui.keys import ANYWHERE, BACK, MOVES, READ, SESSION, KeyBar, bindings
@@ -23,7 +23,7 @@ from clew.cli.ui.lines import Lines
 from clew.cli.ui.moves import MovesScreen
 from clew.cli.ui.transcript import Section, sections
 from clew.cli.views.heading import call_of
-from clew.cli.views.sessions import TELLING, project_of
+from clew.cli.views.sessions import TELLING
 from clew.model.search import Hit
 
 NEIGHBOURS: Final = 20

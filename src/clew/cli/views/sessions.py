@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 from typing import Any, Final, Literal, NamedTuple
 
@@ -13,11 +13,14 @@ import clew
 from clew.backends.contract import Reader
 from clew.cli.app import Refused, Settings
 from clew.cli.config import chosen
-from clew.cli.names import short_ids
+from clew.cli.names import MANY, short_ids
 from clew.cli.output import Output
 from clew.cli.table import Cell, Column
 from clew.cli.text import ago, clew_command, count, iso, money, project_of, size
 from clew.core.conversation.sessions import subagents_of
+from clew.core.log import checks
+from clew.core.log.records import PARENT, parent_of
+from clew.core.log.rows import Listed, SessionQuery
 from clew.errors import CorruptError
 
 PAGE: Final = 500
@@ -60,26 +63,24 @@ class Wanted(NamedTuple):
 
 
 def lines_of(
-    store: clew.Store, wanted: Wanted, *, priced: bool = True, **filters: Any
+    store: clew.Store, wanted: Wanted, *, counted: bool = True, priced: bool = True, **filters: Any
 ) -> tuple[list[Line], bool]:
-    """The lines of a list, and whether there are more."""
+    """The lines of a list, and whether there are more. `counted`: with the number of their subagents;
+    `priced`: with their cost."""
+    folds = not wanted.subagents and (counted or priced or wanted.order == "cost")
     is_newest_first = wanted.order == "active" and not wanted.reverse
     most = wanted.limit if wanted.limit and is_newest_first else None
     infos, is_more = _found(store, wanted, most, filters)
     if is_newest_first:
-        lines = told(store, infos, folds=not wanted.subagents, priced=priced)
+        lines = told(store, infos, folds=folds, priced=priced)
         return (_grouped(lines) if wanted.subagents else lines), is_more
     needs_cost = wanted.order == "cost"
-    lines = (
-        told(store, infos, folds=not wanted.subagents, priced=needs_cost)
-        if needs_cost
-        else [*map(Line, infos)]
-    )
+    lines = told(store, infos, folds=folds, priced=needs_cost) if needs_cost else [*map(Line, infos)]
     lines.sort(key=_KEYS[wanted.order], reverse=(wanted.order != "title") != wanted.reverse)
     is_more = bool(wanted.limit) and len(lines) > wanted.limit
     lines = lines[: wanted.limit or None]
     if not needs_cost:
-        lines = told(store, [line.info for line in lines], folds=not wanted.subagents, priced=priced)
+        lines = told(store, [line.info for line in lines], folds=folds, priced=priced)
     return lines, is_more
 
 
@@ -115,19 +116,46 @@ _KEYS: Final[dict[Order, Callable[[Line], Any]]] = {
 }
 
 
-def told(store: clew.Store, infos: Iterable[clew.SessionInfo], *, folds: bool, priced: bool) -> list[Line]:
+def told(store: clew.Store, infos: Sequence[clew.SessionInfo], *, folds: bool, priced: bool) -> list[Line]:
     """Sessions with their subagents counted, if those fold into them, and with the cost of both."""
+    if not folds and not priced:
+        return [Line(info) for info in infos]
     lines = []
     with store._engine.read() as reader:
+        known = _all_subagents(reader) if folds and len(infos) > MANY else None
         for info in infos:
-            agents = subagents_of(reader, info.id) if folds else []
-            known, is_estimate = (
-                _cost(reader, [_sid(reader, info.id), *(one.row.sid for one in agents)])
-                if priced and not info.damaged
-                else (None, False)
-            )
-            lines.append(Line(info, len(agents), known, is_estimate))
+            agents = [] if not folds else _subagents(reader, info.id, known)
+            cost, is_estimate = None, False
+            if priced and not info.damaged:
+                cost, is_estimate = _cost(reader, [_sid(reader, info.id), *agents])
+            lines.append(Line(info, len(agents), cost, is_estimate))
     return lines
+
+
+def _subagents(reader: Reader, id: str, known: dict[str, list[Listed]] | None) -> list[int]:
+    """The numbers of the subagents of a session, and of theirs."""
+    if known is None:
+        return [one.row.sid for one in subagents_of(reader, id)]
+    found: dict[str, int] = {}
+    waiting = [id]
+    while waiting:
+        new = [
+            one.row for one in known.get(waiting.pop(), ()) if one.row.id not in found and one.row.id != id
+        ]
+        found |= {row.id: row.sid for row in new}
+        waiting += [row.id for row in new]
+    return list(found.values())
+
+
+def _all_subagents(reader: Reader) -> dict[str, list[Listed]]:
+    """All subagents of the store by their parents: one look at each session, not some for each of many."""
+    found: dict[str, list[Listed]] = {}
+    for one in reader.list_sessions(SessionQuery(limit=2**31)):
+        if PARENT.encode() in bytes(one.details.metadata):  # most name none, and need not be decoded
+            parent = parent_of(checks.metadata(one.row.id, one.details))
+            if parent is not None:
+                found.setdefault(parent, []).append(one)
+    return found
 
 
 def _sid(reader: Reader, id: str) -> int:
