@@ -234,7 +234,9 @@ def photographed(page: str, look: str) -> bytes:
     with tempfile.TemporaryDirectory() as place, sync_playwright() as play:
         file = Path(place, "page.html")
         file.write_text(page, "utf-8")
-        browser = play.chromium.launch(executable_path=shutil.which("chromium") or shutil.which("google-chrome"))
+        browser = play.chromium.launch(
+            executable_path=shutil.which("chromium") or shutil.which("google-chrome")
+        )
         width, height = PAGE_SIZE
         tab = browser.new_page(
             viewport={"width": width, "height": height}, color_scheme="dark" if look == "dark" else "light"

@@ -101,9 +101,13 @@ def test_the_test_above_can_fail() -> None:
 @pytest.mark.parametrize(
     ("args", "says"),
     [
-        (["ls", "-n", "x"], "'-n' / '--limit': 'x' is not a whole number; see clew ls --help"),
+        (["ls", "-n", "x"], "-n / --limit: 'x' is not a whole number; see clew ls --help"),
         (["ls", "-n", "-1"], "-1 is less than 0"),
         (["search", "-n", "0", "x"], "0 is not between 1 and 1000"),
+        (["ls", "--limt", "3"], "no option --limt; did you mean --limit?"),
+        (["ls", "--color", "pink"], "--color: 'pink' is not one of auto, always, never; see clew ls --help"),
+        (["trash", "lss"], "no command 'lss'; did you mean 'ls'?"),
+        (["rewind"], "missing argument ID; see clew rewind --help"),
         (["ls", "one", "two"], "too many arguments: one two; see clew ls --help"),
         (["backup", "copy.db"], "choose another path, or add --overwrite"),
         (["import", "agents.db", "--format", "nosuch"], "nosuch"),
@@ -146,7 +150,7 @@ def test_every_command_words_a_missing_session_and_a_missing_store_alike(story: 
 def test_numbers_are_counted_in_words_that_fit(path: Path) -> None:
     """`count(1, "session")` is "1 session"; a number before a plural would be "1 sessions"."""
     plural = re.compile(
-        r"(?<!more than )\{X\} (?:sessions|entries|files|messages|snapshots|problems|paths|calls|lines)\b"
+        r"(?<!more than )(?<!all )\{X\} (?:sessions|entries|files|messages|snapshots|problems|paths|calls|lines)\b"
     )
     for node in ast.walk(ast.parse(path.read_text("utf-8"))):
         if isinstance(node, ast.JoinedStr):

@@ -7,6 +7,7 @@ option that does the same, and for each kind of error the next step.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Final
 
 from clew import errors
@@ -93,13 +94,23 @@ def described(exc: BaseException) -> str:
 
 # -- mistakes in a command line, which click words for programmers
 
-_USAGE: Final = (
+
+def _unquoted(found: re.Match[str]) -> str:
+    return found[0].replace("'", "")
+
+
+_USAGE: Final[tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...]] = (
     (re.compile(r"is not a valid integer(?: range)?"), "is not a whole number"),
     (re.compile(r"is not a valid float(?: range)?"), "is not a number"),
     (re.compile(r"is not in the range x>=(\d+)"), r"is less than \1"),
     (re.compile(r"is not in the range (\d+)<=x<=(\d+)"), r"is not between \1 and \2"),
     (re.compile(r"^Got unexpected extra arguments? \((.*)\)"), r"too many arguments: \1"),
     (re.compile(r"^Invalid value for (.*?): "), r"\1: "),
+    (re.compile(r"^No such (option|command):? (.*?)\.? Did you mean (.*)\?$"), r"no \1 \2; did you mean \3?"),
+    (re.compile(r"^No such (option|command):? "), r"no \1 "),
+    (re.compile(r"\.? \(Did you mean one of: (.*)\?\)$"), r"; did you mean one of \1?"),
+    (re.compile(r"'(--?[\w-]+|[A-Z][A-Z@\[\].]*)'"), r"\1"),  # options and arguments need no quotation marks
+    (re.compile(r"(?<=is not one of )('[\w-]+'(?:, '[\w-]+')*)"), _unquoted),
 )
 
 
