@@ -72,9 +72,9 @@ def test_an_id_that_was_pasted_without_them_is_found_too(dashed: Clew, name: str
 def test_what_is_neither_an_option_nor_an_id_is_told(dashed: Clew) -> None:
     assert "no session '-rf'" in dashed("rm", "-rf", "other", code=1).err
     assert "no option --jsom; did you mean one of --json, --store?" in dashed("show", "--jsom", code=2).err
-    assert "no such option '-x'" in dashed("show", "-x", code=2).err
-    assert "no such option '-q'" in dashed("show", "-qq", "--json", code=2).err
-    assert "no such option '-q'" in dashed("ls", "-qq", code=2).err
+    assert "no option -x" in dashed("show", "-x", code=2).err
+    assert "no option -q" in dashed("show", "-qq", "--json", code=2).err
+    assert "no option -q" in dashed("ls", "-qq", code=2).err
     with clew.open(dashed.store) as store:
         assert len(list(store.list())) == 2
 
