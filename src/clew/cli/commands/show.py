@@ -11,10 +11,10 @@ import msgspec
 
 import clew
 from clew.cli.app import Settings, command, session_argument
-from clew.cli.names import branch_names
+from clew.cli.names import branch_names, short_id
 from clew.cli.output import Output, print_line, terminal
 from clew.cli.store import is_on_path, opened, place_of, session_of, spot_of
-from clew.cli.text import Kind, who
+from clew.cli.text import Kind, one_line, who
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -146,16 +146,6 @@ def entry_record(session: str, entry: clew.Entry) -> dict[str, Any]:
     }
 
 
-def transcript(
-    entries: Iterable[clew.Entry], mark: int | None, left_out: Iterable[Kind], *, full: bool
-) -> Iterator[Text]:
-    """The lines of single entries, as a screen or `tail` shows them one by one."""
-    from clew.cli.views.transcript import View
-    from clew.cli.views.transcript import transcript as told
-
-    return told(entries, View(mark=mark, left_out=frozenset(left_out), full=full))
-
-
 # -- tail
 
 
@@ -219,10 +209,9 @@ class _Tail:
         self._heads = {info.id: info.head for info in all_sessions(self._store)}
 
     def show(self, session: clew.Session, last: int) -> None:
-        head = session.head
-        for entry in session.entries(last=last, damaged="skip"):
-            if entry.position <= head.position:
-                self._print(session.id, entry)
+        tree = session.tree()
+        head = tree.heads[session.id]
+        self._print(session, tree, head, session.entries(last=last, damaged="skip"))
         self._heads[session.id] = head
 
     def catch_up(self, id: str) -> None:
@@ -237,27 +226,48 @@ class _Tail:
         if head == was:
             return
         known = {branch: last for branch, _, last in path_to(tree, was)} if was else {}
-        for entry in session.entries(after=_last_common(path_to(tree, head), known), damaged="skip"):
-            if entry.position <= head.position:
-                self._print(id, entry)
+        after = _last_common(path_to(tree, head), known)
+        self._print(session, tree, head, session.entries(after=after, damaged="skip"))
         self._heads[id] = head
 
-    def _print(self, id: str, entry: clew.Entry) -> None:
+    def _print(
+        self, session: clew.Session, tree: clew.Tree, head: clew.Head, entries: Iterable[clew.Entry]
+    ) -> None:
+        """The entries up to a head, and not those that came since it was looked at."""
         import sys
 
+        shown = (entry for entry in entries if entry.position <= head.position)
         if self._out.json:
-            self._out.record(entry_record(id, entry))
+            for entry in shown:
+                self._out.record(entry_record(session.id, entry))
         else:
-            if self._spoke_last not in (None, id):
-                self._out.line()
-                self._out.line(f"── {id}")
-            self._spoke_last = id
-            for line in transcript([entry], None, set(), full=False):
+            for line in self._lines(session, tree, shown):
                 if self._out.is_terminal:
                     print_line(terminal(), line)
                 else:
                     self._out.line(line.plain)
         sys.stdout.flush()
+
+    def _lines(self, session: clew.Session, tree: clew.Tree, entries: Iterable[clew.Entry]) -> Iterator[Text]:
+        from rich.text import Text
+
+        from clew.cli.views.transcript import View, transcript
+
+        view = View(
+            names=branch_names(branch.id for branch in tree.branches),
+            checkpoints=checkpoint_names(tree, session.id),
+            workspace=session.info.workspace,
+        )
+        lines = transcript(entries, view)
+        first = next(lines, None)
+        if first is None:
+            return
+        if self._spoke_last not in (None, session.id):
+            yield Text("")
+            yield Text(f"── {one_line(short_id(self._store, session.id))}", style="bold")
+        self._spoke_last = session.id
+        yield first
+        yield from lines
 
 
 def _last_common(path: list[tuple[str, int, int]], known: dict[str, int]) -> int | None:
