@@ -56,8 +56,13 @@ def test_a_listing_for_a_pipe_does_not_wait_for_what_draws_on_terminals(story: C
     assert (0, "") == (done.returncode, done.stderr)
 
 
-def test_clew_alone_shows_the_help(cli: Clew) -> None:
-    assert cli().out == cli("--help").out
+def test_clew_alone_fits_a_screen_and_names_every_command(cli: Clew) -> None:
+    shown = cli()
+    assert shown.out == cli("-h").out
+    assert len(shown.lines) <= 24
+    assert set(COMMANDS) <= set(re.findall(r"[a-z]+", shown.out))
+    assert "clew import --scan" in shown.out
+    assert "clew help lists the commands" in shown.out
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.path)

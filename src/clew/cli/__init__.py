@@ -156,7 +156,7 @@ def run(args: Sequence[str] | None = None) -> int:
             return answer(cli, os.environ[COMPLETION], os.environ)
         given = sys.argv[1:] if args is None else list(args)
         # Not `cli.main`: it has its own ideas of Ctrl-C and closed pipes.
-        with cli.make_context("clew", given or ["--help"], obj=Settings()) as ctx:
+        with cli.make_context("clew", given or ["-h"], obj=Settings()) as ctx:
             result = cli.invoke(ctx)
         flush()
     except BaseException as exc:  # noqa: BLE001  # every end of a command is an exit code

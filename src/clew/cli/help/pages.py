@@ -197,7 +197,26 @@ def _width() -> int:
     return max(NARROWEST, min(WIDEST, shutil.get_terminal_size().columns))
 
 
+def _first_lines(page: Page, width: int, bold: bool) -> Iterator[str]:
+    """Of `clew` alone: how to begin, and the names of all commands; less than a screen."""
+    yield from textwrap.wrap(f"{page.summary}.", width)
+    yield from _heading("Start here", bold)
+    yield from _examples(page.examples, width)
+    yield ""
+    for title, commands in page.sections:
+        names = ", ".join(name for name, _ in commands)
+        label = f"{title}: "
+        shown = textwrap.wrap(label + names, width, subsequent_indent=" " * INDENT)
+        yield click.style(f"{title}:", bold=True) + shown[0][len(label) - 1 :] if bold else shown[0]
+        yield from shown[1:]
+    yield ""
+    yield from textwrap.wrap("clew help lists the commands, clew help COMMAND explains one.", width)
+
+
 def _lines(page: Page, width: int, *, short: bool, bold: bool) -> Iterator[str]:
+    if short and page.path == "clew":
+        yield from _first_lines(page, width, bold)
+        return
     yield from textwrap.wrap(f"{page.summary}.", width)
     yield ""
     yield from textwrap.wrap(
