@@ -278,12 +278,12 @@ def test_bytes_that_are_no_text_are_named_with_their_line(cli: Clew, file: Path)
 # -- what others wrote
 
 
-def test_a_file_that_others_may_change_is_not_read(cli: Clew, file: Path) -> None:
+def test_s58_a_file_that_others_may_change_is_not_read(cli: Clew, file: Path) -> None:
     write(file, 'pager = "touch owned"\n', mode=0o602)
     assert "other users may change" in cli("ls", code=1).err
 
 
-def test_a_file_of_another_user_is_not_read(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_s58_a_file_of_another_user_is_not_read(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(file, 'pager = "touch owned"\n')
     monkeypatch.setenv("CLEW_CONFIG", str(file))
     owner = file.stat().st_uid
@@ -296,13 +296,13 @@ def test_a_file_of_another_user_is_not_read(file: Path, monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("kind", ["fifo", "directory"])
-def test_what_is_no_file_is_named_and_not_waited_for(cli: Clew, file: Path, kind: str) -> None:
+def test_s58_what_is_no_file_is_named_and_not_waited_for(cli: Clew, file: Path, kind: str) -> None:
     file.parent.mkdir(parents=True)
     os.mkfifo(file) if kind == "fifo" else file.mkdir()
     assert str(file) in cli("ls", code=1).err
 
 
-def test_a_pager_is_a_program_with_arguments_not_a_line_of_a_shell(story: Clew, file: Path) -> None:
+def test_s58_a_pager_is_a_program_with_arguments_not_a_line_of_a_shell(story: Clew, file: Path) -> None:
     write(file, 'pager = "cat; touch owned"\n')
     assert "login page" in story.on_terminal("show", "login-bug", env={"PAGER": None}).out
     assert not (story.home / "owned").exists()
