@@ -177,7 +177,8 @@ def _copies(path: Path, beginning: bytes) -> tuple[str, ...]:
     if call is None or path.stem.startswith("agent-"):
         return ()
     try:
-        same = _files_by_call(path.parent, path.parent.stat().st_mtime_ns).get(call, ())
+        with unseen():  # a copy that comes later finds this one
+            same = _files_by_call(path.parent, path.parent.stat().st_mtime_ns).get(call, ())
     except OSError:
         return ()
     return tuple(f"{NAME}:{file.stem}" for file in same if file != path)
