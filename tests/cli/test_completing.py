@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import apsw
 import pytest
 
 import clew
@@ -99,3 +100,13 @@ def test_an_id_that_holds_an_at_sign_is_completed_too(cli: Clew) -> None:
     with clew.open(cli.store) as store:
         store.create("me@home")
     assert asked(cli, "clew show me@") == ["word\tme@home"]
+
+
+def test_a_damaged_session_hides_no_other_one(cli: Clew) -> None:
+    with clew.open(cli.store) as store:
+        store.create("one", title="First")
+        store.create("only", title="Second")
+    connection = apsw.Connection(str(cli.store))
+    connection.execute("UPDATE sessions SET messages = -5 WHERE id = 'one'")
+    connection.close()
+    assert asked(cli, "clew show o") == ["word\tone", "word\tonly\tSecond"]

@@ -134,9 +134,11 @@ class SessionRows(Protocol):
         session. Default: none, right for a storage that cannot be damaged."""
         return []
 
-    def count_sessions(self) -> int:
-        """How many sessions are not in the trash. Default: one look at each."""
-        return self.totals(0, log=False).sessions
+    def count_sessions(self, *, subagents: bool = True) -> int | None:
+        """How many sessions are not in the trash; `subagents=False`: without those whose metadata names a
+        parent that is not in the trash. None: that takes a look at the settings of every session. Default:
+        None, or one look at each session."""
+        return self.totals(0, log=False).sessions if subagents else None
 
     @abstractmethod
     def totals(self, since: int, *, log: bool = True) -> Totals:

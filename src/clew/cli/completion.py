@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
     import clew
+    from clew.backends.contract import Reader
 
 Shell = Literal["bash", "zsh", "fish"]
 
@@ -115,7 +116,7 @@ def complete_session(
     """Sessions by what is typed of their ids, with their titles; behind an @ the places in one. `whole`: only
     whole ids and aliases; `trash`: those in the trash. The store is only read."""
     with _store(ctx) as store:
-        takes_places = "@" in str(parameter.make_metavar(ctx))
+        takes_places = "@" in (parameter.metavar or "")
         places = _places_behind(store, incomplete) if takes_places else []
         return places or list(_sessions(store, incomplete, whole=whole, trash=trash))
 
@@ -162,8 +163,18 @@ def _sessions(store: clew.Store, typed: str, *, whole: bool, trash: bool) -> Ite
             is_whole = key.rank < OWN  # what follows a colon is no whole id
             if text is not None and key.session.id not in done and (is_whole or not whole):
                 done.add(key.session.id)
-                row = reader.get_session(key.session.sid)
-                yield CompletionItem(text, help=(row.title if row else None) or "")
+                yield CompletionItem(text, help=_title(reader, key.session.sid))
+
+
+def _title(reader: Reader, sid: int) -> str:
+    """Nothing, if the session cannot be read: it can be named all the same."""
+    from clew.errors import CorruptError
+
+    try:
+        row = reader.get_session(sid)
+    except CorruptError:
+        return ""
+    return (row.title if row else None) or ""
 
 
 def _places_behind(store: clew.Store, typed: str) -> list[CompletionItem]:

@@ -47,6 +47,8 @@ class Column(NamedTuple):
     """The width to which it is cut, if it is flexible, before columns go."""
     goes: int = 0
     """Optional columns with a higher number go first."""
+    leaves: int = READABLE
+    """It goes as soon as the widest column would have less room than this."""
 
 
 class Cell(NamedTuple):
@@ -93,16 +95,18 @@ def _cell(cell: object) -> Cell:
 
 
 def _fitted(columns: Sequence[Column], natural: Sequence[int], width: int) -> dict[int, int]:
-    """The columns that stay, with their widths. A column goes only if it is not enough to cut the flexible
-    ones to their least."""
+    """The columns that stay, with their widths. A column goes if it is not enough to cut the flexible ones to
+    their least."""
     kept = list(range(len(columns)))
     leaving = sorted((at for at in kept if columns[at].optional), key=lambda at: (columns[at].goes, at))
-    while True:
-        least = sum(
-            min(natural[at], columns[at].least) if columns[at].flexible else natural[at] for at in kept
-        )
-        if least + GAP * (len(kept) - 1) <= width or not leaving:
-            break
+    widest = max((at for at in kept if columns[at].flexible), default=None)
+
+    def least(at: int) -> int:
+        if not columns[at].flexible:
+            return natural[at]
+        return min(natural[at], columns[leaving[-1]].leaves if at == widest else columns[at].least)
+
+    while leaving and sum(map(least, kept)) + GAP * (len(kept) - 1) > width:
         kept.remove(leaving.pop())
     widths = {at: natural[at] for at in kept}
     excess = sum(widths.values()) + GAP * (len(kept) - 1) - width

@@ -138,9 +138,12 @@ class SqliteReader(Reader):
         row = self._one(sql.SESSION_ID, sid)
         return row[0].decode(errors="replace") if row and row[0] else f"(damaged session {sid})"
 
-    def count_sessions(self) -> int:
-        row = self._one(sql.COUNT_SESSIONS)
-        return int(row[0]) if row else 0
+    def count_sessions(self, *, subagents: bool = True) -> int | None:
+        counts = (
+            self._one(part) for part in (sql.COUNT_SESSIONS, *(() if subagents else (sql.COUNT_SUBAGENTS,)))
+        )
+        every, *below = (int(row[0]) if row else 0 for row in counts)
+        return every - sum(below)
 
     def totals(self, since: int, *, log: bool = True) -> Totals:
         rows: list[Row] = self._execute(sql.TOTALS, (since,)).fetchall()

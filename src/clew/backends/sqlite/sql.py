@@ -182,6 +182,13 @@ def listing(query: SessionQuery) -> tuple[str, list[Any]]:
 
 # By the smallest index that holds them all.
 COUNT_SESSIONS: Final = "SELECT count(*) FROM sessions WHERE deleted IS NULL"
+# A facet is JSON, here the id of the parent.
+COUNT_SUBAGENTS: Final = (
+    "SELECT count(*) FROM facets JOIN sessions ON sessions.sid = facets.sid"
+    " WHERE facets.name = 'parent' AND sessions.deleted IS NULL AND json_valid(facets.value) AND EXISTS"
+    " (SELECT 1 FROM sessions AS parent WHERE parent.id = json_extract(facets.value, '$')"
+    " AND parent.deleted IS NULL AND parent.sid <> facets.sid)"
+)
 # One look at each session. total, not sum: one damaged row must not make an overflow of all.
 TOTALS: Final = (
     "SELECT iif(typeof(status) = 'integer', status, -1), deleted IS NULL, count(*), sum(updated >= ?1),"

@@ -133,12 +133,13 @@ def ls_command(
         if not lines:
             _say_nothing(settings, store, is_filtered=is_filtered)
         elif is_more:
-            say_more(settings, len(lines), None if is_filtered else _count(store))
+            total = None if is_filtered else _count(store, subagents=subagents)
+            say_more(settings, len(lines), total, is_filtered=is_filtered)
 
 
-def _count(store: clew.Store) -> int:
+def _count(store: clew.Store, *, subagents: bool) -> int | None:
     with store._engine.read() as reader:
-        return reader.count_sessions()
+        return reader.count_sessions(subagents=subagents)
 
 
 def _say_nothing(settings: Settings, store: clew.Store, *, is_filtered: bool) -> None:

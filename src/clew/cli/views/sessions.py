@@ -15,7 +15,7 @@ from clew.cli.app import Refused, Settings
 from clew.cli.config import chosen
 from clew.cli.names import MANY, short_ids
 from clew.cli.output import Output
-from clew.cli.table import Cell, Column
+from clew.cli.table import COMFORTABLE, Cell, Column
 from clew.cli.text import ago, clew_command, count, iso, money, project_of, size
 from clew.core.conversation.sessions import subagents_of
 from clew.core.log import checks
@@ -274,7 +274,7 @@ FIELDS: Final[dict[str, Field]] = {
         lambda line: line.agents,
     ),
     "cost": Field(
-        Column("COST", right=True, optional=True, goes=5),
+        Column("COST", right=True, optional=True, goes=5, leaves=COMFORTABLE),
         lambda line: "" if line.cost is None else money(line.cost),
         lambda line: "" if line.cost is None else f"{line.cost.normalize():f}",
     ),
@@ -367,12 +367,10 @@ def chosen_columns(text: str | None, settings: Settings) -> Sequence[str] | None
     return names
 
 
-def say_more(settings: Settings, shown: int, total: int | None) -> None:
+def say_more(settings: Settings, shown: int, total: int | None, *, is_filtered: bool) -> None:
     """On standard error, behind a table that does not hold all."""
-    if total is None:
-        click.echo(f"{count(shown, 'session')} shown, there are more; -n 0 shows all", err=True)
-    else:
-        all_of_them = clew_command(settings, "ls", "-n", "0")
-        click.echo(
-            f"{shown:,} of {count(total, 'session')}, subagents counted; {all_of_them} shows all", err=True
-        )
+    some = f"{count(shown, 'session')} shown, there are more"
+    if total is not None:
+        some = f"{shown:,} of {count(total, 'session')}"
+    every = "-n 0" if is_filtered else clew_command(settings, "ls", "-n", "0")
+    click.echo(f"{some}; {every} shows all", err=True)

@@ -67,6 +67,19 @@ class ListingConformance(Conformance):
         assert _ids(backend, since=3 * minute, deleted=True) == ["gone"]
         assert _ids(backend, until=3 * minute, deleted=True) == []
 
+    def test_sessions_are_counted_with_and_without_subagents(self, backend: Backend) -> None:
+        """A subagent whose parent is not here counts as any other; a backend may not know without a look."""
+        with backend.write() as tx:
+            add(tx, "p")
+            add(tx, "gone", deleted=5)
+            for id, parent in (("1", b'"p"'), ("2", b'"p"'), ("3", b'"gone"'), ("4", b"7"), ("5", b'"5"')):
+                add(tx, id, with_metadata(b'{"parent":%s}' % parent))
+            add(tx, "6", with_metadata(b'{"parent":"p"}'), deleted=5)
+
+        with backend.read() as reader:
+            assert reader.count_sessions() == 6
+            assert reader.count_sessions(subagents=False) in (4, None)
+
     def test_ids_are_scanned_in_the_order_of_their_bytes(self, backend: Backend) -> None:
         """From a text on, in the trash or not; a limit cuts the end off. A transaction sees its own."""
         with backend.write() as tx:
