@@ -475,10 +475,10 @@ def test_readers_note_all_that_they_open(tmp_path: Path) -> None:
 
 def test_a_file_that_has_grown_does_not_concern_those_beside_it(tmp_path: Path, store: clew.Store) -> None:
     for number in range(5):
-        answered(tmp_path / f"{NAME}{number}.jsonl", [f"m{number}"])
+        answered(tmp_path / f"{NAME}{number}.jsonl", [f"msg_{number}"])
     store.import_path(tmp_path)
-    answered(tmp_path / f"{NAME}1.jsonl", ["m1", "m9"])
-    answered(tmp_path / f"{NAME}7.jsonl", ["m7"])
+    answered(tmp_path / f"{NAME}1.jsonl", ["msg_1", "msg_9"])
+    answered(tmp_path / f"{NAME}7.jsonl", ["msg_7"])
     assert read(store.import_path(tmp_path)) == [f"{NAME}1.jsonl", f"{NAME}7.jsonl"]
 
 
