@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
+from itertools import chain, islice, pairwise
 from threading import Timer
 from typing import IO, TYPE_CHECKING, Any, Final, Literal, NoReturn
 
@@ -14,7 +15,7 @@ import click
 import msgspec
 
 from clew.cli.app import Refused, Settings
-from clew.cli.table import Column, table_lines
+from clew.cli.table import STYLES, Column, table_lines
 from clew.cli.text import clean, count, one_line, size
 from clew.core.messages.text import escape_json
 
@@ -183,9 +184,16 @@ class Output:
             for line in lines:
                 _write(str(line).rstrip() + "\n")
             return
-        with self.paged() as console:
-            for line in lines:
-                print_line(console, line)
+        screen, coloured = terminal_size(), has_colours()
+        parts = (part for line in lines for part in fitted(line, screen.columns))
+        first = list(islice(parts, screen.lines))
+        with self.paged_file(is_long=len(first) == screen.lines) as file:
+            for part in chain(first, parts):
+                shown = ansi(part) if coloured else part.plain
+                if shown is None:
+                    terminal(None if file is sys.stdout else file).print(part, no_wrap=True, crop=False)
+                else:
+                    file.write(f"{shown}\n")
 
     @contextmanager
     def paged(self) -> Iterator[Console]:
@@ -273,23 +281,54 @@ def terminal(file: IO[str] | None = None) -> Console:
 
 
 def print_line(console: Console, line: Text | str) -> None:
+    """A line that was made for reading, as `fitted` makes it fit."""
+    for part in fitted(line, console.width):
+        console.print(part, no_wrap=True, overflow="fold", crop=False)
+
+
+def fitted(line: Text | str, width: int) -> Iterator[Text]:
     """Cut to the terminal if the line says so; else what is too long goes on below its beginning, or behind
     it where a line of ours could begin: a name that is long enough must not end in one."""
     from rich.cells import cell_len
     from rich.text import Text
 
     text = Text(line) if isinstance(line, str) else line
-    if text.no_wrap or cell_len(text.plain) <= console.width:
-        console.print(text, no_wrap=True, overflow=text.overflow or "fold", crop=bool(text.no_wrap))
+    if cell_len(text.plain) <= width:
+        yield text
         return
-    indent = min(len(text.plain) - len(text.plain.lstrip(" ")), console.width // 2)
+    if text.no_wrap:
+        text = text.copy()
+        text.truncate(width, overflow="ellipsis" if text.overflow == "ellipsis" else "crop")
+        yield text
+        return
+    indent = min(len(text.plain) - len(text.plain.lstrip(" ")), width // 2)
     behind = 2 if isinstance(line, Text) and not indent else 0
-    for number, part in enumerate(
-        text[indent:].wrap(console, console.width - indent - behind, overflow="fold")
-    ):
+    nowhere: Any = None  # where it is printed matters only for justified texts
+    for number, part in enumerate(text[indent:].wrap(nowhere, width - indent - behind, overflow="fold")):
         part.rstrip()
-        before = Text(" " * (indent + behind if number else indent))
-        console.print(before.append_text(part), no_wrap=True, overflow="fold", crop=False)
+        yield Text(" " * (indent + behind if number else indent)).append_text(part)
+
+
+def ansi(text: Text) -> str | None:
+    """The text with the codes for its colours. None: it has some that only rich knows. To ask rich first
+    would take longer than most commands take to find what they print."""
+    plain, spans = text.plain, [(0, len(text.plain), text.style), *text.spans]
+    places = sorted({0, len(plain), *(min(place, len(plain)) for span in spans for place in span[:2])})
+    shown = []
+    for start, end in pairwise(places):
+        codes: dict[str, str] = {}
+        for first, last, style in spans:
+            if not first <= start < last:
+                continue
+            for word in style.split() if isinstance(style, str) else ("unknown",):
+                code = STYLES.get(word)
+                if code is None:
+                    return None
+                codes["colour" if len(code) > 1 else code] = code
+        part = plain[start:end]
+        order = sorted(codes.values(), key=int)
+        shown.append(f"\x1b[{';'.join(order)}m{part}\x1b[0m" if order else part)
+    return "".join(shown)
 
 
 def errors() -> Console:

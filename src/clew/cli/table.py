@@ -22,7 +22,7 @@ COMFORTABLE: Final = 40
 _ODD: Final = re.compile("[^ -~\u00a1-\u00ac\u00ae-\u02ff‐-…└]")
 """Letters that may take another room than one column."""
 _COLOURS: Final = ("black", "red", "green", "yellow", "blue", "magenta", "cyan", "white")
-_STYLES: Final = {
+STYLES: Final = {
     "bold": "1",
     "dim": "2",
     "italic": "3",
@@ -155,7 +155,7 @@ def _fit(cell: Cell, room: int, style: str, *, has_colours: bool) -> tuple[str, 
 
 
 def _styled(text: str, style: str) -> str:
-    codes = ";".join(_STYLES[word] for word in style.split())
+    codes = ";".join(STYLES[word] for word in style.split())
     return f"\x1b[{codes}m{text}\x1b[0m" if codes and text else text
 
 

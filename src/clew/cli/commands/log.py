@@ -11,7 +11,7 @@ import clew
 from clew.cli.app import Settings, command, session_argument
 from clew.cli.commands.show import entry_record
 from clew.cli.names import branch_names, entry_name, short_ids
-from clew.cli.output import Output, terminal
+from clew.cli.output import Output, terminal_size
 from clew.cli.store import opened, session_of
 from clew.cli.text import first_words, iso, local, one_line, short_mark, who
 from clew.core.log.ids import parse_entry_id
@@ -67,7 +67,7 @@ def log_command(
         names = _names(session.checkpoints())
         if out.is_terminal:
             marks = Marks(store, session, session.tree())
-            width = terminal().width
+            width = terminal_size().columns
             out.texts(_line(entry, marks, width) for entry in entries)
             return
         for entry in entries:

@@ -15,7 +15,7 @@ import msgspec
 import clew
 from clew.cli.app import Command, Settings, command
 from clew.cli.names import branch_names, entry_name, short_ids
-from clew.cli.output import Output, progress, terminal
+from clew.cli.output import Output, progress, terminal_size
 from clew.cli.store import opened, session_of
 from clew.cli.text import (
     Moment,
@@ -229,7 +229,7 @@ def _print(out: Output, store: clew.Store, page: SearchPage, limit: int) -> None
             out.record({"place": place_of_hit(hit), "handle": handle, **fields})
         return
     infos = {id: store.get(id).info for id in {hit.session for hit in page}}
-    width = terminal().width
+    width = terminal_size().columns
     out.texts(_screen(list(zip(page, short, strict=True)), infos, width))
     if page.cursor is not None:
         click.echo(f"there are more: -n {min(limit * 5, 1000)} shows more, other words fewer", err=True)

@@ -12,7 +12,7 @@ import msgspec
 import clew
 from clew.cli.app import Settings, command, session_argument
 from clew.cli.names import branch_names, short_id
-from clew.cli.output import Output, print_line, terminal
+from clew.cli.output import Output, print_line, terminal, terminal_size
 from clew.cli.store import is_on_path, opened, place_of, session_of, spot_of
 from clew.cli.text import Kind, one_line, who
 
@@ -84,7 +84,7 @@ def show_command(
         from clew.cli.views.transcript import View, transcript
 
         info = session.info
-        heading = Heading(store, session, info, tree, terminal().width if out.is_terminal else None)
+        heading = Heading(store, session, info, tree, terminal_size().columns if out.is_terminal else None)
         left_out = [kind for kind, shown in _KINDS if not (tools if shown == "tools" else thinking)]
         view = View(
             mark=mark,
