@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator
+from functools import cache
 from typing import Final, NamedTuple
 
 import msgspec
@@ -30,12 +31,23 @@ _LETTERWISE: Final = (
 _FIRST_LETTERWISE: Final = "\u0e00"
 _ACCENTS: Final = "\u0300-\u036f"
 _RUN: Final = rf"[^\W_{_LETTERWISE}]+"
-_WORD: Final = re.compile(rf"[{_LETTERWISE}](?<=\w)|{_RUN}(?:[{_ACCENTS}]+(?:{_RUN})?)*")
+_ASCII_WORD: Final = re.compile("[A-Za-z0-9]+")
 _PLAIN_WORD: Final = re.compile("[a-z0-9]+")
 _HUMP: Final = "[a-z0-9][A-Z]|[A-Z][A-Z][a-z]"
 _CAMEL: Final = re.compile(_HUMP)
 _ODD: Final = re.compile(rf"{_HUMP}|\0|[A-Za-z0-9]{{{LONGEST + 1}}}")
 _PART: Final = re.compile(r"[A-Z]+(?![a-z])[0-9]*|[A-Z]?[a-z]+[0-9]*|[0-9]+")
+
+
+@cache
+def _any_word() -> re.Pattern[str]:
+    """In all scripts. It takes longer to compile than a search for plain words takes."""
+    return re.compile(rf"[{_LETTERWISE}](?<=\w)|{_RUN}(?:[{_ACCENTS}]+(?:{_RUN})?)*")
+
+
+def _word(text: str) -> re.Pattern[str]:
+    """What finds the words of a text."""
+    return _ASCII_WORD if text.isascii() else _any_word()
 
 
 class Word(NamedTuple):
@@ -53,7 +65,7 @@ def is_plain(text: str) -> bool:
 
 def words_in(text: str) -> Iterator[Word]:
     """The words in the order in which they stand."""
-    for match in _WORD.finditer(text):
+    for match in _word(text).finditer(text):
         yield from _parts(match[0], match.start())
 
 
@@ -85,7 +97,7 @@ def fold(word: str) -> str:
 
 def run_together(text: str) -> list[str]:
     """The identifiers in camel case, each as one word."""
-    return [found.lower() for found in _WORD.findall(text) if _is_camel(found)]
+    return [found.lower() for found in _word(text).findall(text) if _is_camel(found)]
 
 
 def flat(text: str) -> str:
@@ -111,7 +123,7 @@ def _flat_slices(text: str) -> Iterator[str]:
 
 def _flat_words(text: str, together: list[str]) -> Iterator[str]:
     """As `words_in`, without places, which is what takes time there; and what `run_together` finds."""
-    for found in _WORD.findall(text):
+    for found in _word(text).findall(text):
         if not found.isascii() or len(found) > _LONGEST_IDENTIFIER:
             yield fold(found)
         elif found.islower() or found[1:].islower() or _CAMEL.search(found) is None:
