@@ -149,6 +149,12 @@ def test_a_session_with_odd_letters_cannot_steer_the_terminal(cli: Clew, claude:
         assert "\x1b[2J" not in cli.on_terminal("import", "--scan", *option).out
 
 
+def test_a_copy_of_a_file_adds_nothing_and_this_is_not_called_growth(cli: Clew, claude: Path) -> None:
+    cli("import", "--scan")
+    shutil.copy(claude, cli.home / claude.name)
+    assert "\n1 session changed.\n" in plain(cli.on_terminal("import", claude.name))
+
+
 # -- for programs
 
 

@@ -355,10 +355,13 @@ def _told(report: ImportReport) -> str:
     is_new = "would be" if would else "is" if len(new) == 1 else "are"
     parts = [
         f"{_number(new)} {is_new} new" if new else "",
-        f"{_number(grown)} {'would have ' if would else ''}grown" if grown else "",
+        f"{_number(grown)} {'would have ' if would else ''}{'grown' if report.entries else 'changed'}"
+        if grown
+        else "",
         f"{_number(same)} unchanged" if same else "",
     ]
-    return f"{', '.join(filter(None, parts))}{trashed} (+{count(report.entries, 'entry')})."
+    added = f" (+{count(report.entries, 'entry')})" if report.entries else ""
+    return f"{', '.join(filter(None, parts))}{trashed}{added}."
 
 
 def _number(sessions: Sequence[ImportedSession]) -> str:
