@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import count
+
+import pytest
+
 import clew
+from clew.cli.ui import lines as reading
 from clew.cli.ui.dialogs import PickDialog
 from tests.cli.conftest import assistant, user
 from tests.cli.processes import Clew
@@ -270,5 +275,23 @@ def test_a_huge_result_is_cut_when_it_is_opened(cli: Clew) -> None:
         await screen.press("enter")
         assert len(screen.texts) < 2_100
         assert "an export (x) has all" in screen.texts[-1]
+
+    browse(cli, steps)
+
+
+@pytest.mark.parametrize("place", [1, 2, 40])
+def test_a_place_is_found_however_slowly_entries_are_read(
+    cli: Clew, monkeypatch: pytest.MonkeyPatch, place: int
+) -> None:
+    with clew.open(cli.store) as store:
+        store.session("long").append(*(assistant(f"Answer {number}") for number in range(60)))
+    ticks = count()
+    monkeypatch.setattr(reading, "monotonic", lambda: next(ticks) * reading.AT_ONCE * 0.3)
+
+    async def steps(screen: Screen) -> None:
+        await screen.press("slash")
+        await screen.write(f'"Answer {place}"')
+        await screen.press("enter")
+        assert f"Answer {place}" == screen.here
 
     browse(cli, steps)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import threading
+from typing import Any
 
 import pytest
 from textual.widgets import Input
 
 import clew
+from clew.cli.ui import search
 from clew.cli.ui.reader import words_of
 from tests.cli.conftest import user
 from tests.cli.processes import Clew
@@ -85,6 +87,40 @@ def test_filters_of_the_list_hold_for_the_search(agents: Clew) -> None:
     browse(agents, steps)
 
 
+def test_filters_hold_however_many_hits_others_have(cli: Clew) -> None:
+    with clew.open(cli.store) as store:
+        store.create("old", workspace="/w/rare").append(user("The word is zebra"))
+        for number in range(30):
+            store.create(f"new-{number}").append(*(user(f"zebra {number} {each}") for each in range(10)))
+
+    async def steps(screen: Screen) -> None:
+        await screen.press("p")
+        await screen.write("rare")
+        await screen.press("enter", "slash")
+        await screen.write("zebra")
+        assert "1 hit in 1 session" in screen.text
+        assert "The word is zebra" in screen.texts[1]
+
+    browse(cli, steps)
+
+
+def test_how_far_the_index_is_is_told(cli: Clew) -> None:
+    with clew.open(cli.store) as store:
+        store.create("one").append(user("zebra"))
+
+    async def steps(screen: Screen) -> None:
+        await screen.press("slash")
+        shown = screen.search
+        shown.is_searching = True
+        shown._told(50, 200)
+        shown._say_progress()
+        shown.is_searching = False
+        await screen.settle()
+        assert "indexing 200 messages, once: 25 %" in screen.text
+
+    browse(cli, steps)
+
+
 def test_what_was_left_behind_is_found_and_opened_where_it_is(story: Clew) -> None:
     async def steps(screen: Screen) -> None:
         await screen.press("slash")
@@ -129,14 +165,14 @@ def test_a_query_that_means_nothing_is_no_error(agents: Clew) -> None:
 
 def test_keys_are_answered_while_a_search_takes_long(agents: Clew, monkeypatch: pytest.MonkeyPatch) -> None:
     may_end, asked = threading.Event(), []
-    search = clew.Store.search
+    find_page = search.find_page  # type: ignore[attr-defined]
 
-    def slow(self: clew.Store, query: str, **options: object) -> object:
-        asked.append(query)
+    def slow(engine: Any, request: Any, tell: Any) -> Any:
+        asked.append(request.query)
         assert may_end.wait(30)
-        return search(self, query, **options)  # type: ignore[arg-type]
+        return find_page(engine, request, tell)
 
-    monkeypatch.setattr(clew.Store, "search", slow)
+    monkeypatch.setattr(search, "find_page", slow)
 
     async def steps(screen: Screen) -> None:
         await screen.pilot.press("slash", *"co")
@@ -149,7 +185,7 @@ def test_keys_are_answered_while_a_search_takes_long(agents: Clew, monkeypatch: 
         may_end.set()
         await screen.settle()
         assert 2 == len(asked)
-        assert "cookie*" == asked[1]
+        assert ("cookie",) == asked[1].wanted[0].words
         assert "8 hits in 5 sessions" in screen.text
 
     browse(agents, steps)

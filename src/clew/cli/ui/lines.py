@@ -64,6 +64,7 @@ class Lines(CursorView, Generic[S]):
         self._to_end = False
         self._wanted: Callable[[S], bool] | None = None
         self._on_top = False
+        self._finds = 0
 
     # -- what there is
 
@@ -109,6 +110,7 @@ class Lines(CursorView, Generic[S]):
 
     def _found(self, index: int) -> None:
         self._wanted = None
+        self._finds += 1
         self._rewrap(index)  # it may have opened
         line = self._first_line(index)
         if self._on_top:
@@ -230,9 +232,11 @@ class Lines(CursorView, Generic[S]):
     def go_to(self, line: int) -> None:
         """What lies before the line is read first."""
         self._to_end, self._goal = False, max(0, line)
+        found = self._finds
         if not self.is_complete:
             self._fill()
-        super().go_to(line)
+        if found == self._finds:  # else what was sought came meanwhile, and the cursor is there
+            super().go_to(line)
 
     def action_last(self) -> None:
         self._to_end, self._wanted = True, None

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import ClassVar, Final, NamedTuple
 
+import msgspec
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -22,13 +23,16 @@ from clew.cli.ui.reader import ReaderScreen
 from clew.cli.ui.tree import TreeScreen
 from clew.cli.ui.view import Rows
 from clew.core.log.ids import parse_entry_id
+from clew.core.log.rows import Details, SessionRow
+from clew.core.search.search import Request, request_of
+from clew.core.search.search import search as find_page
 from clew.errors import InvalidQueryError
 from clew.model.search import Hit
 
 PAUSE: Final = 0.12
 """Seconds without a key before a search begins."""
-SLOW: Final = 1.0
-"""Seconds after which a reason is given."""
+LOOK_EVERY: Final = 0.5
+"""Seconds between two looks at how far the index is."""
 MOST: Final = 200
 MOST_NAMED: Final = 5
 """Sessions that are shown because of their title, id, directory or tags."""
@@ -84,6 +88,7 @@ class SearchScreen(MovesScreen):
         self.early = ""
         """What was typed before there was a line to type in."""
         self._timer: Timer | None = None
+        self._indexed = (0, 0)
 
     def compose(self) -> ComposeResult:
         yield Input(placeholder='words, "a phrase", pre*, -without', id="query", select_on_focus=False)
@@ -94,6 +99,7 @@ class SearchScreen(MovesScreen):
     def on_mount(self) -> None:
         self.input.focus()
         self.input.insert_text_at_cursor(self.early)
+        self.set_interval(LOOK_EVERY, self._say_progress)
         self._say_state("Type words that were said in any session.")
 
     @property
@@ -127,31 +133,61 @@ class SearchScreen(MovesScreen):
             self.rows.show([])
             self._say_state("Type words that were said in any session.")
             return
-        self.is_searching = True
+        self.is_searching, self._indexed = True, (0, 0)
         self._say_state("searching …")
-        self.set_timer(SLOW, self._say_slow)
         self.browser.background.run("search", lambda: self._look(words), self._show)
 
-    def _say_slow(self) -> None:
-        if self.is_searching:
-            self._say_state("searching … (the first search reads every message once; keys work meanwhile)")
+    def _say_progress(self) -> None:
+        done, total = self._indexed
+        if self.is_searching and total:
+            share = min(99, 100 * done // total)
+            self._say_state(f"indexing {count(total, 'message')}, once: {share} % (keys work meanwhile)")
+
+    def _told(self, done: int, total: int) -> None:
+        """In a thread."""
+        self._indexed = (done, total)
 
     def _look(self, words: str) -> Results:
-        """In a thread."""
+        """In a thread. The filters of the list hold here too."""
         named = self.browser.catalog.matching(words.split(), MOST_NAMED)
         names = [Found(info.id, None) for info in named]
         try:
-            page = self.store.search(as_prefix(words), tools=True, limit=MOST)
+            page = find_page(self.store._engine, self._request(as_prefix(words)), self._told)
         except InvalidQueryError as exc:
             return Results(words, (), names, wrong=str(exc))
         return Results(words, page.hits, names, is_more=page.cursor is not None)
+
+    def _request(self, query: str) -> Request:
+        wanted = request_of(
+            query,
+            role=None,
+            session=None,
+            workspace=None,
+            tag=None,
+            where=None,
+            since=None,
+            until=None,
+            tools=True,
+            order="newest",
+            limit=MOST,
+            cursor=None,
+        )
+        infos, fits = self.browser.catalog.infos, self.browser.catalog.filter.fits
+        if self.browser.catalog.filter == Filter():
+            return wanted
+
+        def accepts(row: SessionRow, _: Details) -> bool:
+            info = infos.get(row.id)
+            return info is not None and fits(info)
+
+        return msgspec.structs.replace(wanted, accepts=accepts)
 
     def _show(self, found: Results) -> None:
         if found.words != self.words or not self.is_attached:
             return
         self.is_searching = False
         catalog = self.browser.catalog
-        shown = [hit for hit in found.hits if hit.session not in catalog.infos or self._fits(hit.session)]
+        shown = found.hits
         rows = by_session(shown, found.named)
         self.rows.show(rows, 1 if rows and rows[0].hits else 0)
         if found.wrong:
@@ -165,10 +201,6 @@ class SearchScreen(MovesScreen):
             sessions = count(len({hit.session for hit in shown}), "session")
             hits = count(len(shown), "hit") if not found.is_more else f"{len(shown):,}+ hits"
             self._say_state(f"{hits} in {sessions}")
-
-    def _fits(self, id: str) -> bool:
-        catalog = self.browser.catalog
-        return catalog.filter.fits(catalog.infos[id])
 
     def _say_state(self, text: str) -> None:
         self.query_one(".facts", Static).update(Text(one_line(text), "dim", no_wrap=True))
