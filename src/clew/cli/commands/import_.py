@@ -353,6 +353,7 @@ def _told(report: ImportReport) -> str:
         return f"Nothing new: {_number(same)} unchanged{trashed}."
     would = "would be " if report.dry_run else ""
     is_new = "would be" if would else "is" if len(new) == 1 else "are"
+    became = f"{'would have ' if would else ''}{'grown' if report.entries else 'changed'}"
     parts = [
         f"{_number(new)} {is_new} new" if new else "",
         f"{_number(grown)} {'would have ' if would else ''}{'grown' if report.entries else 'changed'}"
