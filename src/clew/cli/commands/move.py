@@ -70,11 +70,12 @@ def checkpoint_command(
             return
         made = session.checkpoint(name, files=files, include=include, exclude=exclude)
         left_out = store.get_snapshot(made.snapshot).skipped if made.snapshot else ()
+        shown = short_id(store, session.id)
     if out.json:
         out.record(made)
     else:
         kept = f", with the files of {Path(files).resolve()}" if files else ""
-        out.line(f"{made.name} is entry {made.position} of {session.id}{kept}")
+        out.line(f"{made.name} is entry {made.position} of {shown}{kept}")
     say_left_out(left_out)
 
 
@@ -284,6 +285,7 @@ def _list_moves(settings: Settings, id: str) -> int:
     with opened(settings) as store:
         session = session_of(store, id)
         moves, places = session.moves(), Places(session.tree())
+        shown = short_id(store, session.id)
     if out.json:
         for move in moves:
             names = {"from": places.name(move.came_from), "to": places.name(move.went_to)}
@@ -294,7 +296,7 @@ def _list_moves(settings: Settings, id: str) -> int:
             places_named = (places.name(move.came_from), places.name(move.went_to))
             out.row(move.number, iso(move.at), kind(move), *places_named, move.next)
     elif not moves:
-        out.line(f"{session.id} has never moved: there is nothing to undo")
+        out.line(f"{shown} has never moved: there is nothing to undo")
     else:
         columns = (
             Column("", "bold bright_green"),
