@@ -356,9 +356,7 @@ def _told(report: ImportReport) -> str:
     became = f"{'would have ' if would else ''}{'grown' if report.entries else 'changed'}"
     parts = [
         f"{_number(new)} {is_new} new" if new else "",
-        f"{_number(grown)} {'would have ' if would else ''}{'grown' if report.entries else 'changed'}"
-        if grown
-        else "",
+        f"{_number(grown)} {became}" if grown else "",
         f"{_number(same)} unchanged" if same else "",
     ]
     added = f" (+{count(report.entries, 'entry')})" if report.entries else ""
