@@ -38,6 +38,8 @@ def test_a_hint_names_what_pyproject_names() -> None:
 
 def test_pages_name_extras_that_exist() -> None:
     for page in all_pages():
+        if page.parent.name == "adr":  # a record may name what was not done
+            continue
         text = page.read_text("utf-8")
         assert "pip install 'clew[" not in text, page
         for names in re.findall(r"pip install '\.\[([a-z0-9,-]+)\]'", text):

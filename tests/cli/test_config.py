@@ -33,6 +33,12 @@ def write(file: Path, text: str, mode: int = 0o600) -> None:
     file.chmod(mode)
 
 
+def make_long(story: Clew) -> None:
+    """A session that does not fit on a screen."""
+    with clew.open(story.store) as store:
+        store.session("long").append(*({"role": "user", "content": f"line {n}"} for n in range(40)))
+
+
 # -- what holds
 
 
@@ -95,6 +101,7 @@ def test_always_changes_colours_and_nothing_else(story: Clew) -> None:
 
 
 def test_a_pager_by_environment_then_file(story: Clew, file: Path) -> None:
+    make_long(story)
     pagers = {}
     for name in ("mine", "other"):
         path = story.home / name
@@ -102,11 +109,11 @@ def test_a_pager_by_environment_then_file(story: Clew, file: Path) -> None:
         path.chmod(0o700)
         pagers[name] = str(path)
     write(file, f'pager = "{pagers["mine"]}"\n')
-    without = story.on_terminal("show", "login-bug", env={"PAGER": None}).out
+    without = story.on_terminal("show", "long", env={"PAGER": None}).out
     assert without.startswith("PAGED BY mine")
     for env in ({"PAGER": pagers["other"]}, {"PAGER": "cat", "CLEW_PAGER": pagers["other"]}):
-        assert story.on_terminal("show", "login-bug", env=env).out.startswith("PAGED BY other")
-    assert "PAGED" not in story.on_terminal("show", "login-bug", "--no-pager", env={"PAGER": None}).out
+        assert story.on_terminal("show", "long", env=env).out.startswith("PAGED BY other")
+    assert "PAGED" not in story.on_terminal("show", "long", "--no-pager", env={"PAGER": None}).out
 
 
 def test_columns_by_option_then_environment_then_file_on_a_terminal(story: Clew, file: Path) -> None:
@@ -303,8 +310,9 @@ def test_s58_what_is_no_file_is_named_and_not_waited_for(cli: Clew, file: Path, 
 
 
 def test_s58_a_pager_is_a_program_with_arguments_not_a_line_of_a_shell(story: Clew, file: Path) -> None:
+    make_long(story)
     write(file, 'pager = "cat; touch owned"\n')
-    assert "login page" in story.on_terminal("show", "login-bug", env={"PAGER": None}).out
+    assert "line 7" in story.on_terminal("show", "long", env={"PAGER": None}).out
     assert not (story.home / "owned").exists()
 
 

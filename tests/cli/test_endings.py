@@ -97,13 +97,15 @@ def test_a_dumb_terminal_gets_no_sequences(story: Clew) -> None:
 
 
 def test_long_output_goes_through_the_pager_of_the_user(story: Clew) -> None:
+    with clew.open(story.store) as store:
+        store.session("long").append(*({"role": "user", "content": f"line {n}"} for n in range(40)))
     pager = story.home / "pager"
     pager.write_text("#!/bin/sh\necho PAGED\ncat\n")
     pager.chmod(0o700)
     env = {"CLEW_PAGER": str(pager)}
-    assert story.on_terminal("show", "login-bug", env=env).out.startswith("PAGED\n")
-    assert "PAGED" not in story.on_terminal("--no-pager", "show", "login-bug", env=env).out
-    assert "PAGED" not in story("show", "login-bug", env=env).out
+    assert story.on_terminal("show", "long", env=env).out.startswith("PAGED\n")
+    assert "PAGED" not in story.on_terminal("--no-pager", "show", "long", env=env).out
+    assert "PAGED" not in story("show", "long", env=env).out
 
 
 def test_a_pager_that_is_left_early_is_no_error(cli: Clew) -> None:
