@@ -27,7 +27,7 @@ def test_help_lists_every_command_and_needs_no_engine() -> None:
         "import sys, clew.cli\n"
         "try: clew.cli.main(['--help'])\n"
         "except SystemExit as end: assert end.code == 0\n"
-        "slow = {'apsw', 'rich', 'asyncio', 'psycopg', 'pygments', 'sqlite3'} & set(sys.modules)\n"
+        "slow = {'apsw', 'rich', 'asyncio', 'msgspec', 'psycopg', 'sqlite3'} & set(sys.modules)\n"
         "assert not slow, slow\n"
         "loaded = {name for name in sys.modules if name.startswith('clew.cli.')}\n"
         "assert loaded <= {'clew.cli.app', 'clew.cli.help', 'clew.cli.help.pages'}, loaded\n"

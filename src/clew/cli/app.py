@@ -7,18 +7,19 @@ import io
 import os
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Final, Literal, TypeVar
 
 import click
-import msgspec
 
 from clew import errors
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class Settings(msgspec.Struct):
+@dataclass
+class Settings:
     """What the command line, the environment and the file of settings say, in this order."""
 
     store: str | None = None
