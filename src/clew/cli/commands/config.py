@@ -107,11 +107,22 @@ def _show(out: Output, key: str | None) -> None:
         out.line(_shown(key, found[key]))
     elif out.is_terminal:
         columns = (Column("SETTING"), Column("VALUE", "cyan"), Column("FROM", "bright_black", flexible=True))
-        said = [(n, _shown(n, one) or UNSAID.get(n, "(none)"), one.source) for n, one in found.items()]
-        out.rows(columns, said)
+        out.rows(
+            columns,
+            [
+                (name, _short(_shown(name, one)) or UNSAID.get(name, "(none)"), _short(one.source))
+                for name, one in found.items()
+            ],
+        )
     else:
         for name, one in found.items():
             out.row(name, _shown(name, one), one.source)
+
+
+def _short(path: str) -> str:
+    """For people: a place in their home begins with ~."""
+    home = os.path.expanduser("~")
+    return f"~{path[len(home) :]}" if path.startswith(f"{home}{os.sep}") else path
 
 
 def _shown(name: str, value: Value) -> str:
