@@ -26,7 +26,7 @@ from clew.cli.config import (
 )
 from clew.cli.output import Output
 from clew.cli.table import Column
-from clew.cli.text import one_line
+from clew.cli.text import from_home, one_line
 
 UNSAID: Final = {"columns": "(the usual ones)"}
 
@@ -110,19 +110,13 @@ def _show(out: Output, key: str | None) -> None:
         out.rows(
             columns,
             [
-                (name, _short(_shown(name, one)) or UNSAID.get(name, "(none)"), _short(one.source))
+                (name, from_home(_shown(name, one)) or UNSAID.get(name, "(none)"), from_home(one.source))
                 for name, one in found.items()
             ],
         )
     else:
         for name, one in found.items():
             out.row(name, _shown(name, one), one.source)
-
-
-def _short(path: str) -> str:
-    """For people: a place in their home begins with ~."""
-    home = os.path.expanduser("~")
-    return f"~{path[len(home) :]}" if path.startswith(f"{home}{os.sep}") else path
 
 
 def _shown(name: str, value: Value) -> str:
