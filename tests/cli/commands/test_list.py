@@ -268,7 +268,7 @@ def test_what_is_not_shown_is_told(tricky: str) -> None:
     shown = on_terminal("ls", "-s", tricky, "-n", "2").splitlines()
     assert shown[-1] == f"2 of 6 sessions; clew --store {tricky} ls -n 0 shows all"
     shown = on_terminal("ls", "-s", tricky, "--all", "-n", "2").splitlines()
-    assert shown[-1] == f"2 of 8 sessions; clew --store {tricky} ls -n 0 shows all"
+    assert shown[-1] == f"2 of 8 sessions; clew --store {tricky} ls --all -n 0 shows all"
     shown = on_terminal("ls", "-s", tricky, "-n", "1", "--since", "2020-01-01").splitlines()
     assert shown[-1] == "1 session shown, there are more; -n 0 shows all"
     assert len(in_pipe("ls", "-s", tricky, "-n", "2").splitlines()) == 2

@@ -134,7 +134,8 @@ def ls_command(
             _say_nothing(settings, store, is_filtered=is_filtered)
         elif is_more:
             total = None if is_filtered else _count(store, subagents=subagents)
-            say_more(settings, len(lines), total, is_filtered=is_filtered)
+            again = () if is_filtered else ("ls", "--all") if subagents else ("ls",)
+            say_more(settings, len(lines), total, (*again, "-n", "0"))
 
 
 def _count(store: clew.Store, *, subagents: bool) -> int | None:

@@ -367,10 +367,10 @@ def chosen_columns(text: str | None, settings: Settings) -> Sequence[str] | None
     return names
 
 
-def say_more(settings: Settings, shown: int, total: int | None, *, is_filtered: bool) -> None:
-    """On standard error, behind a table that does not hold all."""
+def say_more(settings: Settings, shown: int, total: int | None, again: Sequence[str]) -> None:
+    """On standard error, behind a table that does not hold all; `again` are the words that list all."""
     some = f"{count(shown, 'session')} shown, there are more"
     if total is not None:
         some = f"{shown:,} of {count(total, 'session')}"
-    every = "-n 0" if is_filtered else clew_command(settings, "ls", "-n", "0")
+    every = clew_command(settings, *again) if again[0] == "ls" else " ".join(again)
     click.echo(f"{some}; {every} shows all", err=True)
