@@ -15,6 +15,11 @@ SIZE = usually(150_000, thorough=1_000_000)
 """An expression that reads a text by the square of its length takes minutes for one text of this size."""
 
 MADE_OF_DATA = {
+    ("cli/config.py", "line_of"),  # of the name of a key, for one line of a small file
+    ("cli/ui/reader.py", "words_of"),  # of the words that the reader typed
+    ("core/messages/text.py", "_unprintable"),  # a set of characters, compiled late because it takes long
+    ("core/streams/price_list.py", "find"),  # of the price list, for texts of at most 300 characters
+    ("core/streams/price_list.py", "fits"),
     ("exporters/page/colours.py", "_parts"),  # of constants, and kept in the table of languages
     ("exporters/redact/__init__.py", "_own_rule"),  # a rule of the caller
     ("exporters/redact/rules.py", "_shape"),  # of constants, and kept in the list of rules

@@ -172,6 +172,9 @@ def _check_owner(path: Path, found: os.stat_result) -> None:
         raise ConfigError(f"other users may change {path}, so it is not read; chmod 600 makes it yours alone")
 
 
+_TOML_ERROR: Final = re.compile(r"(.*) \(at (?:line (\d+), column \d+|end of document)\)", re.DOTALL)
+
+
 def entries_of(text: str, path: Path) -> dict[str, Value]:
     """The settings in a text. ConfigError names the line of what is wrong."""
     import tomllib
@@ -179,7 +182,7 @@ def entries_of(text: str, path: Path) -> dict[str, Value]:
     try:
         found = tomllib.loads(text)
     except (ValueError, RecursionError) as exc:  # a number, or a nesting, that is beyond all measure
-        said = re.fullmatch(r"(.*) \(at (?:line (\d+), column \d+|end of document)\)", str(exc), re.DOTALL)
+        said = _TOML_ERROR.fullmatch(str(exc))
         what, line = (said[1], said[2] or text.count("\n") + 1) if said else (str(exc), 1)
         raise ConfigError(
             f"{path}:{line}: this is not valid TOML ({what[:1].lower()}{what[1:]}); "
@@ -208,8 +211,8 @@ def unknown(name: str) -> str:
 
 def line_of(text: str, name: str) -> int:
     """The number of the line that sets a key; the first line if it is written in an unusual way."""
-    begins = re.compile(rf"\s*\[?\[?\s*[\"']?{re.escape(name)}[\"']?\s*[=.\]]")
-    lines = (number for number, line in enumerate(text.splitlines(), 1) if begins.match(line))
+    begins = re.compile(rf"\[?\[?\s*[\"']?{re.escape(name)}[\"']?\s*[=.\]]")
+    lines = (number for number, line in enumerate(text.splitlines(), 1) if begins.match(line.lstrip()))
     return next(lines, 1)
 
 

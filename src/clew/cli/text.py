@@ -117,11 +117,6 @@ def clew_command(settings: Settings, *words: str) -> str:
     return " ".join(["clew", *shown[:-1], *(["--"] if is_option else []), *shown[-1:]])
 
 
-def project_of(workspace: str | None) -> str:
-    """The last part of a path."""
-    return (workspace or "").replace("\\", "/").rstrip("/").rpartition("/")[2]
-
-
 def is_path(text: str) -> bool:
     """Whether what names a project is the path of its directory."""
     return text in (".", "..", "~") or "/" in text or os.sep in text

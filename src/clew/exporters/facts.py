@@ -11,7 +11,7 @@ from clew.exporters.agents import Subagents
 from clew.exporters.transcript import Transcript
 
 if TYPE_CHECKING:
-    from clew.model import SessionInfo, UsageTotals
+    from clew.model import UsageTotals
 
 
 def facts(transcript: Transcript, agents: Subagents) -> Iterator[str]:
@@ -32,11 +32,6 @@ def facts(transcript: Transcript, agents: Subagents) -> Iterator[str]:
         yield cost
     if agents.count and (more := agents.cost()) > 0:
         yield f"{dollars(usage.cost + more)} with subagents"
-
-
-def project_of(info: SessionInfo) -> str:
-    """The name of the directory that it works in."""
-    return (info.workspace or "").replace("\\", "/").rstrip("/").rpartition("/")[2]
 
 
 def period(start: datetime, end: datetime) -> str:

@@ -22,7 +22,7 @@ from clew.core.messages.text import own_words, snippet, visible, visible_line
 from clew.exporters.agents import Subagents
 from clew.exporters.blocks import Block
 from clew.exporters.changes import Line, changes_of, hunk_lines, is_diff, text_at
-from clew.exporters.facts import facts, many, project_of
+from clew.exporters.facts import facts, many
 from clew.exporters.pairs import paired
 from clew.exporters.redact import Redactor, redactor_of
 from clew.exporters.tools import Gist, command_of, gist, output_of, plan_items
@@ -288,7 +288,7 @@ class _Page:
         info = self._transcript.info
         yield f"# {inline(info.title or info.preview or info.id)}"
         yield ""
-        above = [text for text in (info.agent, project_of(info)) if text]
+        above = [text for text in (info.agent, info.project) if text]
         yield inline(" · ".join([*above, *facts(self._transcript, self.agents)]))
         yield ""
         yield f"- Session: {inline(info.id)}"

@@ -148,6 +148,11 @@ class ForkPoint(msgspec.Struct, frozen=True):
     head: Head
 
 
+def project_of(workspace: str | None) -> str:
+    """The name of a workspace: the last part of its path, whichever system it is of; "" of none."""
+    return (workspace or "").replace("\\", "/").rstrip("/").rpartition("/")[2]
+
+
 class SessionInfo(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of a session without reading its messages."""
 
@@ -196,6 +201,11 @@ class SessionInfo(msgspec.Struct, frozen=True, kw_only=True):
     damaged: str | None = None
     """What is wrong with a session that cannot be read; then all else here is what can be believed of it;
     None: nothing was found to be wrong."""
+
+    @property
+    def project(self) -> str:
+        """The name of the directory that it works in: the last part of `workspace`; "" without one."""
+        return project_of(self.workspace)
 
 
 class Page(msgspec.Struct, frozen=True):

@@ -138,3 +138,9 @@ def test_a_newer_package_of_another_shape_is_not_used(monkeypatch: pytest.Monkey
 def test_the_version_of_the_package_is_found() -> None:
     assert price_source.installed() == SHIPPED.version
     assert price_source.numbers("1.20.3rc1") == (1, 20)
+
+
+def test_a_name_beyond_all_measure_has_no_price() -> None:
+    """The expressions of the list were not made for texts of others."""
+    assert price_list.find(SHIPPED, "claude-sonnet-4-5", None, None) is not None
+    assert price_list.find(SHIPPED, "claude-sonnet-4-5" + "-x" * 200, None, None) is None

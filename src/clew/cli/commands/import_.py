@@ -135,6 +135,9 @@ def _place(path: str, format: str | None, stack: ExitStack) -> run.Place:
         return run.Place(_taken(number, folder), format, name="-")
 
 
+_DESCRIPTOR: Final = re.compile(r"/dev/(stdin)|/(?:dev|proc/self)/fd/(\d+)")
+
+
 def _descriptor(path: str) -> int | None:
     """The stream that the shell opened for us: `-`, /dev/stdin, /dev/fd/N as `<(…)` gives it. None: it is a
     file, or a pipe with a name, for which one could wait forever."""
@@ -144,7 +147,7 @@ def _descriptor(path: str) -> int | None:
         if sys.stdin.isatty():
             raise Refused("standard input is the keyboard; pipe a file into it, or name the file")
         return 0
-    found = re.fullmatch(r"/dev/(stdin)|/(?:dev|proc/self)/fd/(\d+)", path)
+    found = _DESCRIPTOR.fullmatch(path)
     if found is None:
         return None
     number = 0 if found[1] else int(found[2])

@@ -26,7 +26,6 @@ from clew.cli.text import (
     iso,
     one_line,
     plain,
-    project_of,
     quoted,
     typed,
 )
@@ -34,6 +33,7 @@ from clew.core.conversation.points import find
 from clew.core.log.ids import parse_entry_id
 from clew.core.log.rows import Details, SessionRow
 from clew.model.search import SearchOrder, SearchRole
+from clew.model.session import project_of
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -243,7 +243,7 @@ def _screen(
 
     for id, group in groupby(hits, lambda pair: pair[0].session):
         info = infos[id]
-        about = " · ".join(filter(None, (info.agent, project_of(info.workspace))))
+        about = " · ".join(filter(None, (info.agent, info.project)))
         title = one_line(info.title or "(no title)")
         yield _cut(Text.assemble((title, "bold"), (f"  {one_line(about)}", "bright_black")))
         for hit, handle in group:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from clew.cli import Commands
 
 _COMMAND: Final = re.compile(r"`([^`]+)`")
+_PLACEHOLDER: Final = re.compile(r"[A-Z]{2,}")
 
 
 def write_pages(cli: Commands, directory: Path) -> int:
@@ -95,7 +96,7 @@ def _end(page: Page) -> Iterator[str]:
 
 def _synopsis(page: Page) -> str:
     rest = page.usage.removeprefix(page.path)
-    return f"\\fB{_text(page.path)}\\fR{re.sub('[A-Z]{2,}', _italic, _text(rest))}"
+    return f"\\fB{_text(page.path)}\\fR{_PLACEHOLDER.sub(_italic, _text(rest))}"
 
 
 def _italic(found: re.Match[str]) -> str:

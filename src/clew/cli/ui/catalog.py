@@ -8,7 +8,6 @@ from datetime import datetime
 from typing import Final, NamedTuple
 
 import clew
-from clew.cli.text import project_of
 
 NO_AGENT: Final = "(none)"
 NO_PROJECT: Final = "(none)"
@@ -49,7 +48,7 @@ def agent_of(info: clew.SessionInfo) -> str:
 
 def project_name(info: clew.SessionInfo) -> str:
     """The name of the directory where it works."""
-    return project_of(info.workspace) or NO_PROJECT
+    return info.project or NO_PROJECT
 
 
 def is_below(path: str | None, directory: str) -> bool:

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from rich.text import Text
 
 import clew
-from clew.cli.text import ago, count, one_line, project_of
+from clew.cli.text import ago, count, one_line
 from clew.cli.ui.catalog import Row
 from clew.cli.views.sessions import TELLING
 
@@ -64,7 +64,7 @@ def session_line(row: Row, name: str, sizes: Layout) -> Text:
     line = Text(no_wrap=True).append(_cell(ago(row.active), ACTIVE), "dim")
     if sizes.agent:
         line.append(_cell(info.agent or "", sizes.agent))
-    line.append(_cell(project_of(info.workspace), sizes.project), "blue")
+    line.append(_cell(info.project, sizes.project), "blue")
     if sizes.messages:
         line.append(f"{row.messages:>{sizes.messages},}{' ' * GAP}", "dim")
     line.append_text(_title(row, sizes.title)).append(" " * GAP)
@@ -108,7 +108,7 @@ def widths(infos: Iterable[clew.SessionInfo], names: Iterable[str]) -> Widths:
     agents, projects, messages = {"AGENT"}, {"PROJECT"}, 0
     for info in infos:
         agents.add(info.agent or "")
-        projects.add(project_of(info.workspace))
+        projects.add(info.project)
         messages = max(messages, info.messages)
     return Widths(
         agent=max(map(len, agents)),

@@ -15,7 +15,7 @@ import clew
 from clew.cli.commands.show import around
 from clew.cli.names import branch_names, entry_name
 from clew.cli.store import is_on_path
-from clew.cli.text import ago, count, local, money, one_line, project_of
+from clew.cli.text import ago, count, local, money, one_line
 from clew.cli.ui.actions import Under
 from clew.cli.ui.dialogs import Choice, PickDialog
 from clew.cli.ui.keys import ANYWHERE, BACK, MOVES, READ, SESSION, KeyBar, bindings
@@ -119,7 +119,7 @@ class ReaderScreen(MovesScreen):
         self.query_one(".where", Static).update(title)
         facts = [
             info.agent or "",
-            project_of(info.workspace),
+            info.project,
             info.model or "",
             count(info.messages, "message"),
             self._family(),
@@ -340,10 +340,14 @@ class ReaderScreen(MovesScreen):
         return fits
 
 
+_TERM: Final = re.compile(r'(?<!\S)(-?)(?:"([^"]*)"|(\S+))')
+_WORD: Final = re.compile(r"\w+")
+
+
 def words_of(query: str) -> re.Pattern[str] | None:
     """What to mark: the words of a query that are to be there."""
-    found = re.findall(r'(?<!\S)(-?)(?:"([^"]*)"|(\S+))', query)
+    found = _TERM.findall(query)
     words = [(phrase or word).rstrip("*") for without, phrase, word in found if not without]
-    parts = [r"\W+".join(re.escape(part) for part in re.findall(r"\w+", word)) for word in words]
+    parts = [r"\W+".join(re.escape(part) for part in _WORD.findall(word)) for word in words]
     parts = [part for part in parts if part]
     return re.compile("|".join(sorted(parts, key=len, reverse=True)), re.IGNORECASE) if parts else None

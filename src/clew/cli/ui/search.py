@@ -294,7 +294,10 @@ def hit_line(hit: Hit, width: int) -> Text:
     return line.append(flat(plain(hit.snippet[at:])))
 
 
+_BLANK: Final = re.compile(r"\s")
+
+
 def _word_before(text: str, begin: int, start: int) -> int:
     """Not in the middle of a word."""
-    blank = re.compile(r"\s").search(text, begin, start)
+    blank = _BLANK.search(text, begin, start)
     return blank.end() if blank else begin

@@ -11,7 +11,7 @@ from rich.text import Text
 
 import clew
 from clew.cli.names import short_ids
-from clew.cli.text import count, local, money, one_line, project_of
+from clew.cli.text import count, local, money, one_line
 from clew.cli.views.moves import Places
 from clew.core.log.records import COPIED_FROM, PARENT
 from clew.errors import ClewError
@@ -159,7 +159,7 @@ def project(info: clew.SessionInfo) -> str | None:
     """The name of its directory, and where that is."""
     if info.workspace is None:
         return None
-    return f"{project_of(info.workspace) or info.workspace}  {info.workspace}"
+    return f"{info.project or info.workspace}  {info.workspace}"
 
 
 def period(first: datetime, last: datetime) -> str:

@@ -16,7 +16,7 @@ from clew.cli.config import chosen
 from clew.cli.names import MANY, short_ids
 from clew.cli.output import Output
 from clew.cli.table import COMFORTABLE, Cell, Column
-from clew.cli.text import ago, clew_command, count, iso, money, project_of, size
+from clew.cli.text import ago, clew_command, count, iso, money, size
 from clew.core.conversation.sessions import subagents_of
 from clew.core.log import checks
 from clew.core.log.records import PARENT, parent_of
@@ -42,7 +42,7 @@ class Line(NamedTuple):
 
     @property
     def project(self) -> str:
-        return project_of(self.info.workspace)
+        return self.info.project
 
 
 # -- which sessions
@@ -104,7 +104,7 @@ def _found(
 def _fits(info: clew.SessionInfo, wanted: Wanted) -> bool:
     if wanted.model is not None and wanted.model.lower() not in (info.model or "").lower():
         return False
-    return wanted.project is None or project_of(info.workspace).lower() == wanted.project.lower()
+    return wanted.project is None or info.project.lower() == wanted.project.lower()
 
 
 _KEYS: Final[dict[Order, Callable[[Line], Any]]] = {

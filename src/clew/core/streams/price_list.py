@@ -89,10 +89,15 @@ def read(content: bytes) -> PriceList:
 
 # -- who sells it
 
+LONGEST: Final = 300
+"""No name or address is longer: the expressions of the list were not made for texts of others."""
+
 
 def find(prices: PriceList, model: str, vendor: str | None, endpoint: str | None) -> Model | None:
     """The same model costs something else elsewhere, and nothing on one's own machine: a seller that was
     named is not replaced by the one whom the model's name suggests."""
+    if any(text is not None and len(text) > LONGEST for text in (model, vendor, endpoint)):
+        return None
     name = model.lower()
     seller = None if vendor is None else _called(prices, vendor.lower().strip())
     if seller is None and endpoint is not None and "://" in endpoint:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from typing import Any, Final, NamedTuple, get_args
@@ -18,6 +17,7 @@ from clew.core.messages.codec import encode_json
 from clew.core.streams.usage import amount_of
 from clew.errors import CorruptError, InvalidQueryError
 from clew.model import UsageGroup, UsageKey, UsageTotals, utc
+from clew.model.session import project_of
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -112,7 +112,7 @@ def _totals(
 def _is_wanted(parts: Mapping[UsageColumn, str | None], asked: Wanted, told: _Sessions) -> bool:
     if asked.model is not None and parts["model"] != asked.model:
         return False
-    if asked.project is not None and project_of(parts["workspace"]) != asked.project:
+    if asked.project is not None and (project_of(parts["workspace"]) or parts["workspace"]) != asked.project:
         return False
     return asked.agent is None or told.agent(parts["session"]) == asked.agent
 
@@ -122,7 +122,7 @@ def _group(value: str | None, asked: Wanted, told: _Sessions) -> UsageGroup:
         case "day" | "week" | "month":
             return None if value is None else _date(value, asked)
         case "project":
-            return project_of(value)
+            return project_of(value) or value
         case "agent":
             return told.agent(value)
         case "session" if asked.subagents:
@@ -143,11 +143,6 @@ def _date(value: str, asked: Wanted) -> date | None:
 
 def _local_day(quarter: str, tz: tzinfo | None) -> date:
     return utc(int(quarter) * 900_000_000).astimezone(tz).date()
-
-
-def project_of(workspace: str | None) -> str | None:
-    """The last part of a path, whichever system it is of."""
-    return None if workspace is None else re.split(r"[/\\]", workspace.rstrip("/\\"))[-1] or workspace
 
 
 def _in_order(group: UsageGroup) -> tuple[bool, bytes]:

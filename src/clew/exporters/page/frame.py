@@ -13,7 +13,7 @@ from urllib.parse import quote
 from clew.core.log.records import origin_of
 from clew.core.messages.text import snippet
 from clew.exporters.agents import Subagents
-from clew.exporters.facts import facts, many, project_of
+from clew.exporters.facts import facts, many
 from clew.exporters.page.text import escape, escape_line
 from clew.exporters.transcript import Outline, Transcript
 
@@ -86,7 +86,7 @@ def head(transcript: Transcript, *, agents: Subagents, links: Mapping[str, str])
     yield '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
     yield '<meta name="referrer" content="no-referrer">\n<meta name="generator" content="clew">\n'
     yield f"<title>{title}</title>\n<style>{looks}</style>\n</head>\n<body>\n<header>\n"
-    if above := [escape_line(text) for text in (info.agent, project_of(info)) if text]:
+    if above := [escape_line(text) for text in (info.agent, info.project) if text]:
         yield f'<p class="who">{" · ".join(above)}</p>\n'
     yield f"<h1>{title}</h1>\n"
     yield from _parent(info, links)
