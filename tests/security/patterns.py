@@ -23,7 +23,7 @@ class Known(NamedTuple):
 
 
 def known_patterns() -> list[Known]:
-    """Those in the names of modules, also inside of tuples and tables."""
+    """Those in the names of modules, also inside of tuples and tables, or made late and kept."""
     found: dict[tuple[Any, int], Known] = {}
     for module in _modules():
         tree = ast.parse(Path(str(module.__file__)).read_text("utf-8"))
@@ -72,11 +72,20 @@ def _modules() -> Iterator[Any]:
 def _inside(value: object, depth: int = 3) -> Iterator[re.Pattern[Any]]:
     if isinstance(value, re.Pattern):
         yield value
+    elif is_made_late(value):
+        yield value()  # type: ignore[operator]
     elif depth and isinstance(value, (tuple, list)):
         for item in value:
             yield from _inside(item, depth - 1)
     elif depth and isinstance(value, dict):
         yield from _inside(list(value.values()), depth)
+
+
+def is_made_late(value: object) -> bool:
+    """A function without arguments that gives an expression, always the same."""
+    made = getattr(value, "__wrapped__", None)
+    kept = hasattr(value, "cache_info") and made is not None and not made.__code__.co_argcount
+    return kept and "Pattern" in str(made.__annotations__.get("return"))
 
 
 def _uses(tree: ast.Module, name: str) -> set[str]:

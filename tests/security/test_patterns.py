@@ -17,7 +17,8 @@ SIZE = usually(150_000, thorough=1_000_000)
 MADE_OF_DATA = {
     ("cli/config.py", "line_of"),  # of the name of a key, for one line of a small file
     ("cli/ui/reader.py", "words_of"),  # of the words that the reader typed
-    ("core/messages/text.py", "_unprintable"),  # a set of characters, compiled late because it takes long
+    ("core/messages/words.py", "_any_word"),  # made late, because it takes long; kept, and found
+    ("core/messages/text.py", "_unprintable"),  # likewise
     ("core/streams/price_list.py", "find"),  # of the price list, for texts of at most 300 characters
     ("core/streams/price_list.py", "fits"),
     ("exporters/page/colours.py", "_parts"),  # of constants, and kept in the table of languages

@@ -106,7 +106,10 @@ _USAGE: Final[tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]
     (re.compile(r"is not in the range (\d+)<=x<=(\d+)"), r"is not between \1 and \2"),
     (re.compile(r"^Got unexpected extra arguments? \((.*)\)"), r"too many arguments: \1"),
     (re.compile(r"^Invalid value for (.*?): "), r"\1: "),
-    (re.compile(r"^No such (option|command):? (\S*?)\.? Did you mean ([^?]*)\?$"), r"no \1 \2; did you mean \3?"),
+    (
+        re.compile(r"^No such (option|command):? (\S*?)\.? Did you mean ([^?]*)\?$"),
+        r"no \1 \2; did you mean \3?",
+    ),
     (re.compile(r"^No such (option|command):? "), r"no \1 "),
     (re.compile(r"\.? \(Did you mean one of: ([^()]*)\?\)$"), r"; did you mean one of \1?"),
     (re.compile(r"'(--?[\w-]+|[A-Z][A-Z@\[\].]*)'"), r"\1"),  # options and arguments need no quotation marks
