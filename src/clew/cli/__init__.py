@@ -138,10 +138,15 @@ def cli(ctx: click.Context) -> None:
 
 def main(args: Sequence[str] | None = None) -> None:
     """The `clew` command. Ends the process with its exit code: docs/reference/command-line.md."""
+    import gc
+
     from clew.cli.app import show_mistake
 
     sys.excepthook = show_mistake
-    sys.exit(run(args))
+    gc.set_threshold(20_000, 20, 20)  # a short command makes little garbage: looking for it takes longer
+    code = run(args)
+    gc.freeze()  # nor is it looked for at the end of the process
+    sys.exit(code)
 
 
 def run(args: Sequence[str] | None = None) -> int:
