@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 import clew
+from clew.backends.registry import parse
 from clew.cli import COMMANDS, app, cli
-from clew.cli.help.pages import ENVIRONMENT, EXIT_CODES, Page, all_pages, help_text
+from clew.cli.help.pages import ADDRESSES, ENVIRONMENT, EXIT_CODES, Page, all_pages, help_text
 from tests.cli.processes import Clew
 from tests.cli.reference import BEGIN, END, reference
 from tests.docs.pages import DOCS
@@ -133,6 +134,14 @@ def test_topics_of_help(cli: Clew) -> None:
     assert [str(code) for code, _ in EXIT_CODES] == re.findall(
         r"^  (\d+)", cli("help", "exit-codes").out, re.MULTILINE
     )
+
+
+def test_every_address_that_help_names_is_one(cli: Clew, tmp_path: Path) -> None:
+    shown = cli("help", "addresses").out
+    for address, _ in ADDRESSES:
+        assert f"  {address}" in shown
+        parse(address)
+    assert "clew help addresses" in cli("-s", "nosuch://x", "ls", code=1).err
 
 
 def test_variables_are_those_of_the_code_and_of_the_reference() -> None:

@@ -39,7 +39,7 @@ _NEXT: Final[tuple[tuple[type[BaseException], str], ...]] = (
     (errors.QuotaExceededError, "exclude something, or clew gc"),
     (errors.RestoreFailedError, "clew restore --pending lists what was cut off"),
     (errors.InvalidQueryError, "clew COMMAND --help has examples"),
-    (errors.InvalidUrlError, "see docs/reference/store-addresses.md"),
+    (errors.InvalidUrlError, "clew help addresses lists what a store may be"),
 )
 
 _FOR_PROGRAMS: Final = re.compile(r"; (?:store\.|pass (?:it as|move=))")

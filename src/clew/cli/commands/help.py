@@ -10,6 +10,7 @@ import click
 from clew.cli.app import Plain, Refused, command
 
 TOPICS: Final = {
+    "addresses": "how a store is named",
     "environment": "the variables that Clew reads",
     "exit-codes": "what the exit code of a command says",
 }
@@ -33,6 +34,7 @@ def _complete(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[A
     "help",
     "clew help import        how to import sessions",
     "clew help trash empty   a command of a command",
+    "clew help addresses     how a store is named",
     "clew help environment   the variables that Clew reads",
     "clew help exit-codes    what exit codes say",
     "clew help --man-pages ~/.local/share/man/man1   write pages for man",
@@ -81,8 +83,10 @@ def _command(words: tuple[str, ...]) -> click.Command:
 
 
 def _topic(name: str) -> str:
-    from clew.cli.help.pages import ENVIRONMENT, EXIT_CODES, listed
+    from clew.cli.help.pages import ADDRESSES, ENVIRONMENT, EXIT_CODES, listed
 
+    if name == "addresses":
+        return listed("Addresses of stores", ADDRESSES)
     if name == "environment":
         return listed("Variables that Clew reads", ENVIRONMENT)
     return listed("Exit codes", [(str(code), text) for code, text in EXIT_CODES])

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from clew.cli.help.pages import ENVIRONMENT, EXIT_CODES, Example, Option, Page, all_pages
+from clew.cli.help.pages import ADDRESSES, ENVIRONMENT, EXIT_CODES, Example, Option, Page, all_pages
 
 if TYPE_CHECKING:
     from clew.cli import Commands
@@ -86,6 +86,9 @@ def _end(page: Page) -> Iterator[str]:
     yield _line("`clew config` shows and changes these settings.")
     for key in KEYS.values():
         yield from (".TP", f"\\fB{_text(key.name)}\\fR", _line(f"{key.text}."))
+    yield ".SH STORE ADDRESSES"
+    for address, text in ADDRESSES:
+        yield from (".TP", f"\\fB{_text(address)}\\fR", _line(text))
     yield ".SH ENVIRONMENT"
     for names, text in ENVIRONMENT:
         yield from (".TP", ", ".join(f"\\fB{_text(one)}\\fR" for one in names.split(", ")), _line(text))

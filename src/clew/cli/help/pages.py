@@ -35,6 +35,18 @@ EXIT_CODES: Final = (
     (130, "Stopped with Ctrl-C. What was done is kept, and nothing is half done."),
     (141, "The program that reads the output has closed it."),
 )
+ADDRESSES: Final = (
+    ("agents.db", "An SQLite file."),
+    ("logs", "A directory: a JSONL store, or empty."),
+    (
+        "sqlite:////path/agents.db",
+        "An SQLite file as a URL, with four slashes before a whole path.",
+    ),
+    ("jsonl:////path/logs", "A JSONL store, as a URL."),
+    ("postgresql://user@host/database", "PostgreSQL; a password here can be seen by others."),
+    ("memory:", "In memory, and gone at the end."),
+)
+"""What --store, $CLEW_STORE and the setting `store` take."""
 ENVIRONMENT: Final = (
     ("CLEW_STORE", "The address of the store."),
     ("CLEW_COLOR", "When to use colours: auto, always or never."),
