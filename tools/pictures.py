@@ -264,7 +264,7 @@ def is_the_same(file: Path, content: bytes) -> bool:
 
 
 def _style(svg: str) -> str:
-    return svg.split("</style>")[0]
+    return svg.split("</style>", maxsplit=1)[0]
 
 
 def main(names: Sequence[str]) -> None:
