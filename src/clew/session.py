@@ -73,7 +73,7 @@ class Session:
     _READS: ClassVar = frozenset(
         {
             "checkpoints", "context", "count_events", "documents", "entries", "events", "get_checkpoint",
-            "get_document", "get_var", "head", "info", "lease", "messages", "outside_lease", "resume",
+            "get_document", "get_var", "head", "info", "lease", "messages", "moves", "outside_lease", "resume",
             "status_changes", "summary", "tree", "usage", "usage_records", "vars",
         }
     )  # fmt: skip

@@ -52,6 +52,7 @@ class TestWhoseSessions:
     """By agent, by parent, without subagents, and within a span of time."""
 
     def test_by_the_agent_that_writes_them(self, store: Store) -> None:
+        """`agent` finds sessions by their metadata, their adapter or their importer."""
         store.create("a", metadata={"agent": "mine"})
         store.create("b", metadata={"framework": "langgraph"})
         store.create("c", metadata={"imported_from": {"format": "codex", "path": "/x"}, "agent": "build"})
@@ -62,6 +63,7 @@ class TestWhoseSessions:
         assert _ids(store.list(agent="build")) == []
 
     def test_subagents_of_one_session(self, store: Store) -> None:
+        """`parent` lists the subagents of one session and no others."""
         store.create("p")
         store.create("p/1", metadata={"parent": "p"})
         store.create("p/2", metadata={"parent": "p"})
@@ -81,6 +83,7 @@ class TestWhoseSessions:
         assert _ids(store.list(subagents=False)) == ["q/1", "p/1"]
 
     def test_sessions_that_name_each_other_as_parents_are_all_listed(self, store: Store) -> None:
+        """A ring of parents hides no session from a list without subagents."""
         store.create("a", metadata={"parent": "b"})
         store.create("b", metadata={"parent": "a"})
         store.create("c", metadata={"parent": "c"})
@@ -89,6 +92,7 @@ class TestWhoseSessions:
 
     @pytest.mark.parametrize("limit", [1, 2, 3, 7])
     def test_pages_without_subagents_lose_nothing(self, store: Store, limit: int) -> None:
+        """Pages without subagents hold each other session once, whatever lies between them."""
         for number in range(9):
             store.create(f"p{number}")
             for child in range(number % 4):
@@ -333,6 +337,7 @@ class TestListing:
         assert store.latest() is None
 
     def test_the_agent_and_the_parent_are_told_and_can_be_listed_by(self, store: Store) -> None:
+        """Metadata `agent` wins, then that of the adapter, then the importer; other values than text are none."""
         store.session("told", metadata={"agent": "my-bot", "framework": "strands"})
         store.session("adapter", metadata={"framework": "strands"})
         store.session("child", metadata={"agent": 5, "imported_from": {"format": "codex"}, "parent": "told"})

@@ -92,6 +92,7 @@ READS: Final[dict[str, Call]] = {
     "Session.info": _of_session(lambda s: s.info),
     "Session.lease": _of_session(lambda s: s.lease),
     "Session.messages": _of_session(lambda s: s.messages()),
+    "Session.moves": _of_session(lambda s: s.moves()),
     "Session.outside_lease": _of_session(lambda s: s.outside_lease()),
     "Session.resume": _of_session(lambda s: s.resume()),
     "Session.status_changes": _of_session(lambda s: s.status_changes()),
