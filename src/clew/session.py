@@ -73,8 +73,8 @@ class Session:
     _READS: ClassVar = frozenset(
         {
             "checkpoints", "context", "count_events", "documents", "entries", "events", "get_checkpoint",
-            "get_document", "get_var", "head", "info", "lease", "messages", "moves", "outside_lease", "resume",
-            "status_changes", "summary", "tree", "usage", "usage_records", "vars",
+            "get_document", "get_var", "head", "info", "lease", "messages", "moves", "outside_lease",
+            "resume", "status_changes", "summary", "tree", "usage", "usage_records", "vars",
         }
     )  # fmt: skip
     _WRITES: ClassVar = frozenset(

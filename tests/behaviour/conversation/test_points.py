@@ -236,7 +236,7 @@ class TestPoints:
         check_chain(store, s)
 
     def test_the_history_of_moves_says_what_took_back_what(self, s: Session) -> None:
-        """Each operation, undo and redo is listed once, newest first, with what `undo` and `redo` take next."""
+        """Each operation, undo and redo is listed once, newest first, with what comes next."""
         s.append(user("one"), user("two"), user("three"))
         assert s.moves() == []
         s.rewind(1)

@@ -337,7 +337,7 @@ class TestListing:
         assert store.latest() is None
 
     def test_the_agent_and_the_parent_are_told_and_can_be_listed_by(self, store: Store) -> None:
-        """Metadata `agent` wins, then that of the adapter, then the importer; other values than text are none."""
+        """Metadata `agent` wins, then the adapter, then the importer; what is no text is none."""
         store.session("told", metadata={"agent": "my-bot", "framework": "strands"})
         store.session("adapter", metadata={"framework": "strands"})
         store.session("child", metadata={"agent": 5, "imported_from": {"format": "codex"}, "parent": "told"})
