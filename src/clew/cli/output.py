@@ -268,10 +268,16 @@ def has_colours() -> bool:
 
 
 def terminal_size() -> os.terminal_size:
-    """$COLUMNS and $LINES, or what the terminal says."""
-    from shutil import get_terminal_size
-
-    return get_terminal_size()
+    """$COLUMNS and $LINES, or what the terminal says. As in shutil, which is slow to import."""
+    said = [os.environ.get(name, "") for name in ("COLUMNS", "LINES")]
+    columns, lines = (int(text) if text.isascii() and text.isdigit() else 0 for text in said)
+    if columns and lines:
+        return os.terminal_size((columns, lines))
+    try:
+        size = os.get_terminal_size(sys.__stdout__.fileno() if sys.__stdout__ else 1)
+    except (OSError, ValueError):  # it is no terminal, or closed
+        size = os.terminal_size((80, 24))
+    return os.terminal_size((columns or size.columns or 80, lines or size.lines or 24))
 
 
 def terminal(file: IO[str] | None = None) -> Console:
@@ -368,7 +374,6 @@ def _plain_console() -> type[Console]:
 
 def _pager(command: str | None = None) -> list[str] | None:
     import shlex
-    import shutil
 
     if os.environ.get("TERM") == "dumb":
         return None
@@ -377,7 +382,11 @@ def _pager(command: str | None = None) -> list[str] | None:
         words = shlex.split(chosen)
     except ValueError:  # a quotation in it is not closed
         return None
-    return words if words and words != ["cat"] and shutil.which(words[0]) else None
+    if not words or words == ["cat"]:
+        return None
+    from shutil import which
+
+    return words if which(words[0]) else None
 
 
 def _encoded(value: Any) -> str:
