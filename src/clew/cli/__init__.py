@@ -143,7 +143,7 @@ def main(args: Sequence[str] | None = None) -> None:
     from clew.cli.app import show_mistake
 
     sys.excepthook = show_mistake
-    gc.set_threshold(20_000, 20, 20)  # a short command makes little garbage: looking for it takes longer
+    gc.set_threshold(100_000, 20, 20)  # a short command makes little garbage: looking for it takes longer
     code = run(args)
     gc.freeze()  # nor is it looked for at the end of the process
     sys.exit(code)
