@@ -66,7 +66,7 @@ def look_around(ui: Running) -> Iterator[tuple[str, str, str]]:
 def settled(screens: dict[str, str]) -> dict[str, str]:
     """With the same letters where every run has others: the names of branches."""
     names = dict.fromkeys(name for screen in screens.values() for name in _ENTRY.findall(screen))
-    letters = {name: f"{number:x}" * len(name) for number, name in enumerate(names, 10)}
+    letters = {name: f"{number:0{len(name)}}" for number, name in enumerate(names, 1)}
 
     def settle(screen: str) -> str:
         return _ENTRY.sub(lambda found: letters[found[0]], screen)

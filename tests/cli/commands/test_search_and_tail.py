@@ -139,3 +139,17 @@ def test_tail_goes_on_with_what_others_append_and_follows_a_rewind(story: Clew) 
 
 def test_following_everything_needs_follow(story: Clew) -> None:
     assert "--all goes with -f" in story("tail", "--all", code=2).err
+
+
+def test_one_session_does_not_hide_the_others_on_a_terminal(cli: Clew) -> None:
+    """Three hits of each, what was said before what tools gave; the rest is counted, and can be shown."""
+    given = [{"role": "tool", "tool_call_id": "c", "content": f"needle of a tool {at}"} for at in range(5)]
+    with clew.open(cli.store) as store:
+        store.session("small").append(user("here is a needle"))
+        store.session("large").append(*(user(f"needle {at}") for at in range(30)), *given)
+    screen = SGR.sub("", cli.on_terminal("search", "needle").out)
+    hits = [line.strip() for line in screen.splitlines() if line.startswith("    ")]
+    assert hits == ["needle 29", "needle 28", "needle 27", "32 more: add --session large", "here is a needle"]
+    shown = SGR.sub("", cli.on_terminal("search", "needle", "--session", "large", "-n", "100").out)
+    assert shown.count("@") == 35
+    assert len(cli("search", "needle", "-n", "100").rows) == 36

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
-from itertools import groupby
 from typing import TYPE_CHECKING, Final, get_args
 
 import click
@@ -42,6 +41,11 @@ if TYPE_CHECKING:
 
 
 INDENT: Final = "    "
+MOST: Final = 1000
+EACH: Final = 3
+"""Hits of one session on a terminal, if others may have some too."""
+AHEAD: Final = 5
+"""So many times the hits are looked for, to find those of other sessions."""
 LINES: Final = 2
 """Of a snippet, at most."""
 SPARE: Final = 12
@@ -71,7 +75,7 @@ class SearchCommand(Command):
 )
 @click.argument("words", nargs=-1, required=True)
 @click.option(
-    "-n", "--limit", type=click.IntRange(1, 1000), default=20, show_default=True, help="List at most N hits"
+    "-n", "--limit", type=click.IntRange(1, MOST), default=20, show_default=True, help="List at most N hits"
 )
 @click.option("--role", type=click.Choice(get_args(SearchRole)), help="Find only messages of this role")
 @click.option("--human", is_flag=True, help="Find only what people said")
@@ -108,7 +112,8 @@ def search_command(
     best: bool,
 ) -> int:
     """The words may be in any order. Each hit has a place, which clew show, clew fork and
-    clew rewind take. A text that a program copied to several sessions is one hit.
+    clew rewind take. A text that a program copied to several sessions is one hit. On a terminal at most
+    three hits of a session are shown, so that one session does not hide the others; --session shows all.
 
     Piped: place, role, time (UTC), title and snippet, separated by tabs. Exit code 1 if nothing was found.
     """
@@ -119,6 +124,7 @@ def search_command(
     from clew.core.search.search import request_of
     from clew.core.search.search import search as find_page
 
+    is_mixed = out.is_terminal and session is None
     with opened(settings) as store:
         one = None if session is None else session_of(store, session).id
         request = request_of(
@@ -132,14 +138,14 @@ def search_command(
             until=until,
             tools=tools,
             order=order,
-            limit=limit,
+            limit=min(limit * AHEAD, MOST) if is_mixed else limit,
             cursor=None,
         )
         request = msgspec.structs.replace(request, accepts=_accepting(project, model))
         with progress("searching") as told:
             page = find_page(store._engine, request, lambda *at: told(*_indexing(*at)))
         if page.hits:
-            _print(out, store, page, limit)
+            _print(out, store, page, limit, each=EACH if is_mixed else None)
             return 0
         filters = {
             "--role": role or human,
@@ -217,7 +223,8 @@ def handles(store: clew.Store, entries: Iterable[tuple[str, str]]) -> list[str]:
     return found
 
 
-def _print(out: Output, store: clew.Store, page: SearchPage, limit: int) -> None:
+def _print(out: Output, store: clew.Store, page: SearchPage, limit: int, each: int | None) -> None:
+    """`each`: on a terminal, at most so many hits of a session."""
     if not out.json and not out.is_terminal:
         for hit in page:
             out.row(place_of_hit(hit), hit.role, iso(hit.at), hit.title, hit.snippet)
@@ -228,35 +235,62 @@ def _print(out: Output, store: clew.Store, page: SearchPage, limit: int) -> None
             fields = {field: getattr(hit, field) for field in hit.__struct_fields__}
             out.record({"place": place_of_hit(hit), "handle": handle, **fields})
         return
-    infos = {id: store.get(id).info for id in {hit.session for hit in page}}
+    groups = by_session(zip(page, short, strict=True), limit, each)
+    infos = {id: store.get(id).info for id in groups}
+    names = short_ids(store, groups)
     width = terminal_size().columns
-    out.texts(_screen(list(zip(page, short, strict=True)), infos, width))
-    if page.cursor is not None:
-        click.echo(f"there are more: -n {min(limit * 5, 1000)} shows more, other words fewer", err=True)
+    out.texts(line for id, group in groups.items() for line in _screen(group, infos[id], names[id], width))
+    if page.cursor is not None or len(groups) < len({hit.session for hit in page}):
+        click.echo(f"there are more: -n {min(limit * 5, MOST)} shows more, other words fewer", err=True)
 
 
-def _screen(
-    hits: Sequence[tuple[Hit, str]], infos: Mapping[str, clew.SessionInfo], width: int
-) -> Iterator[Text]:
-    """The hits, those of a session that follow each other below its title."""
+class Group(msgspec.Struct):
+    """The hits of a session."""
+
+    shown: list[tuple[Hit, str]]
+    others: int = 0
+    """How many more were found."""
+
+
+def by_session(hits: Iterable[tuple[Hit, str]], limit: int, each: int | None) -> dict[str, Group]:
+    """The hits under their sessions, in the order of the first of each; at most `limit` are shown, and of a
+    session `each`: what was said rather than what a tool gave."""
+    found: dict[str, list[tuple[Hit, str]]] = {}
+    for hit, handle in hits:
+        found.setdefault(hit.session, []).append((hit, handle))
+    groups: dict[str, Group] = {}
+    room = limit
+    for id, all_of_it in found.items():
+        wanted = min(room, len(all_of_it) if each is None else each)
+        if not wanted:
+            break
+        chosen = sorted(range(len(all_of_it)), key=lambda at: all_of_it[at][0].in_tool)[:wanted]
+        groups[id] = Group([all_of_it[at] for at in sorted(chosen)], len(all_of_it) - len(chosen))
+        room -= len(chosen)
+    return groups
+
+
+def _screen(group: Group, info: clew.SessionInfo, name: str, width: int) -> Iterator[Text]:
+    """The hits of a session below its title."""
     from rich.text import Text
 
-    for id, group in groupby(hits, lambda pair: pair[0].session):
-        info = infos[id]
-        about = " · ".join(filter(None, (info.agent, info.project)))
-        title = one_line(info.title or "(no title)")
-        yield _cut(Text.assemble((title, "bold"), (f"  {one_line(about)}", "bright_black")))
-        for hit, handle in group:
-            facts = [
-                "tool" if hit.in_tool else hit.role,
-                ago(hit.at),
-                "left behind" if not hit.on_path else "",
-                f"+{count(hit.copies, 'copy')}" if hit.copies else "",
-            ]
-            told = " · ".join(fact for fact in facts if fact)
-            yield _cut(Text.assemble((typed(one_line(handle)), "yellow"), (f"  {told}", "bright_black")))
-            yield _snippet(hit, LINES * (width - len(INDENT)) - SPARE)
-        yield Text("")
+    about = " · ".join(filter(None, (info.agent, info.project)))
+    title = one_line(info.title or "(no title)")
+    yield _cut(Text.assemble((title, "bold"), (f"  {one_line(about)}", "bright_black")))
+    for hit, handle in group.shown:
+        facts = [
+            "tool" if hit.in_tool else hit.role,
+            ago(hit.at),
+            "left behind" if not hit.on_path else "",
+            f"+{count(hit.copies, 'copy')}" if hit.copies else "",
+        ]
+        told = " · ".join(fact for fact in facts if fact)
+        yield _cut(Text.assemble((typed(one_line(handle)), "yellow"), (f"  {told}", "bright_black")))
+        yield _snippet(hit, LINES * (width - len(INDENT)) - SPARE)
+    if group.others:
+        more = f"{INDENT}{group.others:,} more: add --session {typed(one_line(name))}"
+        yield _cut(Text(more, "italic bright_black"))
+    yield Text("")
 
 
 def _cut(line: Text) -> Text:

@@ -10,7 +10,7 @@ import msgspec
 from clew.backends.contract import Reader, Transaction
 from clew.core.conversation.append import MessageLike, place
 from clew.core.conversation.history import entry_of, read_messages
-from clew.core.conversation.moves import MoveKind, step
+from clew.core.conversation.moves import step
 from clew.core.conversation.points import Point, path_of, position_on_path
 from clew.core.log.ids import check_count
 from clew.core.log.records import Count, decoder
@@ -20,7 +20,7 @@ from clew.core.messages.codec import prepare
 from clew.core.messages.tool_calls import Placed, nearest_cut
 from clew.core.runs.access import Access, require_write
 from clew.errors import CorruptEntryError, CorruptError, InvalidError
-from clew.model import Entry, Json
+from clew.model import Entry, Json, MoveKind
 
 CHUNK: Final = 64
 
