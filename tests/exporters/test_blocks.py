@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
-from clew.exporters.blocks import SEALED, Block, blocks_of
+import clew
+from clew.exporters.blocks import SEALED, Block, blocks_of, blocks_shown
 
 _PNG = "iVBORw0KGgo="
 
@@ -202,3 +204,24 @@ def test_a_failed_result_of_langchain_is_an_error() -> None:
 def test_a_text_beside_a_result_of_gemini_is_not_lost() -> None:
     both = {"role": "user", "parts": [{"functionResponse": {"name": "f", "response": {}}, "text": "hi"}]}
     assert _told(both) == [("result", "f", "{}"), ("text", None, "hi")]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            "<command-name>/x</command-name><command-message>x</command-message>\n <command-args>a</command-args>",
+            "/x a",
+        ),
+        ("<local-command-stdout>Compacted</local-command-stdout>", "Compacted"),
+        ("<command-name>/x</command-name> and more", "<command-name>/x</command-name> and more"),
+        ("<command-args></command-args>", "<command-args></command-args>"),
+        ("a <b> c", "a <b> c"),
+    ],
+)
+def test_a_command_that_a_program_wrote_down_is_shown_as_it_was_typed(text: str, said: str) -> None:
+    raw = msgspec.json.encode({"role": "user", "content": text})
+    entry = clew.Entry("b.0", 0, "message", raw, 0, b"", injected=True)
+    assert [block.text for block in blocks_shown(entry)] == [said]
+    spoken = msgspec.structs.replace(entry, injected=False)
+    assert [block.text for block in blocks_shown(spoken)] == [text]

@@ -251,9 +251,9 @@ def pieces(entry: clew.Entry, workspace: str | None = None) -> list[Piece]:
     if entry.kind == "removed":
         return [Piece("text", "(removed by a retention rule)")]
     if entry.kind == "message":
-        from clew.exporters.blocks import blocks_of
+        from clew.exporters.blocks import blocks_shown
 
-        return [Piece(block.kind, _text(block, workspace)) for block in blocks_of(entry.message)]
+        return [Piece(block.kind, _text(block, workspace)) for block in blocks_shown(entry)]
     return [Piece("text", text) for text in _mark(entry.message)]
 
 

@@ -5,6 +5,7 @@ Dialects that write them in other ways give their media parts such a shape.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Final, Literal, TypeAlias
 
@@ -12,7 +13,7 @@ import msgspec
 
 from clew.core.messages.dialects import Dialect, Part, dialect_of
 from clew.core.messages.dialects.base import is_blank
-from clew.model import Json, Message
+from clew.model import Entry, Json, Message
 
 RASTER: Final = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 """Images that hold nothing but a picture. SVG is a program, and is never shown as one."""
@@ -100,6 +101,32 @@ class Block(msgspec.Struct, frozen=True, kw_only=True):
     """Of such a result: where it stands in the session."""
     seconds: float | None = None
     """Of such a result: how long it took, as the times of the entries say."""
+
+
+_TAGGED: Final = re.compile(
+    r"<(command-name|command-message|command-args|local-command-stdout|local-command-stderr"
+    r"|bash-input|bash-stdout|bash-stderr)>([^<]*)</\1>"
+)
+"""What a program writes of a command that its user gave, and of what it printed, under the user's name."""
+
+
+def blocks_shown(entry: Entry) -> list[Block]:
+    """The blocks of a message as people read them: of a command that a program wrote down, its words."""
+    found = blocks_of(entry.message)
+    if not entry.injected:
+        return found
+    return [
+        msgspec.structs.replace(block, text=_untagged(block.text)) if block.kind == "text" else block
+        for block in found
+    ]
+
+
+def _untagged(text: str) -> str:
+    """`/compact` of `<command-name>/compact</command-name>…`; a text with more in it stays as it is."""
+    if not text.lstrip().startswith("<") or _TAGGED.sub("", text).strip():
+        return text
+    said = [words.strip() for tag, words in _TAGGED.findall(text) if tag != "command-message"]
+    return " ".join(filter(None, said)) or text
 
 
 def blocks_of(message: Message) -> list[Block]:

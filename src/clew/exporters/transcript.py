@@ -16,7 +16,7 @@ from clew.core.messages.dialects import is_human_turn, prompt_of, speaker_of, te
 from clew.core.messages.text import snippet
 from clew.errors import CorruptError
 from clew.exporters import jsonl
-from clew.exporters.blocks import Block, blocks_of
+from clew.exporters.blocks import Block, blocks_shown
 from clew.exporters.redact import Redactor
 from clew.model import NO_ANNOTATIONS, Checkpoint, Entry, Head, Json, SessionInfo
 
@@ -226,7 +226,7 @@ class Transcript:
 
     def _turn(self, segment: int, entry: Entry, tools: dict[str, str]) -> Turn:
         message = entry.message if entry.kind != "removed" else {}
-        blocks = blocks_of(message) if entry.kind == "message" else [_mark(entry.kind, message)]
+        blocks = blocks_shown(entry) if entry.kind == "message" else [_mark(entry.kind, message)]
         label = entry.annotations.get("label")
         is_prompt = entry.kind == "message" and is_human_turn(message, NOT_HUMAN if entry.injected else 0)
         return Turn(

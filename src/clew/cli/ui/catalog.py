@@ -20,8 +20,6 @@ class Row(NamedTuple):
     depth: int
     agents: int
     """How many subagents it has, those of its subagents too."""
-    messages: int
-    """With those of the subagents, while they are folded."""
     active: datetime
     """When it, or one of its subagents, was active last."""
     is_open: bool
@@ -121,11 +119,10 @@ class Catalog:
     def _row(self, info: clew.SessionInfo, depth: int) -> Row:
         is_open = info.id in self.opened
         if info.id not in self._children:
-            return Row(info, depth, 0, info.messages, info.updated_at, is_open)
+            return Row(info, depth, 0, info.updated_at, is_open)
         family = [self.infos[each] for each in self.below(info.id)]
-        messages = info.messages + (0 if is_open else sum(one.messages for one in family))
         active = max(info.updated_at, *(one.updated_at for one in family))
-        return Row(info, depth, len(family), messages, active, is_open)
+        return Row(info, depth, len(family), active, is_open)
 
     def _with_children(self, row: Row) -> Iterator[Row]:
         waiting = [row]

@@ -66,7 +66,7 @@ def session_line(row: Row, name: str, sizes: Layout) -> Text:
         line.append(_cell(info.agent or "", sizes.agent))
     line.append(_cell(info.project, sizes.project), "blue")
     if sizes.messages:
-        line.append(f"{row.messages:>{sizes.messages},}{' ' * GAP}", "dim")
+        line.append(f"{row.info.messages:>{sizes.messages},}{' ' * GAP}", "dim")
     line.append_text(_title(row, sizes.title)).append(" " * GAP)
     if row.depth and "/" in name:  # the parent above it has the rest
         name = f"/{name.rpartition('/')[2]}"

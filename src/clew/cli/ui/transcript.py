@@ -16,7 +16,7 @@ import clew
 from clew.cli.text import clean, local, one_line, pieces, plain, who
 from clew.cli.views.ansi import translated
 from clew.core.log.ids import parse_entry_id
-from clew.exporters.blocks import Block, blocks_of
+from clew.exporters.blocks import Block, blocks_shown
 from clew.exporters.changes import Line, changes_of, diff_lines, is_diff
 from clew.exporters.tools import Gist, command_of, gist, output_of
 from clew.model import Json
@@ -229,7 +229,7 @@ class _Reader:
         if kind == "prompt":
             self._open.clear()  # what was not answered until now never will be
         last: Section | None = None
-        for block in blocks_of(entry.message):
+        for block in blocks_shown(entry):
             if block.kind == "call":
                 self._call(entry, role, block)
                 last = None

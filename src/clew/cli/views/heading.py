@@ -93,7 +93,10 @@ class Heading:
         notes = ["estimated"] if usage.estimated else []
         if usage.unpriced:
             notes.append(f"without {count(usage.unpriced, 'call')} of unknown price")
-        return f"{money(usage.cost)} ({', '.join(notes)})" if notes else money(usage.cost)
+        said = f"{money(usage.cost)} ({', '.join(notes)})" if notes else money(usage.cost)
+        if self._agents and (family := self._session.usage(subagents=True)).cost > usage.cost:
+            said += f", {money(family.cost)} with its agents"
+        return said
 
     def _forked(self) -> str | None:
         point = self._info.forked_from

@@ -60,9 +60,9 @@ class _Item:
         self.blocks: list[Block] = []
         self.has_moved = False
         if entry.kind == "message":
-            from clew.exporters.blocks import blocks_of
+            from clew.exporters.blocks import blocks_shown
 
-            self.blocks = blocks_of(entry.message)
+            self.blocks = blocks_shown(entry)
 
 
 def transcript(entries: Iterable[clew.Entry], view: View) -> Iterator[Text]:
