@@ -209,10 +209,8 @@ def test_a_text_beside_a_result_of_gemini_is_not_lost() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        (
-            "<command-name>/x</command-name><command-message>x</command-message>\n <command-args>a</command-args>",
-            "/x a",
-        ),
+        ("<command-name>/x</command-name>\n <command-args>a</command-args>", "/x a"),
+        ("<command-message>x</command-message><command-name>/x</command-name>", "/x"),
         ("<local-command-stdout>Compacted</local-command-stdout>", "Compacted"),
         ("<command-name>/x</command-name> and more", "<command-name>/x</command-name> and more"),
         ("<command-args></command-args>", "<command-args></command-args>"),
