@@ -1,7 +1,7 @@
 """The list of prices: who sells which model, and what a call of it costs. Pure.
 
-`price_list.json` holds the facts of genai-prices (names, rules that match names, prices with their dates
-and tiers) in the form of this file; `tools/price_list.py` writes it, with `converted` of
+`price_list.json` holds the facts of genai-prices (MIT licence): names, rules that match names, prices with
+their dates and tiers, in the form of this file. `tools/price_list.py` writes it, with `converted` of
 `price_source.py`. It is read in a few milliseconds and needs no package.
 """
 
