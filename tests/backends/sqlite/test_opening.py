@@ -338,10 +338,12 @@ def test_closing_waits_for_reads_in_other_threads_or_lets_them_end(tmp_path: Pat
     assert not any(thread.is_alive() for thread in threads)
 
 
-def test_a_driver_that_is_not_installed_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_driver_that_is_not_installed_is_named_with_the_command_that_installs_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setitem(sys.modules, "clew.backends.postgres", None)
 
-    with pytest.raises(clew.errors.InvalidUrlError, match=r"clew\[postgres\]"):
+    with pytest.raises(clew.errors.InvalidUrlError, match=r"pip install .psycopg\[binary\]"):
         clew.open("postgresql://localhost/none")
 
 
