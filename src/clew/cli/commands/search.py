@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Final, get_args
@@ -31,13 +32,15 @@ from clew.cli.text import (
 from clew.core.conversation.points import find
 from clew.core.log.ids import parse_entry_id
 from clew.core.log.rows import Details, SessionRow
-from clew.model.search import SearchOrder, SearchRole
+from clew.model.search import SearchOrder, SearchPage, SearchRole
 from clew.model.session import project_of
 
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from clew.model.search import Hit, SearchPage
+    from clew.core.engine.engine import EngineLike
+    from clew.core.search.search import Request
+    from clew.model.search import Hit
 
 
 INDENT: Final = "    "
@@ -45,7 +48,7 @@ MOST: Final = 1000
 EACH: Final = 3
 """Hits of one session on a terminal, if others may have some too."""
 AHEAD: Final = 5
-"""So many times the hits are looked for, to find those of other sessions."""
+"""So many times as many hits are looked for, to find those of other sessions."""
 LINES: Final = 2
 """Of a snippet, at most."""
 SPARE: Final = 12
@@ -138,12 +141,14 @@ def search_command(
             until=until,
             tools=tools,
             order=order,
-            limit=min(limit * AHEAD, MOST) if is_mixed else limit,
+            limit=limit,
             cursor=None,
         )
         request = msgspec.structs.replace(request, accepts=_accepting(project, model))
         with progress("searching") as told:
             page = find_page(store._engine, request, lambda *at: told(*_indexing(*at)))
+            if is_mixed:
+                page = _with_others(page, store._engine, request)
         if page.hits:
             _print(out, store, page, limit, each=EACH if is_mixed else None)
             return 0
@@ -161,6 +166,16 @@ def search_command(
             used = [name for name, value in filters.items() if value]
             click.echo(_nothing(store, words, used, tools), err=True)
         return 1
+
+
+def _with_others(page: SearchPage, engine: EngineLike, request: Request) -> SearchPage:
+    """A larger page, if hits of few sessions fill this one and hide those of others."""
+    from clew.core.search.search import search as find_page
+
+    by_id = Counter(hit.session for hit in page.hits)
+    if page.cursor is None or sum(min(number, EACH) for number in by_id.values()) >= request.limit:
+        return page
+    return find_page(engine, msgspec.structs.replace(request, limit=min(request.limit * AHEAD, MOST)))
 
 
 def _indexing(done: int, total: int) -> tuple[str, int, int]:
@@ -239,7 +254,12 @@ def _print(out: Output, store: clew.Store, page: SearchPage, limit: int, each: i
     infos = {id: store.get(id).info for id in groups}
     names = short_ids(store, groups)
     width = terminal_size().columns
-    out.texts(line for id, group in groups.items() for line in _screen(group, infos[id], names[id], width))
+    is_all = page.cursor is None
+    out.texts(
+        line
+        for id, group in groups.items()
+        for line in _screen(group, infos[id], names[id], width, is_all=is_all)
+    )
     if page.cursor is not None or len(groups) < len({hit.session for hit in page}):
         click.echo(f"there are more: -n {min(limit * 5, MOST)} shows more, other words fewer", err=True)
 
@@ -270,8 +290,8 @@ def by_session(hits: Iterable[tuple[Hit, str]], limit: int, each: int | None) ->
     return groups
 
 
-def _screen(group: Group, info: clew.SessionInfo, name: str, width: int) -> Iterator[Text]:
-    """The hits of a session below its title."""
+def _screen(group: Group, info: clew.SessionInfo, name: str, width: int, *, is_all: bool) -> Iterator[Text]:
+    """The hits of a session below its title. `is_all`: no hit was left unseen."""
     from rich.text import Text
 
     about = " · ".join(filter(None, (info.agent, info.project)))
@@ -288,7 +308,8 @@ def _screen(group: Group, info: clew.SessionInfo, name: str, width: int) -> Iter
         yield _cut(Text.assemble((typed(one_line(handle)), "yellow"), (f"  {told}", "bright_black")))
         yield _snippet(hit, LINES * (width - len(INDENT)) - SPARE)
     if group.others:
-        more = f"{INDENT}{group.others:,} more: add --session {typed(one_line(name))}"
+        number = f"{group.others:,}" if is_all else "there are"
+        more = f"{INDENT}{number} more: add --session {typed(one_line(name))}"
         yield _cut(Text(more, "italic bright_black"))
     yield Text("")
 
