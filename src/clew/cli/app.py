@@ -310,7 +310,8 @@ def _usage(exc: click.ClickException) -> None:
     from clew.cli.wording import usage
 
     said = usage(exc.format_message())
-    _say(f"{said}; see {context.command_path} --help" if context and not said.endswith("?") else said)
+    has_next = said.endswith("?") or "clew help" in said
+    _say(f"{said}; see {context.command_path} --help" if context and not has_next else said)
 
 
 def _say(text: str) -> None:

@@ -23,8 +23,9 @@ from clew.cli.views.sessions import FIELDS, JSON_FIELDS
 from clew.model import microseconds
 from clew.store import Store
 from tests.cli.conftest import user
-from tests.cli.golden import are_written
+from tests.cli.golden import SGR, are_written
 from tests.cli.inside import in_pipe, on_terminal
+from tests.cli.processes import Clew
 from tests.docs.pages import DOCS, blocks
 from tests.home.make import NOW, make_home
 
@@ -303,3 +304,15 @@ def test_many_sessions_are_told_as_few_are(tricky: str, monkeypatch: pytest.Monk
     monkeypatch.setattr(sessions, "MANY", 1)
     assert few == in_pipe("ls", "-s", tricky, "--json")
     assert '"subagents":2' in few
+
+
+def test_a_column_of_which_no_session_tells_is_left_out(cli: Clew) -> None:
+    def headings() -> list[str]:
+        return SGR.sub("", cli.on_terminal("ls").out).splitlines()[0].split()
+
+    with clew.open(cli.store) as store:
+        store.session("mine").append(user("hello"))
+    assert headings() == ["ACTIVE", "MSGS", "TITLE", "ID"]
+    with clew.open(cli.store) as store:
+        store.session("other", metadata={"agent": "codex"}).append(user("hello"))
+    assert headings() == ["ACTIVE", "AGENT", "MSGS", "TITLE", "ID"]

@@ -284,7 +284,9 @@ FIELDS: Final[dict[str, Field]] = {
     "id": Field(Column("ID", "cyan"), lambda line: line.info.id, lambda line: line.info.id),
 }
 USUAL: Final = ("active", "agent", "project", "messages", "cost", "title", "id")
-"""On a terminal; the cost only if one is known."""
+"""On a terminal."""
+TOLD: Final = frozenset({"agent", "project", "cost"})
+"""These are left out if no session tells: those that a program of one's own writes may have none."""
 PIPED: Final = ("id", "status", "messages", "active", "agent", "workspace", "title")
 TRASH: Final = ("removed", "agent", "project", "messages", "title", "id")
 
@@ -339,8 +341,9 @@ def print_lines(
             out.row(*(FIELDS[name].plain(line) for name in columns or piped))
     elif lines:
         if columns is None:
-            has_cost = any(line.cost is not None for line in lines)
-            columns = [name for name in usual if name != "cost" or has_cost]
+            columns = [
+                name for name in usual if name not in TOLD or any(FIELDS[name].shown(line) for line in lines)
+            ]
         rows = [
             [ids[line.info.id] if name == "id" else FIELDS[name].shown(line) for name in columns]
             for line in lines
