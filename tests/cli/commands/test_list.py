@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 import time
 from collections.abc import Iterator
@@ -29,7 +28,6 @@ from tests.cli.processes import Clew
 from tests.docs.pages import DOCS, blocks
 from tests.home.make import NOW, make_home
 
-SGR = re.compile(r"\x1b\[[0-9;]*m")
 GOLDEN = Path(__file__).parent / "golden"
 WIDTHS = (60, 80, 120, 200)
 
