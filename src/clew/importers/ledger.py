@@ -104,9 +104,8 @@ def path_of(name: str) -> str:
 
 
 class Ledger:
-    """The records of one store, while files are imported into it."""
-
-    """`is_trusted`: False reads every file again, and writes new records."""
+    """The records of one store, while files are imported into it. `is_trusted`: False reads every file again,
+    and writes new records."""
 
     def __init__(self, engine: EngineLike, *, is_trusted: bool = True) -> None:
         self._engine = engine
