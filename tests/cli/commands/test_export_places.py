@@ -137,3 +137,20 @@ def test_s06_a_log_that_waits_for_a_backup_is_refused(cli: Clew, tmp_path: Path,
     (tmp_path / f"b.db{end}").write_bytes(b"x" * 1000)
     with clew.open(cli.store) as store, pytest.raises(clew.ConflictError):
         store.backup(tmp_path / "b.db")
+
+
+def test_a_page_without_a_named_file_replaces_nothing(cli: Clew, tmp_path: Path) -> None:
+    with clew.open(cli.store) as store:
+        store.create("index").append(message("here it is"))
+    page = tmp_path / "index.html"
+
+    assert cli.on_terminal("export", "index", "-f", "html").code == 0
+    assert "here it is" in page.read_text()
+    page.write_text("precious")
+    done = cli.on_terminal("export", "index", "-f", "html")
+
+    assert done.code == 1
+    assert "index.html is here already; -o index.html replaces it" in done.out
+    assert page.read_text() == "precious"
+    assert cli.on_terminal("export", "index", "-o", "index.html").code == 0
+    assert "here it is" in page.read_text()

@@ -344,3 +344,28 @@ def test_ctrl_c_while_it_indexes_loses_nothing(home: Clew) -> None:
             info.id: info.hash for info in expected.list()
         }
         assert len(store.search("the")) == len(expected.search("the")) > 0
+
+
+def without_rights(cli: Clew, *args: str) -> Done:
+    """As a user who may read only what the modes of files allow, which root need not care about."""
+    before = ["setpriv", "--bounding-set=-all", "--inh-caps=-all"] if os.geteuid() == 0 else []
+    command = [*before, *COMMAND, *args]
+    done = subprocess.run(command, env=cli.env, cwd=cli.home, capture_output=True, timeout=60, check=False)
+    return Done(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+
+def test_a_file_that_may_not_be_read_is_named_and_the_others_are_imported(cli: Clew, claude: Path) -> None:
+    secret = claude.with_name("secret.jsonl")
+    shutil.copy(claude, secret)
+    secret.chmod(0)
+
+    alone = without_rights(cli, "import", str(secret))
+    assert alone.code == 1
+    assert "secret.jsonl: it cannot be read: Permission denied" in alone.err
+    assert not cli.store.exists()
+
+    both = without_rights(cli, "import", str(claude), str(secret))
+    assert both.code == 1
+    assert "secret.jsonl: it cannot be read: Permission denied" in both.err
+    with clew.open(cli.store) as store:
+        assert len(store.list()) == 1

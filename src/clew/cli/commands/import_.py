@@ -49,7 +49,7 @@ _OF_A_LINE: Final = (
     "clew import session.jsonl --strict    import all of it or nothing",
     "ssh host cat a.jsonl | clew import -  import a file from a pipe",
 )
-@click.argument("paths", nargs=-1, metavar="[PATH]...", type=click.Path(allow_dash=True))
+@click.argument("paths", nargs=-1, metavar="[PATH]...", type=click.Path(allow_dash=True, readable=False))
 @click.option("--scan", is_flag=True, help="Import from the usual places of all known agents.")
 @click.option(
     "--format", "format", metavar="NAME", help="Read the files as this format (default: found by content)"

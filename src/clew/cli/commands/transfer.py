@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast, get_args
@@ -11,11 +12,11 @@ import click
 from blake3 import blake3
 
 import clew
-from clew.cli.app import PARTLY, Settings, command, session_argument
+from clew.cli.app import PARTLY, Refused, Settings, command, session_argument
 from clew.cli.names import short_id
 from clew.cli.output import Output, on_copy, progress
 from clew.cli.store import all_sessions, must_exist, opened, session_of
-from clew.cli.text import clean, count, one_line, size
+from clew.cli.text import clean, count, one_line, quoted, size
 from clew.core.disk import make_directories
 from clew.core.messages.text import escape_json
 from clew.model.transfer import ExportFormat, OnCopyConflict
@@ -86,7 +87,7 @@ def export_command(
 ) -> None:
     """A file appears when it is complete, and replaces an older file of that name.
     Piped: id, format and file, separated by tabs; without -o the export itself. On a terminal HTML without
-    -o is written to a file that is named after the session.
+    -o is written to a new file that is named after the session; no other file is replaced.
     """
     if everything == bool(ids):
         raise click.UsageError("name sessions, or --all")
@@ -106,7 +107,7 @@ def export_command(
     with opened(settings) as store:
         found = [info.id for info in all_sessions(store)] if everything else _ids(store, ids)
         if target is None and chosen == "html" and out.is_terminal:
-            target = Path(_file_name(short_id(store, found[0]), chosen, set()))  # a page is for a browser
+            target = _free_file(short_id(store, found[0]), chosen)  # a page is for a browser
         if target is None:
             _print_export(store.export(found[0], chosen, **options), chosen)
             _say_redacted(redactor)
@@ -172,6 +173,14 @@ def _file_name(id: str, format: str, named: set[str]) -> str:
         name = f"{name[:LONGEST]}~{blake3(id.encode()).hexdigest()[:16]}"
     named.add(name.casefold())
     return name + SUFFIXES.get(format, ".jsonl")
+
+
+def _free_file(id: str, format: str) -> Path:
+    """A file here that is named after a session. The user did not name it, so it replaces nothing."""
+    path = Path(_file_name(id, format, set()))
+    if os.path.lexists(path):
+        raise Refused(f"{path} is here already; -o {quoted(str(path))} replaces it")
+    return path
 
 
 def _say(out: Output, id: str, format: str, written: str) -> None:
