@@ -12,11 +12,15 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Protocol, TypeAlias
 
+import msgspec
+
 from clew.model.source import Problem, SourceCheckpoint, SourceEntry, SourceEvent, SourceSession, SourceUsage
 
 __all__ = [
+    "NotFollowedError",
     "OnBytes",
     "OnProblem",
+    "Place",
     "Problem",
     "Reader",
     "SourceCheckpoint",
@@ -31,6 +35,22 @@ OnBytes: TypeAlias = Callable[[int], None]
 """Told how many more bytes were read."""
 
 
+class Place(msgspec.Struct, frozen=True):
+    """Where a reader stopped in a file, and what it needs to go on from there."""
+
+    offset: int
+    """In bytes: always just behind an end of line. 0 where it means nothing, as in a database."""
+    lines: int
+    """How many lines lie before it."""
+    state: bytes = b""
+    """The reader's own: small, whatever the size of the file, and of nothing but what stands before the
+    place. The ledger forgets it when the revision of the reader changes (`REVISIONS`)."""
+
+
+class NotFollowedError(Exception):
+    """What comes after a place cannot be understood without all that stands before it: read the whole file."""
+
+
 class Reader(Protocol):
     """A module of clew.importers."""
 
@@ -42,7 +62,11 @@ class Reader(Protocol):
     IS_TEXT = True: its files are neither JSON nor SQLite;
     in_order(files): files in the order in which to read them, if only their content tells;
     informs(path): files whose sessions this one tells of: they are read again when this one has changed;
-    listed(path, key): what a list that many sessions share says of one of them, see `entry_of`.
+    listed(path, key): what a list that many sessions share says of one of them, see `entry_of`;
+    follow(path, place, on_problem, on_bytes): like `read`, but only what stands behind the place (None: all
+    of it), and never a last line that has no end yet. It yields sessions, and last of all the new `Place`,
+    or none if the file cannot be followed. What it yields behind a place has the same ids, uids and numbers
+    of lines as a read of the whole file would give. NotFollowedError: it takes the whole file.
 
     An unchanged file is not read again. What `clew.importers.reading` opens for a reader counts as part of
     the file; whatever else it looks at, it notes with the functions of `clew.importers.reading.seen`.

@@ -17,12 +17,26 @@ LoadState: TypeAlias = Literal["new", "grown", "unchanged", "trashed"]
 """Unchanged: all of it was there already. Trashed: it was deleted here, and stays so."""
 
 
+class SourceLine(msgspec.Struct, frozen=True, gc=False):
+    """A line of a file: nothing but JSON values, save that a text may hold a lone surrogate."""
+
+    number: int
+    """From 1 on."""
+    offset: int
+    """Where it begins, in the file as it reads uncompressed."""
+    record: dict[str, Json]
+    raw: bytes = b""
+    """As it stands in the file, without its end of line. Empty: it had to be mended."""
+
+
 class SourceEvent(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     id: str
     type: str
     data: Json = None
     stream: str = ""
     at: datetime | None = None
+    line: SourceLine | None = None
+    """As for an entry."""
 
 
 class SourceUsage(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -77,6 +91,9 @@ class SourceEntry(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     events: tuple[SourceEvent, ...] = ()
     """What the file tells beside the conversation, between the entry before and this one: so no reader has
     to keep them all."""
+    line: SourceLine | None = None
+    """The line that it stands in, if it has one of its own: with it the file can be written again, byte for
+    byte."""
 
 
 class SourceCheckpoint(msgspec.Struct, frozen=True, kw_only=True):

@@ -12,12 +12,13 @@ from typing import IO, Any, Final, TypeVar
 import msgspec
 
 from clew.core.disk import open_file
-from clew.importers.contract import OnBytes, OnProblem, Problem
+from clew.importers.contract import OnBytes, OnProblem, Place, Problem
 from clew.importers.reading import values
 from clew.importers.reading.files import content_of, damage_of, opened
 from clew.importers.reading.seen import doubt, note
 from clew.importers.reading.values import finite, integer
 from clew.model import Json
+from clew.model.source import SourceLine
 
 # ── One JSON document, whole or torn ──────────────────────────────────────────────────────────────
 # A file that is one JSON object, as crashes leave it: of one that was cut off, what is whole is kept.
@@ -142,27 +143,34 @@ TOLD: Final = 1024 * 1024
 GLUED_LONGEST: Final = 4 * 1024 * 1024
 GLUED_TRIES: Final = 2000
 _BUFFER: Final = 1024 * 1024
+_SMALL_BUFFER: Final = 64 * 1024
 _BOM: Final = b"\xef\xbb\xbf"
 
 _decode = msgspec.json.Decoder().decode
 
 
-class Line(msgspec.Struct, frozen=True, gc=False):
-    """What stands in a line: nothing but JSON values, save that a text may hold a lone surrogate."""
-
-    number: int
-    """From 1 on."""
-    offset: int
-    """Where it begins, in the file as it reads uncompressed."""
-    record: dict[str, Json]
+Line = SourceLine
 
 
-def read_lines(path: Path, on_problem: OnProblem, on_bytes: OnBytes) -> Generator[Line, None, None]:
-    """The objects of a file, one a line, in order; a line that is none is told to `on_problem`."""
-    number = offset = told = 0
+def read_lines(
+    path: Path,
+    on_problem: OnProblem,
+    on_bytes: OnBytes,
+    *,
+    after: Place | None = None,
+    whole: bool = False,
+) -> Generator[Line, None, None]:
+    """The objects of a file, one a line, in order; a line that is none is told to `on_problem`.
+
+    `after`: only the lines behind that place. `whole`: a last line that has no end yet is not read.
+    """
+    number, offset = (0, 0) if after is None else (after.lines, after.offset)
+    told = offset
     note(path)
-    with open_file(path, _BUFFER) as raw:
+    with open_file(path, _BUFFER if after is None else _SMALL_BUFFER) as raw:
         file = opened(raw, path)
+        if after is not None:
+            file.seek(offset)
         # What is written while we read comes with the next import: so there is an end.
         end = os.fstat(raw.fileno()).st_size if file is raw else None
         while end is None or offset < end:
@@ -184,6 +192,8 @@ def read_lines(path: Path, on_problem: OnProblem, on_bytes: OnBytes) -> Generato
                 if damage is not None:
                     on_problem(Problem(path=str(path), line=number, reason=damage))
                 break
+            if whole and not line.endswith(b"\n"):
+                break
             if number == 1:
                 line = line.removeprefix(_BOM)
             start, offset = offset, offset + size
@@ -198,7 +208,9 @@ def read_lines(path: Path, on_problem: OnProblem, on_bytes: OnBytes) -> Generato
                 record = object_of(line, number, path, on_problem, is_last=not line.endswith(b"\n"))
                 if record is None:
                     continue
-            yield Line(number, start, record)
+                yield Line(number, start, record)
+            else:
+                yield Line(number, start, record, line.removesuffix(b"\n"))
     if offset > told:
         on_bytes(offset - told)
 
