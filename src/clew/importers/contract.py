@@ -48,7 +48,7 @@ class Place(msgspec.Struct, frozen=True):
 
 
 class NotFollowedError(Exception):
-    """What comes after a place cannot be understood without all that stands before it: read the whole file."""
+    """What comes after a place needs all that stands before it to be understood: read the whole file."""
 
 
 class Reader(Protocol):
