@@ -22,8 +22,8 @@ MADE_OF_DATA = {
     ("core/streams/price_list.py", "find"),  # of the price list, for texts of at most 300 characters
     ("core/streams/price_list.py", "fits"),
     ("exporters/page/colours.py", "_parts"),  # of constants, and kept in the table of languages
-    ("exporters/redact/__init__.py", "_own_rule"),  # a rule of the caller
-    ("exporters/redact/rules.py", "_shape"),  # of constants, and kept in the list of rules
+    ("core/redact/redactor.py", "_own_rule"),  # a rule of the caller
+    ("core/redact/rules.py", "_shape"),  # of constants, and kept in the list of rules
     ("files/snapshot/ignore.py", "_regex"),  # of rule files: test_texts
 }
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from clew.exporters.redact import Redactor
-from tests.exporters.redact.corpus_reader import Sample, harmless, with_secrets
+from clew.core.redact.redactor import Redactor
+from tests.core.redact.corpus_reader import Sample, harmless, with_secrets
 
 KNOWN_MISSES = {"prose: login with ann", "pgpass: db.example.com", "wif: AGE or WIF: 5N"}
 """What no rule finds: nothing but its place in a sentence or a line says what it is."""

@@ -9,8 +9,9 @@ from typing import Final
 
 import msgspec
 
+from clew.core.redact.rules import RULES, Rule
+from clew.core.redact.values import LONGEST_NAME, is_named_secret
 from clew.errors import CorruptError, InvalidError
-from clew.exporters.redact.rules import LONGEST_NAME, RULES, Rule, is_named_secret
 from clew.model import Entry, Json
 
 MOST_PLACES: Final = 10_000
@@ -162,15 +163,6 @@ class Redactor:
         self._counts[kind] += 1
         if (place, kind) in self._places or len(self._places) < MOST_PLACES:
             self._places[place, kind] += 1
-
-
-def redactor_of(redact: bool | Redactor) -> Redactor | None:
-    """What `redact=` means: no, yes, or yes and I want the report."""
-    if isinstance(redact, Redactor):
-        return redact
-    if not isinstance(redact, bool):
-        raise InvalidError(f"redact must be True, False or a Redactor, not {redact!r}")
-    return Redactor() if redact else None
 
 
 def _own_rule(kind: str, pattern: str) -> Rule:

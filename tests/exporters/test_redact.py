@@ -9,8 +9,8 @@ from typing import Literal
 import pytest
 
 import clew
-from clew.exporters.redact import Redactor
-from clew.exporters.redact.rules import RULES
+from clew.core.redact.redactor import Redactor
+from clew.core.redact.rules import RULES
 
 KEY = "ghp_" + "a1B2" * 9
 FORMATS: list[Literal["markdown", "html", "json", "jsonl"]] = ["markdown", "html", "json", "jsonl"]
@@ -219,5 +219,5 @@ def test_a_jsonl_file_without_secrets_keeps_its_hashes(store: clew.Store) -> Non
 
 
 def test_the_documentation_lists_every_kind() -> None:
-    page = Path(__file__).parents[3].joinpath("docs/explanation/redaction.md").read_text("utf-8")
+    page = Path(__file__).parents[2].joinpath("docs/explanation/redaction.md").read_text("utf-8")
     assert {rule.kind for rule in RULES if f"`{rule.kind}`" not in page} == set()

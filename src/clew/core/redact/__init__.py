@@ -1,0 +1,1 @@
+"""What a secret looks like, and what replaces it: in exports, and on the way into the store. Pure."""
