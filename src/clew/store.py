@@ -527,7 +527,7 @@ class Store:
             wait: False: the changes until now; else it goes on until the store is closed.
             every: Seconds between two looks. PostgreSQL also wakes up a watcher at once.
         """
-        from clew.core.watch import Watcher
+        from clew.core.streams.watch import Watcher
 
         watcher = Watcher(self._scope.outside("Store.watch()"), after, every)
         return watcher.follow() if wait else iter(watcher.look())

@@ -372,7 +372,7 @@ class AsyncStore:
     async def watch(
         self, after: str | None = None, *, wait: bool = True, every: float = 0.5
     ) -> AsyncIterator[Change]:
-        from clew.core.watch import Watcher
+        from clew.core.streams.watch import Watcher
 
         watcher = await self._call(Watcher, self._store._engine, after, every)
         while True:
