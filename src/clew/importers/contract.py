@@ -14,7 +14,15 @@ from typing import Protocol, TypeAlias
 
 import msgspec
 
-from clew.model.source import Problem, SourceCheckpoint, SourceEntry, SourceEvent, SourceSession, SourceUsage
+from clew.model.source import (
+    Problem,
+    SourceCheckpoint,
+    SourceEntry,
+    SourceEvent,
+    SourceRun,
+    SourceSession,
+    SourceUsage,
+)
 
 __all__ = [
     "NotFollowedError",
@@ -26,6 +34,7 @@ __all__ = [
     "SourceCheckpoint",
     "SourceEntry",
     "SourceEvent",
+    "SourceRun",
     "SourceSession",
     "SourceUsage",
 ]

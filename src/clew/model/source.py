@@ -110,6 +110,25 @@ class SourceCheckpoint(msgspec.Struct, frozen=True, kw_only=True):
     the caller who restores it says where."""
 
 
+class SourceRun(msgspec.Struct, frozen=True, kw_only=True):
+    """What a program says of the work in a session: its status, and from where it can go on."""
+
+    status: Literal["pending", "running", "completed", "failed", "interrupted", "expired", "closed"]
+    task: str | None = None
+    request: Json = None
+    response: Json = None
+    error: str | None = None
+    started_at: datetime | None = None
+    ended_at: datetime | None = None
+    checkpoint: str | None = None
+    """The name of the one from which the work goes on: `resume()` finds it."""
+    iteration: int | None = None
+    input_tokens: int = 0
+    output_tokens: int = 0
+    model: str | None = None
+    system_prompt: Json = None
+
+
 class SourceSession(msgspec.Struct, frozen=True, kw_only=True):
     """One session of a file. `entries` is read once, and before what follows it in this list."""
 
@@ -144,9 +163,11 @@ class SourceSession(msgspec.Struct, frozen=True, kw_only=True):
     usage: Callable[[], Iterable[SourceUsage]] = lambda: ()
     """Calls that belong to no entry."""
     vars: Callable[[], Mapping[str, Json]] = dict
+    run: Callable[[], SourceRun | None] = lambda: None
+    """None: the program says nothing of it. Then a conversation that ends with an answer is completed."""
     updates: Callable[[], Mapping[str, Json]] = dict
-    """What only the end of the file says: title, workspace, model, vendor, endpoint, tags, aliases, and
-    metadata, which is added to the one above."""
+    """What only the end of the file says: title, workspace, model, vendor, endpoint, tags, aliases,
+    expires_at (a datetime, or "never"), and metadata, which is added to the one above."""
 
 
 class Problem(msgspec.Struct, frozen=True, kw_only=True):

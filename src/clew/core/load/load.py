@@ -39,8 +39,10 @@ from clew.core.load.entries import (
     signed,
     time_of,
 )
+from clew.core.load.status import settle_status
 from clew.core.load.streams import CallWriter, EventWriter, drafts_of, larger
 from clew.core.log.ids import check_id
+from clew.core.log.records import AGENT
 from clew.core.log.rows import EMPTY, NOWHERE, EventRow, SessionRow
 from clew.core.messages.text import snippet
 from clew.core.runs.access import Access, require_write, require_write_beside
@@ -49,7 +51,15 @@ from clew.core.streams.usage import Estimate
 from clew.errors import InvalidError, SessionExistsError, StoreBusyError
 from clew.model import Head, Json
 from clew.model.session import utc
-from clew.model.source import Loaded, LoadState, SourceCheckpoint, SourceEntry, SourceSession, SourceUsage
+from clew.model.source import (
+    Loaded,
+    LoadState,
+    SourceCheckpoint,
+    SourceEntry,
+    SourceRun,
+    SourceSession,
+    SourceUsage,
+)
 
 if TYPE_CHECKING:
     from clew.core.engine.engine import EngineLike
@@ -110,6 +120,8 @@ class Loading:
         self._on_refused = on_refused
         self._origin = origin
         self._counted = counted
+        self._by = str(source.metadata.get(AGENT) or source.id.partition(":")[0])
+        """Who did what the source tells of."""
         self._now = engine.now()
         with engine.read() as reader:
             self.id, self._row, known = find_target(reader, check_id(source.id), rename=rename)
@@ -266,7 +278,7 @@ class Loading:
     def bring_rest(self, checkpoints: Iterable[SourceCheckpoint]) -> None:
         """All that a source tells when its entries were read."""
         source = self._source
-        ending = _Ending(source.head(), source.updates(), tuple(checkpoints), source.vars())
+        ending = _Ending(source.head(), source.updates(), tuple(checkpoints), source.vars(), source.run())
         if self._dry_run:
             return
         run = self._engine.run
@@ -307,6 +319,8 @@ class Loading:
                 beside.put_checkpoint(tx, row, checkpoint, at, row.updated)
         if self._source.parent is not None:
             beside.link_to_parent(tx, row, self._source.parent, row.created)
+        row = tx.get_session(row.sid) or row
+        row, state = settle_status(tx, row, ending.run, state, self._by, has_grown=self._entries > 0)
         state = msgspec.structs.replace(state, ended=True)
         if state != self._memory.state:
             keep_state(tx, row.sid, state)
@@ -421,6 +435,7 @@ class _Ending(msgspec.Struct, frozen=True):
     updates: Mapping[str, Json]
     checkpoints: tuple[SourceCheckpoint, ...]
     vars: Mapping[str, Json]
+    run: SourceRun | None
 
 
 def _parts(items: Iterable[T], size: int) -> Iterator[list[T]]:

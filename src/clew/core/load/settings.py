@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 from typing import Any, Final
 
 import msgspec
@@ -16,15 +17,16 @@ from clew.core.load.streams import EventWriter, drafts_of
 from clew.core.log import checks
 from clew.core.log.ids import check_id, is_id
 from clew.core.log.records import COPIED_FROM, MAX_TITLE, ORIGIN, PARENT, json_in
-from clew.core.log.rows import SessionRow
+from clew.core.log.rows import NEVER, SessionRow
 from clew.core.messages.codec import encode_json
 from clew.core.runs.access import Access
 from clew.errors import ClewError
 from clew.files.records import give_to_checkpoint
 from clew.model import Head, Json
+from clew.model.session import utc
 from clew.model.source import SourceCheckpoint, SourceEvent, SourceSession
 
-_FIELDS: Final = ("title", "workspace", "model", "vendor", "endpoint", "tags")
+_FIELDS: Final = ("title", "workspace", "model", "vendor", "endpoint", "tags", "expires_at")
 _META: Final = "metadata."
 _VAR: Final = "var."
 
@@ -39,7 +41,7 @@ def wanted_settings(
     is not for the source to say."""
     found: dict[str, Json] = {}
     for name in _FIELDS:
-        value = updates.get(name) or getattr(source, name)
+        value = updates.get(name) or getattr(source, name, None)
         if value:
             found[name] = _fit(name, value)
     metadata = {**source.metadata, **(updates.get("metadata") or {})}
@@ -66,6 +68,9 @@ def _storable(value: Json) -> bytes | None:
 def _fit(name: str, value: Json) -> Json:
     if name == "tags":
         return sorted({tag for tag in value if is_id(tag)})
+    if name == "expires_at":
+        at = time_of(value, 0) if isinstance(value, datetime) else 0
+        return utc(at).isoformat() if at else "never" if value == "never" else None
     text = str(value).encode(errors="replace").decode().replace("\0", "")
     return text.strip()[:MAX_TITLE] if name == "title" else text
 
@@ -80,6 +85,7 @@ def present_settings(reader: Reader, row: SessionRow) -> dict[str, Json]:
         "vendor": details.vendor,
         "endpoint": details.endpoint,
         "tags": sorted(details.tags),
+        "expires_at": _expiry(details.expires),
     }
     for key, value in checks.metadata(row.id, details).items():
         found[_META + key] = value
@@ -88,11 +94,17 @@ def present_settings(reader: Reader, row: SessionRow) -> dict[str, Json]:
     return found
 
 
+def _expiry(expires: int | None) -> str | None:
+    return None if expires is None else "never" if expires == NEVER else utc(expires).isoformat()
+
+
 def apply_settings(
     tx: Transaction, access: Access, values: Mapping[str, Any], present: Mapping[str, Json]
 ) -> None:
     """Set these of the settings."""
     given = {name: value for name, value in values.items() if name in _FIELDS}
+    if given.get("expires_at", "never") != "never":
+        given["expires_at"] = datetime.fromisoformat(given["expires_at"])
     metadata = {name.removeprefix(_META): v for name, v in values.items() if name.startswith(_META)}
     if metadata:
         before = {name.removeprefix(_META): v for name, v in present.items() if name.startswith(_META)}
@@ -144,9 +156,10 @@ def put_checkpoint(
     value = msgspec.json.encode(record)
     before = tx.get_record(row.sid, "checkpoint", checkpoint.name)
     if before is not None:
+        kept = decode_checkpoint(before)
+        value = msgspec.json.encode(msgspec.structs.replace(record, run=kept.run))
         if before == value:
             return
-        kept = decode_checkpoint(before)
         is_same = files is None or bytes(kept.state) == state
         if Head(kept.uid, kept.position) != head or (kept.snapshot is not None and is_same):
             return

@@ -89,8 +89,13 @@ _encode = msgspec.json.Encoder().encode
 def change(tx: Transaction, row: SessionRow, status: int, now: int, *, by: str, epoch: int = 0) -> SessionRow:
     """Note a change of status, if it is one; the row that goes with it, for the caller to store."""
     status = status_after(row.id, row.status, status)
-    if status == row.status:
-        return row
+    return row if status == row.status else set_status(tx, row, status, now, by=by, epoch=epoch)
+
+
+def set_status(
+    tx: Transaction, row: SessionRow, status: int, now: int, *, by: str, epoch: int = 0
+) -> SessionRow:
+    """Note a change of status, whichever it is: of a session whose steps were made in another program."""
     newest = tx.scan_records(row.sid, "status", reverse=True, limit=1)
     number = number_in(newest[0][0], "the name of a change of status") + 1 if newest else 1
     record = Change(row.status, status, now, by, epoch)

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from clew.core.messages.dialects import role_of, text_of
 from clew.errors import InvalidError
 from clew.exporters.file import appearing, place_of
-from clew.exporters.programs.shapes import ZERO_TIME, go_json, go_time
+from clew.exporters.programs.shapes import ZERO_TIME, go_json, go_time, parse_go_time
 from clew.exporters.redact import Redactor, redactor_of
-from clew.model import Entry, Json, SessionInfo
+from clew.model import Entry, Json, RunInfo, SessionInfo
 
 if TYPE_CHECKING:
     import apsw
@@ -30,6 +30,7 @@ CREATE TABLE remote_cc_messages (
   summary TEXT, timestamp TEXT NOT NULL);
 CREATE INDEX idx_remote_cc_messages_session ON remote_cc_messages(session_id, timestamp);
 """
+NAME: Final = "tingly-box"
 _STATUS: Final = {"interrupted": "failed"}
 """What tingly-box has no word for."""
 _Row: TypeAlias = tuple[str | int | None, ...]
@@ -92,15 +93,19 @@ def _went_on(session: Session, info: SessionInfo) -> bool:
     """Whether something happened here since it came from a file. Times do not tell: tingly-box notes when
     a session was active last, and writes a message behind that."""
     last = next(session.entries(last=1), None)
-    return info.run is not None or (last is not None and "timestamp" not in last.annotations)
+    return _own_run(info) is not None or (last is not None and "timestamp" not in last.annotations)
 
 
 def _session_row(info: SessionInfo, variables: dict[str, Json], *, went_on: bool) -> _Row:
     """What its run left here, if there was one; else what the file said that it came from."""
     known = {name: value for name, value in info.metadata.items() if isinstance(value, str)}
-    run = info.run
-    status = _STATUS.get(info.status, info.status) if run or info.status != "pending" else known.get("status")
-    expires = go_time(info.expires_at) if info.expires_at else known.get("expires_at", ZERO_TIME)
+    run = _own_run(info)
+    told = known.get("status")
+    is_told = run is None and info.status in ("interrupted" if told == "running" else told, "pending")
+    status = told if is_told else _STATUS.get(info.status, info.status)
+    expires = known.get("expires_at", ZERO_TIME)
+    if info.expires_at and parse_go_time(expires) != info.expires_at:
+        expires = go_time(info.expires_at)
     return (
         known.get("id", info.id),
         status or "pending",
@@ -112,6 +117,11 @@ def _session_row(info: SessionInfo, variables: dict[str, Json], *, went_on: bool
         expires,
         go_json(variables).decode() if variables else known.get("context", ""),
     )
+
+
+def _own_run(info: SessionInfo) -> RunInfo | None:
+    """The newest run that was made here, and not told of by the file."""
+    return info.run if info.run is not None and info.run.owner != NAME else None
 
 
 def _clean(row: _Row, place: str, redactor: Redactor | None) -> _Row:

@@ -13,6 +13,7 @@ from clew.importers.contract import (
     OnProblem,
     SourceCheckpoint,
     SourceEntry,
+    SourceRun,
     SourceSession,
     SourceUsage,
 )
@@ -51,8 +52,11 @@ def read(path: Path, on_problem: OnProblem, on_bytes: OnBytes) -> Iterator[Sourc
     chain = list(_chain(messages, values.when(state.get("created_at"))))
     last = chain[-1].uid if chain else None
 
+    iteration = values.count(state.get("iteration"))
+    name = f"iteration-{iteration}"
+    task = values.text(state.get("task_name")) or ""
+
     def saved() -> Iterable[SourceCheckpoint]:
-        name = f"iteration-{values.count(state.get('iteration'))}"
         return [SourceCheckpoint(name=name, entry=last, at=values.when(state.get("created_at")), state=state)]
 
     yield SourceSession(
@@ -60,10 +64,20 @@ def read(path: Path, on_problem: OnProblem, on_bytes: OnBytes) -> Iterator[Sourc
         aliases=(run,),
         entries=chain,
         created_at=values.when(begun[1]) if begun else None,
-        title=(values.text(state.get("task_name")) or "")[:500] or None,
+        title=task[:500] or None,
         metadata=state,
         checkpoints=saved,
         usage=lambda: _totals(run, state),
+        run=lambda: SourceRun(
+            status="interrupted",  # a run that ends well takes its file away
+            task=task or None,
+            started_at=values.when(begun[1]) if begun else None,
+            checkpoint=name,
+            iteration=iteration,
+            input_tokens=values.count(state.get("input_tokens")),
+            output_tokens=values.count(state.get("output_tokens")),
+            system_prompt=state.get("system_prompt"),
+        ),
     )
 
 

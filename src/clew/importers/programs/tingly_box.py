@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from datetime import datetime
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
-from clew.importers.contract import OnBytes, OnProblem, SourceEntry, SourceSession
+from clew.importers.contract import OnBytes, OnProblem, SourceEntry, SourceRun, SourceSession
 from clew.importers.reading import sqlite, values
 from clew.importers.reading.files import first_objects
 from clew.importers.reading.jsonlines import decoded, members, members_of_file, objects, read_lines
@@ -136,6 +137,7 @@ def _row_of(transcript: Path) -> dict[str, Json]:
 
 NAME: Final = "tingly-box"
 KNOWS_FOLDERS: Final = True
+_Status: TypeAlias = Literal["pending", "completed", "failed", "interrupted", "expired", "closed"]
 _HUMP: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
@@ -155,6 +157,33 @@ def source_of(row: dict[str, Json], entries: Iterable[SourceEntry]) -> SourceSes
         created_at=values.when(fields.get("created_at")),
         metadata=fields,
         vars=lambda: variables,
+        updates=lambda: {"expires_at": _expiry(fields)},
+        run=lambda: _run(fields),
+    )
+
+
+def _expiry(fields: dict[str, Json]) -> datetime | str | None:
+    """The zero time of Go stands for never."""
+    told = values.text(fields.get("expires_at")) or ""
+    return "never" if told.startswith("0001-") else values.when(told)
+
+
+def _run(fields: dict[str, Json]) -> SourceRun | None:
+    """What it says of the work. One that was running when the file was written is not running here."""
+    match fields.get("status"):
+        case "running":
+            status: _Status = "interrupted"
+        case "pending" | "completed" | "failed" | "expired" | "closed" as told:
+            status = told
+        case _:
+            return None
+    return SourceRun(
+        status=status,
+        request=fields.get("request") or None,
+        response=fields.get("response") or None,
+        error=values.text(fields.get("error")) or None,
+        started_at=values.when(fields.get("created_at")),
+        ended_at=values.when(fields.get("last_activity")) if status != "pending" else None,
     )
 
 

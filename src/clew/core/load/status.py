@@ -1,0 +1,109 @@
+"""The status of another program's session: finished or not, and from where its work goes on."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from clew.backends.contract import Transaction
+from clew.core.conversation import history
+from clew.core.conversation.checkpoints import decode_checkpoint, prompt_hash
+from clew.core.conversation.points import path_of
+from clew.core.load.entries import State, sign, time_of
+from clew.core.log.ids import is_id
+from clew.core.log.rows import COMPLETED, PENDING, SessionRow
+from clew.core.messages.codec import encode_json
+from clew.core.messages.dialects import role_of
+from clew.core.messages.tool_calls import open_calls
+from clew.core.runs.status import RunRecord, error_text, put_run, run_of, set_status, status_number
+from clew.errors import ClewError
+from clew.model import STATUSES, Json, Progress
+from clew.model.source import SourceRun
+
+_STATUS: Final = "status"
+_TAIL: Final = 16
+"""Messages at the end that are looked at: an answer whose calls lie further back is not finished."""
+_ANSWERS: Final = frozenset({"assistant", "model"})
+
+
+def settle_status(
+    tx: Transaction, row: SessionRow, told: SourceRun | None, state: State, by: str, *, has_grown: bool
+) -> tuple[SessionRow, State]:
+    """Give a session the status that its source tells of, unless it was given another one here. The row is
+    stored; the state says what was set."""
+    if row.fence:
+        return row, state  # a worker of this store has it
+    if told is not None:
+        wanted = status_number(told.status)
+    elif has_grown or _STATUS not in state.settings:
+        wanted = COMPLETED if _is_answered(tx, row) else PENDING
+    else:
+        return row, state
+    if told is not None:
+        _keep_run(tx, row, told, by)
+    before = state.settings.get(_STATUS, sign(STATUSES[PENDING]))
+    if wanted is None or sign(STATUSES[row.status]) != before:
+        return row, state
+    if wanted != row.status:
+        row = set_status(tx, row, wanted, row.updated, by=by)
+        tx.set_session(row)
+    if state.settings.get(_STATUS) != (now := sign(STATUSES[wanted])):
+        state = msgspec.structs.replace(state, settings={**state.settings, _STATUS: now})
+    return row, state
+
+
+def _is_answered(tx: Transaction, row: SessionRow) -> bool:
+    """Whether the conversation ends with an answer, and no call waits for its result."""
+    found = history.read_messages(tx, path_of(tx, row.head), 0, row.head.position, reverse=True, limit=_TAIL)
+    if not found or role_of(found[0][1]) not in _ANSWERS:
+        return False
+    return open_calls([message for _, message in reversed(found)], complete=len(found) < _TAIL) == []
+
+
+def _keep_run(tx: Transaction, row: SessionRow, told: SourceRun, by: str) -> None:
+    """The work as the newest run, and its checkpoint as one that a run set: `resume()` goes on from there."""
+    known = run_of(tx, row.sid)
+    if known is not None and known.owner != by:
+        return  # a run of this store came after it
+    ended = time_of(told.ended_at, -1)
+    if ended < 0 and told.status not in ("pending", "running"):
+        ended = row.updated
+    record = RunRecord(
+        by,
+        time_of(told.started_at, row.created),
+        task=told.task if told.task is not None and is_id(told.task) else None,
+        ended=None if ended < 0 else ended,
+        request=_raw(told.request),
+        response=_raw(told.response),
+        error=None if told.error is None else error_text(told.error),
+    )
+    value = None if told.checkpoint is None else tx.get_record(row.sid, "checkpoint", told.checkpoint)
+    if told.checkpoint is not None and value is not None:
+        number = known.checkpoints if known is not None and known.resume == told.checkpoint else 0
+        number = number or (known.checkpoints if known else 0) + 1
+        record = msgspec.structs.replace(record, checkpoints=number, resume=told.checkpoint)
+        progress = Progress(
+            epoch=0,
+            number=number,
+            task=record.task,
+            iteration=told.iteration,
+            input_tokens=told.input_tokens,
+            output_tokens=told.output_tokens,
+            model=told.model,
+            prompt_hash=prompt_hash(told.system_prompt),
+            tools_hash=None,
+        )
+        kept = decode_checkpoint(value)
+        if kept.run != progress:
+            changed = msgspec.structs.replace(kept, run=progress)
+            tx.put_record(row.sid, "checkpoint", told.checkpoint, msgspec.json.encode(changed))
+    if record != known:
+        put_run(tx, row.sid, record)
+
+
+def _raw(value: Json) -> msgspec.Raw:
+    try:
+        return msgspec.Raw(encode_json(value, strict=False))
+    except ClewError:
+        return msgspec.Raw(b"null")  # what cannot be kept of it is in the metadata
