@@ -152,6 +152,18 @@ _decode = msgspec.json.Decoder().decode
 Line = SourceLine
 
 
+class Reached:
+    """Where the reading of a file ended: behind its last whole line."""
+
+    def __init__(self) -> None:
+        self.offset = self.lines = 0
+        self.is_compressed = False
+
+    def place(self, state: bytes) -> Place | None:
+        """None: the file cannot be followed. A compressed one does not grow line by line."""
+        return None if self.is_compressed else Place(self.offset, self.lines, state)
+
+
 def read_lines(
     path: Path,
     on_problem: OnProblem,
@@ -159,70 +171,85 @@ def read_lines(
     *,
     after: Place | None = None,
     whole: bool = False,
+    end: int | None = None,
+    reached: Reached | None = None,
 ) -> Generator[Line, None, None]:
     """The objects of a file, one a line, in order; a line that is none is told to `on_problem`.
 
-    `after`: only the lines behind that place. `whole`: a last line that has no end yet is not read.
+    `after`: only the lines behind that place. `whole`: a last line that has no end yet is not read. `end`:
+    only lines that begin before this offset. `reached` is told where the reading ended.
     """
-    number, offset = (0, 0) if after is None else (after.lines, after.offset)
+    lines, offset = (0, 0) if after is None else (after.lines, after.offset)
     told = offset
     note(path)
-    with open_file(path, _BUFFER if after is None else _SMALL_BUFFER) as raw:
-        file = opened(raw, path)
-        if after is not None:
-            file.seek(offset)
-        # What is written while we read comes with the next import: so there is an end.
-        end = os.fstat(raw.fileno()).st_size if file is raw else None
-        while end is None or offset < end:
-            number += 1
-            try:
-                line = file.readline(LONGEST)
-                size = len(line)
-                if size == LONGEST and not line.endswith(b"\n"):
-                    size += _skip_line(file)
-                    on_problem(Problem(path=str(path), line=number, reason=f"the line has {size} bytes"))
-                    line = b"\n"
-            except OSError as error:
-                doubt()
-                reason = f"it cannot be read from here on: {error}"
-                on_problem(Problem(path=str(path), line=number, reason=reason))
-                break
-            if not size:
-                damage = damage_of(file)
-                if damage is not None:
-                    on_problem(Problem(path=str(path), line=number, reason=damage))
-                break
-            if whole and not line.endswith(b"\n"):
-                break
-            if number == 1:
-                line = line.removeprefix(_BOM)
-            start, offset = offset, offset + size
-            if offset - told >= TOLD:
-                on_bytes(offset - told)
-                told = offset
-            try:
-                record = _decode(line)
-            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-                record = None
-            if type(record) is not dict:
-                record = object_of(line, number, path, on_problem, is_last=not line.endswith(b"\n"))
-                if record is None:
-                    continue
-                yield Line(number, start, record)
-            else:
-                yield Line(number, start, record, line.removesuffix(b"\n"))
-    if offset > told:
-        on_bytes(offset - told)
+    try:
+        with open_file(path, _BUFFER if after is None else _SMALL_BUFFER) as raw:
+            file = opened(raw, path)
+            if file is not raw:
+                end = None
+                if reached is not None:
+                    reached.is_compressed = True
+            elif end is None:
+                # What is written while we read comes with the next import: so there is an end.
+                end = os.fstat(raw.fileno()).st_size
+            if after is not None:
+                file.seek(offset)
+            while end is None or offset < end:
+                number = lines + 1
+                try:
+                    line = file.readline(LONGEST)
+                    size = len(line)
+                    if size == LONGEST and not line.endswith(b"\n"):
+                        more, has_end = _skip_line(file)
+                        if whole and not has_end:
+                            break
+                        size += more
+                        on_problem(Problem(path=str(path), line=number, reason=f"the line has {size} bytes"))
+                        line = b"\n"
+                except OSError as error:
+                    doubt()
+                    reason = f"it cannot be read from here on: {error}"
+                    on_problem(Problem(path=str(path), line=number, reason=reason))
+                    break
+                if not size:
+                    damage = damage_of(file)
+                    if damage is not None:
+                        on_problem(Problem(path=str(path), line=number, reason=damage))
+                    break
+                if whole and not line.endswith(b"\n"):
+                    break
+                if number == 1:
+                    line = line.removeprefix(_BOM)
+                start, offset, lines = offset, offset + size, number
+                if offset - told >= TOLD:
+                    on_bytes(offset - told)
+                    told = offset
+                try:
+                    record = _decode(line)
+                except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+                    record = None
+                if type(record) is not dict:
+                    record = object_of(line, number, path, on_problem, is_last=not line.endswith(b"\n"))
+                    if record is None:
+                        continue
+                    yield Line(number, start, record)
+                else:
+                    yield Line(number, start, record, line.removesuffix(b"\n"))
+        if offset > told:
+            on_bytes(offset - told)
+    finally:
+        if reached is not None:
+            reached.offset, reached.lines = offset, lines
 
 
-def _skip_line(file: IO[bytes]) -> int:
-    """Read to the end of a line; how many bytes that was."""
+def _skip_line(file: IO[bytes]) -> tuple[int, bool]:
+    """Read to the end of a line; how many bytes that was, and whether it has an end."""
     skipped = 0
     while part := file.readline(1024 * 1024):
         skipped += len(part)
         if part.endswith(b"\n"):
-            break
-    return skipped
+            return skipped, True
+    return skipped, False
 
 
 def object_of(
