@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from itertools import count
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 from blake3 import blake3
@@ -46,6 +46,8 @@ from clew.model.source import SourceEntry
 
 PREFIX: Final = "clew load "
 STATE: Final = PREFIX + "state"
+SMALL: Final = 64
+"""Names up to which the record of a batch grows."""
 _BITS: Final = MAX_POSITION.bit_length()
 
 _encode_memory = msgspec.json.Encoder().encode
@@ -111,11 +113,49 @@ class Memory:
         self.places: dict[str, int] = {}
         self.batches = 0
         self.state = State()
+        self.last = b""
+        """The record of the last batch,"""
+        self.names = 0
+        """and how many names it has."""
+        self.kept_state = b""
+        """The record of the state."""
 
     def place(self, name: str) -> tuple[int, int] | None:
         """(branch, position)."""
         found = self.places.get(name)
         return None if found is None else unpacked(found)
+
+    def is_current(self, reader: Reader, sid: int) -> bool:
+        """Whether the store has just what is remembered here."""
+        return (
+            reader.get_record(sid, "key", STATE) == self.kept_state
+            and (not self.batches or reader.get_record(sid, "key", batch_name(self.batches)) == self.last)
+            and reader.get_record(sid, "key", batch_name(self.batches + 1)) is None
+        )
+
+
+class Memories:
+    """What sessions that were loaded a short while ago remember, so that it is not read again for each line
+    that a program writes. The store is asked whether it is still so."""
+
+    def __init__(self, most: int = 32, most_names: int = 100_000) -> None:
+        self._most = most
+        self._most_names = most_names
+        self._kept: dict[int, Memory] = {}
+        """The last used last."""
+
+    def find(self, reader: Reader, sid: int) -> Memory | None:
+        known = self._kept.pop(sid, None)
+        if known is not None and known.is_current(reader, sid):
+            return known
+        return recall(reader, sid)
+
+    def keep(self, sid: int, memory: Memory) -> None:
+        self._kept.pop(sid, None)
+        self._kept[sid] = memory
+        names = sum(len(one.places) for one in self._kept.values())
+        while len(self._kept) > 1 and (len(self._kept) > self._most or names > self._most_names):
+            names -= len(self._kept.pop(next(iter(self._kept))).places)
 
 
 def recall(reader: Reader, sid: int) -> Memory | None:
@@ -124,25 +164,32 @@ def recall(reader: Reader, sid: int) -> Memory | None:
     if value is None:
         return None
     memory = Memory()
+    memory.kept_state = value
     memory.state = _decode_state(value)[0].state
+    branches: dict[str, int | None] = {}
     after = batch_name(1)
     while found := reader.scan_records(sid, "key", after, batch_name(10**8 - 1), limit=64):
-        for name, runs in found:
-            _take(reader, memory, _decode_runs(runs))
+        for name, raw in found:
+            runs = _decode_runs(raw)
+            _take(reader, memory, runs, branches)
             memory.batches += 1
+            memory.last, memory.names = raw, sum(len(run.names) for run in runs)
             after = name + "\x01"
     return memory
 
 
-def find_target(reader: Reader, id: str, *, rename: bool) -> tuple[str, SessionRow | None, Memory | None]:
-    """The session that this source was loaded into, or the id for a new one."""
+def find_target(
+    reader: Reader, id: str, *, rename: bool, remember: Callable[[Reader, int], Memory | None] | None = None
+) -> tuple[str, SessionRow | None, Memory | None]:
+    """The session that this source was loaded into, or the id for a new one. `remember`: asked instead of
+    `recall`."""
     for number in count(1):
         name = id if number == 1 else f"{id}~{number}"
         holder = find(reader, name)  # asked once: another process may make the session meanwhile
         row = holder if holder is not None else reader.find_session(name, deleted=True)
         if row is not None and row.id != name:
             row = None
-        memory = None if row is None else recall(reader, row.sid)
+        memory = None if row is None else (remember or recall)(reader, row.sid)
         if memory is not None:
             return name, row, memory
         if holder is None:
@@ -154,11 +201,14 @@ def find_target(reader: Reader, id: str, *, rename: bool) -> tuple[str, SessionR
     raise AssertionError("not reached")
 
 
-def _take(reader: Reader, memory: Memory, runs: Sequence[Run]) -> None:
+def _take(reader: Reader, memory: Memory, runs: Sequence[Run], branches: dict[str, int | None]) -> None:
     for run in runs:
-        branch = reader.find_branch(run.uid)
+        if run.uid not in branches:
+            found = reader.find_branch(run.uid)
+            branches[run.uid] = None if found is None else found.branch
+        branch = branches[run.uid]
         if branch is not None:
-            start = packed(branch.branch, run.first)
+            start = packed(branch, run.first)
             memory.places.update(zip(run.names, range(start, start + len(run.names)), strict=True))
 
 
@@ -166,12 +216,51 @@ def batch_name(number: int) -> str:
     return f"{PREFIX}{number:08d}"
 
 
-def keep_runs(tx: Transaction, sid: int, number: int, runs: Sequence[Run]) -> None:
-    tx.put_record(sid, "key", batch_name(number), _encode_memory(runs))
+class KeptRuns(NamedTuple):
+    """The record of a batch, as it was written."""
+
+    number: int
+    names: int
+    raw: bytes
 
 
-def keep_state(tx: Transaction, sid: int, state: State) -> None:
-    tx.put_record(sid, "key", STATE, _encode_memory([StateUse("", 0, 0, "", state)]))
+def keep_runs(tx: Transaction, sid: int, memory: Memory, runs: Sequence[Run]) -> KeptRuns | None:
+    """Write down which names a batch has. The record of the last batch grows as long as it is small: a
+    program that is followed line by line must not leave a record for each line. None: another process has
+    loaded something since the memory was read; nothing is written."""
+    number, before = memory.batches + 1, b""
+    names = sum(len(run.names) for run in runs)
+    if memory.batches and memory.names + names <= SMALL:
+        number, before = memory.batches, memory.last
+        if tx.get_record(sid, "key", batch_name(number)) != before:
+            return None
+        names += memory.names
+        runs = joined(_decode_runs(before), runs)
+    following = number if not before else number + 1
+    if tx.get_record(sid, "key", batch_name(following)) is not None:
+        return None
+    raw = _encode_memory(runs)
+    tx.put_record(sid, "key", batch_name(number), raw)
+    return KeptRuns(number, names, raw)
+
+
+def joined(runs: Sequence[Run], more: Sequence[Run]) -> list[Run]:
+    """Runs in their order; what goes on where the one before it ends is one run with it."""
+    found = list(runs)
+    for run in more:
+        last = found[-1] if found else None
+        if last is not None and last.uid == run.uid and last.first + last.count == run.first:
+            names = last.names + run.names
+            found[-1] = Run(last.uid, last.first, len(names), last.digest, names)
+        else:
+            found.append(run)
+    return found
+
+
+def keep_state(tx: Transaction, sid: int, state: State) -> bytes:
+    raw = _encode_memory([StateUse("", 0, 0, "", state)])
+    tx.put_record(sid, "key", STATE, raw)
+    return raw
 
 
 def settled(state: State, wanted: Mapping[str, object], present: Mapping[str, object]) -> dict[str, object]:

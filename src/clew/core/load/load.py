@@ -2,7 +2,9 @@
 
 Read it from top to bottom. A source gives entries; each is checked, and put into a batch; a full batch is one
 transaction, in which its entries go to their places; when the source has come to its end, what stands beside
-the conversation follows: events, head, settings, checkpoints, model calls.
+the conversation follows: events, head, settings, checkpoints, model calls. The last batch waits for them: if
+that is not much, as with the line that an agent just wrote, all of it is one transaction, with the caller's
+own record of what was read.
 
 A batch is kept together with the names that the source gives its entries. So a load that was killed goes on
 where it was, and one that is repeated adds nothing. In memory there are one batch, the place of each entry,
@@ -11,8 +13,7 @@ and the sum of each call: nothing that grows with the size of the messages.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Container, Generator, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
@@ -27,10 +28,10 @@ from clew.core.engine.notices import notice
 from clew.core.load import settings as beside
 from clew.core.load.entries import (
     Item,
+    KeptRuns,
+    Memories,
     Memory,
     Placing,
-    State,
-    batch_name,
     find_target,
     item_of,
     keep_runs,
@@ -38,14 +39,15 @@ from clew.core.load.entries import (
     settled,
     signed,
     time_of,
+    unpacked,
 )
 from clew.core.load.status import settle_status
-from clew.core.load.streams import CallWriter, EventWriter, drafts_of, larger
+from clew.core.load.streams import NO_TIME, CallWriter, EventWriter, drafts_of, larger
 from clew.core.log.ids import check_id
 from clew.core.log.records import AGENT
-from clew.core.log.rows import EMPTY, NOWHERE, EventRow, SessionRow
+from clew.core.log.rows import EMPTY, NOWHERE, Details, EventRow, SessionRow
 from clew.core.messages.text import snippet
-from clew.core.runs.access import Access, require_write, require_write_beside
+from clew.core.runs.access import Access, require_write
 from clew.core.streams import prices
 from clew.core.streams.usage import Estimate
 from clew.errors import InvalidError, SessionExistsError, StoreBusyError
@@ -79,6 +81,16 @@ Call: TypeAlias = tuple[SourceUsage, str | None]
 """A model call, and the name of the entry that tells of it."""
 
 
+Step: TypeAlias = Callable[[Transaction, "Pass"], None]
+"""A part of a load. It may run again after a rollback: it changes nothing but what it is given."""
+OnLast: TypeAlias = Callable[[Transaction, "Pass"], None]
+"""What the caller writes in the last transaction of a load."""
+
+
+class WholeNeededError(Exception):
+    """What is new in a source goes behind something that is not known here: load all of it."""
+
+
 class LoadedMeanwhileError(StoreBusyError):
     """Another thread or process loads the same session. Read the source again: what it left is found."""
 
@@ -94,13 +106,54 @@ def load(
     return loading.report()
 
 
+class Pass:
+    """One transaction of a load: how far it is. A new one for each try."""
+
+    def __init__(self, row: SessionRow | None, memory: Memory) -> None:
+        self.row = row
+        """The session; not None when a step has opened it."""
+        self.is_open = self.is_new = False
+        self.memory = memory
+        self.fresh: dict[str, int] = {}
+        """Places of entries that this transaction adds."""
+        self.runs: KeptRuns | None = None
+        self.state = memory.state
+        self.kept_state: bytes | None = None
+        self.is_noticed = False
+        self.is_changed = False
+
+    @property
+    def session(self) -> SessionRow:
+        assert self.row is not None
+        return self.row
+
+    @property
+    def batches(self) -> int:
+        """In how many parts the entries of the session came,"""
+        return self.memory.batches if self.runs is None else self.runs.number
+
+    @property
+    def names(self) -> int:
+        """and how many entries the last of them has."""
+        return self.memory.names if self.runs is None else self.runs.names
+
+    def place(self, name: str | None) -> tuple[int, int] | None:
+        if name is None:
+            return None
+        found = self.fresh.get(name)
+        return self.memory.place(name) if found is None else unpacked(found)
+
+
 class Loading:
-    """One session on its way into a store: `bring_entries`, then `bring_rest`, then `report`.
+    """One session on its way into a store: `bring_entries`, `gather`, `finish`, then `report`.
 
     Args:
         origin: Where the session comes from, for its metadata: the source cannot say otherwise.
         counted: Calls that were counted so far, and the source in which they were: another source that
             repeats one does not count it again. None: ids of calls mean something in their own source only.
+        goes_on: The source gives only what is new. WholeNeededError: that is not enough.
+        memories: Where the memories of sessions are kept between loads.
+        guard: Called at the beginning of each transaction; what it raises ends the load.
     """
 
     def __init__(
@@ -113,6 +166,9 @@ class Loading:
         on_refused: OnRefused,
         origin: Json = None,
         counted: dict[str, str] | None = None,
+        goes_on: bool = False,
+        memories: Memories | None = None,
+        guard: Callable[[Transaction], None] | None = None,
     ) -> None:
         self._engine = engine
         self._source = source
@@ -120,11 +176,19 @@ class Loading:
         self._on_refused = on_refused
         self._origin = origin
         self._counted = counted
+        self._goes_on = goes_on
+        self._memories = memories
+        self._guard = guard
         self._by = str(source.metadata.get(AGENT) or source.id.partition(":")[0])
         """Who did what the source tells of."""
         self._now = engine.now()
         with engine.read() as reader:
-            self.id, self._row, known = find_target(reader, check_id(source.id), rename=rename)
+            self.id, self._row, known = find_target(
+                reader,
+                check_id(source.id),
+                rename=rename,
+                remember=None if memories is None else memories.find,
+            )
             """The id that the session has, or gets, in the store."""
         self._memory = known or Memory()
         self._is_new = self._row is None
@@ -143,11 +207,16 @@ class Loading:
         self._entries = 0
         self._messages = 0
         self._changed = False
+        self._steps: list[Step] = []
+        """What is left to be written, in this order,"""
+        self._size = 0
+        """and how many entries, events and calls that are."""
 
     # -- the conversation
 
     def bring_entries(self) -> None:
-        """Read all entries of the source, and commit those that are new, a batch at a time."""
+        """Read all entries of the source, and commit those that are new, a batch at a time; all but the last
+        batch, which `finish` commits."""
         places = self._memory.places
         batch = Batch(None)
         entries = iter(self._source.entries)
@@ -164,12 +233,12 @@ class Loading:
                     if not batch.items:
                         batch.before = name
                     continue
-                item = self._checked(entry)
+                item = self._checked(entry, batch.names)
                 if item is None:
                     continue
                 batch.add(item)
                 if entry.events:
-                    batch.add_events(drafts_of(entry.events, decoded=entry.decoded))
+                    batch.add_events(drafts_of(entry.events, decoded=entry.decoded), item.time)
                 self._last = name
                 if len(batch.items) + len(batch.events) >= AT_ONCE or batch.size >= AT_ONCE_BYTES:
                     self._commit(batch)
@@ -178,10 +247,11 @@ class Loading:
             if isinstance(entries, Generator):
                 entries.close()  # a source that is not read to its end lets go of its file
         if batch.items:
-            self._commit(batch)
+            self._hold(batch)
 
-    def _checked(self, entry: SourceEntry) -> Item | None:
-        """The entry, ready to be put in its place; None: it cannot be kept."""
+    def _checked(self, entry: SourceEntry, known: Container[str]) -> Item | None:
+        """The entry, ready to be put in its place; None: it cannot be kept. `known`: the names before it in
+        its batch."""
         self._time = time = time_of(entry.at, self._time if self._time >= 0 else self._now)
         if self._first < 0:
             self._first = time
@@ -193,6 +263,10 @@ class Loading:
             return None
         if item.parent in self._instead:
             item = msgspec.structs.replace(item, parent=self._standing(item.parent))
+        if self._goes_on:
+            for other in (item.parent, item.start):
+                if other is not None and other not in known and other not in self._memory.places:
+                    raise WholeNeededError(f"entry {item.name!r} goes behind {other!r}, which is not here")
         return item
 
     def _standing(self, name: str | None) -> str | None:
@@ -222,53 +296,104 @@ class Loading:
         return self._counted is None or self._counted.setdefault(call.id, source) == source
 
     def _commit(self, batch: Batch) -> None:
-        memory = self._memory
-        if self._dry_run:
-            memory.places.update(dict.fromkeys(batch.names, 0))
-        else:
-            placing, self._row, memory.state = self._engine.run(lambda tx: self._write(tx, batch))
-            memory.batches += 1
-            memory.places.update(placing.fresh)
-            self._events.commit()
-        self._entries += len(batch.items)
+        """A full batch."""
+        self._hold(batch)
+        self._flush()
 
-    def _write(self, tx: Transaction, batch: Batch) -> tuple[Placing, SessionRow, State]:
-        """May run again after a rollback: it changes nothing in memory."""
+    def _hold(self, batch: Batch) -> None:
+        """Write a batch with the next transaction."""
+        self._entries += len(batch.items)
+        if self._dry_run:
+            self._memory.places.update(dict.fromkeys(batch.names, 0))
+        else:
+            self._add_step(lambda tx, at: self._put(tx, at, batch), len(batch.items) + len(batch.events))
+
+    def _add_step(self, step: Step, size: int) -> None:
+        self._steps.append(step)
+        self._size += size
+
+    def _flush(self, last: OnLast | None = None) -> None:
+        """Write what is left: as one transaction, if that is not too much, else step by step. `last` is part
+        of the last one."""
+        steps, self._steps = self._steps, []
+        parts = [steps] if self._size <= 2 * AT_ONCE else [[step] for step in steps]
+        self._size = 0
+        if last is not None:
+            parts = [*parts[:-1], [*(parts[-1] if parts else []), last]]
+        for part in parts:
+            self._run(part)
+
+    def _run(self, steps: Sequence[Step]) -> None:
+        """One transaction."""
+        memory = self._memory
+
+        def work(tx: Transaction) -> Pass:
+            at = Pass(self._row, memory)
+            self._events.begin()
+            if self._guard is not None:
+                self._guard(tx)
+            for step in steps:
+                step(tx, at)
+            if at.is_new or at.state != memory.state:
+                at.kept_state = keep_state(tx, at.session.sid, at.state)
+            return at
+
+        at = self._engine.run(work)
+        self._row = at.row
+        memory.state = at.state
+        memory.places.update(at.fresh)
+        if at.kept_state is not None:
+            memory.kept_state = at.kept_state
+        if at.runs is not None:
+            memory.batches, memory.names, memory.last = at.runs
+        self._changed |= at.is_changed
+        self._events.commit()
+        self._calls_written.commit()
+
+    def _put(self, tx: Transaction, at: Pass, batch: Batch) -> None:
+        """Entries in their places, and the events between them."""
         items = batch.items
-        row, state = self._open(tx, items[0].time)
-        number = self._memory.batches + 1
-        if tx.get_record(row.sid, "key", batch_name(number)) is not None:
-            raise LoadedMeanwhileError(f"another process is loading session {row.id!r}; try again")
+        row = self._open(tx, at, items[0].time)
         placing = Placing(tx, row, self._memory)
         placing.put(items, batch.before)
-        keep_runs(tx, row.sid, number, placing.runs())
+        at.runs = keep_runs(tx, row.sid, self._memory, placing.runs())
+        if at.runs is None:
+            raise LoadedMeanwhileError(f"another process is loading session {row.id!r}; try again")
+        at.fresh = placing.fresh
         newest = max(item.time for item in items)
         if batch.events:
             self._events.add(tx, row.sid, batch.events, newest)
         assert placing.last is not None
-        if head_of(tx, row.head) == state.head:
+        if head_of(tx, row.head) == at.state.head:
             row = msgspec.structs.replace(row, head=placing.last)
-            state = msgspec.structs.replace(state, head=head_of(tx, placing.last))
+            at.state = msgspec.structs.replace(at.state, head=head_of(tx, placing.last))
         if row.title is None:
             said = next((item.said for item in items if item.said.strip()), "")
             row = msgspec.structs.replace(row, title=snippet(said, TITLE_LENGTH) or None)
-        row = msgspec.structs.replace(row, updated=max(row.updated, newest), due=0)
-        settle(tx, row)
-        notice(tx, row.sid, self._engine.now())
-        keep_state(tx, row.sid, state)
-        return placing, row, state
+        at.row = msgspec.structs.replace(row, updated=max(row.updated, newest), due=0)
+        settle(tx, at.row)
+        self._notice(tx, at)
 
-    def _open(self, tx: Transaction, time: int) -> tuple[SessionRow, State]:
+    def _open(self, tx: Transaction, at: Pass, time: int) -> SessionRow:
         """The session, made with the first batch."""
-        if self._row is not None:
-            return require_write(tx, self._access(self._row)), self._memory.state
-        try:
-            row = create(tx, self.id, Changes(), time_of(self._source.created_at, time))
-        except SessionExistsError as exc:
-            raise LoadedMeanwhileError(f"another process made session {self.id!r}; try again") from exc
-        notice(tx, row.sid, self._engine.now())
-        keep_state(tx, row.sid, State())
-        return row, State()
+        if at.is_open:
+            return at.session
+        if at.row is not None:
+            at.row = require_write(tx, self._access(at.row))
+        else:
+            try:
+                at.row = create(tx, self.id, Changes(), time_of(self._source.created_at, time))
+            except SessionExistsError as exc:
+                raise LoadedMeanwhileError(f"another process made session {self.id!r}; try again") from exc
+            at.is_new = True
+            self._notice(tx, at)
+        at.is_open = True
+        return at.row
+
+    def _notice(self, tx: Transaction, at: Pass) -> None:
+        if not at.is_noticed:
+            notice(tx, at.session.sid, self._engine.now())
+            at.is_noticed = True
 
     def _access(self, row: SessionRow) -> Access:
         return Access(row.sid, self.id, self._engine.host)
@@ -276,58 +401,79 @@ class Loading:
     # -- what stands beside the conversation
 
     def bring_rest(self, checkpoints: Iterable[SourceCheckpoint]) -> None:
-        """All that a source tells when its entries were read."""
+        """All that a source tells when its entries were read, and whatever was not written yet."""
+        self.gather(checkpoints)
+        self.finish()
+
+    def gather(self, checkpoints: Iterable[SourceCheckpoint]) -> None:
+        """Ask the source for all that it tells when its entries were read. After this it is not needed any
+        more."""
         source = self._source
         ending = _Ending(source.head(), source.updates(), tuple(checkpoints), source.vars(), source.run())
         if self._dry_run:
             return
-        run = self._engine.run
-        if self._row is None:  # it has no entries
-            self._row, self._memory.state = run(lambda tx: self._open(tx, self._now))
-        row = self._row
         for events in _parts(source.events(), AT_ONCE):
-            self._changed |= run(partial(self._add_events, row=row, events=drafts_of(events)))
-            self._events.commit()
-        self._changed |= run(lambda tx: self._settle(tx, row, ending))
+            self._add_step(self._events_step(drafts_of(events)), len(events))
+            if self._size > 2 * AT_ONCE:
+                self._flush()
+        self._add_step(lambda tx, at: self._settle(tx, at, ending), len(ending.checkpoints))
         told = ((call, self._said_in[id]) for id, call in self._calls.items())
         apart = ((call, None) for call in source.usage() if self._is_own(call))
         for calls in _parts(chain(told, apart), CALLS_AT_ONCE):
-            costs = self._prices(row, calls)
-            self._changed |= run(partial(self._add_calls, row=row, calls=calls, costs=costs))
-            self._calls_written.commit()
+            if self._size + len(calls) > 2 * AT_ONCE:
+                self._flush()
+            self._add_step(self._calls_step(calls, self._prices(calls, ending)), len(calls))
 
-    def _add_events(self, tx: Transaction, row: SessionRow, events: Sequence[EventRow]) -> bool:
-        row = require_write(tx, self._access(row))
-        return self._events.add(tx, row.sid, events, row.updated) > 0
+    def finish(self, last: OnLast | None = None) -> None:
+        """Write what is left. `last` is written in the same transaction as the last of it: after that, the
+        session is all here."""
+        if self._dry_run:
+            return
+        self._flush(last)
+        if self._memories is not None and self._row is not None:
+            self._memories.keep(self._row.sid, self._memory)
 
-    def _settle(self, tx: Transaction, row: SessionRow, ending: _Ending) -> bool:
-        """Head, settings, checkpoints; whether that changed anything."""
-        row = require_write(tx, self._access(row))
+    def _events_step(self, events: Sequence[EventRow]) -> Step:
+        def step(tx: Transaction, at: Pass) -> None:
+            row = self._open(tx, at, self._now)
+            at.is_changed |= self._events.add(tx, row.sid, events, row.updated) > 0
+
+        return step
+
+    def _calls_step(self, calls: Sequence[Call], costs: Mapping[str, Estimate]) -> Step:
+        def step(tx: Transaction, at: Pass) -> None:
+            row = self._open(tx, at, self._now)
+            placed = [(call, at.place(uid)) for call, uid in calls]
+            at.is_changed |= self._calls_written.add(tx, row, placed, costs)
+
+        return step
+
+    def _settle(self, tx: Transaction, at: Pass, ending: _Ending) -> None:
+        """Head, settings, checkpoints, status."""
+        row = self._open(tx, at, self._now)
         writes = tx.writes
-        state = self._memory.state
-        place = EMPTY_HEAD if ending.head == "" else self._place(tx, ending.head or self._last)
-        if place is not None and state.head == head_of(tx, row.head) != place:
+        place = EMPTY_HEAD if ending.head == "" else self._place(tx, at, ending.head or self._last)
+        if place is not None and at.state.head == head_of(tx, row.head) != place:
             found = tx.find_branch(place.branch)
             tip = EMPTY if found is None else tip_at(tx, found.branch, place.position)
             settle(tx, msgspec.structs.replace(row, head=tip))
-            notice(tx, row.sid, self._engine.now())
-            state = msgspec.structs.replace(state, head=place)
-        state = self._set(tx, row, state, ending)
+            self._notice(tx, at)
+            at.state = msgspec.structs.replace(at.state, head=place)
+        self._set(tx, at, ending)
         for checkpoint in ending.checkpoints:
-            at = EMPTY_HEAD if checkpoint.entry is None else self._place(tx, checkpoint.entry)
-            if at is not None:
-                beside.put_checkpoint(tx, row, checkpoint, at, row.updated)
+            head = EMPTY_HEAD if checkpoint.entry is None else self._place(tx, at, checkpoint.entry)
+            if head is not None:
+                beside.put_checkpoint(tx, row, checkpoint, head, row.updated)
         if self._source.parent is not None:
             beside.link_to_parent(tx, row, self._source.parent, row.created)
         row = tx.get_session(row.sid) or row
-        row, state = settle_status(tx, row, ending.run, state, self._by, has_grown=self._entries > 0)
-        state = msgspec.structs.replace(state, ended=True)
-        if state != self._memory.state:
-            keep_state(tx, row.sid, state)
-        return tx.writes > writes
+        at.row, state = settle_status(tx, row, ending.run, at.state, self._by, has_grown=self._entries > 0)
+        at.state = msgspec.structs.replace(state, ended=True)
+        at.is_changed |= tx.writes > writes or at.state != self._memory.state
 
-    def _set(self, tx: Transaction, row: SessionRow, state: State, ending: _Ending) -> State:
+    def _set(self, tx: Transaction, at: Pass, ending: _Ending) -> None:
         """Set what is new in the source, and was not changed here since."""
+        row, state = at.session, at.state
         access = self._access(row)
         wanted = beside.wanted_settings(self._source, ending.updates, ending.vars, self._origin)
         present = beside.present_settings(tx, row)
@@ -338,27 +484,32 @@ class Loading:
         aliases = [*self._source.aliases, *ending.updates.get("aliases", ())]
         new = [alias for alias in aliases if f"alias.{alias}" not in state.settings]
         signs |= {f"alias.{alias}": "" for alias in beside.add_aliases(tx, access, new)}
-        return msgspec.structs.replace(state, settings={**state.settings, **signs})
+        if signs:
+            at.state = msgspec.structs.replace(state, settings={**state.settings, **signs})
 
-    def _place(self, reader: Reader, name: str | None) -> Head | None:
-        name = self._standing(name)
-        place = None if name is None else self._memory.place(name)
+    def _place(self, reader: Reader, at: Pass, name: str | None) -> Head | None:
+        place = at.place(self._standing(name))
         return None if place is None else Head(reader.get_branch(place[0]).uid, place[1])
 
-    def _prices(self, row: SessionRow, calls: Sequence[Call]) -> Mapping[str, Estimate]:
+    def _prices(self, calls: Sequence[Call], ending: _Ending) -> Mapping[str, Estimate]:
         """Looked up before the calls are written, and while nothing is read: loading the list may be slow."""
         with self._engine.read() as reader:
-            row = reader.get_session(row.sid) or row
-            asked = self._calls_written.unpriced(reader, row, [call for call, _ in calls])
+            row = None if self._row is None else reader.get_session(self._row.sid)
+            details = self._details(reader, row, ending)
+            asked = self._calls_written.unpriced(
+                reader, row, details, [call for call, _ in calls], max(self._time, 0)
+            )
         found = {id: prices.price_of(self._engine, *call) for id, call in asked.items()}
         return {id: cost for id, cost in found.items() if cost is not None}
 
-    def _add_calls(
-        self, tx: Transaction, row: SessionRow, calls: Sequence[Call], costs: Mapping[str, Estimate]
-    ) -> bool:
-        row = require_write_beside(tx, self._access(row))
-        placed = [(call, None if uid is None else self._memory.place(uid)) for call, uid in calls]
-        return self._calls_written.add(tx, row, placed, costs)
+    def _details(self, reader: Reader, row: SessionRow | None, ending: _Ending) -> Details:
+        """What the session says of its model, once its settings are set."""
+        wanted = beside.wanted_settings(self._source, ending.updates, {}, None)
+        present = {} if row is None else beside.present_settings(reader, row)
+        given = settled(self._memory.state, wanted, present)
+        names = {name: given[name] for name in ("model", "vendor", "endpoint") if name in given}
+        before = Details() if row is None else reader.get_details(row.sid)
+        return msgspec.structs.replace(before, **names)
 
     # -- what became of it
 
@@ -392,8 +543,13 @@ class Loading:
 
     @property
     def batches(self) -> int:
-        """In how many transactions its entries came, those of earlier loads included."""
+        """In how many parts its entries came, those of earlier loads included,"""
         return self._memory.batches
+
+    @property
+    def names(self) -> int:
+        """and how many entries the last of them has."""
+        return self._memory.names
 
     def _times(self) -> tuple[int | None, int | None]:
         """When it began, and when it was active last."""
@@ -423,8 +579,11 @@ class Batch:
         self.names.add(item.name)
         self.size += len(item.body) if item.note is None else len(item.body) + len(item.note)
 
-    def add_events(self, events: list[EventRow]) -> None:
-        self.events += events
+    def add_events(self, events: list[EventRow], time: int) -> None:
+        """Those without a time of their own have that of the entry behind them."""
+        self.events += (
+            event if event.time != NO_TIME else msgspec.structs.replace(event, time=time) for event in events
+        )
         self.size += sum(len(event.data) for event in events)
 
 

@@ -31,7 +31,7 @@ from clew.model.source import SourceEvent, SourceUsage
 
 # -- events
 
-_NO_TIME: Final = -1
+NO_TIME: Final = -1
 
 
 def drafts_of(events: Iterable[SourceEvent], *, decoded: bool = False) -> list[EventRow]:
@@ -44,7 +44,7 @@ def drafts_of(events: Iterable[SourceEvent], *, decoded: bool = False) -> list[E
                 data = sealed(event.data, decoded) or encode_json(event.data, what="data", strict=False)
             except ClewError:
                 continue
-            found.append(EventRow(0, time_of(event.at, _NO_TIME), event.stream, event.type, event.id, data))
+            found.append(EventRow(0, time_of(event.at, NO_TIME), event.stream, event.type, event.id, data))
     return found
 
 
@@ -61,22 +61,28 @@ class EventWriter:
         self._knows_all = True
         self._written: tuple[list[str], int] | None = None
 
+    def begin(self) -> None:
+        """A transaction begins, or begins once more."""
+        self._written = None
+
     def add(self, tx: Transaction, sid: int, drafts: Sequence[EventRow], now: int) -> int:
         """Add those that are not there; how many. What it learned counts when `commit` is called."""
         last = tx.event_bounds(sid)[1]
-        self._knows_all = self._knows_all and last == self._last
+        before, expected = self._written or ([], self._last)
+        self._knows_all = self._knows_all and last == expected
+        here = {*before}
         fresh: dict[str, EventRow] = {}
         for draft in drafts:
             id = draft.id
-            if id is None or id in fresh or id in self._ids:
+            if id is None or id in fresh or id in self._ids or id in here:
                 continue
             if not self._knows_all and tx.find_event(sid, id) is not None:
                 continue
-            time = now if draft.time == _NO_TIME else draft.time
+            time = now if draft.time == NO_TIME else draft.time
             fresh[id] = EventRow(last + len(fresh) + 1, time, draft.stream, draft.type, id, draft.data)
         if fresh:
             tx.add_events(sid, list(fresh.values()))
-        self._written = list(fresh), last + len(fresh)
+        self._written = [*before, *fresh], last + len(fresh)
         return len(fresh)
 
     def commit(self) -> None:
@@ -115,13 +121,18 @@ class CallWriter:
         self._written: tuple[set[str | None], UsageRow | None] | None = None
 
     def unpriced(
-        self, reader: Reader, row: SessionRow, calls: Iterable[SourceUsage]
+        self,
+        reader: Reader,
+        row: SessionRow | None,
+        details: Details,
+        calls: Iterable[SourceUsage],
+        otherwise: int,
     ) -> dict[str, tuple[Names, Counts, int, Billing]]:
         """Those of the calls that are new and of which the source does not tell what they cost: by their
-        ids, what a price list must know."""
+        ids, what a price list must know. `row`: None, if the session is not there yet. `otherwise`: the time
+        of a call that has none."""
         others = self._rows(reader, row)
-        details = reader.get_details(row.sid)
-        is_first = reader.last_usage(row.sid) is None
+        sid = 0 if row is None or reader.last_usage(row.sid) is None else row.sid
         found: dict[str, tuple[Names, Counts, int, Billing]] = {}
         for call in calls:
             if _is_told(call) or call.is_sum or call.id in found or call.id in self._ids:
@@ -129,11 +140,11 @@ class CallWriter:
             if any(reader.find_usage(sid, call.id) is not None for sid in others):
                 continue
             try:
-                draft = _draft(call, details, [] if is_first else _counted(reader, row.sid, call.id))
+                draft = _draft(call, details, [] if not sid else _counted(reader, sid, call.id))
             except InvalidError:
                 continue  # it is told when it is written
             if draft is not None and draft.names.model is not None:
-                time = time_of(call.at, 0) or row.updated
+                time = time_of(call.at, 0) or (otherwise if row is None else max(row.updated, otherwise))
                 billing = Billing(call.cache_write_1h_tokens, call.mode)
                 found[call.id] = draft.names, Counts(*_counts(call)), time, billing
         return found
@@ -169,9 +180,9 @@ class CallWriter:
         self._written = fresh, last
         return last is not before
 
-    def _rows(self, reader: Reader, own: SessionRow) -> list[int]:
+    def _rows(self, reader: Reader, own: SessionRow | None) -> list[int]:
         found = (reader.find_session(id) for id in self._others)
-        return [row.sid for row in found if row is not None and row.sid != own.sid]
+        return [row.sid for row in found if row is not None and (own is None or row.sid != own.sid)]
 
     def _row(
         self,
