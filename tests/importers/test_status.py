@@ -88,7 +88,7 @@ def test_a_run_of_ductwork_can_be_resumed(tmp_path: Path) -> None:
         with s.run(task="sync") as work:
             work.rewind(work.resume().head)
             work.append(ANSWERED)
-        assert s.info.status == "completed"
+        assert store.get(s.id).info.status == "completed"
         assert store.verify().ok
 
 
