@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
@@ -62,6 +62,8 @@ class Said(NamedTuple):
     """Of the uid: the first message has none."""
     message: dict[str, Json]
     kept: dict[str, Json]
+    """What an export needs to write the rows again. `ids` are those of the texts, thoughts and files; an entry
+    that goes on with a message has its `messageID`, the first one has all that the message says of itself."""
     human: bool | None = None
 
 
@@ -115,22 +117,26 @@ def usage_of(stored: StoredMessage) -> SourceUsage | None:
 
 def _asked(stored: StoredMessage) -> Iterator[Said]:
     """What the human wrote; then, as messages of their own, what the program wrote in his name."""
-    typed: list[Json] = []
-    injected: list[Json] = []
+    typed: list[tuple[str, Json]] = []
+    injected: list[tuple[str, Json]] = []
     beside: list[Json] = []
     for name, part in stored.parts:
         if part.get("type") not in ("text", "file"):
             beside.append({"id": name, **part})
         elif part.get("synthetic") or part.get("ignored"):
-            injected.append(part)
+            injected.append((name, part))
         else:
-            typed.append(part)
+            typed.append((name, part))
     kept = {**stored.data, "id": stored.id, **({"parts": beside} if beside else {})}
     if typed:
-        yield Said("", {"role": "user", "content": typed}, kept)
+        content = [part for _, part in typed]
+        yield Said("", {"role": "user", "content": content}, {**kept, "ids": _names(typed)})
+        kept = {"messageID": stored.id}
     if injected or not typed:
         suffix = "/synthetic" if typed else ""
-        yield Said(suffix, {"role": "user", "content": injected}, {} if typed else kept, human=False)
+        content = [part for _, part in injected]
+        kept = {**kept, "ids": _names(injected)}
+        yield Said(suffix, {"role": "user", "content": content}, kept, human=False)
 
 
 def _answered(stored: StoredMessage) -> Iterator[Said]:
@@ -138,13 +144,22 @@ def _answered(stored: StoredMessage) -> Iterator[Said]:
     for number, step in enumerate(_steps(stored)):
         mark = f"/{number}" if number else ""
         content, beside = _spoken(step)
+        results = list(filter(None, (_result(name, part) for name, part in step)))
+        rest = [_rest_of_call(name, part) for name, part in step if part.get("type") == "tool"]
+        if not results:
+            beside += rest
         if beside:
             kept["parts"] = beside
+        if ids := _names((name, part) for name, part in step if kind(part.get("type")) in _SPOKEN):
+            kept["ids"] = ids
         yield Said(mark, {"role": "assistant", "content": content or ""}, kept)
-        kept = {}
-        if results := list(filter(None, (_result(name, part) for name, part in step))):
-            rest = [_rest_of_call(name, part) for name, part in step if part.get("type") == "tool"]
-            yield Said(f"{mark}/results", {"role": "user", "content": results}, {"parts": rest})
+        kept = {"messageID": stored.id}
+        if results:
+            yield Said(f"{mark}/results", {"role": "user", "content": results}, {**kept, "parts": rest})
+
+
+def _names(parts: Iterable[tuple[str, Json]]) -> list[Json]:
+    return [name for name, _ in parts]
 
 
 def _steps(stored: StoredMessage) -> list[list[tuple[str, dict[str, Json]]]]:
@@ -354,7 +369,7 @@ KNOWS_FOLDERS: Final = True
 _TABLES: Final = frozenset({"session", "message", "part"})
 _RENAMED: Final = {"agent": "mode"}
 """What it calls an agent is a way of working, such as "build"; the agent is OpenCode."""
-_TOLD: Final = frozenset({"id", "title", "directory", "time", "parentID", "time_created", "time_updated"})
+_TOLD: Final = frozenset({"id", "title", "directory", "time_created", "time_updated"})
 _FORK: Final = re.compile(r" \(fork #\d+\)$")
 
 
@@ -495,7 +510,7 @@ class _Walk:
         usage = self._paid.once(stored)
         events, self._beside = tuple(self._beside), []
         if is_compaction(stored):
-            notes: dict[str, Json] = {"source": {**stored.data, "id": stored.id}}
+            notes: dict[str, Json] = {"source": {**stored.data, "id": stored.id, "parts": _but_words(stored)}}
             message = self._compacted(stored)
             yield SourceEntry(
                 uid=uid,
@@ -527,6 +542,16 @@ class _Walk:
         told: dict[str, Json] = {"text": summary_text(summary)}
         kept = self._tails.get(str(summary.data.get("parentID")))
         return {**told, "from": self._first[kept]} if kept in self._first else told
+
+
+def _but_words(summary: StoredMessage) -> list[Json]:
+    """The parts of a summary, without its words: these are the compaction. Where several parts have words, no
+    other place says which has which."""
+    is_one = sum(part.get("type") == "text" for _, part in summary.parts) == 1
+    return [
+        {"id": name, **without(part, ("text",) if is_one and part.get("type") == "text" else ())}
+        for name, part in summary.parts
+    ]
 
 
 def _model_in(data: dict[str, Json]) -> tuple[str | None, str | None]:
