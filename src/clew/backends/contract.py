@@ -66,8 +66,8 @@ from clew.errors import CorruptEntryError
 from clew.model import Json
 
 RecordKind: TypeAlias = Literal[
-    "alias", "annotation", "checkpoint", "copy", "document", "key", "label", "lease", "move", "notice",
-    "removal", "retention", "restore", "run", "snapshot", "source", "status", "unscrubbed", "var",
+    "alias", "annotation", "checkpoint", "copy", "document", "key", "label", "lease", "line", "move",
+    "notice", "removal", "retention", "restore", "run", "snapshot", "source", "status", "unscrubbed", "var",
 ]  # fmt: skip
 STORE_WIDE = 0
 """The `sid` of records that belong to no session."""

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 # guess at a password, so the chain is computed again. For the same reason the digests of idempotent
 # appends are left out.
 
-_LEFT_OUT: Final = frozenset({"document", "key"})
-"""Digests of replaced text, and bytes whose meaning is not known."""
+_LEFT_OUT: Final = frozenset({"document", "key", "line"})
+"""Digests of replaced text, bytes whose meaning is not known, and the lines of the file that it came from."""
 _NAMED: Final = frozenset({"alias", "checkpoint", "label", "var"})
 """Records whose names are words of people."""
 

@@ -20,7 +20,7 @@ from clew.model import Head, Removal, Retention
 # ── Whether the records beside sessions can be read, and lead to what exists ──────────────────────
 
 _json = msgspec.json.decode
-OF_SESSION: Final[tuple[RecordKind, ...]] = ("checkpoint", "document", "move", "key", *PLAIN)
+OF_SESSION: Final[tuple[RecordKind, ...]] = ("checkpoint", "document", "move", "key", "line", *PLAIN)
 OF_STORE: Final[tuple[RecordKind, ...]] = ("alias", "annotation", "label", "lease", "removal", "retention")
 
 

@@ -11,6 +11,7 @@ from clew.core.conversation.checkpoints import decode_checkpoint
 from clew.core.conversation.moves import decode_move
 from clew.core.log.ids import MAX_POSITION, check_count, check_id
 from clew.core.log.lease import Lease
+from clew.core.log.lines import decode_lines
 from clew.core.log.records import decoder, json_in
 from clew.core.runs.access import Access, require_write
 from clew.core.runs.status import Change, RunRecord
@@ -80,6 +81,9 @@ def places_named(kind: RecordKind, value: bytes) -> tuple[list[Head], list[str]]
         return [move.came_from, move.went_to], named
     if kind == "key":
         return [Head(use.uid, use.first + use.count - 1) for use in decode_uses(value)], []
+    if kind == "line":
+        decode_lines(value)
+        return [], []
     if kind != "document":  # its bytes are its owner's
         _decode_plain[kind](value)
     return [], []

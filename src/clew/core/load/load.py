@@ -41,6 +41,7 @@ from clew.core.load.entries import (
     time_of,
     unpacked,
 )
+from clew.core.load.lines import LineWriter
 from clew.core.load.status import settle_status
 from clew.core.load.streams import NO_TIME, CallWriter, EventWriter, drafts_of, larger
 from clew.core.log.ids import check_id
@@ -197,6 +198,7 @@ class Loading:
         self._instead: dict[str, str | None] = {}
         """Refused entries, and the entry before each."""
         self._events = EventWriter()
+        self._lines = LineWriter(engine, None if self._row is None else self._row.sid)
         others = [source.parent, *source.copies] if source.shares_calls else []
         self._calls_written = CallWriter([id for id in others if id is not None], on_refused)
         self._calls: dict[str, SourceUsage] = {}
@@ -228,17 +230,24 @@ class Loading:
                 if entry.usage is not None:
                     self._note_call(entry.usage, name)
                 if name in places or name in batch.names:
+                    self._lines.take(entry, None, ())
                     self._last = name
                     self._time = time_of(entry.at, self._time)
                     if not batch.items:
                         batch.before = name
+                        if self._lines.size >= AT_ONCE_BYTES:  # an older version did not keep them
+                            self._hold(batch)
+                            self._flush()
                     continue
                 item = self._checked(entry, batch.names)
                 if item is None:
+                    self._lines.take(entry, None, ())
                     continue
                 batch.add(item)
-                if entry.events:
-                    batch.add_events(drafts_of(entry.events, decoded=entry.decoded), item.time)
+                events = drafts_of(entry.events, decoded=entry.decoded) if entry.events else []
+                if events:
+                    batch.add_events(events, item.time)
+                self._lines.take(entry, item, events)
                 self._last = name
                 if len(batch.items) + len(batch.events) >= AT_ONCE or batch.size >= AT_ONCE_BYTES:
                     self._commit(batch)
@@ -305,6 +314,7 @@ class Loading:
         self._entries += len(batch.items)
         if self._dry_run:
             self._memory.places.update(dict.fromkeys(batch.names, 0))
+            self._lines.commit()
         else:
             self._add_step(lambda tx, at: self._put(tx, at, batch), len(batch.items) + len(batch.events))
 
@@ -334,6 +344,8 @@ class Loading:
                 self._guard(tx)
             for step in steps:
                 step(tx, at)
+            if at.row is not None:
+                self._lines.write(tx, at.row.sid)
             if at.is_new or at.state != memory.state:
                 at.kept_state = keep_state(tx, at.session.sid, at.state)
             return at
@@ -348,12 +360,15 @@ class Loading:
             memory.batches, memory.names, memory.last = at.runs
         self._changed |= at.is_changed
         self._events.commit()
+        self._lines.commit()
         self._calls_written.commit()
 
     def _put(self, tx: Transaction, at: Pass, batch: Batch) -> None:
         """Entries in their places, and the events between them."""
         items = batch.items
-        row = self._open(tx, at, items[0].time)
+        row = self._open(tx, at, items[0].time if items else self._now)
+        if not items:
+            return
         placing = Placing(tx, row, self._memory)
         placing.put(items, batch.before)
         at.runs = keep_runs(tx, row.sid, self._memory, placing.runs())
@@ -413,7 +428,9 @@ class Loading:
         if self._dry_run:
             return
         for events in _parts(source.events(), AT_ONCE):
-            self._add_step(self._events_step(drafts_of(events)), len(events))
+            drafts = drafts_of(events)
+            self._lines.take_events(events, drafts)
+            self._add_step(self._events_step(drafts), len(events))
             if self._size > 2 * AT_ONCE:
                 self._flush()
         self._add_step(lambda tx, at: self._settle(tx, at, ending), len(ending.checkpoints))

@@ -118,6 +118,7 @@ def erase(tx: Transaction, host: Host, tree: int, rules: Retention, made: Plan) 
         tx.put_record(STORE_WIDE, "retention", removed_name(tree), b"")
         tx.put_record(STORE_WIDE, "unscrubbed", "", uuid7().hex.encode())
         _forget_previews(tx, tree, relatives, made.ranges)
+        _forget_lines(tx, relatives)
     return count
 
 
@@ -139,3 +140,10 @@ def _forget_previews(
     for row in shown:
         if gone.hold(paths.locate(row.head.branch, row.head.last_user_turn), row.head.last_user_turn):
             tx.set_session(msgspec.structs.replace(row, preview=""))
+
+
+def _forget_lines(tx: Transaction, rows: Sequence[SessionRow]) -> None:
+    """Lines of the files that sessions came from hold what was removed, or need it to be made again."""
+    for row in rows:
+        for name, _ in tx.scan_records(row.sid, "line"):
+            tx.drop_record(row.sid, "line", name)

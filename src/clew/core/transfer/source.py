@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 # An image holds no entries, events or calls, only where they end: those are read in pages.
 
 KINDS: Final[tuple[RecordKind, ...]] = (
-    "checkpoint", "document", "key", "move", "run", "status", "var",
+    "checkpoint", "document", "key", "line", "move", "run", "status", "var",
 )  # fmt: skip
 """Records of a session that go with it. A lease does not: no worker works on a copy."""
 BY: Final = "clew copy"

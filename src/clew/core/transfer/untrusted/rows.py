@@ -19,6 +19,7 @@ from clew.core.conversation.sessions import MAX_DURATION
 from clew.core.load.entries import PREFIX, STATE, Run, StateUse
 from clew.core.log.digest import DIGEST_SIZE, LOST, entry_digest
 from clew.core.log.ids import MAX_POSITION, check_id
+from clew.core.log.lines import decode_lines, lines_name
 from clew.core.log.records import MAX_TITLE
 from clew.core.log.rows import (
     COMPACTION,
@@ -490,6 +491,12 @@ def _key(name: str, value: bytes) -> None:
                 check_id(one, "the name of an entry")
 
 
+def _line(name: str, value: bytes) -> None:
+    numbers = decode_lines(value).numbers
+    if name != lines_name(numbers[0]) or numbers[-1] > LARGEST:
+        raise InvalidError("a record of lines is called by its first line")
+
+
 def _run(name: str, value: bytes) -> None:
     if name != "":
         raise InvalidError("a session has one record of its run")
@@ -520,6 +527,7 @@ _CHECKS: Final[dict[RecordKind | str, Callable[[str, bytes], None]]] = {
     "checkpoint": _checkpoint,
     "document": _document,
     "key": _key,
+    "line": _line,
     "move": _move,
     "run": _run,
     "status": _status,
