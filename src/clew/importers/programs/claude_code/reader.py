@@ -2,7 +2,7 @@
 
 What of a line is the message becomes an entry; what stands beside it becomes its notes, except for what all
 lines repeat, which is the session's metadata. Records that are no messages (progress, attachments, hooks,
-meta lines, file history) become events. See claude_tree.py for the order of things.
+meta lines, file history) become events. See tree.py for the order of things.
 """
 
 from __future__ import annotations
@@ -16,14 +16,9 @@ from typing import Final
 
 import msgspec
 
-from clew.importers.contract import OnBytes, OnProblem, SourceSession
-from clew.importers.programs.claude_code.transcript import (
-    FileHistory,
-    Side,
-    Transcript,
-    copies_of,
-    summary_in,
-)
+from clew.importers.contract import NotFollowedError, OnBytes, OnProblem, Place, SourceSession
+from clew.importers.programs.claude_code.file_history import FileHistory, copies_of
+from clew.importers.programs.claude_code.transcript import Side, Transcript, TranscriptState, summary_in
 from clew.importers.reading.files import (
     beginning_of,
     begins_with_object,
@@ -32,7 +27,7 @@ from clew.importers.reading.files import (
     first_objects,
     has_keys,
 )
-from clew.importers.reading.jsonlines import Line, object_of, read_lines
+from clew.importers.reading.jsonlines import Line, Reached, object_of, read_lines
 from clew.importers.reading.seen import note, unseen
 from clew.importers.reading.values import when
 from clew.model import Json
@@ -53,6 +48,11 @@ _ALONE: Final = {
 }
 """Records without a chain, and a field by which each is told."""
 _HEADER: Final = 256 * 1024
+"""The bytes,"""
+_HEADER_LINES: Final = 60
+"""and the lines with which a file says of what session it is."""
+_MOST_STATE: Final = 128 * 1024
+"""A file of which more would have to be kept is not followed."""
 _CALL: Final = re.compile(rb'"id"\s*:\s*"(msg_[^"]{1,200})"')
 _SUMMARIES: Final = 200
 """Titles of other sessions that a file may begin with."""
@@ -127,55 +127,153 @@ def _begins(path: Path) -> str:
 
 
 def read(path: Path, on_problem: OnProblem, on_bytes: OnBytes) -> Iterator[SourceSession]:
-    beginning = beginning_of(path, _HEADER)
-    records = first_objects(beginning, most=_HEADER)
-    if len(beginning) < _HEADER and not any(isinstance(one.get("message"), dict) for one in records):
+    for found in _follow(path, None, on_problem, on_bytes, whole=False):
+        if isinstance(found, SourceSession):
+            yield found
+
+
+def follow(
+    path: Path, place: Place | None, on_problem: OnProblem, on_bytes: OnBytes
+) -> Iterator[SourceSession | Place]:
+    return _follow(path, place, on_problem, on_bytes, whole=True)
+
+
+class _Header(msgspec.Struct, frozen=True, array_like=True):
+    """What the beginning of a file says, and what was found by it."""
+
+    told: dict[str, Json]
+    copies: tuple[str, ...] | None
+    """See `_copies`; None: there is no call yet by which to find them."""
+    is_whole: bool
+    """Nothing that is written from now on changes it."""
+
+
+class _State(msgspec.Struct, frozen=True, array_like=True):
+    header: _Header
+    meta: dict[str, Json]
+    """Of a subagent: what the file beside it says."""
+    transcript: TranscriptState
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(_State).decode
+
+
+def _follow(
+    path: Path, place: Place | None, on_problem: OnProblem, on_bytes: OnBytes, *, whole: bool
+) -> Iterator[SourceSession | Place]:
+    """`whole`: only lines that have an end, and the place behind them."""
+    state = None if place is None else _state_in(place)
+    kept = None if state is None else state.transcript
+    header, end = None if state is None else state.header, None
+    if header is None or not header.is_whole:
+        header, end = _header_of(path, whole=whole)
+    reached = Reached()
+    lines = read_lines(path, on_problem, on_bytes, after=place, whole=whole, end=end, reached=reached)
+    if header is None:
         # Titles of other sessions, file history of none: a small file without a message is no session.
-        for _ in read_lines(path, on_problem, on_bytes):
+        for _ in lines:
             pass  # only what is damaged is to be told
         return
-    header = _header(records[:60])
-    session = _session_id(path, header)
-    agent = _agent_id(path, header)
-    baseline: dict[str, Json] = {key: header[key] for key in _REPEATED if key in header}
-    files = FileHistory(copies_of(path, session), header.get("cwd"))
-    lines = read_lines(path, on_problem, on_bytes)
+    if place is not None:
+        first = next(lines, None)
+        if first is None:
+            yield Place(reached.offset, reached.lines, place.state)
+            return
+        lines = _with_first(first, lines)
+    meta = state.meta if state is not None else {}
+    told = header.told
+    session, agent = _session_id(path, told), _agent_id(path, told)
+    baseline: dict[str, Json] = {key: told[key] for key in _REPEATED if key in told}
     main = Transcript(
         lines,
         baseline,
         is_agent=agent is not None,
-        files=files,
+        began=when(told.get("timestamp")),
+        files=FileHistory(
+            lambda: copies_of(path, session), told.get("cwd"), None if kept is None else kept.history
+        ),
         summaries=dict if agent is not None else lambda: _summaries_in(path.parent),
-        calls_of_base=_calls_of_base(path, header),
+        calls_of_base=lambda: _calls_of_base(path, told),
+        state=kept,
     )
     parent, id = None, f"{NAME}:{session}"
     metadata: dict[str, Json] = {"claude_code": baseline}
-    title = None
     if agent is not None:
         parent, id = id, f"{id}/agent-{agent}"
-        meta = _beside(path)
-        title = meta.get("description")
+        meta = meta or _beside(path)
         metadata |= {"agent_id": agent, **({"agent_meta": meta} if meta else {})}
         if meta.get("parentAgentId"):
             parent = f"{parent}/agent-{meta['parentAgentId']}"
-    elif "forkedFrom" in header and isinstance(header["forkedFrom"], dict):
-        metadata["forked_from"] = header["forkedFrom"]
-        parent = f"{NAME}:{header['forkedFrom'].get('sessionId')}"
-    aliases = (session,) if agent is None else (f"agent-{agent}",)
-    copies = _copies(path, beginning)
+    elif isinstance(told.get("forkedFrom"), dict):
+        metadata["forked_from"] = told["forkedFrom"]
+        parent = f"{NAME}:{told['forkedFrom'].get('sessionId')}"
     yield _session(
-        main, id, header, metadata, parent, aliases, is_copy=agent is None, copies=copies, title=title
+        main,
+        id,
+        told,
+        metadata,
+        parent,
+        aliases=(session,) if agent is None else (f"agent-{agent}",),
+        is_copy=agent is None,
+        copies=header.copies or (),
+        title=meta.get("description"),
     )
     for name, side in main.sides.items():
-        yield _sidechain(path, id, name, side, header, baseline)
+        yield _sidechain(path, id, name, side, told, baseline)
+    left = main.state() if whole and main.is_read else None
+    encoded = None if left is None else _encoded(_State(header, meta, left))
+    new = None if encoded is None else reached.place(encoded)
+    if new is not None:
+        yield new
 
 
-def _copies(path: Path, beginning: bytes) -> tuple[str, ...]:
+def _state_in(place: Place) -> _State:
+    try:
+        return _decode(place.state)
+    except msgspec.DecodeError as error:
+        raise NotFollowedError(f"what was kept of the file cannot be read: {error}") from error
+
+
+def _encoded(state: _State) -> bytes | None:
+    """None: it is too large, or holds what cannot be kept, as a lone surrogate in a title."""
+    try:
+        found = _encode(state)
+    except (ValueError, TypeError, OverflowError, RecursionError):
+        return None
+    return found if len(found) <= _MOST_STATE else None
+
+
+def _with_first(first: Line, rest: Generator[Line, None, None]) -> Generator[Line, None, None]:
+    yield first
+    yield from rest
+
+
+def _header_of(path: Path, *, whole: bool) -> tuple[_Header | None, int | None]:
+    """What a file begins with; None: there is no message in it yet. And its size, if it is small: what is
+    written from now on comes later, when the header has been read again."""
+    beginning = beginning_of(path, _HEADER)
+    end = len(beginning) if len(beginning) < _HEADER else None
+    if whole:
+        beginning = beginning[: beginning.rfind(b"\n") + 1]
+    records = first_objects(beginning, most=_HEADER)
+    if end is not None and not any(isinstance(one.get("message"), dict) for one in records):
+        return None, end
+    copies = _copies(path, beginning)
+    if end is None:
+        copies = copies or ()
+    is_whole = copies is not None and (end is None or len(records) >= _HEADER_LINES)
+    return _Header(_header(records[:_HEADER_LINES]), copies, is_whole), end
+
+
+def _copies(path: Path, beginning: bytes) -> tuple[str, ...] | None:
     """Sessions beside this one that have its first call too: older versions resumed a session in a new file,
-    into which they copied all of it."""
-    call = _first_call(beginning)
-    if call is None or path.stem.startswith("agent-"):
+    into which they copied all of it. None: there is no call yet."""
+    if path.stem.startswith("agent-"):
         return ()
+    call = _first_call(beginning)
+    if call is None:
+        return None
     try:
         with unseen():  # a copy that comes later finds this one
             same = _files_by_call(path.parent, path.parent.stat().st_mtime_ns).get(call, ())
@@ -255,7 +353,8 @@ def _sidechain(
     baseline: dict[str, Json],
 ) -> SourceSession:
     """A subagent whose lines stand between those of its session."""
-    transcript = Transcript(_lines_at(path, side.places), baseline, is_agent=True)
+    lines = _lines_at(path, side.places)
+    transcript = Transcript(lines, baseline, is_agent=True, began=when(side.began), keeps_lines=False)
     metadata: dict[str, Json] = {"claude_code": baseline, "sidechain": side.root}
     return _session(transcript, f"{parent}/{name}", {**header, "timestamp": side.began}, metadata, parent, ())
 
