@@ -40,8 +40,13 @@ ENDED: Final = 0x8000
 """The watch is gone."""
 IS_DIRECTORY: Final = 0x40000000
 
+_NO_LINKS: Final = 0x02000000
+_ONLY_DIRECTORIES: Final = 0x01000000
+_TOO: Final = 0x20000000
+"""What is watched already stays watched."""
+
 _CONTENT: Final = MODIFIED | ATTRIBUTES | CLOSED | MOVED_AWAY | MOVED_HERE | CREATED | DELETED
-_MASK: Final = _CONTENT | SELF_DELETED | SELF_MOVED | 0x01000000  # that it is a directory
+_MASK: Final = _CONTENT | SELF_DELETED | SELF_MOVED | _ONLY_DIRECTORIES
 
 _HEAD: Final = struct.Struct("iIII")
 _BUFFER: Final = 256 * 1024
@@ -65,6 +70,12 @@ class Inotify:
         that is watched already has the same number again."""
         name = b"/proc/self/fd/%d" % directory
         return _checked(_libc().inotify_add_watch(self.fd, name, _MASK))
+
+    def add_named(self, path: bytes, events: int, *, is_file: bool = False) -> int:
+        """Watch a directory, or a file, for some events; the number of the watch. One that is watched already
+        has the same number again, and is watched for these events too. A link is refused."""
+        mask = events | SELF_DELETED | SELF_MOVED | _NO_LINKS | _TOO | (0 if is_file else _ONLY_DIRECTORIES)
+        return _checked(_libc().inotify_add_watch(self.fd, path, mask))
 
     def remove(self, watch: int) -> None:
         """It may be gone already."""
@@ -110,9 +121,9 @@ def _checked(result: int) -> int:
 
 _SELF: Final = SELF_DELETED | SELF_MOVED | UNMOUNTED | ENDED
 _NAMES: Final = CREATED | DELETED | MOVED_AWAY | MOVED_HERE
-_OURS: Final = frozenset({errno.ENOSPC, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EBADF})
+EXHAUSTED: Final = frozenset({errno.ENOSPC, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EBADF})
 """Errors that are not about one directory."""
-_LIMITS: Final = {
+LIMITS: Final = {
     errno.ENOSPC: "the limit of watches is reached: raise fs.inotify.max_user_watches",
     errno.EMFILE: "the limit of open files, or of fs.inotify.max_user_instances, is reached",
 }
@@ -235,7 +246,7 @@ class DirectoryWatches:
             finally:
                 os.close(fd)
         except OSError as exc:
-            if exc.errno in _OURS:
+            if exc.errno in EXHAUSTED:
                 raise
 
     def _add(self, path: bytes, fd: int) -> None:
@@ -273,7 +284,7 @@ def _said_plainly() -> Iterator[None]:
     try:
         yield
     except OSError as exc:
-        raise CannotWatchError(_LIMITS.get(exc.errno or 0) or exc.strerror or str(exc)) from exc
+        raise CannotWatchError(LIMITS.get(exc.errno or 0) or exc.strerror or str(exc)) from exc
 
 
 def _identity(found: os.stat_result) -> tuple[int, int]:
@@ -310,11 +321,27 @@ _LOCAL: Final = frozenset({
 _ESCAPED: Final = re.compile(rb"\\([0-7]{3})")
 
 
+def silent_file_system(path: str) -> str | None:
+    """The kind of a file system at or below a directory that does not tell of all changes, as one of another
+    machine; None: there is none."""
+    with open(_TABLE, "rb") as table:
+        holding, below = _lines_at(table.read().splitlines(), os.fsencode(path))
+    kinds = (_kind(line) for line in (holding, *below))
+    return next((kind or "unknown" for kind in kinds if kind not in _LOCAL), None)
+
+
 def mounts_at(root: bytes) -> tuple[bytes, ...] | None:
     """The lines of the system's table that decide what is seen at and below a directory. None: they
     cannot be told, or what is there may change without notice."""
     with open(_TABLE, "rb") as table:
-        lines = table.read().splitlines()
+        holding, below = _lines_at(table.read().splitlines(), root)
+    if _kind(holding) not in _LOCAL:
+        return None
+    return (holding, *below)
+
+
+def _lines_at(lines: list[bytes], root: bytes) -> tuple[bytes, list[bytes]]:
+    """The line of the file system that holds a directory, and those of what is mounted below it."""
     holding, below = b"", list[bytes]()
     longest = -1
     for line in lines:
@@ -323,9 +350,7 @@ def mounts_at(root: bytes) -> tuple[bytes, ...] | None:
             below.append(line)
         elif _is_inside(root, point) and len(point) >= longest:  # of two at one place the later one
             holding, longest = line, len(point)
-    if _kind(holding) not in _LOCAL:
-        return None
-    return (holding, *below)
+    return holding, below
 
 
 def _kind(line: bytes) -> str:
