@@ -79,7 +79,7 @@ def config_path() -> Path:
 def resolve(settings: Settings) -> None:
     """Fill in what no option said. ConfigError: a setting that is not valid."""
     settings.color = settings.color or _color(chosen("color").text)
-    settings.store = settings.store or (None if os.environ.get("CLEW_STORE") else _of_file("store"))
+    settings.store = settings.store or (None if os.environ.get("CLEW_STORE") else file_setting("store"))
     settings.pager_command = chosen("pager").text
     settings.columns = settings.columns or _columns(chosen("columns").text)
 
@@ -101,7 +101,7 @@ def chosen(name: str) -> Value:
     return Value(key.default, "default") if entry is None else entry
 
 
-def _of_file(name: str) -> str | None:
+def file_setting(name: str) -> str | None:
     entry = _entries().get(name)
     return None if entry is None else entry.text
 

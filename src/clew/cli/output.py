@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from itertools import chain, islice, pairwise
-from threading import Timer
+from threading import Event, Thread, Timer
 from typing import IO, TYPE_CHECKING, Any, Final, Literal, NoReturn
 
 import click
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from clew.model.files import FileProgress
-    from clew.model.transfer import CopyProgress
+    from clew.model.transfer import CopyProgress, ImportProgress
 
 LINES_SHOWN: Final = 20
 
@@ -126,6 +126,64 @@ def on_copy(report: Report, total: int | None = None) -> Callable[[CopyProgress]
         report(what if at.phase == "sessions" else f"files ({size(at.bytes)})", at.sessions, total)
 
     return told
+
+
+# -- one line while an import works
+
+
+class ImportLine:
+    """One line on the terminal while something goes on, if that takes a while; gone at its end."""
+
+    PATIENCE: Final = 0.4
+    AGAIN: Final = 0.1
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._over = Event()
+        self._drawing: Thread | None = None
+        self._is_shown = False
+
+    def on_progress(self, at: ImportProgress) -> None:
+        part = f", {100 * at.bytes // at.all_bytes} %" if at.all_bytes else ""
+        if at.phase == "indexing":
+            self._text = f"Indexing {count(at.all_bytes, 'message')} for search, once{part}"
+        else:
+            self._text = f"Importing {at.format}: {at.files:,} of {count(at.all_files, 'file')}{part}"
+
+    def __enter__(self) -> ImportLine:
+        if sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
+            self._drawing = Thread(target=self._draw, daemon=True)
+            self._drawing.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+
+    def end(self) -> None:
+        """Before something else is printed. Idempotent."""
+        self._over.set()
+        if self._drawing is not None:
+            self._drawing.join()
+        if self._is_shown:
+            self._is_shown = False
+            _to_terminal("\r\x1b[K")
+
+    def _draw(self) -> None:
+        wait = self.PATIENCE
+        while not self._over.wait(wait):
+            wait = self.AGAIN
+            width = terminal_size().columns - 1
+            self._is_shown = True
+            _to_terminal(f"\r{one_line(self._text)[:width]}\x1b[K")
+
+
+def _to_terminal(text: str) -> None:
+    stream: IO[str] = sys.stderr
+    try:
+        stream.write(text)
+        stream.flush()
+    except (OSError, ValueError):
+        pass  # the terminal is gone, the work goes on
 
 
 # ── Printing: a table for a terminal, tab-separated lines for a pipe, NDJSON for programs ─────────

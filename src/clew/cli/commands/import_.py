@@ -7,20 +7,19 @@ import re
 import shutil
 import stat
 import sys
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import timedelta
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import IO, TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
 import clew
 from clew.cli.app import ERROR, PARTLY, Refused, Settings, command
-from clew.cli.output import Output
+from clew.cli.output import ImportLine, Output
 from clew.cli.store import exists
 from clew.cli.table import Column
 from clew.cli.text import clew_command, count, from_home, now, one_line
@@ -30,7 +29,7 @@ from clew.importers.detect import known_places
 
 if TYPE_CHECKING:
     from clew.importers.contract import Problem
-    from clew.model.transfer import ImportedFile, ImportedSession, ImportProgress, ImportReport
+    from clew.model.transfer import ImportedFile, ImportedSession, ImportReport
 
 SHOWN: Final = 5
 """Problems that are listed on a terminal without -v."""
@@ -88,7 +87,7 @@ def import_command(
     with ExitStack() as stack:
         places = _usual_places() if scan else [_place(path, format, stack) for path in paths]
         store = stack.enter_context(_store_when_needed(settings))
-        with _Line("Looking for sessions") as line:
+        with ImportLine("Looking for sessions") as line:
             report = run.import_places(
                 store,
                 places,
@@ -131,7 +130,7 @@ def _place(path: str, format: str | None, stack: ExitStack) -> run.Place:
     if number is None:
         return run.Place(path, format)
     folder = Path(stack.enter_context(TemporaryDirectory(prefix="clew-import-")))
-    with _Line("Reading standard input"):
+    with ImportLine("Reading standard input"):
         return run.Place(_taken(number, folder), format, name="-")
 
 
@@ -182,59 +181,6 @@ def _suffix(file: Path) -> str:
         is_document = not first_objects(beginning, most=1) or "messages" in first_keys(beginning)
         return ".json" if is_document else ".jsonl"
     return ".json" if beginning.lstrip().startswith(b"[") else ".md"
-
-
-# -- one line while it works
-
-
-class _Line:
-    """One line on the terminal while something goes on, if that takes a while; gone at its end."""
-
-    PATIENCE: Final = 0.4
-    AGAIN: Final = 0.1
-
-    def __init__(self, text: str) -> None:
-        self._text = text
-        self._over = threading.Event()
-        self._drawing: threading.Thread | None = None
-        self._is_shown = False
-
-    def on_progress(self, at: ImportProgress) -> None:
-        part = f", {100 * at.bytes // at.all_bytes} %" if at.all_bytes else ""
-        if at.phase == "indexing":
-            self._text = f"Indexing {count(at.all_bytes, 'message')} for search, once{part}"
-        else:
-            self._text = f"Importing {at.format}: {at.files:,} of {count(at.all_files, 'file')}{part}"
-
-    def __enter__(self) -> _Line:
-        if sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
-            self._drawing = threading.Thread(target=self._draw, daemon=True)
-            self._drawing.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._over.set()
-        if self._drawing is not None:
-            self._drawing.join()
-        if self._is_shown:
-            _to_terminal("\r\x1b[K")
-
-    def _draw(self) -> None:
-        wait = self.PATIENCE
-        while not self._over.wait(wait):
-            wait = self.AGAIN
-            width = shutil.get_terminal_size().columns - 1
-            self._is_shown = True
-            _to_terminal(f"\r{one_line(self._text)[:width]}\x1b[K")
-
-
-def _to_terminal(text: str) -> None:
-    stream: IO[str] = sys.stderr
-    try:
-        stream.write(text)
-        stream.flush()
-    except (OSError, ValueError):
-        pass  # the terminal is gone, the work goes on
 
 
 # -- what came of it
