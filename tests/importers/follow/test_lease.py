@@ -1,0 +1,112 @@
+"""One follower for a store: who it is can be asked, and one that was killed is taken over at once."""
+
+from __future__ import annotations
+
+import os
+import signal
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from clew.importers.follow.lease import Following, HeldError, Lease, holder_of, path_of
+
+HOLDER = """
+import os, sys, time
+from clew.importers.follow.lease import Following, Lease
+lease = Lease(sys.argv[1])
+lease.tell(Following(pid=os.getpid(), since=12.5, store="somewhere", polled={"/a": "because"}))
+print("held", flush=True)
+time.sleep(60)
+"""
+
+
+@pytest.fixture(autouse=True)
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    return tmp_path / "state"
+
+
+def started(address: str) -> subprocess.Popen[str]:
+    process = subprocess.Popen([sys.executable, "-c", HOLDER, address], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "held\n"
+    return process
+
+
+def test_a_second_one_is_told_who_holds_it(tmp_path: Path) -> None:
+    address = str(tmp_path / "s.db")
+    assert holder_of(address) is None
+    with started(address) as process:
+        for named in (address, f"{tmp_path}/../{tmp_path.name}/s.db"):
+            with pytest.raises(HeldError) as refused:
+                Lease(named)
+            assert refused.value.holder is not None
+            assert refused.value.holder.pid == process.pid
+        assert holder_of(address) == Following(
+            pid=process.pid, since=12.5, store="somewhere", polled={"/a": "because"}
+        )
+        Lease(str(tmp_path / "other.db")).end()
+        process.kill()
+
+
+def test_one_that_was_killed_is_taken_over_at_once(tmp_path: Path) -> None:
+    address = str(tmp_path / "s.db")
+    for number in range(3):
+        with started(address) as process:
+            os.kill(process.pid, signal.SIGKILL)
+        assert process.wait() == -signal.SIGKILL
+        assert holder_of(address) is None
+        lease = Lease(address)
+        lease.tell(Following(pid=number, since=0.0, store=""))
+        with pytest.raises(HeldError):
+            Lease(address)
+        found = holder_of(address)
+        assert found is not None
+        assert found.pid == number
+        lease.end()
+
+
+def test_at_the_end_nothing_is_left(tmp_path: Path, state: Path) -> None:
+    lease = Lease(str(tmp_path / "s.db"))
+    [file] = (state / "clew").iterdir()
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
+    lease.end()
+    assert list((state / "clew").iterdir()) == []
+
+
+def test_a_shorter_state_leaves_nothing_of_a_longer_one(tmp_path: Path) -> None:
+    address = str(tmp_path / "s.db")
+    lease = Lease(address)
+    lease.tell(Following(pid=1, since=0.0, store="x" * 1000))
+    lease.tell(Following(pid=2, since=0.0, store="y"))
+    found = holder_of(address)
+    assert found is not None
+    assert (found.pid, found.store) == (2, "y")
+    lease.end()
+
+
+def test_damage_in_the_file_of_a_holder_is_no_error(tmp_path: Path) -> None:
+    address = str(tmp_path / "s.db")
+    lease = Lease(address)
+    path_of(address).write_bytes(b"\xff{")
+    found = holder_of(address)
+    assert found is not None
+    assert found.pid == 0
+    with pytest.raises(HeldError) as refused:
+        Lease(address)
+    assert refused.value.holder is None
+    lease.end()
+
+
+def test_a_link_in_its_place_is_not_followed(tmp_path: Path) -> None:
+    address, victim = str(tmp_path / "s.db"), tmp_path / "victim"
+    victim.write_text("mine")
+    path_of(address).parent.mkdir(parents=True)
+    path_of(address).symlink_to(victim)
+    with pytest.raises(OSError, match="symbolic links"):
+        Lease(address)
+    assert victim.read_text() == "mine"
