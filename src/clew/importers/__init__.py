@@ -10,7 +10,7 @@ from typing import Final
 
 READERS: Final[dict[str, str]] = {
     "claude-code": "clew.importers.programs.claude_code.reader",
-    "codex": "clew.importers.programs.codex",
+    "codex": "clew.importers.programs.codex.reader",
     "gemini-cli": "clew.importers.programs.gemini_cli",
     "opencode": "clew.importers.programs.opencode",
     "pi": "clew.importers.programs.pi",

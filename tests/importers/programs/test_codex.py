@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import clew
-from clew.importers.programs import codex
+from clew.importers.programs.codex import reader as codex
 from clew.importers.reading.files import beginning_of
 from clew.testing.importer import ImporterConformance
 

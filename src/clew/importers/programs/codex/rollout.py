@@ -1,240 +1,45 @@
-"""Codex CLI: one rollout a thread, JSONL (or `.jsonl.zst` when it has grown cold).
-
-Response items are the messages. The same story told again for the screen (`event_msg`), settings of turns and
-whatever else stands in a line become events. A rollback leaves the turns that it took on a branch.
-"""
+"""The lines of a rollout of Codex as entries, events and calls, from its first line or from a place."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache
-from pathlib import Path
 from typing import Final, Literal
 
-from clew.importers.contract import (
-    OnBytes,
-    OnProblem,
-    Problem,
-    SourceEntry,
-    SourceEvent,
-    SourceSession,
-    SourceUsage,
-)
-from clew.importers.reading.files import (
-    beginning_of,
-    begins_with_object,
-    files_below,
-    first_objects,
-    has_keys,
-)
-from clew.importers.reading.jsonlines import Line, read_lines
-from clew.importers.reading.seen import entry_of
+import msgspec
+
+from clew.importers.contract import NotFollowedError, SourceEntry, SourceEvent, SourceUsage
+from clew.importers.reading.jsonlines import Line
 from clew.importers.reading.values import when
 from clew.model import Json
 
-NAME: Final = "codex"
 
-_TYPES: Final = frozenset({"session_meta", "turn_context", "response_item", "event_msg", "compacted"})
+class About(msgspec.Struct, frozen=True, array_like=True):
+    """What the first line of a rollout tells."""
+
+    thread: str
+    id: str
+    alias: str
+    parent: str | None
+    is_agent: bool
+    vendor: str
+    workspace: str | None
+    created_at: datetime | None
+    born: datetime | None
+    """When the file was begun."""
+    is_fork: bool
+    """It goes on from another thread, whose lines stand in its own, or in the rollout that it names."""
+    has_base: bool
+    """It names one."""
+
+
 _BURST: Final = timedelta(seconds=1)
+"""A fork writes all that it copies at once."""
+_BASE_WITHIN: Final = 8
+"""The head of its base is among its first lines."""
 _LAST: Final = datetime(9999, 1, 1, tzinfo=UTC)
 """There is a second after it."""
-"""A fork writes all that it copies at once."""
-_DEEPEST: Final = 32
-_STEP: Final = 10**9
-"""The numbers of a base's lines lie so far below those of the file itself."""
-
-
-def recognises(path: Path, beginning: bytes) -> bool:
-    if not begins_with_object(beginning):
-        return False
-    records = first_objects(beginning)
-    if any(
-        str(record.get("type")) in _TYPES and isinstance(record.get("payload"), dict) for record in records
-    ):
-        return True
-    if records:
-        first = records[0]
-        # The first rollouts had bare items behind a line about the session.
-        return "instructions" in first and "id" in first and "timestamp" in first and "type" not in first
-    is_meta = b'"type":"session_meta"' in beginning and has_keys(beginning, "type", "payload")
-    return is_meta and b"\n" not in beginning
-
-
-def known_places(home: Path) -> list[Path]:
-    places = [home / ".codex"]
-    moved = os.environ.get("CODEX_HOME")
-    if moved and home == Path.home():
-        places.insert(0, Path(moved))
-    return [place / name for place in dict.fromkeys(places) for name in ("sessions", "archived_sessions")]
-
-
-def files(path: Path) -> list[Path]:
-    if path.is_file():
-        return [path]
-    found = files_below(path, ".jsonl", ".jsonl.zst", beginning="rollout-")
-    return sorted(found, key=lambda file: file.name)
-
-
-def listed(path: str, key: str) -> Json:
-    """The name of a thread in the list of names."""
-    return _names(Path(path)).get(key)
-
-
-def read(path: Path, on_problem: OnProblem, on_bytes: OnBytes) -> Iterator[SourceSession]:
-    records = first_objects(beginning_of(path, 1024 * 1024), most=8)
-    metas = [record for record in records if record.get("type") == "session_meta"]
-    line = metas[0] if metas else (records[0] if records else {})
-    meta = _payload(line)
-    thread = str(meta.get("id") or meta.get("session_id") or path.name.split(".")[0])
-    rollout = _rollout_of(path, thread)
-    id = f"{NAME}:{thread}" + (f"_{rollout}" if rollout else "")
-    parent, is_agent = _parent(meta)
-    if rollout and parent is None:
-        parent = f"{NAME}:{thread}"
-    inherited = _inherited_until(line, metas)
-    lines = _with_base(path, meta, read_lines(path, on_problem, on_bytes), on_problem, 0)
-    provider = meta.get("model_provider")
-    vendor = provider if isinstance(provider, str) else "openai"
-    story = Rollout(
-        lines,
-        inherited_until=inherited,
-        is_agent=is_agent,
-        is_fork=inherited is not None or isinstance(meta.get("history_base"), dict),
-        vendor=vendor,
-    )
-    name = _name_of(path, thread)
-    yield SourceSession(
-        id=id,
-        entries=story.entries(),
-        head=story.head,
-        title=name,
-        workspace=meta.get("cwd") if isinstance(meta.get("cwd"), str) else None,
-        vendor=vendor,
-        created_at=when(meta.get("timestamp")) or when(line.get("timestamp")),
-        metadata={"codex": {key: value for key, value in meta.items() if key != "base_instructions"}},
-        aliases=(thread,) if not rollout else (f"{thread}_{rollout}",),
-        parent=parent,
-        is_copy=not is_agent,
-        shares_calls=False,
-        events=story.events,
-        usage=story.usage,
-        updates=story.updates,
-    )
-
-
-def _payload(record: dict[str, Json]) -> dict[str, Json]:
-    payload = record.get("payload")
-    return payload if isinstance(payload, dict) else record
-
-
-def _rollout_of(path: Path, thread: str) -> str:
-    """A thread that was reverted goes on in a file of its own, which has a second id in its name."""
-    _, found, rest = path.name.partition(f"{thread}_")
-    return rest.split(".")[0] if found else ""
-
-
-def _parent(meta: dict[str, Json]) -> tuple[str | None, bool]:
-    """The session of which this one is a subagent (True), or a copy."""
-    source = meta.get("source")
-    agent = source.get("subagent") if isinstance(source, dict) else None
-    if agent is not None:
-        spawned = agent.get("thread_spawn") if isinstance(agent, dict) else None
-        spawner = spawned.get("parent_thread_id") if isinstance(spawned, dict) else None
-        spawner = spawner or meta.get("parent_thread_id") or meta.get("forked_from_id")
-        return (f"{NAME}:{spawner}" if spawner else None), True
-    base = meta.get("forked_from_id")
-    return (f"{NAME}:{base}" if base else None), False
-
-
-def _inherited_until(line: dict[str, Json], metas: list[dict[str, Json]]) -> datetime | None:
-    """A fork of the old kind copies its base, each line with the time of the copy: until when."""
-    born = when(line.get("timestamp"))
-    is_fork = len(metas) > 1 or _payload(line).get("forked_from_id")
-    if born is None or not is_fork or _payload(line).get("history_base"):
-        return None
-    return min(born, _LAST) + _BURST
-
-
-# -- forks that name their base
-
-
-def _with_base(
-    path: Path, meta: dict[str, Json], own: Iterator[Line], on_problem: OnProblem, depth: int
-) -> Generator[Line, None, None]:
-    """The lines of a rollout behind those of the one that it continues, whose numbers are below one."""
-    base = meta.get("history_base")
-    if isinstance(base, dict) and depth < _DEEPEST:
-        yield from _base_lines(path, base, on_problem, depth)
-    yield from own
-
-
-def _base_lines(path: Path, base: dict[str, Json], on_problem: OnProblem, depth: int) -> Iterator[Line]:
-    thread = str(base.get("thread_id"))
-    found = _find_rollout(path, thread)
-    if found is None:
-        reason = f"its beginning is in the rollout of thread {thread}, which is not here"
-        on_problem(Problem(path=str(path), line=1, reason=reason))
-        return
-    meta = _payload((first_objects(beginning_of(found, 1024 * 1024), most=1) or [{}])[0])
-    quiet = read_lines(found, lambda problem: None, lambda count: None)
-    end, most = base.get("end_ordinal_exclusive"), base.get("end_byte_offset")
-    for line in _with_base(found, meta, quiet, on_problem, depth + 1):
-        ordinal = line.record.get("ordinal")
-        if line.number > 0 and isinstance(end, int) and isinstance(ordinal, int):
-            if ordinal >= end:
-                return
-        elif line.number > 0 and isinstance(most, int) and line.offset >= most:
-            return
-        if line.record.get("type") != "session_meta":
-            yield Line(line.number - _STEP, line.offset, line.record)
-
-
-def _find_rollout(path: Path, thread: str) -> Path | None:
-    home = _home_of(path) or path.parent
-    found = sorted(file for file in files(home) if thread in file.name and file != path)
-    plain = [file for file in found if f"{thread}_" not in file.name]
-    return next(iter(plain or found), None)
-
-
-def _home_of(path: Path) -> Path | None:
-    for place in path.parents:
-        if place.name in ("sessions", "archived_sessions"):
-            return place.parent
-    return None
-
-
-def _name_of(path: Path, thread: str) -> str | None:
-    """The name that a thread was given."""
-    home = _home_of(path)
-    if home is None:
-        return None
-    name: str | None = entry_of(home / "session_index.jsonl", thread, listed)
-    return name
-
-
-def _names(index: Path) -> dict[str, str]:
-    try:
-        return _names_in(index, index.stat().st_mtime_ns)
-    except OSError:
-        return {}
-
-
-@lru_cache(maxsize=4)
-def _names_in(index: Path, changed: int) -> dict[str, str]:
-    names = {}
-    for line in read_lines(index, lambda problem: None, lambda count: None):
-        id, name = line.record.get("id"), line.record.get("thread_name")
-        if isinstance(id, str) and isinstance(name, str):
-            names[id] = name
-    return names
-
-
-# -- the records of a rollout
-
-
 ITEMS: Final = frozenset(
     {
         "message", "reasoning", "function_call", "function_call_output", "custom_tool_call",
@@ -292,34 +97,100 @@ def _tokens_in(told: Json) -> tuple[int, ...] | None:
     return tuple(value if isinstance(value := told.get(name), int) else 0 for name in _TOKENS)
 
 
+class State(msgspec.Struct, frozen=True, array_like=True):
+    """What a rollout has told up to a place."""
+
+    about: About
+    last: str | None
+    turns: list[str | None]
+    """The last of them."""
+    has_more_turns: bool
+    model: str | None
+    title: str | None
+    mode: Literal["fast", "flex"] | None
+    total: tuple[int, ...] | None
+    was_apart: bool
+    answers: dict[str, tuple[int, ...]]
+    has_more_answers: bool
+    inherited_until: datetime | None
+    at: datetime | None
+
+
+_MOST_TURNS: Final = 64
+_MOST_ANSWERS: Final = 32
+"""So many are kept with a place."""
+_MOST_STATE: Final = 64 * 1024
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(State).decode
+
+
+def decode_state(state: bytes) -> State:
+    try:
+        return _decode(state)
+    except msgspec.MsgspecError as error:
+        raise NotFollowedError(f"the state of a rollout cannot be read: {error}") from error
+
+
 class Rollout:
-    def __init__(
-        self,
-        lines: Generator[Line, None, None],
-        *,
-        inherited_until: datetime | None,
-        is_agent: bool,
-        is_fork: bool,
-        vendor: str,
-    ) -> None:
+    """The lines of a rollout as entries, events and calls. `before`: what the lines before them told."""
+
+    def __init__(self, about: About, lines: Generator[Line, None, None], before: State | None = None) -> None:
+        if before is None:
+            until = _inherited_until(about) if about.is_fork else None
+            total = None if about.is_fork else _NOTHING
+            before = State(about, None, [], False, None, None, None, total, False, {}, False, until, None)
         self._lines = lines
-        self._inherited_until = inherited_until
-        self._is_agent = is_agent
-        self._vendor = vendor
-        self._last: str | None = None
-        self._turns: list[str | None] = []
-        """What stands before each turn of the user on the path."""
-        self._model: str | None = None
-        self._total: tuple[int, ...] | None = None if is_fork else _NOTHING
+        self._about = about
+        self._is_agent = about.is_agent
+        self._vendor = about.vendor
+        self._inherited_until = before.inherited_until
+        """A fork of the old kind copies its base, each line with the time of the copy: until when."""
+        self._last = before.last
+        self._turns = list(before.turns)
+        """What stands before each turn of the user on the path,"""
+        self._has_more_turns = before.has_more_turns
+        """but for those before the first of them, which nothing tells any more."""
+        self._model = before.model
+        self._total = before.total
         """The counter of the thread; None: a fork goes on with that of its base, which was not told yet."""
-        self._mode: Literal["fast", "flex"] | None = None
+        self._mode = before.mode
         self._calls: list[SourceUsage] = []
-        self._answers: dict[str, tuple[int, ...]] = {}
+        self._answers = dict(before.answers)
         """The tokens of answers that the counter has not told of yet, by their ids."""
-        self._was_apart = False
+        self._has_more_answers = before.has_more_answers
+        self._was_apart = before.was_apart
         """A call was counted that the counter does not tell of: its next step may hold it, or not."""
         self._waiting: list[SourceEvent] = []
-        self._title: str | None = None
+        self._title = before.title
+        self._at = before.at
+        """When the last entry was made: one that has no time has that."""
+        self.is_read = False
+        """To the end."""
+
+    def state(self) -> bytes | None:
+        """For the place behind the last line; None: it is too large, or has a text that is no UTF-8."""
+        turns, answers = self._turns[-_MOST_TURNS:], list(self._answers.items())[-_MOST_ANSWERS:]
+        state = State(
+            about=self._about,
+            last=self._last,
+            turns=turns,
+            has_more_turns=self._has_more_turns or len(turns) < len(self._turns),
+            model=self._model,
+            title=self._title,
+            mode=self._mode,
+            total=self._total,
+            was_apart=self._was_apart,
+            answers=dict(answers),
+            has_more_answers=self._has_more_answers or len(answers) < len(self._answers),
+            inherited_until=self._inherited_until,
+            at=self._at,
+        )
+        try:
+            encoded = _encode(state)
+        except (UnicodeEncodeError, OverflowError):
+            return None
+        return encoded if len(encoded) <= _MOST_STATE else None
 
     def head(self) -> str | None:
         return self._last or ""
@@ -340,6 +211,7 @@ class Rollout:
                 if entry is not None:
                     self._waiting = []
                     yield entry
+        self.is_read = True
 
     def _take(self, line: Line) -> SourceEntry | None:
         record = line.record
@@ -360,8 +232,16 @@ class Rollout:
             used, answer = _tokens_in(payload.get("usage")), payload.get("response_id")
             if used is not None and isinstance(answer, str):
                 self._answers[answer] = used
+        elif kind == "session_meta" and 1 < line.number <= _BASE_WITHIN and not self._about.is_fork:
+            self._begin_copy()
         self._event(line, payload if isinstance(payload, dict) else {})
         return None
+
+    def _begin_copy(self) -> None:
+        """A second head: what follows is a copy of the thread that it is of, though nothing else says so."""
+        self._inherited_until = _inherited_until(self._about)
+        if self._total == _NOTHING and self._inherited_until is not None:
+            self._total = None
 
     def _item(self, line: Line, item: dict[str, Json]) -> SourceEntry:
         human: bool | None = None
@@ -377,6 +257,7 @@ class Rollout:
     ) -> SourceEntry:
         parent, self._last = self._last, _uid(line)
         record = line.record
+        self._at = when(record.get("timestamp")) or self._at
         notes: dict[str, Json] = {}
         if "payload" in record:
             own = ("type", "payload", "timestamp")
@@ -384,15 +265,16 @@ class Rollout:
         if self._is_inherited(line):
             notes["inherited"] = True
         return SourceEntry(
-            uid=_uid(line),
+            uid=self._last,
             parent=parent,
             message=message,
             kind="compaction" if is_mark else "message",
-            at=when(record.get("timestamp")),
+            at=self._at,
             human=human,
             notes=notes,
             decoded=True,
             events=tuple(self._waiting),
+            line=line if line.number > 0 else None,
         )
 
     def _compacted(self, line: Line, payload: dict[str, Json]) -> SourceEntry:
@@ -401,14 +283,19 @@ class Rollout:
             text = str(payload.get("message") or "")
             history = [{"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}]}]
         self._count_compaction(line, payload.get("compaction_response_id"))
-        self._event(line, {key: value for key, value in payload.items() if key != "replacement_history"})
+        told = {key: value for key, value in payload.items() if key != "replacement_history"}
+        self._event(line, told, has_line=False)
         return self._entry(line, {"messages": history}, is_mark=True)
 
     def _heed(self, line: Line, payload: dict[str, Json]) -> None:
         kind = payload.get("type")
         if kind == "thread_rolled_back":
             dropped = payload.get("num_turns")
-            dropped = min(dropped, len(self._turns)) if isinstance(dropped, int) else 0
+            if not isinstance(dropped, int):
+                return
+            if dropped > len(self._turns) and self._has_more_turns:
+                raise NotFollowedError(f"{dropped} turns were rolled back")
+            dropped = min(dropped, len(self._turns))
             if dropped > 0:
                 self._last = self._turns[-dropped]
                 del self._turns[-dropped:]
@@ -436,6 +323,8 @@ class Rollout:
     def _count_compaction(self, line: Line, answer: Json) -> None:
         """The call that made a summary: the counter does not tell of it if the vendor made it."""
         used = self._answers.pop(answer, None) if isinstance(answer, str) else None
+        if used is None and isinstance(answer, str) and self._has_more_answers:
+            raise NotFollowedError(f"the answer {answer!r} was told of long ago")
         if used is not None and any(used):
             self._was_apart = True
             if not self._is_inherited(line):
@@ -471,7 +360,8 @@ class Rollout:
         self._inherited_until = None  # what follows is its own
         return False
 
-    def _event(self, line: Line, payload: dict[str, Json]) -> None:
+    def _event(self, line: Line, payload: dict[str, Json], *, has_line: bool = True) -> None:
+        """`has_line`: False: an entry stands in it too, and has it."""
         kind = str(line.record.get("type") or "record")
         part = payload.get("type")
         self._waiting.append(
@@ -481,8 +371,13 @@ class Rollout:
                 data=payload or line.record,
                 stream="codex",
                 at=when(line.record.get("timestamp")),
+                line=line if has_line and line.number > 0 else None,
             )
         )
+
+
+def _inherited_until(about: About) -> datetime | None:
+    return None if about.born is None or about.has_base else min(about.born, _LAST) + _BURST
 
 
 def _grown(before: tuple[int, ...] | None, total: tuple[int, ...], last: tuple[int, ...] | None) -> list[int]:
