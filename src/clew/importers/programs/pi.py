@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Generator, Iterator
+from contextlib import closing
 from datetime import datetime
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
+
+import msgspec
 
 from clew.importers.contract import (
+    NotFollowedError,
     OnBytes,
     OnProblem,
+    Place,
     Problem,
     SourceCheckpoint,
     SourceEntry,
@@ -18,7 +24,8 @@ from clew.importers.contract import (
     SourceUsage,
 )
 from clew.importers.reading.files import files_below, first_objects
-from clew.importers.reading.jsonlines import Line, read_lines
+from clew.importers.reading.jsonlines import Line, Reached, read_lines
+from clew.importers.reading.recent import Recent, RecentState
 from clew.importers.reading.seen import note_presence
 from clew.importers.reading.values import (
     count,
@@ -56,17 +63,42 @@ def files(path: Path) -> list[Path]:
 
 
 def read(path: Path, on_problem: OnProblem, on_bytes: OnBytes) -> Iterator[SourceSession]:
-    header = _header(path)
+    for found in _follow(path, None, on_problem, on_bytes, whole=False):
+        if isinstance(found, SourceSession):
+            yield found
+
+
+def follow(
+    path: Path, place: Place | None, on_problem: OnProblem, on_bytes: OnBytes
+) -> Iterator[SourceSession | Place]:
+    return _follow(path, place, on_problem, on_bytes, whole=True)
+
+
+def _follow(
+    path: Path, place: Place | None, on_problem: OnProblem, on_bytes: OnBytes, *, whole: bool
+) -> Iterator[SourceSession | Place]:
+    """`whole`: only lines that have an end, and the place behind them."""
+    state = None if place is None else _state_in(place)
+    header = state.header if state is not None else _header(path, whole=whole)
     if header is None:
-        on_problem(Problem(path=str(path), line=1, reason="no header: no line of type session"))
-        return
-    tree = PiTree(path, header, on_problem)
+        if not whole or any(True for _ in read_lines(path, lambda _: None, lambda _: None, whole=True)):
+            on_problem(Problem(path=str(path), line=1, reason="no header: no line of type session"))
+        return  # a first line that has no end yet may become one
+    reached = Reached()
+    lines = read_lines(path, on_problem, on_bytes, after=place, whole=whole, reached=reached)
+    if place is not None:
+        first = next(lines, None)
+        if first is None:
+            yield Place(reached.offset, reached.lines, place.state)
+            return
+        lines = _with_first(first, lines)
+    tree = PiTree(path, header, on_problem, state)
     source = text(header.get("parentSession"))
     own = text(header.get("id")) or _id_in_name(path)
     yield SourceSession(
         id=session_id(NAME, own),
         aliases=(own,),
-        entries=tree.entries(read_lines(path, on_problem, on_bytes)),
+        entries=tree.entries(lines),
         head=lambda: tree.head,
         workspace=plain_name(header.get("cwd")),
         created_at=when(header.get("timestamp")),
@@ -77,10 +109,19 @@ def read(path: Path, on_problem: OnProblem, on_bytes: OnBytes) -> Iterator[Sourc
         events=tree.events,
         updates=lambda: without({"title": tree.title, "model": tree.model, "vendor": tree.vendor}, ()),
     )
+    encoded = _encoded(tree.state()) if whole and tree.is_read else None
+    new = None if encoded is None else reached.place(encoded)
+    if new is not None:
+        yield new
 
 
-def _header(path: Path) -> dict[str, Json] | None:
-    for line in read_lines(path, lambda _: None, lambda _: None):
+def _with_first(first: Line, rest: Generator[Line, None, None]) -> Generator[Line, None, None]:
+    yield first
+    yield from rest
+
+
+def _header(path: Path, *, whole: bool) -> dict[str, Json] | None:
+    for line in read_lines(path, lambda _: None, lambda _: None, whole=whole):
         if line.record.get("type") == "session":
             return line.record
     return None
@@ -172,7 +213,13 @@ _OF_MESSAGE: Final = frozenset({"message", "content", "summary", "parentId"})
 """What a line tells that has a place elsewhere."""
 
 
-class _Node(NamedTuple):
+RECENT: Final = 256
+"""The places of so many lines, the last ones, are kept when a file is left to be gone on with later."""
+_MOST_STATE: Final = 128 * 1024
+"""A file of which more would have to be kept is not followed."""
+
+
+class _Node(msgspec.Struct, frozen=True, array_like=True, gc=False):
     number: int
     """Counts the lines: what stands above has a lower one."""
     above: str | None
@@ -182,64 +229,174 @@ class _Node(NamedTuple):
     is_message: bool
 
 
-class PiTree:
-    """Reads line after line, and keeps of each no more than its names."""
+class _State(msgspec.Struct, frozen=True, array_like=True):
+    """What is kept of a file to go on with it later."""
 
-    def __init__(self, path: Path, header: dict[str, Json], on_problem: OnProblem) -> None:
+    header: dict[str, Json]
+    copied_before: datetime | None
+    count: int
+    """Of all records so far."""
+    recent: RecentState
+    """The ids of the last ones,"""
+    nodes: list[_Node]
+    """and where they are."""
+    uids: list[str]
+    """Entries that none of them is, but came just before."""
+    labels: dict[str, str | None]
+    named: dict[str, str | None]
+    """The entries that they name, as far as these are known."""
+    last: str | None
+    at: datetime | None
+    title: str | None
+    model: str | None
+    vendor: str | None
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(_State).decode
+
+
+def _state_in(place: Place) -> _State:
+    try:
+        return _decode(place.state)
+    except msgspec.DecodeError as error:
+        raise NotFollowedError(f"what was kept of the file cannot be read: {error}") from error
+
+
+def _encoded(state: _State | None) -> bytes | None:
+    """None: it is too large, or holds what cannot be kept, as a lone surrogate in a title."""
+    try:
+        found = None if state is None else _encode(state)
+    except (ValueError, TypeError, OverflowError, RecursionError):
+        return None
+    return found if found is not None and len(found) <= _MOST_STATE else None
+
+
+class PiTree:
+    """Reads line after line, and keeps of each no more than its names. One that goes on from a state raises
+    NotFollowedError where it would have to know a line that is too far back."""
+
+    def __init__(
+        self, path: Path, header: dict[str, Json], on_problem: OnProblem, state: _State | None
+    ) -> None:
         self._path = path
+        self._header = header
         self._on_problem = on_problem
         self._is_flat = "version" not in header or header["version"] == 1
-        self._copied_before = _birth_of_fork(path, header)
-        self._nodes: dict[str, _Node] = {}
-        self._order: list[str | None] = [None]  # by the number of the line's record; the header is 0
-        self._last: str | None = None
-        self._uids: set[str] = set()
-        self._labels: dict[str, str | None] = {}
+        self._is_followed = state is not None
         self._beside: list[SourceEvent] = []
-        self.title: str | None = None
-        self.model: str | None = None
-        self.vendor: str | None = None
+        self.is_read = False
+        """To the end of the lines."""
+        self._order: list[str | None] = [None]  # by the number of the line's record; the header is 0
+        if state is None:
+            began, copied = when(header.get("timestamp")), _birth_of_fork(path, header)
+            state = _State(header, copied, 1, RecentState(), [], [], {}, {}, None, began, None, None, None)
+        self._copied_before = state.copied_before
+        self._count = state.count
+        self._recent = Recent(RECENT, state.recent)
+        self._nodes = dict(zip(state.recent.names, state.nodes, strict=True))
+        self._uids = {*state.uids, *(node.uid for node in state.nodes)}
+        self._said: deque[str] = deque(state.uids, maxlen=RECENT)
+        """The last entries."""
+        self._labels = dict(state.labels)
+        self._named = state.named
+        self._last = state.last
+        self._at = state.at
+        """The last time that a record had. One that has none is as old as the one before."""
+        self.title = state.title
+        self.model = state.model
+        self.vendor = state.vendor
 
     @property
     def head(self) -> str | None:
         return self._nodes[self._last].uid if self._last else None
 
+    def state(self) -> _State | None:
+        """What is needed to go on behind the last line; None: that is not possible."""
+        recent = self._recent.state()
+        if recent is None:
+            return None
+        nodes = [self._nodes[name] for name in recent.names]
+        known = {node.uid for node in nodes}
+        return _State(
+            header=self._header,
+            copied_before=self._copied_before,
+            count=self._count,
+            recent=recent,
+            nodes=nodes,
+            uids=[uid for uid in self._said if uid not in known],
+            labels=self._labels,
+            named=dict(self._targets()),
+            last=self._last,
+            at=self._at,
+            title=self.title,
+            model=self.model,
+            vendor=self.vendor,
+        )
+
+    def _targets(self) -> Iterator[tuple[str, str | None]]:
+        """Lines that have a label, and the entries that they are."""
+        for target in self._labels:
+            if target in self._nodes:
+                yield target, self._nodes[target].uid
+            elif target in self._named:
+                yield target, self._named[target]
+
     def checkpoints(self) -> Iterator[SourceCheckpoint]:
         names: set[str] = set()
-        for target, label in self._labels.items():
-            if label is None or target not in self._nodes:
+        for target, entry in self._targets():
+            label = self._labels[target]
+            if label is None:
                 continue
             name = label if label not in names else f"{label} ({target})"
             names.add(name)
-            yield SourceCheckpoint(name=name, entry=self._nodes[target].uid)
+            yield SourceCheckpoint(name=name, entry=entry)
 
     def events(self) -> list[SourceEvent]:
         """Those behind the last entry."""
         return self._beside
 
-    def entries(self, lines: Iterator[Line]) -> Iterator[SourceEntry]:
-        for line in lines:
-            record = line.record
-            if record.get("type") == "session":
-                continue
-            key = f"#{len(self._order)}" if self._is_flat else text(record.get("id"))
-            above = self._above(line, key)
+    def entries(self, lines: Generator[Line, None, None]) -> Iterator[SourceEntry]:
+        with closing(lines):
+            for line in lines:
+                entry = None if line.record.get("type") == "session" else self._take(line)
+                if entry is not None:
+                    self._beside = []
+                    yield entry
+                elif not self._beside or self._beside[-1].line is not line:
+                    # No entry, and no event: it is only kept that the line is there.
+                    self._beside.append(SourceEvent(id=f"line-{line.number}", type="", line=line))
+        self.is_read = True
+
+    def _take(self, line: Line) -> SourceEntry | None:
+        """A line in its place; None: it is no new entry."""
+        record = line.record
+        own = when(record.get("timestamp"))
+        self._at = own or self._at
+        key = f"#{self._count}" if self._is_flat else text(record.get("id"))
+        above = self._above(line, key)
+        self._count += 1
+        if not self._is_followed:
             self._order.append(key)
-            entry = None
-            if key and kind(record.get("type")) in _SAID:
-                entry = self._entry(record, above)
-            else:
-                self._keep(line)
-            if key is None:
-                continue
-            inherited = self._nodes[above].uid if above else None
-            is_message = entry is not None and entry.kind == "message"
-            self._nodes[key] = _Node(len(self._order), above, entry.uid if entry else inherited, is_message)
-            self._last = key
-            if entry and entry.uid not in self._uids:
-                self._uids.add(entry.uid)
-                self._beside = []
-                yield entry
+        entry = None
+        if key and kind(record.get("type")) in _SAID:
+            entry = self._entry(line, above, own)
+        else:
+            self._keep(line)
+        if key is None:
+            return None
+        inherited = self._nodes[above].uid if above else None
+        is_message = entry is not None and entry.kind == "message"
+        self._nodes[key] = _Node(self._count, above, entry.uid if entry else inherited, is_message)
+        self._recent.add(key, own)
+        self._last = key
+        if entry is None or entry.uid in self._uids:
+            return None
+        if self._recent.may_have_been(own):
+            raise NotFollowedError(f"the line {line.number} may be one of those before")
+        self._uids.add(entry.uid)
+        self._said.append(entry.uid)
+        return entry
 
     def _above(self, line: Line, key: str | None) -> str | None:
         if self._is_flat:
@@ -250,13 +407,21 @@ class PiTree:
             reason = "it names itself as the entry before it"
         elif parent is None or parent in self._nodes:
             return parent
+        else:
+            self._require(parent)
         # Its line was lost. Behind the entry before it, the conversation stays whole.
         self._on_problem(Problem(path=str(self._path), line=line.number, reason=reason))
         return self._last
 
-    def _entry(self, record: dict[str, Json], above: str | None) -> SourceEntry:
+    def _require(self, key: str) -> None:
+        """NotFollowedError: a line with this id may be in the file, and is not known here."""
+        if self._recent.forgotten is not None and key not in self._nodes:
+            raise NotFollowedError(f"the line {key!r} is named, which is too far back")
+
+    def _entry(self, line: Line, above: str | None, own: datetime | None) -> SourceEntry:
+        """`own`: the time that the line has itself."""
+        record = line.record
         parent = self._nodes[above].uid if above else None
-        at = when(record.get("timestamp"))
         events = tuple(self._beside)
         if record["type"] == "compaction":
             # Ids are new in version 2, which rewrites the files of version 1 in place: names must not change.
@@ -267,12 +432,14 @@ class PiTree:
                 parent=parent,
                 message=self._compacted(record, above),
                 kind="compaction",
-                at=at,
+                at=self._at,
                 notes={"source": kept},
                 decoded=True,
                 events=events,
+                line=line,
             )
         stored = _stored(record)
+        self._at = own or when(stored.get("timestamp")) or self._at
         uid = version(parent, str(record["type"]), digest([record.get("timestamp"), stored]))
         message, rest = converted(stored)
         self._use(stored.get("model"), stored.get("provider"))
@@ -281,12 +448,13 @@ class PiTree:
             uid=uid,
             parent=parent,
             message=message,
-            at=at or when(stored.get("timestamp")),
+            at=self._at,
             human=False if is_injected(stored) else None,
-            usage=None if self._is_copy(at) else usage_of(stored, uid),
+            usage=None if self._is_copy(own) else usage_of(stored, uid),
             notes={"source": kept},
             decoded=True,
             events=events,
+            line=line,
         )
 
     def _use(self, model: Json, vendor: Json) -> None:
@@ -304,11 +472,14 @@ class PiTree:
             told["tokens"] = tokens
         first: Json = record.get("firstKeptEntryId")
         number = record.get("firstKeptEntryIndex")
-        if first is None and isinstance(number, int) and 0 < number < len(self._order):
-            first = self._order[number]
+        if first is None and isinstance(number, int) and 0 < number < self._count:
+            if self._is_followed and not self._is_flat:
+                raise NotFollowedError(f"the line {number} is named, which is too far back")
+            first = f"#{number}" if self._is_flat else self._order[number]
         kept: str | None = None
-        at, below = (above if isinstance(first, str) else None), len(self._order) + 1
+        at, below = (above if isinstance(first, str) else None), self._count + 1
         while at is not None:
+            self._require(at)
             node = self._nodes[at]
             if node.number >= below:  # an id that came twice: lines could lead round and round
                 break
@@ -325,7 +496,10 @@ class PiTree:
             case "session_info":
                 self.title = plain_name(record.get("name")) or self.title
             case "label":
-                self._labels[str(record.get("targetId"))] = text(record.get("label"))
+                target = str(record.get("targetId"))
+                if target not in self._named:
+                    self._require(target)
+                self._labels[target] = text(record.get("label"))
             case other:
                 if other == "model_change":
                     self._use(record.get("modelId"), record.get("provider"))
@@ -333,7 +507,8 @@ class PiTree:
                     id=f"line-{line.number}",
                     type=kind(other) or "record",
                     data=without(record, _PLACE),
-                    at=when(record.get("timestamp")),
+                    at=self._at,
+                    line=line,
                 )
                 self._beside.append(event)
 

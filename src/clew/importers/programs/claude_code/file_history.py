@@ -19,6 +19,7 @@ from typing import Final, TypeAlias
 import msgspec
 
 from clew.importers.contract import NotFollowedError, SourceCheckpoint
+from clew.importers.programs.claude_code.tree import Tree
 from clew.importers.reading.seen import note
 from clew.importers.reading.values import when
 from clew.model import Json
@@ -86,8 +87,10 @@ class FileHistory:
         self._told_last = {path: (path, moment) for moment in state.moments for path in moment.copies}
         """Each path, and the moment that named a copy of it last."""
         self._forgotten = state.forgotten
-        self._number = self._news = self._newest.number + 1 if self._newest is not None else 0
-        """That of the next moment; and of the first of which there is news."""
+        self._first = self._number = self._newest.number + 1 if self._newest is not None else 0
+        """The numbers of the first moment that is new, and of the next one."""
+        self._news = self._first
+        """That of the first moment of which there is news."""
 
     def take(self, record: dict[str, Json], event: str) -> None:
         """A record of one of both kinds."""
@@ -166,10 +169,12 @@ class FileHistory:
                     name, files = f"{first.name}:outside", dict(copies.outside)
                     yield msgspec.structs.replace(first, name=name, files=files)
 
-    def state(self, entry_at: EntryAt) -> HistoryState:
+    def state(self, tree: Tree) -> HistoryState:
         moments = list(self._moments.values())
         for moment in moments:
-            moment.entry = moment.entry or entry_at(moment.message)
+            moment.entry = moment.entry or tree.entry_at(moment.message)
+            if moment.entry is None and moment.number >= self._first:
+                tree.require(moment.message)  # it may come later, or stand far back
         times = [self._forgotten, *(when(one.at) or _NEVER for one in moments[:-MOMENTS])]
         return HistoryState(
             moments=moments[-MOMENTS:],

@@ -143,7 +143,7 @@ class Transcript:
         return self._beside
 
     def _last_summary(self, told: Mapping[str, str]) -> tuple[str, str] | None:
-        known = (leaf for leaf in reversed([*told]) if self._tree.entry_at(leaf) is not None)
+        known = (leaf for leaf in reversed([*told]) if self._tree.has_entry(leaf))
         leaf = next(known, None)
         return None if leaf is None else (leaf, told[leaf])
 
@@ -157,7 +157,7 @@ class Transcript:
         pending = names if last is None else names[names.index(last[0]) + 1 :]
         return TranscriptState(
             tree=tree,
-            history=self._files.state(self._tree.entry_at),
+            history=self._files.state(self._tree),
             head=self._head,
             at=self._at,
             model=self._model,

@@ -2,51 +2,43 @@
 
 from __future__ import annotations
 
-from collections import deque
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Final
 
 import msgspec
 
 from clew.importers.contract import NotFollowedError
+from clew.importers.reading.recent import Recent, RecentState
 from clew.model import Json
 
-ENTRIES: Final = 256
+ENTRIES: Final = 128
 """The places of so many entries, the last ones, are kept when a file is left to be gone on with later,"""
 LINKS: Final = 64
 """and of so many records that are none."""
-
-
-_MILLISECOND: Final = timedelta(milliseconds=1)
-
-
-class _Entry(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    uuid: str
-    age: int | None
-    """Milliseconds by which the newest time up to it lies before the newest of all, rounded down."""
-    run: str | None
-    moved: str | None
-    """The entry that what follows it follows, if that is another one."""
-
-
-class _Link(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    uuid: str
-    age: int | None
-    place: str | None
+_NOWHERE: Final = -1
+_FORGOTTEN: Final = -2
+_LOST: Final = ""
+"""An entry that a link leads to, and that is forgotten."""
+_UNKNOWN: Final = {_NOWHERE: None, _FORGOTTEN: _LOST}
 
 
 class TreeState(msgspec.Struct, frozen=True, array_like=True):
-    """The last records of a file: what comes next names one of them, nearly always."""
+    """The last records of a file. Numbers count the entries, or the runs, in the lists here."""
 
-    entries: list[_Entry] = []
-    links: list[_Link] = []
-    ends: dict[str, str] = {}
-    calls: dict[str, str] = {}
+    entries: RecentState = RecentState()
+    links: RecentState = RecentState()
+    places: list[int] = []
+    """For each link, the entry that it leads to."""
+    moved: dict[str, str] = {}
+    """Entries that lead to another one."""
+    runs: list[str] = []
+    run_of: list[int] = []
+    """For each entry."""
+    ends: list[str] = []
+    """For each run."""
+    calls: dict[str, int] = {}
+    """The run of each call."""
     last: str | None = None
-    newest: datetime | None = None
-    """The newest time of all records, those that were forgotten included,"""
-    forgotten: datetime | None = None
-    """and of those alone; None: none was."""
 
 
 class Tree:
@@ -61,57 +53,50 @@ class Tree:
     - A parent that is not in the file, or comes later (a cycle), is taken to be the record before.
 
     A tree that was made from a state knows the last records only. Where it would have to know others, it
-    raises NotFollowedError. A record that comes again has the time that it had: so one that is newer than all
-    that were forgotten is none of them.
+    raises NotFollowedError.
     """
 
-    def __init__(self, state: TreeState | None = None) -> None:
-        state = state or TreeState()
-        self.places: dict[str, str | None] = {}
+    def __init__(self, state: TreeState) -> None:
+        self._entries = Recent(ENTRIES, state.entries)
+        self._links = Recent(LINKS, state.links)
+        names, runs = state.entries.names, state.runs
+        self.places: dict[str, str | None] = {name: state.moved.get(name, name) for name in names}
         """The entry that a record is, or that a link leads to."""
-        self._runs: dict[str, str] = {}
+        for link, number in zip(state.links.names, state.places, strict=True):
+            self.places[link] = _UNKNOWN.get(number) if number < 0 else names[number]
+        self._runs = {name: runs[run] for name, run in zip(names, state.run_of, strict=True) if run >= 0}
         """The answer that an entry belongs to."""
-        self._ends: dict[str, str] = dict(state.ends)
+        self._ends = dict(zip(runs, state.ends, strict=True))
         """The last entry of an answer."""
-        self._calls: dict[str, str] = dict(state.calls)
+        self._calls = {call: runs[run] for call, run in state.calls.items()}
         """The answer in which a tool was called."""
         self.last = state.last
         """The last entry in the order of the file."""
-        self._forgotten = state.forgotten
-        self._newest = state.newest
-        self._entries: deque[tuple[str, datetime | None]] = deque(maxlen=ENTRIES + 1)
-        """The last ones, each with the newest time up to it,"""
-        self._links: deque[tuple[str, datetime | None]] = deque(maxlen=LINKS + 1)
-        """and the last links. One more than is kept: its time is that of what is forgotten."""
-        for link in state.links:
-            self.places[link.uuid] = link.place
-            self._links.append((link.uuid, self._before(link.age)))
-        for entry in state.entries:
-            self.places[entry.uuid] = entry.moved or entry.uuid
-            self._entries.append((entry.uuid, self._before(entry.age)))
-            if entry.run is not None:
-                self._runs[entry.uuid] = entry.run
-
-    @property
-    def is_whole(self) -> bool:
+        self.is_whole = state.entries.forgotten is None and state.links.forgotten is None
         """Whether it knows all records of the file so far."""
-        return self._forgotten is None
 
     def knows(self, uuid: str, at: datetime | None) -> bool:
         """Whether a record with this name was there before."""
         if uuid in self.places:
             return True
-        if self._forgotten is not None and (at is None or at <= self._forgotten):
+        if not self.is_whole and (self._entries.may_have_been(at) or self._links.may_have_been(at)):
             raise NotFollowedError(f"the record {uuid!r} may be one of those before")
         return False
 
     def entry_at(self, uuid: Json) -> str | None:
         """The entry that a record is, or leads to."""
-        return self.places.get(uuid) if isinstance(uuid, str) else None
+        entry = self.places.get(uuid) if isinstance(uuid, str) else None
+        if entry == _LOST:
+            raise NotFollowedError(f"the record {uuid!r} leads to an entry that is too far back")
+        return entry
+
+    def has_entry(self, uuid: str) -> bool:
+        """Whether a record is an entry, or leads to one."""
+        return self.places.get(uuid) is not None
 
     def require(self, uuid: Json) -> None:
         """NotFollowedError: this record may be in the file, and is not known here."""
-        if self._forgotten is not None and isinstance(uuid, str) and uuid not in self.places:
+        if not self.is_whole and isinstance(uuid, str) and uuid not in self.places:
             raise NotFollowedError(f"the record {uuid!r} is named, which is too far back")
 
     def behind(self, parent: Json) -> tuple[str | None, bool]:
@@ -121,20 +106,14 @@ class Tree:
         if parent not in self.places:
             self.require(parent)
             return self.last, self.last is None
-        entry = self.places[parent]
-        if entry is None:
-            return None, True
-        run = self._runs.get(entry)
-        if run is None:
-            if self._forgotten is not None:
-                self.require(entry)
-            return entry, True
-        return self._ends[run], True
+        entry = self.entry_at(parent)
+        run = None if entry is None else self._runs.get(entry)
+        return (entry if run is None else self._ends[run]), True
 
     def add(self, uuid: str, parent: str | None, message: dict[str, Json], at: datetime | None) -> None:
         """An entry, in its place."""
         self.places[uuid] = self.last = uuid
-        self._entries.append((uuid, self._time(at)))
+        self._entries.add(uuid, at)
         content = message.get("content")
         blocks = content if type(content) is list else []
         if message.get("role") == "assistant":
@@ -148,23 +127,11 @@ class Tree:
     def link(self, uuid: str, entry: str | None, at: datetime | None) -> None:
         """A record that is no entry: what follows it follows that one."""
         self.places[uuid] = entry
-        self._links.append((uuid, self._time(at)))
+        self._links.add(uuid, at)
 
     def move(self, uuid: str, entry: str) -> None:
         """What follows a record that is known follows another entry from now on."""
         self.places[uuid] = entry
-
-    def _time(self, at: datetime | None) -> datetime | None:
-        """The newest so far."""
-        if at is not None and (self._newest is None or at > self._newest):
-            self._newest = at
-        return self._newest
-
-    def _before(self, age: int | None) -> datetime | None:
-        return None if age is None or self._newest is None else self._newest - age * _MILLISECOND
-
-    def _age(self, time: datetime | None) -> int | None:
-        return None if time is None or self._newest is None else (self._newest - time) // _MILLISECOND
 
     def _answer(self, id: Json, blocks: list[Json], parent: str | None) -> str | None:
         """The run of a record of an answer."""
@@ -187,24 +154,24 @@ class Tree:
 
     def state(self) -> TreeState | None:
         """What is kept of it; None: what would be forgotten has no time."""
-        forgotten = [self._forgotten]
-        for recent in (self._entries, self._links):
-            if len(recent) == recent.maxlen:
-                forgotten.append(recent[0][1])
-                if forgotten[-1] is None:
-                    return None
-        places, age = self.places, self._age
-        entries = [
-            _Entry(uuid, age(at), self._runs.get(uuid), None if places[uuid] == uuid else places[uuid])
-            for uuid, at in list(self._entries)[-ENTRIES:]
-        ]
-        runs = {entry.run for entry in entries if entry.run is not None}
+        entries, links = self._entries.state(), self._links.state()
+        if entries is None or links is None:
+            return None
+        places = self.places
+        number = {name: index for index, name in enumerate(entries.names)}
+        runs = list(dict.fromkeys(self._runs[name] for name in entries.names if name in self._runs))
+        number_of_run = {run: index for index, run in enumerate(runs)}
         return TreeState(
             entries=entries,
-            links=[_Link(uuid, age(at), places[uuid]) for uuid, at in list(self._links)[-LINKS:]],
-            ends={run: self._ends[run] for run in runs},
-            calls={call: run for call, run in self._calls.items() if run in runs},
+            links=links,
+            places=[
+                _NOWHERE if (place := places[name]) is None else number.get(place, _FORGOTTEN)
+                for name in links.names
+            ],
+            moved={name: place for name in entries.names if (place := places[name]) and place != name},
+            runs=runs,
+            run_of=[number_of_run[self._runs[name]] if name in self._runs else -1 for name in entries.names],
+            ends=[self._ends[run] for run in runs],
+            calls={call: number_of_run[run] for call, run in self._calls.items() if run in number_of_run},
             last=self.last,
-            newest=self._newest,
-            forgotten=max((time for time in forgotten if time is not None), default=None),
         )
