@@ -20,8 +20,17 @@ import msgspec
 
 import clew
 from clew.core.load.entries import recall
-from clew.importers.contract import NotFollowedError, Place, Problem
+from clew.importers.contract import (
+    NotFollowedError,
+    Place,
+    Problem,
+    SourceCheckpoint,
+    SourceEntry,
+    SourceEvent,
+    SourceSession,
+)
 from clew.model import Head
+from clew.model.source import SourceLine
 from tests.support.effort import spread
 
 MOST_STATE = 256 * 1024
@@ -122,6 +131,10 @@ class Followed(msgspec.Struct):
     """Read of the file, as the reader told it."""
     place: Place | None = None
     problems: list[Problem] = []
+    checkpoints: dict[str, SourceCheckpoint] = {}
+    """As they were told last, with their files,"""
+    lines: dict[int, Any] = {}
+    """and the lines of which the entries and events were made."""
 
 
 def follow(store: clew.Store, reader: Any, path: Path, followed: Followed) -> None:
@@ -151,7 +164,7 @@ def _pass(
         if isinstance(one, Place):
             found.append(one)
         else:
-            store.load(one)
+            store.load(_noted(one, followed))
     followed.problems = [*followed.problems, *problems]
     for reached in found:
         content = path.read_bytes()
@@ -162,6 +175,33 @@ def _pass(
         assert b"\n" not in content[reached.offset :], "a whole line was not read"
         assert len(reached.state) <= MOST_STATE
     return found[0] if found else None
+
+
+def _noted(source: SourceSession, followed: Followed) -> SourceSession:
+    """Note on the way what `store.load` does not keep: files of checkpoints, and lines."""
+
+    def take(line: SourceLine | None) -> None:
+        if line is not None:
+            followed.lines[line.number] = line.raw
+
+    def entries() -> Iterator[SourceEntry]:
+        for entry in source.entries:
+            for event in entry.events:
+                take(event.line)
+            take(entry.line)
+            yield entry
+
+    def events() -> Iterator[SourceEvent]:
+        for event in source.events():
+            take(event.line)
+            yield event
+
+    def checkpoints() -> Iterator[SourceCheckpoint]:
+        for point in source.checkpoints():
+            followed.checkpoints[f"{source.id} {point.name}"] = point
+            yield point
+
+    return msgspec.structs.replace(source, entries=entries(), events=events, checkpoints=checkpoints)
 
 
 def grow(
@@ -202,8 +242,9 @@ def check(
     with clew.open("memory:") as pieces, clew.open("memory:") as whole:
         followed = grow(pieces, reader, path, content, cuts, twice=twice)
         problems: list[Problem] = []
+        once = Followed()
         for source in reader.read(path, problems.append, lambda _: None):
-            whole.load(source)
+            whole.load(_noted(source, once))
         here = content_of(pieces, times_of_events=times_of_events)
         there = content_of(whole, times_of_events=times_of_events)
         assert here.keys() == there.keys(), f"sessions; cuts {cuts}"
@@ -211,6 +252,8 @@ def check(
             for part, value in wanted.items():
                 assert here[id][part] == value, f"{part} of {id}; cuts {cuts}"
         assert followed.problems == problems, f"problems; cuts {cuts}"
+        assert followed.lines == once.lines, f"lines; cuts {cuts}"
+        assert followed.checkpoints == once.checkpoints, f"files of checkpoints; cuts {cuts}"
         return followed
 
 
