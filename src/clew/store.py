@@ -27,6 +27,7 @@ from clew.errors import InvalidError, SessionNotFoundError
 from clew.model import (
     Json,
     Page,
+    RedactionPolicy,
     Removal,
     Retention,
     Stats,
@@ -154,11 +155,13 @@ class Store:
     # arguments: it asks for `self._scope.outside(…)` before it writes.
     _READS: ClassVar = frozenset(
         {
-            "capabilities", "export", "find", "get", "interrupted", "latest", "list", "location", "removals",
-            "retention", "search", "session", "sweep", "usage",
+            "capabilities", "export", "find", "get", "interrupted", "latest", "list", "location",
+            "redaction", "removals", "retention", "search", "session", "sweep", "usage",
         }
     )  # fmt: skip
-    _WRITES: ClassVar = frozenset({"clear", "create", "delete", "restore_deleted", "set_retention"})
+    _WRITES: ClassVar = frozenset(
+        {"clear", "create", "delete", "restore_deleted", "set_redaction", "set_retention"}
+    )
 
     _run: Run | None = None
     """Inside a transaction: the run under whose lease its session is written to."""
@@ -763,6 +766,7 @@ class Store:
         rename: bool = False,
         strict: bool = False,
         again: bool = False,
+        redact: bool | None = None,
         on_progress: OnImportProgress | None = None,
     ) -> ImportReport:
         """Bring the sessions of a file, or of all files in a directory, into this store. Files are only
@@ -777,6 +781,7 @@ class Store:
             strict: Import nothing if anything cannot be read: InvalidError. Else the report lists it, and
                 files of which nothing came are its `left_out`.
             again: Read all files, also those that did not change. It adds nothing that is there.
+            redact: Whether definite secrets are replaced; None: as `redaction` says.
             on_progress: Told how far it is.
         """
         self._scope.outside("Store.import_path()")
@@ -788,6 +793,7 @@ class Store:
             rename=rename,
             strict=strict,
             again=again,
+            redact=redact,
             on_progress=on_progress,
         )
         return report
@@ -812,10 +818,18 @@ class Store:
             rename: Give it a new id if the store has another session of its id; else ConflictError.
             on_refused: Told of entries that cannot be kept, and why; without it the first one raises.
         """
+        from clew.core.engine.redaction import incoming
         from clew.core.load.load import load
 
         engine = self._scope.outside("Store.load()")
-        return load(engine, source, dry_run=dry_run, rename=rename, on_refused=on_refused or _refuse)
+        return load(
+            engine,
+            source,
+            dry_run=dry_run,
+            rename=rename,
+            on_refused=on_refused or _refuse,
+            redactor=None if self.redaction == "off" else incoming(engine, writes=not dry_run),
+        )
 
     def backup(
         self,
@@ -877,6 +891,26 @@ class Store:
 
         new, moment = checked(rules), self._scope.host.moment()
         self._scope.run(lambda tx: records.set_rules(tx, new, moment))
+
+    @property
+    def redaction(self) -> RedactionPolicy:
+        """Where definite secrets are replaced by markers before anything is stored, for every process that
+        uses this store: "import" (what `import_path` and `load` bring), "all" (appends too), or "off"."""
+        from clew.core.engine.redaction import policy_of
+
+        with self._scope.read() as reader:
+            return policy_of(reader)
+
+    def set_redaction(self, policy: RedactionPolicy) -> None:
+        """Let this policy hold for all that is stored from now on. What is stored stays as it is.
+
+        It is kept in the store, for all who use it. Appends of a process that has the store open already go
+        by it when that process opens it again.
+        """
+        from clew.core.engine.redaction import check_policy, set_policy
+
+        new = check_policy(policy)
+        self._scope.run(lambda tx: set_policy(tx, new))
 
     def sweep(
         self, *, rules: Retention | None = None, dry_run: bool = False, scrub: bool = False

@@ -20,6 +20,7 @@ from clew.errors import SessionNotFoundError, StoreClosedError
 from clew.model import (
     Json,
     Page,
+    RedactionPolicy,
     Removal,
     Retention,
     Stats,
@@ -143,8 +144,8 @@ def _plain(place: AsyncPlace) -> Store | str | os.PathLike[str]:
 
 
 class AsyncStore:
-    """The sessions of one store. As `Store`, with `await`, also for `retention`; usable from any number of
-    event loops. `on_progress` is called in another thread."""
+    """The sessions of one store. As `Store`, with `await`, also for `retention` and `redaction`; usable from
+    any number of event loops. `on_progress` is called in another thread."""
 
     def __init__(self, backend: Backend, *, clock: Clock = wall_clock, steady: Clock | None = None) -> None:
         self._use(Store(backend, clock=clock, steady=steady))
@@ -515,6 +516,7 @@ class AsyncStore:
         rename: bool = False,
         strict: bool = False,
         again: bool = False,
+        redact: bool | None = None,
         on_progress: OnImportProgress | None = None,
     ) -> ImportReport:
         return await self._call(
@@ -525,6 +527,7 @@ class AsyncStore:
             rename=rename,
             strict=strict,
             again=again,
+            redact=redact,
             on_progress=on_progress,
         )
 
@@ -562,6 +565,13 @@ class AsyncStore:
 
     async def set_retention(self, rules: Retention) -> None:
         await self._call(self._store.set_retention, rules)
+
+    @property
+    def redaction(self) -> Awaitable[RedactionPolicy]:
+        return self._call(lambda: self._store.redaction)
+
+    async def set_redaction(self, policy: RedactionPolicy) -> None:
+        await self._call(self._store.set_redaction, policy)
 
     async def sweep(
         self, *, rules: Retention | None = None, dry_run: bool = False, scrub: bool = False

@@ -15,10 +15,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 import msgspec
 
+from clew.core.engine.redaction import incoming, policy_of
 from clew.core.load.load import Loading
 from clew.core.log.ids import check_id
 from clew.core.log.records import AGENT
 from clew.core.log.rows import SessionRow
+from clew.core.redact.incoming import Incoming
 from clew.core.search.index import catch_up
 from clew.errors import (
     ClewError,
@@ -77,8 +79,10 @@ def import_path(
     strict: bool,
     on_progress: OnImportProgress | None,
     again: bool = False,
+    redact: bool | None = None,
 ) -> ImportReport:
-    """`store` is asked when there is a session for it: so an import of nothing makes no store."""
+    """`store` is asked when there is a session for it: so an import of nothing makes no store. `redact`:
+    whether definite secrets are replaced; None: as the policy of the store says."""
     return import_places(
         store,
         [Place(path, format)],
@@ -87,6 +91,7 @@ def import_path(
         strict=strict,
         again=again,
         on_progress=on_progress,
+        redact=redact,
     )
 
 
@@ -99,6 +104,7 @@ def import_places(
     strict: bool,
     again: bool,
     on_progress: OnImportProgress | None,
+    redact: bool | None = None,
 ) -> ImportReport:
     """As one import. What is wrong with one of several places is a problem; with the only one, an error."""
     ledger = Ledger(store(writes=False)._engine, is_trusted=not again)
@@ -129,7 +135,9 @@ def import_places(
             if place.name is not None:
                 names[str(path)] = place.name
         found.append(one)
-    return _Import(store, ledger, found, names, dry_run=dry_run, rename=rename, on_progress=on_progress).run()
+    return _Import(
+        store, ledger, found, names, dry_run=dry_run, rename=rename, on_progress=on_progress, redact=redact
+    ).run()
 
 
 def _refuse_problems(report: ImportReport) -> None:
@@ -156,8 +164,11 @@ class _Import:
         dry_run: bool,
         rename: bool,
         on_progress: OnImportProgress | None,
+        redact: bool | None = None,
     ) -> None:
         self._store = store
+        self._redact = redact
+        self._incoming: Incoming | None = None
         self._ledger = ledger
         self._names = names
         jobs = {job.path: job for one in found for job in one.jobs}
@@ -206,6 +217,7 @@ class _Import:
             files=len(self._jobs),
             files_read=self._files_read,
             bytes=self._all_bytes,
+            redacted=0 if self._incoming is None else self._incoming.count,
         )
 
     # -- files that are not read
@@ -366,6 +378,7 @@ class _Import:
             on_refused=lambda uid, error: on_problem(f"entry {uid}: {error}"),
             origin={"format": job.format, "path": self.name(job)},
             counted=self._counted_before(store, job.format, source.created_at),
+            redactor=self._redactor(store),
         )
         if not loading.is_trashed:
             loading.bring_entries()
@@ -391,6 +404,15 @@ class _Import:
         if loading.sid is not None:
             kept = SessionOf(loading.sid, loaded.id, source.parent, session.is_copy, loading.batches)
         return _Brought(session, kept)
+
+    def _redactor(self, store: Store) -> Incoming | None:
+        """What takes secrets out of what is brought; None: they stay."""
+        if self._redact is None:
+            with store._engine.read() as reader:
+                self._redact = policy_of(reader) != "off"
+        if self._redact and self._incoming is None:
+            self._incoming = incoming(store._engine, writes=not self._dry_run)
+        return self._incoming
 
     def own(self, job: Job) -> tuple[_Brought, list[Problem]]:
         """A file in Clew's own format, in which a session comes back with everything."""

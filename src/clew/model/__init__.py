@@ -28,6 +28,7 @@ from clew.model.session import Moved as Moved
 from clew.model.session import MoveInfo as MoveInfo
 from clew.model.session import MoveKind as MoveKind
 from clew.model.session import Page as Page
+from clew.model.session import RedactionPolicy as RedactionPolicy
 from clew.model.session import SessionInfo as SessionInfo
 from clew.model.session import Stats as Stats
 from clew.model.session import Status as Status

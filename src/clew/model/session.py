@@ -24,6 +24,10 @@ Message: TypeAlias = Mapping[str, Json]
 EntryKind: TypeAlias = Literal["message", "compaction", "truncation", "summary", "turns", "removed"]
 """`removed`: a message that a retention rule took away; its place and its hash are kept."""
 
+RedactionPolicy: TypeAlias = Literal["import", "all", "off"]
+"""Where definite secrets are replaced before anything is stored: in what is imported, in all that comes in,
+or nowhere."""
+
 NO_ANNOTATIONS: Mapping[str, Json] = MappingProxyType({})
 
 
@@ -117,6 +121,8 @@ class Entry(msgspec.Struct, frozen=True):
     """Of the lease under which it was written; 0: without one."""
     injected: bool = False
     """It has the shape of a user's message, but an importer found that no person wrote it."""
+    redacted: int = 0
+    """So many secrets in it were replaced by markers before it was stored: see `Store.redaction`."""
 
     @property
     def message(self) -> dict[str, Json]:

@@ -153,6 +153,8 @@ class ImportReport(msgspec.Struct, frozen=True, kw_only=True):
     """Of all of them."""
     sources: tuple[ImportedFile, ...] = ()
     """The same file by file: first those that were read."""
+    redacted: int = 0
+    """Secrets that were replaced in what was brought: see `Store.redaction`."""
 
     @property
     def ok(self) -> bool:

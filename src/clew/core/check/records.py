@@ -11,6 +11,7 @@ from clew.backends.contract import STORE_WIDE, Reader, RecordKind
 from clew.core.check.scan import UNREADABLE, Read
 from clew.core.conversation.moves import decode_move, is_before
 from clew.core.conversation.records import PLAIN, places_named
+from clew.core.engine.redaction import decode_key, decode_policy
 from clew.core.log.lease import Lease
 from clew.core.log.rows import NOWHERE, EventRow, SessionRow, UsageRow
 from clew.core.messages.codec import decode_json
@@ -21,7 +22,9 @@ from clew.model import Head, Removal, Retention
 
 _json = msgspec.json.decode
 OF_SESSION: Final[tuple[RecordKind, ...]] = ("checkpoint", "document", "move", "key", "line", *PLAIN)
-OF_STORE: Final[tuple[RecordKind, ...]] = ("alias", "annotation", "label", "lease", "removal", "retention")
+OF_STORE: Final[tuple[RecordKind, ...]] = (
+    "alias", "annotation", "label", "lease", "redaction", "removal", "retention"
+)  # fmt: skip
 
 
 class Wrong(NamedTuple):
@@ -106,6 +109,12 @@ def _label(reader: Reader, name: str, value: bytes) -> str | None:
     return None
 
 
+def _redaction(reader: Reader, name: str, value: bytes) -> str | None:
+    if name in ("policy", "key"):
+        decode_policy(value) if name == "policy" else decode_key(value)
+    return None
+
+
 def _retention(reader: Reader, name: str, value: bytes) -> str | None:
     if name in ("rules", "clock"):
         _json(value, type=Retention if name == "rules" else Anchor)
@@ -125,6 +134,7 @@ _CHECKS: Final[dict[RecordKind, Callable[[Reader, str, bytes], str | None]]] = {
     "annotation": _annotation,
     "label": _label,
     "lease": _decoded(Lease),
+    "redaction": _redaction,
     "removal": _decoded(Removal),
     "retention": _retention,
 }

@@ -14,8 +14,9 @@ from clew.core.conversation.points import Point, path_of, position_on_path, reso
 from clew.core.engine.engine import EngineLike
 from clew.core.log.ids import MAX_POSITION, check_count, check_id, entry_id
 from clew.core.log.records import decoder, number_in
-from clew.core.log.rows import KIND_NAMES, NOT_HUMAN, REMOVED, REPLACED, EntryRow, SessionRow
+from clew.core.log.rows import KIND_NAMES, NOT_HUMAN, REDACTED, REMOVED, REPLACED, EntryRow, SessionRow
 from clew.core.log.tree import Segment, clip, clipped, locate
+from clew.core.redact.incoming import count_markers
 from clew.core.runs.access import live
 from clew.errors import CorruptEntryError, CorruptError, InvalidQueryError, SessionDeletedError
 from clew.model import NO_ANNOTATIONS, Entry, Json
@@ -38,6 +39,7 @@ def entry_of(uid: str, row: EntryRow, notes: dict[int, dict[str, Json]] | None =
         (notes.get(row.position, NO_ANNOTATIONS) if notes else NO_ANNOTATIONS),
         row.epoch,
         bool(row.flags & NOT_HUMAN),
+        count_markers(row.body) if row.flags & REDACTED else 0,
     )
 
 

@@ -21,6 +21,7 @@ from clew.core.log.rows import (
     EMPTY,
     MESSAGE,
     NOT_HUMAN,
+    REDACTED,
     REPLACED,
     SUMMARY,
     Draft,
@@ -32,6 +33,7 @@ from clew.core.log.tree import chain
 from clew.core.messages.codec import encode_json, prepare
 from clew.core.messages.dialects import is_user_turn, prompt_of, role_of
 from clew.core.messages.validate import MAX_DEPTH, MAX_MESSAGE_BYTES
+from clew.core.redact.incoming import Incoming
 from clew.errors import ConflictError, InvalidError
 from clew.model import Head, Json
 from clew.model.session import EPOCH
@@ -303,19 +305,24 @@ class Item(Draft, frozen=True, gc=False):
     """Of a compaction: from where on entries stay in view."""
 
 
-def item_of(entry: SourceEntry, time: int) -> Item:
-    """Check an entry. InvalidError: its name or what it holds cannot be kept."""
+def item_of(entry: SourceEntry, time: int, redactor: Incoming | None = None) -> Item:
+    """Check an entry, and take definite secrets out of it. InvalidError: its name or what it holds cannot be
+    kept."""
     name = entry.uid
     if not is_plain_name(name):
         check_id(name, "uid")
     note = _note(entry.notes, entry.decoded) if entry.notes else None
+    if note is not None and redactor is not None:
+        note = redactor.body(note)
     if entry.kind != "message":
-        return _mark(entry, time, note)
+        return _mark(entry, time, note, redactor)
     message = entry.message
     body, flags = sealed(message, entry.decoded), 0
     if body is None:
         found = prepare(message)
         body, flags, message = found.body, REPLACED if found.replaced else 0, found.value
+    if redactor is not None and (clean := redactor.body(body)) is not body:
+        body, flags, message = clean, flags | REDACTED, _decode(clean)
     is_turn, said = False, ""
     if _may_be_user(message):
         is_turn = is_user_turn(message)
@@ -325,7 +332,7 @@ def item_of(entry: SourceEntry, time: int) -> Item:
     return Item(MESSAGE, body, flags, is_turn, None, name, entry.parent, time, note, said)
 
 
-def _mark(entry: SourceEntry, time: int, note: bytes | None) -> Item:
+def _mark(entry: SourceEntry, time: int, note: bytes | None, redactor: Incoming | None) -> Item:
     """A summary or a compaction."""
     start = None
     if entry.kind == "summary":
@@ -334,7 +341,17 @@ def _mark(entry: SourceEntry, time: int, note: bytes | None) -> Item:
     else:
         kind, start = COMPACTION, entry.message.get("from")
         body, flags = _compaction(entry.message)
+    if redactor is not None and (clean := _clean_mark(kind, body, redactor)) is not body:
+        body, flags = clean, flags | REDACTED
     return Item(kind, body, flags, False, None, entry.uid, entry.parent, time, note, "", start)
+
+
+def _clean_mark(kind: int, body: bytes, redactor: Incoming) -> bytes:
+    if kind != COMPACTION:
+        return redactor.body(body)
+    whole = b"{" + body  # its beginning follows when its place is known
+    clean = redactor.body(whole)
+    return body if clean is whole else clean[1:]
 
 
 def _note(notes: Mapping[str, Json], decoded: bool) -> bytes:

@@ -26,6 +26,7 @@ from clew.core.conversation.points import head_of, tip_at
 from clew.core.conversation.sessions import Changes, create
 from clew.core.engine.notices import notice
 from clew.core.load import settings as beside
+from clew.core.load.cleaning import clean_checkpoints, clean_run, clean_session, clean_values
 from clew.core.load.entries import (
     Item,
     KeptRuns,
@@ -47,7 +48,9 @@ from clew.core.load.streams import NO_TIME, CallWriter, EventWriter, drafts_of, 
 from clew.core.log.ids import check_id
 from clew.core.log.records import AGENT
 from clew.core.log.rows import EMPTY, NOWHERE, Details, EventRow, SessionRow
+from clew.core.messages.codec import encode_json
 from clew.core.messages.text import snippet
+from clew.core.redact.incoming import Incoming, count_markers
 from clew.core.runs.access import Access, require_write
 from clew.core.streams import prices
 from clew.core.streams.usage import Estimate
@@ -59,6 +62,7 @@ from clew.model.source import (
     LoadState,
     SourceCheckpoint,
     SourceEntry,
+    SourceEvent,
     SourceRun,
     SourceSession,
     SourceUsage,
@@ -97,10 +101,18 @@ class LoadedMeanwhileError(StoreBusyError):
 
 
 def load(
-    engine: EngineLike, source: SourceSession, *, dry_run: bool, rename: bool, on_refused: OnRefused
+    engine: EngineLike,
+    source: SourceSession,
+    *,
+    dry_run: bool,
+    rename: bool,
+    on_refused: OnRefused,
+    redactor: Incoming | None = None,
 ) -> Loaded:
     """Bring one session into a store; with `dry_run` only say what would be brought."""
-    loading = Loading(engine, source, dry_run=dry_run, rename=rename, on_refused=on_refused)
+    loading = Loading(
+        engine, source, dry_run=dry_run, rename=rename, on_refused=on_refused, redactor=redactor
+    )
     if not loading.is_trashed:
         loading.bring_entries()
         loading.bring_rest(() if dry_run else source.checkpoints())
@@ -155,6 +167,7 @@ class Loading:
         goes_on: The source gives only what is new. WholeNeededError: that is not enough.
         memories: Where the memories of sessions are kept between loads.
         guard: Called at the beginning of each transaction; what it raises ends the load.
+        redactor: What takes definite secrets out of all that is brought; None: nothing does.
     """
 
     def __init__(
@@ -170,9 +183,11 @@ class Loading:
         goes_on: bool = False,
         memories: Memories | None = None,
         guard: Callable[[Transaction], None] | None = None,
+        redactor: Incoming | None = None,
     ) -> None:
         self._engine = engine
-        self._source = source
+        self._redactor = redactor
+        self._source = source = source if redactor is None else clean_session(redactor, source)
         self._dry_run = dry_run
         self._on_refused = on_refused
         self._origin = origin
@@ -198,7 +213,9 @@ class Loading:
         self._instead: dict[str, str | None] = {}
         """Refused entries, and the entry before each."""
         self._events = EventWriter()
-        self._lines = LineWriter(engine, None if self._row is None else self._row.sid)
+        self._lines = LineWriter(
+            engine, None if self._row is None else self._row.sid, redactor and redactor.uncounted()
+        )
         others = [source.parent, *source.copies] if source.shares_calls else []
         self._calls_written = CallWriter([id for id in others if id is not None], on_refused)
         self._calls: dict[str, SourceUsage] = {}
@@ -244,7 +261,7 @@ class Loading:
                     self._lines.take(entry, None, ())
                     continue
                 batch.add(item)
-                events = drafts_of(entry.events, decoded=entry.decoded) if entry.events else []
+                events = self._drafts(entry.events, decoded=entry.decoded) if entry.events else []
                 if events:
                     batch.add_events(events, item.time)
                 self._lines.take(entry, item, events)
@@ -265,7 +282,7 @@ class Loading:
         if self._first < 0:
             self._first = time
         try:
-            item = item_of(entry, time)
+            item = item_of(entry, time, self._redactor)
         except InvalidError as error:
             self._instead[entry.uid] = self._standing(entry.parent)
             self._on_refused(entry.uid, error)
@@ -277,6 +294,9 @@ class Loading:
                 if other is not None and other not in known and other not in self._memory.places:
                     raise WholeNeededError(f"entry {item.name!r} goes behind {other!r}, which is not here")
         return item
+
+    def _drafts(self, events: Iterable[SourceEvent], *, decoded: bool = False) -> list[EventRow]:
+        return drafts_of(events, decoded=decoded, redactor=self._redactor)
 
     def _standing(self, name: str | None) -> str | None:
         """An entry, or the one before it if it was refused. Of refused entries that name each other as the
@@ -425,10 +445,18 @@ class Loading:
         more."""
         source = self._source
         ending = _Ending(source.head(), source.updates(), tuple(checkpoints), source.vars(), source.run())
+        if self._redactor is not None:
+            ending = _Ending(
+                ending.head,
+                clean_values(self._redactor, ending.updates),
+                clean_checkpoints(self._redactor, ending.checkpoints),
+                clean_values(self._redactor, ending.vars),
+                clean_run(self._redactor, ending.run),
+            )
         if self._dry_run:
             return
         for events in _parts(source.events(), AT_ONCE):
-            drafts = drafts_of(events)
+            drafts = self._drafts(events)
             self._lines.take_events(events, drafts)
             self._add_step(self._events_step(drafts), len(events))
             if self._size > 2 * AT_ONCE:
@@ -480,7 +508,7 @@ class Loading:
         for checkpoint in ending.checkpoints:
             head = EMPTY_HEAD if checkpoint.entry is None else self._place(tx, at, checkpoint.entry)
             if head is not None:
-                beside.put_checkpoint(tx, row, checkpoint, head, row.updated)
+                beside.put_checkpoint(tx, row, checkpoint, head, row.updated, self._redactor)
         if self._source.parent is not None:
             beside.link_to_parent(tx, row, self._source.parent, row.created)
         row = tx.get_session(row.sid) or row
@@ -495,7 +523,7 @@ class Loading:
         access = self._access(row)
         wanted = beside.wanted_settings(self._source, ending.updates, ending.vars, self._origin)
         present = beside.present_settings(tx, row)
-        given = settled(state, wanted, present)
+        given = self._unless_cleaned(settled(state, wanted, present), present)
         beside.apply_settings(tx, access, given, present)
         signs = signed(given)
         # An alias that led here after an earlier load, and does not any more, was removed here.
@@ -504,6 +532,17 @@ class Loading:
         signs |= {f"alias.{alias}": "" for alias in beside.add_aliases(tx, access, new)}
         if signs:
             at.state = msgspec.structs.replace(state, settings={**state.settings, **signs})
+
+    def _unless_cleaned(self, given: Mapping[str, object], present: Mapping[str, Json]) -> dict[str, object]:
+        """Without what is here as an earlier load took it, when it knew fewer secrets: what is stored stays.
+        The key of the store is known by now if one of these has a marker."""
+        return {
+            name: value
+            for name, value in given.items()
+            if self._redactor is None
+            or not count_markers(encode_json(value, strict=False))
+            or clean_values(self._redactor, {name: present.get(name)})[name] != value
+        }
 
     def _place(self, reader: Reader, at: Pass, name: str | None) -> Head | None:
         place = at.place(self._standing(name))

@@ -19,6 +19,7 @@ from clew.core.log.ids import check_id, is_id
 from clew.core.log.records import COPIED_FROM, MAX_TITLE, ORIGIN, PARENT, json_in
 from clew.core.log.rows import NEVER, SessionRow
 from clew.core.messages.codec import encode_json
+from clew.core.redact.incoming import Incoming, count_markers
 from clew.core.runs.access import Access
 from clew.errors import ClewError
 from clew.files.records import give_to_checkpoint
@@ -144,7 +145,12 @@ def link_to_parent(tx: Transaction, row: SessionRow, parent: str, now: int) -> N
 
 
 def put_checkpoint(
-    tx: Transaction, row: SessionRow, checkpoint: SourceCheckpoint, head: Head, now: int
+    tx: Transaction,
+    row: SessionRow,
+    checkpoint: SourceCheckpoint,
+    head: Head,
+    now: int,
+    redactor: Incoming | None = None,
 ) -> None:
     """Name a place, unless the name is in use for another one."""
     if not is_id(checkpoint.name):
@@ -157,6 +163,9 @@ def put_checkpoint(
     before = tx.get_record(row.sid, "checkpoint", checkpoint.name)
     if before is not None:
         kept = decode_checkpoint(before)
+        if redactor is not None and count_markers(state) and redactor.body(bytes(kept.state)) == state:
+            state = bytes(kept.state)  # kept when fewer secrets were known: what is stored stays
+            record = msgspec.structs.replace(record, state=kept.state)
         value = msgspec.json.encode(msgspec.structs.replace(record, run=kept.run))
         if before == value:
             return

@@ -14,6 +14,7 @@ from clew.core.load.entries import is_plain_name, sealed, time_of
 from clew.core.log.ids import is_id
 from clew.core.log.rows import NOWHERE, Details, EventRow, SessionRow, UsageRow
 from clew.core.messages.codec import encode_json
+from clew.core.redact.incoming import Incoming
 from clew.core.streams.prices import Billing
 from clew.core.streams.usage import (
     Counts,
@@ -34,9 +35,11 @@ from clew.model.source import SourceEvent, SourceUsage
 NO_TIME: Final = -1
 
 
-def drafts_of(events: Iterable[SourceEvent], *, decoded: bool = False) -> list[EventRow]:
-    """Events that can be kept, still without a number: a name that is too long must not cost a whole batch.
-    `decoded`: their data came out of a decoder of JSON."""
+def drafts_of(
+    events: Iterable[SourceEvent], *, decoded: bool = False, redactor: Incoming | None = None
+) -> list[EventRow]:
+    """Events that can be kept, still without a number, and without definite secrets: a name that is too long
+    must not cost a whole batch. `decoded`: their data came out of a decoder of JSON."""
     found = []
     for event in events:
         if _is_name(event.id) and _is_name(event.type) and (not event.stream or _is_name(event.stream)):
@@ -44,6 +47,8 @@ def drafts_of(events: Iterable[SourceEvent], *, decoded: bool = False) -> list[E
                 data = sealed(event.data, decoded) or encode_json(event.data, what="data", strict=False)
             except ClewError:
                 continue
+            if redactor is not None:
+                data = redactor.body(data)
             found.append(EventRow(0, time_of(event.at, NO_TIME), event.stream, event.type, event.id, data))
     return found
 

@@ -43,6 +43,9 @@ REPLACED: Final = 1
 """Entry flag: lone surrogates were replaced."""
 NOT_HUMAN: Final = 2
 """Entry flag: it has the shape of a user's message, but no person wrote it."""
+REDACTED: Final = 4
+"""Entry flag: secrets in it were replaced by markers before it was stored."""
+ALL_FLAGS: Final = REPLACED | NOT_HUMAN | REDACTED
 
 
 class HeadRow(msgspec.Struct, frozen=True, gc=False):

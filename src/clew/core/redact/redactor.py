@@ -122,11 +122,18 @@ class Redactor:
                 return match[0]
             group = next((g for g in ("secret", "quoted", "bare", "said") if match.groupdict().get(g)), None)
             start, end = match.span(group) if group else match.span()
-            self._note(rule.kind, place)
             whole = match.string
-            return f"{whole[match.start() : start]}[REDACTED:{rule.kind}]{whole[end : match.end()]}"
+            marker = self._marker(rule.kind, match, whole[start:end])
+            if marker is None:
+                return match[0]
+            self._note(rule.kind, place)
+            return f"{whole[match.start() : start]}{marker}{whole[end : match.end()]}"
 
         return rule.pattern.sub(replace, text)
+
+    def _marker(self, kind: str, match: re.Match[str], secret: str) -> str | None:
+        """What stands for a secret; None: it is none."""
+        return f"[REDACTED:{kind}]"
 
     def _walk(self, value: Json, place: str, name: str) -> Json:
         if isinstance(value, str):

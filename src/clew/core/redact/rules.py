@@ -24,16 +24,30 @@ class Rule(NamedTuple):
     pattern: re.Pattern[str]
     """The group `secret` is what is replaced; without one, all of the match."""
     accepts: Callable[[re.Match[str]], bool] | None = None
+    definite: bool = True
+    """What it finds is a secret, whatever stands around it: it is replaced on the way in too."""
 
 
-def _shape(kind: str, *hints: str, pattern: str) -> Rule:
-    # A key does not begin or end inside a word.
-    return Rule(kind, hints, re.compile(rf"(?<![A-Za-z0-9_]){pattern}(?![A-Za-z0-9_])"))
+_BEGIN: Final = (
+    # A key does not begin inside a word. Before it may stand a line end as a program writes it, a character
+    # of an address, or a colour of a terminal.
+    r"(?:(?<![A-Za-z0-9_])|(?<=\\[nrt])|(?<=%[0-9A-Fa-f]{2})|(?<=\x1b\[\dm)|(?<=\x1b\[\d\dm))"
+)
+
+
+def _shape(
+    kind: str,
+    *hints: str,
+    pattern: str,
+    accepts: Callable[[re.Match[str]], bool] | None = None,
+    definite: bool = True,
+) -> Rule:
+    return Rule(kind, hints, re.compile(rf"{_BEGIN}{pattern}(?![A-Za-z0-9_])"), accepts, definite)
 
 
 _KEY_BLOCK: Final = re.compile(
     r"-----BEGIN (?:[A-Z0-9]{1,20} ){0,4}PRIVATE KEY(?: BLOCK)?-----"
-    r"(?:[^-]{0,65536}-----END [A-Z0-9 ]{1,60}-----|[A-Za-z0-9+/=\s\\]{0,65536})"
+    r"(?:(?:[^-]|-(?!----)){0,65536}+-----END [A-Z0-9 ]{1,60}-----|[A-Za-z0-9+/=\s\\]{0,65536})"
 )
 
 SHAPES: Final = (
@@ -109,14 +123,18 @@ SHAPES: Final = (
         re.compile(r"discord(?:app)?\.com/api/webhooks/\d{15,20}/(?P<secret>[\w-]{60,})"),
     ),
     _shape(
-        "discord-token", ".", pattern=r"[MNO][A-Za-z0-9_-]{23,25}\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,38}"
+        "discord-token",
+        ".",
+        pattern=r"[MNO][A-Za-z0-9_-]{23,25}\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,38}",
+        accepts=lambda match: is_opaque(match[0].rpartition(".")[2]) and any(map(str.isdigit, match[0])),
     ),
     _shape("telegram-token", ":aa", pattern=r"\d{8,10}:AA[\w-]{33}"),
     _shape("stripe-key", "k_live_", "k_test_", pattern=r"[sr]k_(?:live|test)_[A-Za-z0-9]{16,}"),
     _shape("webhook-secret", "whsec_", pattern=r"whsec_[A-Za-z0-9+/]{24,}={0,2}"),
     _shape("sendgrid-key", "sg.", pattern=r"SG\.[\w-]{16,32}\.[\w-]{16,64}"),
     _shape("twilio-key", "sk", pattern=r"SK[0-9a-f]{32}"),
-    _shape("mailgun-key", "key-", pattern=r"key-[0-9a-f]{32}"),
+    # Keys of caches look the same.
+    _shape("mailgun-key", "key-", pattern=r"key-[0-9a-f]{32}", definite=False),
     _shape("npm-token", "npm_", pattern=r"npm_[A-Za-z0-9]{36}"),
     _shape("pypi-token", "pypi-", pattern=r"pypi-AgE[\w-]{50,}"),
     _shape("rubygems-key", "rubygems_", pattern=r"rubygems_[0-9a-f]{48}"),
@@ -163,6 +181,7 @@ CONTEXTS: Final = (
             r"(?i)\b(?:bearer|authorization[\"']?\s{0,3}[:=]\s{0,3}[\"']?token)\s{1,3}(?P<secret>[\w.~+/=-]{12,})"
         ),
         lambda match: is_bearer(match["secret"]),
+        definite=False,
     ),
     Rule(
         "basic-auth",
@@ -170,18 +189,21 @@ CONTEXTS: Final = (
         re.compile(
             r"(?i)authorization[\"'\\]{0,2}\s{0,3}[:=]\s{0,3}[\"'\\]{0,2}basic\s{1,3}(?P<secret>[A-Za-z0-9+/]{6,}={0,2})"
         ),
+        definite=False,
     ),
     Rule(
         "password",
         ("curl", "wget", "http"),
         re.compile(r"\s(?:-u|--user)[ =][\"']?[^\s:\"']{1,64}:(?P<secret>[^\s\"'@]{3,200})"),
         lambda match: is_password(match["secret"]),
+        definite=False,
     ),
     Rule(
         "password",
         ("login",),  # .netrc
         re.compile(r"\blogin\s{1,4}\S{1,64}\s{1,8}password\s{1,4}(?P<secret>\S{3,200})"),
         lambda match: is_password(match["secret"]),
+        definite=False,
     ),
     Rule(
         "cookie",
@@ -190,6 +212,7 @@ CONTEXTS: Final = (
             r"(?i)\bcookie[\"']?\s{0,3}[:=]\s{0,3}[\"']?[^\r\n=;\"']{1,64}=(?P<secret>[^\s;\"']{16,})"
         ),
         lambda match: is_opaque(match["secret"]),
+        definite=False,
     ),
     Rule(
         "secret",
@@ -200,6 +223,7 @@ CONTEXTS: Final = (
             r"(?P<quote>[\"']?)(?P<secret>[^\s\"']{4,200})"
         ),
         is_secret_of,
+        definite=False,
     ),
     Rule(
         "secret",
@@ -213,6 +237,7 @@ CONTEXTS: Final = (
             r"|(?P<bare>[^\s\"'`,;\\]{4,200}))"
         ),
         is_secret_of,
+        definite=False,
     ),
     Rule(
         "secret",
@@ -224,8 +249,11 @@ CONTEXTS: Final = (
             r"(?P<quote>[\"'`]?)(?P<said>[^\s\"'`]{6,200})"
         ),
         is_secret_of,
+        definite=False,
     ),
 )
 """Secrets that are known by what stands before them."""
 
 RULES: Final = SHAPES + CONTEXTS
+DEFINITE: Final = tuple(rule for rule in RULES if rule.definite)
+"""Those whose finds are secrets beyond doubt, as far as `values.is_surely_secret` lets them pass."""

@@ -53,6 +53,20 @@ _BEGUN_NAME: Final = re.compile(rf"(?<![A-Za-z0-9])[A-Za-z0-9_.-]{{0,{LONGEST_BE
 LONGEST_NAME: Final = 200
 """Of a longer name its end counts, which says most."""
 
+# Keys of handbooks: AKIAIOSFODNN7EXAMPLE, sk_test_1234567890, and the token that every page on JWT shows.
+_EXAMPLE: Final = re.compile(
+    r"(?i)example|0123456789|1234567890|123456789a|abcdefghij|eyJzdWIiOiIxMjM0NTY3ODkw"
+)
+_KEY_CONTENT: Final = re.compile(r"[A-Za-z0-9+/=]{40}")
+_ADDRESS: Final = re.compile(
+    r"(?i)(?:https?|s?ftp|ftps|ssh|git|svn|wss?|postgres|postgresql|pgsql|cockroachdb|redshift|mysql|mysqlx"
+    r"|mariadb|mongodb|rediss?|valkeys?|amqps?|mssql|sqlserver|oracle|db2|clickhouse|snowflake|trino|neo4js?"
+    r"|bolt|couchdb|elasticsearch|es|kafka|nats|mqtts?|stomp|ldaps?|smtps?|imaps?|pop3s?|socks[45]h?|rtsp|s3"
+    r"|sentry|celery|influxdb|cassandra)(?:\+[a-z0-9_.+-]{1,20})?://(?P<user>[^:]{0,100}):"
+)
+_TEMPLATE: Final = re.compile(r"[{}<>]|\$[({]|%[(sd]|^[$%*]|\.\.\.|…|^\d{1,5}[^A-Za-z0-9]")
+_SHORT_WORD: Final = re.compile(r"[A-Za-z]{1,15}|\d{1,5}")
+
 
 def entropy(text: str) -> float:
     """Bits for each character, by how often the characters occur."""
@@ -80,6 +94,30 @@ def is_password(value: str) -> bool:
 def is_bearer(value: str) -> bool:
     """After `Bearer`: not the words of a sentence about bearer tokens."""
     return not is_placeholder(value) and not _VALUE_WORDS.match(value) and any(map(str.isdigit, value))
+
+
+def is_surely_secret(kind: str, match: re.Match[str], secret: str) -> bool:
+    """Whether what a definite rule found is beyond doubt: no example of a handbook, no row of x, and no
+    `user:password@host` that only shows how an address is written."""
+    if kind == "connection-string":
+        return _is_surely_password(match, secret)
+    if kind == "private-key":
+        return _KEY_CONTENT.search(secret) is not None
+    return (
+        any(map(str.isdigit, secret)) and not _EXAMPLE.search(secret) and len(set(secret[-24:].lower())) >= 7
+    )
+
+
+def _is_surely_password(match: re.Match[str], secret: str) -> bool:
+    address = _ADDRESS.match(match[0])
+    if address is None or match.string.startswith("sha256", match.end()):
+        return False
+    return (
+        secret.lower() != address["user"].lower()
+        and not is_placeholder(secret)
+        and not _TEMPLATE.search(secret)
+        and not _SHORT_WORD.fullmatch(secret)
+    )
 
 
 def is_secret_of(match: re.Match[str]) -> bool:

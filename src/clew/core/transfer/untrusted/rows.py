@@ -22,15 +22,14 @@ from clew.core.log.ids import MAX_POSITION, check_id
 from clew.core.log.lines import decode_lines, lines_name
 from clew.core.log.records import MAX_TITLE
 from clew.core.log.rows import (
+    ALL_FLAGS,
     COMPACTION,
     ERASED,
     KIND_NAMES,
     MESSAGE,
     NEVER,
-    NOT_HUMAN,
     NOWHERE,
     REMOVED,
-    REPLACED,
     SUMMARY,
     TRUNCATION,
     TURNS,
@@ -218,7 +217,7 @@ def _check_fields(row: EntryRow) -> None:
     check_number(row.position, 0, MAX_POSITION, "position")
     check_number(row.kind, 0, len(KIND_NAMES) - 1, "the type of an entry")
     check_time(row.time)
-    check_number(row.flags, 0, REPLACED | NOT_HUMAN, "flags")
+    check_number(row.flags, 0, ALL_FLAGS, "flags")
     check_number(row.epoch, 0, MOST, "epoch")
     check_digest(row.digest)
 
@@ -302,7 +301,7 @@ def _quick_tip(row: EntryRow, before: HeadRow) -> HeadRow | None:
     if row.digest != entry_digest(before.digest, position, MESSAGE, time, flags, body):
         return None
     found = prepare(body)
-    if found.body is not body or not 0 <= flags <= REPLACED | NOT_HUMAN:
+    if found.body is not body or not 0 <= flags <= ALL_FLAGS:
         return None
     is_turn = is_human_turn(found.value, flags)
     if (
