@@ -34,6 +34,9 @@ EXPORTERS: Final = {
     "ggcode": Format("programs.ggcode"),
     "tingly-box": Format("programs.tingly_box", is_text=False, writes_files=True),
     "ductwork": Format("programs.ductwork"),
+    "openrouter": Format("programs.openrouter"),
+    "gemini-cli": Format("programs.gemini_cli"),
+    "opencode": Format("programs.opencode"),
 }
 
 

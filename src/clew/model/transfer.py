@@ -95,7 +95,17 @@ class RepairReport(msgspec.Struct, frozen=True, kw_only=True):
 # ── The values of export and import ───────────────────────────────────────────────────────────────
 
 ExportFormat: TypeAlias = Literal[
-    "jsonl", "json", "markdown", "html", "picoclaw", "ggcode", "tingly-box", "ductwork"
+    "jsonl",
+    "json",
+    "markdown",
+    "html",
+    "picoclaw",
+    "ggcode",
+    "tingly-box",
+    "ductwork",
+    "openrouter",
+    "gemini-cli",
+    "opencode",
 ]
 ImportFormat: TypeAlias = str
 """The name of an importer, such as "claude-code"; `clew.importers.READERS` has all."""

@@ -11,10 +11,19 @@ from typing import Any
 import pytest
 
 import clew
+from clew.core.messages.dialects import role_of, text_of
 from clew.exporters.programs import picoclaw
 from clew.exporters.redact import Redactor
 
-SUFFIXES = {"picoclaw": ".jsonl", "ggcode": ".jsonl", "tingly-box": ".db", "ductwork": ".json"}
+SUFFIXES = {
+    "picoclaw": ".jsonl",
+    "ggcode": ".jsonl",
+    "tingly-box": ".db",
+    "ductwork": ".json",
+    "openrouter": ".json",
+    "gemini-cli": ".jsonl",
+    "opencode": ".json",
+}
 SECRET = "AKIA" + "QYLPMN5HHHFPZAM2"
 
 
@@ -26,11 +35,8 @@ def spoken(store: clew.Store) -> clew.Session:
 
 
 def texts(s: clew.Session) -> list[tuple[Any, Any]]:
-    """Who said what, whether a program keeps it as a text or as a block."""
-    return [
-        (m["role"], m["content"] if isinstance(m["content"], str) else m["content"][0]["text"])
-        for m in s.messages()
-    ]
+    """Who said what, in whatever shape a program keeps it."""
+    return [(role_of(message), text_of(message)) for message in s.messages()]
 
 
 @pytest.mark.parametrize("format", SUFFIXES)

@@ -5,7 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 import clew
-from clew.exporters.programs import ductwork, ggcode, picoclaw, tingly_box
+from clew.exporters.programs import (
+    ductwork,
+    gemini_cli,
+    ggcode,
+    opencode,
+    openrouter,
+    picoclaw,
+    tingly_box,
+)
 from clew.exporters.redact import Redactor
 
 SECRET = "AKIA" + "QYLPMN5HHHFPZAM2"
@@ -23,7 +31,7 @@ def session(store: clew.Store) -> clew.Session:
 def test_secrets_are_replaced_in_logs_and_documents() -> None:
     with clew.open("memory:") as store:
         id = session(store).id
-        for exporter in (picoclaw, ggcode, ductwork):
+        for exporter in (picoclaw, ggcode, ductwork, openrouter, gemini_cli, opencode):
             redactor = Redactor()
             clean = b"".join(exporter.pieces(store, id, redact=redactor))
             assert SECRET.encode() in b"".join(exporter.pieces(store, id))

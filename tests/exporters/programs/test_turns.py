@@ -22,6 +22,7 @@ from clew.exporters.programs.turns import (
     ToolCall,
     Turn,
     read_turns,
+    without_setup,
 )
 from tests.core.messages.histories import (
     chat_call,
@@ -507,6 +508,19 @@ def test_programs_are_told_from_people(store: clew.Store, tmp_path: Path) -> Non
     found = read_turns(session)
     speakers = [(turn.speaker, turn.injected) for turn in found.turns]
     assert speakers[:3] == [("system", False), ("user", True), ("user", False)]
+
+
+def test_another_agent_is_not_told_how_the_first_one_was_set_up(store: clew.Store, tmp_path: Path) -> None:
+    home = make_home(tmp_path / "home")
+    store.import_path(home / ".codex")
+    store.import_path(home / ".claude" / "projects")
+    found = read_turns(store.get("codex:01a1a1f1-c9a0-7b22-91db-0e32d5bcf867"))
+    assert without_setup(found.turns) == found.turns[2:]
+    # What a model was told in between, and the prompt that a program gave to a subagent, stay.
+    found = read_turns(store.get("claude-code:4be70e2a-7c1d-4f0e-9d55-3b9f6a1c8e21"))
+    assert without_setup(found.view()) == found.view()
+    agent = read_turns(store.get("claude-code:4be70e2a-7c1d-4f0e-9d55-3b9f6a1c8e21/agent-a9c432c2acaadb835"))
+    assert without_setup(agent.turns) == agent.turns
 
 
 def test_lines_of_claude_code_that_no_person_wrote_are_injected(store: clew.Store) -> None:

@@ -35,6 +35,8 @@ SUFFIXES: Final = {
     "jsonl": ".jsonl",
     "tingly-box": ".db",
     "ductwork": ".json",
+    "openrouter": ".json",
+    "opencode": ".json",
 }
 NO_TEXT: Final = frozenset({"tingly-box"})
 BY_SUFFIX: Final = {".md": "markdown", ".html": "html", ".json": "json", ".jsonl": "jsonl"}

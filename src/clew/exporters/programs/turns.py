@@ -164,6 +164,20 @@ class History(msgspec.Struct, frozen=True, kw_only=True):
         ]
 
 
+def without_setup(turns: Sequence[Turn]) -> list[Turn]:
+    """Without what belongs to the agent that a session came from: the system's words, what was shown to the
+    user alone, and what the program put before the first prompt, such as its environment."""
+    begun = next((at for at, turn in enumerate(turns) if not _is_setup(turn)), len(turns))
+    is_prompted = begun < len(turns) and turns[begun].speaker == "user" and bool(turns[begun].entries)
+    left = turns[begun:] if is_prompted else turns
+    return [turn for turn in left if turn.speaker not in ("system", "notice")]
+
+
+def _is_setup(turn: Turn) -> bool:
+    is_injected = turn.speaker == "user" and turn.injected and bool(turn.entries)
+    return is_injected or turn.speaker in ("system", "notice")
+
+
 def _plural(what: str) -> str:
     head, space, rest = what.partition(" ")
     return f"{head}s{space}{rest.replace('its call', 'their call')}"

@@ -285,8 +285,10 @@ def _parts(content: Json) -> list[Json]:
 
 
 def _answer(record: dict[str, Json], made: list[dict[str, Json]]) -> list[Json]:
-    thoughts = [_thought(mapping(thought)) for thought in items(record.get("thoughts"))]
     said = [part for part in _parts(record.get("content")) if part != {"text": ""}]
+    if any(part.get("thought") or "functionCall" in part for part in said):
+        return said  # a list that replaced all messages: it has the parts as the model wrote them
+    thoughts = [_thought(mapping(thought)) for thought in items(record.get("thoughts"))]
     calls: list[Json] = [{"functionCall": _call(call)} for call in made]
     return [*thoughts, *said, *calls] or [{"text": ""}]
 

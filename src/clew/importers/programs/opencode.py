@@ -62,8 +62,8 @@ class Said(NamedTuple):
     """Of the uid: the first message has none."""
     message: dict[str, Json]
     kept: dict[str, Json]
-    """What an export needs to write the rows again. `ids` are those of the texts, thoughts and files; an entry
-    that goes on with a message has its `messageID`, the first one has all that the message says of itself."""
+    """What an export needs to write the rows again. `ids` are those of the texts, thoughts and files. An
+    entry that goes on with a message has its `messageID`, the first one all that the message itself says."""
     human: bool | None = None
 
 

@@ -128,6 +128,8 @@ class _Session:
     def _named(self) -> Iterable[SourceCheckpoint]:
         for name in [*self._checkpoints, *(name for name in self._files if name not in self._checkpoints)]:
             state = self._kept_files(name) if name in self._files else None
+            if state is not None and name not in self._checkpoints:
+                state["only_files"] = True
             yield SourceCheckpoint(name=name, entry=self._place(name), state=state)
 
     def _place(self, name: str) -> str | None:
