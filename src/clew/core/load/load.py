@@ -33,6 +33,7 @@ from clew.core.load.entries import (
     Memories,
     Memory,
     Placing,
+    Run,
     find_target,
     item_of,
     keep_runs,
@@ -43,6 +44,7 @@ from clew.core.load.entries import (
     unpacked,
 )
 from clew.core.load.lines import LineWriter
+from clew.core.load.sharing import Sharing, sharing_of
 from clew.core.load.status import settle_status
 from clew.core.load.streams import NO_TIME, CallWriter, EventWriter, drafts_of, larger
 from clew.core.log.ids import check_id
@@ -130,6 +132,8 @@ class Pass:
         self.fresh: dict[str, int] = {}
         """Places of entries that this transaction adds."""
         self.runs: KeptRuns | None = None
+        self.shared: list[Run] = []
+        """Entries of another session that this one shares, and that are not written down yet."""
         self.state = memory.state
         self.kept_state: bytes | None = None
         self.is_noticed = False
@@ -226,6 +230,8 @@ class Loading:
         self._entries = 0
         self._messages = 0
         self._changed = False
+        self._sharing = None if dry_run or self._row is not None else sharing_of(engine, source, self.id)
+        self._shared_events: list[EventRow] = []
         self._steps: list[Step] = []
         """What is left to be written, in this order,"""
         self._size = 0
@@ -260,6 +266,9 @@ class Loading:
                 if item is None:
                     self._lines.take(entry, None, ())
                     continue
+                if self._sharing is not None and self._share(self._sharing, item, entry):
+                    batch.before = name
+                    continue
                 batch.add(item)
                 events = self._drafts(entry.events, decoded=entry.decoded) if entry.events else []
                 if events:
@@ -272,8 +281,32 @@ class Loading:
         finally:
             if isinstance(entries, Generator):
                 entries.close()  # a source that is not read to its end lets go of its file
+        self._hold_events()
         if batch.items:
             self._hold(batch)
+
+    def _share(self, sharing: Sharing, item: Item, entry: SourceEntry) -> bool:
+        """Whether the entry is one that the base has too: then it is not stored again."""
+        place = None if sharing.is_over else sharing.take(item)
+        if place is None:
+            self._hold_events()
+            return False
+        self._memory.places[item.name] = place
+        self._last = item.name
+        self._entries += 1
+        events = drafts_of(entry.events, decoded=entry.decoded) if entry.events else []
+        self._shared_events += events
+        self._lines.take(entry, msgspec.structs.replace(item, note=None), events)
+        if len(self._shared_events) >= AT_ONCE:
+            self._hold_events()
+            self._flush()
+        return True
+
+    def _hold_events(self) -> None:
+        """Write the events between shared entries with the next transaction."""
+        events, self._shared_events = self._shared_events, []
+        if events:
+            self._add_step(self._events_step(events), len(events))
 
     def _checked(self, entry: SourceEntry, known: Container[str]) -> Item | None:
         """The entry, ready to be put in its place; None: it cannot be kept. `known`: the names before it in
@@ -366,6 +399,8 @@ class Loading:
                 step(tx, at)
             if at.row is not None:
                 self._lines.write(tx, at.row.sid)
+            if at.shared:
+                self._keep_runs(tx, at, at.shared)
             if at.is_new or at.state != memory.state:
                 at.kept_state = keep_state(tx, at.session.sid, at.state)
             return at
@@ -391,9 +426,7 @@ class Loading:
             return
         placing = Placing(tx, row, self._memory)
         placing.put(items, batch.before)
-        at.runs = keep_runs(tx, row.sid, self._memory, placing.runs())
-        if at.runs is None:
-            raise LoadedMeanwhileError(f"another process is loading session {row.id!r}; try again")
+        self._keep_runs(tx, at, [*at.shared, *placing.runs()])
         at.fresh = placing.fresh
         newest = max(item.time for item in items)
         if batch.events:
@@ -409,6 +442,12 @@ class Loading:
         settle(tx, at.row)
         self._notice(tx, at)
 
+    def _keep_runs(self, tx: Transaction, at: Pass, runs: Sequence[Run]) -> None:
+        at.runs = keep_runs(tx, at.session.sid, self._memory, runs)
+        if at.runs is None:
+            raise LoadedMeanwhileError(f"another process is loading session {self.id!r}; try again")
+        at.shared = []
+
     def _open(self, tx: Transaction, at: Pass, time: int) -> SessionRow:
         """The session, made with the first batch."""
         if at.is_open:
@@ -417,13 +456,26 @@ class Loading:
             at.row = require_write(tx, self._access(at.row))
         else:
             try:
-                at.row = create(tx, self.id, Changes(), time_of(self._source.created_at, time))
+                at.row = self._create(tx, at, time_of(self._source.created_at, time))
             except SessionExistsError as exc:
                 raise LoadedMeanwhileError(f"another process made session {self.id!r}; try again") from exc
             at.is_new = True
             self._notice(tx, at)
         at.is_open = True
         return at.row
+
+    def _create(self, tx: Transaction, at: Pass, time: int) -> SessionRow:
+        sharing = self._sharing
+        if sharing is None or sharing.is_empty:
+            return create(tx, self.id, Changes(), time)
+        row = sharing.create(tx, self.id, time)
+        if row is None:
+            raise LoadedMeanwhileError(f"session {sharing.other.id!r} was purged meanwhile; try again")
+        if not sharing.is_base:
+            beside.link_to_parent(tx, sharing.other, self.id, time)
+        at.shared = sharing.runs()
+        at.state = msgspec.structs.replace(at.state, head=head_of(tx, row.head))
+        return row
 
     def _notice(self, tx: Transaction, at: Pass) -> None:
         if not at.is_noticed:
