@@ -30,7 +30,7 @@ class TreeState(msgspec.Struct, frozen=True, array_like=True):
     places: list[int] = []
     """For each link, the entry that it leads to."""
     moved: dict[str, str] = {}
-    """Entries that lead to another one."""
+    """Records whose children go behind another entry."""
     runs: list[str] = []
     run_of: list[int] = []
     """For each entry."""
@@ -60,8 +60,10 @@ class Tree:
         self._entries = Recent(ENTRIES, state.entries)
         self._links = Recent(LINKS, state.links)
         names, runs = state.entries.names, state.runs
-        self.places: dict[str, str | None] = {name: state.moved.get(name, name) for name in names}
+        self.places: dict[str, str | None] = {name: name for name in names}
         """The entry that a record is, or that a link leads to."""
+        self._moved = dict(state.moved)
+        """Records whose children go behind another entry."""
         for link, number in zip(state.links.names, state.places, strict=True):
             self.places[link] = _UNKNOWN.get(number) if number < 0 else names[number]
         self._runs = {name: runs[run] for name, run in zip(names, state.run_of, strict=True) if run >= 0}
@@ -106,7 +108,7 @@ class Tree:
         if parent not in self.places:
             self.require(parent)
             return self.last, self.last is None
-        entry = self.entry_at(parent)
+        entry = self._moved.get(parent) or self.entry_at(parent)
         run = None if entry is None else self._runs.get(entry)
         return (entry if run is None else self._ends[run]), True
 
@@ -130,8 +132,8 @@ class Tree:
         self._links.add(uuid, at)
 
     def move(self, uuid: str, entry: str) -> None:
-        """What follows a record that is known follows another entry from now on."""
-        self.places[uuid] = entry
+        """What follows a record that is known goes behind another entry from now on."""
+        self._moved[uuid] = entry
 
     def _answer(self, id: Json, blocks: list[Json], parent: str | None) -> str | None:
         """The run of a record of an answer."""
@@ -168,7 +170,7 @@ class Tree:
                 _NOWHERE if (place := places[name]) is None else number.get(place, _FORGOTTEN)
                 for name in links.names
             ],
-            moved={name: place for name in entries.names if (place := places[name]) and place != name},
+            moved={name: self._moved[name] for name in (*entries.names, *links.names) if name in self._moved},
             runs=runs,
             run_of=[number_of_run[self._runs[name]] if name in self._runs else -1 for name in entries.names],
             ends=[self._ends[run] for run in runs],
