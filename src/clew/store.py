@@ -745,13 +745,15 @@ class Store:
         Args:
             id: The session, by id or alias.
             format: "jsonl": all of it, as `import_path` and JSONL stores take it (docs/reference/format.md).
-                "json", "markdown", "html": for programs and people to read. "picoclaw", "ggcode",
-                "tingly-box", "ductwork", "openrouter", "gemini-cli", "opencode": as these agents keep it.
+                "json", "markdown", "html": for programs and people to read. "claude-code", "codex", "pi",
+                "picoclaw", "ggcode", "tingly-box", "ductwork", "openrouter", "gemini-cli", "opencode": as these
+                agents keep it.
             path: The file. It appears when it is whole and durable, readable by its owner only; one that
                 is there is replaced, and so is a link: what it leads to stays as it is. "tingly-box" is an
                 SQLite file and needs a path; "picoclaw" puts its `.meta.json` beside it.
             options: `redact` (without secrets: True, or a `clew.exporters.redact.Redactor` that reports);
-                `at` (the path to this point instead of the one to the head: gemini-cli, opencode);
+                `at` (the path to this point instead of the one to the head: claude-code, codex, pi,
+                gemini-cli, opencode);
                 `whole` (all branches, not only the path; not for jsonl, which always has all); `tools` and
                 `thinking` (False leaves them out), `links` (the names of pages that will lie beside this one,
                 by the ids of their sessions): for markdown and html.

@@ -114,8 +114,8 @@ class LineWriter:
         sources: Sources = ()
         if item is not None:
             sources = (None if item.kind == COMPACTION else item.body, item.note)
-        elif entry.kind == "message":
-            sources = (_raw_of(entry.message),)
+        elif entry.kind == "message" and not self._replace_from:
+            sources = (_raw_of(entry.message),)  # an older version kept the message, and no line
         self._take(entry.line, entry.uid, ENTRY, sources)
 
     def take_events(self, events: Iterable[SourceEvent], kept: Sequence[EventRow]) -> None:
@@ -128,8 +128,7 @@ class LineWriter:
                 continue
             if data is None:
                 data = {row.id: row.data for row in kept}
-            source = data.get(event.id) if data else _raw_of(event.data)
-            self._take(event.line, event.id, EVENT, (source,))
+            self._take(event.line, event.id, EVENT, (data.get(event.id),))
 
     def _is_new(self, line: SourceLine) -> bool:
         """Whether a line has to be kept."""

@@ -1,0 +1,200 @@
+"""What of a session can be written as its agent wrote it: the whole file, or the records of a path.
+
+A session that came from an agent, and was not changed here, is written line by line as it was. Of one that
+was forked, rewound or gone on with, the records at the beginning of the path are taken; what follows them is
+made anew from turns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+from uuid import NAMESPACE_OID, UUID, uuid5
+
+import msgspec
+
+from clew.core.load.entries import Memory, recall
+from clew.core.load.lines import StoredLine, has_lines, stored_lines
+from clew.core.log.ids import entry_id
+from clew.core.log.lines import ENTRY
+from clew.errors import InvalidError
+from clew.exporters.programs.turns import History, ToolCall, Turn, turns_of
+from clew.model import Entry, Json, SessionInfo
+
+if TYPE_CHECKING:
+    from clew.backends.contract import Reader
+    from clew.core.conversation.points import Point
+    from clew.core.log.rows import SessionRow
+    from clew.core.redact.redactor import Redactor
+    from clew.store import Store
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(dict[str, Json]).decode
+
+
+class Replay:
+    """A session on its way into the format of an agent."""
+
+    def __init__(self, store: Store, id: str, agent: str, *, at: Point | None, is_copy: bool = False) -> None:
+        """`is_copy`: it gets a new id, so that no line stays as it was."""
+        session = store.get(id)
+        self.info: SessionInfo = session.info
+        self.entries: list[Entry] = list(session.entries(at=at))
+        self.is_own = is_of(self.info, agent)
+        """The agent itself wrote it, or it is a fork of such a one."""
+        self._lines: list[StoredLine] = []
+        self._records: dict[str, dict[str, Json]] = {}
+        """By the ids of the entries."""
+        self.others: list[dict[str, Json]] = []
+        """Records of the agent that are no entries, in the order of the file."""
+        self.is_changed = True
+        self._is_copy = is_copy
+        with store._engine.read() as reader:
+            row = reader.get_session(session._access.sid)
+            if row is not None:
+                self._read(reader, row, agent, has_point=at is not None)
+        self.history: History = turns_of(self.entries)
+        self._has_prompt = any(turn.speaker == "user" and not turn.injected for turn in self.history.turns)
+        self.kept = self._beginning()
+        """So many entries at the beginning of the path are written as they were."""
+
+    def _read(self, reader: Reader, row: SessionRow, agent: str, *, has_point: bool) -> None:
+        memory = recall(reader, row.sid)
+        if memory is not None and self.is_own and has_lines(reader, row.sid):
+            self._lines = list(stored_lines(reader, row.sid, memory))
+            is_there = memory.state.head == self.info.head and self.info.forked_from is None
+            is_whole = all(line.raw is not None for line in self._lines)
+            self.is_changed = has_point or not is_there or not is_whole
+            if not self.is_changed and not self._is_copy:
+                return
+        # A fork goes on from entries of another session, whose lines these are.
+        for other in reader.tree_sessions(row.tree):
+            if other.sid == row.sid:
+                self._take(reader, self._lines, memory)
+            elif has_lines(reader, other.sid):
+                known = recall(reader, other.sid)
+                self._take(reader, list(stored_lines(reader, other.sid, known)), known)
+
+    def _take(self, reader: Reader, lines: list[StoredLine], memory: Memory | None) -> None:
+        uids: dict[int, str] = {}
+        for line in lines:
+            if line.raw is None:
+                continue
+            try:
+                record = _decode(line.raw)
+            except (msgspec.MsgspecError, UnicodeDecodeError):
+                continue
+            place = memory.place(line.name) if memory is not None and line.kind == ENTRY else None
+            if place is None:
+                self.others.append(record)
+                continue
+            branch, position = place
+            if branch not in uids:
+                uids[branch] = reader.get_branch(branch).uid
+            self._records[entry_id(uids[branch], position)] = record
+
+    def whole(self) -> Iterator[bytes]:
+        """The lines of the file that it came from."""
+        assert not self.is_changed
+        return (line.raw + b"\n" for line in self._lines if line.raw is not None)
+
+    def _beginning(self) -> int:
+        """Up to where there are records. An answer of the model is not torn in two."""
+        count = 0
+        while count < len(self.entries) and self.entries[count].id in self._records:
+            count += 1
+        if count == len(self.entries):
+            return count
+        end = self.entries[count].position
+        for turn in self.history.turns:
+            if turn.position < end <= max((entry.position for entry in turn.entries), default=-1):
+                end = turn.position
+        return sum(entry.position < end for entry in self.entries)
+
+    def records(self) -> Iterator[tuple[Entry, dict[str, Json]]]:
+        """The entries that are written as they were, and their records."""
+        for entry in self.entries[: self.kept]:
+            yield entry, self._records[entry.id]
+
+    @property
+    def _end(self) -> int:
+        """The first position that is made anew."""
+        if self.kept == len(self.entries):
+            return self.entries[-1].position + 1 if self.entries else 0
+        return self.entries[self.kept].position
+
+    def open_calls(self) -> list[ToolCall]:
+        """Calls among these records whose results are not."""
+        end = self._end
+        return [
+            call
+            for turn in self.history.turns
+            if turn.position < end
+            for call in turn.calls
+            if call.answer.entry is None or call.answer.entry.position >= end
+        ]
+
+    def is_prompt(self, what: Entry | Turn) -> bool:
+        """Whether it counts as said by a person. Of a subagent, what its parent told it."""
+        return not what.injected or not self._has_prompt
+
+    def rest(self) -> list[Turn]:
+        """What is to be made anew."""
+        return [turn for turn in self.history.turns if turn.position >= self._end]
+
+    def notes(self) -> list[str]:
+        """What is not as it was, for a person."""
+        found = self.history.notes()
+        system = sum(turn.speaker == "system" for turn in self.rest())
+        if system:
+            what = "instruction of its system was" if system == 1 else "instructions of its system were"
+            found.append(f"{system} {what} left out: the agent has its own")
+        thoughts = sum(len(turn.thoughts) for turn in self.rest())
+        if thoughts and not self.is_own:
+            found.append("reasoning was left out where no other model can take it back")
+        return found
+
+
+def line_of(record: Mapping[str, Json]) -> bytes:
+    """A record in a line, as JavaScript and Rust write it."""
+    return _encode(record) + b"\n"
+
+
+def cleaned(pieces: Iterator[bytes], redactor: Redactor | None) -> Iterator[bytes]:
+    """Lines without secrets."""
+    for number, piece in enumerate(pieces, start=1):
+        yield piece if redactor is None else redactor.raw(piece.rstrip(b"\n"), f"line {number}") + b"\n"
+
+
+def iso(time: datetime) -> str:
+    """A time as JavaScript writes it."""
+    return time.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.") + f"{time.microsecond // 1000:03d}Z"
+
+
+def own_uuid(*parts: str) -> str:
+    """The same id for the same thing, whenever it is written."""
+    return str(uuid5(NAMESPACE_OID, "/".join(parts)))
+
+
+def checked_uuid(id: str) -> str:
+    """An id that an agent takes for one of its own sessions. InvalidError: it is none."""
+    try:
+        return str(UUID(id))
+    except ValueError as error:
+        raise InvalidError(f"{id!r} is no UUID, which the ids of this agent's sessions are") from error
+
+
+def is_of(info: SessionInfo, agent: str) -> bool:
+    return agent in (info.agent, info.id.partition(":")[0])
+
+
+def own_id(info: SessionInfo, agent: str) -> str:
+    """The agent's id of a session for a file: its own, or one for what the agent does not know."""
+    own = info.id.removeprefix(f"{agent}:")
+    if info.forked_from is None and own != info.id:
+        try:
+            return str(UUID(own))
+        except ValueError:
+            pass
+    return own_uuid(info.id)

@@ -1,0 +1,158 @@
+"""What came from an agent and was not changed is the same file again, without the one that it came from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+import clew
+from clew.importers.detect import reader_of
+from tests.home.make import make_home
+from tests.importers.following import grow
+
+FILES = {
+    "claude-code": ".claude/projects/**/*.jsonl",
+    "codex": ".codex/sessions/**/*.jsonl",
+    "pi": ".pi/agent/sessions/**/*.jsonl",
+}
+HOME = Path(__file__).parents[2] / "home" / "files"
+RECORDED = [
+    (format, str(path.relative_to(HOME)))
+    for format, pattern in FILES.items()
+    for path in sorted(HOME.glob(pattern))
+]
+LOGIN = ".claude/projects/-home-ana-shop/4be70e2a-7c1d-4f0e-9d55-3b9f6a1c8e21.jsonl"
+
+
+@pytest.fixture
+def store() -> Iterator[clew.Store]:
+    with clew.open("memory:") as store:
+        yield store
+
+
+def bring(store: clew.Store, path: Path, format: str = "claude-code") -> str:
+    """The id of the session in a file, which is deleted."""
+    report = store.import_path(path, format)
+    (file,) = (one for one in report.sources if one.path == str(path))
+    path.unlink()
+    return file.sessions[0].id
+
+
+@pytest.mark.parametrize(("format", "name"), RECORDED, ids=[name[-20:] for _, name in RECORDED])
+def test_a_recorded_file_is_the_same_after_an_import(
+    store: clew.Store, tmp_path: Path, format: str, name: str
+) -> None:
+    path = make_home(tmp_path / "home") / name
+    before = path.read_bytes()
+    id = bring(store, path, format)
+    assert store.export(id, format).encode() == before  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("format", "name"), RECORDED, ids=[name[-20:] for _, name in RECORDED])
+def test_it_is_the_same_if_it_was_followed_line_by_line(
+    store: clew.Store, tmp_path: Path, format: str, name: str
+) -> None:
+    path = make_home(tmp_path / "home") / name
+    before = path.read_bytes()
+    ends = [at + 1 for at, byte in enumerate(before) if byte == 0x0A]
+    grow(store, reader_of(format), path, before, ends)
+    path.unlink()
+    ids = [info.id for info in store.list(limit=10)]
+    assert before in [store.export(id, format).encode() for id in ids]  # type: ignore[arg-type]
+
+
+def test_lines_that_come_one_by_one_do_not_have_a_record_each(store: clew.Store, tmp_path: Path) -> None:
+    path = make_home(tmp_path / "home") / LOGIN
+    before = path.read_bytes()
+    ends = [at + 1 for at, byte in enumerate(before) if byte == 0x0A]
+    grow(store, reader_of("claude-code"), path, before, ends)
+    with store._engine.read() as reader:
+        row = reader.find_session(f"claude-code:{path.stem}")
+        assert row is not None
+        kept = reader.scan_records(row.sid, "line")
+    assert len(ends) == 103
+    assert len(kept) <= 3
+    assert sum(len(value) for _, value in kept) < len(before) // 8
+
+
+def test_a_copy_and_a_session_file_take_the_lines_along(store: clew.Store, tmp_path: Path) -> None:
+    path = make_home(tmp_path / "home") / LOGIN
+    before = path.read_bytes()
+    id = bring(store, path)
+    with clew.open("memory:") as other:
+        other.import_path(store.export(id, "jsonl", path=tmp_path / "session.jsonl"))
+        assert other.export(id, "claude-code").encode() == before
+    with clew.open(f"{tmp_path}/copy.db") as other:
+        clew.copy(store, other)
+    with clew.open(f"{tmp_path}/copy.db") as other:
+        assert other.export(id, "claude-code").encode() == before
+        assert other.verify().ok
+
+
+def test_without_secrets_the_lines_are_not_in_a_session_file(store: clew.Store, tmp_path: Path) -> None:
+    id = bring(store, make_home(tmp_path / "home") / LOGIN)
+    assert '"type":"line"' in store.export(id, "jsonl")
+    assert '"type":"line"' not in store.export(id, "jsonl", redact=True)
+
+
+def test_a_note_of_the_user_changes_no_line(store: clew.Store, tmp_path: Path) -> None:
+    path = make_home(tmp_path / "home") / LOGIN
+    before = path.read_bytes()
+    session = store.get(bring(store, path))
+    for entry in session.entries():
+        session.annotate(entry, seen=True)
+    assert store.export(session.id, "claude-code").encode() == before
+
+
+def test_where_an_annotation_of_the_file_was_changed_the_line_is_made_anew(
+    store: clew.Store, tmp_path: Path
+) -> None:
+    path = make_home(tmp_path / "home") / LOGIN
+    session = store.get(bring(store, path))
+    noted = next(entry for entry in session.entries() if "toolUseResult" in entry.annotations)
+    session.annotate(noted, toolUseResult="something else")
+    records = [msgspec.json.decode(line) for line in store.export(session.id, "claude-code").splitlines()]
+    said = [record for record in records if record["type"] in ("user", "assistant")]
+    assert len(said) >= len([one for one in session.entries() if one.kind == "message"])
+
+
+def test_a_file_that_was_written_anew_is_what_comes_back(store: clew.Store, tmp_path: Path) -> None:
+    path = make_home(tmp_path / "home") / LOGIN
+    lines = path.read_bytes().splitlines(keepends=True)
+    store.import_path(path)
+    other = b"".join([*lines[:40], *(line.replace(b"2.1.197", b"2.1.198") for line in lines[40:])])
+    path.write_bytes(other)
+    id = bring(store, path)
+    assert store.export(id, "claude-code").encode() == other
+
+
+def test_an_older_copy_of_a_file_costs_no_line(store: clew.Store, tmp_path: Path) -> None:
+    path = make_home(tmp_path / "home") / LOGIN
+    before = path.read_bytes()
+    store.import_path(path)
+    path.write_bytes(b"".join(before.splitlines(keepends=True)[:50]))
+    id = bring(store, path)
+    assert store.export(id, "claude-code").encode() == before
+
+
+def test_lines_that_are_no_json_are_left_out(store: clew.Store, tmp_path: Path) -> None:
+    path = make_home(tmp_path / "home") / LOGIN
+    before = path.read_bytes()
+    lines = before.splitlines(keepends=True)
+    path.write_bytes(b"".join([*lines[:9], b"\n", b'{"type":"user","mess\n', *lines[9:]]))
+    id = bring(store, path)
+    assert store.export(id, "claude-code").encode() == before
+
+
+def test_what_a_sweep_removed_is_in_no_line(store: clew.Store, tmp_path: Path) -> None:
+    id = bring(store, make_home(tmp_path / "home") / LOGIN)
+    store.set_retention(clew.Retention(max_messages=10))
+    store.sweep()
+    with store._engine.read() as reader:
+        row = reader.find_session(id)
+        assert row is not None
+        assert not reader.scan_records(row.sid, "line")
+    assert "capital letters in their e-mail" not in store.export(id, "claude-code")
