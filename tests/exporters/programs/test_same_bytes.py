@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 import clew
+from clew.core.log.lines import decode_lines
 from clew.importers.detect import reader_of
 from tests.home.make import make_home
 from tests.importers.following import grow
@@ -156,3 +157,64 @@ def test_what_a_sweep_removed_is_in_no_line(store: clew.Store, tmp_path: Path) -
         assert row is not None
         assert not reader.scan_records(row.sid, "line")
     assert "capital letters in their e-mail" not in store.export(id, "claude-code")
+
+
+TOKEN = "ghp_" + "a1B2c3D4e5" * 3 + "f6G7h8"
+KEY = """-----BEGIN PRIVATE KEY-----
+MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7VJTUt9Us8cKj
+MzEfYyjiWA4R4/M2bS1GB4t7NXp98C3SC6dVMvDuictGeurT8jNbvJZHtCSuYEvu
+NMoSfm76oqFvAp8Gy0iz5sxjZmSnXyCdPEovGhLa0VzMaQ8s+CLOyS56YyCFGeJZ
+-----END PRIVATE KEY-----"""
+
+
+def with_secrets(path: Path) -> None:
+    """A token and a private key in a prompt, in a result, beside it, and in a record that is no message."""
+    records = [msgspec.json.decode(line) for line in path.read_bytes().splitlines()]
+    said = [record for record in records if record["type"] == "user"]
+    said[0]["message"]["content"] = f"My token is {TOKEN}. {KEY}"
+    result = next(record for record in said if "toolUseResult" in record)
+    result["toolUseResult"] = {"stdout": f"{TOKEN}\n{KEY}", "more": "x" * 400}
+    result["message"]["content"][0]["content"] = f"{TOKEN}\n{KEY}"
+    records[0]["content"] = f"export GITHUB_TOKEN={TOKEN}"
+    path.write_bytes(b"".join(msgspec.json.encode(record) + b"\n" for record in records))
+
+
+def test_what_was_redacted_on_the_way_in_is_in_no_line(store: clew.Store, tmp_path: Path) -> None:
+    path = make_home(tmp_path / "home") / LOGIN
+    with_secrets(path)
+    before = path.read_bytes()
+    assert before.count(TOKEN.encode()) == 4
+    id = bring(store, path)
+    told = store.export(id, "claude-code").encode()
+    assert TOKEN.encode() not in told
+    assert b"MIIEvQ" not in told
+    assert told.count(b"[redacted:github-token:") == 4
+    assert len(told.splitlines()) == len(before.splitlines())
+    with store._engine.read() as reader:
+        row = reader.find_session(id)
+        assert row is not None
+        for _, value in reader.scan_records(row.sid, "line"):
+            kept = decode_lines(value).text
+            assert TOKEN.encode() not in kept
+            assert b"MIIEvQ" not in kept
+    # All that has no secret in it is as it was.
+    same = [line for line in before.splitlines() if line in set(told.splitlines())]
+    assert len(same) == len(before.splitlines()) - 3
+
+
+def test_without_redaction_the_file_is_the_same(store: clew.Store, tmp_path: Path) -> None:
+    path = make_home(tmp_path / "home") / LOGIN
+    with_secrets(path)
+    before = path.read_bytes()
+    store.import_path(path, redact=False)
+    assert store.export(f"claude-code:{path.stem}", "claude-code").encode() == before
+
+
+def test_a_file_with_secrets_that_is_read_again_changes_nothing(store: clew.Store, tmp_path: Path) -> None:
+    path = make_home(tmp_path / "home") / LOGIN
+    with_secrets(path)
+    store.import_path(path)
+    id = f"claude-code:{path.stem}"
+    told = store.export(id, "claude-code")
+    store.import_path(path, again=True)
+    assert store.export(id, "claude-code") == told

@@ -11,7 +11,7 @@ annotation that came with it was changed. Lines that are no JSON never get here.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import msgspec
 
@@ -30,6 +30,7 @@ from clew.core.log.lines import (
     lines_name,
 )
 from clew.core.log.rows import COMPACTION, EventRow
+from clew.core.redact.incoming import Incoming
 from clew.model import Json
 from clew.model.source import SourceEntry, SourceEvent, SourceLine
 
@@ -51,14 +52,6 @@ _encode_json = msgspec.json.Encoder().encode
 Cut: TypeAlias = tuple[int, int, int, int]
 """Where it was in the line; of which of its sources, from where on there, and how many bytes."""
 Sources: TypeAlias = Sequence[bytes | None]
-
-
-class Cleaner(Protocol):
-    """Takes secrets out of what is kept."""
-
-    def text(self, text: str) -> str: ...
-
-    def value(self, value: Json) -> Json: ...
 
 
 class StoredLine(msgspec.Struct, frozen=True):
@@ -88,7 +81,7 @@ class LineWriter:
     """Keeps the lines of one load. A line that is there already, and the same, is passed over; one that
     differs shows that the file was rewritten: it and those behind it take the places of the old ones."""
 
-    def __init__(self, engine: EngineLike, sid: int | None, cleaner: Cleaner | None = None) -> None:
+    def __init__(self, engine: EngineLike, sid: int | None, cleaner: Incoming | None = None) -> None:
         """`sid`: of the session, if it is there."""
         self._engine = engine
         self._sid = sid
@@ -140,16 +133,11 @@ class LineWriter:
             self._learn(number)
         if number > self._last or self._replace_from:
             return True
-        if self._cleaner is None and self._known.get(number) == check_of(line.raw or _raw_of(line.record)):
-            return False
-        return self._differs(line)
-
-    def _differs(self, line: SourceLine) -> bool:
         raw = line.raw or _raw_of(line.record)
-        known = self._known.get(line.number)
-        if known == check_of(raw) or known == check_of(self._clean(line.record, raw, [], ()) or raw):
+        known = self._known.get(number)
+        if known == check_of(raw) or (self._cleaner and known == check_of(_clean(self._cleaner, line))):
             return False
-        self._replace_from = line.number
+        self._replace_from = number
         return True
 
     def _learn(self, number: int) -> None:
@@ -167,24 +155,19 @@ class LineWriter:
     def _take(self, line: SourceLine, name: str, kind: OfWhat, sources: Sources) -> None:
         raw = line.raw or _raw_of(line.record)
         text, cuts = cut(raw, sources)
-        if self._cleaner is not None and (clean := self._clean(line.record, text, cuts, sources)) is not None:
-            raw = clean
+        if self._cleaner is not None and self._may_hold_secrets(self._cleaner, text, cuts, sources):
+            raw = _clean(self._cleaner, line)
             text, cuts = cut(raw, sources)
         self._waiting.append(_Line(line.number, name, kind, check_of(raw), cuts, text))
         self.size += len(text)
 
-    def _clean(self, record: dict[str, Json], text: bytes, cuts: list[int], sources: Sources) -> bytes | None:
-        """The line without secrets, if there is one in it. What was cut out has none: it is as the store has
-        it."""
-        if self._cleaner is None:
-            return None
+    def _may_hold_secrets(self, cleaner: Incoming, text: bytes, cuts: list[int], sources: Sources) -> bool:
+        """Whether a line has to be read for secrets. What was cut out has none: it is as the store has it."""
         long = [source for source in sources if source is not None and len(source) >= _SMALL]
-        if long and sum(cuts[3::4]) >= sum(len(source) - 2 for source in long):
-            literal = text.decode(errors="replace")
-            if self._cleaner.text(literal) == literal:
-                return None
-        clean = self._cleaner.value(record)
-        return None if clean == record else _raw_of(clean)
+        if not long or sum(cuts[3::4]) < sum(len(source) - 2 for source in long):
+            return True
+        literal = text.decode(errors="replace")
+        return cleaner.text(literal) != literal
 
     def write(self, tx: Transaction, sid: int) -> None:
         """Keep what was taken since `commit` was called last. It may run again after a rollback."""
@@ -221,6 +204,13 @@ class _End(msgspec.Struct, frozen=True):
         name, value = found[0]
         record = decode_lines(value)
         return cls(name, record, len(value), sum(record.steps))
+
+
+def _clean(cleaner: Incoming, line: SourceLine) -> bytes:
+    """A line without secrets, as the store has it; one that has none as it was."""
+    plain = _raw_of(line.record)  # no escape hides anything in it
+    clean = cleaner.body(plain)
+    return clean if clean is not plain else line.raw or plain
 
 
 def _raw_of(record: Json) -> bytes:
