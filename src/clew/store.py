@@ -746,8 +746,8 @@ class Store:
             id: The session, by id or alias.
             format: "jsonl": all of it, as `import_path` and JSONL stores take it (docs/reference/format.md).
                 "json", "markdown", "html": for programs and people to read. "claude-code", "codex", "pi",
-                "picoclaw", "ggcode", "tingly-box", "ductwork", "openrouter", "gemini-cli", "opencode": as these
-                agents keep it.
+                "picoclaw", "ggcode", "tingly-box", "ductwork", "openrouter", "gemini-cli", "opencode": as
+                these agents keep it.
             path: The file. It appears when it is whole and durable, readable by its owner only; one that
                 is there is replaced, and so is a link: what it leads to stays as it is. "tingly-box" is an
                 SQLite file and needs a path; "picoclaw" puts its `.meta.json` beside it.
