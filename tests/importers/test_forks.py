@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
 import clew
@@ -143,3 +144,13 @@ def test_a_fork_is_made_where_the_base_was_abandoned(store: clew.Store) -> None:
     assert [message["content"] for message in store.get("copy").messages()] == ["a", "b", "d"]
     assert entries_stored(store) == 5
     assert store.verify().ok
+
+
+def test_the_tree_of_a_session_knows_its_subagents_and_theirs(store: clew.Store) -> None:
+    store.load(session("main", "a"))
+    store.load(msgspec.structs.replace(session("main/1", "b"), parent="main"))
+    store.load(msgspec.structs.replace(session("main/1/2", "c"), parent="main/1"))
+    store.load(msgspec.structs.replace(session("ring", "d"), parent="ring"))
+    assert dict(store.get("main").tree().children) == {"main/1": "main", "main/1/2": "main/1"}
+    assert dict(store.get("main/1/2").tree().children) == {}
+    assert dict(store.get("ring").tree().children) == {}

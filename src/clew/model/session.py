@@ -273,6 +273,8 @@ class Tree(msgspec.Struct, frozen=True):
     heads: Mapping[str, Head]
     forks: Mapping[str, ForkPoint]
     checkpoints: tuple[Checkpoint, ...]
+    children: Mapping[str, str] = {}
+    """Subagents of this session, and theirs, parents first: each with the session that started it."""
 
 
 class Stats(msgspec.Struct, frozen=True, kw_only=True):

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import msgspec
 
 from clew.backends.contract import Reader, Transaction
+from clew.backends.rows import wanted
 from clew.core.conversation.checkpoints import copy_checkpoints, list_checkpoints
 from clew.core.conversation.moves import preview_at, title_at
 from clew.core.conversation.points import Point, check_branches, find, head_of, resolve, tip_at
 from clew.core.conversation.sessions import check_free
 from clew.core.log.ids import check_id
-from clew.core.log.rows import NOWHERE, PENDING, ForkOrigin, SessionRow
+from clew.core.log.records import PARENT
+from clew.core.log.rows import NOWHERE, PENDING, ForkOrigin, SessionQuery, SessionRow
 from clew.core.runs.access import Access, require_write_beside
 from clew.model import Branch, Checkpoint, ForkPoint, Head, Tree
+
+MOST_CHILDREN: Final = 1000
+"""Subagents that a tree names."""
 
 # ── Making a fork ─────────────────────────────────────────────────────────────────────────────────
 # A second session that shares everything before a point. Its row, checkpoints and variables are copied.
@@ -97,4 +104,19 @@ def tree(reader: Reader, row: SessionRow) -> Tree:
         {other.id: Head(uids[other.head.branch], other.head.position) for other in relatives},
         forks,
         tuple(sorted(points, key=lambda c: (c.created_at, c.session, c.name))),
+        _children(reader, row.id),
     )
+
+
+def _children(reader: Reader, id: str) -> dict[str, str]:
+    """Subagents, and those that they started, as far as there are not too many."""
+    found: dict[str, str] = {}
+    waiting = [id]
+    while waiting and len(found) < MOST_CHILDREN:
+        parent = waiting.pop(0)
+        query = SessionQuery(limit=MOST_CHILDREN, where=wanted({PARENT: parent}))
+        listed = sorted(reader.list_sessions(query), key=lambda one: (one.row.created, one.row.id))
+        fresh = [one.row.id for one in listed if one.row.id not in found and one.row.id != id]
+        found |= dict.fromkeys(fresh, parent)
+        waiting += fresh
+    return found
