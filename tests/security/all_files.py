@@ -121,6 +121,7 @@ def _import(made: Path, temporary: Path, gone: dict[str, str]) -> None:
     data = json.dumps({"role": "user", "agent": "build"})
     db.execute("INSERT INTO message VALUES ('m', 'a', 1, ?)", (data,))
     db.commit()
+    Path(f"{path}-shm").unlink()  # as after a loss of power: then it is read from a copy
     with clew.open(made / "imported.db") as store:
         store.import_path(path)
         store.import_path(made / "sqlite/s.jsonl")

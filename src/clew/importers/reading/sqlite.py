@@ -1,7 +1,16 @@
-"""The SQLite file of another program, read without leaving a trace beside it, or running what is in it.
+"""The SQLite file of another program: read without a trace beside it, without running what is in it, and
+without making its writer wait.
 
-A database whose last writes are still in its log (`-wal`) can only be read together with it, and SQLite
-then writes a file of its own beside them. So such a database is copied first, and the copy is read.
+How it is read depends on what lies beside it:
+
+- A log (`-wal`) and the index of it (`-shm`): the program runs, or was killed. It is read as it is, by a
+  connection that writes to none of the three files. Readers and writers of a log do not wait for each other,
+  as long as nothing is checkpointed; nothing is. A reader that stays long only makes the log grow, so
+  transactions are short (`snapshot`).
+- Nothing, or nothing but an empty log: it is at rest, or its writer uses no log. It is read without any lock,
+  because a lock would make such a writer wait. If it changes meanwhile, it is read once more the next time.
+- Something else, as a journal, or a log without its index: SQLite could only read it by writing to it. It is
+  copied, and the copy is read.
 
 Only tables are read. A view, a virtual table or a computed column is a program by the author of the file,
 and may never end.
@@ -11,14 +20,15 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
-from clew.core.disk import create_file
+from clew.core.disk import create_file, open_file
 from clew.errors import InvalidUrlError
 from clew.importers.contract import OnProblem, Problem
 from clew.importers.reading.seen import doubt, note
@@ -30,6 +40,14 @@ if TYPE_CHECKING:
 _MAGIC: Final = b"SQLite format 3\0"
 _LOGS: Final = ("-wal", "-journal")
 _TRIES: Final = 5
+_STARTS: Final = 200
+"""So often a read is begun that met a writer in the middle of its commit,"""
+_PAUSE: Final = 0.0005
+"""after so many seconds."""
+_OWN_WAIT: Final = 1000
+"""Milliseconds that we wait, where we do: a program that just starts, or ends, locks all others out."""
+_WAL_VERSIONS: Final = b"\x02\x02"
+"""What a database says of itself that is written by a log."""
 _TABLES: Final = (
     "SELECT name FROM pragma_table_list"
     " WHERE schema = 'main' AND type = 'table' AND name NOT LIKE 'sqlite!_%' ESCAPE '!'"
@@ -79,19 +97,28 @@ def tables_in(db: apsw.Connection) -> frozenset[str]:
     """Those that can be read: they are tables, and hold what is in their rows."""
     authorizer, db.authorizer = db.authorizer, None
     try:
-        computed = {name for (name,) in db.execute(_COMPUTED)}
-        return frozenset(name for (name,) in db.execute(_TABLES) if name not in computed)
+        computed = {name for (name,) in begun(db, _COMPUTED)}
+        return frozenset(name for (name,) in begun(db, _TABLES) if name not in computed)
     finally:
         db.authorizer = authorizer
 
 
 @contextmanager
 def opened(path: Path) -> Iterator[apsw.Connection]:
+    """A connection by which the tables of a database can be read, and nothing else be done."""
     for suffix in ("", *_LOGS):
         note(f"{path}{suffix}")
+    with ExitStack() as stack:
+        db = _entered(stack, path)
+        if db is not None:
+            yield db
+            return
     if not _logs(path):
+        before = _stamps(path)
         with _untouched(path) as db:
             yield db
+        if _stamps(path) != before:
+            doubt()
         return
     import apsw
 
@@ -99,6 +126,21 @@ def opened(path: Path) -> Iterator[apsw.Connection]:
         copy = _copied(path, Path(folder))
         with _connected(copy, apsw.SQLITE_OPEN_READWRITE) as db:
             yield db
+
+
+@contextmanager
+def snapshot(db: apsw.Connection) -> Iterator[None]:
+    """What is read in the block is of one moment. Keep it short, and give nothing out of it: a program that
+    writes meanwhile cannot shorten its log."""
+    authorizer, db.authorizer = db.authorizer, None
+    db.execute("BEGIN")
+    db.authorizer = authorizer
+    try:
+        yield
+    finally:
+        db.authorizer = None
+        db.execute("ROLLBACK")
+        db.authorizer = authorizer
 
 
 @contextmanager
@@ -112,14 +154,30 @@ def reporting(path: Path, on_problem: OnProblem) -> Iterator[None]:
         on_problem(Problem(path=str(path), line=None, reason=f"{type(exc).__name__}: {exc}"))
 
 
-def rows(db: apsw.Connection, sql: str, values: tuple[str, ...] = ()) -> Iterator[dict[str, Json]]:
+def rows(db: apsw.Connection, sql: str, values: tuple[str | int, ...] = ()) -> Iterator[dict[str, Json]]:
     """Rows by the names of their columns: programs add some in every version."""
     names: list[str] | None = None
-    cursor = db.cursor()
-    for row in cursor.execute(sql, values):
+    cursor = begun(db, sql, values)
+    for row in cursor:
         if names is None:
             names = [column[0] for column in cursor.getdescription()]
         yield dict(zip(names, map(_json, row), strict=True))
+
+
+def begun(db: apsw.Connection, sql: str, values: tuple[str | int, ...] = ()) -> apsw.Cursor:
+    """A statement whose first row was read. A reader that may not write cannot mend the index of a log, and
+    one that a writer is just changing looks damaged: it is looked at again."""
+    import apsw
+
+    cursor = db.cursor()
+    for attempt in range(_STARTS):
+        try:
+            return cursor.execute(sql, values)
+        except apsw.ReadOnlyError:
+            if attempt == _STARTS - 1:
+                raise
+            time.sleep(_PAUSE)
+    raise AssertionError("not reached")
 
 
 def _json(value: object) -> Json:
@@ -129,6 +187,43 @@ def _json(value: object) -> Json:
 def _logs(path: Path) -> list[Path]:
     beside = [Path(f"{os.path.realpath(path)}{suffix}") for suffix in _LOGS]
     return [log for log in beside if log.is_file() and log.stat().st_size]
+
+
+def _is_live(path: Path) -> bool:
+    """Whether it lies there with a log and the index of it."""
+    place = os.path.realpath(path)
+    try:
+        with open_file(Path(place)) as file:
+            versions = file.read(20)[18:]
+    except OSError:
+        return False
+    return versions == _WAL_VERSIONS and all(os.path.lexists(place + end) for end in ("-wal", "-shm"))
+
+
+def _entered(stack: ExitStack, path: Path) -> apsw.Connection | None:
+    """A connection to a database that is live; None: it is not, or was until a moment ago."""
+    import apsw
+
+    if not _is_live(path):
+        return None
+    _refuse_planted(Path(os.path.realpath(path)))
+    try:
+        return stack.enter_context(_live(path))
+    except apsw.CantOpenError:
+        if _is_live(path):
+            raise
+        return None  # its program ended meanwhile, and took log and index with it
+
+
+@contextmanager
+def _live(path: Path) -> Iterator[apsw.Connection]:
+    import apsw
+
+    # Without readonly_shm, SQLite would mend the index of the log, or make one. Without NO_CKPT_ON_CLOSE,
+    # the last one to close a database brings its log to an end.
+    address = f"file:{quote(os.path.realpath(path))}?mode=ro&readonly_shm=1"
+    with _connected(address, apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI, is_live=True) as db:
+        yield db
 
 
 @contextmanager
@@ -141,7 +236,7 @@ def _untouched(path: Path) -> Iterator[apsw.Connection]:
 
 
 @contextmanager
-def _connected(address: str, flags: int) -> Iterator[apsw.Connection]:
+def _connected(address: str, flags: int, *, is_live: bool = False) -> Iterator[apsw.Connection]:
     import apsw
 
     from clew.backends.sqlite.schema import defend
@@ -149,6 +244,10 @@ def _connected(address: str, flags: int) -> Iterator[apsw.Connection]:
     db = apsw.Connection(address, flags=flags)
     try:
         defend(db)
+        if is_live:
+            db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+            db.set_busy_timeout(_OWN_WAIT)
+            db.execute("PRAGMA query_only = ON")
         db.authorizer = _only_reading(tables_in(db))
         yield db
     finally:
