@@ -14,7 +14,7 @@ import pytest
 import clew
 from clew.backends.contract import STORE_WIDE
 from clew.core.load.entries import recall
-from clew.importers.ledger import Ledger, path_of
+from clew.importers.ledger import Ledger, path_in
 from clew.importers.reading import seen
 from tests.importers.test_ledger import NAME, answered, codex
 from tests.importers.test_run import write_claude
@@ -87,7 +87,7 @@ def check_claims(store: clew.Store, whole: dict[str, object]) -> int:
     with store._engine.read() as reader:
         names = [name for name, _ in reader.scan_records(STORE_WIDE, "source")]
     for name in names:
-        source = ledger.find(path_of(name))
+        source = ledger.find(path_in(name))
         assert source is not None
         for session in source.sessions:
             with store._engine.read() as reader:

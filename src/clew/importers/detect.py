@@ -42,6 +42,8 @@ class Job(msgspec.Struct, frozen=True):
     """Its content tells the format. Else only the caller said so, and the file may be anything."""
     known: Source | None = None
     """Not None: it is as it was when it was read last, and this is what came of it."""
+    before: Source | None = None
+    """Not None: it has only grown since then."""
 
 
 class Found(msgspec.Struct, frozen=True):
@@ -109,6 +111,24 @@ def look(path: Path, format: str | None, ledger: Ledger | None = None) -> Found:
     return Found(list({job.path: job for job in jobs}.values()), looking.problems)
 
 
+def look_in(format: str, path: Path, ledger: Ledger) -> Found:
+    """What a program has at one of its usual places. There may be nothing."""
+    looking = _Looking(ledger)
+    if path.is_dir():
+        ledger.look_below(str(path))
+    return Found(looking.as_told(format, looking.files_in(reader_of(format), path)), looking.problems)
+
+
+def look_at_file(format: str | None, path: Path, ledger: Ledger) -> list[Job]:
+    """The file at a path, if it surely holds sessions, of this format; None: of any."""
+    looking = _Looking(ledger)
+    if not path.is_file():
+        return []
+    if format is None:
+        return [job for job in looking.at_file(path) if job.path == path]
+    return [job for job in looking.as_told(format, [path]) if job.is_sure]
+
+
 def known_places(home: Path | None = None) -> list[tuple[str, Path]]:
     """The places of this machine where programs keep their sessions, with their formats: those that are
     there."""
@@ -123,7 +143,7 @@ def scan_places(home: Path | None = None) -> list[FoundPlace]:
     found = []
     for format, place in known_places(home):
         looking = _Looking()
-        files = looking.files_in(reader_of(format), place)
+        files = looking._files_at(format, place)
         if files or looking.problems:
             sizes = [_size(file) for file in files]
             found.append(FoundPlace(format=format, path=str(place), files=len(files), bytes=sum(sizes)))
@@ -143,17 +163,22 @@ class _Looking:
         """A file, by its content."""
         known = self._known(path, None)
         if known is not None and known.format != OWN:
-            beside = [file for file in self.files_in(reader_of(known.format), path) if file != path]
+            beside = [file for file in self._files_at(known.format, path) if file != path]
             return [known, *(self._job(known.format, file) for file in beside)]
         beginning = self._beginning(path) if known is None else None
         return [known] if known else [] if beginning is None else self._jobs_of(path, beginning)
 
     def _known(self, path: Path, format: str | None) -> Job | None:
-        """A file that need not be opened."""
-        place = str(path)
-        source = None if self._ledger is None else self._ledger.unchanged(place, format, _lists_of)
-        if source is None:
+        """A file that need not be opened, or not from its beginning on."""
+        if self._ledger is None:
             return None
+        place = str(path)
+        source = self._ledger.unchanged(place, format, _lists_of)
+        if source is None:
+            source = self._ledger.grown(place, format, _lists_of)
+            if source is None:
+                return None
+            return Job(source.format, path, _size(path), source.is_sure, before=source)
         beside = (path_of(stamp.path) for stamp in source.seen[1:] if stamp.kind == FILE)
         self._beside.update(one for one in beside if not one.endswith(path.suffix or "l"))
         return Job(source.format, path, max(source.seen[0].size, 0), source.is_sure, source)
@@ -176,8 +201,8 @@ class _Looking:
             place = Path(entry.path)
             if _is_folder(entry):
                 jobs = [] if entry.is_symlink() else self.below(place, level + 1)
-                same += [job for job in jobs if job.known]
-                if jobs := [job for job in jobs if not job.known]:
+                same += [job for job in jobs if job.known or job.before]
+                if jobs := [job for job in jobs if not (job.known or job.before)]:
                     groups.append((_age(jobs[0].path, self._beginning(jobs[0].path) or b""), jobs))
             elif not _is_file(entry):
                 continue
@@ -197,7 +222,7 @@ class _Looking:
         """Files that the caller says are of a format, but for those that are of another one."""
         found = [(file, self._known(file, format)) for file in files]
         jobs = [job for _, job in found if job is not None]
-        files = [file for file, job in found if job is None]
+        files = [file for file, job in found if job is None and os.path.isfile(file)]
         in_order = None if format == OWN else getattr(reader_of(format), "in_order", None)
         if in_order is not None and len(files) > 1:
             files = in_order(files)
@@ -213,15 +238,18 @@ class _Looking:
                 self._tell(file, f"its format is {other}, not {format}")
         return jobs
 
+    def _files_at(self, format: str, place: Path) -> list[Path]:
+        # A pipe is no file: it has no end that one could wait for.
+        return [file for file in self.files_in(reader_of(format), place) if os.path.isfile(file)]
+
     def files_in(self, reader: Reader, place: Path) -> list[Path]:
-        """What the reader finds at a path. Directories that it may not enter are told here."""
+        """What the reader finds at a path, files or not. Directories that it may not enter are told here."""
         try:
             if place.is_dir():
                 for folder, _, _ in os.walk(place, onerror=self._refused):
                     if not os.access(folder, os.X_OK):
                         self._tell(Path(folder), _NOT_ENTERED)
-            # Never raises. A pipe is no file: it has no end that one could wait for.
-            return [file for file in reader.files(place) if os.path.isfile(file)]
+            return reader.files(place)
         except OSError as exc:
             self._refused(exc)
             return []
@@ -254,7 +282,7 @@ class _Looking:
             return [_job(OWN, path)]
         format = _recognised(path, beginning)
         if format is not None:
-            files = self.files_in(reader_of(format), path)
+            files = self._files_at(format, path)
             return [_job(format, file) if file == path else self._job(format, file) for file in files]
         try:
             reason = reason_to_name(path, beginning)

@@ -1,25 +1,27 @@
 """Bringing what readers find into a store, file by file, with a report.
 
 A file that cannot be read, or a part of one, costs itself: it is listed, and the rest is imported. A file
-that is as it was at the last import is not read: the ledger says what came of it.
+that is as it was at the last import is not read: the ledger says what came of it. Of one that has only grown,
+what is new is read. The record of the ledger is part of the last transaction of its file.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import suppress
-from datetime import datetime
+from contextlib import contextmanager, suppress
 from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 import msgspec
 
+from clew.backends.contract import STORE_WIDE, Transaction
 from clew.core.engine.redaction import incoming, policy_of
-from clew.core.load.load import Loading
+from clew.core.load.entries import Memories
+from clew.core.load.load import LoadedMeanwhileError, Loading, OnLast, Pass, WholeNeededError
 from clew.core.log.ids import check_id
 from clew.core.log.records import AGENT
-from clew.core.log.rows import SessionRow
+from clew.core.log.rows import SessionQuery, SessionRow
 from clew.core.redact.incoming import Incoming
 from clew.core.search.index import catch_up
 from clew.errors import (
@@ -34,10 +36,12 @@ from clew.errors import (
     VersionError,
 )
 from clew.importers import OWN
-from clew.importers.contract import Problem, SourceEntry, SourceSession
+from clew.importers.contract import NotFollowedError, Problem, SourceEntry, SourceSession
+from clew.importers.contract import Place as Reached
 from clew.importers.detect import ROLES, Found, Job, checked, look, reader_of
 from clew.importers.kept_files import Bench, KeptFiles
-from clew.importers.ledger import Ledger, SessionOf, problems_of
+from clew.importers.ledger import Draft, Ledger, SessionOf, Source, problems_of, record_of
+from clew.importers.reading.files import has_whole_lines
 from clew.importers.reading.seen import Seen, note, watching
 from clew.importers.reading.values import kind
 from clew.model.session import microseconds, utc
@@ -50,6 +54,8 @@ TRIES: Final = 5
 """Two imports of the same file get in each other's way: the later one reads it again."""
 _WORDS: Final = ("content", "parts", "tool_calls")
 _PAGE: Final = 5000
+MUCH: Final = 1000
+"""Entries after which what was followed is made findable; a search does it for fewer."""
 
 
 class Opener(Protocol):
@@ -118,9 +124,8 @@ def import_places(
             path = checked(place.path)
             one = look(path, place.format, ledger)
             if strict:
-                _refuse_problems(
-                    _Import(store, ledger, [one], {}, dry_run=True, rename=rename, on_progress=None).run()
-                )
+                trial = Manner(dry_run=True, rename=rename)
+                _refuse_problems(Import(store, ledger, [one], {}, trial).run())
         except InvalidError as error:
             if place.is_guess:
                 continue
@@ -135,9 +140,21 @@ def import_places(
             if place.name is not None:
                 names[str(path)] = place.name
         found.append(one)
-    return _Import(
-        store, ledger, found, names, dry_run=dry_run, rename=rename, on_progress=on_progress, redact=redact
-    ).run()
+    manner = Manner(dry_run=dry_run, rename=rename, redact=redact)
+    return Import(store, ledger, found, names, manner, on_progress).run()
+
+
+class Manner(msgspec.Struct, frozen=True, kw_only=True):
+    """How files are brought."""
+
+    dry_run: bool = False
+    rename: bool = False
+    redact: bool | None = None
+    """Whether definite secrets are replaced; None: as the policy of the store says."""
+    is_sync: bool = False
+    """A line without its end waits for it; of files that did not change nothing is told."""
+    memories: Memories | None = None
+    """Of sessions that were followed a short while ago."""
 
 
 def _refuse_problems(report: ImportReport) -> None:
@@ -151,7 +168,7 @@ def _refuse_problems(report: ImportReport) -> None:
         )
 
 
-class _Import:
+class Import:
     """One import: the files that were found, one after the other."""
 
     def __init__(
@@ -160,22 +177,22 @@ class _Import:
         ledger: Ledger,
         found: Sequence[Found],
         names: dict[str, str],
-        *,
-        dry_run: bool,
-        rename: bool,
-        on_progress: OnImportProgress | None,
-        redact: bool | None = None,
+        manner: Manner,
+        on_progress: OnImportProgress | None = None,
+        gone: Sequence[tuple[str, Source]] = (),
     ) -> None:
         self._store = store
-        self._redact = redact
+        self._redact = manner.redact
         self._incoming: Incoming | None = None
         self._ledger = ledger
         self._names = names
         jobs = {job.path: job for one in found for job in one.jobs}
         self._jobs = list(jobs.values())
-        self._dry_run = dry_run
-        self._rename = rename
+        self._manner = manner
+        self._dry_run = manner.dry_run
+        self.waits = manner.is_sync
         self._on_progress = on_progress
+        self._gone = gone
         self._files = self._bytes = self._bytes_of_file = 0
         """Read so far: files, their bytes, and bytes of the file that is being read."""
         self._all_bytes = sum(job.size for job in self._jobs)
@@ -190,8 +207,13 @@ class _Import:
         """Calls that one of the files told of, and the session in which they count."""
         self._calls_kept: dict[str, list[SessionRow]] = {}
         """By format, sessions of files that are not read: their calls count there."""
+        self._counted_since: int | None = None
+        """Of a sync: calls of sessions that were active at this time or later are among those."""
+        self._brought: set[int] = set()
+        """Sessions that this import has brought."""
 
-    def run(self) -> ImportReport:
+    def run(self, more: Callable[[ImportReport], Sequence[Job]] = lambda report: ()) -> ImportReport:
+        """`more`: asked for files that what was brought has something to do with."""
         same, jobs, rows = self._sorted()
         with self._bench:
             try:
@@ -200,14 +222,23 @@ class _Import:
                 for job in self._concerned(same, jobs):
                     same.remove(job)
                     self._bring(job)
+                for job in more(self._report()):
+                    self._jobs.append(job)
+                    self._bring(job)
+                for path, source in self._gone:
+                    self._ledger.keep_gone(path, source)
             finally:
                 self._flush()
-        for job in same:
-            self._pass_over(job, rows)
+        if not self._manner.is_sync:
+            for job in same:
+                self._pass_over(job, rows)
         if self._jobs:
             self._tell(self._jobs[-1])
-        if self._is_open and not self._dry_run:
-            self._index()
+        if self._is_open and not self._dry_run and not self._manner.is_sync:
+            self.index()
+        return self._report()
+
+    def _report(self) -> ImportReport:
         return ImportReport(
             sources=tuple(self._sources),
             sessions=tuple(session for source in self._sources for session in source.sessions),
@@ -218,25 +249,39 @@ class _Import:
             files_read=self._files_read,
             bytes=self._all_bytes,
             redacted=0 if self._incoming is None else self._incoming.count,
+            gone=tuple(path for path, _ in self._gone),
         )
 
     # -- files that are not read
 
     def _sorted(self) -> tuple[list[Job], list[Job], dict[int, SessionRow]]:
         """Files that need not be read, files to read, and the sessions of the former. A file of which a
-        session was purged since is read."""
-        rows = self._ledger.rows(job.known for job in self._jobs if job.known is not None)
+        session was purged since is read, and one of which a session came back from the trash. A purge drops
+        the record of the file: a sync need not ask for every session."""
+        known = [job.known for job in self._jobs if job.known is not None]
+        if self._manner.is_sync and not self._ledger.must_check_sessions:
+            known = [source for source in known if any(session.is_trashed for session in source.sessions)]
+        rows = self._ledger.rows(known)
+        asked = set(map(id, known))
         same, jobs = [], []
         for job in self._jobs:
-            if job.known is None or any(session.sid not in rows for session in job.known.sessions):
+            if job.known is None or (id(job.known) in asked and not self._is_here(job.known, rows)):
                 jobs.append(job)
                 continue
             same.append(job)
             self._files += 1
             self._bytes += job.size
-            kept = [rows[session.sid] for session in job.known.sessions]
-            self._calls_kept.setdefault(job.format, []).extend(kept)
+            if not self._manner.is_sync:
+                kept = [rows[session.sid] for session in job.known.sessions]
+                self._calls_kept.setdefault(job.format, []).extend(kept)
         return same, jobs, rows
+
+    def _is_here(self, source: Source, rows: dict[int, SessionRow]) -> bool:
+        for session in source.sessions:
+            row = rows.get(session.sid)
+            if row is None or (session.is_trashed and row.deleted is None):
+                return False
+        return True
 
     def _concerned(self, same: Sequence[Job], read: Sequence[Job]) -> list[Job]:
         """Files that did not change, but have something to do with one that was read: it brought the session
@@ -246,6 +291,8 @@ class _Import:
         new = {one.id for source in self._sources for one in source.sessions if one.state == "new"}
         told: set[str] = set()
         for job in read:
+            if job.before is not None:
+                continue  # what it begins with was there before
             informs = None if job.format == OWN else getattr(reader_of(job.format), "informs", None)
             if informs is not None:
                 told.update(map(str, informs(job.path)))
@@ -260,23 +307,21 @@ class _Import:
         assert job.known is not None
         path = str(job.path)
         problems = problems_of(path, job.known)
-        sessions = []
-        for session in job.known.sessions:
-            row = rows[session.sid]
-            sessions.append(
-                ImportedSession(
-                    id=row.id,
-                    source=path,
-                    state="unchanged" if row.deleted is None else "trashed",
-                    messages=row.head.messages,
-                    format=job.format,
-                    parent=session.parent,
-                    is_copy=session.is_copy,
-                    created_at=utc(row.created),
-                    updated_at=utc(row.updated),
-                )
-            )
+        sessions = [self._as_it_is(job, rows[session.sid], session) for session in job.known.sessions]
         self._add(job, sessions, problems, is_read=False)
+
+    def _as_it_is(self, job: Job, row: SessionRow, session: SessionOf) -> ImportedSession:
+        return ImportedSession(
+            id=row.id,
+            source=str(job.path),
+            state="unchanged" if row.deleted is None else "trashed",
+            messages=row.head.messages,
+            format=job.format,
+            parent=session.parent,
+            is_copy=session.is_copy,
+            created_at=utc(row.created),
+            updated_at=utc(row.updated),
+        )
 
     def _add(
         self, job: Job, sessions: list[ImportedSession], problems: list[Problem], *, is_read: bool
@@ -302,50 +347,76 @@ class _Import:
     def _bring(self, job: Job) -> None:
         """One file. An import of the same session at the same time makes it start again."""
         self._tell(job)
-        for attempt in range(TRIES):
+        tries = 0
+        while True:
             self._bytes_of_file = 0
-            bringing = _Bringing(self, job)
+            bringing = _Bringing(self, job, self._place(job))
             try:
-                with watching() as seen:
+                if bringing.is_left_in_trash():
+                    break
+                with watching() as bringing.seen:
                     note(job.path)
                     bringing.run()
                 break
+            except (NotFollowedError, WholeNeededError):
+                job = msgspec.structs.replace(job, before=None)
             except StoreBusyError:
-                if attempt == TRIES - 1:
+                tries += 1
+                if tries == TRIES:
                     raise
+                job = self._looked_at_again(job)
             except (ConflictError, CorruptError, InvalidError, NotFoundError, VersionError) as error:
-                if len(self._jobs) == 1:
+                if len(self._jobs) == 1 and not self._manner.is_sync:
                     raise
                 bringing.refuse(str(error))
+                self._keep(bringing.draft([]))
                 break
-        self._add(job, bringing.sessions, bringing.problems, is_read=True)
+        self._brought.update(session.sid for session in bringing.kept)
+        self._add(job, bringing.sessions, bringing.problems, is_read=bringing.is_read)
         if bringing.refused and bringing.sessions:
             self._left_out.append(self.name(job))
-        self._keep(job, seen, bringing)
-        self._files_read += 1
+        self._files_read += bringing.is_read
         self._files += 1
         self._bytes += job.size
 
-    def _keep(self, job: Job, seen: Seen, bringing: _Bringing) -> None:
+    def _place(self, job: Job) -> Reached | None:
+        return None if job.before is None else self._ledger.place(str(job.path), job.before)
+
+    def _looked_at_again(self, job: Job) -> Job:
+        """Another process was faster: what it wrote down of the file counts."""
+        if job.before is None:
+            return job
+        self._ledger.forget(str(job.path))
+        return msgspec.structs.replace(job, before=self._ledger.find(str(job.path)))
+
+    def draft(self, bringing: _Bringing, sessions: Sequence[SessionOf]) -> Draft | None:
+        """The record of a file; None: it gets none."""
+        job = bringing.job
         if self._dry_run or not self._is_open or str(job.path) in self._names:
-            return
-        self._ledger.keep(
+            return None
+        return self._ledger.draft(
             str(job.path),
             job.format,
-            seen,
-            bringing.kept,
+            bringing.seen,
+            sessions,
             bringing.problems,
             is_sure=job.is_sure,
             error=bringing.refused,
+            place=None if bringing.refused else bringing.reached,
+            follows=job.before if bringing.place is not None else None,
         )
-        if self._ledger.is_full:
-            self._flush()
+
+    def _keep(self, draft: Draft | None) -> None:
+        if draft is not None:
+            self._ledger.keep(draft)
+            if self._ledger.is_full:
+                self._flush()
 
     def _flush(self) -> None:
-        if self._is_open and not self._dry_run:
+        if (self._is_open or self._gone) and not self._dry_run:
             self._ledger.flush(self.open()._engine)
 
-    def _index(self) -> None:
+    def index(self) -> None:
         """Make what was brought findable, so that the first search does not have to."""
         engine = self.open()._engine
         total = len(self._jobs)
@@ -366,44 +437,64 @@ class _Import:
         self._is_open = True
         return self._store(writes=not self._dry_run)
 
-    def load(self, job: Job, source: SourceSession, on_problem: Callable[[str], None]) -> _Brought:
-        """One session: its entries, then snapshots of the files that it kept, then what stands beside."""
+    def load(self, bringing: _Bringing, source: SourceSession, on_problem: Callable[[str], None]) -> _Open:
+        """One session: its entries, then snapshots of the files that it kept, then what stands beside. The
+        last of it waits for `_Open.end`."""
         store = self.open()
+        job = bringing.job
         source = _by_agent(source, job.format)
+        goes_on = bringing.place is not None
+        known = () if job.before is None else job.before.sessions
         loading = Loading(
             store._engine,
             source,
             dry_run=self._dry_run,
-            rename=self._rename,
+            rename=self._manner.rename or any(one.id.startswith(f"{source.id}~") for one in known),
             on_refused=lambda uid, error: on_problem(f"entry {uid}: {error}"),
             origin={"format": job.format, "path": self.name(job)},
-            counted=self._counted_before(store, job.format, source.created_at),
+            counted=self._counted_before(store, job.format, source, goes_on=goes_on),
+            goes_on=goes_on and any(one.id.partition("~")[0] == source.id for one in known),
+            memories=self._manner.memories,
+            guard=self._guard(job) if goes_on else None,
             redactor=self._redactor(store),
         )
+        opened = _Open(loading, source, job, self.name(job), KeptFiles(store, loading.id, self._bench))
         if not loading.is_trashed:
-            loading.bring_entries()
-            with KeptFiles(store, loading.id, self._bench) as files:
+            with opened.files_on_error():
+                loading.bring_entries()
                 checkpoints = source.checkpoints()
-                loading.bring_rest(files.look(checkpoints) if self._dry_run else files.take(checkpoints))
-            if files.lacking:
-                on_problem(files.lacking)
-        loaded = loading.report()
-        session = ImportedSession(
-            id=loaded.id,
-            source=self.name(job),
-            state=loaded.state,
-            messages=loaded.messages,
-            format=job.format,
-            entries=loaded.entries,
-            parent=source.parent,
-            is_copy=source.is_copy and source.parent is not None,
-            created_at=loaded.created_at,
-            updated_at=loaded.updated_at,
-        )
-        kept = None
-        if loading.sid is not None:
-            kept = SessionOf(loading.sid, loaded.id, source.parent, session.is_copy, loading.batches)
-        return _Brought(session, kept)
+                files = opened.files
+                loading.gather(files.look(checkpoints) if self._dry_run else files.take(checkpoints))
+                if files.lacking:
+                    on_problem(files.lacking)
+        return opened
+
+    def _guard(self, job: Job) -> Callable[[Transaction], None]:
+        """What is new may go only to sessions of which all before it is there: a purge drops the record."""
+        record = record_of(str(job.path))
+
+        def guard(tx: Transaction) -> None:
+            if tx.get_record(STORE_WIDE, "source", record) is None:
+                raise LoadedMeanwhileError(f"{job.path} has to be read once more: its session was purged")
+
+        return guard
+
+    def last_step(self, draft: Callable[[Pass], Draft | None]) -> tuple[OnLast, Callable[[], None]]:
+        """What writes the record of a file in the last transaction of its last session, and what is to be
+        called after that."""
+        written: list[tuple[Draft, bytes | None]] = []
+
+        def write(tx: Transaction, at: Pass) -> None:
+            written.clear()
+            made = draft(at)
+            if made is not None:
+                written.append((made, self._ledger.write(tx, made)))
+
+        def done() -> None:
+            for one in written:
+                self._ledger.wrote(*one)
+
+        return write, done
 
     def _redactor(self, store: Store) -> Incoming | None:
         """What takes secrets out of what is brought; None: they stay."""
@@ -419,7 +510,9 @@ class _Import:
         from clew.core.transfer.jsonl_file import import_file
 
         path = str(job.path)
-        found = import_file(lambda: self.open()._engine, path, rename=self._rename, dry_run=self._dry_run)
+        found = import_file(
+            lambda: self.open()._engine, path, rename=self._manner.rename, dry_run=self._dry_run
+        )
         row = None
         if self._is_open:
             with self.open()._engine.read() as reader:
@@ -436,26 +529,74 @@ class _Import:
         damage = [Problem(path=self.name(job), line=one.line, reason=one.reason) for one in found.damage]
         return _Brought(session, kept), damage
 
-    def _counted_before(self, store: Store, format: str, since: datetime | None) -> dict[str, str] | None:
+    def _counted_before(
+        self, store: Store, format: str, source: SourceSession, *, goes_on: bool
+    ) -> dict[str, str] | None:
         """Calls that are told of in several files count once. Those of files that are not read were counted
-        in the store; only sessions that were alive at that time can have told of the same ones."""
+        in the store; only sessions that were alive at that time can have told of the same ones. `goes_on`:
+        what an agent just wrote is told nowhere else, but for the sessions that the source names."""
         if not getattr(reader_of(format), "CALLS_HAVE_ONE_ID", False):
             return None
-        rows = self._calls_kept.get(format, [])
+        since = source.created_at
         first = None if since is None else microseconds(since)
+        if goes_on:
+            return self._counted
+        if self._manner.is_sync:
+            self._count_since(store, format, source.id, -1 if first is None else first)
+            return self._counted
+        rows = self._calls_kept.get(format, [])
         wanted = [row for row in rows if first is None or row.updated >= first]
         if wanted:
             gone = {row.sid for row in wanted}
             self._calls_kept[format] = [row for row in rows if row.sid not in gone]
-            with store._engine.read() as reader:
-                for row in wanted:
-                    after = 0
-                    while calls := reader.read_usage(row.sid, after, _PAGE):
-                        for call in calls:
-                            if call.id is not None:
-                                self._counted.setdefault(call.id, row.id)
-                        after = calls[-1].number
+            self._count(store, wanted)
         return self._counted
+
+    def _count_since(self, store: Store, format: str, own: str, first: int) -> None:
+        """Count the calls of sessions of a format that were active at a time or later, except for those that
+        came with this import: each session once."""
+        until = self._counted_since
+        if until is not None and until <= first:
+            return
+        self._counted_since = first
+        after = None
+        while True:
+            with store._engine.read() as reader:
+                page = reader.list_sessions(SessionQuery(limit=_PAGE, since=first, until=until, after=after))
+            rows = [one.row for one in page]
+            self._count(
+                store,
+                [
+                    row
+                    for row in rows
+                    if row.id.startswith(f"{format}:")
+                    and row.id.partition("~")[0] != own
+                    and row.sid not in self._brought
+                ],
+            )
+            if len(rows) < _PAGE:
+                return
+            after = rows[-1].updated, rows[-1].id
+
+    def _count(self, store: Store, rows: Sequence[SessionRow]) -> None:
+        with store._engine.read() as reader:
+            for row in rows:
+                after = 0
+                while calls := reader.read_usage(row.sid, after, _PAGE):
+                    for call in calls:
+                        if call.id is not None:
+                            self._counted.setdefault(call.id, row.id)
+                    after = calls[-1].number
+
+    def trashed(self, job: Job) -> ImportedSession | None:
+        """The only session of a file that was read before, if it is in the trash now."""
+        before = self._ledger.find(str(job.path)) if job.before is None else job.before
+        if job.format == OWN or before is None or len(before.sessions) != 1 or not self._ledger.is_trusted:
+            return None
+        row = self._ledger.rows([before]).get(before.sessions[0].sid)
+        if row is None or row.deleted is None:
+            return None
+        return self._as_it_is(job, row, before.sessions[0])
 
     # -- progress
 
@@ -483,52 +624,178 @@ class _Brought(NamedTuple):
     """For the ledger."""
 
 
-class _Bringing:
-    """One file on its way into the store: what came of it so far."""
+class _Open:
+    """A session of which all was read, and the last of it is not written yet."""
 
-    def __init__(self, whole: _Import, job: Job) -> None:
-        self._whole = whole
+    def __init__(
+        self, loading: Loading, source: SourceSession, job: Job, name: str, files: KeptFiles
+    ) -> None:
+        self._loading = loading
+        self._source = source
         self._job = job
+        self._name = name
+        self.files = files
+
+    @contextmanager
+    def files_on_error(self) -> Iterator[None]:
+        """Let go of the files that it kept if something goes wrong."""
+        try:
+            yield
+        except BaseException:
+            self.files.__exit__()
+            raise
+
+    @property
+    def is_trashed(self) -> bool:
+        return self._loading.is_trashed
+
+    def kept(self, at: Pass | None = None) -> SessionOf | None:
+        """For the ledger. `at`: in the last transaction."""
+        loading = self._loading
+        row = None if at is None else at.row
+        sid = loading.sid if row is None else row.sid
+        if sid is None:
+            return None
+        told = at or loading
+        return SessionOf(
+            sid,
+            loading.id,
+            self._source.parent,
+            self._is_copy,
+            told.batches,
+            told.names,
+            loading.is_trashed,
+        )
+
+    @property
+    def _is_copy(self) -> bool:
+        return self._source.is_copy and self._source.parent is not None
+
+    def end(self, last: OnLast | None = None) -> _Brought:
+        """Write the last of it, and `last` in the same transaction."""
+        try:
+            if not self._loading.is_trashed:
+                self._loading.finish(last)
+        finally:
+            self.files.__exit__()
+        loaded = self._loading.report()
+        session = ImportedSession(
+            id=loaded.id,
+            source=self._name,
+            state=loaded.state,
+            messages=loaded.messages,
+            format=self._job.format,
+            entries=loaded.entries,
+            parent=self._source.parent,
+            is_copy=self._is_copy,
+            created_at=loaded.created_at,
+            updated_at=loaded.updated_at,
+        )
+        return _Brought(session, self.kept())
+
+
+class _Bringing:
+    """One file on its way into the store: what came of it so far. `place`: only what stands behind it is
+    read."""
+
+    def __init__(self, whole: Import, job: Job, place: Reached | None) -> None:
+        self._whole = whole
+        self.job = job
+        self.place = place
         self._path = whole.name(job)
+        self.seen = Seen()
         self.sessions: list[ImportedSession] = []
         self.kept: list[SessionOf] = []
         self.problems: list[Problem] = []
         self.refused = ""
         """Why something of it was not taken that the next import may take."""
+        self.reached: Reached | None = None
+        """Where the reader stopped."""
+        self.is_read = True
 
     def run(self) -> None:
-        if self._job.format == OWN:
-            brought, damage = self._whole.own(self._job)
+        if self.job.format == OWN:
+            brought, damage = self._whole.own(self.job)
             self.problems += damage
             self._add(brought)
+            self._whole._keep(self.draft(self.kept))
         else:
             self._read()
+
+    def is_left_in_trash(self) -> bool:
+        """Whether its session was deleted here: then it is not read. When it comes back, the file has grown
+        since its record was written."""
+        found = self._whole.trashed(self.job)
+        if found is not None:
+            self.sessions.append(found)
+            self.is_read = False
+        return found is not None
 
     def refuse(self, reason: str) -> None:
         self.refused = reason
         self._problem(reason)
 
+    def draft(self, sessions: Sequence[SessionOf]) -> Draft | None:
+        return self._whole.draft(self, sessions)
+
     def _read(self) -> None:
-        """The sessions of a file of another program."""
-        job = self._job
+        """The sessions of a file of another program. The last of what is new, and the record of the file,
+        are one transaction."""
+        opened: _Open | None = None
         try:
-            sessions = reader_of(job.format).read(
-                job.path, self._on_problem, lambda size: self._whole.read(job, size)
-            )
-            for found in sessions:
-                source = _begun(found, needs_words=not job.is_sure)
+            for found in self._items():
+                if isinstance(found, Reached):
+                    self.reached = found
+                    continue
+                if opened is not None:
+                    waiting, opened = opened, None
+                    self._add(waiting.end())
+                source = _begun(found, needs_words=not self.job.is_sure)
                 if source is None:
                     continue
                 try:
-                    self._add(self._whole.load(job, source, self._problem))
+                    opened = self._whole.load(self, source, self._problem)
                 except InvalidError as error:
                     self.refuse(f"session {source.id!r}: {error}")
-            if not job.is_sure and not self.sessions:
-                self._problem(f"nothing in it is of the format {job.format}")
-        except ClewError:
+            if not self.job.is_sure and not self.sessions and opened is None:
+                self._problem(f"nothing in it is of the format {self.job.format}")
+        except (ClewError, NotFollowedError, WholeNeededError):
+            if opened is not None:
+                opened.files.__exit__()
             raise
         except Exception as error:  # noqa: BLE001 (no file may cost the others, whatever it holds)
             self.refuse(f"it cannot be read: {type(error).__name__}: {error}")
+        self._end(opened)
+
+    def _end(self, opened: _Open | None) -> None:
+        if opened is None or opened.is_trashed:
+            if opened is not None:
+                self._add(opened.end())
+            self._whole._keep(self.draft(self.kept))
+            return
+        waiting = opened
+
+        def draft(at: Pass) -> Draft | None:
+            last = waiting.kept(at)
+            return self.draft([*self.kept, *([] if last is None else [last])])
+
+        write, done = self._whole.last_step(draft)
+        self._add(waiting.end(write))
+        done()
+
+    def _items(self) -> Iterator[SourceSession | Reached]:
+        """What the reader finds. An import takes a last line that has no end, too; a sync waits for it."""
+        job = self.job
+        reader = reader_of(job.format)
+        follow = getattr(reader, "follow", None)
+
+        def on_bytes(size: int) -> None:
+            self._whole.read(job, size)
+
+        if follow is not None and has_whole_lines(job.path, waits=self._whole.waits):
+            return iter(follow(job.path, self.place, self._on_problem, on_bytes))
+        self.place = None
+        return iter(reader.read(job.path, self._on_problem, on_bytes))
 
     def _add(self, brought: _Brought) -> None:
         self.sessions.append(brought.session)
@@ -536,7 +803,7 @@ class _Bringing:
             self.kept.append(brought.kept)
 
     def _on_problem(self, problem: Problem) -> None:
-        if problem.path == str(self._job.path) != self._path:
+        if problem.path == str(self.job.path) != self._path:
             problem = msgspec.structs.replace(problem, path=self._path)
         self.problems.append(problem)
 

@@ -168,6 +168,8 @@ class ImportReport(msgspec.Struct, frozen=True, kw_only=True):
     """The same file by file: first those that were read."""
     redacted: int = 0
     """Secrets that were replaced in what was brought: see `Store.redaction`."""
+    gone: tuple[str, ...] = ()
+    """Of a sync: files that were found to be gone. Their sessions stay."""
 
     @property
     def ok(self) -> bool:

@@ -218,6 +218,11 @@ def batch_name(number: int) -> str:
     return f"{PREFIX}{number:08d}"
 
 
+def count_names(raw: bytes) -> int:
+    """How many names the record of a batch has."""
+    return sum(len(run.names) for run in _decode_runs(raw))
+
+
 class KeptRuns(NamedTuple):
     """The record of a batch, as it was written."""
 

@@ -27,7 +27,7 @@ from clew.importers.contract import (
 from clew.importers.reading import values
 from clew.importers.reading.files import first_objects
 from clew.importers.reading.jsonlines import object_of, read_lines
-from clew.importers.reading.values import Counted, digest, follow, link, session_id
+from clew.importers.reading.values import Counted, digest, link, name_after, session_id
 from clew.model import Json
 
 NAME: Final = "ggcode"
@@ -156,7 +156,8 @@ class _Log:
         at = values.when(record.get("timestamp"))
         notes = self._notes(record, at)
         self._time = at
-        return SourceEntry(uid=follow(self.head, said), parent=self.head, message=message, at=at, notes=notes)
+        uid = name_after(self.head, said)
+        return SourceEntry(uid=uid, parent=self.head, message=message, at=at, notes=notes)
 
     def _is_repeated(self, id: str, said: str) -> bool:
         """The same id with the same words. The same words without an id were said twice."""

@@ -49,6 +49,23 @@ def opened(raw: IO[bytes], path: Path) -> IO[bytes]:
     return io.BufferedReader(_Unpacked(raw), 1024 * 1024)
 
 
+def has_whole_lines(path: Path, *, waits: bool) -> bool:
+    """Whether a reader can go on in a file, later, from where it stops now: it is not compressed, and its
+    last line has its end, or `waits` for it. In a database there are no lines."""
+    if path.suffix == ".zst":
+        return False
+    try:
+        with open_file(path, 0) as raw:
+            start = raw.read(len(_SQLITE))
+            if waits or start == _SQLITE:
+                return not start.startswith(_MAGIC)
+            size = os.fstat(raw.fileno()).st_size
+            is_ended = size > 0 and os.pread(raw.fileno(), 1, size - 1) == b"\n"
+            return is_ended and not start.startswith(_MAGIC)
+    except OSError:
+        return False
+
+
 def damage_of(file: IO[bytes]) -> str | None:
     """Why an opened file ended before its time; None: it did not."""
     inner = getattr(file, "raw", None)
@@ -60,7 +77,7 @@ class _Unpacked(io.RawIOBase):
 
     def __init__(self, packed: IO[bytes]) -> None:
         self._packed = packed
-        self._zstd = _zstd()
+        self._zstd = zstd()
         self._frame: Any = None
         self._rest = b""
         self._taken = self._given = 0
@@ -105,7 +122,8 @@ class _Unpacked(io.RawIOBase):
         return data
 
 
-def _zstd() -> ModuleType:
+def zstd() -> ModuleType:
+    """The module that packs and unpacks."""
     if sys.version_info >= (3, 14):
         from compression import zstd
     else:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import stat
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Annotated, Final
@@ -81,6 +81,13 @@ class Seen:
             self._folders.add(path)
         self.is_settled = self.is_settled and _is_old(found) and len(self._stamps) <= MOST
 
+    def go_on_from(self, before: Iterable[Stamp]) -> None:
+        """Add what was looked at when the file was read before, and is as it was."""
+        for stamp in before:
+            if (stamp.path, stamp.key) not in self._stamps:
+                self._stamps[stamp.path, stamp.key] = stamp
+                self.is_settled = self.is_settled and _is_old(stamp) and len(self._stamps) <= MOST
+
 
 _seen: ContextVar[Seen | None] = ContextVar("seen", default=None)
 
@@ -144,17 +151,55 @@ def doubt() -> None:
         seen.is_settled = False
 
 
-def is_same(stamp: Stamp, listed: OnList) -> bool:
-    """Whether a path is as it was."""
-    match stamp.kind:
-        case 2:
-            return os.path.exists(stamp.path)
-        case 3:
-            return _folder(stamp.path) == stamp
-        case 4:
-            now = msgspec.structs.replace(_file(stamp.path), kind=ENTRY, digest=stamp.digest, key=stamp.key)
-            return now == stamp or _digest(listed(stamp.path, stamp.key)) == stamp.digest
-    return _file(stamp.path) == stamp
+class Looking:
+    """Whether paths are as they were, in one pass over many of them: a folder that many files could have
+    something in is looked into once."""
+
+    def __init__(self) -> None:
+        self._names: dict[str, frozenset[str] | None] = {}
+
+    def is_same(self, stamp: Stamp, listed: OnList) -> bool:
+        """Whether a path is as it was. The number of a device does not count: some systems give another one
+        each time they start."""
+        path = stamp.path
+        match stamp.kind:
+            case 0:
+                return not self._is_there(path)
+            case 1:
+                try:
+                    now = os.stat(path)
+                except (OSError, ValueError):
+                    return False
+                return (
+                    now.st_mtime_ns == stamp.changed
+                    and now.st_ctime_ns == stamp.touched
+                    and now.st_ino == stamp.inode
+                    and (now.st_size == stamp.size or not stat.S_ISREG(now.st_mode))
+                )
+            case 2:
+                return os.path.exists(path)
+            case 3:
+                return _folder(path) == stamp
+        found = msgspec.structs.replace(
+            _file(path), kind=ENTRY, digest=stamp.digest, key=stamp.key, device=stamp.device
+        )
+        return found == stamp or _digest(listed(path, stamp.key)) == stamp.digest
+
+    def _is_there(self, path: str) -> bool:
+        folder, name = os.path.split(path)
+        if folder not in self._names:  # one file of it is no reason to look at all
+            self._names[folder] = None
+            return os.path.exists(path)
+        names = self._names[folder]
+        if names is None:
+            try:
+                names = frozenset(os.listdir(folder))
+            except (FileNotFoundError, NotADirectoryError):
+                names = frozenset()
+            except (OSError, ValueError):
+                return os.path.exists(path)
+            self._names[folder] = names
+        return name in names and os.path.exists(path)
 
 
 def _file(path: str) -> Stamp:

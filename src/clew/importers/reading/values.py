@@ -43,10 +43,10 @@ def version(parent: str | None, name: str, content: str) -> str:
 
 def link(parent: str | None, value: Json) -> str:
     """The name of a message that has none, behind `parent`."""
-    return follow(parent, digest(value))
+    return name_after(parent, digest(value))
 
 
-def follow(parent: str | None, content: str) -> str:
+def name_after(parent: str | None, content: str) -> str:
     """The same for a message that has this digest."""
     return _mark([parent, content])
 

@@ -351,7 +351,7 @@ def test_a_load_that_fails_leaves_no_snapshot(
         taken.append(len(store.snapshots()))
         raise clew.StoreBusyError("no")
 
-    monkeypatch.setattr(Loading, "bring_rest", fail)
+    monkeypatch.setattr(Loading, "finish", fail)
     with pytest.raises(clew.StoreBusyError):
         store.import_path(home.log.path)
     assert taken == [2] * TRIES

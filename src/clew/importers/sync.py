@@ -1,0 +1,194 @@
+"""Bringing what agents wrote since the last time: `clew sync` once, `clew watch` again and again.
+
+A file that did not change costs one look at its times, and a file that has grown is read from where the last
+pass stopped: see `ledger.py`. Nothing is trusted over what the store says: other processes may load too.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, NamedTuple, TypeAlias
+
+from clew.core.load.entries import Memories
+from clew.errors import InvalidError
+from clew.importers import READERS
+from clew.importers.contract import Problem
+from clew.importers.detect import Found, Job, checked, look, look_at_file, look_in, reader_of
+from clew.importers.ledger import Ledger, Places, Source, is_gone
+from clew.importers.run import MUCH, Import, Manner, Opener, Place
+from clew.model.transfer import ImportReport, OnImportProgress
+
+_SIDES: Final = ("-wal", "-shm", "-journal")
+"""What SQLite keeps beside a database."""
+
+SourcePath: TypeAlias = str | os.PathLike[str]
+
+
+class SourceRoot(NamedTuple):
+    """A directory or a file in which sessions are, or may come to be."""
+
+    format: str | None
+    """None: the content of each file tells."""
+    path: Path
+
+
+class Sync:
+    """Brings what agents wrote since the last time into a store. One thread at a time.
+
+    Args:
+        store: Asked for the store, when it is needed.
+        sources: Files and directories; None: the usual places of all known agents on this machine.
+        dry_run: Only say what would come.
+        on_progress: Told how far a pass is.
+    """
+
+    def __init__(
+        self,
+        store: Opener,
+        sources: Sequence[SourcePath | Place] | None = None,
+        *,
+        dry_run: bool = False,
+        on_progress: OnImportProgress | None = None,
+    ) -> None:
+        self._store = store
+        self._is_told = sources is not None
+        self.roots = _usual_roots() if sources is None else [_root(one) for one in sources]
+        """What a watcher watches. They need not be there yet."""
+        self._manner = Manner(dry_run=dry_run, is_sync=True, memories=None if dry_run else Memories())
+        self._on_progress = on_progress
+        self._places = Places()
+        self._unfound = 0
+        """Entries that were brought since texts were made findable."""
+        self._failed: dict[str, tuple[int, int]] = {}
+        """Files that could not be read, as they were then: they are not read again until they change."""
+
+    def all(self) -> ImportReport:
+        """Look at everything. What did not change is not opened."""
+        ledger = self._ledger()
+        found = [one for root in self.roots if (one := self._found(root, ledger)) is not None]
+        return self._bring(ledger, found, gone=ledger.vanished())
+
+    def some(self, paths: Collection[SourcePath]) -> ImportReport:
+        """Look at these files only; what no reader knows is passed over."""
+        ledger = self._ledger()
+        jobs: dict[Path, Job] = {}
+        gone = []
+        for path in self._sources_of(ledger, [os.fspath(path) for path in paths]):
+            if is_gone(path):
+                source = ledger.find(path)
+                if source is not None and not source.gone:
+                    gone.append((path, source))
+            else:
+                jobs |= {job.path: job for job in self._jobs_at(ledger, path)}
+        return self._bring(ledger, [Found(list(jobs.values()), [])], gone=gone, is_part=True)
+
+    # -- what to look at
+
+    def _ledger(self) -> Ledger:
+        return Ledger(self._store(writes=False)._engine, places=self._places)
+
+    def _found(self, root: SourceRoot, ledger: Ledger) -> Found | None:
+        try:
+            path = checked(root.path)
+            if root.format is None:
+                return look(path, None, ledger)
+            return look_in(root.format, path, ledger)
+        except InvalidError as error:
+            if root.format is not None and not self._is_told:
+                return None  # there is no such agent here
+            if is_gone(str(root.path)):
+                ledger.look_below(str(root.path))
+                if ledger.find(str(root.path)) is not None or ledger.has_records:
+                    return None  # it was here, and is told as gone
+            if len(self.roots) == 1:
+                raise
+            reason = str(error).removeprefix(f"{root.path}: ").removeprefix(f"{root.path} ")
+            return Found([], [Problem(path=str(root.path), line=None, reason=reason)])
+
+    def _sources_of(self, ledger: Ledger, paths: Iterable[str]) -> list[str]:
+        """The files to look at if something has changed at these paths: themselves, or what they belong
+        to."""
+        found: dict[str, None] = {}
+        for given in paths:
+            path = given
+            for side in _SIDES:
+                path = path.removesuffix(side)
+            with suppress(OSError, ValueError):
+                path = os.path.realpath(path)
+            found[path] = None
+            if ledger.find(path) is None:
+                found |= dict.fromkeys(ledger.beside(path))
+        return list(found)
+
+    def _jobs_at(self, ledger: Ledger, path: str) -> list[Job]:
+        place = Path(path)
+        for root in self.roots:
+            if place == root.path or place.is_relative_to(os.path.realpath(root.path)):
+                return look_at_file(root.format, place, ledger)
+        return []
+
+    # -- bringing it
+
+    def _bring(
+        self,
+        ledger: Ledger,
+        found: Sequence[Found],
+        *,
+        gone: Sequence[tuple[str, Source]] = (),
+        is_part: bool = False,
+    ) -> ImportReport:
+        found = [Found([job for job in one.jobs if not self._has_failed(job)], one.problems) for one in found]
+        work = Import(self._store, ledger, found, {}, self._manner, self._on_progress, gone)
+
+        def more(report: ImportReport) -> list[Job]:
+            """Subagents that came before their session learn of it."""
+            new = {session.id for session in report.sessions if session.state == "new"}
+            if not new or not is_part:
+                return []
+            read = {source.path for source in report.sources}
+            folders = [os.path.realpath(root.path) for root in self.roots]
+            children = (path for path in ledger.children_of(new, folders) if path not in read)
+            return [
+                Job(source.format, Path(path), 0, source.is_sure)
+                for path in children
+                if (source := ledger.find(path)) is not None and not is_gone(path)
+            ]
+
+        report = work.run(more)
+        self._note_failures(report)
+        self._unfound += report.entries
+        if self._unfound >= MUCH and not self._manner.dry_run:
+            self._unfound = 0
+            work.index()
+        return report
+
+    def _has_failed(self, job: Job) -> bool:
+        return str(job.path) in self._failed and self._failed[str(job.path)] == _look_of(str(job.path))
+
+    def _note_failures(self, report: ImportReport) -> None:
+        for source in report.sources:
+            self._failed.pop(source.path, None)
+            if source.path in report.left_out:
+                self._failed[source.path] = _look_of(source.path)
+
+
+def _usual_roots() -> list[SourceRoot]:
+    home = Path.home()
+    return [SourceRoot(format, place) for format in READERS for place in reader_of(format).known_places(home)]
+
+
+def _root(source: SourcePath | Place) -> SourceRoot:
+    if isinstance(source, Place):
+        return SourceRoot(source.format, Path(source.path))
+    return SourceRoot(None, Path(source))
+
+
+def _look_of(path: str) -> tuple[int, int]:
+    try:
+        found = os.stat(path)
+    except (OSError, ValueError):
+        return 0, 0
+    return found.st_size, found.st_mtime_ns
