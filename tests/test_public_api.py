@@ -111,6 +111,7 @@ STORE = [
     "snapshots",
     "stats",
     "sweep",
+    "sync",
     "transact",
     "undo_restore",
     "usage",
@@ -244,9 +245,9 @@ def test_values_that_come_back_are_frozen() -> None:
 
 @pytest.mark.parametrize(("sync", "aio", "names"), FACES, ids=["store", "session", "run"])
 def test_both_faces_have_the_same_names(sync: type, aio: type, names: list[str]) -> None:
-    """`AsyncStore.over` and `sync` alone have no counterpart: they make the one out of the other."""
+    """`AsyncStore.over` and `blocking` alone have no counterpart: they make the one out of the other."""
     assert public(sync) == names
-    assert [name for name in public(aio) if name not in ("over", "sync")] == names
+    assert [name for name in public(aio) if name not in ("over", "blocking")] == names
 
 
 @pytest.mark.parametrize(("sync", "aio", "name"), METHODS)

@@ -801,6 +801,30 @@ class Store:
         )
         return report
 
+    def sync(
+        self,
+        sources: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None = None,
+        *,
+        dry_run: bool = False,
+        on_progress: OnImportProgress | None = None,
+    ) -> ImportReport:
+        """Bring what agents wrote since the last time. A file that did not change is not opened, one that has
+        grown is read from where the last time ended, and a last line without its end waits for it. What a
+        program has deleted since stays here. The report is about files that were read.
+
+        Args:
+            sources: Files and directories; None: the usual places of all known agents on this machine.
+            dry_run: Only say what would be brought. Writes nothing.
+            on_progress: Told how far it is.
+        """
+        self._scope.outside("Store.sync()")
+        given = [sources] if isinstance(sources, str | os.PathLike) else sources
+        sync = _edge("clew.importers.sync").Sync(
+            lambda **_: self, given, dry_run=dry_run, on_progress=on_progress
+        )
+        report: ImportReport = sync.all()
+        return report
+
     def load(
         self,
         source: SourceSession,

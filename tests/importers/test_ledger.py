@@ -217,15 +217,15 @@ def test_a_file_that_grows_while_it_is_read_is_read_again(
     from clew.importers.programs.claude_code import reader
 
     path = write_claude(tmp_path / "one.jsonl", 3)
-    whole, original = path.read_text(), reader.read
+    whole, original = path.read_text(), reader.follow
 
     def growing(*given: Any) -> Any:
         yield from original(*given)
         path.write_text(whole + whole.splitlines()[-1].replace("one-2", "one-3") + "\n")
 
-    monkeypatch.setattr(reader, "read", growing)
+    monkeypatch.setattr(reader, "follow", growing)
     store.import_path(path)
-    monkeypatch.setattr(reader, "read", original)
+    monkeypatch.setattr(reader, "follow", original)
     assert store.import_path(path).entries == 1
 
 
@@ -252,6 +252,9 @@ def test_new_subagents_of_an_unchanged_session_come(folder: Path, store: clew.St
 
 def test_copies_of_files_that_come_back_are_taken(tmp_path: Path, store: clew.Store) -> None:
     path = write_claude(tmp_path / "projects" / "p" / f"{NAME}0.jsonl", 2)
+    kept = {"messageId": f"{NAME}0-0", "trackedFileBackups": {"a.py": {"backupFileName": "abc@v1"}}}
+    line = {"type": "file-history-snapshot", "messageId": f"{NAME}0-0", "snapshot": kept}
+    path.write_text(path.read_text() + json.dumps(line) + "\n")
     store.import_path(path)
     (tmp_path / "file-history" / f"{NAME}0").mkdir(parents=True)
     assert store.import_path(path).files_read == 1

@@ -136,14 +136,14 @@ def test_a_reader_that_fails_costs_one_file(tmp_path: Path, monkeypatch: pytest.
 
     write_claude(tmp_path / "d" / "one.jsonl", 2)
     write_claude(tmp_path / "d" / "two.jsonl", 2)
-    read: Callable[..., Any] = reader.read
+    follow: Callable[..., Any] = reader.follow
 
     def failing(path: Path, *rest: Any) -> Any:
         if path.stem == "one":
             raise TypeError("odd file")
-        return read(path, *rest)
+        return follow(path, *rest)
 
-    monkeypatch.setattr(reader, "read", failing)
+    monkeypatch.setattr(reader, "follow", failing)
     with clew.open("memory:") as store:
         report = store.import_path(tmp_path / "d")
         assert [problem.path for problem in report.problems] == [str(tmp_path / "d" / "one.jsonl")]

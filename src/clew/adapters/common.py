@@ -184,7 +184,7 @@ _MOST_OWN: Final = 10_000
 def faces(store: clew.Store | clew.AsyncStore) -> tuple[clew.Store, clew.AsyncStore]:
     """The blocking face and the async face of a store."""
     if isinstance(store, clew.AsyncStore):
-        return store.sync, store
+        return store.blocking, store
     if isinstance(store, clew.Store):
         return store, clew.AsyncStore.over(store)
     raise clew.InvalidError(

@@ -175,7 +175,7 @@ class AsyncStore:
         await self.close()
 
     @property
-    def sync(self) -> Store:
+    def blocking(self) -> Store:
         """The same store for code that may block."""
         return self._store
 
@@ -530,6 +530,15 @@ class AsyncStore:
             redact=redact,
             on_progress=on_progress,
         )
+
+    async def sync(
+        self,
+        sources: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None = None,
+        *,
+        dry_run: bool = False,
+        on_progress: OnImportProgress | None = None,
+    ) -> ImportReport:
+        return await self._call(self._store.sync, sources, dry_run=dry_run, on_progress=on_progress)
 
     async def load(
         self,

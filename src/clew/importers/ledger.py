@@ -297,13 +297,15 @@ class Ledger:
 
     def grown(self, path: str, format: str | None, listed: Callable[[str], OnList]) -> Source | None:
         """The record of a file of which only what is new need be read. What a program keeps in directories
-        beside it is looked up by the lines that name it: that one has changed is no reason to read all."""
+        beside it is looked up by the lines that name it: that one has changed, while the file has grown, is
+        no reason to read all."""
         source = self._usable(path, format)
         if source is None or source.place is None or source.error:
             return None
-        beside = zip(source.seen[1:], self._same(source, listed, first=1), strict=True)
-        if not all(is_same or os.path.isdir(path_of(stamp.path)) for stamp, is_same in beside):
-            return None
+        is_as_before, *same = self._same(source, listed)
+        for stamp, is_same in zip(source.seen[1:], same, strict=True):
+            if not is_same and (is_as_before or not os.path.isdir(path_of(stamp.path))):
+                return None
         return source if self.place(path, source) is not None else None
 
     def _usable(self, path: str, format: str | None) -> Source | None:
@@ -315,9 +317,9 @@ class Ledger:
             return None
         return source if path_of(source.seen[0].path) == path else None
 
-    def _same(self, source: Source, listed: Callable[[str], OnList], first: int = 0) -> Iterator[bool]:
+    def _same(self, source: Source, listed: Callable[[str], OnList]) -> Iterator[bool]:
         ask = listed(source.format)
-        for stamp in source.seen[first:]:
+        for stamp in source.seen:
             try:
                 yield self._looking.is_same(_plain(stamp), ask)
             except Exception:  # noqa: BLE001 (a list that a reader cannot read: the file is read, it says so)

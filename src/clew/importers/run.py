@@ -347,6 +347,8 @@ class Import:
     def _bring(self, job: Job) -> None:
         """One file. An import of the same session at the same time makes it start again."""
         self._tell(job)
+        if job.before is not None:
+            self.open()
         tries = 0
         while True:
             self._bytes_of_file = 0
@@ -372,12 +374,26 @@ class Import:
                 self._keep(bringing.draft([]))
                 break
         self._brought.update(session.sid for session in bringing.kept)
+        if bringing.place is not None and job.before is not None and not self._manner.is_sync:
+            bringing.sessions += self._those_without_news(job, job.before, bringing.kept)
         self._add(job, bringing.sessions, bringing.problems, is_read=bringing.is_read)
         if bringing.refused and bringing.sessions:
             self._left_out.append(self.name(job))
         self._files_read += bringing.is_read
         self._files += 1
         self._bytes += job.size
+
+    def _those_without_news(
+        self, job: Job, before: Source, kept: Sequence[SessionOf]
+    ) -> list[ImportedSession]:
+        """The sessions of a file that was followed, of which nothing new came."""
+        rows = self._ledger.rows([before])
+        new = {session.sid for session in kept}
+        return [
+            self._as_it_is(job, rows[one.sid], one)
+            for one in before.sessions
+            if one.sid in rows and one.sid not in new
+        ]
 
     def _place(self, job: Job) -> Reached | None:
         return None if job.before is None else self._ledger.place(str(job.path), job.before)

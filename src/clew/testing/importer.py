@@ -22,6 +22,7 @@ import pytest
 
 import clew
 from clew.core.load import load
+from clew.importers.contract import Place
 from clew.model.source import Problem, SourceSession
 
 
@@ -144,7 +145,9 @@ class ImporterConformance:
         for cut in range(1, min(count, 12) + 1):
             with clew.open("memory:") as store:
                 with monkeypatch.context() as patch:
-                    patch.setattr(self.reader, "read", _cut_at(self.reader.read, cut))
+                    for name in ("read", "follow"):
+                        if hasattr(self.reader, name):
+                            patch.setattr(self.reader, name, _cut_at(getattr(self.reader, name), cut))
                     with pytest.raises(KeyboardInterrupt):
                         store.import_path(path)
                 store.import_path(path)
@@ -162,7 +165,7 @@ def _beginning(path: Path) -> bytes:
 
 
 def _cut_at(read: Any, count: int) -> Any:
-    """`read` of a reader, interrupted after so many entries in all."""
+    """`read` or `follow` of a reader, interrupted after so many entries in all."""
     left = [count]
 
     def entries(source: SourceSession) -> Iterator[Any]:
@@ -172,9 +175,12 @@ def _cut_at(read: Any, count: int) -> Any:
             if left[0] <= 0:
                 raise KeyboardInterrupt
 
-    def cut(*args: Any) -> Iterator[SourceSession]:
+    def cut(*args: Any) -> Iterator[SourceSession | Place]:
         for source in read(*args):
-            yield msgspec.structs.replace(source, entries=entries(source))
+            if isinstance(source, Place):
+                yield source
+            else:
+                yield msgspec.structs.replace(source, entries=entries(source))
 
     return cut
 

@@ -168,6 +168,7 @@ REFUSED: Final[dict[str, Call]] = {
     "Store.snapshots": lambda store, _s, _path: store.snapshots(),
     "Store.stats": lambda store, _s, _path: store.stats(),
     "Store.sweep (not dry)": lambda store, _s, _path: store.sweep(),
+    "Store.sync": lambda store, s, path: store.sync(path),
     "Store.transact": lambda store, _s, _path: store.transact(lambda tx: tx.session("never")),
     "Store.undo_restore": lambda store, _s, _path: store.undo_restore("x"),
     "Store.vacuum": lambda store, _s, _path: store.vacuum(),

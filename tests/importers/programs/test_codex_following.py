@@ -14,7 +14,7 @@ import pytest
 import clew
 from clew.importers.contract import NotFollowedError, Place, SourceSession
 from clew.importers.programs.codex import reader, rollout
-from clew.importers.reading.files import _zstd
+from clew.importers.reading.files import zstd
 from tests.importers.following import Followed, check, check_all, follow, line_ends
 from tests.importers.programs.test_codex import ID, OTHER, THREAD, Rollout, texts
 
@@ -249,7 +249,7 @@ def test_a_compressed_rollout_has_no_place_and_is_the_same_session(tmp_path: Pat
     with clew.open("memory:") as store:
         follow(store, reader, made.path, followed)
         packed = made.path.with_name(made.path.name + ".zst")
-        packed.write_bytes(_zstd().compress(made.user("two").path.read_bytes().rstrip(b"\n")))
+        packed.write_bytes(zstd().compress(made.user("two").path.read_bytes().rstrip(b"\n")))
         later = Followed()
         follow(store, reader, packed, later)
         assert later.place is None
