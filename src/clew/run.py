@@ -18,7 +18,6 @@ from clew.core.engine.commit import Pending
 from clew.core.engine.engine import Engine
 from clew.core.log.ids import MAX_POSITION, check_count, check_id
 from clew.core.log.lease import Lease
-from clew.core.messages.codec import encode_json
 from clew.core.runs import status
 from clew.core.runs.access import NO_FENCE, Access
 from clew.core.runs.lease import renew
@@ -87,11 +86,11 @@ class Run(Session):
 
     def complete(self, response: Json = None) -> None:
         """End the run well, and give the lease back."""
-        self._end(status.complete, encode_json(response, what="response"), self._scope.now(), self.owner)
+        self._end(status.complete, self._encoded(response, "response"), self._scope.now(), self.owner)
 
     def fail(self, error: str | BaseException) -> None:
         """End the run with an error, and give the lease back."""
-        self._end(status.fail, status.error_text(error), self._scope.now(), self.owner)
+        self._end(status.fail, self._error_text(error), self._scope.now(), self.owner)
 
     def close(self) -> None:
         """End the run without an outcome, give the lease back, and close the session."""
@@ -156,7 +155,7 @@ class Run(Session):
         setting = partial(
             checkpoints.set_progress,
             name=name,
-            state=encode_json(state, what="state"),
+            state=self._encoded(state, "state"),
             standing=checkpoints.Standing(
                 iteration, model, checkpoints.prompt_hash(system_prompt), tools_hash
             ),

@@ -11,6 +11,8 @@ from decimal import Decimal
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, Literal, ParamSpec, TypeVar, overload
 
+import msgspec
+
 from clew.backends.contract import Reader, Transaction
 from clew.core.conversation import history, points, records, sessions
 from clew.core.conversation.append import MessageLike, appending, batch_of
@@ -130,6 +132,15 @@ class Session:
         access = self._access
         return self._scope.run(lambda tx: work(tx, access, *args, **kwargs))
 
+    def _encoded(self, value: Json, what: str) -> bytes:
+        """A JSON value as it is kept; `what` names it in errors."""
+        encoded, redactor = encode_json(value, what=what), self._scope.redactor()
+        return encoded if redactor is None else redactor.body(encoded)
+
+    def _error_text(self, error: str | BaseException) -> str:
+        text, redactor = status.error_text(error), self._scope.redactor()
+        return text if redactor is None else redactor.text(text)
+
     # -- the session itself
 
     @property
@@ -152,7 +163,8 @@ class Session:
         `metadata` and `tags` replace those that are there. `expires_at` ("never": exempt from expiry) and
         `idle_timeout` (seconds, or a timedelta) come before the rules of the store.
         """
-        self._write(sessions.update, updated("update", settings))
+        changes = sessions.without_secrets(updated("update", settings), self._scope.redactor())
+        self._write(sessions.update, changes)
 
     def touch(self) -> None:
         """Count as active now: first in listings, and not idle. For work on a session that adds no messages,
@@ -288,7 +300,8 @@ class Session:
         at: datetime | None = None,
     ) -> Callable[[Transaction], list[Entry]] | None:
         """The operation of `append`, for a committer; None: there is nothing to append."""
-        return appending(self._access, messages, self._scope.now(), key, expect, strict, at)
+        redactor = self._scope.redactor()
+        return appending(self._access, messages, self._scope.now(), key, expect, strict, at, redactor)
 
     def append_nowait(
         self, *messages: MessageLike, key: str | None = None, strict: bool = False, at: datetime | None = None
@@ -317,7 +330,8 @@ class Session:
             raise InvalidError(f"replace takes a list of messages, not {type(messages).__name__}")
         if user_turns is not None:
             check_count(user_turns, "user_turns", most=MAX_POSITION)
-        return self._write(replace, batch_of(messages, strict=strict), user_turns, self._scope.now())
+        batch = batch_of(messages, strict=strict, redactor=self._scope.redactor())
+        return self._write(replace, batch, user_turns, self._scope.now())
 
     def clear(self) -> Head:
         """Start over with an empty path. The history stays reachable: `undo()` brings it back."""
@@ -349,14 +363,15 @@ class Session:
         """
         from clew.core.conversation import marks
 
-        digest = marks.digest_of(messages_or_text, tokens)
+        digest = marks.digest_of(messages_or_text, tokens, self._scope.redactor())
         return self._write(marks.compact, digest, upto, self._scope.now())
 
     def set_summary(self, text: str | None) -> Entry:
         """Keep a summary of the conversation so far; it rewinds with the conversation."""
         from clew.core.conversation import marks
 
-        return self._write(marks.set_summary, marks.summary_of(text), self._scope.now())
+        draft = marks.summary_of(text, self._scope.redactor())
+        return self._write(marks.set_summary, draft, self._scope.now())
 
     def annotate(self, entry: Point, **fields: Json) -> Entry:
         """Put fields beside an entry, never into it; None takes a field away.
@@ -365,7 +380,7 @@ class Session:
         """
         from clew.core.conversation import annotations
 
-        return self._write(annotations.annotate, entry, annotations.fields_of(fields))
+        return self._write(annotations.annotate, entry, annotations.fields_of(fields, self._scope.redactor()))
 
     @contextmanager
     def turn(self: H) -> Iterator[H]:
@@ -411,7 +426,7 @@ class Session:
         from clew.core.conversation.checkpoints import set_checkpoint
 
         check_id(name, "checkpoint name")
-        encoded = encode_json(state, what="state")
+        encoded = self._encoded(state, "state")
         setting = partial(set_checkpoint, name=name, state=encoded, now=self._scope.now())
         return self._set_checkpoint(setting, files, include, exclude)
 
@@ -547,7 +562,7 @@ class Session:
         Also if it is running already: then a new run begins. Of a closed session: InvalidTransitionError.
         """
         status.check_task(task)
-        self._write(status.start, encode_json(request, what="request"), task, self._scope.now())
+        self._write(status.start, self._encoded(request, "request"), task, self._scope.now())
 
     def complete(self, response: Json = None) -> None:
         """End the run well. If none was started, one that began just now.
@@ -555,11 +570,11 @@ class Session:
         The last word counts: after `fail` or another `complete` this outcome takes the place of that one;
         only, when it has completed already, no response leaves the one that is there.
         """
-        self._write(status.complete, encode_json(response, what="response"), self._scope.now(), self._worker)
+        self._write(status.complete, self._encoded(response, "response"), self._scope.now(), self._worker)
 
     def fail(self, error: str | BaseException) -> None:
         """End the run with an error: its text is kept. As `complete`, whatever the status was."""
-        self._write(status.fail, status.error_text(error), self._scope.now(), self._worker)
+        self._write(status.fail, self._error_text(error), self._scope.now(), self._worker)
 
     def close(self) -> None:
         """Set the status to closed: no run starts until `reopen()`. Everything is kept.
@@ -613,7 +628,15 @@ class Session:
         """
         from clew.core.runs.lease import Pauses, bid_of
 
-        bid = bid_of(self._scope.host, request, task=task, lease=lease, owner=owner, steal=steal)
+        bid = bid_of(
+            self._scope.host,
+            request,
+            task=task,
+            lease=lease,
+            owner=owner,
+            steal=steal,
+            redactor=self._scope.redactor(),
+        )
         pauses = Pauses(wait)
         while True:
             try:
@@ -655,7 +678,7 @@ class Session:
 
     def set_var(self, name: str, value: Json) -> None:
         """Keep a JSON value with the session. It does not rewind."""
-        self._write(sessions.set_var, check_id(name, "variable name"), encode_json(value, what=name))
+        self._write(sessions.set_var, check_id(name, "variable name"), self._encoded(value, name))
 
     def get_var(self, name: str, default: Json = None) -> Json:
         """The value of this name; `default` if there is none."""
@@ -738,7 +761,9 @@ class Session:
         """The operation that adds these events, for a committer."""
         from clew.core.streams import events
 
-        access, now = self._access, self._scope.now()
+        access, now, redactor = self._access, self._scope.now(), self._scope.redactor()
+        if redactor is not None:
+            drafts = [msgspec.structs.replace(draft, data=redactor.body(draft.data)) for draft in drafts]
         return lambda tx: events.add(tx, access, drafts, now)
 
     def events(

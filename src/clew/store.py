@@ -159,9 +159,7 @@ class Store:
             "redaction", "removals", "retention", "search", "session", "sweep", "usage",
         }
     )  # fmt: skip
-    _WRITES: ClassVar = frozenset(
-        {"clear", "create", "delete", "restore_deleted", "set_redaction", "set_retention"}
-    )
+    _WRITES: ClassVar = frozenset({"clear", "create", "delete", "restore_deleted", "set_retention"})
 
     _run: Run | None = None
     """Inside a transaction: the run under whose lease its session is written to."""
@@ -226,7 +224,7 @@ class Store:
 
         `created_at`, with a time zone, is for sessions that are brought over from elsewhere; default: now.
         """
-        changes = initial("session", settings)
+        changes = sessions.without_secrets(initial("session", settings), self._scope.redactor())
         created = None if created_at is None else check_time(created_at, "created_at")
         found = self.find(id)
         if found is not None:
@@ -247,7 +245,7 @@ class Store:
 
         `created_at` as for `session`.
         """
-        changes = initial("create", settings)
+        changes = sessions.without_secrets(initial("create", settings), self._scope.redactor())
         created = None if created_at is None else check_time(created_at, "created_at")
         new_id = str(uuid7()) if id is None else check_id(id)
         now = self._scope.now()
@@ -937,7 +935,9 @@ class Store:
         from clew.core.engine.redaction import check_policy, set_policy
 
         new = check_policy(policy)
-        self._scope.run(lambda tx: set_policy(tx, new))
+        engine = self._scope.outside("Store.set_redaction()")
+        engine.run(lambda tx: set_policy(tx, new))
+        engine.forget_policy()
 
     def sweep(
         self, *, rules: Retention | None = None, dry_run: bool = False, scrub: bool = False

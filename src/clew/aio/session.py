@@ -283,8 +283,17 @@ class AsyncSession:
         steal: bool = False,
     ) -> Taking:
         """`async with s.run(…) as run:`, or `run = await s.run(…)`."""
-        host = self._session._scope.host
-        make_bid = partial(bid_of, host, request, task=task, lease=lease, owner=owner, steal=steal)
+        scope = self._session._scope
+        make_bid = partial(
+            bid_of,
+            scope.host,
+            request,
+            task=task,
+            lease=lease,
+            owner=owner,
+            steal=steal,
+            redactor=scope.redactor(),
+        )
         return Taking(self._bridge, self._session, make_bid, wait)
 
     async def resume(

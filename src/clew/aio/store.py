@@ -86,9 +86,7 @@ class Opening:
         self._store: AsyncStore | None = None
 
     async def _open(self) -> AsyncStore:
-        opening = asyncio.get_running_loop().run_in_executor(
-            None, partial(open_sync, self._url, **self._options)
-        )
+        opening = asyncio.get_running_loop().run_in_executor(None, partial(_opened, self._url, self._options))
         try:
             self._store = AsyncStore.over(await asyncio.shield(opening))
         except asyncio.CancelledError:
@@ -107,6 +105,12 @@ class Opening:
     ) -> None:
         if self._store is not None:
             await self._store.close()
+
+
+def _opened(url: str | os.PathLike[str] | None, options: dict[str, Any]) -> Store:
+    store = open_sync(url, **options)
+    store._engine.redactor()  # an append does not wait for it then, in a thread that must not wait
+    return store
 
 
 def _close_unwanted(opening: asyncio.Future[Store]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -17,6 +18,9 @@ from clew.core.runs.access import Access, require_write_beside
 from clew.errors import CheckpointNotFoundError, EntryNotFoundError
 from clew.model import Entry, Json
 
+if TYPE_CHECKING:
+    from clew.core.redact.incoming import Incoming
+
 _decode_fields: Callable[[bytes], dict[str, msgspec.Raw]]
 _decode_fields = decoder(dict[str, msgspec.Raw], "an annotation")
 decode_label: Callable[[bytes], list[str]] = decoder(list[str], "the record of a label")
@@ -30,13 +34,15 @@ class Fields(msgspec.Struct, frozen=True):
     label: str | None
 
 
-def fields_of(given: Mapping[str, Json]) -> Fields:
+def fields_of(given: Mapping[str, Json], redactor: Incoming | None = None) -> Fields:
     """Check the fields of an annotation; None removes one."""
     kept = {name: value for name, value in given.items() if value is not None}
     label = kept.get("label")
     if label is not None:
         check_id(label, "label")
     encoded = encode_json(kept, what="annotation")
+    if redactor is not None:
+        encoded = redactor.body(encoded)
     return Fields(
         msgspec.json.decode(encoded, type=dict[str, msgspec.Raw]),
         tuple(name for name, value in given.items() if value is None),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import msgspec
 from uuid_utils import uuid7
@@ -15,14 +15,17 @@ from clew.core.conversation.points import head_of, path_of
 from clew.core.log.digest import batch_digest
 from clew.core.log.ids import check_id, check_time
 from clew.core.log.records import Count, Position, decoder
-from clew.core.log.rows import MESSAGE, REPLACED, Draft, EntryRow, HeadRow, SessionRow
+from clew.core.log.rows import MESSAGE, REDACTED, REPLACED, Draft, EntryRow, HeadRow, SessionRow
 from clew.core.log.tree import chain, locate
-from clew.core.messages.codec import decode_json, prepare
+from clew.core.messages.codec import Prepared, decode_json, prepare
 from clew.core.messages.dialects import is_user_turn, prompt_of
 from clew.core.messages.text import snippet
 from clew.core.runs.access import Access, require_write
 from clew.errors import HeadMovedError, KeyReusedError, LeaseLostError
 from clew.model import Entry, Head, Message
+
+if TYPE_CHECKING:
+    from clew.core.redact.incoming import Incoming
 
 TITLE_LENGTH: Final = 60
 PREVIEW_LENGTH: Final = 160
@@ -55,21 +58,35 @@ class KeyUse(msgspec.Struct, frozen=True, array_like=True):
 decode_uses: Callable[[bytes], list[KeyUse]] = decoder(list[KeyUse], "the record of a key")
 
 
-def batch_of(messages: Sequence[MessageLike], *, strict: bool = False) -> Batch:
-    """Check the messages, before any lock is taken: a refused message delays no other writer."""
+def batch_of(
+    messages: Sequence[MessageLike], *, strict: bool = False, redactor: Incoming | None = None
+) -> Batch:
+    """Check the messages, before any lock is taken: a refused message delays no other writer. `redactor`
+    takes secrets out of them."""
     single = len(messages) == 1
     drafts: list[Draft] = []
     first = ""
     last: str | None = None
     for index, message in enumerate(messages):
         item = prepare(message, strict=strict, index=None if single else index)
+        if redactor is not None:
+            item = without_secrets(item, redactor)
         is_turn = is_user_turn(item.value)
         if is_turn:
             text = prompt_of(item.value)
             first = first or text
             last = text
-        drafts.append(Draft(MESSAGE, item.body, REPLACED if item.replaced else 0, is_turn))
+        drafts.append(Draft(MESSAGE, item.body, flags_of(item), is_turn))
     return Batch(drafts, first, last if last is None else last[:PREVIEW_KEPT])
+
+
+def without_secrets(item: Prepared, redactor: Incoming) -> Prepared:
+    clean = redactor.body(item.body)
+    return item if clean is item.body else Prepared(clean, decode_json(clean), item.replaced, True)
+
+
+def flags_of(item: Prepared) -> int:
+    return (REPLACED if item.replaced else 0) | (REDACTED if item.redacted else 0)
 
 
 def new_branch(tx: Transaction, row: SessionRow, after: HeadRow) -> tuple[int, str]:
@@ -136,13 +153,14 @@ def appending(
     expect: Head | None = None,
     strict: bool = False,
     at: datetime | None = None,
+    redactor: Incoming | None = None,
 ) -> Callable[[Transaction], list[Entry]] | None:
     """The operation that appends these messages, checked here, before any lock is taken; None: there are
     none."""
     time = None if at is None else check_time(at, "at")
     if not messages:
         return None
-    batch = batch_of(messages, strict=strict)
+    batch = batch_of(messages, strict=strict, redactor=redactor)
     if key is not None:
         check_id(key, "key")
     return lambda tx: append(tx, access, batch, now, key=key, expect=expect, at=time)

@@ -16,7 +16,7 @@ from clew.core.log.ids import MAX_POSITION, check_count, check_id, entry_id
 from clew.core.log.records import decoder, number_in
 from clew.core.log.rows import KIND_NAMES, NOT_HUMAN, REDACTED, REMOVED, REPLACED, EntryRow, SessionRow
 from clew.core.log.tree import Segment, clip, clipped, locate
-from clew.core.redact.incoming import count_markers
+from clew.core.redact.markers import count_markers
 from clew.core.runs.access import live
 from clew.errors import CorruptEntryError, CorruptError, InvalidQueryError, SessionDeletedError
 from clew.model import NO_ANNOTATIONS, Entry, Json

@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from clew.backends.contract import Reader, Transaction
-from clew.core.conversation.append import MessageLike, place
+from clew.core.conversation.append import MessageLike, flags_of, place, without_secrets
 from clew.core.conversation.history import entry_of, read_messages
 from clew.core.conversation.moves import step
 from clew.core.conversation.points import Point, path_of, position_on_path
 from clew.core.log.ids import check_count
 from clew.core.log.records import Count, decoder
-from clew.core.log.rows import COMPACTION, NOWHERE, REPLACED, SUMMARY, TRUNCATION, Draft, EntryRow, SessionRow
+from clew.core.log.rows import COMPACTION, NOWHERE, SUMMARY, TRUNCATION, Draft, EntryRow, SessionRow
 from clew.core.log.tree import Segment, locate
-from clew.core.messages.codec import prepare
+from clew.core.messages.codec import Prepared, prepare
 from clew.core.messages.tool_calls import Placed, nearest_cut
 from clew.core.runs.access import Access, require_write
 from clew.errors import CorruptEntryError, CorruptError, InvalidError
 from clew.model import Entry, Json, MoveKind
+
+if TYPE_CHECKING:
+    from clew.core.redact.incoming import Incoming
 
 CHUNK: Final = 64
 
@@ -91,11 +94,13 @@ class Digest(msgspec.Struct, frozen=True):
     """The messages, separated by commas."""
     bodies_in_parts: bytes | None
     """Of a text: the same for a session whose messages have `parts`."""
-    is_replaced: bool
+    flags: int
     tokens: bytes
 
 
-def digest_of(given: str | Sequence[MessageLike], tokens: int | None) -> Digest:
+def digest_of(
+    given: str | Sequence[MessageLike], tokens: int | None, redactor: Incoming | None = None
+) -> Digest:
     """Check what a compaction is given. A text becomes a user message."""
     counted = b"null" if tokens is None else b"%d" % check_count(tokens, "tokens")
     if isinstance(given, str):
@@ -103,14 +108,22 @@ def digest_of(given: str | Sequence[MessageLike], tokens: int | None) -> Digest:
             raise InvalidError(
                 "a compaction needs a text that is not empty: the history would be lost to the model"
             )
-        plain = prepare({"role": "user", "content": given}, index=0)
-        in_parts = prepare({"role": "user", "parts": [{"text": given}]}, index=0)
-        return Digest(plain.body, in_parts.body, plain.replaced, counted)
+        plain = _ready({"role": "user", "content": given}, 0, redactor)
+        in_parts = _ready({"role": "user", "parts": [{"text": given}]}, 0, redactor)
+        return Digest(plain.body, in_parts.body, flags_of(plain), counted)
     if not given or isinstance(given, (bytes, dict)):
         raise InvalidError("a compaction needs a text, or a list of messages that is not empty")
-    prepared = [prepare(message, index=index) for index, message in enumerate(given)]
+    prepared = [_ready(message, index, redactor) for index, message in enumerate(given)]
     bodies = b",".join(item.body for item in prepared)
-    return Digest(bodies, None, any(item.replaced for item in prepared), counted)
+    flags = 0
+    for item in prepared:
+        flags |= flags_of(item)
+    return Digest(bodies, None, flags, counted)
+
+
+def _ready(message: MessageLike, index: int | None, redactor: Incoming | None) -> Prepared:
+    item = prepare(message, index=index)
+    return item if redactor is None else without_secrets(item, redactor)
 
 
 def compact(tx: Transaction, access: Access, digest: Digest, upto: Point | None, now: int) -> Entry:
@@ -123,8 +136,7 @@ def compact(tx: Transaction, access: Access, digest: Digest, upto: Point | None,
     if digest.bodies_in_parts is not None and _speaks_in_parts(tx, row, segments):
         bodies = digest.bodies_in_parts
     body = b'{"start":%d,"tokens":%s,"messages":[%s]}' % (start, digest.tokens, bodies)
-    flags = REPLACED if digest.is_replaced else 0
-    return _mark(tx, access, row, Draft(COMPACTION, body, flags), "compact", now)
+    return _mark(tx, access, row, Draft(COMPACTION, body, digest.flags), "compact", now)
 
 
 def _speaks_in_parts(tx: Transaction, row: SessionRow, segments: Sequence[Segment]) -> bool:
@@ -151,12 +163,12 @@ def _pass_over(damage: CorruptEntryError) -> None:
     """A damaged entry costs itself: it cannot be asked what it calls or answers."""
 
 
-def summary_of(text: str | None) -> Draft:
+def summary_of(text: str | None, redactor: Incoming | None = None) -> Draft:
     """Check a summary."""
     if text is not None and not isinstance(text, str):
         raise InvalidError(f"a summary is a text, not {type(text).__name__}")
-    item = prepare({"text": text})
-    return Draft(SUMMARY, item.body, REPLACED if item.replaced else 0)
+    item = _ready({"text": text}, None, redactor)
+    return Draft(SUMMARY, item.body, flags_of(item))
 
 
 def set_summary(tx: Transaction, access: Access, draft: Draft, now: int) -> Entry:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any, Final, Literal, TypedDict
+from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict
 
 import msgspec
 
@@ -34,6 +34,9 @@ from clew.errors import (
     SessionNotFoundError,
 )
 from clew.model import STATUSES, ForkPoint, Head, Json, Page, SessionInfo, Stats, microseconds, utc
+
+if TYPE_CHECKING:
+    from clew.core.redact.incoming import Incoming
 
 # ── The settings of a session: what a caller may give, checked ────────────────────────────────────
 
@@ -102,6 +105,22 @@ def changes_of(given: Mapping[str, Any]) -> Changes:
         idle = checked.pop("idle_timeout")
         checked["idle"] = None if idle is None else _length(idle, "idle_timeout")
     return Changes(**checked)
+
+
+def without_secrets(changes: Changes, redactor: Incoming | None) -> Changes:
+    """The same settings, definite secrets taken out of title, tags, endpoint and metadata."""
+    if redactor is None:
+        return changes
+    clean: dict[str, Any] = {}
+    for name in ("title", "endpoint"):
+        value = getattr(changes, name)
+        if isinstance(value, str):
+            clean[name] = redactor.text(value)
+    if changes.tags is not msgspec.UNSET:
+        clean["tags"] = tuple(redactor.text(tag) for tag in changes.tags)
+    if changes.metadata is not msgspec.UNSET:
+        clean["metadata"] = msgspec.Raw(redactor.body(bytes(changes.metadata)))
+    return msgspec.structs.replace(changes, **clean)
 
 
 def _moment(expires_at: datetime | str | None) -> int | None:

@@ -7,12 +7,15 @@ import threading
 import weakref
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import Any, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 from clew.backends.contract import Backend, Capabilities, Reader, Transaction
 from clew.core.engine.commit import BackgroundWriter, Committer, Pending
 from clew.core.engine.host import Clock, Host, wall_clock
 from clew.errors import InvalidError, LeaseLostError
+
+if TYPE_CHECKING:
+    from clew.core.redact.incoming import Incoming
 
 T = TypeVar("T")
 
@@ -58,6 +61,9 @@ class EngineLike(Protocol):
 
     def read(self) -> AbstractContextManager[Reader]: ...
 
+    def redactor(self) -> Incoming | None:
+        """What takes definite secrets out of all that callers store; None: it is stored as it is."""
+
     def prepare(self, work: Callable[[], object]) -> None:
         """Do something slow that must not be done while others wait for a transaction."""
 
@@ -86,6 +92,8 @@ class Engine:
         """The threads in which a function of the caller runs as part of a transaction."""
         self.generation = 0
         """Grows in every forked child: threads of the parent are not there any more."""
+        self._appends: tuple[Incoming | None] | None = None
+        """What appends pass through, once the policy of the store is known."""
         _engines.add(self)
 
     is_reading = False
@@ -109,6 +117,18 @@ class Engine:
 
     def read(self) -> AbstractContextManager[Reader]:
         return self.backend.read()
+
+    def redactor(self) -> Incoming | None:
+        """The policy is read once: that of every append would cost as much as the append."""
+        if self._appends is None:
+            from clew.core.engine.redaction import of_appends
+
+            self._appends = (of_appends(self),)
+        return self._appends[0]
+
+    def forget_policy(self) -> None:
+        """It was set anew."""
+        self._appends = None
 
     def offered(self, kind: type[H]) -> type[H]:
         """All of it."""

@@ -16,12 +16,13 @@ from msgspec import Meta
 
 from clew.backends.contract import STORE_WIDE, Reader, Transaction
 from clew.core.log.records import decoder
-from clew.core.redact.incoming import KEY_SIZE, Incoming
+from clew.core.redact.markers import KEY_SIZE
 from clew.errors import CorruptError, InvalidError
 from clew.model import RedactionPolicy
 
 if TYPE_CHECKING:
     from clew.core.engine.engine import EngineLike
+    from clew.core.redact.incoming import Incoming
 
 DEFAULT: Final[RedactionPolicy] = "import"
 _POLICIES: Final[tuple[RedactionPolicy, ...]] = get_args(RedactionPolicy)
@@ -52,13 +53,24 @@ def check_policy(policy: str) -> RedactionPolicy:
 
 
 def set_policy(tx: Transaction, policy: RedactionPolicy) -> None:
+    """With "all" the key is made too: an append inside a transaction cannot make it."""
     if policy != policy_of(tx):
         tx.put_record(STORE_WIDE, "redaction", "policy", msgspec.json.encode(policy))
+    if policy == "all":
+        _keep_key(tx, _new_key())
 
 
 def incoming(engine: EngineLike, *, writes: bool = True) -> Incoming:
     """What definite secrets pass through on their way into this store."""
+    from clew.core.redact.incoming import Incoming  # most processes never need it
+
     return Incoming(_Key(engine, writes=writes))
+
+
+def of_appends(engine: EngineLike) -> Incoming | None:
+    """The same for what callers store; None: the policy leaves that as it is."""
+    with engine.read() as reader:
+        return incoming(engine) if policy_of(reader) == "all" else None
 
 
 class _Key:
@@ -75,10 +87,14 @@ class _Key:
             with self._engine.read() as reader:
                 value = reader.get_record(STORE_WIDE, "redaction", "key")
             if value is None:
-                fresh = msgspec.json.encode(secrets.token_hex(KEY_SIZE))
+                fresh = _new_key()
                 value = self._engine.run(lambda tx: _keep_key(tx, fresh)) if self._writes else fresh
             self._known = bytes.fromhex(decode_key(value))
         return self._known
+
+
+def _new_key() -> bytes:
+    return msgspec.json.encode(secrets.token_hex(KEY_SIZE))
 
 
 def _keep_key(tx: Transaction, fresh: bytes) -> bytes:

@@ -50,6 +50,7 @@ class TransactionScope:
         self.host = engine.host
         self.now = engine.now
         self._backend = engine.backend
+        self.redactor = engine.redactor
         self.is_reading = tx is None
         self._reader: Reader | None = reader
         self._tx = tx
@@ -149,6 +150,7 @@ def _refusal(kind: type[Handle], name: str) -> Any:
 
 def transaction_of(engine: Engine, work: Callable[[TransactionScope], T]) -> Callable[[Transaction], T]:
     """The operation that does all that `work` does in its scope as one."""
+    engine.redactor()  # looked up here: inside, nothing else can be read
 
     def operation(tx: Transaction) -> T:
         scope = TransactionScope(engine, tx, tx)

@@ -52,7 +52,8 @@ from clew.core.log.records import AGENT
 from clew.core.log.rows import EMPTY, NOWHERE, Details, EventRow, SessionRow
 from clew.core.messages.codec import encode_json
 from clew.core.messages.text import snippet
-from clew.core.redact.incoming import Incoming, count_markers
+from clew.core.redact.incoming import Incoming
+from clew.core.redact.markers import count_markers
 from clew.core.runs.access import Access, require_write
 from clew.core.streams import prices
 from clew.core.streams.usage import Estimate

@@ -19,7 +19,8 @@ from clew.core.log.ids import check_id, is_id
 from clew.core.log.records import COPIED_FROM, MAX_TITLE, ORIGIN, PARENT, json_in
 from clew.core.log.rows import NEVER, SessionRow
 from clew.core.messages.codec import encode_json
-from clew.core.redact.incoming import Incoming, count_markers
+from clew.core.redact.incoming import Incoming
+from clew.core.redact.markers import count_markers
 from clew.core.runs.access import Access
 from clew.errors import ClewError
 from clew.files.records import give_to_checkpoint

@@ -63,6 +63,8 @@ class Prepared(msgspec.Struct, frozen=True, gc=False):
     """The same, decoded: to look at, never to change or keep. It may be the caller's own object."""
     replaced: bool = False
     """Lone surrogates were replaced by U+FFFD."""
+    redacted: bool = False
+    """Secrets were replaced."""
 
 
 def prepare(

@@ -7,7 +7,7 @@ import os
 import time
 from contextlib import suppress
 from functools import partial
-from typing import Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 import msgspec
 from uuid_utils import uuid7
@@ -23,6 +23,9 @@ from clew.core.runs.access import Access, end_lease, is_held, lease_of, live, re
 from clew.core.runs.status import begin, change, check_task
 from clew.errors import LeaseHeldError, LeaseLostError, ReadOnlyError
 from clew.model import Json, LeaseInfo, utc
+
+if TYPE_CHECKING:
+    from clew.core.redact.incoming import Incoming
 
 # ── Rights that one process and one thread at a time may have in a whole store: to sweep, to collect ───
 # A claim is a lease that belongs to no session. Its holder renews it in every transaction that it
@@ -102,7 +105,14 @@ class Bid(msgspec.Struct, frozen=True):
 
 
 def bid_of(
-    host: Host, request: Json, *, task: str | None, lease: float, owner: str | None, steal: bool
+    host: Host,
+    request: Json,
+    *,
+    task: str | None,
+    lease: float,
+    owner: str | None,
+    steal: bool,
+    redactor: Incoming | None = None,
 ) -> Bid:
     """A bid for the lease of a session, checked."""
     check_task(task)
@@ -111,6 +121,8 @@ def bid_of(
     fence = int.from_bytes(os.urandom(8), "big") >> 2 or 1
     seconds = check_seconds(lease, "lease", least=SHORTEST, most=LONGEST)
     encoded = encode_json(request, what="request")
+    if redactor is not None:
+        encoded = redactor.body(encoded)
     return Bid(owner or host.name, int(seconds * 1e6), fence, encoded, task, bool(steal))
 
 

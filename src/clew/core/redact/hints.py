@@ -1,0 +1,100 @@
+"""Whether a text may hold a definite secret at all: an answer at the price of a glance.
+
+Nearly nothing that comes into a store holds a secret. A search for each of a hundred beginnings would take
+longer than the rest of an import, and so would one expression for all of them. But nearly every key has
+twenty characters in a row of which names are made, and few other things have: these rows are looked for, and
+only their beginnings are compared. What has no such row (passwords, private keys) has a rare character in
+what stands around it.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+_LONG: Final = 20
+_ROWS: Final = bytes(
+    ord("a") if chr(code).isascii() and (chr(code).isalnum() or chr(code) in "_-") else ord(" ")
+    for code in range(256)
+)
+_ROW: Final = b"a" * _LONG
+
+_BEGINNINGS: Final = frozenset(
+    b"AGE eyJ sk- gsk xai ppl hf_ api r8_ lsv tvl AIz GOC AKI ASI ABI ACC ABS Fwo IQo FQo ghp gho ghu ghs ghr"
+    b" git glp gld glr glc gls glf xox xap sk_ rk_ whs npm pyp rub dck doo dop dor shp dap lin ntn ATA sbp"
+    b" sb_ NRA PMA fig snt psc SK0 SK1 SK2 SK3 SK4 SK5 SK6 SK7 SK8 SK9 SKa SKb SKc SKd SKe SKf".split()
+)
+"""The first three characters of keys that begin with their row."""
+_KEYS: Final = re.compile(
+    rb"sk-(?:ant-|or-v1-|proj-|svcacct-|admin-|None-|[A-Za-z0-9]{32}|[\w-]{16,200}T3BlbkFJ)|AGE-SECRET-KEY-1"
+    rb"|eyJ|gsk_|xai-|pplx-|(?:hf|api_org)_[A-Za-z0-9]{34}|r8_|lsv2_|tvly-|AIza|GOCSPX-"
+    rb"|(?:AKIA|ASIA|ABIA|ACCA|ABSK|FwoG|IQoJ|FQoG)|gh[pousr]_[A-Za-z0-9]{36}|github_pat_"
+    rb"|gl(?:pat|ptt|dt|rt|cbt|soat|ft)-|(?:xox[abceoprs]|xapp)-|[sr]k_(?:live|test)_|whsec_|npm_[A-Za-z0-9]{36}"
+    rb"|pypi-AgE|rubygems_[0-9a-f]{48}|dckr_|do[opr]_v1_|shp(?:at|ca|pa|ss)_|dapi[0-9a-f]{32}|lin_(?:api|oauth)_"
+    rb"|ntn_|ATATT3|sbp_[0-9a-f]{40}|sb_secret_|NRAK-|PMAK-|figd_|sntry[su]_|pscale_|SK[0-9a-f]{32}"
+)
+_AFTER_DASH: Final = re.compile(rb"-(?:" + _KEYS.pattern + rb")")
+_AFTER_DOT: Final = re.compile(rb"(?:SG\.(?:[\w-]{16,32}\.)?|hv[sbr]\.|ya29\.|dp\.[a-z]{2}\.)\Z")
+_WITH_K: Final = re.compile(
+    rb"K(?:EY(?: BLOCK)?-----|(?<=CCESS_K)EY|(?<=ccessK)ey|(?<=ountK)ey=|(?<=User-K)ey-File)"
+)
+"""Private keys, the secret keys of AWS, keys of Azure."""
+_WITH_AT: Final = re.compile(rb"://[^\s:/@\[\"'`<>]{0,100}:[^\s\"'`<>]{1,200}@")
+_DISCORD: Final = re.compile(rb"[bfnrt]?[MNO][\w-]{23,25}\.[\w-]{6}\.[\w-]{27}")
+_HOOKS: Final = (b"hooks.slack.com", b"/webhooks/")
+_SEEN_BACK: Final = 80
+_LARGE: Final = 4096
+_BASE64: Final = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/="
+_DOT, _SLASH, _COLON = b"./:"
+_BEFORE_KEYS: Final = frozenset(b"./:\\%[")
+_BEGUN: Final = re.compile(rb"[0-9]{1,2}m|[0-9A-Fa-f]{2}|[bfnrt]?")
+"""Of a row behind %, [ or a backslash: a colour, a character of an address, a line end."""
+
+
+def may_hold(text: bytes) -> bool:
+    """Whether there may be a definite secret in a text, encoded as JSON or not; False: surely not."""
+    rows = text.translate(_ROWS)
+    start = rows.find(_ROW)
+    while start >= 0:
+        end = rows.find(b" ", start + _LONG)
+        if end < 0:
+            end = len(text)
+        if text[start : start + 3] in _BEGINNINGS and _KEYS.match(text, start):
+            return True
+        if start and text[start - 1] in _BEFORE_KEYS and _is_like_key_behind(text, start):
+            return True
+        if text.find(b"-", start, end) >= 0 and _AFTER_DASH.search(text, start, end):
+            return True
+        if text[end : end + 1] == b"." and _DISCORD.match(text, start):
+            return True
+        start = rows.find(_ROW, end if text[end : end + 1] not in b"+/" else _end_of_data(text, start, end))
+    return (
+        _WITH_K.search(text) is not None
+        or (b"~" in text and b"Q~" in text)
+        or (b"@" in text and _WITH_AT.search(text) is not None)
+        or (b"&" in text and b"sig=" in text)
+        or b"ccess_key" in text
+    )
+
+
+def _end_of_data(text: bytes, start: int, end: int) -> int:
+    """The end of a large piece of base64, such as an image, in which no key is looked for; else `end`."""
+    quote = text.find(b'"', end)
+    if quote - start < _LARGE or text.find(b" ", start, quote) >= 0:
+        return end
+    return end if text[start:quote].translate(None, _BASE64) else quote
+
+
+def _is_like_key_behind(text: bytes, start: int) -> bool:
+    """Whether a row of characters is a key together with what stands before it, or without its beginning."""
+    before = text[start - 1]
+    if before == _DOT:
+        return _AFTER_DOT.search(text, max(0, start - _SEEN_BACK), start) is not None
+    if before == _COLON:
+        return text.startswith(b"AA", start)  # Telegram
+    if before == _SLASH:
+        return text.startswith(b"1//0", start - 3) or any(
+            text.rfind(host, max(0, start - _SEEN_BACK), start) >= 0 for host in _HOOKS
+        )
+    begun = _BEGUN.match(text, start)
+    return begun is not None and _KEYS.match(text, begun.end()) is not None
