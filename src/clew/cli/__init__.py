@@ -38,7 +38,8 @@ SECTIONS: Final[dict[str, dict[str, Place]]] = {
         "tag": Place("commands.list", "Show, add or remove the tags of a session"),
     },
     "Import and export": {
-        "import": Place("commands.import_", "Import sessions of other agents, or files"),
+        "import": Place("commands.agents.import_", "Import sessions of other agents, or files"),
+        "sync": Place("commands.agents.sync", "Bring what agents wrote since the last time"),
         "export": Place("commands.transfer", "Export sessions as HTML, Markdown or JSON"),
         "copy": Place("commands.transfer", "Copy sessions and snapshots to another store"),
         "backup": Place("commands.transfer", "Save the whole store in one file"),

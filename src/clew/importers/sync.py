@@ -62,6 +62,8 @@ class Sync:
         self._places = Places()
         self._unfound = 0
         """Entries that were brought since texts were made findable."""
+        self.has_records = False
+        """Whether a file was brought before."""
         self._failed: dict[str, tuple[int, int]] = {}
         """Files that could not be read, as they were then: they are not read again until they change."""
 
@@ -69,6 +71,7 @@ class Sync:
         """Look at everything. What did not change is not opened."""
         ledger = self._ledger()
         found = [one for root in self.roots if (one := self._found(root, ledger)) is not None]
+        self.has_records = ledger.has_records
         return self._bring(ledger, found, gone=ledger.vanished())
 
     def some(self, paths: Collection[SourcePath]) -> ImportReport:

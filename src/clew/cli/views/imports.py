@@ -1,31 +1,19 @@
-"""`clew import`: sessions of other agents, from their usual places, from files and from pipes."""
+"""What an import or a sync brought, in words and tables."""
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
-import stat
-import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Sequence
 from datetime import timedelta
-from functools import cache
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
 
 import click
 
-import clew
-from clew.cli.app import ERROR, PARTLY, Refused, Settings, command
-from clew.cli.output import ImportLine, Output
-from clew.cli.store import exists
+from clew.cli.app import Settings
+from clew.cli.output import Output
 from clew.cli.table import Column
 from clew.cli.text import clew_command, count, from_home, now, one_line
 from clew.cli.wording import in_words
-from clew.importers import run
-from clew.importers.detect import known_places
 
 if TYPE_CHECKING:
     from clew.importers.contract import Problem
@@ -40,160 +28,12 @@ _OF_A_LINE: Final = (
 """How reasons begin that say something of a line."""
 
 
-@command(
-    "import",
-    "clew import --scan                    import what is on this machine",
-    "clew import --scan --dry-run          show what there is",
-    "clew import ~/.claude/projects        import a directory",
-    "clew import session.jsonl --strict    import all of it or nothing",
-    "ssh host cat a.jsonl | clew import -  import a file from a pipe",
-)
-@click.argument("paths", nargs=-1, metavar="[PATH]...", type=click.Path(allow_dash=True, readable=False))
-@click.option("--scan", is_flag=True, help="Import from the usual places of all known agents.")
-@click.option(
-    "--format", "format", metavar="NAME", help="Read the files as this format (default: found by content)"
-)
-@click.option("--dry-run", is_flag=True, help="Show what would be imported, and import nothing")
-@click.option("--rename", is_flag=True, help="Give a session a new id if another session has its id.")
-@click.option("--strict", is_flag=True, help="Import nothing of a path if a part of it cannot be read.")
-@click.option("--again", is_flag=True, help="Read all files, also those that did not change.")
-@click.option("-v", "--verbose", is_flag=True, help="List every session and every problem.")
-@click.option("-y", "--yes", is_flag=True, hidden=True, help="Not needed any more.")
-@click.pass_obj
-def import_command(
-    settings: Settings,
-    paths: tuple[str, ...],
-    scan: bool,
-    format: str | None,
-    dry_run: bool,
-    rename: bool,
-    strict: bool,
-    again: bool,
-    verbose: bool,
-    yes: bool,
-) -> int:
-    """The files are only read. Import as often as you like: files that did not change are not opened, and of
-    the others only what is new is added. `-` reads standard input.
-
-    Piped: state (new, grown, unchanged, trashed), id, entries added, messages, format and file, separated by
-    tabs. With --json: an object for each file, with its sessions and problems.
-
-    What cannot be read is listed on standard error, and the rest is imported. Exit code 3: a part of a file
-    is missing. Exit code 1: a file or directory that looks like a session was left out.
-    """
-    if scan == bool(paths):
-        raise click.UsageError("name files or directories, or --scan")
-    out = Output(settings)
-    with ExitStack() as stack:
-        places = _usual_places() if scan else [_place(path, format, stack) for path in paths]
-        store = stack.enter_context(_store_when_needed(settings))
-        with ImportLine("Looking for sessions") as line:
-            report = run.import_places(
-                store,
-                places,
-                dry_run=dry_run,
-                rename=rename,
-                strict=strict,
-                again=again,
-                on_progress=line.on_progress,
-            )
-    if scan and not report.sources and not report.problems:
-        raise Refused("no sessions of other agents in their usual places; clew import PATH takes others")
-    _print(out, settings, report, verbose=verbose)
-    if report.left_out:
-        return ERROR
-    return 0 if report.ok else PARTLY
-
-
-@contextmanager
-def _store_when_needed(settings: Settings) -> Iterator[Callable[..., clew.Store]]:
-    """A store is made when the first session goes into it: not by an import that fails, or by a dry run."""
-    if exists(settings.store):
-        with clew.open(settings.store) as store:
-            yield lambda *, writes: store
-        return
-    with ExitStack() as stack:
-        made = cache(lambda address: stack.enter_context(clew.open(address)))
-        yield lambda *, writes: made(settings.store if writes else "memory:")
-
-
-# -- what to import
-
-
-def _usual_places() -> list[run.Place]:
-    return [run.Place(path, format, is_guess=True) for format, path in known_places()]
-
-
-def _place(path: str, format: str | None, stack: ExitStack) -> run.Place:
-    """A path, or what comes through a pipe that the shell opened."""
-    number = _descriptor(path)
-    if number is None:
-        return run.Place(path, format)
-    folder = Path(stack.enter_context(TemporaryDirectory(prefix="clew-import-")))
-    with ImportLine("Reading standard input"):
-        return run.Place(_taken(number, folder), format, name="-")
-
-
-_DESCRIPTOR: Final = re.compile(r"/dev/(stdin)|/(?:dev|proc/self)/fd/(\d+)")
-
-
-def _descriptor(path: str) -> int | None:
-    """The stream that the shell opened for us: `-`, /dev/stdin, /dev/fd/N as `<(…)` gives it. None: it is a
-    file, or a pipe with a name, for which one could wait forever."""
-    if path == "-":
-        if sys.stdin is None or sys.stdin.closed:
-            raise Refused("standard input is closed")
-        if sys.stdin.isatty():
-            raise Refused("standard input is the keyboard; pipe a file into it, or name the file")
-        return 0
-    found = _DESCRIPTOR.fullmatch(path)
-    if found is None:
-        return None
-    number = 0 if found[1] else int(found[2])
-    try:
-        mode = os.fstat(number).st_mode
-    except OSError:
-        return None
-    return number if stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) else None
-
-
-def _taken(number: int, folder: Path) -> Path:
-    """A file with all that comes through a descriptor, named so that readers know what they have."""
-    taken = folder / "stdin"
-    with open(number, "rb", closefd=False) as source, taken.open("wb") as target:
-        shutil.copyfileobj(source, target, 1 << 20)
-    if not taken.stat().st_size:
-        raise Refused("there is nothing in standard input")
-    return taken.rename(taken.with_suffix(_suffix(taken)))
-
-
-def _suffix(file: Path) -> str:
-    from clew.importers.reading.files import begins_with_object, first_keys, first_objects, read_beginning
-
-    with file.open("rb") as raw:
-        start = raw.read(16)
-    if start.startswith(b"SQLite format 3\0"):
-        return ".db"
-    beginning = read_beginning(file)
-    if start.startswith(b"\x28\xb5\x2f\xfd"):
-        return ".jsonl.zst"
-    if begins_with_object(beginning):
-        is_document = not first_objects(beginning, most=1) or "messages" in first_keys(beginning)
-        return ".json" if is_document else ".jsonl"
-    return ".json" if beginning.lstrip().startswith(b"[") else ".md"
-
-
-# -- what came of it
-
-
-def _print(out: Output, settings: Settings, report: ImportReport, *, verbose: bool) -> None:
+def print_report(out: Output, settings: Settings, report: ImportReport, *, verbose: bool) -> None:
     if out.json:
         for source in report.sources:
             out.record(_as_record(source))
         for problem in _of_no_source(report):
-            out.record(
-                {"path": problem.path, "format": None, "read": False, "sessions": [], "problems": [problem]}
-            )
+            out.record(_record_of(problem.path, [problem]))
     elif not out.is_terminal:
         for session in report.sessions:
             out.row(
@@ -201,7 +41,7 @@ def _print(out: Output, settings: Settings, report: ImportReport, *, verbose: bo
             )
     if out.is_terminal and report.sessions:
         if verbose:
-            out.rows(*_sessions(report))
+            out.rows(*_sessions(report.sessions))
             out.line()
         out.rows(*_table(report))
         out.line()
@@ -212,6 +52,93 @@ def _print(out: Output, settings: Settings, report: ImportReport, *, verbose: bo
     out.line(_told(report))
     for line in _next(settings, report):
         out.line(line)
+
+
+def print_news(
+    out: Output, settings: Settings, report: ImportReport, *, verbose: bool, quiet: bool = False
+) -> None:
+    """Of a sync: only what is new."""
+    changed = [session for session in report.sessions if session.state in ("new", "grown")]
+    if out.json and not quiet:
+        for source in report.sources:
+            out.record(_as_record(source))
+        for problem in _of_no_source(report):
+            out.record(_record_of(problem.path, [problem]))
+        for path in report.gone:
+            out.record({**_record_of(path, []), "gone": True})
+    elif not out.is_terminal and not quiet:
+        for session in changed:
+            out.row(
+                session.state, session.id, session.entries, session.messages, session.format, session.source
+            )
+        for path in report.gone if verbose else ():
+            out.row("gone", "", 0, 0, "", path)
+    if out.is_terminal and changed and not quiet:
+        if verbose:
+            out.rows(*_sessions(changed))
+            out.line()
+        out.rows(*_news(changed))
+        out.line()
+    _print_problems(report, is_terminal=out.is_terminal, verbose=verbose)
+    if quiet:
+        return
+    if not out.is_terminal:
+        click.echo(_sentence_of_news(report), err=True)
+        return
+    for path in report.gone if verbose else ():
+        out.line(one_line(f"Gone: {from_home(path)} (its sessions stay)"))
+    out.line(_told_of_news(report))
+    if changed:
+        for line in _next(settings, report):
+            out.line(line)
+
+
+def _record_of(path: str, problems: list[Problem]) -> dict[str, object]:
+    return {"path": path, "format": None, "read": False, "sessions": [], "problems": problems}
+
+
+def _news(sessions: Sequence[ImportedSession]) -> tuple[Sequence[Column], list[list[object]]]:
+    """A row for each agent, the one with the most that is new first."""
+    agents: dict[str, list[ImportedSession]] = {}
+    for session in sessions:
+        agents.setdefault(session.format, []).append(session)
+    columns = [
+        Column("AGENT", flexible=True),
+        Column("NEW", right=True),
+        Column("GROWN", right=True),
+        Column("ENTRIES", right=True),
+    ]
+    rows: list[list[object]] = []
+    for agent, own in sorted(agents.items(), key=lambda item: -sum(one.entries for one in item[1])):
+        new = sum(one.state == "new" for one in own)
+        added = sum(one.entries for one in own)
+        rows.append([agent, f"{new:,}", f"{len(own) - new:,}", f"+{added:,}"])
+    return columns, rows
+
+
+def _sentence_of_news(report: ImportReport) -> str:
+    """For programs and logs: always the same words."""
+    would = "would be " if report.dry_run else ""
+    gone = f"; {count(len(report.gone), 'file')} gone" if report.gone else ""
+    bad = f"; {count(len(report.problems), 'problem')}" if report.problems else ""
+    return (
+        f"{count(report.new, 'session')} {would}new, {report.grown:,} grown; {count(report.entries, 'entry')}"
+        f"{'' if report.dry_run else ' added'}; {report.files_read:,} of {count(report.files, 'file')} read"
+        f"{gone}{bad}"
+    )
+
+
+def _told_of_news(report: ImportReport) -> str:
+    """For people."""
+    gone = ""
+    if report.gone:
+        is_one = len(report.gone) == 1
+        gone = f" {count(len(report.gone), 'file')} {'is' if is_one else 'are'} gone, and"
+        gone += f" {'its' if is_one else 'their'} sessions stay."
+    if report.new or report.grown:
+        return _told(report) + gone
+    looked = f"{count(report.files, 'file')} {'was' if report.files == 1 else 'were'} looked at"
+    return f"Nothing new: {looked}, {report.files_read:,} read.{gone}"
 
 
 def _as_record(source: ImportedFile) -> dict[str, object]:
@@ -226,7 +153,7 @@ def _as_record(source: ImportedFile) -> dict[str, object]:
     }
 
 
-def _sessions(report: ImportReport) -> tuple[Sequence[Column], list[list[object]]]:
+def _sessions(sessions: Sequence[ImportedSession]) -> tuple[Sequence[Column], list[list[object]]]:
     columns = [
         Column("STATE"),
         Column("ADDED", right=True),
@@ -236,7 +163,7 @@ def _sessions(report: ImportReport) -> tuple[Sequence[Column], list[list[object]
     ]
     rows: list[list[object]] = [
         [one.state, f"{one.entries:,}", f"{one.messages:,}", one.id, from_home(one.source)]
-        for one in report.sessions
+        for one in sessions
     ]
     return columns, rows
 

@@ -1,0 +1,1 @@
+"""Commands about agents on this machine: bring their sessions, follow them."""
