@@ -37,6 +37,7 @@ MOST_STATE = 256 * 1024
 """Bytes that the state of a reader may have."""
 _CHANGING = {"aliases", "head", "workspace"}
 """Of a session's info: compared in another way, or of this machine."""
+_FIELDS = ("workspace", "created_at", "metadata", "aliases", "parent", "is_copy", "copies", "shares_calls")
 _TOKENS = (
     "input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "reasoning_tokens", "cost"
 )  # fmt: skip
@@ -135,6 +136,8 @@ class Followed(msgspec.Struct):
     """As they were told last, with their files,"""
     lines: dict[int, Any] = {}
     """and the lines of which the entries and events were made."""
+    told: dict[str, Any] = {}
+    """What each session was said to be, the last time."""
 
 
 def follow(store: clew.Store, reader: Any, path: Path, followed: Followed) -> None:
@@ -178,7 +181,8 @@ def _pass(
 
 
 def _noted(source: SourceSession, followed: Followed) -> SourceSession:
-    """Note on the way what `store.load` does not keep: files of checkpoints, and lines."""
+    """Note on the way what `store.load` does not keep: files of checkpoints, lines, other sessions."""
+    followed.told[source.id] = {name: getattr(source, name) for name in _FIELDS}
 
     def take(line: SourceLine | None) -> None:
         if line is not None:
@@ -253,6 +257,7 @@ def check(
                 assert here[id][part] == value, f"{part} of {id}; cuts {cuts}"
         assert followed.problems == problems, f"problems; cuts {cuts}"
         assert followed.lines == once.lines, f"lines; cuts {cuts}"
+        assert followed.told == once.told, f"what the sessions are; cuts {cuts}"
         assert followed.checkpoints == once.checkpoints, f"files of checkpoints; cuts {cuts}"
         return followed
 

@@ -201,9 +201,16 @@ def a_fork(log: Log) -> None:
     log.user("u1").model("a1", "m3")
 
 
+def a_copy(log: Log) -> None:
+    base = Log(log.path.with_name("0b1c2d3e-9999-4222-8333-444455556666.jsonl"))
+    base.user("u1").model("a1", "msg_1").user("u2")
+    log.user("u1").user("u1b").model("a1", "msg_1").user("u2").model("a2", "msg_2")
+
+
 TRAPS = [
     parallel_results, repeated_records, a_compaction, titles_and_tags, summaries_only, links_and_meta,
     branches, damage, without_times, many_calls, changing_header, file_history_records, a_fork,
+    a_copy,
 ]  # fmt: skip
 
 
