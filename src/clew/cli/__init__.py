@@ -40,6 +40,7 @@ SECTIONS: Final[dict[str, dict[str, Place]]] = {
     "Import and export": {
         "import": Place("commands.agents.import_", "Import sessions of other agents, or files"),
         "sync": Place("commands.agents.sync", "Bring what agents wrote since the last time"),
+        "hooks": Place("commands.agents.hooks", "Let other agents wake clew watch"),
         "export": Place("commands.transfer", "Export sessions as HTML, Markdown or JSON"),
         "copy": Place("commands.transfer", "Copy sessions and snapshots to another store"),
         "backup": Place("commands.transfer", "Save the whole store in one file"),

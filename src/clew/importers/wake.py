@@ -36,7 +36,7 @@ MOST: Final = 4096
 _LONGEST: Final = 4096
 _SESSION: Final = 256
 _LINE: Final = re.compile(rb'[{,\s]*"(\w+)"\s*:\s*("(?:[^"\\]|\\.)*"|true)\s*')
-_NAME: Final = re.compile(rf"({'|'.join(AGENTS)})\.\d{{1,20}}")
+_NAME: Final = re.compile(rf"({'|'.join(AGENTS)})\.(\d{{1,20}})")
 _PLACE: Final = re.compile(r"(\d{1,10})\.[0-9a-f]{8,32}")
 _UNPLAIN: Final = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 _TURN_ENDS: Final = frozenset({"Stop", "StopFailure", "AfterAgent", "session.idle", "agent_end"})
@@ -172,17 +172,19 @@ def read_wakes(directory: Path, places: Mapping[str, Sequence[Path]] | None = No
             return []
         for name in os.listdir(fd):
             if matched := _NAME.fullmatch(name):
-                found.append((name, matched[1]))
+                found.append((name, matched[1], int(matched[2])))
             if len(found) >= MOST:
                 break
-        read = [(when, agent, text) for name, agent in found for when, text in _taken(fd, name)]
+        read = [
+            (when, number, agent, text) for name, agent, number in found for when, text in _taken(fd, name)
+        ]
     except OSError:
         return []
     finally:
         os.close(fd)
     known: dict[str, list[str]] = {}
     wakes: dict[Wake, None] = {}
-    for _, agent, text in sorted(read, key=lambda one: one[0]):
+    for _, _, agent, text in sorted(read, key=lambda one: one[:2]):
         if agent not in known:
             known[agent] = _real(places.get(agent, ()) if places is not None else _known_places(agent))
         wake = _wake(agent, text, known[agent])

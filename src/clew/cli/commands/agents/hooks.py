@@ -1,0 +1,254 @@
+"""`clew hooks`: hooks in other agents that wake `clew watch`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final, TypeVar
+
+import click
+
+from clew.cli.app import PARTLY, Command, Settings, described, group
+from clew.cli.output import Output
+from clew.cli.table import Column
+from clew.cli.text import clean, from_home, one_line
+from clew.errors import ClewError, InvalidError
+from clew.importers.hooks.agents import AGENTS, OTHER_NAMES, Agent
+from clew.importers.hooks.install import Change, Outcome, agent_named, install, remove, status
+from clew.importers.wake import listeners
+
+F = TypeVar("F", bound=Callable[..., Any])
+_COLUMNS: Final = (
+    Column("AGENT"),
+    Column("HOOKS"),
+    Column("FILES", optional=True),
+    Column("SETTINGS", flexible=True, style="dim"),
+)
+
+
+def _complete(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
+    return [name for name in AGENTS if name.startswith(incomplete)]
+
+
+_agents: Final = click.argument("agents", nargs=-1, metavar="[AGENT]...", shell_complete=_complete)
+_all: Final = click.option("--all", "every", is_flag=True, help="All agents that are found on this machine")
+_dry_run: Final = click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing")
+
+
+@group(
+    "hooks",
+    "clew hooks status                          list agents, and whether hooks are there",
+    "clew hooks install claude-code --dry-run   show what would change",
+    "clew hooks install claude-code codex       install them",
+    "clew hooks install --all --files           with snapshots at the end of each turn",
+    "clew hooks remove --all                    take them out again",
+)
+def hooks_command() -> None:
+    """A hook tells a running `clew watch` that a turn, a session or a subagent has ended. It says which
+    session, and never what is in it. It adds about two milliseconds, and does nothing while nothing watches.
+
+    Agents: claude-code, codex, gemini-cli, opencode, pi.
+    """
+
+
+@hooks_command.command("install", cls=Command)
+@_agents
+@_all
+@click.option(
+    "--files/--no-files",
+    default=None,
+    help="Ask for a snapshot of the workspace's files at the end of each turn",
+)
+@_dry_run
+@click.pass_obj
+def hooks_install(
+    settings: Settings, agents: tuple[str, ...], every: bool, files: bool | None, dry_run: bool
+) -> int:
+    """Install hooks in the settings of agents.
+
+    Hooks of others, comments, the order of keys and links stay. The settings are saved as they were.
+    To install twice changes nothing. --files takes snapshots while `clew watch` runs: `clew rewind --files`
+    can bring them back.
+    """
+    return _each(
+        Output(settings),
+        _chosen(agents, every, only_here=True),
+        lambda agent: install(agent, files=files, dry_run=dry_run),
+        lambda out, outcome: _print_installed(out, outcome, dry_run),
+    )
+
+
+@hooks_command.command("remove", cls=Command)
+@_agents
+@_all
+@_dry_run
+@click.pass_obj
+def hooks_remove(settings: Settings, agents: tuple[str, ...], every: bool, dry_run: bool) -> int:
+    """Remove the hooks from the settings of agents.
+
+    If nothing else was changed since they came, the settings are as they were before, byte for byte. Else
+    only our hooks are taken out.
+    """
+    return _each(
+        Output(settings),
+        _chosen(agents, every, only_here=False),
+        lambda agent: remove(agent, dry_run=dry_run),
+        lambda out, outcome: _print_removed(out, outcome, dry_run),
+    )
+
+
+@hooks_command.command("status", cls=Command)
+@_agents
+@click.pass_obj
+def hooks_status(settings: Settings, agents: tuple[str, ...]) -> None:
+    """Show where hooks are installed, and whether clew watch runs.
+
+    Piped: agent, state, yes or no for snapshots of files, settings, notes; separated by tabs.
+    """
+    out = Output(settings)
+    watchers = listeners()
+    found = [status(agent) for agent in (_named(agents) if agents else AGENTS.values())]
+    if out.json:
+        for one in found:
+            about = {"agent": one.agent.name, "state": one.state, "files": one.files}
+            out.record(about | {"path": str(one.agent.path), "notes": one.notes, "watchers": watchers})
+        return
+    rows = [
+        (one.agent.name, one.state, "yes" if one.files else "no", from_home(str(one.agent.path)))
+        for one in found
+    ]
+    if not out.is_terminal:
+        for row, one in zip(rows, found, strict=True):
+            out.row(*row, "; ".join(one.notes))
+        return
+    out.rows(_COLUMNS, rows)
+    out.line()
+    for one in found:
+        for note in one.notes:
+            out.line(f"{one.agent.name}: {note}")
+    if watchers:
+        pids = ", ".join(map(str, watchers))
+        out.line(f"clew watch is running (process {pids}): hooks wake it")
+    else:
+        out.line("no clew watch is running: hooks do nothing until one is")
+
+
+# -- agents
+
+
+def _chosen(names: Sequence[str], every: bool, *, only_here: bool) -> list[Agent]:
+    if every and names:
+        raise click.UsageError("name agents, or give --all, not both")
+    if every:
+        found = [agent for agent in AGENTS.values() if agent.is_here() or not only_here]
+        if not found:
+            raise InvalidError(f"none of these agents was found: {', '.join(AGENTS)}")
+        return found
+    if not names:
+        raise click.UsageError(f"name an agent ({', '.join(AGENTS)}), or give --all")
+    return _named(names)
+
+
+def _named(names: Sequence[str]) -> list[Agent]:
+    for name in names:
+        if name not in AGENTS and name not in OTHER_NAMES:
+            from difflib import get_close_matches
+
+            near = get_close_matches(name, [*AGENTS, *OTHER_NAMES], 1)
+            hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(AGENTS)}"
+            raise click.UsageError(f"no agent {name!r} that has hooks; {hint}")
+    return list(dict.fromkeys(agent_named(name) for name in names))
+
+
+def _each(
+    out: Output,
+    agents: Sequence[Agent],
+    act: Callable[[Agent], Outcome],
+    show: Callable[[Output, Outcome], None],
+) -> int:
+    """One after the other. What fails for one is said, and the others go on."""
+    failed: list[ClewError] = []
+    for agent in agents:
+        try:
+            outcome = act(agent)
+        except ClewError as exc:
+            if len(agents) == 1:
+                raise
+            failed.append(exc)
+            if out.json:
+                out.record({"agent": agent.name, "error": str(exc)})
+            click.echo(f"clew: {agent.name}: {one_line(described(exc))}", err=True)
+            continue
+        show(out, outcome)
+    return PARTLY if failed else 0
+
+
+# -- what was done
+
+
+def _print_installed(out: Output, outcome: Outcome, dry_run: bool) -> None:
+    agent = outcome.agent
+    if out.json:
+        _record(out, outcome, dry_run)
+    elif not outcome.changes:
+        out.line(f"{agent.name}: the hooks are there already; nothing was changed")
+    elif dry_run:
+        _diff(out, outcome.changes)
+    elif outcome.changes[0].path != agent.path:
+        out.line(f"{agent.name}: {from_home(str(outcome.changes[0].path))} is new; the settings stay")
+    else:
+        out.line(f"{agent.name}: hooks are installed in {from_home(str(agent.path))}")
+        if outcome.backup is not None:
+            out.line(f"  the settings as they were: {from_home(str(outcome.backup))}")
+        if agent.note:
+            out.line(f"  {agent.note}")
+
+
+def _print_removed(out: Output, outcome: Outcome, dry_run: bool) -> None:
+    agent = outcome.agent
+    if out.json:
+        _record(out, outcome, dry_run)
+    elif not outcome.changes:
+        out.line(f"{agent.name}: no hooks of Clew are there; nothing was changed")
+    elif dry_run:
+        _diff(out, outcome.changes)
+    else:
+        first = outcome.changes[0]
+        if first.path != agent.path:
+            out.line(
+                f"{agent.name}: {from_home(str(first.path))} is removed; the settings had no hooks of Clew"
+            )
+            return
+        gone = "is gone, as before" if first.after is None else "is as it was before, byte for byte"
+        rest = "lost only the hooks of Clew; other changes since then were kept"
+        place = from_home(str(first.path))
+        how = gone if outcome.is_restored or first.after is None else rest
+        out.line(f"{agent.name}: hooks are removed; {place} {how}")
+        if outcome.backup is not None:
+            out.line(f"  the settings before the hooks came: {from_home(str(outcome.backup))}")
+
+
+def _record(out: Output, outcome: Outcome, dry_run: bool) -> None:
+    said: dict[str, object] = {
+        "agent": outcome.agent.name,
+        "changed": [str(change.path) for change in outcome.changes],
+        "dry_run": dry_run,
+        "backup": None if outcome.backup is None else str(outcome.backup),
+        "restored": outcome.is_restored,
+    }
+    if outcome.agent.note:
+        said["note"] = outcome.agent.note
+    out.record(said)
+
+
+def _diff(out: Output, changes: Sequence[Change]) -> None:
+    from difflib import unified_diff
+
+    from rich.text import Text
+
+    styles = {"+": "green", "-": "red", "@": "cyan"}
+    for change in changes:
+        place = from_home(str(change.path))
+        names = [place if text is not None else "/dev/null" for text in (change.before, change.after)]
+        texts = [(text or "").splitlines() for text in (change.before, change.after)]
+        lines = unified_diff(texts[0], texts[1], names[0], names[1], lineterm="")
+        out.texts(Text(clean(line), style=styles.get(line[:1], "")) for line in lines)

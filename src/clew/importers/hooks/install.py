@@ -1,0 +1,357 @@
+"""Install hooks for an agent, say whether they are there, remove them.
+
+Beside the settings of the agent there is one directory of ours: `hooks`, where the user's own store is. It
+holds for each agent a script that its hooks run, the settings as they were before, and a record of both. The
+settings never name a program of an environment that may go away.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from datetime import UTC, datetime
+from hashlib import sha256
+from pathlib import Path
+from typing import Final, Literal, NamedTuple
+
+import msgspec
+
+from clew.backends.registry import default_path
+from clew.core.disk import create_file, make_directories
+from clew.errors import InvalidError
+from clew.importers.hooks import merge, scripts, settings_file
+from clew.importers.hooks.agents import AGENTS, OTHER_NAMES, Agent
+from clew.importers.hooks.settings_file import Found
+
+State = Literal["installed", "not installed", "changed", "not found", "unreadable"]
+_EXECUTABLE: Final = 0o700
+
+
+class Change(NamedTuple):
+    """What happens to one file; None: it is not there."""
+
+    path: Path
+    before: str | None
+    after: str | None
+
+
+class Outcome(NamedTuple):
+    """What was done for an agent, or would be."""
+
+    agent: Agent
+    changes: list[Change]
+    """None: all was so already."""
+    backup: Path | None
+    """Where the settings lie as they were."""
+    is_restored: bool = False
+    """The settings are byte for byte as they were before the hooks came."""
+
+
+class Status(NamedTuple):
+    """What is with an agent."""
+
+    agent: Agent
+    state: State
+    files: bool
+    """Snapshots of files were asked for."""
+    notes: list[str]
+    """What is wrong, or left to do."""
+
+
+class _Record(msgspec.Struct, omit_defaults=True):
+    """What was there before us."""
+
+    path: str
+    existed: bool
+    after: str
+    """The digest of what we wrote."""
+    before: str | None = None
+    """The digest of the backup, if putting it back restores what was there."""
+    backup: str | None = None
+    directories: list[str] = []
+    """Those that we made, the deepest first."""
+
+
+def agent_named(name: str) -> Agent:
+    """InvalidError: there is none."""
+    agent = AGENTS.get(OTHER_NAMES.get(name, name))
+    if agent is None:
+        raise InvalidError(f"no agent {name!r} with hooks; there are {', '.join(AGENTS)}")
+    return agent
+
+
+def hooks_directory() -> Path:
+    """Where our scripts and backups lie."""
+    return Path(default_path()).parent / "hooks"
+
+
+def script_of(agent: Agent) -> Path:
+    """What the hooks of an agent run."""
+    return hooks_directory() / f"{agent.name}.sh"
+
+
+# -- install
+
+
+def install(agent: Agent, *, files: bool | None, dry_run: bool = False) -> Outcome:
+    """Put our hooks in. `files`: ask for snapshots of files; None: as before. InvalidError: the settings
+    cannot be changed without harm; then nothing is."""
+    if os.name != "posix":
+        raise InvalidError("hooks need a POSIX shell; clew watch follows agents without hooks, too")
+    if not agent.is_here():
+        raise InvalidError(
+            f"{agent.title} was not found: there is no {agent.path.parent} and no program {agent.program}; "
+            "start it once, then try again"
+        )
+    found = settings_file.read(agent.path)
+    files = status(agent).files if files is None else files
+    after = _with_ours(agent, found, files)
+    script = None if agent.handler is None else settings_file.read(script_of(agent))
+    changes = []
+    if script is not None and (script.text != _script(agent, files) or script.mode != _EXECUTABLE):
+        changes.append(Change(script.path, _text_of(script), _script(agent, files)))
+    is_new = after != found.text or found.data is None
+    if is_new:
+        changes.insert(0, Change(agent.path, _text_of(found), after))
+    if dry_run or not changes:
+        return Outcome(agent, changes, None)
+    make_directories(hooks_directory())
+    if script is not None:
+        settings_file.replace(script._replace(mode=_EXECUTABLE), _script(agent, files).encode())
+    if not is_new:
+        return Outcome(agent, changes, None)
+    record = _record_before(agent, found, after)
+    settings_file.refuse_changed(found)
+    _write_record(agent, record)
+    record.directories += [str(place) for place in settings_file.replace(found, after.encode())]
+    _write_record(agent, record)
+    return Outcome(agent, changes, _kept_at(record.backup))
+
+
+def _with_ours(agent: Agent, found: Found, files: bool) -> str:
+    if agent.handler is not None:
+        return merge.with_hooks(found.text, agent, str(script_of(agent)))
+    _refuse_foreign(agent, found)
+    return _extension(agent, files)
+
+
+def _refuse_foreign(agent: Agent, found: Found) -> None:
+    if found.data is not None and scripts.MARK not in found.text:
+        raise InvalidError(f"{agent.path} is there, and Clew did not write it; move it away, then try again")
+
+
+def _record_before(agent: Agent, found: Found, after: str) -> _Record:
+    """What to keep of what was there. If only we changed it since the last time, what was there then."""
+    old = _read_record(agent)
+    digest = None if found.data is None else _digest(found.data)
+    if old is not None and old.path == str(found.path) and old.after == digest:
+        return msgspec.structs.replace(old, after=_digest(after.encode()))
+    record = _Record(str(found.path), existed=found.data is not None, after=_digest(after.encode()))
+    if found.data is not None:
+        moment = datetime.now(UTC).strftime("%Y%m%dT%H%M%S")
+        record.backup = _save(f"{agent.name}.{moment}.before", found.data)
+        record.before = None if _has_ours(agent, found) else digest
+    return record
+
+
+def _has_ours(agent: Agent, found: Found) -> bool:
+    if agent.handler is None:
+        return scripts.MARK in found.text
+    return bool(merge.found_in(found.text, agent))
+
+
+# -- remove
+
+
+def remove(agent: Agent, *, dry_run: bool = False) -> Outcome:
+    """Take our hooks out. If nothing else was changed since they came, the file is as it was before, byte for
+    byte. InvalidError: as `install`."""
+    found = settings_file.read(agent.path)
+    record = _read_record(agent)
+    script = settings_file.read(script_of(agent))
+    changes = [] if script.data is None else [Change(script.path, script.text, None)]
+    is_ours = found.data is not None and _has_ours(agent, found)
+    after, is_restored = _without_ours(agent, found, record) if is_ours else (found.data, False)
+    if is_ours:
+        changes.insert(0, Change(agent.path, found.text, None if after is None else after.decode()))
+    backup = None if record is None else _kept_at(record.backup)
+    if dry_run or not (changes or record):
+        return Outcome(agent, changes, None, is_restored)
+    if is_ours and after is None:
+        settings_file.remove(found)
+        _remove_directories(record)
+    elif is_ours and after is not None:
+        settings_file.replace(found, after)
+    if script.data is not None:
+        settings_file.remove(script)
+    _record_path(agent).unlink(missing_ok=True)
+    if backup is not None and (is_restored or (not is_ours and found.data is not None)):
+        backup.unlink(missing_ok=True)
+        backup = None
+    return Outcome(agent, changes, backup, is_restored)
+
+
+def _without_ours(agent: Agent, found: Found, record: _Record | None) -> tuple[bytes | None, bool]:
+    """What to leave of the file (None: nothing), and whether this is exactly what was there."""
+    assert found.data is not None
+    is_known = record is not None and record.path == str(found.path)
+    if is_known and record is not None and record.after == _digest(found.data):
+        if not record.existed:
+            return None, True
+        kept = _load(record.backup)
+        if kept is not None and _digest(kept) == record.before:
+            return kept, True
+    if agent.handler is None:
+        return None, False
+    text = merge.without_hooks(found.text, agent)
+    was_made = is_known and record is not None and not record.existed
+    return (None if was_made and merge.is_empty(text, agent) else text.encode()), False
+
+
+def _remove_directories(record: _Record | None) -> None:
+    """Those that we made, if they are empty."""
+    for place in record.directories if record is not None else ():
+        try:
+            os.rmdir(place)
+        except OSError:
+            return
+
+
+# -- status
+
+
+def status(agent: Agent) -> Status:
+    """Whether our hooks are there, and whole."""
+    if not agent.is_here():
+        return Status(agent, "not found", files=False, notes=[])
+    try:
+        found = settings_file.read(agent.path)
+        return _extension_status(agent, found) if agent.handler is None else _settings_status(agent, found)
+    except InvalidError as exc:
+        return Status(agent, "unreadable", files=False, notes=[str(exc)])
+
+
+def _extension_status(agent: Agent, found: Found) -> Status:
+    if found.data is None:
+        return Status(agent, "not installed", files=False, notes=[])
+    if scripts.MARK not in found.text:
+        return Status(agent, "not installed", False, [f"{agent.path} is there, and Clew did not write it"])
+    files = scripts.asks_for_files(found.text)
+    if found.text == _extension(agent, files):
+        return Status(agent, "installed", files, [])
+    return Status(agent, "changed", files, [f"{agent.path} is not as Clew writes it; {_again(agent)}"])
+
+
+def _settings_status(agent: Agent, found: Found) -> Status:
+    ours = merge.found_in(found.text, agent)
+    if not ours:
+        return Status(agent, "not installed", files=False, notes=[])
+    script = settings_file.read(script_of(agent))
+    files = scripts.asks_for_files(script.text)
+    wanted = merge.handlers_of(agent, str(script_of(agent)))
+    missing = [event for event in wanted if event not in ours]
+    wrong = ""
+    if missing:
+        wrong = f"{len(missing)} of {len(wanted)} hooks are missing: {', '.join(missing)}"
+    elif ours != {event: [handler] for event, handler in wanted.items()}:
+        wrong = "the hooks are not as Clew writes them"
+    elif script.data is None:
+        wrong = f"{script.path} is missing"
+    elif script.text != _script(agent, files) or script.mode & 0o500 != 0o500:
+        wrong = f"{script.path} is not as Clew writes it"
+    if wrong:
+        return Status(agent, "changed", files, [f"{wrong}; {_again(agent)}"])
+    notes = _switched_off(agent, merge.values_of(found.text, agent)) + _untrusted(agent, found)
+    return Status(agent, "installed", files, notes)
+
+
+def _untrusted(agent: Agent, found: Found) -> list[str]:
+    """Codex keeps in its config.toml which hooks the user trusts, by file, event and place in the list."""
+    if agent.name != "codex":
+        return []
+    try:
+        config = tomllib.loads(settings_file.read(agent.path.with_name("config.toml")).text)
+    except (InvalidError, tomllib.TOMLDecodeError):
+        return []
+    hooks = config.get("hooks")
+    states = hooks.get("state") if isinstance(hooks, dict) else None
+    trusted = set(states) if isinstance(states, dict) else set()
+    places = merge.places_of(found.text, agent)
+    files = (agent.path, found.path)
+    missing = [place for place in places if not trusted & {f"{file}:{place}" for file in files}]
+    return [f"{len(missing)} of {len(places)} hooks wait for your trust; {agent.note}"] if missing else []
+
+
+def _switched_off(agent: Agent, settings: dict[str, object]) -> list[str]:
+    config = settings.get("hooksConfig")
+    if settings.get("disableAllHooks") is True:
+        return [f"{agent.title} runs no hooks: disableAllHooks is on in {agent.path}"]
+    if isinstance(config, dict) and config.get("enabled") is False:
+        return [f"{agent.title} runs no hooks: hooksConfig.enabled is off in {agent.path}"]
+    return []
+
+
+def _again(agent: Agent) -> str:
+    return f"clew hooks install {agent.name} puts it right"
+
+
+# -- our own files
+
+
+def _script(agent: Agent, files: bool) -> str:
+    return scripts.shell_script(agent.name, _places(), files=files)
+
+
+def _extension(agent: Agent, files: bool) -> str:
+    return scripts.extension(agent.name, agent.events, _places(), files=files)
+
+
+def _places() -> list[str]:
+    """Where a watcher may listen, if the environment of a hook does not say."""
+    return [f"/run/user/{os.geteuid()}", os.path.join(os.path.expanduser("~"), ".local", "state")]
+
+
+def _record_path(agent: Agent) -> Path:
+    return hooks_directory() / f"{agent.name}.json"
+
+
+def _read_record(agent: Agent) -> _Record | None:
+    """None: there is none, or it cannot be read; then nothing is restored from it."""
+    data = settings_file.read(_record_path(agent)).data
+    try:
+        return None if data is None else msgspec.json.decode(data, type=_Record)
+    except msgspec.DecodeError:
+        return None
+
+
+def _write_record(agent: Agent, record: _Record) -> None:
+    settings_file.replace(settings_file.read(_record_path(agent)), msgspec.json.encode(record) + b"\n")
+
+
+def _save(name: str, data: bytes) -> str:
+    """Keep a copy; its name."""
+    path = hooks_directory() / name
+    path.unlink(missing_ok=True)
+    with open(create_file(path), "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    return name
+
+
+def _kept_at(name: str | None) -> Path | None:
+    """Where a copy lies. A record cannot name a file elsewhere."""
+    return hooks_directory() / name if name and os.path.basename(name) == name else None
+
+
+def _load(name: str | None) -> bytes | None:
+    path = _kept_at(name)
+    return None if path is None else settings_file.read(path).data
+
+
+def _digest(data: bytes) -> str:
+    return sha256(data).hexdigest()
+
+
+def _text_of(found: Found) -> str | None:
+    return None if found.data is None else found.text
