@@ -14,23 +14,21 @@ from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
-from uuid import NAMESPACE_OID, uuid4, uuid5
+from uuid import uuid4
 
 import msgspec
 
-from clew.core.load.lines import stored_lines
 from clew.core.messages.dialects.base import INTERRUPTED, filled, parts_of
 from clew.errors import InvalidError
 from clew.exporters.blocks import Media
+from clew.exporters.programs.replay import Replay, cleaned, iso, line_of, own_id, own_uuid
 from clew.exporters.programs.resuming import Written, write_new
 from clew.exporters.programs.turns import (
     Answer,
-    History,
     Picture,
     Text,
     ToolCall,
     Turn,
-    turns_of,
     without_setup,
 )
 from clew.exporters.redact import Redactor, redactor_of
@@ -38,11 +36,9 @@ from clew.model import Entry, Json, SessionInfo
 
 if TYPE_CHECKING:
     from clew.core.conversation.points import Point
-    from clew.session import Session
     from clew.store import Store
 
-PROGRAM: Final = "gemini"
-_PREFIX: Final = "gemini-cli:"
+NAME: Final = "gemini-cli"
 _TYPES: Final = frozenset({"user", "gemini", "info", "error", "warning"})
 _NOT_PROMPTS: Final = ("/", "?", "<session_context>", "<hook_context>")
 """A record of the user that begins so is no prompt for Gemini CLI: it leaves it out of the conversation."""
@@ -57,17 +53,11 @@ def pieces(
     store: Store, id: str, *, at: Point | None = None, redact: bool | Redactor = False
 ) -> Iterator[bytes]:
     """The lines. `at`: the path to this point instead of the one to the head."""
-    session = store.get(id)
-    redactor = redactor_of(redact)
-    written = _Chat(session, at)
-    if redactor is None and (kept := written.as_it_came()) is not None:
-        yield from kept
-        return
-    own = written.own_id() or str(uuid5(NAMESPACE_OID, f"{session.id}\0{written.last}"))
-    root = session.info.workspace_given or session.info.workspace or "/"
-    lines = written.lines(own, root, _iso(session.info.created_at), _iso(session.info.updated_at))
-    for number, line in enumerate(lines, start=1):
-        yield _line(redactor.value(line, f"line {number}") if redactor else line)
+    replay = Replay(store, id, NAME, at=at)
+    info = replay.info
+    root = info.workspace_given or info.workspace or "/"
+    lines = _Chat(replay).lines(own_id(info, NAME), root, iso(info.created_at), iso(info.updated_at))
+    return cleaned(map(line_of, lines) if replay.is_changed else replay.whole(), redactor_of(redact))
 
 
 def write_session(
@@ -78,7 +68,7 @@ def write_session(
     Gemini CLI finds the folder of a project by the file `.project_root` in it, and keeps its list of projects
     itself: that is left alone.
     """
-    chat = _Chat(store.get(id), at)
+    chat = _Chat(Replay(store, id, NAME, at=at, is_copy=True))
     own = new_id or str(uuid4())
     if not re.fullmatch(r"[A-Za-z0-9_-]{8,}", own):
         raise InvalidError(f"{own!r} cannot be an id of Gemini CLI: it takes letters, digits, - and _")
@@ -86,23 +76,15 @@ def write_session(
     # It deletes chats that are older than thirty days, and takes the one that began last for the latest.
     now = datetime.now(UTC)
     name = f"session-{now:%Y-%m-%dT%H-%M}-{own[:8]}.jsonl"
-    lines = chat.lines(own, workspace, _iso(now), _iso(now))
-    file = write_new(project / "chats" / name, map(_line, lines))
+    lines = chat.lines(own, workspace, iso(now), iso(now))
+    file = write_new(project / "chats" / name, map(line_of, lines))
     return Written(
         id=own,
-        command=[PROGRAM, "--resume", own],
+        command=["gemini", "--resume", own],
         directory=workspace,
         paths=[file, *paths],
         notes=chat.notes,
     )
-
-
-def _line(record: Json) -> bytes:
-    return msgspec.json.encode(record) + b"\n"
-
-
-def _iso(time: datetime) -> str:
-    return f"{time.astimezone(UTC):%Y-%m-%dT%H:%M:%S}.{time.microsecond // 1000:03d}Z"
 
 
 # ── The folder of a project ───────────────────────────────────────────────────────────────────────
@@ -154,26 +136,18 @@ def _listed(path: Path) -> dict[str, str]:
 
 
 class _Chat:
-    def __init__(self, session: Session, at: Point | None) -> None:
-        self._session = session
-        self._info: SessionInfo = session.info
-        self._entries = list(session.entries(at=at))
-        self.last = self._entries[-1].hash if self._entries else ""
-        head = self._info.head
-        self._is_path = at is None or (
-            bool(self._entries) and self._entries[-1].id == f"{head.branch}.{head.position}"
-        )
+    def __init__(self, replay: Replay) -> None:
+        self._info: SessionInfo = replay.info
+        self._entries = replay.entries
         self._own = {entry.id for entry in self._entries if _is_own(entry)}
-        self._history: History = turns_of(self._entries)
-        turns = self._history.turns
+        turns = replay.history.turns
         if not self._own:
             turns = without_setup(turns)
         self._turns = {turn.entries[0].id: turn for turn in turns if turn.entries}
         self._answers = {call.id: call.answer for turn in turns for call in turn.calls}
         self._marked = 0
-        mapped = [turn for turn in turns if turn.entries and turn.entries[0].id not in self._own]
-        self._notes = self._history.notes()
-        if any(turn.thoughts for turn in mapped):
+        self._notes = replay.history.notes()
+        if any(turn.thoughts for id, turn in self._turns.items() if id not in self._own):
             self._notes.append("thoughts were left out: only the model that had them can go on with them")
 
     @property
@@ -186,25 +160,6 @@ class _Chat:
             *self._notes,
             f"{count} got a > in front: Gemini CLI takes what begins with / or ? for commands",
         ]
-
-    # -- as it came
-
-    def as_it_came(self) -> Iterator[bytes] | None:
-        """The bytes of its file; None: they are not kept, or the session is not as it was."""
-        is_whole = self.own_id() is not None and self._is_path and not self._session.moves()
-        if not is_whole or any(_counts(entry) and entry.id not in self._own for entry in self._entries):
-            return None
-        with self._session._look() as (reader, row):
-            kept = list(stored_lines(reader, row.sid))
-        lines = [line.raw for line in kept if line.raw is not None]
-        if not kept or len(lines) < kept[-1].number:
-            return None
-        return (raw + b"\n" for raw in lines)
-
-    def own_id(self) -> str | None:
-        """The id that it has in Gemini CLI; None: it was never there, or is a fork of what was."""
-        is_own = self._info.id.startswith(_PREFIX) and self._info.forked_from is None
-        return self._info.id.removeprefix(_PREFIX) if is_own else None
 
     # -- as lines
 
@@ -253,8 +208,7 @@ class _Chat:
             yield self._record(f"{mark.entries[0].id}/ok", mark.time, "gemini", _ACKNOWLEDGED)
 
     def _record(self, name: str, time: datetime, type: str, content: Json) -> dict[str, Json]:
-        id = str(uuid5(NAMESPACE_OID, name))
-        return {"id": id, "timestamp": _iso(time), "type": type, "content": content}
+        return {"id": own_uuid(name), "timestamp": iso(time), "type": type, "content": content}
 
     # -- Gemini's own records
 
@@ -334,10 +288,6 @@ class _Chat:
         return record
 
 
-def _counts(entry: Entry) -> bool:
-    return entry.kind in ("message", "compaction", "truncation")
-
-
 def _is_own(entry: Entry) -> bool:
     """Whether Gemini's reader made it; results of tools have no id of their own."""
     source = entry.annotations.get("source")
@@ -401,7 +351,7 @@ def _call(call: ToolCall, time: datetime) -> dict[str, Json]:
         "args": call.arguments,
         "result": _result(call.id, call.name, answer),
         "status": _status(answer),
-        "timestamp": _iso(answer.time or time),
+        "timestamp": iso(answer.time or time),
         "resultDisplay": answer.text[:_SHOWN],
         "displayName": call.name,
         "description": "",

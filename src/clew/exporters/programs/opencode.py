@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from clew.core.load.entries import recall
 from clew.core.messages.dialects.base import filled, parts_of, type_of
 from clew.errors import ClewError, InvalidError
 from clew.exporters.blocks import Media
@@ -33,7 +34,7 @@ from clew.exporters.programs.turns import (
     without_setup,
 )
 from clew.exporters.redact import Redactor, redactor_of
-from clew.model import Entry, Event, Json, SessionInfo
+from clew.model import Entry, Event, Head, Json
 
 if TYPE_CHECKING:
     from clew.core.conversation.points import Point
@@ -55,9 +56,8 @@ def pieces(
     store: Store, id: str, *, at: Point | None = None, redact: bool | Redactor = False
 ) -> Iterator[bytes]:
     """The document. `at`: the path to this point instead of the one to the head."""
-    session = store.get(id)
     redactor = redactor_of(redact)
-    written = _Document(session, at).whole(_seed(session, at))
+    written = _Document(store, id, at).whole()
     yield _json(redactor.value(written, "session") if redactor else written)
 
 
@@ -69,8 +69,7 @@ def write_session(
     The document lies in a file for as long as that takes. Where OpenCode is not installed, the file stays,
     and the command is the one that imports it.
     """
-    session = store.get(id)
-    document = _Document(session, at)
+    document = _Document(store, id, at)
     now = _milliseconds(datetime.now(UTC))
     seed = os.urandom(16).hex()
     own = _given(new_id) or _Ids(seed).session(now)
@@ -134,12 +133,6 @@ def _milliseconds(time: datetime) -> int:
     return int(time.timestamp() * 1000)
 
 
-def _seed(session: Session, at: Point | None) -> str:
-    """The same session at the same place has the same new ids in every export."""
-    last = next(session.entries(at=at, last=1), None)
-    return f"{session.id}\0{last.hash if last else ''}"
-
-
 # ── Ids that sort by time ─────────────────────────────────────────────────────────────────────────
 
 _LETTERS: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
@@ -147,7 +140,8 @@ _LETTERS: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxy
 
 class _Ids:
     """As OpenCode makes them: 48 bits of milliseconds and a counter, then 14 letters. Those of messages and
-    parts ascend; those of sessions descend, so that the newest is the first."""
+    parts ascend; those of sessions descend, so that the newest is the first. They begin anew every two years:
+    OpenCode sorts messages by their times first."""
 
     def __init__(self, seed: str) -> None:
         self._seed = seed
@@ -198,11 +192,14 @@ class _Message:
 
 
 class _Document:
-    def __init__(self, session: Session, at: Point | None) -> None:
-        self._session = session
-        self._info = session.info
-        self._entries = list(session.entries(at=at))
-        self._is_path = at is None or (bool(self._entries) and self._entries[-1].id == _last_id(self._info))
+    def __init__(self, store: Store, id: str, at: Point | None) -> None:
+        self._session: Session = store.get(id)
+        self._info = self._session.info
+        self._entries = list(self._session.entries(at=at))
+        with store._engine.read() as reader:
+            memory = recall(reader, self._session._access.sid)
+        is_there = memory is not None and memory.state.head == self._info.head
+        self._is_as_it_came = at is None and is_there and self._info.forked_from is None
         self._foreign = {entry.id for entry in self._entries if _source(entry) is None and _counts(entry)}
         self._history: History = turns_of(self._entries)
         self._answers = {call.id: call.answer for turn in self._history.turns for call in turn.calls}
@@ -210,21 +207,18 @@ class _Document:
         if any(turn.thoughts for turn in self._history.turns if self._is_foreign(turn)):
             self.notes.append("thoughts were left out: only the model that had them can go on with them")
 
-    def whole(self, seed: str) -> Json:
-        """With its own ids if it is as it came, else with new ones."""
-        if self._is_as_it_came():
+    def whole(self) -> Json:
+        """With its own ids if it is as it came, else with new ones: the same ones in every export."""
+        if self._is_as_it_came and self._info.id.startswith(f"{_PREFIX}ses_"):
             messages = self._native_with_reverted()
             if all(message.id and all(name for name, _ in message.parts) for message in messages):
                 return self._joined(self._own_info(), messages)
+        seed = f"{self._info.id}\0{self._entries[-1].hash if self._entries else ''}"
         now = _milliseconds(self._info.updated_at)
         workspace = self._info.workspace_given or self._info.workspace or "/"
         return self.new(_Ids(seed).session(now), seed, workspace=workspace, now=now)
 
     # -- as it came
-
-    def _is_as_it_came(self) -> bool:
-        is_own = self._info.id.startswith(f"{_PREFIX}ses_") and self._info.forked_from is None
-        return is_own and self._is_path and not self._foreign and not self._session.moves()
 
     def _native_with_reverted(self) -> list[_Message]:
         """A revert only hides messages: they are rows as the others."""
@@ -388,6 +382,8 @@ class _Document:
                     message.parts.append((next(ids, None), thought))
                 case _:
                     message.parts.append((next(ids, None), dict(block)))
+        for key, part in rest.items():  # calls that were still running when others had results
+            _put_result(message, {"tool_use_id": key}, part)
         message.parts += [_named(part) for part in kept if part.get("type") != "tool"]
 
     def _answer_the_rest(self, message: _Message) -> None:
@@ -475,10 +471,6 @@ class _Document:
         return made
 
 
-def _last_id(info: SessionInfo) -> str:
-    return f"{info.head.branch}.{info.head.position}"
-
-
 def _source(entry: Entry) -> dict[str, Json] | None:
     """What OpenCode's reader kept beside an entry; None: it is of another agent, or was appended here."""
     source = entry.annotations.get("source")
@@ -502,8 +494,6 @@ def _beyond(session: Session, entries: list[Entry]) -> list[Entry]:
     branch = next((b for b in session.tree().branches if b.id == head.branch), None)
     if branch is None or branch.last <= head.position:
         return entries
-    from clew.model import Head
-
     return list(session.entries(at=Head(branch.id, branch.last)))
 
 
