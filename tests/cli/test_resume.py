@@ -56,7 +56,15 @@ def test_without_a_command_a_note_says_why(id: str) -> None:
 def test_a_fork_made_here_is_unknown_to_its_agent() -> None:
     with clew.open("memory:") as store:
         fork = store.create("claude-code:0b1c").fork()
-        assert resume_of(fork.info).command is None
+        found = resume_of(fork.info)
+        assert found.command == f"clew resume {fork.id}"
+        assert "gets a copy" in found.note
+
+
+def test_what_was_changed_here_goes_on_in_a_copy() -> None:
+    found = resume_of(info_of("codex:019a", workspace="/w"), is_changed=True)
+    assert found.command == "clew resume codex:019a"
+    assert "changed in Clew" in found.note
 
 
 @pytest.mark.parametrize(

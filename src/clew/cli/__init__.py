@@ -41,6 +41,8 @@ SECTIONS: Final[dict[str, dict[str, Place]]] = {
         "import": Place("commands.agents.import_", "Import sessions of other agents, or files"),
         "sync": Place("commands.agents.sync", "Bring what agents wrote since the last time"),
         "hooks": Place("commands.agents.hooks", "Let other agents wake clew watch"),
+        "import": Place("commands.import_", "Import sessions of other agents, or files"),
+        "resume": Place("commands.resume", "Go on with a session in its agent, or another"),
         "export": Place("commands.transfer", "Export sessions as HTML, Markdown or JSON"),
         "copy": Place("commands.transfer", "Copy sessions and snapshots to another store"),
         "backup": Place("commands.transfer", "Save the whole store in one file"),

@@ -221,7 +221,7 @@ def test_without_a_command_the_reason_is_shown(cli: Clew) -> None:
 
     async def steps(screen: Screen) -> None:
         await screen.press("c")
-        assert "No agent is known that wrote this session" in screen.text
+        assert "No agent is known that wrote it" in screen.text
         assert "" == screen.app.clipboard
 
     browse(cli, steps)

@@ -234,7 +234,9 @@ class StoreScreen(Screen[None]):
         with self.report_errors():
             if (under := self.under()) is None:
                 return
-            found = resume_of(under.session.info)
+            from clew.exporters.programs.resuming import is_changed
+
+            found = resume_of(under.session.info, is_changed=bool(is_changed(under.session)))
             lines = [Text("Resume", "bold")]
             if found.command is not None:
                 self.app.copy_to_clipboard(found.command)

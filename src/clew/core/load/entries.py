@@ -180,6 +180,12 @@ def recall(reader: Reader, sid: int) -> Memory | None:
     return memory
 
 
+def state_of(reader: Reader, sid: int) -> State | None:
+    """How the last load left a session; None: it was never loaded."""
+    value = reader.get_record(sid, "key", STATE)
+    return None if value is None else _decode_state(value)[0].state
+
+
 def find_target(
     reader: Reader, id: str, *, rename: bool, remember: Callable[[Reader, int], Memory | None] | None = None
 ) -> tuple[str, SessionRow | None, Memory | None]:

@@ -63,7 +63,7 @@ class Replay:
         memory = recall(reader, row.sid)
         if memory is not None and self.is_own and has_lines(reader, row.sid):
             self._lines = list(stored_lines(reader, row.sid, memory))
-            is_there = memory.state.head == self.info.head and self.info.forked_from is None
+            is_there = memory.state.head == self.info.head
             is_whole = all(line.raw is not None for line in self._lines)
             self.is_changed = has_point or not is_there or not is_whole
             if not self.is_changed and not self._is_copy:
@@ -192,7 +192,7 @@ def is_of(info: SessionInfo, agent: str) -> bool:
 def own_id(info: SessionInfo, agent: str) -> str:
     """The agent's id of a session for a file: its own, or one for what the agent does not know."""
     own = info.id.removeprefix(f"{agent}:")
-    if info.forked_from is None and own != info.id:
+    if own != info.id:
         try:
             return str(UUID(own))
         except ValueError:

@@ -1,4 +1,4 @@
-"""What is left when a session was written where an agent looks for it, and how such a file is made.
+"""Going on with a session in an agent: the copy that is written for it, and the command that takes it up.
 
 An exporter with `write_session` puts a session into the place of its agent, under a new id, and says with
 what command the agent goes on.
@@ -8,11 +8,28 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING, Final, Protocol, cast
 
 import msgspec
 
-from clew.errors import ConflictError
+from clew.core.load.entries import state_of
+from clew.errors import ConflictError, InvalidError
+
+if TYPE_CHECKING:
+    from clew.core.conversation.points import Point
+    from clew.session import Session
+    from clew.store import Store
+
+AGENTS: Final = {
+    "claude-code": "claude_code",
+    "codex": "codex",
+    "gemini-cli": "gemini_cli",
+    "opencode": "opencode",
+    "pi": "pi",
+}
+"""Agents that can go on with any session, and the module that writes it for each."""
 
 
 class Written(msgspec.Struct, frozen=True, kw_only=True):
@@ -28,6 +45,28 @@ class Written(msgspec.Struct, frozen=True, kw_only=True):
     """The files that were written, the session's own first."""
     notes: list[str] = []
     """What is different in the agent, a sentence each: what was left out, what could not be mapped."""
+
+
+class Writer(Protocol):
+    """A module of an agent."""
+
+    def write_session(
+        self, store: Store, id: str, *, at: Point | None, home: Path, workspace: str, new_id: str | None
+    ) -> Written: ...
+
+
+def writer_of(agent: str) -> Writer:
+    if agent not in AGENTS:
+        raise InvalidError(f"no session can be written for {agent!r}; there is {', '.join(AGENTS)}")
+    return cast("Writer", import_module(f"clew.exporters.programs.{AGENTS[agent]}"))
+
+
+def is_changed(session: Session) -> bool | None:
+    """Whether a session that came from an agent does not stand where the agent left it: something was added
+    here, or it was rewound. None: it did not come from one, or is a fork."""
+    with session._engine.read() as reader:
+        state = state_of(reader, session._access.sid)
+    return None if state is None else state.head != session.head
 
 
 def write_new(path: Path, pieces: Iterable[bytes]) -> Path:

@@ -1,0 +1,134 @@
+"""The agents' own readers, from the registries: installed once for all runs, outside of the tree, and run
+without a network. In continuous integration they must be there."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import pytest
+
+CODEX = "@openai/codex@0.166.0"
+PI = "@mariozechner/pi-coding-agent@0.73.1"
+
+
+def missing(what: str, why: str) -> None:
+    if os.environ.get("CI", "") not in ("", "0", "false"):
+        pytest.fail(f"{what} is needed here: {why}")
+    pytest.skip(why)
+
+
+def installed(package: str) -> Path:
+    """The directory with `node_modules` in which a package is."""
+    if shutil.which("node") is None or shutil.which("npm") is None:
+        missing(package, "there is no node with npm")
+    caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    place = caches / "clew-tests" / package.strip("@").replace("/", "-").replace("@", "-")
+    place.mkdir(parents=True, exist_ok=True)
+    done = place / "done"
+    with open(place / "lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not done.exists():
+            words = ["npm", "install", "--no-audit", "--no-fund", "--prefix", str(place), package]
+            ran = subprocess.run(words, capture_output=True, text=True, timeout=600, check=False)
+            if ran.returncode:
+                missing(package, f"npm cannot install it: {ran.stderr[-500:]}")
+            done.touch()
+    return place
+
+
+def environment(home: Path, **more: str) -> dict[str, str]:
+    known = {name: os.environ[name] for name in ("PATH", "TMPDIR") if name in os.environ}
+    return {**known, "HOME": str(home), "TZ": "UTC", **more}
+
+
+class Codex:
+    """`codex app-server`: what it lists and reads of the threads of a home directory."""
+
+    def __init__(self, home: Path) -> None:
+        program = installed(CODEX) / "node_modules" / ".bin" / "codex"
+        self._process = subprocess.Popen(
+            [str(program), "app-server"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            env=environment(home, CODEX_HOME=str(home / ".codex")),
+        )
+        self._number = 0
+
+    def __enter__(self) -> Codex:
+        self.ask("initialize", clientInfo={"name": "clew-tests", "version": "1"})
+        self._send({"method": "initialized"})
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.close()
+        self._process.kill()
+        self._process.wait()
+        self._process.stdout.close()
+
+    def _send(self, message: dict[str, Any]) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps(message) + "\n")
+        self._process.stdin.flush()
+
+    def ask(self, method: str, **params: Any) -> dict[str, Any]:
+        assert self._process.stdout is not None
+        self._number += 1
+        self._send({"id": self._number, "method": method, "params": params})
+        for line in self._process.stdout:
+            answer = json.loads(line)
+            if answer.get("id") == self._number:
+                assert "result" in answer, answer
+                result: dict[str, Any] = answer["result"]
+                return result
+        raise AssertionError("codex app-server ended")
+
+    def threads(self) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = self.ask("thread/list")["data"]
+        return found
+
+    def items(self, thread: str) -> list[list[dict[str, Any]]]:
+        """Of each turn."""
+        read = self.ask("thread/read", threadId=thread, includeTurns=True)["thread"]
+        return [turn["items"] for turn in read["turns"]]
+
+
+_PI = """
+import { SessionManager } from "@mariozechner/pi-coding-agent";
+const found = [];
+for (const one of await SessionManager.list(process.argv[2])) {
+  const context = SessionManager.open(one.path).buildSessionContext();
+  found.push({ id: one.id, name: one.name ?? null, path: one.path, cwd: one.cwd, ...context });
+}
+console.log(JSON.stringify(found));
+"""
+
+
+def pi_sessions(home: Path, workspace: Path) -> list[dict[str, Any]]:
+    """The sessions that pi lists for a directory, each with the context that its model gets."""
+    place = installed(PI)
+    script = place / "list.mjs"
+    if not script.exists() or script.read_text() != _PI:
+        script.write_text(_PI)
+    done = subprocess.run(
+        ["node", str(script), str(workspace)],
+        env=environment(home),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    found: list[dict[str, Any]] = json.loads(done.stdout)
+    return found
