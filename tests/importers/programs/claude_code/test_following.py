@@ -279,8 +279,8 @@ def made_by_chance(log: Log, seed: int, count: int) -> None:
             message = chance.choice([*names, f"n{number + 1}"]) if chance.random() < 0.5 else f"n{number + 1}"
             tracked = {f"f{chance.randrange(4)}": {"backupFileName": f"f@v{number}"} for _ in range(2)}
             taken = f"2025-06-01T10:{number // 60:02d}:{number % 60:02d}Z"
-            told = {"messageId": message, "trackedFileBackups": tracked, "timestamp": taken}
-            log.raw({"type": "file-history-snapshot", "messageId": message, "snapshot": told})
+            snapshot = {"messageId": message, "trackedFileBackups": tracked, "timestamp": taken}
+            log.raw({"type": "file-history-snapshot", "messageId": message, "snapshot": snapshot})
             continue
         names.append(name)
 
@@ -472,7 +472,7 @@ def test_one_more_line_costs_one_line(log: Log, monkeypatch: pytest.MonkeyPatch)
             continue
         assert [entry.uid[-12:] for entry in found.entries] == ["a" * 12]
         assert found.updates()["model"] == "claude-x"
-        assert list(found.checkpoints()) == list(found.events()) == []
+        assert (list(found.checkpoints()), list(found.events())) == ([], [])
     assert new is not None
     assert new.offset - place.offset == sum(told) < 1000
     assert len(new.state) < 16 * 1024
