@@ -27,7 +27,7 @@ def write(path: Path, records: Iterator[Record], bytes: int) -> int:
     written = 0
     with path.open("w") as file:
         for count, record in enumerate(records, 1):
-            written += file.write(json.dumps(record) + "\n")
+            written += file.write(json.dumps(record, ensure_ascii=False, separators=(",", ":")) + "\n")
             if written >= bytes:
                 return count
     raise AssertionError("sessions have no end")
