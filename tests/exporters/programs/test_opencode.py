@@ -155,7 +155,8 @@ def test_what_a_revert_hides_has_the_same_rows(store: clew.Store, database: Data
 
 
 def test_a_document_of_opencode_comes_back(store: clew.Store, tmp_path: Path) -> None:
-    session = {"id": "ses_1", "slug": "s", "projectID": "p", "directory": "/w", "title": "T", "version": "1"}
+    session: dict[str, Any] = {"id": "ses_1", "slug": "s", "projectID": "p", "version": "1"}
+    session |= {"directory": "/w", "title": "T"}
     session |= {"time": {"created": 5, "updated": 9}, "cost": 0.5, "agent": "plan", "parentID": "ses_0"}
     told = {"id": "msg_1", "sessionID": "ses_1", "role": "user", "time": {"created": 6}, "agent": "plan"}
     part = {"id": "prt_1", "sessionID": "ses_1", "messageID": "msg_1", "type": "text", "text": "hi"}

@@ -23,19 +23,6 @@ if TYPE_CHECKING:
 
 _PREFIX: Final = "openrouter:"
 _TURN: Final = re.compile(r"-u(\d+)\Z")
-_FIRST: Final = ("id", "created_at", "updated_at")
-_OURS: Final = frozenset(
-    {
-        *_FIRST,
-        "user_turns",
-        "fork_counter",
-        "fork_counters_of_lost_sessions",
-        "agent",
-        "imported_from",
-        "parent",
-    }
-)
-"""What stands elsewhere in the document, and what Clew itself says of a session."""
 
 
 def pieces(store: Store, id: str, *, redact: bool | Redactor = False) -> Iterator[bytes]:
@@ -85,16 +72,15 @@ def _session(session: Session, own: str) -> Json:
         if held is None or not checkpoint.state.get("only_files"):
             copies[checkpoint.name] = _as_messages(session.messages(at=checkpoint))
     messages = _as_messages(_view(session))
-    others = {_camel(name): value for name, value in known.items() if name not in _OURS}
+    is_same = _is_as_it_came(session, known)
     return {
         "ID": own,
         "CreatedAt": known.get("created_at") or go_time(info.created_at),
-        "UpdatedAt": _updated(session, known),
+        "UpdatedAt": known["updated_at"] if is_same else go_time(info.updated_at),
         "Messages": messages or None,
-        "UserTurns": _turns(info, known, kept),
+        "UserTurns": known.get("user_turns") if is_same else _turns(info, known, kept),
         "Checkpoints": _sorted(copies, deep=False),
         "FileCheckpoints": _sorted(files, deep=False),
-        **others,
     }
 
 
@@ -133,30 +119,18 @@ def _files(checkpoint: Checkpoint) -> dict[str, Json] | None:
     return files if isinstance(files, dict) else None
 
 
-def _updated(session: Session, known: dict[str, Json]) -> Json:
-    """As it was in the file, unless something happened since."""
-    told = known.get("updated_at")
+def _is_as_it_came(session: Session, known: dict[str, Json]) -> bool:
     last = next(session.entries(last=1), None)
-    moment = parse_go_time(told)
-    is_same = last is None or (moment is not None and last.time <= moment)
-    if isinstance(told, str) and is_same and not session.moves():
-        return told
-    return go_time(session.info.updated_at)
+    moment = parse_go_time(known.get("updated_at"))
+    return moment is not None and (last is None or last.time <= moment) and not session.moves()
 
 
 def _turns(info: SessionInfo, known: dict[str, Json], kept: Iterable[Checkpoint]) -> int:
     """How many turns there were, those that a rewind took back included: the next one must not have the name
     of a checkpoint."""
     told = known.get("user_turns")
-    if isinstance(told, int) and told >= info.user_turns:
-        return told
     named = (int(found[1]) for one in kept if (found := _TURN.search(one.name)) and len(found[1]) < 10)
-    return max([info.user_turns, *named])
-
-
-def _camel(name: str) -> str:
-    """created_at is CreatedAt."""
-    return "".join(word[:1].upper() + word[1:] for word in name.split("_"))
+    return max([info.user_turns, told if isinstance(told, int) else 0, *named])
 
 
 def _sorted(value: Json, *, deep: bool = True) -> Json:
