@@ -3,6 +3,7 @@ one import of the whole file leaves there.
 
     check(reader, path, content, cuts)        # the file grows from cut to cut, and is followed at each
     check_all(reader, path, content)          # at every end of line, and at a choice of places inside lines
+    check_sync(path, content, cuts)           # the same through `clew.importers.sync`, with the ledger
 
 `path` may lie among other files that belong to it: only the file itself is written.
 """
@@ -29,6 +30,7 @@ from clew.importers.contract import (
     SourceEvent,
     SourceSession,
 )
+from clew.importers.sync import Sync
 from clew.model import Head
 from clew.model.source import SourceLine
 from tests.support.effort import spread
@@ -62,14 +64,17 @@ def _session(store: clew.Store, session: clew.Session, *, times_of_events: bool)
     info = session.info
     told = {name: getattr(info, name) for name in info.__struct_fields__ if name not in _CHANGING}
     totals = session.usage()
+    events = list(_events(session))
     return {
         "entries": list(entries.values()),
         "head": _name(entries, info.head),
         "info": {**told, "aliases": sorted(info.aliases)},
         "events": [
             (event.id, event.type, event.stream, event.data, event.at if times_of_events else None)
-            for event in _events(session)
+            for event in events
+            if event.type != "child-session"
         ],
+        "children": sorted(str(event.id) for event in events if event.type == "child-session"),
         "usage": {name: getattr(totals, name) for name in _TOKENS},
         "calls": sorted({str(call.id).partition("+rest")[0] for call in session.usage_records()}),
         "checkpoints": {
@@ -249,17 +254,43 @@ def check(
         once = Followed()
         for source in reader.read(path, problems.append, lambda _: None):
             whole.load(_noted(source, once))
-        here = content_of(pieces, times_of_events=times_of_events)
-        there = content_of(whole, times_of_events=times_of_events)
-        assert here.keys() == there.keys(), f"sessions; cuts {cuts}"
-        for id, wanted in there.items():
-            for part, value in wanted.items():
-                assert here[id][part] == value, f"{part} of {id}; cuts {cuts}"
+        _compare(pieces, whole, cuts, times_of_events=times_of_events)
         assert followed.problems == problems, f"problems; cuts {cuts}"
         assert followed.lines == once.lines, f"lines; cuts {cuts}"
         assert followed.told == once.told, f"what the sessions are; cuts {cuts}"
         assert followed.checkpoints == once.checkpoints, f"files of checkpoints; cuts {cuts}"
         return followed
+
+
+def _compare(pieces: clew.Store, whole: clew.Store, cuts: list[int], *, times_of_events: bool) -> None:
+    here = content_of(pieces, times_of_events=times_of_events)
+    there = content_of(whole, times_of_events=times_of_events)
+    assert here.keys() == there.keys(), f"sessions; cuts {cuts}"
+    for id, wanted in there.items():
+        for part, value in wanted.items():
+            assert here[id][part] == value, f"{part} of {id}; cuts {cuts}"
+
+
+def check_sync(
+    path: Path, content: bytes, cuts: Iterable[int], *, root: Path | None = None, times_of_events: bool = True
+) -> None:
+    """The file grows from cut to cut, and a sync brings what is new; every other time by a process that knows
+    nothing but what the store says. `root`: what is synced, if the file is one of several."""
+    assert content.endswith(b"\n"), "without its end, the last line would wait"
+    cuts = sorted(set(cuts) - {0, len(content)})
+    with clew.open("memory:") as pieces, clew.open("memory:") as whole:
+        sync = Sync(lambda writes: pieces, [root or path])
+        path.write_bytes(b"")
+        for number, (start, end) in enumerate(pairwise([0, *cuts, len(content)])):
+            with path.open("ab") as file:
+                file.write(content[start:end])
+            if number % 2:
+                sync.some([path])
+            else:
+                sync = Sync(lambda writes: pieces, [root or path])
+                sync.all()
+        assert whole.import_path(root or path).left_out == ()
+        _compare(pieces, whole, cuts, times_of_events=times_of_events)
 
 
 def check_all(

@@ -18,7 +18,16 @@ import clew
 from clew.importers.contract import NotFollowedError, Place, SourceSession
 from clew.importers.programs.claude_code import file_history, reader, tree
 from clew.importers.reading.recent import Recent, RecentState
-from tests.importers.following import Followed, check, check_all, content_of, follow, grow, line_ends
+from tests.importers.following import (
+    Followed,
+    check,
+    check_all,
+    check_sync,
+    content_of,
+    follow,
+    grow,
+    line_ends,
+)
 from tests.importers.programs.claude_code.test_reader import ID, SESSION, Log
 from tests.support.effort import usually
 
@@ -187,6 +196,8 @@ def file_history_records(log: Log) -> None:
     snapshot("nobody", 50, a="aa@v4")
     log.model("a4", "m4")
     snapshot("u4", 40, at="a4", a="aa@v3", e="ee@v1")
+    log.user("u5")
+    snapshot("u2", 4, at="u5", a="aa@v9")
 
 
 def a_fork(log: Log) -> None:
@@ -227,6 +238,25 @@ def test_traps_at_every_cut(
 def test_a_header_that_is_not_whole_yet(log: Log) -> None:
     long_header(log)
     check_all(reader, log.path, log.path.read_bytes(), most=usually(10, thorough=200))
+
+
+@pytest.mark.parametrize("trap", [*TRAPS, long_header], ids=lambda trap: trap.__name__)
+def test_traps_by_a_sync(log: Log, trap: Callable[[Log], None]) -> None:
+    trap(log)
+    content = log.path.read_bytes()
+    ends = line_ends(content)
+    check_sync(log.path, content, ends[len(ends) // 2 :: 3], root=log.path.parents[1])
+    check_sync(log.path, content, ends, root=log.path.parents[1])
+
+
+@pytest.mark.parametrize("file", RECORDED, ids=[file.stem for file in RECORDED])
+def test_recorded_files_by_a_sync(tmp_path: Path, file: Path) -> None:
+    home = tmp_path / "home"
+    shutil.copytree(HOME, home)
+    path = home / file.relative_to(HOME)
+    content = path.read_bytes()
+    ends = line_ends(content)
+    check_sync(path, content, ends[:: max(1, len(ends) // 15)], root=home / ".claude" / "projects")
 
 
 # -- files made by chance
