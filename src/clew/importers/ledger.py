@@ -117,6 +117,8 @@ class Source(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Why something of it was refused that may be taken the next time."""
     place: PlaceOf | None = None
     """Up to where it was read; None: it is read as a whole when it has changed."""
+    waits: bool = False
+    """Its last line had no end, and was not read."""
     gone: Time = 0
     """When it was found to be gone; 0: it is there. Its sessions stay."""
 
@@ -233,11 +235,24 @@ class Draft(NamedTuple):
 
 
 class Ledger:
-    """The records of one store, while files are imported into it. `is_trusted`: False reads every file again,
-    and writes new records."""
+    """The records of one store, while files are imported into it.
 
-    def __init__(self, engine: EngineLike, *, is_trusted: bool = True, places: Places | None = None) -> None:
+    Args:
+        is_trusted: False reads every file again, and writes new records.
+        is_sync: A last line without its end need not be read.
+        places: Where readers stopped a short while ago.
+    """
+
+    def __init__(
+        self,
+        engine: EngineLike,
+        *,
+        is_trusted: bool = True,
+        is_sync: bool = False,
+        places: Places | None = None,
+    ) -> None:
         self._engine = engine
+        self._is_sync = is_sync
         self._is_trusted = self.is_trusted = is_trusted
         self._places = places
         backend = getattr(engine, "backend", None)
@@ -292,6 +307,8 @@ class Ledger:
         reader. `format`: what the caller says it is. `listed`: see `Looking`, for a format."""
         source = self._usable(path, format)
         if source is None or not source.is_settled or source.error or source.gone:
+            return None
+        if source.waits and not self._is_sync:
             return None
         return source if all(self._same(source, listed)) else None
 
@@ -460,6 +477,7 @@ class Ledger:
             problems=told[:PROBLEMS],
             more_problems=more,
             error=error,
+            waits=place is not None and 0 < place.offset < seen.stamps[0].size,
         )
         before = self.find(path) if self._is_trusted else None
         return Draft(path, source, before, reached, goes_on=follows is not None)

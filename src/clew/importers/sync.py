@@ -91,7 +91,7 @@ class Sync:
     # -- what to look at
 
     def _ledger(self) -> Ledger:
-        return Ledger(self._store(writes=False)._engine, places=self._places)
+        return Ledger(self._store(writes=False)._engine, is_sync=True, places=self._places)
 
     def _found(self, root: SourceRoot, ledger: Ledger) -> Found | None:
         try:
@@ -102,10 +102,10 @@ class Sync:
         except InvalidError as error:
             if root.format is not None and not self._is_told:
                 return None  # there is no such agent here
-            if is_gone(str(root.path)):
-                ledger.look_below(str(root.path))
-                if ledger.find(str(root.path)) is not None or ledger.has_records:
-                    return None  # it was here, and is told as gone
+            path = Path(os.path.realpath(root.path))
+            ledger.look_below(str(path))
+            if ledger.find(str(path)) is not None or ledger.has_records:
+                return None  # something was here, and is told as gone
             if len(self.roots) == 1:
                 raise
             reason = str(error).removeprefix(f"{root.path}: ").removeprefix(f"{root.path} ")
