@@ -279,15 +279,16 @@ def _untrusted(agent: Agent, found: Found) -> list[str]:
     places = merge.places_of(found.text, agent)
     files = (agent.path, found.path)
     missing = [place for place in places if not trusted & {f"{file}:{place}" for file in files}]
-    return [f"{len(missing)} of {len(places)} hooks wait for your trust; {agent.note}"] if missing else []
+    wait = f"{len(missing)} of {len(places)} hooks wait for your trust: type /hooks in Codex, then t"
+    return [wait] if missing else []
 
 
 def _switched_off(agent: Agent, settings: dict[str, object]) -> list[str]:
     config = settings.get("hooksConfig")
     if settings.get("disableAllHooks") is True:
-        return [f"{agent.title} runs no hooks: disableAllHooks is on in {agent.path}"]
+        return [f"{agent.title} runs no hooks: disableAllHooks is on in its settings"]
     if isinstance(config, dict) and config.get("enabled") is False:
-        return [f"{agent.title} runs no hooks: hooksConfig.enabled is off in {agent.path}"]
+        return [f"{agent.title} runs no hooks: hooksConfig.enabled is off in its settings"]
     return []
 
 

@@ -23,6 +23,7 @@ _COLUMNS: Final = (
     Column("FILES", optional=True),
     Column("SETTINGS", flexible=True, style="dim"),
 )
+_NO_WATCHER: Final = "no clew watch is running: hooks do nothing until one is; clew watch starts it"
 
 
 def _complete(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
@@ -69,12 +70,16 @@ def hooks_install(
     To install twice changes nothing. --files takes snapshots while `clew watch` runs: `clew rewind --files`
     can bring them back.
     """
-    return _each(
-        Output(settings),
+    out = Output(settings)
+    code = _each(
+        out,
         _chosen(agents, every, only_here=True),
         lambda agent: install(agent, files=files, dry_run=dry_run),
         lambda out, outcome: _print_installed(out, outcome, dry_run),
     )
+    if out.is_terminal and not dry_run and not listeners():
+        _say(out, _NO_WATCHER)
+    return code
 
 
 @hooks_command.command("remove", cls=Command)
@@ -120,16 +125,20 @@ def hooks_status(settings: Settings, agents: tuple[str, ...]) -> None:
         for row, one in zip(rows, found, strict=True):
             out.row(*row, "; ".join(one.notes))
         return
-    out.rows(_COLUMNS, rows)
-    out.line()
+    out.rows(_COLUMNS, [(*row[:2], row[2] if _has_hooks(row[1]) else "", row[3]) for row in rows])
+    _say(out, "")
     for one in found:
         for note in one.notes:
-            out.line(f"{one.agent.name}: {note}")
+            _say(out, f"{one.agent.name}: {note}")
     if watchers:
         pids = ", ".join(map(str, watchers))
-        out.line(f"clew watch is running (process {pids}): hooks wake it")
+        _say(out, f"clew watch is running (process {pids}): hooks wake it")
     else:
-        out.line("no clew watch is running: hooks do nothing until one is")
+        _say(out, _NO_WATCHER)
+
+
+def _has_hooks(state: str) -> bool:
+    return state in ("installed", "changed")
 
 
 # -- agents
@@ -185,22 +194,27 @@ def _each(
 # -- what was done
 
 
+def _say(out: Output, text: str) -> None:
+    """A sentence, which goes on below where the terminal ends."""
+    out.texts([one_line(text) if text.strip() == text else "  " + one_line(text.strip())])
+
+
 def _print_installed(out: Output, outcome: Outcome, dry_run: bool) -> None:
     agent = outcome.agent
     if out.json:
         _record(out, outcome, dry_run)
     elif not outcome.changes:
-        out.line(f"{agent.name}: the hooks are there already; nothing was changed")
+        _say(out, f"{agent.name}: the hooks are there already; nothing was changed")
     elif dry_run:
         _diff(out, outcome.changes)
     elif outcome.changes[0].path != agent.path:
-        out.line(f"{agent.name}: {from_home(str(outcome.changes[0].path))} is new; the settings stay")
+        _say(out, f"{agent.name}: {from_home(str(outcome.changes[0].path))} is new; the settings stay")
     else:
-        out.line(f"{agent.name}: hooks are installed in {from_home(str(agent.path))}")
+        _say(out, f"{agent.name}: hooks are installed in {from_home(str(agent.path))}")
         if outcome.backup is not None:
-            out.line(f"  the settings as they were: {from_home(str(outcome.backup))}")
+            _say(out, f"  the settings as they were: {from_home(str(outcome.backup))}")
         if agent.note:
-            out.line(f"  {agent.note}")
+            _say(out, f"  {agent.note}")
 
 
 def _print_removed(out: Output, outcome: Outcome, dry_run: bool) -> None:
@@ -208,7 +222,7 @@ def _print_removed(out: Output, outcome: Outcome, dry_run: bool) -> None:
     if out.json:
         _record(out, outcome, dry_run)
     elif not outcome.changes:
-        out.line(f"{agent.name}: no hooks of Clew are there; nothing was changed")
+        _say(out, f"{agent.name}: no hooks of Clew are there; nothing was changed")
     elif dry_run:
         _diff(out, outcome.changes)
     else:
@@ -222,9 +236,9 @@ def _print_removed(out: Output, outcome: Outcome, dry_run: bool) -> None:
         rest = "lost only the hooks of Clew; other changes since then were kept"
         place = from_home(str(first.path))
         how = gone if outcome.is_restored or first.after is None else rest
-        out.line(f"{agent.name}: hooks are removed; {place} {how}")
+        _say(out, f"{agent.name}: hooks are removed; {place} {how}")
         if outcome.backup is not None:
-            out.line(f"  the settings before the hooks came: {from_home(str(outcome.backup))}")
+            _say(out, f"  the settings before the hooks came: {from_home(str(outcome.backup))}")
 
 
 def _record(out: Output, outcome: Outcome, dry_run: bool) -> None:
