@@ -34,6 +34,7 @@ SCRIPTS = {
     "postgres": "postgres.backend",
     "search": "sessions.search",
     "importing": "imports.throughput",
+    "hooks": "imports.hooks",
     "adapters": "adapters",
     "felt": "cli.felt",
 }
