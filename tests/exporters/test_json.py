@@ -34,6 +34,7 @@ def test_the_document_has_the_documented_fields(store: clew.Store) -> None:
         "role": "user",
         "time": stored.time.isoformat().replace("+00:00", "Z"),
         "hash": stored.hash,
+        "redacted": 0,
         "annotations": {},
         "message": {"role": "user", "content": "hi"},
     }

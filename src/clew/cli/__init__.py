@@ -69,6 +69,7 @@ SECTIONS: Final[dict[str, dict[str, Place]]] = {
         "sweep": Place("commands.maintain", "Remove old sessions by rules"),
         "gc": Place("commands.files", "Remove saved files that no snapshot needs"),
         "doctor": Place("commands.maintain", "Check the store and its surroundings"),
+        "secrets": Place("commands.secrets", "Find secrets, and set what happens to them"),
         "verify": Place("commands.maintain", "Check that all stored data is undamaged"),
         "repair": Place("commands.maintain", "Copy all readable data to a new store"),
         "vacuum": Place("commands.maintain", "Return unused disk space to the system"),

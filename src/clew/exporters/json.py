@@ -125,6 +125,7 @@ def _entry(entry: Entry, *, with_hash: bool) -> bytes:
         "time": entry.time,
         # A hash of the replaced text would confirm a guess at it.
         "hash": entry.hash if with_hash else None,
+        "redacted": entry.redacted,
         "annotations": dict(entry.annotations),
         "message": msgspec.Raw(entry.raw or b"null"),
     }

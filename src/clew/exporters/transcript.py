@@ -11,9 +11,10 @@ import msgspec
 
 from clew.core.log import jsonl as lines
 from clew.core.log.ids import entry_id
-from clew.core.log.rows import KIND_NAMES, NOT_HUMAN, REPLACED
+from clew.core.log.rows import KIND_NAMES, NOT_HUMAN, REDACTED, REPLACED
 from clew.core.messages.dialects import is_human_turn, prompt_of, speaker_of, text_of
 from clew.core.messages.text import snippet
+from clew.core.redact.markers import count_markers
 from clew.errors import CorruptError
 from clew.exporters import jsonl
 from clew.exporters.blocks import Block, blocks_shown
@@ -298,17 +299,19 @@ class Transcript:
 
     def _entry(self, uid: str, line: lines.EntryLine) -> Entry:
         id = entry_id(uid, line.position)
+        body = lines.extract(line.base64, line.body)
         return Entry(
             id,
             line.position,
             KIND_NAMES[line.type],
-            lines.extract(line.base64, line.body),
+            body,
             line.time,
             line.digest,
             bool(line.flags & REPLACED),
             self._annotations.get(id, NO_ANNOTATIONS),
             line.epoch,
             bool(line.flags & NOT_HUMAN),
+            count_markers(body) if line.flags & REDACTED else 0,
         )
 
     def _lines(self) -> Iterator[lines.AnyLine | None]:

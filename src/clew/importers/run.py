@@ -521,6 +521,13 @@ class Import:
             self._incoming = incoming(store._engine, writes=not self._dry_run)
         return self._incoming
 
+    def without_secrets(self, reached: Reached) -> Reached:
+        """What a reader remembers of a file has titles and other words in it."""
+        redactor = self._redactor(self.open()) if self._is_open else None
+        if redactor is None:
+            return reached
+        return msgspec.structs.replace(reached, state=redactor.uncounted().packed(reached.state))
+
     def own(self, job: Job) -> tuple[_Brought, list[Problem]]:
         """A file in Clew's own format, in which a session comes back with everything."""
         from clew.core.transfer.jsonl_file import import_file
@@ -761,7 +768,7 @@ class _Bringing:
         try:
             for found in self._items():
                 if isinstance(found, Reached):
-                    self.reached = found
+                    self.reached = self._whole.without_secrets(found)
                     continue
                 if opened is not None:
                     waiting, opened = opened, None

@@ -209,6 +209,18 @@ def test_show_json_has_the_message_as_it_came(cli: Clew) -> None:
     with clew.open(cli.store) as store:
         store.session("s").append(raw)
     printed = cli("show", "s", "--json")
-    fields = {"session", "id", "position", "kind", "role", "at", "hash", "epoch", "annotations", "message"}
+    fields = {
+        "session",
+        "id",
+        "position",
+        "kind",
+        "role",
+        "at",
+        "hash",
+        "epoch",
+        "redacted",
+        "annotations",
+        "message",
+    }
     assert fields == set(printed.records[0])
     assert raw.decode() in printed.out

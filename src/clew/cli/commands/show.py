@@ -141,6 +141,7 @@ def entry_record(session: str, entry: clew.Entry) -> dict[str, Any]:
         "at": entry.time,
         "hash": entry.hash,
         "epoch": entry.epoch,
+        "redacted": entry.redacted,
         "annotations": dict(entry.annotations),
         "message": msgspec.Raw(entry.raw),
     }

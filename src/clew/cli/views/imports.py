@@ -49,7 +49,7 @@ def print_report(out: Output, settings: Settings, report: ImportReport, *, verbo
     if not out.is_terminal or not report.sessions:
         click.echo(_sentence(report), err=True)
         return
-    out.line(_told(report))
+    out.line(_told(report) + _and_redacted(report))
     for line in _next(settings, report):
         out.line(line)
 
@@ -120,7 +120,7 @@ def _sentence_of_news(report: ImportReport) -> str:
     """For programs and logs: always the same words."""
     would = "would be " if report.dry_run else ""
     gone = f"; {count(len(report.gone), 'file')} gone" if report.gone else ""
-    bad = f"; {count(len(report.problems), 'problem')}" if report.problems else ""
+    bad = _of_secrets(report) + (f"; {count(len(report.problems), 'problem')}" if report.problems else "")
     return (
         f"{count(report.new, 'session')} {would}new, {report.grown:,} grown; {count(report.entries, 'entry')}"
         f"{'' if report.dry_run else ' added'}; {report.files_read:,} of {count(report.files, 'file')} read"
@@ -136,7 +136,7 @@ def _told_of_news(report: ImportReport) -> str:
         gone = f" {count(len(report.gone), 'file')} {'is' if is_one else 'are'} gone, and"
         gone += f" {'its' if is_one else 'their'} sessions stay."
     if report.new or report.grown:
-        return _told(report) + gone
+        return _told(report) + _and_redacted(report) + gone
     looked = f"{count(report.files, 'file')} {'was' if report.files == 1 else 'were'} looked at"
     return f"Nothing new: {looked}, {report.files_read:,} read.{gone}"
 
@@ -214,8 +214,20 @@ def _sentence(report: ImportReport) -> str:
     unchanged = report.unchanged - _trashed(report)
     return (
         f"{count(report.new, 'session')} {would}new, {report.grown:,} grown, {unchanged:,} unchanged"
-        f"{_and_trashed(report)}; {added}{bad}"
+        f"{_and_trashed(report)}; {added}{_of_secrets(report)}{bad}"
     )
+
+
+def _of_secrets(report: ImportReport) -> str:
+    return f"; {count(report.redacted, 'secret')} replaced" if report.redacted else ""
+
+
+def _and_redacted(report: ImportReport) -> str:
+    """For people."""
+    if not report.redacted:
+        return ""
+    become = "would be" if report.dry_run else "is" if report.redacted == 1 else "are"
+    return f" {count(report.redacted, 'secret')} {become} replaced by markers."
 
 
 def _told(report: ImportReport) -> str:

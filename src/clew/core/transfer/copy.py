@@ -274,16 +274,21 @@ class Copying:
 def copy_store_wide(
     source: EngineLike, target: EngineLike, lost: Callable[[LostRecord], object] | None = None
 ) -> None:
-    """Rules that the target has stay as they are. Clocks and sweeps are of one store only.
+    """Rules that the target has stay as they are, and so do its redaction policy and the key of its markers.
+    Clocks and sweeps are of one store only.
 
     `lost`: called with what cannot be read; without it that raises.
     """
     reading = RecordSalvage(source.read, lost or _refuse)
     rules = [one for one in reading.scan(STORE_WIDE, "retention", None) if one[0] == "rules"]
+    redaction = reading.scan(STORE_WIDE, "redaction", None)
     removals = reading.scan(STORE_WIDE, "removal", None)
     for name, value in rules:
         if reading.may_go("retention", name, value):
             target.run(lambda tx, value=value: _put_rules(tx, value))  # type: ignore[misc]
+    for name, value in redaction:
+        if reading.may_go("redaction", name, value):
+            target.run(lambda tx, name=name, value=value: _put_new(tx, name, value))  # type: ignore[misc]
     fit = [(name, value) for name, value in removals if reading.may_go("removal", name, value)]
     if fit:
         target.run(lambda tx: _log(tx, fit))
@@ -293,6 +298,11 @@ def _put_rules(tx: Transaction, value: bytes) -> None:
     if tx.get_record(STORE_WIDE, "retention", "rules") is None:
         tx.put_record(STORE_WIDE, "retention", "rules", value)
         tx.set_due(None, 0)
+
+
+def _put_new(tx: Transaction, name: str, value: bytes) -> None:
+    if tx.get_record(STORE_WIDE, "redaction", name) is None:
+        tx.put_record(STORE_WIDE, "redaction", name, value)
 
 
 def _log(tx: Transaction, removals: list[tuple[str, bytes]]) -> None:

@@ -15,6 +15,7 @@ from clew.core.check.scan import UNREADABLE, Read, scan_damaged
 from clew.core.conversation.history import note_name
 from clew.core.conversation.moves import Move, is_before
 from clew.core.conversation.records import places_named
+from clew.core.engine.redaction import decode_key, decode_policy
 from clew.core.log.digest import DIGEST_SIZE, LOST, entry_digest
 from clew.core.log.ids import check_id
 from clew.core.log.rows import (
@@ -118,6 +119,8 @@ class RecordSalvage:
         try:
             if kind == "removal":
                 _json(value, type=Removal)
+            elif kind == "redaction":
+                decode_policy(value) if name == "policy" else decode_key(value)
             else:
                 checked(_json(value, type=Retention))
         except UNREADABLE as error:

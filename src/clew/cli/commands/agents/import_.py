@@ -45,6 +45,11 @@ if TYPE_CHECKING:
 @click.option("--rename", is_flag=True, help="Give a session a new id if another session has its id.")
 @click.option("--strict", is_flag=True, help="Import nothing of a path if a part of it cannot be read.")
 @click.option("--again", is_flag=True, help="Read all files, also those that did not change.")
+@click.option(
+    "--redact/--no-redact",
+    default=None,
+    help="Replace definite secrets, or do not (default: as clew secrets policy says).",
+)
 @click.option("-v", "--verbose", is_flag=True, help="List every session and every problem.")
 @click.option("-y", "--yes", is_flag=True, hidden=True, help="Not needed any more.")
 @click.pass_obj
@@ -57,6 +62,7 @@ def import_command(
     rename: bool,
     strict: bool,
     again: bool,
+    redact: bool | None,
     verbose: bool,
     yes: bool,
 ) -> int:
@@ -83,6 +89,7 @@ def import_command(
                 rename=rename,
                 strict=strict,
                 again=again,
+                redact=redact,
                 on_progress=line.on_progress,
             )
     if scan and not report.sources and not report.problems:

@@ -1,0 +1,270 @@
+"""`clew secrets`: where secrets lie in what is stored, and what happens to those that come in."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Final, get_args
+
+import click
+import msgspec
+
+import clew
+from clew.cli.app import ERROR, Command, Settings, group, session_argument
+from clew.cli.names import branch_names, entry_name, short_id
+from clew.cli.output import Output, progress
+from clew.cli.store import all_sessions, entries_of_tree, opened, session_of
+from clew.cli.table import Column
+from clew.cli.text import count, one_line
+from clew.core.log.ids import parse_entry_id
+from clew.core.log.lines import decode_lines
+from clew.core.redact.hints import may_hold
+from clew.errors import CorruptError
+from clew.model import Json, RedactionPolicy
+
+if TYPE_CHECKING:
+    from clew.core.redact.redactor import Redactor
+
+POLICIES: Final[dict[RedactionPolicy, str]] = {
+    "import": "definite secrets are replaced in what is imported; appends of programs stay as they are",
+    "all": "definite secrets are replaced in all that comes in, also in what programs append",
+    "off": "nothing is replaced",
+}
+_NO_KEY: Final = bytes(32)
+"""A scan shows no marker, so it needs no key."""
+_EVENTS: Final = 1000
+
+
+@group(
+    "secrets",
+    "clew secrets scan               list where secrets are in the store",
+    "clew secrets scan login --json  the same for one session, for programs",
+    "clew secrets policy             show what happens to secrets that come in",
+    "clew secrets policy all         replace them in all that comes in",
+)
+def secrets_command() -> None:
+    pass
+
+
+# -- policy
+
+
+@secrets_command.command("policy", cls=Command)
+@click.argument("policy", required=False, type=click.Choice(get_args(RedactionPolicy)))
+@click.pass_obj
+def secrets_policy(settings: Settings, policy: RedactionPolicy | None) -> None:
+    """Show or set what happens to secrets that come in.
+
+    import: definite secrets are replaced by markers in what is imported from other programs (default).
+    all: also in what programs append to the store. off: nothing is replaced. The policy is kept in the
+    store. What is stored already stays as it is.
+
+    Piped: the policy.
+    """
+    out = Output(settings)
+    with opened(settings, create=policy is not None) as store:
+        if policy is not None:
+            store.set_redaction(policy)
+        found = store.redaction
+    if out.json:
+        out.record({"policy": found})
+    elif out.is_terminal:
+        out.line(f"{found}: {POLICIES[found]}")
+    else:
+        out.row(found)
+
+
+# -- scan
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """Where a secret lies. The secret itself is nowhere in it."""
+
+    session: str
+    place: str
+    """The name of an entry, or what of the session it is."""
+    field: str
+    kind: str
+    count: int
+
+
+@secrets_command.command("scan", cls=Command)
+@session_argument("ids", nargs=-1, metavar="[ID]...")
+@click.option(
+    "--all-rules",
+    is_flag=True,
+    help="Also list what only looks like a secret by the name or the words beside it",
+)
+@click.pass_obj
+def secrets_scan(settings: Settings, ids: tuple[str, ...], all_rules: bool) -> int:
+    """List where secrets are in the store, never the secrets.
+
+    It looks at messages on all branches, annotations, titles, settings, variables, events, checkpoints,
+    runs, documents that are texts, and kept lines of imported files; not at snapshots of files, and not into
+    the trash. Without ID it looks at all sessions.
+
+    Piped: session, place, kind, how many, and field, separated by tabs. Exit code 1 if there is a secret, 0
+    if there is none.
+    """
+    out = Output(settings)
+    with opened(settings) as store, progress("scanning") as report:
+        sessions = [session_of(store, id).id for id in ids] or [info.id for info in all_sessions(store)]
+        scan = Scan(store, all_rules=all_rules)
+        found: list[Finding] = []
+        for number, id in enumerate(sessions):
+            report(id, number, len(sessions))
+            found += scan.session(id)
+        shown = {id: short_id(store, id) for id in {one.session for one in found}} if out.is_terminal else {}
+    if out.json:
+        for one in found:
+            out.record(one)
+    else:
+        _print(out, found, shown)
+    if out.is_terminal or not out.json:
+        _conclude(out, found, len(sessions), scan.unreadable)
+    return ERROR if found else 0
+
+
+def _print(out: Output, found: Sequence[Finding], shown: dict[str, str]) -> None:
+    if not found:
+        return
+    columns = [
+        Column("SESSION"),
+        Column("PLACE"),
+        Column("KIND"),
+        Column("N", right=True),
+        Column("FIELD", style="dim", flexible=True),
+    ]
+    rows = ([shown.get(one.session, one.session), one.place, one.kind, one.count, one.field] for one in found)
+    out.rows(columns, rows)
+
+
+def _conclude(out: Output, found: Sequence[Finding], looked_at: int, unreadable: int) -> None:
+    where = count(looked_at, "session")
+    damage = f"; {count(unreadable, 'part')} could not be read, clew verify says which" if unreadable else ""
+    if not found:
+        click.echo(f"no secret found in {where}{damage}", err=True)
+        return
+    kinds: Counter[str] = Counter()
+    for one in found:
+        kinds[one.kind] += one.count
+    told = ", ".join(f"{number} {kind}" for kind, number in kinds.most_common())
+    held = count(len({one.session for one in found}), "session")
+    click.echo(f"{count(kinds.total(), 'secret')} in {held} of {looked_at:,}: {told}{damage}", err=True)
+    if out.is_terminal:
+        click.echo(
+            "What is stored is not changed: make these keys invalid where they come from."
+            " clew export --redact leaves them out, clew rm --purge removes a session for good.",
+            err=True,
+        )
+
+
+class Scan:
+    """Looks through sessions. What forks share is looked at once."""
+
+    def __init__(self, store: clew.Store, *, all_rules: bool) -> None:
+        self._store = store
+        self._all_rules = all_rules
+        self._seen: set[str] = set()
+        """Branches that were looked at."""
+        self.unreadable = 0
+
+    def session(self, id: str) -> Iterator[Finding]:
+        """All that was found in a session."""
+        session = self._store.find(id)
+        if session is None:  # removed meanwhile
+            return
+        for part in (self._settings, self._entries, self._beside, self._events, self._documents, self._lines):
+            try:
+                for place, field, kind, number in part(session):
+                    yield Finding(session.id, one_line(place), one_line(field), kind, number)
+            except CorruptError:
+                self.unreadable += 1
+
+    def _settings(self, session: clew.Session) -> Iterator[tuple[str, str, str, int]]:
+        info = session.info
+        if not info.title_is_auto:
+            yield from self._in_value(info.title, "title")
+        for name in ("workspace_given", "endpoint", "model"):
+            yield from self._in_value(getattr(info, name), name.partition("_")[0])
+        yield from self._in_value(list(info.tags), "tags")
+        yield from self._in_value(dict(info.metadata), "metadata")
+        if info.run is not None:
+            for name in ("request", "response", "error"):
+                yield from self._in_value(getattr(info.run, name), f"run: {name}")
+
+    def _entries(self, session: clew.Session) -> Iterator[tuple[str, str, str, int]]:
+        tree = session.tree()
+        names = branch_names(branch.id for branch in tree.branches)
+        fresh = {branch.id for branch in tree.branches} - self._seen
+        self._seen |= fresh
+        for entry in entries_of_tree(self._store, tree):
+            head = parse_entry_id(entry.id)
+            if head is None or head.branch not in fresh:
+                continue
+            place = entry_name(names, clew.Head(head.branch, entry.position))
+            yield from self._in_body(entry.raw, place)
+            if entry.annotations:
+                for _, field, kind, number in self._in_value(dict(entry.annotations), place):
+                    yield place, f"annotations.{field}", kind, number
+
+    def _beside(self, session: clew.Session) -> Iterator[tuple[str, str, str, int]]:
+        for name, value in session.vars().items():
+            yield from self._in_value(value, f"variable {name}", name)
+        for checkpoint in session.checkpoints():
+            if checkpoint.session == session.id:
+                yield from self._in_value(checkpoint.state, f"checkpoint {checkpoint.name}")
+
+    def _events(self, session: clew.Session) -> Iterator[tuple[str, str, str, int]]:
+        after: clew.Event | None = None
+        while events := session.events(after=after, limit=_EVENTS):
+            for event in events:
+                yield from self._in_value(event.data, f"event {event.cursor}")
+            after = events[-1]
+
+    def _documents(self, session: clew.Session) -> Iterator[tuple[str, str, str, int]]:
+        after: str | None = None
+        while page := session.documents(after=after, limit=64):
+            for name, content in page:
+                yield from self._in_text(content, f"document {name}")
+            after = page[-1][0]
+
+    def _lines(self, session: clew.Session) -> Iterator[tuple[str, str, str, int]]:
+        """What is kept of the lines of an imported file, and is nowhere else."""
+        with self._store._engine.read() as reader:
+            for _, value in reader.scan_records(session._sid, "line"):
+                record = decode_lines(value)
+                start = 0
+                for number, size in zip(record.numbers, record.sizes, strict=True):
+                    yield from self._in_text(record.text[start : start + size], f"line {number}")
+                    start += size
+
+    # -- one text or value
+
+    def _redactor(self) -> Redactor:
+        from clew.core.redact.definite import Definite
+        from clew.core.redact.redactor import Redactor
+
+        return Redactor() if self._all_rules else Definite(lambda: _NO_KEY)
+
+    def _in_value(self, value: Json, place: str, name: str = "") -> Iterator[tuple[str, str, str, int]]:
+        if value:
+            yield from self._in_body(msgspec.json.encode(value, enc_hook=str), place, name)
+
+    def _in_body(self, raw: bytes, place: str, name: str = "") -> Iterator[tuple[str, str, str, int]]:
+        if self._all_rules or may_hold(raw):
+            rules = self._redactor()
+            rules.raw(raw, "at", name)
+            yield from _found(rules, place)
+
+    def _in_text(self, content: bytes, place: str) -> Iterator[tuple[str, str, str, int]]:
+        if b"\0" not in content and (self._all_rules or may_hold(content)):
+            rules = self._redactor()
+            rules.text(content.decode(errors="replace"), "at")
+            yield from _found(rules, place)
+
+
+def _found(rules: Redactor, place: str) -> Iterator[tuple[str, str, str, int]]:
+    for one in rules.report().places:
+        field = one.place.removeprefix("at").removeprefix(": ")
+        yield place, field, one.kind, one.count
