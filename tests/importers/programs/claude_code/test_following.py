@@ -198,6 +198,8 @@ def file_history_records(log: Log) -> None:
     snapshot("u4", 40, at="a4", a="aa@v3", e="ee@v1")
     log.user("u5")
     snapshot("u2", 4, at="u5", a="aa@v9")
+    log.user("u6")
+    snapshot("a1", 59, a="aa@v9")
 
 
 def a_fork(log: Log) -> None:
@@ -226,7 +228,7 @@ TRAPS = [
 
 
 @pytest.mark.parametrize("trap", TRAPS, ids=lambda trap: trap.__name__)
-@pytest.mark.parametrize("window", [(128, 64, 100), (1, 1, 1), (2, 1, 2), (3, 2, 1), (5, 1, 3)])
+@pytest.mark.parametrize("window", [(128, 64, 100), (128, 64, 1), (1, 1, 1), (2, 1, 2), (3, 2, 1), (5, 1, 3)])
 def test_traps_at_every_cut(
     log: Log, trap: Callable[[Log], None], window: tuple[int, int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
