@@ -11,7 +11,7 @@ from typing import Final
 import click
 
 import clew
-from clew.cli.app import Refused, Settings, command, session_argument
+from clew.cli.app import Refused, Settings, command, flush, session_argument
 from clew.cli.output import Output
 from clew.cli.resume import in_shell, own_command, own_file
 from clew.cli.store import opened, spot_of
@@ -78,6 +78,7 @@ def resume_command(
                 _write(going, store, point)
     _tell(out, going, is_dry=dry_run)
     if run and not dry_run:
+        flush()
         os.chdir(going.directory)
         os.execvp(going.command[0], going.command)
 
