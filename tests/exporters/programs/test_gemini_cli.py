@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 import clew
 from clew.exporters.programs import gemini_cli
 from clew.importers.programs import gemini_cli as reader
+from tests.home.make import FILES as HOME
 from tests.importers.landing import bring_one
 
 PNG = "iVBORw0KGgo="
@@ -73,6 +75,54 @@ def messages(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
         elif "id" in line:
             found[line["id"]] = line
     return list(found.values())
+
+
+# -- as it came
+
+RECORDED = sorted((HOME / ".gemini").rglob("*.jsonl"))
+
+
+@pytest.mark.parametrize("file", RECORDED, ids=[file.name[-14:] for file in RECORDED])
+def test_a_recorded_chat_is_the_same_after_an_import(store: clew.Store, tmp_path: Path, file: Path) -> None:
+    copy = tmp_path / file.name
+    shutil.copyfile(file, copy)
+    (loaded,) = store.import_path(copy).sessions
+    copy.unlink()
+    assert store.export(loaded.id, "gemini-cli").encode() == file.read_bytes()
+
+
+@pytest.mark.parametrize("file", RECORDED, ids=[file.name[-14:] for file in RECORDED])
+def test_it_is_the_same_if_it_was_imported_while_it_grew(
+    store: clew.Store, tmp_path: Path, file: Path
+) -> None:
+    lines = file.read_bytes().splitlines(keepends=True)
+    for end in range(1, len(lines) + 1):
+        (tmp_path / file.name).write_bytes(b"".join(lines[:end]))
+        store.import_path(tmp_path / file.name)
+    (info,) = store.list()
+    assert store.export(info.id, "gemini-cli").encode() == b"".join(lines)
+
+
+def test_rewinds_and_versions_come_back_line_by_line(store: clew.Store, tmp_path: Path) -> None:
+    first = gemini("b", "")
+    file = chat(
+        tmp_path,
+        user("a", "go"),
+        first,
+        {"$set": {"lastUpdated": T}},
+        {**first, "toolCalls": [call("c")]},
+        user("d", "no"),
+        {"$rewindTo": "d"},
+        {"$set": {"messages": [user("a", "go, shorter")]}},
+        {"novelty": [1, 2.0]},
+        user("e", "yes"),
+    )
+    session = bring_one(store, reader, file)
+    assert store.export(session.id, "gemini-cli").encode() == file.read_bytes()
+    fork = session.fork()
+    assert [m["id"] for m in messages(lines_of(store, fork.id))] == ["a", "e"]
+    session.rewind(0)
+    assert [m["id"] for m in messages(lines_of(store, session.id))] == ["a"]
 
 
 # -- its own records

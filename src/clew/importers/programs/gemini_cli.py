@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing
 from datetime import datetime
 from hashlib import sha256
 from pathlib import Path
 from typing import IO, Final, NamedTuple
+
+from msgspec.structs import replace
 
 from clew.core.messages.repair import NOTICE
 from clew.importers.contract import (
@@ -20,7 +22,7 @@ from clew.importers.contract import (
     SourceUsage,
 )
 from clew.importers.reading.files import content_of, files_below, has_keys
-from clew.importers.reading.jsonlines import Line, object_of, read_lines
+from clew.importers.reading.jsonlines import Line, Reached, object_of, read_lines
 from clew.importers.reading.values import (
     count,
     decode_or_none,
@@ -63,18 +65,21 @@ def files(path: Path) -> list[Path]:
 def read(path: Path, on_problem: OnProblem, on_bytes: OnBytes) -> Iterator[SourceSession]:
     fold = GeminiFold()
     records = _Lines(path)
+    kept = _KeptLines(())
     if path.suffix == ".json":
         whole = _whole(path, on_problem, on_bytes)
         records = _Document(path, whole)
         fold.apply(Line(1, 0, whole))
     else:
-        for line in read_lines(path, on_problem, on_bytes):
+        reached = Reached()
+        for line in read_lines(path, on_problem, on_bytes, reached=reached):
             fold.apply(line)
+        kept = _KeptLines(read_lines(path, lambda _: None, lambda _: None, end=reached.offset))
     key = text(fold.about.get("sessionId"))
     if key is None:
         on_problem(Problem(path=str(path), line=None, reason="no line tells the id of the session"))
         return
-    yield _session(key, path, fold, records)
+    yield _session(key, path, fold, records, kept)
 
 
 def _whole(path: Path, on_problem: OnProblem, on_bytes: OnBytes) -> dict[str, Json]:
@@ -125,12 +130,38 @@ class _Document(_Lines):
         self._last = 0, whole
 
 
+class _KeptLines:
+    """The lines of the file once more, in their order: with them it can be written again."""
+
+    def __init__(self, lines: Iterable[Line]) -> None:
+        self._lines = iter(lines)
+        self._next = next(self._lines, None)
+
+    def upto(self, ref: Ref) -> tuple[tuple[SourceEvent, ...], Line | None]:
+        """Those before the line of a message, and this line itself, if it was not given before."""
+        passed = tuple(self._take(ref.offset))
+        line = self._next
+        if line is None or line.offset != ref.offset:
+            return passed, None
+        self._next = next(self._lines, None)
+        return passed, line
+
+    def rest(self) -> list[SourceEvent]:
+        return list(self._take(None))
+
+    def _take(self, end: int | None) -> Iterator[SourceEvent]:
+        while self._next is not None and (end is None or self._next.offset < end):
+            yield SourceEvent(id=f"line-{self._next.number}", type="", line=self._next)
+            self._next = next(self._lines, None)
+
+
 class _Walk:
     """The paths of a fold as a tree, each entry once."""
 
-    def __init__(self, fold: GeminiFold, records: _Lines) -> None:
+    def __init__(self, fold: GeminiFold, records: _Lines, lines: _KeptLines) -> None:
         self._fold = fold
         self._records = records
+        self._lines = lines
         self.head: str | None = None
         self.model: str | None = None
 
@@ -152,11 +183,15 @@ class _Walk:
     def _read(self, ref: Ref, uid: str, parent: str | None) -> list[SourceEntry]:
         record = self._records.get(ref)
         self.model = plain_name(record.get("model")) or self.model
-        return entries_of(record, uid, parent, is_agent=_is_agent(self._fold.about))
+        found = entries_of(record, uid, parent, is_agent=_is_agent(self._fold.about))
+        before, line = self._lines.upto(ref)
+        found[0] = replace(found[0], events=before)
+        found[-1] = replace(found[-1], line=line)  # results have most of it
+        return found
 
 
-def _session(key: str, path: Path, fold: GeminiFold, records: _Lines) -> SourceSession:
-    walk = _Walk(fold, records)
+def _session(key: str, path: Path, fold: GeminiFold, records: _Lines, lines: _KeptLines) -> SourceSession:
+    walk = _Walk(fold, records, lines)
     about = fold.about
     return SourceSession(
         id=session_id(NAME, key),
@@ -169,13 +204,13 @@ def _session(key: str, path: Path, fold: GeminiFold, records: _Lines) -> SourceS
         created_at=when(about.get("startTime")),
         metadata=without(about, _TOLD),
         parent=_parent(path, about),
-        events=_unknown(fold),
+        events=lambda: [*_unknown(fold), *lines.rest()],
         updates=lambda: {"model": walk.model} if walk.model else {},
     )
 
 
-def _unknown(fold: GeminiFold) -> Callable[[], list[SourceEvent]]:
-    return lambda: [
+def _unknown(fold: GeminiFold) -> list[SourceEvent]:
+    return [
         SourceEvent(id=f"line-{line.number}", type="record", data=line.record, stream=NAME)
         for line in fold.unknown
     ]
