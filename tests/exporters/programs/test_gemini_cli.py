@@ -287,6 +287,22 @@ def test_a_name_that_another_project_has_is_not_taken(store: clew.Store, tmp_pat
     assert again.paths != written.paths
 
 
+def test_a_directory_is_known_by_its_real_path(store: clew.Store, tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    written = gemini_cli.write_session(store, spoken(store), home=tmp_path, workspace=str(tmp_path / "link"))
+    assert written.paths[1].read_text() == str(tmp_path / "real")
+
+
+def test_the_folder_of_gemini_may_be_elsewhere(
+    store: clew.Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GEMINI_CLI_HOME", str(tmp_path / "moved"))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    written = gemini_cli.write_session(store, spoken(store), home=Path.home(), workspace="/w")
+    assert written.paths[0].is_relative_to(tmp_path / "moved" / ".gemini")
+
+
 def test_no_file_is_written_over(store: clew.Store, tmp_path: Path) -> None:
     spoken(store)
     own = "aaaaaaaa-0000-4000-8000-000000000000"

@@ -72,11 +72,12 @@ def write_session(
     own = new_id or str(uuid4())
     if not re.fullmatch(r"[A-Za-z0-9_-]{8,}", own):
         raise InvalidError(f"{own!r} cannot be an id of Gemini CLI: it takes letters, digits, - and _")
-    project, paths = _project(home / ".gemini", workspace)
+    root = os.path.realpath(workspace)
+    project, paths = _project(_folder(home), root)
     # It deletes chats that are older than thirty days, and takes the one that began last for the latest.
     now = datetime.now(UTC)
     name = f"session-{now:%Y-%m-%dT%H-%M}-{own[:8]}.jsonl"
-    lines = chat.lines(own, workspace, iso(now), iso(now))
+    lines = chat.lines(own, root, iso(now), iso(now))
     file = write_new(project / "chats" / name, map(line_of, lines))
     return Written(
         id=own,
@@ -88,6 +89,11 @@ def write_session(
 
 
 # ── The folder of a project ───────────────────────────────────────────────────────────────────────
+
+
+def _folder(home: Path) -> Path:
+    moved = os.environ.get("GEMINI_CLI_HOME") if home == Path.home() else None
+    return Path(moved or home) / ".gemini"
 
 
 def _project(gemini: Path, workspace: str) -> tuple[Path, list[Path]]:
