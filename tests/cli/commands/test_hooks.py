@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.processes import Clew
+from tests.docs.pages import DOCS, blocks
 
 SETTINGS = '{\n  "model": "opus"\n}\n'
 
@@ -110,3 +111,16 @@ def test_nothing_in_settings_reaches_the_terminal_as_it_is(agents: Clew) -> None
     seen = agents.on_terminal("--color=never", "--no-pager", "hooks", "install", "claude", "--dry-run").out
     assert "\x9b" not in seen
     assert "\u202e" not in seen
+
+
+def test_the_commands_of_the_how_to_do_what_it_says(agents: Clew) -> None:
+    page = DOCS / "how-to" / "install-hooks.md"
+    [table] = blocks(page, "text")
+    seen = agents.on_terminal("--color=never", "hooks", "status", width=100).out
+    assert [line.rstrip() for line in seen.splitlines()] == table.code.splitlines()
+    typed = [line.split("#")[0].split() for block in blocks(page, "bash") for line in block.code.splitlines()]
+    commands = [words[1:] for words in typed if words and words != ["clew", "watch"]]
+    assert len(commands) >= 6
+    for words in commands:
+        agents(*words)
+    assert (agents.home / ".claude" / "settings.json").read_text() == SETTINGS

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from clew.importers.hooks.agents import AGENTS, Agent
-from clew.importers.hooks.install import install, script_of
+from clew.importers.hooks.install import install, remove, script_of, status
 from clew.importers.wake import Wake, listening, read_wakes, wake_directory
 
 HEAD = {"session_id": "s1", "transcript_path": "", "cwd": "/work", "hook_event_name": "Stop"}
@@ -287,3 +287,24 @@ def test_extensions_do_nothing_without_a_watcher(home: Path, name: str, program:
     install(AGENTS[name], files=None)
     _node(AGENTS[name], program, home)
     assert not wake_directory().exists()
+
+
+@pytest.mark.parametrize("name", ["codex", "gemini-cli"])
+def test_a_home_with_spaces_and_quotes_is_found_by_the_shell(
+    tmp_path: Path, home: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    odd = tmp_path / 'it\'s "a" $home'
+    shutil.copytree(home, odd)
+    monkeypatch.setenv("HOME", str(odd))
+    agent = AGENTS[name]
+    install(agent, files=None)
+    assert status(agent).state == "installed"
+    hooks = json.loads(agent.path.read_text())["hooks"]
+    with listening(odd / ".local" / "state" / "clew" / "wake") as place:
+        for event in agent.events:
+            [handler] = hooks[event][0]["hooks"]
+            _silent(
+                ["bash", "-c", handler["command"]], json.dumps(HEAD | {"hook_event_name": event}).encode()
+            )
+            assert [one.event for one in _said(place)] == [event]
+    assert remove(agent).is_restored

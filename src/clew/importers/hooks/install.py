@@ -82,7 +82,7 @@ def agent_named(name: str) -> Agent:
 
 def hooks_directory() -> Path:
     """Where our scripts and backups lie."""
-    return Path(default_path()).parent / "hooks"
+    return Path(default_path()).absolute().parent / "hooks"
 
 
 def script_of(agent: Agent) -> Path:
