@@ -110,14 +110,14 @@ def test_without_a_runtime_directory_of_our_own_the_state_directory_serves(
     "name",
     ["unknown.1", "codex", "codex.x", "codex.1.tmp", ".codex.1", "codex.1\n", "codex.1.2"],
 )
-def test_other_names_are_no_wakes(name: str) -> None:
+def test_s59_other_names_are_no_wakes(name: str) -> None:
     with listening() as place:
         (place / name).write_text(_text())
         assert read_wakes(place) == []
         assert (place / name).exists()
 
 
-def test_pipes_links_directories_and_large_files_are_passed_over(home: Path) -> None:
+def test_s59_pipes_links_directories_and_large_files_are_passed_over(home: Path) -> None:
     target = home / "target"
     target.write_text(_text())
     with listening() as place:
@@ -131,7 +131,7 @@ def test_pipes_links_directories_and_large_files_are_passed_over(home: Path) -> 
     assert target.read_text() == _text()
 
 
-def test_a_flood_is_read_piece_by_piece(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_s59_a_flood_is_read_piece_by_piece(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(wake, "MOST", 3)
     with listening() as place:
         for number in range(5):
@@ -139,7 +139,7 @@ def test_a_flood_is_read_piece_by_piece(monkeypatch: pytest.MonkeyPatch) -> None
         assert [len(read_wakes(place)) for _ in range(3)] == [3, 2, 0]
 
 
-def test_a_transcript_elsewhere_is_not_named(home: Path) -> None:
+def test_s59_a_transcript_elsewhere_is_not_named(home: Path) -> None:
     projects = home / ".claude" / "projects"
     projects.mkdir(parents=True)
     secret = home / "secret.jsonl"
@@ -163,7 +163,7 @@ def test_a_transcript_elsewhere_is_not_named(home: Path) -> None:
             assert (found.session, found.transcript) == ("s1", None), path
 
 
-def test_values_that_are_no_names_are_left_out() -> None:
+def test_s59_values_that_are_no_names_are_left_out() -> None:
     with listening() as place:
         for cwd in ("relative", "/a\nb", "/a\x9bm", "/" + "x" * 5000, 7, None, "/\ud800"):
             assert _one(place, _text(cwd=cwd)).cwd is None, cwd

@@ -86,7 +86,7 @@ HOSTILE = {
 
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE.keys())
 @pytest.mark.parametrize("where", ["before", "behind", "as a key"])
-def test_what_a_message_holds_fools_nobody(
+def test_s59_what_a_message_holds_fools_nobody(
     place: Path, script: Path, home: Path, text: str, where: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(home)
@@ -98,18 +98,18 @@ def test_what_a_message_holds_fools_nobody(
     assert not (home / "evil").exists()
 
 
-def test_what_is_nested_behind_the_agents_own_fields_does_not_count(place: Path, script: Path) -> None:
+def test_s59_what_is_nested_behind_the_agents_own_fields_does_not_count(place: Path, script: Path) -> None:
     _run(script, HEAD | {"input": {"session_id": "evil", "cwd": "/evil"}, "list": [{"hook_event_name": "x"}]})
     assert _said(place) == [Wake("claude-code", "Stop", "s1", None, "/work", files=False)]
 
 
-def test_a_key_that_ends_like_one_of_ours_does_not_count(place: Path, script: Path) -> None:
+def test_s59_a_key_that_ends_like_one_of_ours_does_not_count(place: Path, script: Path) -> None:
     other = {'x"session_id': "evil", 'x,"cwd': "/evil", "the cwd": "/evil", "cwd2": "/evil"}
     _run(script, {"input": other} | HEAD)
     assert _said(place) == [Wake("claude-code", "Stop", "s1", None, "/work", files=False)]
 
 
-def test_no_word_of_a_message_is_written(place: Path, script: Path) -> None:
+def test_s59_no_word_of_a_message_is_written(place: Path, script: Path) -> None:
     _run(script, HEAD | {"prompt": "my secret", "prompt_response": "my secret"})
     end = time.monotonic() + LONG
     while not (files := list(place.glob("claude-code.*"))) and time.monotonic() < end:
