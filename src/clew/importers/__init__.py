@@ -12,7 +12,7 @@ READERS: Final[dict[str, str]] = {
     "claude-code": "clew.importers.programs.claude_code.reader",
     "codex": "clew.importers.programs.codex.reader",
     "gemini-cli": "clew.importers.programs.gemini_cli",
-    "opencode": "clew.importers.programs.opencode",
+    "opencode": "clew.importers.programs.opencode.reader",
     "pi": "clew.importers.programs.pi",
     "cline": "clew.importers.programs.cline",
     "goose": "clew.importers.programs.goose",

@@ -13,7 +13,8 @@ import apsw
 import pytest
 
 from clew.importers.contract import Problem
-from clew.importers.programs import goose, llm, opencode, tingly_box
+from clew.importers.programs import goose, llm, tingly_box
+from clew.importers.programs.opencode import reader as opencode
 from clew.importers.reading import sqlite
 from tests.importers.programs import test_goose, test_llm, test_opencode, test_tingly_box
 from tests.importers.readers import tree_bytes

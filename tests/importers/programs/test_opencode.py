@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import clew
-from clew.importers.programs import opencode
+from clew.importers.programs.opencode import reader as opencode
 from tests.importers.readers import Read, land, read_file, read_one, tree_bytes, who_and_what, write_json
 
 SCHEMA = """

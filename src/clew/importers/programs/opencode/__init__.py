@@ -1,0 +1,1 @@
+"""OpenCode: its database, its older files, its exports."""
