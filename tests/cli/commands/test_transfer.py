@@ -64,6 +64,9 @@ def test_every_seed_package_gets_a_file_that_comes_back(story: Clew) -> None:
         "ggcode": "g.jsonl",
         "tingly-box": "t.db",
         "ductwork": "d.json",
+        "openrouter": "o.json",
+        "gemini-cli": "c.jsonl",
+        "opencode": "oc.json",
     }.items():
         [row] = story("export", "login-bug", "-f", format, "-o", name).rows
         assert ["login-bug", format, str(story.home / name)] == row

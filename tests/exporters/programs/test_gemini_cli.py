@@ -233,23 +233,23 @@ def test_a_compaction_replaces_the_messages_before_it(store: clew.Store) -> None
         s.append({"role": "user", "content": f"q{number}"}, {"role": "assistant", "content": f"a{number}"})
     s.compact("Short.", upto=1)
     s.append({"role": "user", "content": "next"})
-    s.compact("Shorter.")
+    s.compact("Shorter.", upto=3)
+    s.compact("Shortest.")
     s.append({"role": "user", "content": "last"})
     lines = lines_of(store, "x")
-    words = [str(line.get("content", "set" if "messages" in line.get("$set", {}) else "")) for line in lines]
-    assert [word for word in words if word == "set" or "q" in word or "last" in word][-3:] == [
-        "set",
-        "set",
-        "[{'text': 'last'}]",
-    ]
     replaced = [line["$set"]["messages"] for line in lines if "messages" in line.get("$set", {})]
-    said = [
-        [m["content"] if isinstance(m["content"], str) else m["content"][0]["text"] for m in one]
-        for one in replaced
-    ]
     thanks = "Got it. Thanks for the additional context!"
-    assert said == [["Short.", thanks, "q1", "a1", "q2", "a2"], ["Shorter.", thanks]]
-    assert [m["content"] for m in messages(lines)][-1] == [{"text": "last"}]
+    assert [words(one) for one in replaced] == [
+        ["Short.", thanks, "q1", "a1", "q2", "a2"],
+        ["Shorter.", thanks, "q2", "a2", "next"],
+        ["Shortest.", thanks],
+    ]
+    assert words([line for line in lines if "id" in line])[:6] == ["q0", "a0", "q1", "a1", "q2", "a2"]
+    assert words(messages(lines)) == ["Shortest.", thanks, "last"]
+
+
+def words(messages: list[dict[str, Any]]) -> list[str]:
+    return [m["content"] if isinstance(m["content"], str) else m["content"][0]["text"] for m in messages]
 
 
 # -- the place where Gemini CLI looks

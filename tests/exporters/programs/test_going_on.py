@@ -11,8 +11,10 @@ import clew
 from clew.core.messages.dialects import calls_of, results_of, role_of, text_of
 from tests.exporters.programs import test_ductwork as ductwork
 from tests.exporters.programs import test_ggcode as ggcode
+from tests.exporters.programs import test_openrouter as openrouter
 from tests.exporters.programs import test_picoclaw as picoclaw
 from tests.exporters.programs import test_tingly_box as tingly
+from tests.importers.programs.test_openrouter import session as state_session
 
 CHAT = {"id": "n1", "type": "function", "function": {"name": "run", "arguments": '{"a":[1]}'}}
 SINCE: list[list[dict[str, Any]]] = [
@@ -65,6 +67,9 @@ def source(format: str, folder: Path) -> Path:
     if format == "ductwork":
         (folder / "run-sync-1772380000000.json").write_text(ductwork.RUN)
         return folder / "run-sync-1772380000000.json"
+    if format == "openrouter":
+        (folder / "state.json").write_text(openrouter.as_written(state_session()))
+        return folder / "state.json"
     return tingly.source(folder, tingly.ROWS[:1], [row for row in tingly.SAID if row[1] == "s1"])
 
 
@@ -79,7 +84,7 @@ def pairs(s: clew.Session) -> list[str | None]:
 
 
 @pytest.mark.parametrize("since", SINCE, ids=["OpenAI", "Ollama", "Anthropic", "Gemini"])
-@pytest.mark.parametrize("format", ["picoclaw", "ggcode", "ductwork", "tingly-box"])
+@pytest.mark.parametrize("format", ["picoclaw", "ggcode", "ductwork", "openrouter", "tingly-box"])
 def test_what_was_said_here_comes_with_all_that_was_there(
     tmp_path: Path, format: Any, since: list[dict[str, Any]]
 ) -> None:

@@ -180,10 +180,10 @@ class _Chat:
         said: list[tuple[int, dict[str, Json]]] = []
         for position, records in self._records():
             if isinstance(records, Turn):
-                kept = [record for place, record in said if place >= records.start]
-                now = [*self._summary(records, kept), *kept]
-                yield {"$set": {"messages": now}}
-                said = [(-1 if record not in kept else position, record) for record in now]
+                kept = [(place, record) for place, record in said if place >= records.start]
+                summary = self._summary(records, kept[0][1] if kept else None)
+                said = [*((-1, record) for record in summary), *kept]
+                yield {"$set": {"messages": [record for _, record in said]}}
                 continue
             for record in records:
                 yield record
@@ -205,12 +205,13 @@ class _Chat:
                 else:
                     yield entry.position, self._mapped(turn)
 
-    def _summary(self, mark: Turn, kept: Sequence[dict[str, Json]]) -> Iterator[dict[str, Json]]:
+    def _summary(self, mark: Turn, kept: dict[str, Json] | None) -> Iterator[dict[str, Json]]:
+        """What stands for all before `kept`, the first message that is still in view."""
         made: list[dict[str, Json]] = []
         for number, turn in enumerate(mark.summary):
             made += self._mapped(turn, f"{mark.entries[0].id}/{number}")
         yield from made
-        if made and made[-1]["type"] == "user" and (not kept or kept[0]["type"] == "user"):
+        if made and made[-1]["type"] == "user" and (kept is None or kept["type"] == "user"):
             yield self._record(f"{mark.entries[0].id}/ok", mark.time, "gemini", _ACKNOWLEDGED)
 
     def _record(self, name: str, time: datetime, type: str, content: Json) -> dict[str, Json]:
