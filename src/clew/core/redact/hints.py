@@ -36,11 +36,12 @@ _KEYS: Final = re.compile(
 _AFTER_DASH: Final = re.compile(rb"-(?:" + _KEYS.pattern + rb")")
 _AFTER_DOT: Final = re.compile(rb"(?:SG\.(?:[\w-]{16,32}\.)?|hv[sbr]\.|ya29\.|dp\.[a-z]{2}\.)\Z")
 _WITH_K: Final = re.compile(
-    rb"K(?:EY(?: BLOCK)?-----|(?<=CCESS_K)EY|(?<=ccessK)ey|(?<=ountK)ey=|(?<=User-K)ey-File)"
+    rb"K(?:EY(?: BLOCK)?-----|(?<=CCESS_K)EY|(?<=ccessK)ey|(?<=ountK)ey=|(?<=User-K)ey-File"
+    rb"|(?<=SESSION_TOK)EN)"
 )
-"""Private keys, the secret keys of AWS, keys of Azure."""
+"""Private keys, the secret keys and session tokens of AWS, keys of Azure."""
 _WITH_AT: Final = re.compile(rb"://[^\s:/@\[\"'`<>]{0,100}:[^\s\"'`<>]{1,200}@")
-_DISCORD: Final = re.compile(rb"[bfnrt]?[MNO][\w-]{23,25}\.[\w-]{6}\.[\w-]{27}")
+_DISCORD: Final = re.compile(rb"(?:[bfnrt]|[0-9]{1,2}m)?[MNO][\w-]{23,25}\.[\w-]{6}\.[\w-]{27}")
 _HOOKS: Final = (b"hooks.slack.com", b"/webhooks/")
 _SEEN_BACK: Final = 80
 _LARGE: Final = 4096

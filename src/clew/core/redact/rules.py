@@ -28,11 +28,10 @@ class Rule(NamedTuple):
     """What it finds is a secret, whatever stands around it: it is replaced on the way in too."""
 
 
-_BEGIN: Final = (
-    # A key does not begin inside a word. Before it may stand a line end as a program writes it, a character
-    # of an address, or a colour of a terminal.
-    r"(?:(?<![A-Za-z0-9_])|(?<=\\[nrt])|(?<=%[0-9A-Fa-f]{2})|(?<=\x1b\[\dm)|(?<=\x1b\[\d\dm))"
-)
+_WRITTEN: Final = r"(?<=\\[nrt])|(?<=\x1b\[\dm)|(?<=\x1b\[\d\dm)"
+"""Ends with a letter, and is no part of a word: a line end as programs write it, a colour of a terminal."""
+_BEGIN: Final = rf"(?:(?<![A-Za-z0-9_])|{_WRITTEN}|(?<=%[0-9A-Fa-f]{{2}}))"
+"""A key does not begin inside a word. A character of an address may stand before it."""
 
 
 def _shape(
@@ -42,7 +41,7 @@ def _shape(
     accepts: Callable[[re.Match[str]], bool] | None = None,
     definite: bool = True,
 ) -> Rule:
-    return Rule(kind, hints, re.compile(rf"{_BEGIN}{pattern}(?![A-Za-z0-9_])"), accepts, definite)
+    return Rule(kind, hints, re.compile(rf"(?a:{_BEGIN}{pattern}(?![A-Za-z0-9_]))"), accepts, definite)
 
 
 _KEY_BLOCK: Final = re.compile(
@@ -89,7 +88,7 @@ SHAPES: Final = (
     Rule(
         "aws-session-token",
         ("fwog", "iqoj", "fqog"),
-        re.compile(r"(?<![A-Za-z0-9+/])(?:FwoG|IQoJ|FQoG)[A-Za-z0-9+/]{100,}={0,2}"),
+        re.compile(rf"(?:(?<![A-Za-z0-9+/])|{_WRITTEN})(?:FwoG|IQoJ|FQoG)[A-Za-z0-9+/]{{100,}}={{0,2}}"),
     ),
     Rule(
         "azure-key",
@@ -97,7 +96,11 @@ SHAPES: Final = (
         re.compile(r"(?i)(?:account|access|sharedaccess)key=(?P<secret>[A-Za-z0-9+/]{40,88}={1,2})"),
     ),
     Rule("azure-sas", ("sig=",), re.compile(r"[?&;]sig=(?P<secret>[A-Za-z0-9%/+_-]{40,}={0,2})")),
-    Rule("azure-secret", ("q~",), re.compile(r"(?<![\w~.-])[\w~.-]{3}\dQ~[\w~.-]{31,34}(?![\w~-])")),
+    Rule(
+        "azure-secret",
+        ("q~",),
+        re.compile(rf"(?a:(?:(?<![\w~.-])|{_WRITTEN})[\w~.-]{{3}}\dQ~[\w~.-]{{31,34}}(?![\w~-]))"),
+    ),
     _shape("github-token", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", pattern=r"gh[pousr]_[A-Za-z0-9]{36,}"),
     _shape("github-token", "github_pat_", pattern=r"github_pat_[A-Za-z0-9]{22}_[A-Za-z0-9]{40,}"),
     _shape(
@@ -120,7 +123,7 @@ SHAPES: Final = (
     Rule(
         "discord-webhook",
         ("api/webhooks/",),
-        re.compile(r"discord(?:app)?\.com/api/webhooks/\d{15,20}/(?P<secret>[\w-]{60,})"),
+        re.compile(r"(?a)discord(?:app)?\.com/api/webhooks/\d{15,20}/(?P<secret>[\w-]{60,})"),
     ),
     _shape(
         "discord-token",
@@ -169,7 +172,8 @@ CONTEXTS: Final = (
         "connection-string",
         ("://",),
         re.compile(
-            r"(?<![A-Za-z0-9])[A-Za-z][A-Za-z0-9+.-]{1,24}://[^\s:/@\[\"'`<>]{0,100}:(?!\d{1,5}/)"
+            rf"(?:(?<![A-Za-z0-9])|{_WRITTEN})"
+            r"[A-Za-z][A-Za-z0-9+.-]{1,24}://[^\s:/@\[\"'`<>]{0,100}:(?!\d{1,5}/)"
             r"(?P<secret>[^\s\"'`<>?,;]{1,200}|[^\s/\"'`<>]{1,200})@(?=[A-Za-z0-9\[_%$({-])"
         ),
         lambda match: is_password(match["secret"]),

@@ -64,6 +64,7 @@ _ADDRESS: Final = re.compile(
     r"|bolt|couchdb|elasticsearch|es|kafka|nats|mqtts?|stomp|ldaps?|smtps?|imaps?|pop3s?|socks[45]h?|rtsp|s3"
     r"|sentry|celery|influxdb|cassandra)(?:\+[a-z0-9_.+-]{1,20})?://(?P<user>[^:]{0,100}):"
 )
+_LINE_ENDS: Final = ("\\n", "\\r", "\\t")
 _TEMPLATE: Final = re.compile(r"[{}<>]|\$[({]|%[(sd]|^[$%*]|\.\.\.|…|^\d{1,5}[^A-Za-z0-9]")
 _SHORT_WORD: Final = re.compile(r"[A-Za-z]{1,15}|\d{1,5}")
 
@@ -103,13 +104,13 @@ def is_surely_secret(kind: str, match: re.Match[str], secret: str) -> bool:
         return _is_surely_password(match, secret)
     if kind == "private-key":
         return _KEY_CONTENT.search(secret) is not None
-    return (
-        any(map(str.isdigit, secret)) and not _EXAMPLE.search(secret) and len(set(secret[-24:].lower())) >= 7
-    )
+    has_digit = kind == "aws-key-id" or any(map(str.isdigit, secret))
+    return has_digit and not _EXAMPLE.search(secret) and len(set(secret[-24:].lower())) >= 7
 
 
 def _is_surely_password(match: re.Match[str], secret: str) -> bool:
-    address = _ADDRESS.match(match[0])
+    begins = match.start() + match.string.startswith(_LINE_ENDS, max(0, match.start() - 1))
+    address = _ADDRESS.match(match.string, begins)
     if address is None or match.string.startswith("sha256", match.end()):
         return False
     return (
