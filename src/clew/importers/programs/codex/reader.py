@@ -79,7 +79,7 @@ def read(path: Path, on_problem: OnProblem, on_bytes: OnBytes) -> Iterator[Sourc
     first = next(lines, None)
     if first is not None:
         about = _about(path, first)
-        yield _session(path, about, Rollout(about, _from_the_first(path, first, lines, on_problem)), first)
+        yield _session(path, about, Rollout(about, _from_the_first(path, first, lines, on_problem)))
 
 
 def follow(
@@ -104,7 +104,7 @@ def follow(
             return
         about = _about(path, first)
         story = Rollout(about, _from_the_first(path, first, lines, lacks))
-        yield _session(path, about, story, first)
+        yield _session(path, about, story)
     state_now = story.state() if story.is_read and not lacking else None
     found = None if state_now is None else reached.place(state_now)
     if found is not None:
@@ -134,12 +134,11 @@ def _about(path: Path, first: Line) -> About:
         born=when(line.get("timestamp")),
         is_fork=has_base or bool(meta.get("forked_from_id")),
         has_base=has_base,
+        told={key: value for key, value in meta.items() if key != _PROMPT},
     )
 
 
-def _session(path: Path, about: About, story: Rollout, first: Line | None = None) -> SourceSession:
-    """`first`: the first line. Behind a place it is not read again: what it told is in the store."""
-    told = {} if first is None else {key: v for key, v in _payload(first.record).items() if key != _PROMPT}
+def _session(path: Path, about: About, story: Rollout) -> SourceSession:
     return SourceSession(
         id=about.id,
         entries=story.entries(),
@@ -148,7 +147,7 @@ def _session(path: Path, about: About, story: Rollout, first: Line | None = None
         workspace=about.workspace,
         vendor=about.vendor,
         created_at=about.created_at,
-        metadata={"codex": told} if first is not None else {},
+        metadata={"codex": about.told},
         aliases=(about.alias,),
         parent=about.parent,
         is_copy=not about.is_agent,

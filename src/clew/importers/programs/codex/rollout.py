@@ -32,6 +32,8 @@ class About(msgspec.Struct, frozen=True, array_like=True):
     """It goes on from another thread, whose lines stand in its own, or in the rollout that it names."""
     has_base: bool
     """It names one."""
+    told: dict[str, Json]
+    """All that it says, but for the prompt."""
 
 
 _BURST: Final = timedelta(seconds=1)
