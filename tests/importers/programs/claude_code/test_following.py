@@ -198,6 +198,7 @@ def file_history_records(log: Log) -> None:
     snapshot("u4", 40, at="a4", a="aa@v3", e="ee@v1")
     log.user("u5")
     snapshot("u2", 4, at="u5", a="aa@v9")
+    snapshot("u6", 55, a="aa@v9")
     log.user("u6")
     snapshot("a1", 59, a="aa@v9")
 
