@@ -11,6 +11,7 @@ from typing import Any
 import clew
 from clew.core.log import jsonl
 from clew.core.log.digest import ROOT, entry_digest
+from clew.core.log.lines import LineRecord, check_of, encode_lines, lines_name
 
 Fields = dict[str, Any]
 Change = Callable[[list[Fields]], Any]
@@ -43,6 +44,8 @@ def fill(store: clew.Store, id: str = "s") -> None:
     for number in range(3):
         session.add_event("step", {"n": number}, stream="out", id=f"e{number}")
         session.add_usage(model="m", input_tokens=3, output_tokens=4, cost="0.5", id=f"c{number}")
+    lines = encode_lines(LineRecord([1], ["u"], [0], [check_of(b"{}")], [[]], [2], b"{}"))
+    store._engine.run(lambda tx: tx.put_record(session._access.sid, "line", lines_name(1), lines))
     session.start(request={"q": 1}, task="t")
     session.complete({"a": 1})
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from backports import zstd
 
 import clew
 from clew.core.log import jsonl
@@ -29,6 +30,9 @@ Forge = Callable[[list[Fields]], int | None]
 """Changes a file, and gives the index of the line that is to be named."""
 
 FAR = 2**63 - 1
+
+
+LARGE = base64.b64encode(zstd.compress(b"\x97" + bytes(200_000_000), 1)).decode()
 
 
 def put(kind: str, value: Any, *path: str | int, **wanted: Any) -> Forge:
@@ -217,6 +221,9 @@ NAMED: dict[str, Forge] = {
     "a move of another number": put("record", "000000000099", "name", type="move"),
     "a key of no entries": put("record", [["u", -1, 5, ""]], "value", type="key"),
     "a key that is a number": put("record", 5, "value", type="key"),
+    "lines that are none": put("record", "AAAA", "value", type="line"),
+    "lines that unpack to more than they may": put("record", LARGE, "value", type="line"),
+    "lines under another name": put("record", "000000000009", "name", type="line"),
     "a variable with a giant name": put("record", "v" * 600, "name", type="var"),
     "an annotation that is text": a_record_without_an_object,
     "an annotation with a label that is none": put("record", 3, "value", "label", type="annotation"),

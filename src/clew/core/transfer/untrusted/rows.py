@@ -47,7 +47,7 @@ from clew.core.messages.codec import check_json, prepare
 from clew.core.messages.dialects import is_human_turn
 from clew.core.runs.status import Change, RunRecord
 from clew.core.streams.usage import MOST_TOKENS
-from clew.errors import InvalidError
+from clew.errors import CorruptError, InvalidError
 from clew.model import STATUSES, Head
 
 # ── Whether rows from elsewhere hold only what this store would have written itself ───────────────
@@ -491,7 +491,10 @@ def _key(name: str, value: bytes) -> None:
 
 
 def _line(name: str, value: bytes) -> None:
-    numbers = decode_lines(value).numbers
+    try:
+        numbers = decode_lines(value).numbers
+    except CorruptError as error:
+        raise InvalidError(str(error)) from error
     if name != lines_name(numbers[0]) or numbers[-1] > LARGEST:
         raise InvalidError("a record of lines is called by its first line")
 
