@@ -48,7 +48,7 @@ TEMPLATES: Final[tuple[tuple[str, str], ...]] = (
     ("private-key", "-----BEGIN RSA PRIVATE KEY-----\n{b64}\n{b64}"),
     (
         "private-key",
-        "-----BEGIN EC PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES,{u9}\n\n{b64}\n-----END EC KEY-----",
+        "-----BEGIN EC PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: {u9}\n\n{b64}\n-----END KEY-----",
     ),
     (
         "private-key",

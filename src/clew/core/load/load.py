@@ -566,7 +566,9 @@ class Loading:
             beside.link_to_parent(tx, row, self._source.parent, row.created)
         row = tx.get_session(row.sid) or row
         has_grown = self._entries > 0 or at.state.head != self._memory.state.head
-        at.row, state = settle_status(tx, row, ending.run, at.state, self._by, has_grown=has_grown)
+        at.row, state = settle_status(
+            tx, row, ending.run, at.state, self._by, has_grown=has_grown, redactor=self._redactor
+        )
         at.state = msgspec.structs.replace(state, ended=True)
         at.is_changed |= tx.writes > writes or at.state != self._memory.state
 

@@ -16,6 +16,8 @@ from clew.core.log.rows import COMPLETED, PENDING, SessionRow
 from clew.core.messages.codec import encode_json
 from clew.core.messages.dialects import role_of
 from clew.core.messages.tool_calls import open_calls
+from clew.core.redact.incoming import Incoming
+from clew.core.redact.markers import count_markers
 from clew.core.runs.status import RunRecord, error_text, put_run, run_of, set_status, status_number
 from clew.errors import ClewError
 from clew.model import STATUSES, Json, Progress
@@ -28,7 +30,14 @@ _ANSWERS: Final = frozenset({"assistant", "model"})
 
 
 def settle_status(
-    tx: Transaction, row: SessionRow, told: SourceRun | None, state: State, by: str, *, has_grown: bool
+    tx: Transaction,
+    row: SessionRow,
+    told: SourceRun | None,
+    state: State,
+    by: str,
+    *,
+    has_grown: bool,
+    redactor: Incoming | None = None,
 ) -> tuple[SessionRow, State]:
     """Give a session the status that its source tells of, unless it was given another one here. The row is
     stored; the state says what was set."""
@@ -41,7 +50,7 @@ def settle_status(
     else:
         return row, state
     if told is not None:
-        _keep_run(tx, row, told, by)
+        _keep_run(tx, row, told, by, redactor)
     before = state.settings.get(_STATUS, sign(STATUSES[PENDING]))
     if wanted is None or sign(STATUSES[row.status]) != before:
         return row, state
@@ -61,7 +70,7 @@ def _is_answered(tx: Transaction, row: SessionRow) -> bool:
     return open_calls([message for _, message in reversed(found)], complete=len(found) < _TAIL) == []
 
 
-def _keep_run(tx: Transaction, row: SessionRow, told: SourceRun, by: str) -> None:
+def _keep_run(tx: Transaction, row: SessionRow, told: SourceRun, by: str, redactor: Incoming | None) -> None:
     """The work as the newest run, and its checkpoint as one that a run set: `resume()` goes on from there."""
     known = run_of(tx, row.sid)
     if known is not None and known.owner != by:
@@ -78,6 +87,8 @@ def _keep_run(tx: Transaction, row: SessionRow, told: SourceRun, by: str) -> Non
         response=_raw(told.response),
         error=None if told.error is None else error_text(told.error),
     )
+    if known is not None and redactor is not None:
+        record = _as_it_was(record, known, redactor)
     value = None if told.checkpoint is None else tx.get_record(row.sid, "checkpoint", told.checkpoint)
     if told.checkpoint is not None and value is not None:
         number = known.checkpoints if known is not None and known.resume == told.checkpoint else 0
@@ -100,6 +111,20 @@ def _keep_run(tx: Transaction, row: SessionRow, told: SourceRun, by: str) -> Non
             tx.put_record(row.sid, "checkpoint", told.checkpoint, msgspec.json.encode(changed))
     if record != known:
         put_run(tx, row.sid, record)
+
+
+def _as_it_was(record: RunRecord, known: RunRecord, redactor: Incoming) -> RunRecord:
+    """With the words that are here already, if they were kept when fewer secrets were known. The key of the
+    store is known if there is a marker."""
+    same: dict[str, msgspec.Raw | str] = {}
+    for name in ("request", "response"):
+        now, before = bytes(getattr(record, name)), bytes(getattr(known, name))
+        if count_markers(now) and redactor.body(before) == now:
+            same[name] = msgspec.Raw(before)
+    error = record.error or ""
+    if known.error and count_markers(error.encode()) and redactor.text(known.error) == error:
+        same["error"] = known.error
+    return msgspec.structs.replace(record, **same)
 
 
 def _raw(value: Json) -> msgspec.Raw:
