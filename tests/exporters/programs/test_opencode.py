@@ -126,6 +126,33 @@ def test_what_came_from_opencode_has_the_same_rows(
     }
 
 
+def test_rows_that_were_read_while_they_were_written_come_back(store: clew.Store, database: Database) -> None:
+    """An answer grows, its call ends, the next prompt comes; the database is looked at after each."""
+    database.add("ses_1", user(text("go")))
+    said = {**assistant()[0], "time": {"created": 1_760_000_000_001}, "parentID": "msg_ses_1_0"}
+
+    def look(*changes: tuple[str, str, Any]) -> None:
+        for table, name, data in changes:
+            owner = {"message": "session_id, time_created", "part": "message_id, session_id"}[table]
+            values = {"message": ("ses_1", 1_760_000_000_001), "part": ("msg_ses_1_1", "ses_1")}[table]
+            sql = f"INSERT OR REPLACE INTO {table} (id, data, {owner}) VALUES (?, ?, ?, ?)"
+            database.db.execute(sql, (name, json.dumps(data), *values))
+            database.db.execute("UPDATE session SET time_updated = coalesce(time_updated, 0) + 1")
+        database.db.commit()
+        store.sync([database.path])
+
+    look()
+    look(("message", "msg_ses_1_1", said), ("part", "prt_1", text("So")))
+    look(("part", "prt_1", text("So it is.")), ("part", "prt_2", tool("c", "running", time={"start": 1})))
+    look(("part", "prt_2", tool("c", output="ok", title="", metadata={}, time={"start": 1, "end": 2})))
+    look(
+        ("message", "msg_ses_1_1", {**said, "finish": "stop"}),
+        ("part", "prt_3", {"type": "patch", "hash": "a"}),
+    )
+    path = database.close()
+    assert rows_of(document(store, "opencode:ses_1")) == rows_in(path, "ses_1")
+
+
 def compacted(database: Database, **kept: Any) -> Path:
     ask = ({"role": "user"}, ({"type": "compaction", "auto": True, **kept},))
     summary = assistant(STEP, text("They spoke."), summary=True, parentID="msg_ses_1_4", finish="stop")
