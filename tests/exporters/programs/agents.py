@@ -8,7 +8,9 @@ import json
 import os
 import shutil
 import subprocess
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from types import TracebackType
 from typing import Any
 
@@ -131,4 +133,63 @@ def pi_sessions(home: Path, workspace: Path) -> list[dict[str, Any]]:
         check=True,
     )
     found: list[dict[str, Any]] = json.loads(done.stdout)
+    return found
+
+
+# -- a model on loopback
+
+
+class _Model(BaseHTTPRequestHandler):
+    """Answers every request with one text, in the shape of OpenAI's responses."""
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers.get("content-length", 0)))
+        self.server.asked.append(json.loads(body))  # type: ignore[attr-defined]
+        said = [{"type": "output_text", "text": "I go on."}]
+        item = {"type": "message", "role": "assistant", "id": "m1", "content": said}
+        usage = {"input_tokens": 1, "output_tokens": 1, "total_tokens": 2}
+        events: dict[str, dict[str, Any]] = {
+            "response.created": {"response": {"id": "r1"}},
+            "response.output_item.done": {"item": item},
+            "response.completed": {"response": {"id": "r1", "usage": usage}},
+        }
+        self.send_response(200)
+        self.send_header("content-type", "text/event-stream")
+        self.end_headers()
+        for name, told in events.items():
+            self.wfile.write(f"event: {name}\ndata: {json.dumps({'type': name, **told})}\n\n".encode())
+
+    def do_GET(self) -> None:
+        self.send_response(404)
+        self.end_headers()
+
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
+
+
+def what_codex_sends(home: Path, workspace: Path, thread: str, prompt: str) -> list[dict[str, Any]]:
+    """Go on with a thread, and see the input that the model gets."""
+    program = installed(CODEX) / "node_modules" / ".bin" / "codex"
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Model) as server:
+        server.asked = []  # type: ignore[attr-defined]
+        Thread(target=server.serve_forever, daemon=True).start()
+        settings = {
+            "model": "a-model",
+            "model_provider": "here",
+            "model_providers.here.name": "here",
+            "model_providers.here.base_url": f"http://127.0.0.1:{server.server_address[1]}/v1",
+            "model_providers.here.wire_api": "responses",
+        }
+        words = [word for name, value in settings.items() for word in ("-c", f'{name}="{value}"')]
+        subprocess.run(
+            [str(program), "exec", "--skip-git-repo-check", *words, "resume", thread, prompt],
+            cwd=workspace,
+            env=environment(home, CODEX_HOME=str(home / ".codex")),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=90,
+            check=True,
+        )
+        server.shutdown()
+        found: list[dict[str, Any]] = server.asked[0]["input"]  # type: ignore[attr-defined]
     return found

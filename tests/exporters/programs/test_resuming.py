@@ -12,7 +12,7 @@ import pytest
 import clew
 from clew.core.messages.dialects import role_of, text_of
 from clew.exporters.programs import claude_code, codex, pi
-from tests.exporters.programs.agents import Codex, pi_sessions
+from tests.exporters.programs.agents import Codex, pi_sessions, what_codex_sends
 from tests.home.make import make_home
 
 LOGIN = "claude-code:4be70e2a-7c1d-4f0e-9d55-3b9f6a1c8e21"
@@ -219,6 +219,29 @@ def test_a_claude_code_session_forked_at_a_message_goes_on_in_codex(
             assert call["result"]["content"] == [{"type": "text", "text": content}]
     # Signed thinking is of no use to another model.
     assert not [record for record in records if record.get("type") == "reasoning"]
+
+
+@pytest.mark.parametrize("at", [9, 20, None])
+def test_codex_sends_the_history_of_a_claude_code_session_to_its_model(
+    store: clew.Store, home: Path, shop: Path, at: int | None
+) -> None:
+    """Codex itself goes on: with a call that got no result, and behind a compaction."""
+    written = codex.write_session(store, LOGIN, at=at, home=home, workspace=str(shop))
+    records = [json.loads(line) for line in written.paths[0].read_bytes().splitlines()]
+    sent = what_codex_sends(home, shop, written.id, "And now?")
+    compacted = [number for number, record in enumerate(records) if record["type"] == "compacted"]
+    expected = [one["payload"] for one in records if one["type"] == "response_item"]
+    if compacted:
+        after = [one["payload"] for one in records[compacted[-1] :] if one["type"] == "response_item"]
+        expected = records[compacted[-1]]["payload"]["replacement_history"] + after
+    kinds = [(one["type"], one.get("role"), one.get("call_id")) for one in expected]
+    told = [(one["type"], one.get("role"), one.get("call_id")) for one in sent]
+    start = told.index(kinds[0])
+    assert told[start : start + len(kinds)] == kinds
+    outputs = {one["call_id"]: one["output"] for one in expected if one["type"] == "function_call_output"}
+    given = {one["call_id"]: one["output"] for one in sent if one["type"] == "function_call_output"}
+    assert given == outputs
+    assert sent[-1]["content"] == [{"type": "input_text", "text": "And now?"}]
 
 
 def test_a_rollback_and_what_it_took_are_not_in_a_copy(home: Path, shop: Path, tmp_path: Path) -> None:

@@ -122,7 +122,6 @@ class _Rollout:
             yield "event_msg", self._time, {**named, "thread_name": title}
 
     def _header(self) -> dict[str, Json]:
-        info = self._replay.info
         first = next((one for one in self._replay.others if one.get("type") == "session_meta"), {})
         told = first.get("payload")
         known: dict[str, Json] = told if isinstance(told, dict) else {}
@@ -130,10 +129,10 @@ class _Rollout:
         if self._is_copy and isinstance(base := known.get("id"), str):
             header["forked_from_id"] = base
         header |= {"timestamp": iso(self._born), "cwd": self._cwd}
+        # Of another agent's session no provider is named: Codex refuses to go on with one that is not set up.
         usual = {"originator": "codex_cli_rs", "cli_version": VERSION, "source": "cli"}
-        vendor = info.vendor if self._replay.is_own and info.vendor else "openai"
         kept = {key: value for key, value in known.items() if key not in _OF_THREAD}
-        return {**header, **usual, "model_provider": vendor, **kept}
+        return {**header, **usual, **kept}
 
     def _shown(
         self, kind: str, time: datetime, payload: dict[str, Json], key: str | None
