@@ -68,7 +68,7 @@ ARGUMENTS = {
     "reopen": ["x"], "rm": ["x"], "trash": ["ls"], "repair": ["--to", "to.db"],
 }  # fmt: skip
 MAKE_STORES = {"import", "snapshot", "demo"}
-NEED_NONE = {"completion", "config", "help", "version", "doctor", "ui"}
+NEED_NONE = {"completion", "config", "help", "hooks", "version", "doctor", "ui"}
 
 
 @pytest.mark.parametrize("name", [name for name in COMMANDS if name not in MAKE_STORES | NEED_NONE])
