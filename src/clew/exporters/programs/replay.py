@@ -19,7 +19,7 @@ from clew.core.load.lines import StoredLine, has_lines, stored_lines
 from clew.core.log.ids import entry_id
 from clew.core.log.lines import ENTRY
 from clew.errors import InvalidError
-from clew.exporters.programs.turns import History, ToolCall, Turn, turns_of
+from clew.exporters.programs.turns import History, ToolCall, Turn, turns_of, without_setup
 from clew.model import Entry, Json, SessionInfo
 
 if TYPE_CHECKING:
@@ -140,13 +140,17 @@ class Replay:
         return not what.injected or not self._has_prompt
 
     def rest(self) -> list[Turn]:
-        """What is to be made anew."""
+        """What is to be made anew. What belongs to another agent alone stays there."""
+        found = self._after()
+        return found if self.is_own else without_setup(found)
+
+    def _after(self) -> list[Turn]:
         return [turn for turn in self.history.turns if turn.position >= self._end]
 
     def notes(self) -> list[str]:
         """What is not as it was, for a person."""
         found = self.history.notes()
-        system = sum(turn.speaker == "system" for turn in self.rest())
+        system = sum(turn.speaker == "system" for turn in self._after())
         if system:
             what = "instruction of its system was" if system == 1 else "instructions of its system were"
             found.append(f"{system} {what} left out: the agent has its own")
