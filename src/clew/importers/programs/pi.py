@@ -109,10 +109,11 @@ def _follow(
         events=tree.events,
         updates=lambda: without({"title": tree.title, "model": tree.model, "vendor": tree.vendor}, ()),
     )
-    encoded = _encoded(tree.state()) if whole and tree.is_read else None
-    new = None if encoded is None else reached.place(encoded)
-    if new is not None:
-        yield new
+    if whole and tree.is_read:
+        left = _encoded(tree)
+        new = None if left is None else reached.place(left)
+        if new is not None:
+            yield new
 
 
 def _with_first(first: Line, rest: Generator[Line, None, None]) -> Generator[Line, None, None]:
@@ -213,7 +214,7 @@ _OF_MESSAGE: Final = frozenset({"message", "content", "summary", "parentId"})
 """What a line tells that has a place elsewhere."""
 
 
-RECENT: Final = 256
+RECENT: Final = 128
 """The places of so many lines, the last ones, are kept when a file is left to be gone on with later."""
 _MOST_STATE: Final = 128 * 1024
 """A file of which more would have to be kept is not followed."""
@@ -263,13 +264,14 @@ def _state_in(place: Place) -> _State:
         raise NotFollowedError(f"what was kept of the file cannot be read: {error}") from error
 
 
-def _encoded(state: _State | None) -> bytes | None:
-    """None: it is too large, or holds what cannot be kept, as a lone surrogate in a title."""
+def _encoded(tree: PiTree) -> bytes | None:
+    """What is needed to go on; None: it is too large, or holds what cannot be kept, as a lone surrogate."""
     try:
-        found = None if state is None else _encode(state)
+        left = tree.state()
+        found = b"" if left is None else _encode(left)
     except (ValueError, TypeError, OverflowError, RecursionError):
         return None
-    return found if found is not None and len(found) <= _MOST_STATE else None
+    return found if 0 < len(found) <= _MOST_STATE else None
 
 
 class PiTree:
@@ -294,7 +296,7 @@ class PiTree:
         self._copied_before = state.copied_before
         self._count = state.count
         self._recent = Recent(RECENT, state.recent)
-        self._nodes = dict(zip(state.recent.names, state.nodes, strict=True))
+        self._nodes = dict(zip(self._recent.names(), state.nodes, strict=True))
         self._uids = {*state.uids, *(node.uid for node in state.nodes)}
         self._said: deque[str] = deque(state.uids, maxlen=RECENT)
         """The last entries."""
@@ -316,7 +318,7 @@ class PiTree:
         recent = self._recent.state()
         if recent is None:
             return None
-        nodes = [self._nodes[name] for name in recent.names]
+        nodes = [self._nodes[name] for name in self._recent.names()]
         known = {node.uid for node in nodes}
         return _State(
             header=self._header,

@@ -184,7 +184,8 @@ def read_lines(
     note(path)
     try:
         with open_file(path, _BUFFER if after is None else _SMALL_BUFFER) as raw:
-            file = opened(raw, path)
+            # Only a plain file has places: looking at its beginning would read it for nothing.
+            file = opened(raw, path) if after is None else raw
             if file is not raw:
                 end = None
                 if reached is not None:

@@ -442,6 +442,7 @@ def test_a_state_that_cannot_be_read_has_the_file_read_as_a_whole(log: Log, stat
     [
         {"type": "custom-title", "customTitle": "\ud800"},
         {"type": "tag", "tag": "x" * 1_000_000},
+        {"type": "progress", "uuid": "two\nlines", "timestamp": "2025-06-01T10:00:02Z"},
     ],
 )
 def test_what_cannot_be_kept_for_later_is_no_error(store: clew.Store, log: Log, more: dict[str, Any]) -> None:
@@ -521,7 +522,7 @@ def test_recent_names_keep_how_new_the_forgotten_ones_are() -> None:
         recent.add(f"n{number}", at)
     state = recent.state()
     assert state is not None
-    assert (state.names, state.forgotten) == (["n4", "n5"], times[2])
+    assert (state.names, state.forgotten) == (b"n4\nn5\n", times[2])
     again = Recent(2, state)
     assert [again.may_have_been(at) for at in (None, times[2], datetime(2025, 1, 2, tzinfo=UTC))] == [
         True,

@@ -221,27 +221,28 @@ def _follow(
     )
     for name, side in main.sides.items():
         yield _sidechain(path, id, name, side, told, baseline)
-    left = main.state() if whole and main.is_read else None
-    encoded = None if left is None else _encoded(_State(header, meta, left))
-    new = None if encoded is None else reached.place(encoded)
-    if new is not None:
-        yield new
+    if whole and main.is_read:
+        left = _encoded(header, meta, main)
+        new = None if left is None else reached.place(left)
+        if new is not None:
+            yield new
 
 
 def _state_in(place: Place) -> _State:
     try:
         return _decode(place.state)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise NotFollowedError(f"what was kept of the file cannot be read: {error}") from error
 
 
-def _encoded(state: _State) -> bytes | None:
-    """None: it is too large, or holds what cannot be kept, as a lone surrogate in a title."""
+def _encoded(header: _Header, meta: dict[str, Json], main: Transcript) -> bytes | None:
+    """What is needed to go on; None: it is too large, or holds what cannot be kept, as a lone surrogate."""
     try:
-        found = _encode(state)
+        left = main.state()
+        found = b"" if left is None else _encode(_State(header, meta, left))
     except (ValueError, TypeError, OverflowError, RecursionError):
         return None
-    return found if len(found) <= _MOST_STATE else None
+    return found if 0 < len(found) <= _MOST_STATE else None
 
 
 def _with_first(first: Line, rest: Generator[Line, None, None]) -> Generator[Line, None, None]:

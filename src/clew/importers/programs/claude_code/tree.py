@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from clew.importers.contract import NotFollowedError
-from clew.importers.reading.recent import Recent, RecentState
+from clew.importers.reading.recent import Recent, RecentState, packed, unpacked
 from clew.model import Json
 
 ENTRIES: Final = 128
@@ -31,13 +31,14 @@ class TreeState(msgspec.Struct, frozen=True, array_like=True):
     """For each link, the entry that it leads to."""
     moved: dict[str, str] = {}
     """Records whose children go behind another entry."""
-    runs: list[str] = []
+    runs: bytes = b""
+    """Their ids, packed, as are those of ends and calls."""
     run_of: list[int] = []
     """For each entry."""
-    ends: list[str] = []
-    """For each run."""
-    calls: dict[str, int] = {}
-    """The run of each call."""
+    ends: bytes = b""
+    """For each run, its last entry."""
+    calls: bytes = b""
+    run_of_call: list[int] = []
     last: str | None = None
 
 
@@ -59,18 +60,19 @@ class Tree:
     def __init__(self, state: TreeState) -> None:
         self._entries = Recent(ENTRIES, state.entries)
         self._links = Recent(LINKS, state.links)
-        names, runs = state.entries.names, state.runs
+        names, runs = self._entries.names(), unpacked(state.runs)
         self.places: dict[str, str | None] = {name: name for name in names}
         """The entry that a record is, or that a link leads to."""
         self._moved = dict(state.moved)
         """Records whose children go behind another entry."""
-        for link, number in zip(state.links.names, state.places, strict=True):
+        for link, number in zip(self._links.names(), state.places, strict=True):
             self.places[link] = _UNKNOWN.get(number) if number < 0 else names[number]
         self._runs = {name: runs[run] for name, run in zip(names, state.run_of, strict=True) if run >= 0}
         """The answer that an entry belongs to."""
-        self._ends = dict(zip(runs, state.ends, strict=True))
+        self._ends = dict(zip(runs, unpacked(state.ends), strict=True))
         """The last entry of an answer."""
-        self._calls = {call: runs[run] for call, run in state.calls.items()}
+        calls = zip(unpacked(state.calls), state.run_of_call, strict=True)
+        self._calls = {call: runs[run] for call, run in calls}
         """The answer in which a tool was called."""
         self.last = state.last
         """The last entry in the order of the file."""
@@ -159,21 +161,23 @@ class Tree:
         entries, links = self._entries.state(), self._links.state()
         if entries is None or links is None:
             return None
-        places = self.places
-        number = {name: index for index, name in enumerate(entries.names)}
-        runs = list(dict.fromkeys(self._runs[name] for name in entries.names if name in self._runs))
+        places, names, link_names = self.places, self._entries.names(), self._links.names()
+        number = {name: index for index, name in enumerate(names)}
+        runs = list(dict.fromkeys(self._runs[name] for name in names if name in self._runs))
         number_of_run = {run: index for index, run in enumerate(runs)}
+        calls = {call: number_of_run[run] for call, run in self._calls.items() if run in number_of_run}
         return TreeState(
             entries=entries,
             links=links,
             places=[
                 _NOWHERE if (place := places[name]) is None else number.get(place, _FORGOTTEN)
-                for name in links.names
+                for name in link_names
             ],
-            moved={name: self._moved[name] for name in (*entries.names, *links.names) if name in self._moved},
-            runs=runs,
-            run_of=[number_of_run[self._runs[name]] if name in self._runs else -1 for name in entries.names],
-            ends=[self._ends[run] for run in runs],
-            calls={call: number_of_run[run] for call, run in self._calls.items() if run in number_of_run},
+            moved={name: self._moved[name] for name in (*names, *link_names) if name in self._moved},
+            runs=packed(runs),
+            run_of=[number_of_run[self._runs[name]] if name in self._runs else -1 for name in names],
+            ends=packed(self._ends[run] for run in runs),
+            calls=packed(calls),
+            run_of_call=list(calls.values()),
             last=self.last,
         )
