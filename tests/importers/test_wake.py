@@ -66,6 +66,12 @@ def test_the_place_is_private_and_goes_with_its_watcher() -> None:
     assert listeners() == []
 
 
+def test_a_watcher_with_another_environment_is_found(home: Path) -> None:
+    with listening(home / ".local" / "state" / "clew" / "wake"):
+        assert listeners() == [os.getpid()]
+        assert listeners(wake_directory()) == []
+
+
 def test_two_watchers_have_a_place_each() -> None:
     with listening() as one:
         with listening() as other:

@@ -76,9 +76,21 @@ def wake_directory() -> Path:
     runtime = os.environ.get("XDG_RUNTIME_DIR") or ""
     if os.path.isabs(runtime) and _is_own(runtime):
         return Path(runtime, "clew", "wake")
+    return _in_state()
+
+
+def _in_state() -> Path:
     state = os.environ.get("XDG_STATE_HOME") or ""
     base = Path(state) if os.path.isabs(state) else Path(os.path.expanduser("~"), ".local", "state")
     return base / "clew" / "wake"
+
+
+def _directories() -> list[Path]:
+    """Where watchers may have their places, if they run with another environment, as services do."""
+    found = [wake_directory(), _in_state()]
+    if os.name == "posix" and "XDG_RUNTIME_DIR" not in os.environ:
+        found.append(Path(f"/run/user/{os.geteuid()}/clew/wake"))
+    return list(dict.fromkeys(found))
 
 
 @contextmanager
@@ -106,8 +118,9 @@ def listening(directory: Path | None = None) -> Iterator[Path]:
 
 def listeners(directory: Path | None = None) -> list[int]:
     """The process ids of the watchers that hooks wake."""
-    base = wake_directory() if directory is None else directory
-    return sorted({pid for _, pid in _places(base) if _is_alive(pid)}) if _is_own(base, private=True) else []
+    bases = _directories() if directory is None else [directory]
+    own = [base for base in bases if _is_own(base, private=True)]
+    return sorted({pid for base in own for _, pid in _places(base) if _is_alive(pid)})
 
 
 def _places(base: Path) -> list[tuple[Path, int]]:

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from clew.importers.hooks import install
+
 DIRECTORIES = (".claude", ".codex", ".gemini", ".config/opencode", ".pi/agent")
 MOVED = (
     "CLAUDE_CONFIG_DIR",
@@ -29,4 +31,6 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(place / "runtime"))
     for name in MOVED:
         monkeypatch.delenv(name, raising=False)
+    # A watcher of the user who runs the tests must not hear of them.
+    monkeypatch.setattr(install, "_places", lambda: [str(place / ".local" / "state")])
     return place

@@ -228,6 +228,29 @@ def test_signals_at_the_end_of_an_agent_lose_nothing(place: Path, script: Path) 
     assert [one.session for one in _said(place)] == ["s1"]
 
 
+def test_a_hook_that_waits_for_its_input_can_be_ended(home: Path, script: Path) -> None:
+    hook = subprocess.Popen([str(script)], stdin=subprocess.PIPE)
+    assert hook.stdin is not None
+    os.kill(hook.pid, 15)
+    assert hook.wait(LONG) == -15
+    hook.stdin.close()
+
+
+def test_words_of_many_agents_at_once_are_all_there(place: Path, script: Path) -> None:
+    hooks = [subprocess.Popen([str(script)], stdin=subprocess.PIPE) for _ in range(40)]
+    for number, hook in enumerate(hooks):
+        assert hook.stdin is not None
+        hook.stdin.write(json.dumps(HEAD | {"session_id": f"s{number}"}).encode())
+        hook.stdin.close()
+        assert hook.wait(LONG) == 0
+    seen: set[str | None] = set()
+    while len(seen) < len(hooks):
+        found = _said(place)
+        assert found, seen
+        seen |= {one.session for one in found}
+    assert seen == {f"s{number}" for number in range(len(hooks))}
+
+
 # -- extensions of OpenCode and pi
 
 OPENCODE = """

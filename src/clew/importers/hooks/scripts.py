@@ -28,7 +28,6 @@ _SHELL: Final = r"""#!/bin/sh
 # Wakes `clew watch` when @AGENT@ has done something: which session, not what.
 # @MARK@. To remove it: clew hooks remove @AGENT@
 umask 077
-trap '' HUP INT TERM
 PATH=$PATH:/usr/bin:/bin
 exec 3<&0 </dev/null >/dev/null 2>&1
 
@@ -56,6 +55,7 @@ if [ $listens = no ]; then
   command -v cat && exec cat <&3
   exit 0
 fi
+trap '' HUP INT TERM
 {
   said=$(head -c @READ@ | LC_ALL=C grep -oE '@KEYS@')
   [ -n "$said" ] && each_watcher leave_word
