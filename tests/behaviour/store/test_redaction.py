@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
+from backports import zstd
 
 import clew
 from clew.backends.contract import Backend
@@ -93,6 +95,21 @@ def _dumped(url: str, schema: str) -> bytes:
     return content
 
 
+def compressed(store: Store) -> bytes:
+    """What is kept in Zstandard frames: lines of imported files, and what readers remember of them."""
+    content = b""
+    with store._engine.read() as reader:
+        for info in store.list():
+            row = reader.find_session(info.id)
+            assert row is not None
+            for kind in ("line", "source"):
+                for _, value in reader.scan_records(row.sid, kind):
+                    content += value
+                    with suppress(zstd.ZstdError):
+                        content += zstd.decompress(value)
+    return content
+
+
 def is_in(secret: str, content: bytes) -> bool:
     return secret.encode() in content or secret.encode().hex().encode() in content
 
@@ -118,7 +135,7 @@ class TestImport:
         assert report.new == 2
         assert report.redacted > 2
         store.load(source())
-        content = whole()
+        content = whole() + compressed(store)
         assert [secret for secret in SECRETS if is_in(secret, content)] == []
 
     def test_off_leaves_all_as_it_is(self, store: Store, whole: Callable[[], bytes]) -> None:
@@ -129,6 +146,11 @@ class TestImport:
         if type(store._engine.backend).__name__ != "MemoryBackend":
             content = whole()
             assert [secret for secret in SECRETS if not is_in(secret, content)] == []
+
+    def test_lines_and_states_are_looked_at(self, store: Store, tmp_path: Path) -> None:
+        """The search would find a secret in there, too."""
+        store.import_path(claude_file(tmp_path / "c.jsonl", TEXT), redact=False)
+        assert is_in(GITHUB, compressed(store))
 
     def test_one_import_may_differ_from_the_policy(self, store: Store, tmp_path: Path) -> None:
         file = claude_file(tmp_path / "c.jsonl", TEXT)
