@@ -118,6 +118,7 @@ class TestImport:
     """The default: what comes from other programs has no definite secrets."""
 
     def test_s24_no_secret_is_left_in_what_was_loaded(self, store: Store) -> None:
+        """Neither in messages nor beside them: notes, events, settings, variables, checkpoints, the run."""
         store.load(source())
         shown = told(store.session("other:1"))
         assert [secret for secret in SECRETS if secret in shown] == []
@@ -127,6 +128,7 @@ class TestImport:
     def test_s24_no_byte_of_a_secret_is_in_storage(
         self, store: Store, tmp_path: Path, whole: Callable[[], bytes]
     ) -> None:
+        """Files, journals, tables, kept lines of the source and what its reader remembers: all are searched."""
         files = tmp_path.parent / f"{tmp_path.name}-files"
         files.mkdir()
         claude_file(files / "c.jsonl", TEXT)
@@ -153,6 +155,7 @@ class TestImport:
         assert is_in(GITHUB, compressed(store))
 
     def test_one_import_may_differ_from_the_policy(self, store: Store, tmp_path: Path) -> None:
+        """`redact` of an import comes before the policy."""
         file = claude_file(tmp_path / "c.jsonl", TEXT)
         assert store.import_path(file, redact=False).redacted == 0
         assert GITHUB in told(store.session(next(iter(store.list())).id))
@@ -161,23 +164,27 @@ class TestImport:
         assert store.import_path(other, redact=True).redacted > 0
 
     def test_an_entry_says_how_many_secrets_were_replaced(self, store: Store) -> None:
+        """Messages, summaries and compactions alike."""
         store.load(source())
         counts = [entry.redacted for entry in store.session("other:1").entries()]
         assert counts == [2, 2, 2, 2]
 
     def test_the_same_secret_has_one_marker_in_a_store(self, store: Store) -> None:
+        """So that a reader can tell two secrets apart."""
         store.load(source())
         shown = told(store.session("other:1"))
         markers = {part[:4] for part in shown.split("[redacted:github-token:")[1:]}
         assert len(markers) == 1
 
     def test_a_dry_run_counts_and_writes_nothing(self, store: Store, tmp_path: Path) -> None:
+        """Not even the key of the markers."""
         report = store.import_path(claude_file(tmp_path / "c.jsonl", TEXT), dry_run=True)
         assert report.redacted > 0
         with store._engine.read() as reader:
             assert reader.scan_records(0, "redaction") == []
 
     def test_appends_stay_as_they_are(self, store: Store) -> None:
+        """A program that reads its own history back must find it."""
         entry = store.session("s").append({"role": "user", "content": TEXT})[0]
         assert entry.redacted == 0
         assert GITHUB.encode() in entry.raw
@@ -187,6 +194,7 @@ class TestAgain:
     """An import of the same changes nothing, whatever the rules know by then."""
 
     def test_the_same_source_again_is_unchanged(self, store: Store) -> None:
+        """Though its texts differ from those that are stored."""
         store.load(source())
         before = told(store.session("other:1"))
         assert store.load(source()).state == "unchanged"
@@ -195,6 +203,7 @@ class TestAgain:
     def test_p11_better_rules_change_nothing_that_is_stored(
         self, store: Store, monkeypatch: pytest.MonkeyPatch
     ) -> None:
+        """P11: a new release that knows more secrets is no reason to change what is here."""
         known = rules.DEFINITE
         fewer = tuple(rule for rule in known if rule.kind != "github-token")
         monkeypatch.setattr("clew.core.redact.definite.DEFINITE", fewer)
@@ -207,6 +216,7 @@ class TestAgain:
         assert told(store.session("other:1")) == before
 
     def test_p11_a_policy_that_is_switched_on_changes_nothing_that_is_stored(self, store: Store) -> None:
+        """P11: nor is another policy."""
         store.set_redaction("off")
         store.load(source())
         before = told(store.session("other:1"))
@@ -215,12 +225,14 @@ class TestAgain:
         assert told(store.session("other:1")) == before
 
     def test_a_title_that_the_user_set_stays(self, store: Store) -> None:
+        """As after any import."""
         store.load(source())
         store.session("other:1").update(title="mine")
         assert store.load(source()).state == "unchanged"
         assert store.session("other:1").info.title == "mine"
 
     def test_a_file_that_is_read_again_is_unchanged(self, store: Store, tmp_path: Path) -> None:
+        """Also if all of it is read."""
         file = claude_file(tmp_path / "c.jsonl", TEXT)
         store.import_path(file)
         again = store.import_path(file, again=True)
@@ -237,6 +249,7 @@ class TestAll:
         return store.session("s", title=TEXT, metadata={"a": TEXT}, tags=["x"])
 
     def test_s24_an_append_returns_the_entry_as_it_is_kept(self, session: clew.Session) -> None:
+        """With its count; what has no secret is not flagged."""
         entry, plain = session.append({"role": "user", "content": TEXT}, {"role": "user", "content": "hi"})
         assert entry.redacted == 2
         assert plain.redacted == 0
@@ -246,6 +259,7 @@ class TestAll:
     def test_s24_nothing_that_a_session_keeps_has_a_secret(
         self, store: Store, session: clew.Session, whole: Callable[[], bytes]
     ) -> None:
+        """Whatever method brings it, also inside of `transact`."""
         first = session.append({"role": "user", "content": TEXT})[0]
         session.append_nowait({"role": "assistant", "content": TEXT})
         store.flush()
@@ -272,19 +286,23 @@ class TestAll:
         assert store.verify().ok
 
     def test_replace_keeps_the_beginning_that_is_the_same(self, session: clew.Session) -> None:
+        """What is compared are the messages as they are kept."""
         messages = [{"role": "user", "content": TEXT}, {"role": "assistant", "content": "ok"}]
         before = session.replace(messages)
         assert session.replace([*messages, {"role": "user", "content": "more"}])[:2] == before
 
     def test_an_append_that_is_repeated_by_its_key_is_the_same(self, session: clew.Session) -> None:
+        """Its digest is that of the messages as they are kept."""
         once = session.append({"role": "user", "content": TEXT}, key="k")
         assert session.append({"role": "user", "content": TEXT}, key="k") == once
 
     def test_documents_are_bytes_and_stay(self, session: clew.Session) -> None:
+        """A program may not be able to read them with another byte."""
         session.set_document("d", TEXT.encode())
         assert session.get_document("d") == TEXT.encode()
 
     def test_p11_what_was_stored_before_stays(self, store: Store) -> None:
+        """P11: the policy is about what comes in."""
         s = store.session("s")
         s.append({"role": "user", "content": TEXT})
         store.set_redaction("all")
@@ -293,6 +311,7 @@ class TestAll:
 
 class TestPolicy:
     def test_it_is_kept_in_the_store(self, backend: Backend, store: Store, clock: Ticking) -> None:
+        """For all who open it."""
         assert store.redaction == "import"
         for policy in ("all", "off", "import"):
             store.set_redaction(policy)
@@ -300,10 +319,12 @@ class TestPolicy:
             assert Store(backend, clock=clock).redaction == policy
 
     def test_another_word_is_refused(self, store: Store) -> None:
+        """With those that there are."""
         with pytest.raises(InvalidError, match="import, all, off"):
             store.set_redaction("always")  # type: ignore[arg-type]
 
     def test_a_copy_takes_policy_and_key_along(self, store: Store) -> None:
+        """A copy of the whole store is the same store elsewhere: equal secrets have equal markers."""
         store.load(source())
         store.set_redaction("all")
         marker = told(store.session("other:1")).partition("[redacted:github-token:")[2][:4]
@@ -314,6 +335,7 @@ class TestPolicy:
             assert entry.message["content"] == f"[redacted:github-token:{marker}]"
 
     def test_a_copy_of_some_sessions_does_not(self, store: Store) -> None:
+        """They go to a store that has a policy of its own; their flags stay."""
         store.load(source())
         store.set_redaction("all")
         with clew.open("memory:") as other:
@@ -323,6 +345,7 @@ class TestPolicy:
             assert [entry.redacted for entry in other.session("other:1").entries()] == [2, 2, 2, 2]
 
     def test_an_export_has_the_flags_and_not_the_key(self, store: Store, tmp_path: Path) -> None:
+        """With the key, guesses could be tried."""
         store.load(source())
         with store._engine.read() as reader:
             key = dict(reader.scan_records(0, "redaction"))["key"]
@@ -343,6 +366,7 @@ class TestPolicy:
         assert GITHUB in told(store.session("own"))
 
     def test_a_damaged_policy_is_told(self, store: Store) -> None:
+        """It is not taken for another one."""
         store._engine.run(lambda tx: tx.put_record(0, "redaction", "policy", b'"never"'))
         with pytest.raises(clew.ClewError, match="redaction policy"):
             _ = store.redaction
