@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -218,3 +219,24 @@ def test_a_file_with_secrets_that_is_read_again_changes_nothing(store: clew.Stor
     told = store.export(id, "claude-code")
     store.import_path(path, again=True)
     assert store.export(id, "claude-code") == told
+
+
+def test_a_lone_surrogate_comes_back_as_it_was_escaped(store: clew.Store, tmp_path: Path) -> None:
+    path = make_home(tmp_path / "home") / LOGIN
+    before = path.read_bytes().replace(b"Find out why", b"\\ud83d Find \xc3\xa4 out why " + TOKEN.encode())
+    path.write_bytes(before)
+    id = bring(store, path)
+    told = store.export(id, "claude-code").encode()
+    assert TOKEN.encode() not in told
+    assert (
+        re.sub(rb"\[redacted:[a-z0-9:-]+\]", TOKEN.encode(), told).splitlines()[2:] == before.splitlines()[2:]
+    )
+    assert b"\\ud83d" in told
+    assert b"ud83d" in store.export(id, "claude-code", redact=True).encode()
+
+
+def test_without_a_secret_a_lone_surrogate_changes_nothing(store: clew.Store, tmp_path: Path) -> None:
+    path = make_home(tmp_path / "home") / LOGIN
+    before = path.read_bytes().replace(b"Find out why", b"\\ud83d Find \xc3\xa4 out why")
+    path.write_bytes(before)
+    assert store.export(bring(store, path), "claude-code").encode() == before

@@ -209,8 +209,11 @@ class _End(msgspec.Struct, frozen=True):
 def _clean(cleaner: Incoming, line: SourceLine) -> bytes:
     """A line without secrets, as the store has it; one that has none as it was."""
     plain = _raw_of(line.record)  # no escape hides anything in it
-    clean = cleaner.body(plain)
-    return clean if clean is not plain else line.raw or plain
+    try:
+        clean = cleaner.body(plain)
+    except msgspec.MsgspecError:  # a lone surrogate
+        clean = cleaner.line(plain)
+    return clean if clean != plain else line.raw or plain
 
 
 def _raw_of(record: Json) -> bytes:

@@ -7,6 +7,7 @@ made anew from turns.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -18,7 +19,7 @@ from clew.core.load.entries import Memory, recall
 from clew.core.load.lines import StoredLine, has_lines, stored_lines
 from clew.core.log.ids import entry_id
 from clew.core.log.lines import ENTRY
-from clew.errors import InvalidError
+from clew.errors import CorruptError, InvalidError
 from clew.exporters.programs.turns import History, ToolCall, Turn, turns_of, without_setup
 from clew.model import Entry, Json, SessionInfo
 
@@ -84,7 +85,7 @@ class Replay:
             try:
                 record = _decode(line.raw)
             except (msgspec.MsgspecError, UnicodeDecodeError):
-                continue
+                continue  # a lone surrogate: it is made anew, with what the store has instead
             place = memory.place(line.name) if memory is not None and line.kind == ENTRY else None
             if place is None:
                 self.others.append(record)
@@ -168,7 +169,15 @@ def line_of(record: Mapping[str, Json]) -> bytes:
 def cleaned(pieces: Iterator[bytes], redactor: Redactor | None) -> Iterator[bytes]:
     """Lines without secrets."""
     for number, piece in enumerate(pieces, start=1):
-        yield piece if redactor is None else redactor.raw(piece.rstrip(b"\n"), f"line {number}") + b"\n"
+        yield piece if redactor is None else _clean(piece, redactor, f"line {number}")
+
+
+def _clean(line: bytes, redactor: Redactor, place: str) -> bytes:
+    try:
+        return redactor.raw(line.rstrip(b"\n"), place) + b"\n"
+    except CorruptError:  # a lone surrogate has no UTF-8, but an escape
+        clean = redactor.value(json.loads(line), place)
+        return json.dumps(clean, separators=(",", ":")).encode() + b"\n"
 
 
 def iso(time: datetime) -> str:

@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Callable, Generator
 from pathlib import Path
-from typing import IO, Any, Final, TypeVar
+from typing import IO, Any, Final, NoReturn, TypeVar
 
 import msgspec
 
@@ -233,7 +233,7 @@ def read_lines(
                     record = object_of(line, number, path, on_problem, is_last=not line.endswith(b"\n"))
                     if record is None:
                         continue
-                    yield Line(number, start, record)
+                    yield Line(number, start, record, line.removesuffix(b"\n") if _is_json(line) else b"")
                 else:
                     yield Line(number, start, record, line.removesuffix(b"\n"))
         if offset > told:
@@ -251,6 +251,19 @@ def _skip_line(file: IO[bytes]) -> tuple[int, bool]:
         if part.endswith(b"\n"):
             return skipped, True
     return skipped, False
+
+
+def _is_json(line: bytes) -> bool:
+    """Whether a line that msgspec refuses is JSON all the same: it has a lone surrogate in it, escaped."""
+    try:
+        json.loads(line.decode(), parse_constant=_refuse)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is no JSON")
 
 
 def object_of(
