@@ -208,7 +208,8 @@ def _print_installed(out: Output, outcome: Outcome, dry_run: bool) -> None:
     elif dry_run:
         _diff(out, outcome.changes)
     elif outcome.changes[0].path != agent.path:
-        _say(out, f"{agent.name}: {from_home(str(outcome.changes[0].path))} is new; the settings stay")
+        script = from_home(str(outcome.changes[0].path))
+        _say(out, f"{agent.name}: {script} was renewed; the settings are unchanged")
     else:
         _say(out, f"{agent.name}: hooks are installed in {from_home(str(agent.path))}")
         if outcome.backup is not None:
