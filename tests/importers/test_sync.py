@@ -595,8 +595,12 @@ def test_a_damaged_place_costs_a_read(store: clew.Store, path: Path, monkeypatch
         row = reader.find_session(f"claude-code:{NAME}0")
         assert row is not None
     sid = row.sid
+
+    def put(value: bytes) -> Callable[[Transaction], None]:
+        return lambda tx: tx.put_record(sid, "source", record_of(str(path)), value)
+
     for value in (b"", b"\xff", zstd().compress(b"other")):
-        store._engine.run(lambda tx, value=value: tx.put_record(sid, "source", record_of(str(path)), value))
+        store._engine.run(put(value))
         number = len(words(store))
         add(path, line(path, number))
         with followed(monkeypatch) as places:

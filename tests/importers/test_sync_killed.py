@@ -1,4 +1,4 @@
-"""Processes that sync, while a file grows: killed at any point, and two at once. All lines are there, once."""
+"""Processes that sync while files grow: killed at any point, and two at once. Each line is there, once."""
 
 from __future__ import annotations
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import stat
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Final, TypeAlias, cast
@@ -18,7 +19,13 @@ from clew.importers.contract import Problem, Reader
 from clew.importers.ledger import Ledger, Source, path_of
 from clew.importers.reading import files as beginnings
 from clew.importers.reading import sqlite
-from clew.importers.reading.files import first_keys, first_objects, is_data, read_beginning
+from clew.importers.reading.files import (
+    first_keys,
+    first_objects,
+    is_data,
+    read_beginning,
+    watching_folders,
+)
 from clew.importers.reading.seen import FILE, OnList
 from clew.importers.reading.values import kind
 from clew.model import Json
@@ -53,6 +60,9 @@ class Found(msgspec.Struct, frozen=True):
     """The files to read, parents before what was copied from them."""
     problems: list[Problem]
     """Files and directories that cannot be read, or look like sessions of no known format."""
+    same: int = 0
+    """Of a sync: files that did not change; they are not among the jobs."""
+    same_bytes: int = 0
 
 
 def reader_of(format: str) -> Reader:
@@ -102,13 +112,13 @@ def look(path: Path, format: str | None, ledger: Ledger | None = None) -> Found:
         jobs = [job for job in looking.below(path) if format in (None, job.format)]
     else:
         jobs = looking.as_told(format, looking.files_in(reader_of(format), path))
-    if not jobs and not looking.problems:
+    if not jobs and not looking.problems and not looking.same:
         what = "holds no file" if path.is_dir() else "is"
         raise InvalidError(
             f"{path} {what} of {'a' if path.is_dir() else 'no'} format that can be imported "
             f"({', '.join([OWN, *READERS])})"
         )
-    return Found(list({job.path: job for job in jobs}.values()), looking.problems)
+    return looking.found(jobs)
 
 
 def look_in(format: str, path: Path, ledger: Ledger) -> Found:
@@ -116,7 +126,7 @@ def look_in(format: str, path: Path, ledger: Ledger) -> Found:
     looking = _Looking(ledger)
     if path.is_dir():
         ledger.look_below(str(path))
-    return Found(looking.as_told(format, looking.files_in(reader_of(format), path)), looking.problems)
+    return looking.found(looking.as_told(format, looking.files_in(reader_of(format), path)))
 
 
 def look_at_file(format: str | None, path: Path, ledger: Ledger) -> list[Job]:
@@ -158,6 +168,12 @@ class _Looking:
         self._beside: set[str] = set()
         """Files that belong to one that did not change, and are of another kind."""
         self.problems: list[Problem] = []
+        self._is_sync = ledger is not None and ledger.is_sync
+        self.same = self._same_bytes = 0
+
+    def found(self, jobs: list[Job]) -> Found:
+        jobs = list({str(job.path): job for job in jobs}.values())
+        return Found(jobs, self.problems, self.same, self._same_bytes)
 
     def at_file(self, path: Path) -> list[Job]:
         """A file, by its content."""
@@ -179,9 +195,22 @@ class _Looking:
             if source is None:
                 return None
             return Job(source.format, path, _size(path), source.is_sure, before=source)
-        beside = (path_of(stamp.path) for stamp in source.seen[1:] if stamp.kind == FILE)
-        self._beside.update(one for one in beside if not one.endswith(path.suffix or "l"))
-        return Job(source.format, path, max(source.seen[0].size, 0), source.is_sure, source)
+        if len(source.seen) > 1:
+            beside = (path_of(stamp.path) for stamp in source.seen[1:] if stamp.kind == FILE)
+            self._beside.update(one for one in beside if not one.endswith(path.suffix or "l"))
+        return Job(source.format, path, source.seen[0].size, source.is_sure, source)
+
+    def _is_passed_over(self, job: Job) -> bool:
+        """Of a sync: whether a file did not change, and that is all there is to say. A session may come back
+        from the trash; and where a loss of power can take something, its sessions are looked at."""
+        if not self._is_sync or job.known is None or self._ledger is None or self._ledger.must_check_sessions:
+            return False
+        for session in job.known.sessions:
+            if session.is_trashed:
+                return False
+        self.same += 1
+        self._same_bytes += job.size
+        return True
 
     def _job(self, format: str, path: Path) -> Job:
         return self._known(path, format) or _job(format, path)
@@ -207,7 +236,8 @@ class _Looking:
             elif not _is_file(entry):
                 continue
             elif known := self._known(place, None):
-                same.append(known)
+                if not self._is_passed_over(known):
+                    same.append(known)
             else:
                 others.append(place)
         for place in others:
@@ -220,9 +250,14 @@ class _Looking:
 
     def as_told(self, format: str, files: list[Path]) -> list[Job]:
         """Files that the caller says are of a format, but for those that are of another one."""
-        found = [(file, self._known(file, format)) for file in files]
-        jobs = [job for _, job in found if job is not None]
-        files = [file for file, job in found if job is None and os.path.isfile(file)]
+        jobs, others = [], []
+        for file in files:
+            job = self._known(file, format)
+            if job is None:
+                others.append(file)
+            elif not self._is_passed_over(job):
+                jobs.append(job)
+        files = [file for file in others if os.path.isfile(file)]
         in_order = None if format == OWN else getattr(reader_of(format), "in_order", None)
         if in_order is not None and len(files) > 1:
             files = in_order(files)
@@ -232,6 +267,8 @@ class _Looking:
                 continue
             is_sure = _is_of(format, file, beginning)
             other = None if is_sure else OWN if begins_log(beginning) else _recognised(file, beginning)
+            if other is None and not is_sure and self._is_sync and b"\n" not in beginning:
+                continue  # its first line is being written
             if other is None:
                 jobs.append(_job(format, file, is_sure=is_sure))
             else:
@@ -245,11 +282,15 @@ class _Looking:
     def files_in(self, reader: Reader, place: Path) -> list[Path]:
         """What the reader finds at a path, files or not. Directories that it may not enter are told here."""
         try:
-            if place.is_dir():
-                for folder, _, _ in os.walk(place, onerror=self._refused):
-                    if not os.access(folder, os.X_OK):
-                        self._tell(Path(folder), _NOT_ENTERED)
-            return reader.files(place)
+            if not place.is_dir():
+                return reader.files(place)
+            with watching_folders(self._refused) as entered:
+                files = reader.files(place)
+            folders = entered or (folder for folder, _, _ in os.walk(place, onerror=self._refused))
+            for folder in folders:
+                if not os.access(folder, os.X_OK):
+                    self._tell(Path(folder), _NOT_ENTERED)
+            return files
         except OSError as exc:
             self._refused(exc)
             return []
@@ -347,6 +388,7 @@ def _recognised_folder(path: Path) -> str | None:
     return None
 
 
+@cache
 def _lists_of(format: str) -> OnList:
     def listed(path: str, key: str) -> Json:
         return getattr(reader_of(format), "listed")(path, key)  # noqa: B009 (not every reader has it)

@@ -252,7 +252,7 @@ class Ledger:
         places: Places | None = None,
     ) -> None:
         self._engine = engine
-        self._is_sync = is_sync
+        self.is_sync = is_sync
         self._is_trusted = self.is_trusted = is_trusted
         self._places = places
         backend = getattr(engine, "backend", None)
@@ -264,6 +264,7 @@ class Ledger:
         self._fresh: dict[str, Draft] = {}
         """Records that are not written yet."""
         self._looking = Looking()
+        self._version_of = cache(version_of)
 
     # -- reading
 
@@ -278,7 +279,10 @@ class Ledger:
 
     def find(self, path: str) -> Source | None:
         """The record of a file; None: there is none, or none that can be read."""
-        raw = self._raw(record_of(path))
+        return self._find(record_of(path))
+
+    def _find(self, record: str) -> Source | None:
+        raw = self._raw(record)
         try:
             return None if raw is None else _decode(raw)
         except CorruptError:
@@ -308,9 +312,16 @@ class Ledger:
         source = self._usable(path, format)
         if source is None or not source.is_settled or source.error or source.gone:
             return None
-        if source.waits and not self._is_sync:
+        if source.waits and not self.is_sync:
             return None
-        return source if all(self._same(source, listed)) else None
+        is_same, ask = self._looking.is_same, listed(source.format)
+        try:
+            for stamp in source.seen:
+                if not is_same(_plain(stamp), ask):
+                    return None
+        except Exception:  # noqa: BLE001 (a list that a reader cannot read: the file is read, and it says so)
+            return None
+        return source
 
     def grown(self, path: str, format: str | None, listed: Callable[[str], OnList]) -> Source | None:
         """The record of a file of which only what is new need be read. What a program keeps in directories
@@ -326,9 +337,10 @@ class Ledger:
         return source if self.place(path, source) is not None else None
 
     def _usable(self, path: str, format: str | None) -> Source | None:
-        self._asked.add(record_of(path))
-        source = self.find(path) if self._is_trusted else None
-        if source is None or source.reader != version_of(source.format) or not source.seen:
+        record = record_of(path)
+        self._asked.add(record)
+        source = self._find(record) if self._is_trusted else None
+        if source is None or source.reader != self._version_of(source.format) or not source.seen:
             return None
         if source.format != format if format is not None else not source.is_sure:
             return None
@@ -606,8 +618,7 @@ def _named(stamp: Stamp) -> Stamp:
 
 
 def _plain(stamp: Stamp) -> Stamp:
-    path = path_of(stamp.path)
-    return stamp if path == stamp.path else msgspec.structs.replace(stamp, path=path)
+    return stamp if "%" not in stamp.path else msgspec.structs.replace(stamp, path=path_of(stamp.path))
 
 
 def _digest(state: bytes) -> str:

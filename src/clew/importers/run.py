@@ -8,7 +8,7 @@ what is new is read. The record of the ledger is part of the last transaction of
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
@@ -195,7 +195,8 @@ class Import:
         self._gone = gone
         self._files = self._bytes = self._bytes_of_file = 0
         """Read so far: files, their bytes, and bytes of the file that is being read."""
-        self._all_bytes = sum(job.size for job in self._jobs)
+        self._same = sum(one.same for one in found)
+        self._all_bytes = sum(job.size for job in self._jobs) + sum(one.same_bytes for one in found)
         self._bench = Bench()
         self._sources: list[ImportedFile] = []
         self._problems = [problem for one in found for problem in one.problems]
@@ -212,8 +213,11 @@ class Import:
         self._brought: set[int] = set()
         """Sessions that this import has brought."""
 
-    def run(self, more: Callable[[ImportReport], Sequence[Job]] = lambda report: ()) -> ImportReport:
-        """`more`: asked for files that what was brought has something to do with."""
+    def run(
+        self, more: Callable[[ImportReport, Collection[str]], Sequence[Job]] = lambda report, told: ()
+    ) -> ImportReport:
+        """`more`: asked for files that what was brought has something to do with: it is given a report, and
+        files that those which were read tell of."""
         same, jobs, rows = self._sorted()
         with self._bench:
             try:
@@ -222,7 +226,7 @@ class Import:
                 for job in self._concerned(same, jobs):
                     same.remove(job)
                     self._bring(job)
-                for job in more(self._report()):
+                for job in more(self._report(), self._told_of(jobs)):
                     self._jobs.append(job)
                     self._bring(job)
                 for path, source in self._gone:
@@ -245,7 +249,7 @@ class Import:
             dry_run=self._dry_run,
             problems=tuple(self._problems),
             left_out=tuple(dict.fromkeys(self._left_out)),
-            files=len(self._jobs),
+            files=len(self._jobs) + self._same,
             files_read=self._files_read,
             bytes=self._all_bytes,
             redacted=0 if self._incoming is None else self._incoming.count,
@@ -289,6 +293,16 @@ class Import:
         if not same or not read:
             return []
         new = {one.id for source in self._sources for one in source.sessions if one.state == "new"}
+        told = self._told_of(read)
+        return [
+            job
+            for job in same
+            if str(job.path) in told
+            or any(session.parent in new for session in (job.known.sessions if job.known else ()))
+        ]
+
+    def _told_of(self, read: Sequence[Job]) -> set[str]:
+        """Files of which others tell something."""
         told: set[str] = set()
         for job in read:
             if job.before is not None:
@@ -296,12 +310,7 @@ class Import:
             informs = None if job.format == OWN else getattr(reader_of(job.format), "informs", None)
             if informs is not None:
                 told.update(map(str, informs(job.path)))
-        return [
-            job
-            for job in same
-            if str(job.path) in told
-            or any(session.parent in new for session in (job.known.sessions if job.known else ()))
-        ]
+        return told
 
     def _pass_over(self, job: Job, rows: dict[int, SessionRow]) -> None:
         assert job.known is not None

@@ -12,6 +12,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
 
+import msgspec
+
 from clew.core.load.entries import Memories
 from clew.errors import InvalidError
 from clew.importers import READERS
@@ -143,20 +145,22 @@ class Sync:
         gone: Sequence[tuple[str, Source]] = (),
         is_part: bool = False,
     ) -> ImportReport:
-        found = [Found([job for job in one.jobs if not self._has_failed(job)], one.problems) for one in found]
+        found = [
+            msgspec.structs.replace(one, jobs=[job for job in one.jobs if not self._has_failed(job)])
+            for one in found
+        ]
         work = Import(self._store, ledger, found, {}, self._manner, self._on_progress, gone)
 
-        def more(report: ImportReport) -> list[Job]:
-            """Subagents that came before their session learn of it."""
+        def more(report: ImportReport, told: Collection[str]) -> list[Job]:
+            """Subagents that came before their session learn of it, and sessions that another file tells
+            of."""
             new = {session.id for session in report.sessions if session.state == "new"}
-            if not new or not is_part:
-                return []
             read = {source.path for source in report.sources}
-            folders = [os.path.realpath(root.path) for root in self.roots]
-            children = (path for path in ledger.children_of(new, folders) if path not in read)
+            folders = [os.path.realpath(root.path) for root in self.roots] if is_part else []
+            concerned = {*told, *(ledger.children_of(new, folders) if new else ())} - read
             return [
                 Job(source.format, Path(path), 0, source.is_sure)
-                for path in children
+                for path in sorted(concerned)
                 if (source := ledger.find(path)) is not None and not is_gone(path)
             ]
 

@@ -10,6 +10,9 @@ import io
 import os
 import re
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from types import ModuleType
 from typing import IO, Any, Final
@@ -131,24 +134,50 @@ def zstd() -> ModuleType:
     return zstd
 
 
+_OnRefused = Callable[[OSError], None]
+_watched: ContextVar[tuple[list[str], _OnRefused] | None] = ContextVar("watched", default=None)
+
+
+@contextmanager
+def watching_folders(on_refused: _OnRefused) -> Iterator[list[str]]:
+    """The folders that `files_below` looks into in the block; what it cannot look into is told."""
+    entered: list[str] = []
+    token = _watched.set((entered, on_refused))
+    try:
+        yield entered
+    finally:
+        _watched.reset(token)
+
+
 def files_below(folder: Path, *endings: str, beginning: str = "") -> list[Path]:
     """The files in a directory, at any depth, whose names end and begin so, sorted. Directories that are
     links are not entered, and what cannot be looked into is passed over."""
-    found: list[str] = []
+    found: list[tuple[str, Path]] = []
     waiting = [os.fspath(folder)]
+    watched = _watched.get()
     while waiting:
+        here = waiting.pop()
+        if watched is not None:
+            watched[0].append(here)
+        names: set[str] = set()
         try:
-            with os.scandir(waiting.pop()) as inside:
+            with os.scandir(here) as inside:
                 for entry in inside:
                     if entry.is_dir(follow_symlinks=False):
                         waiting.append(entry.path)
                     elif (
                         entry.name.endswith(endings) and entry.name.startswith(beginning) and entry.is_file()
                     ):
-                        found.append(entry.path)
-        except OSError:
-            continue
-    return [Path(path) for path in sorted(found)]
+                        names.add(entry.name)
+            if names:
+                # Some times as quick as a path for each name.
+                found += [
+                    (f"{here}{os.sep}{one.name}", one) for one in Path(here).iterdir() if one.name in names
+                ]
+        except OSError as error:
+            if watched is not None:
+                watched[1](error)
+    return [path for _, path in sorted(found)]
 
 
 # ── The beginning of a file, from which its format is told ────────────────────────────────────────
