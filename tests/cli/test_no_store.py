@@ -67,7 +67,7 @@ ARGUMENTS = {
     "fork": ["x"], "diff": ["x"], "restore": ["x"], "title": ["x"], "tag": ["x"], "close": ["x"],
     "reopen": ["x"], "rm": ["x"], "trash": ["ls"], "repair": ["--to", "to.db"],
 }  # fmt: skip
-MAKE_STORES = {"import", "snapshot", "demo"}
+MAKE_STORES = {"import", "snapshot", "demo", "watch"}
 NEED_NONE = {"completion", "config", "help", "hooks", "version", "doctor", "ui"}
 
 

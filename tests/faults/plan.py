@@ -17,6 +17,7 @@ from tests.faults.campaigns.limits import few_files, little_memory
 from tests.faults.campaigns.power import cut_power
 from tests.faults.campaigns.together import fence, fork_with_a_store, start_together, storm
 from tests.faults.campaigns.unreadable import unreadable_files
+from tests.faults.campaigns.watching import kill_watchers
 from tests.faults.short.servers import stop_servers
 from tests.faults.workload.steps import OPERATIONS
 
@@ -106,6 +107,16 @@ PLAN = [
         "cycles",
         needs="processes",
         parts=5,
+    ),
+    Planned(
+        "kills-watch",
+        "F-01",
+        "kill -9 of the watcher while agents write",
+        kill_watchers,
+        {"cycles": 300},
+        "cycles",
+        needs="processes",
+        parts=3,
     ),
     Planned(
         "power-ext4",

@@ -146,6 +146,47 @@ def _let_errors_of_the_system_out() -> None:
     ).start()
 
 
+# -- in the watcher
+
+
+def _take_half_a_line() -> None:
+    """A line that has no end yet is read as if it had one."""
+    from clew.importers.programs import pi
+    from clew.importers.programs.claude_code import reader as claude_code
+    from clew.importers.programs.codex import reader as codex
+    from clew.importers.reading.jsonlines import read_lines
+
+    def read(*given: Any, whole: bool = False, **more: Any) -> Any:
+        return read_lines(*given, **more)
+
+    for module in (claude_code, codex, pi):
+        mock.patch.object(module, "read_lines", read).start()
+
+
+def _hear_nothing_during_a_pass() -> None:
+    from clew.importers.follow.watcher import Watcher
+
+    really_take_in, really_pass = Watcher._take_in, Watcher._pass
+    known: list[Any] = []
+
+    def take_in(self: Watcher, trees: Any) -> None:
+        known[:] = [trees]
+        really_take_in(self, trees)
+
+    def one_pass(self: Watcher) -> None:
+        really_pass(self)
+        known[0].read()
+
+    mock.patch.object(Watcher, "_take_in", take_in).start()
+    mock.patch.object(Watcher, "_pass", one_pass).start()
+
+
+def _watch_no_new_directories() -> None:
+    from clew.importers.follow.trees import Trees
+
+    mock.patch.object(Trees, "_enter", return_value=()).start()
+
+
 PLANTS: Final[dict[str, Callable[[], None]]] = {
     "acknowledge before commit": _acknowledge_before_commit,
     "batch in pieces": _commit_batches_in_pieces,
@@ -161,4 +202,7 @@ PLANTS: Final[dict[str, Callable[[], None]]] = {
     "jsonl: a log known by its end": _know_a_log_by_its_end,
     "jsonl: an index made in its place": _make_the_index_in_place,
     "jsonl: errors of the system let out": _let_errors_of_the_system_out,
+    "watch: half a line is a line": _take_half_a_line,
+    "watch: deaf during a pass": _hear_nothing_during_a_pass,
+    "watch: new directories are not watched": _watch_no_new_directories,
 }

@@ -40,6 +40,7 @@ SECTIONS: Final[dict[str, dict[str, Place]]] = {
     "Import and export": {
         "import": Place("commands.agents.import_", "Import sessions of other agents, or files"),
         "sync": Place("commands.agents.sync", "Bring what agents wrote since the last time"),
+        "watch": Place("commands.agents.watch", "Follow agents, and bring what they write"),
         "hooks": Place("commands.agents.hooks", "Let other agents wake clew watch"),
         "resume": Place("commands.agents.resume", "Go on with a session in its agent, or another"),
         "export": Place("commands.transfer", "Export sessions as HTML, Markdown or JSON"),

@@ -204,7 +204,11 @@ def test_a_pass_can_be_ended_in_the_middle(place: Path, tmp_path: Path) -> None:
 
 def test_what_it_writes_itself_is_no_news(place: Path, tmp_path: Path) -> None:
     sync = Counting(place)
-    sync.during = lambda: (place / "store.db-wal").write_text(str(time.time())) and None
+
+    def write() -> None:
+        (place / "store.db-wal").write_text(str(time.time()))
+
+    sync.during = write
     with running(sync, tmp_path, ignored=[str(place / "store.db")]):
         sync.wait_for(1)
         time.sleep(0.5)

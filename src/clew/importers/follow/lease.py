@@ -44,7 +44,9 @@ class Following(msgspec.Struct, kw_only=True, omit_defaults=True):
     state: str = "starting"
     """"starting": the first look at everything is under way; "following"; "retrying"."""
     places: int = 0
-    """Where agents keep sessions, there or not."""
+    """Where agents keep sessions,"""
+    awaited: int = 0
+    """and where they may come to be."""
     sources: int = 0
     """Files that were found there."""
     watches: int = 0

@@ -1,7 +1,7 @@
 """Hooks said that an agent did something: its session is brought at once, and at the end of a turn the files
 that it works on are kept, if that was asked for.
 
-A snapshot is bound to the last entry of the session, as a checkpoint: `clew rewind ID@PLACE --files` goes
+A snapshot is bound to the last entry of the session, as a checkpoint: `clew rewind ID PLACE --files` goes
 back to it, though the agent knows nothing of Clew. Agents may write the last lines of a turn a moment after
 they said that it is over. So the snapshot waits until the agent has spoken and its session is still, but not
 for long.

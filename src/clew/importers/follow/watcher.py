@@ -16,7 +16,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from clew.errors import DiskFullError, StoreBusyError
+from clew.errors import DiskFullError, InvalidError, StoreBusyError
 from clew.importers.follow.lease import Following, Trouble
 from clew.importers.follow.pending import Pending
 from clew.importers.follow.polling import Polled
@@ -133,7 +133,6 @@ class Watcher:
             stack.callback(trees.close)
             wakes = Trees([] if place is None else [str(place)])
             stack.callback(wakes.close)
-            self.following.places = len(trees.roots)
             self._scan(trees)
             try:
                 while not self._is_stopped:
@@ -156,6 +155,7 @@ class Watcher:
             trees.watch()
         self._polled = {root: Polled(root, self._clock) for root in trees.polled}
         self.following.polled, self.following.watches = dict(trees.polled), trees.watches
+        self._count_places(trees)
         self._on_state(self.following)
         self._is_rescan = False
         self._pending.add_all()
@@ -196,6 +196,8 @@ class Watcher:
 
     def _take_in(self, trees: Trees) -> None:
         happened = trees.read()
+        if happened.paths:
+            self._count_places(trees)
         if happened.lost is not None:
             self._pending.add_all()
         self._note(happened.paths)
@@ -206,6 +208,10 @@ class Watcher:
             }
             self.following.polled = dict(trees.polled)
             self._on_state(self.following)
+
+    def _count_places(self, trees: Trees) -> None:
+        self.following.places = sum(map(os.path.exists, trees.roots))
+        self.following.awaited = len(trees.roots) - self.following.places
 
     def _poll(self, now: float) -> None:
         for polled in self._polled.values():
@@ -245,6 +251,10 @@ class Watcher:
             self._window = self._clock() + self._retry
             self.following.state = "retrying"
             self._trouble(f"the store takes nothing now, next try in {self._retry:g} s: {exc}")
+            return
+        except InvalidError as exc:  # the only place that was named is not there yet
+            self.following.state = "following"
+            self._trouble(f"{exc}; it is waited for")
             return
         self._retry = 0.0
         if paths is None:

@@ -1,0 +1,220 @@
+"""`clew watch` as a process: what it prints, how it ends, who may run beside it, and its service."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import clew
+from tests.cli.processes import COMMAND, Clew
+from tests.support.agents import ClaudeCode, Codex, home_of, wait_until
+
+OUTSIDE = (
+    "CLAUDE_CONFIG_DIR", "CLEW_STORE", "CODEX_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_RUNTIME_DIR"
+)  # fmt: skip
+PATIENCE = 30.0
+
+
+class Watching:
+    """A watcher that runs, and what it printed."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self.process = process
+        self.rest: tuple[str, str] = ("", "")
+
+    def line(self) -> str:
+        assert self.process.stdout is not None
+        return self.process.stdout.readline()
+
+    def record(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(self.line())
+        return found
+
+    def end(self, number: int) -> int:
+        self.process.send_signal(number)
+        self.rest = self.process.communicate(timeout=PATIENCE)
+        return self.process.returncode
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    home = Path(os.path.realpath(tmp_path)) / "a home"
+    home.mkdir()
+    return home
+
+
+@contextmanager
+def watching(home: Path, *options: str) -> Iterator[Watching]:
+    environment = {name: value for name, value in home_of(home).items() if name not in OUTSIDE}
+    command = [*COMMAND, "--store", str(home / "s.db"), "watch", *options]
+    with subprocess.Popen(
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=home
+    ) as process:
+        try:
+            yield Watching(process)
+        finally:
+            if process.poll() is None:
+                process.kill()
+            process.communicate()
+
+
+def once(home: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    environment = {name: value for name, value in home_of(home).items() if name not in OUTSIDE}
+    command = [*COMMAND, "--store", str(home / "s.db"), "watch", *options]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, cwd=home, check=False)
+
+
+def test_a_line_for_each_session_that_got_something(home: Path) -> None:
+    claude, codex = ClaudeCode(home, 1, longest=100), Codex(home, 2, longest=100)
+    claude.say()
+    claude.say()
+    with watching(home, "--json") as watcher:
+        start = watcher.record()
+        assert start["event"] == "following"
+        assert {"format": "claude-code", "path": str(home / ".claude" / "projects")} in start["places"]
+        first = watcher.record()
+        assert (first["agent"], first["state"], first["entries"]) == ("claude-code", "new", 2)
+        claude.say()
+        grown = watcher.record()
+        assert grown["session"] == first["session"]
+        assert (grown["event"], grown["entries"], grown["messages"]) == ("session", 1, 3)
+        codex.say()  # from an agent whose directory was not there
+        assert watcher.record()["agent"] == "codex"
+        assert watcher.end(signal.SIGTERM) == 0
+    assert watcher.rest == ("", "")
+    with clew.open(home / "s.db") as store:
+        assert sorted(info.messages for info in store.list()) == [1, 3]
+
+
+def test_piped_it_prints_fields_and_quiet_it_prints_nothing(home: Path) -> None:
+    agent = ClaudeCode(home, 1, longest=100)
+    agent.say()
+    with watching(home) as watcher:
+        fields = watcher.line().rstrip("\n").split("\t")
+        assert fields[1:5] == [f"claude-code:{agent.session}", "claude-code", "work", "1"]
+        assert watcher.end(signal.SIGINT) == 130
+    assert watcher.rest[0] == ""
+    assert watcher.rest[1].splitlines()[1:] == ["clew: stopped; what was brought is kept"]
+    assert watcher.rest[1].startswith("Following claude-code. Store: ")
+    with watching(home, "-q") as watcher:
+        agent.say()
+        assert wait_until(lambda: messages(home) == [2], PATIENCE)
+        assert watcher.end(signal.SIGTERM) == 0
+    assert watcher.rest == ("", "")
+
+
+def messages(home: Path) -> list[int]:
+    if not (home / "s.db").exists():
+        return []
+    with clew.open(home / "s.db") as store:
+        return [info.messages for info in store.list()]
+
+
+def test_only_one_follows_and_a_killed_one_is_taken_over(home: Path) -> None:
+    agent = ClaudeCode(home, 1, longest=100)
+    agent.say()
+    status = once(home, "--status")
+    assert status.returncode == 1
+    assert status.stdout.startswith("Watcher     not running; clew --store ")
+    with watching(home, "--json") as watcher:
+        watcher.record(), watcher.record()
+        second = once(home)
+        assert second.returncode == 1
+        assert f"process {watcher.process.pid} follows the agents already, since 20" in second.stderr
+        found = json.loads(once(home, "--status", "--json").stdout)
+        assert found["running"] is True
+        assert found["watcher"].items() >= {"pid": watcher.process.pid, "sources": 1, "messages": 1}.items()
+        told = once(home, "--status")
+        assert told.returncode == 0
+        assert "Follows     1 file in 1 place (" in told.stdout
+        assert f"running, process {watcher.process.pid}, since " in told.stdout
+        watcher.process.kill()
+        watcher.process.wait()
+    assert json.loads(once(home, "--status", "--json").stdout)["running"] is False
+    with watching(home, "--json") as watcher:
+        assert watcher.record()["event"] == "following"
+        agent.say()
+        assert watcher.record()["entries"] == 1
+        assert watcher.end(signal.SIGTERM) == 0
+    left = [path for path in (home / ".local" / "state").rglob("*") if path.is_file()]
+    assert left == []
+
+
+def passes(home: Path) -> int:
+    return int(json.loads(once(home, "--status", "--json").stdout)["watcher"]["passes"])
+
+
+def test_a_signal_makes_it_look_at_everything(home: Path) -> None:
+    agent = ClaudeCode(home, 1, longest=100)
+    agent.say()
+    with watching(home, "--json") as watcher:
+        watcher.record(), watcher.record()
+        before = passes(home)
+        watcher.process.send_signal(signal.SIGHUP)
+        assert wait_until(lambda: passes(home) > before, PATIENCE)
+        assert watcher.end(signal.SIGTERM) == 0
+
+
+def test_a_path_of_ones_own_that_comes_later_and_the_store_within_it(home: Path) -> None:
+    agent = ClaudeCode(home / "logs" / "later", 1, longest=100)
+    with watching(home, "--json", str(home)) as watcher:
+        assert watcher.record()["places"] == [{"format": None, "path": str(home)}]
+        agent.say()
+        assert watcher.record()["entries"] == 1
+        assert passes(home) <= 3  # what it writes itself is no news
+        assert watcher.end(signal.SIGTERM) == 0
+    with watching(home, "--json", str(home / "not there yet")) as watcher:
+        watcher.record()
+        other = ClaudeCode(home / "not there yet", 2, longest=100)
+        assert wait_until(lambda: once(home, "--status").returncode == 0, PATIENCE)
+        other.say()
+        assert watcher.record()["entries"] == 1
+        assert watcher.end(signal.SIGTERM) == 0
+
+
+def test_titles_cannot_write_to_the_terminal(home: Path) -> None:
+    agent = ClaudeCode(home, 1, longest=100)
+    agent.said["x"] = []
+    agent.session, agent._left = "x", 5
+    agent.begin()
+    agent.write("a \x1b[31mtitle\x07\r\nnext", "user")
+    with watching(home) as watcher:
+        line = watcher.line()
+    assert "\x1b" not in line
+    assert "\x07" not in line
+    assert line.count("\n") == 1
+
+
+# -- the service
+
+
+def test_the_service_is_shown_before_it_is_installed(cli: Clew) -> None:
+    told = cli("watch", "--install", "--dry-run").out
+    path = cli.home / ".config" / "systemd" / "user" / "clew-watch.service"
+    assert told.startswith("Would write ")
+    assert " watch --quiet --store " in told
+    assert "systemctl --user enable clew-watch.service" in told
+    assert not path.exists()
+    record = json.loads(cli("watch", "--install", "--dry-run", "--json").out)
+    assert record["path"] == str(path)
+    assert record["text"].startswith("# Made by clew watch")
+
+
+def test_a_password_does_not_go_into_the_file_of_a_service(cli: Clew) -> None:
+    told = cli("--store", "postgresql://me:secret@host/db", "watch", "--install", "--dry-run", code=1).err
+    assert "secret" not in told
+    assert "clew config store" in told
+
+
+def test_what_does_not_go_together(cli: Clew) -> None:
+    assert "--dry-run goes with" in cli("watch", "--dry-run", code=2).err
+    assert "--status takes no path" in cli("watch", "--status", ".", code=2).err
+    assert cli("watch", "--uninstall").out == "No service of clew is installed.\n"
