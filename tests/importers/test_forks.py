@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 
 import clew
 from clew.model.source import SourceEntry, SourceSession
+from tests.importers.programs.claude_code.test_reader import SESSION, Log
 from tests.importers.programs.test_codex import ID, OTHER, THREAD, Rollout, texts
 
 CHILD = f"codex:{OTHER}"
@@ -128,6 +130,28 @@ def session(id: str, *names: str, base: str | None = None, **notes: str) -> Sour
         for at, name in enumerate(names)
     ]
     return SourceSession(id=id, entries=entries, parent=base, is_copy=base is not None)
+
+
+def test_a_fork_of_claude_code_shares_the_entries_of_its_base(store: clew.Store, tmp_path: Path) -> None:
+    base = Log(tmp_path / f"{SESSION}.jsonl").user("u1").model("a1", "m").user("u2")
+    other = "99999999-1111-4222-8333-444455556666"
+    fork = Log(tmp_path / f"{other}.jsonl", sessionId=other)
+    for line in base.path.read_text().splitlines()[:2]:
+        record = json.loads(line)
+        origin = {"sessionId": SESSION, "messageUuid": record["uuid"]}
+        uuid, parent = f"f{record['uuid']}", record["parentUuid"] and f"f{record['parentUuid']}"
+        fork.raw({**record, "sessionId": other, "uuid": uuid, "parentUuid": parent, "forkedFrom": origin})
+    content = fork.path.read_bytes()
+    store.import_path(tmp_path)
+    child = store.get(other)
+    assert child.info.forked_from is not None
+    assert (child.info.forked_from.session, child.info.forked_from.head.position) == (
+        f"claude-code:{SESSION}",
+        1,
+    )
+    assert entries_stored(store) == 3
+    assert store.export(child.id, "claude-code").encode() == content
+    assert store.verify().ok
 
 
 def test_what_a_copy_notes_otherwise_is_not_lost(store: clew.Store) -> None:

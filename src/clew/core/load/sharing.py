@@ -39,8 +39,11 @@ if TYPE_CHECKING:
 _PAGE: Final = 256
 _MOST_COPIES: Final = 8
 """Copies of one base that are looked at, those of the last activity."""
-INHERITED: Final = "inherited"
-"""A note that only says that an entry was copied."""
+_OF_COPIES: Final = frozenset({"inherited", "ordinal", "forkedFrom"})
+"""Notes that only say that an entry was copied, from where, and which line it is."""
+
+
+_encode = msgspec.json.Encoder().encode
 
 
 class Sharing:
@@ -106,7 +109,8 @@ class Sharing:
         if entry.kind != item.kind or body != item.body:
             return False
         name = note_name(self._uids[branch], entry.position)
-        return _plain(reader.get_record(STORE_WIDE, "annotation", name)) == _plain(item.note)
+        there = _notes(reader.get_record(STORE_WIDE, "annotation", name))
+        return _notes(item.note).items() <= there.items()
 
     def runs(self) -> list[Run]:
         """Where the entries lie, for the memory of the load."""
@@ -159,11 +163,7 @@ def _with(engine: EngineLike, reader: Reader, other: SessionRow, *, is_base: boo
         return None  # damaged: then nothing is shared
 
 
-def _plain(note: bytes | None) -> object:
-    """A note without the word that its entry was copied; None: there is nothing else in it."""
-    if note is None:
-        return None
-    found = msgspec.json.decode(note)
-    if isinstance(found, dict):
-        found.pop(INHERITED, None)
-    return found or None
+def _notes(note: bytes | None) -> dict[str, bytes]:
+    """What must not be lost when an entry is shared: each note as JSON text."""
+    found = msgspec.json.decode(note) if note is not None else {}
+    return {name: _encode(value) for name, value in found.items() if name not in _OF_COPIES}
