@@ -11,7 +11,7 @@ one import of the whole file leaves there.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
@@ -142,7 +142,9 @@ class Followed(msgspec.Struct):
     lines: dict[int, Any] = {}
     """and the lines of which the entries and events were made."""
     told: dict[str, Any] = {}
-    """What each session was said to be, the last time."""
+    """What each session was said to be, the last time,"""
+    updates: dict[str, Any] = {}
+    """also at its end."""
 
 
 def follow(store: clew.Store, reader: Any, path: Path, followed: Followed) -> None:
@@ -210,7 +212,13 @@ def _noted(source: SourceSession, followed: Followed) -> SourceSession:
             followed.checkpoints[f"{source.id} {point.name}"] = point
             yield point
 
-    return msgspec.structs.replace(source, entries=entries(), events=events, checkpoints=checkpoints)
+    def updates() -> Mapping[str, Any]:
+        followed.updates[source.id] = source.updates()
+        return source.updates()
+
+    return msgspec.structs.replace(
+        source, entries=entries(), events=events, checkpoints=checkpoints, updates=updates
+    )
 
 
 def grow(
@@ -258,6 +266,7 @@ def check(
         assert followed.problems == problems, f"problems; cuts {cuts}"
         assert followed.lines == once.lines, f"lines; cuts {cuts}"
         assert followed.told == once.told, f"what the sessions are; cuts {cuts}"
+        assert followed.updates == once.updates, f"what the end of the file says; cuts {cuts}"
         assert followed.checkpoints == once.checkpoints, f"files of checkpoints; cuts {cuts}"
         return followed
 
