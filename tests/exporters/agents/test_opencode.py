@@ -6,14 +6,16 @@ import json
 import os
 import subprocess
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from threading import Thread
+from typing import Any, ClassVar
 
 import pytest
 
 import clew
 from clew.exporters.programs import opencode
-from tests.exporters.agents.recorded import HINTS, LOGIN, PASSWORDS, PLACES, REVIEW, USERS, whole
+from tests.exporters.agents.recorded import HINTS, LOGIN, PASSWORDS, PLACES, REVIEW, USERS, in_view, whole
 from tests.home.make import make_home
 from tests.support.npm import installed
 
@@ -49,7 +51,7 @@ def run(home: Path, workspace: str, *words: str) -> Any:
     known = {name: value for name, value in os.environ.items() if not name.startswith("XDG_")}
     done = subprocess.run(
         ["opencode", *words],
-        env={**known, "HOME": str(home)},
+        env={**known, "HOME": str(home), "PWD": workspace},
         cwd=workspace,
         capture_output=True,
         text=True,
@@ -124,6 +126,74 @@ def test_a_copy_of_its_own_session_at_a_place_shares_no_id(
         assert kinds == [part["type"] for part in other["parts"]]
         assert one["info"]["id"] != other["info"]["id"]
         assert not {part["id"] for part in one["parts"]} & {part["id"] for part in other["parts"]}
+
+
+class Model(BaseHTTPRequestHandler):
+    """A model on this machine that says the same to all."""
+
+    asked: ClassVar[list[list[dict[str, Any]]]] = []
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        self.asked.append(body["messages"])
+        told: list[dict[str, Any]] = [
+            {"choices": [{"index": 0, "delta": {"role": "assistant", "content": "Hello again."}}]},
+            {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]},
+        ]
+        common = {"id": "x", "object": "chat.completion.chunk", "created": 1, "model": "m"}
+        lines = [json.dumps({**common, **each}) for each in told] + ["[DONE]"]
+        answer = "".join(f"data: {line}\n\n" for line in lines).encode()
+        self.send_response(200)
+        self.send_header("content-type", "text/event-stream")
+        self.send_header("content-length", str(len(answer)))
+        self.end_headers()
+        self.wfile.write(answer)
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+@pytest.fixture
+def model(workspace: str) -> Iterator[list[list[dict[str, Any]]]]:
+    """What a model of OpenCode was asked, in this workspace."""
+    Model.asked = []
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Model)
+    Thread(target=server.serve_forever, daemon=True).start()
+    options = {"baseURL": f"http://127.0.0.1:{server.server_port}/v1", "apiKey": "x"}
+    provider = {"npm": "@ai-sdk/openai-compatible", "options": options, "models": {"m": {"name": "m"}}}
+    settings = {"provider": {"here": provider}, "model": "here/m", "small_model": "here/m"}
+    Path(workspace, "opencode.json").write_text(json.dumps(settings))
+    yield Model.asked
+    server.shutdown()
+    server.server_close()
+
+
+def test_the_model_gets_the_summary_and_what_was_kept(
+    home: Path, store: clew.Store, workspace: str, model: list[list[dict[str, Any]]]
+) -> None:
+    """A compacted session of Claude Code goes on in OpenCode."""
+    written = opencode.write_session(store, LOGIN, home=home, workspace=workspace)
+    known = {name: value for name, value in os.environ.items() if not name.startswith("XDG_")}
+    subprocess.run(
+        ["opencode", "run", "-s", written.id, "-m", "here/m", "Hello"],
+        env={**known, "HOME": str(home), "PWD": workspace},
+        cwd=workspace,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=120,
+        check=True,
+    )
+    sent = next(messages for messages in model if messages[-1]["content"] == "Hello")
+    roles = [message["role"] for message in sent]
+    words = [str(message.get("content") or "") for message in sent]
+    assert roles[:4] == ["system", "user", "assistant", "assistant"]
+    summary, first, *rest = words[2:]
+    assert [summary, first] == [text for _, text, *_ in in_view(store, LOGIN)[:2]]
+    assert "Write a paragraph for the README about the lock." in rest
+    assert not any("Logins fail for users with capital letters" in word for word in words[3:])
+    called = [call["id"] for message in sent for call in message.get("tool_calls") or []]
+    answered = [message["tool_call_id"] for message in sent if message["role"] == "tool"]
+    assert called == answered == ["toolu_00230", "toolu_00240"]
 
 
 def test_a_refused_import_keeps_the_file(home: Path, store: clew.Store, tmp_path: Path) -> None:

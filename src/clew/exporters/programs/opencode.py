@@ -96,7 +96,7 @@ def _waiting(home: Path) -> Path:
 
 
 def _run_import(program: str, file: Path, home: Path, workspace: str) -> None:
-    environment = dict(os.environ)
+    environment = {**os.environ, "PWD": workspace}  # which it believes before the system
     if home != Path.home():
         environment = {name: value for name, value in environment.items() if not name.startswith("XDG_")}
         environment["HOME"] = str(home)

@@ -80,6 +80,7 @@ def resume_command(
     if run and not dry_run:
         flush()
         os.chdir(going.directory)
+        os.environ["PWD"] = going.directory  # as a shell does; OpenCode goes by it
         os.execvp(going.command[0], going.command)
 
 
