@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -228,9 +227,8 @@ def test_a_lone_surrogate_comes_back_as_it_was_escaped(store: clew.Store, tmp_pa
     id = bring(store, path)
     told = store.export(id, "claude-code").encode()
     assert TOKEN.encode() not in told
-    assert (
-        re.sub(rb"\[redacted:[a-z0-9:-]+\]", TOKEN.encode(), told).splitlines()[2:] == before.splitlines()[2:]
-    )
+    others = [line for line in before.splitlines() if TOKEN.encode() not in line]
+    assert [line for line in told.splitlines() if b"[redacted:" not in line] == others
     assert b"\\ud83d" in told
     assert b"ud83d" in store.export(id, "claude-code", redact=True).encode()
 
