@@ -26,6 +26,8 @@ from tests.exporters.agents.recorded import (
 from tests.home.make import make_home
 from tests.support.npm import installed
 
+pytestmark = pytest.mark.timeout(600)  # the first run installs it
+
 VERSION = "0.61.0"
 LOADER = Path(__file__).with_name("load_gemini.mjs")
 

@@ -19,6 +19,8 @@ from tests.exporters.agents.recorded import HINTS, LOGIN, PASSWORDS, PLACES, REV
 from tests.home.make import make_home
 from tests.support.npm import installed
 
+pytestmark = pytest.mark.timeout(600)  # the first run installs it
+
 VERSION = "1.18.33"
 OFFLINE = ("AUTOUPDATE", "MODELS_FETCH", "LSP_DOWNLOAD", "DEFAULT_PLUGINS")
 
