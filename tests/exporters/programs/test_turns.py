@@ -411,6 +411,17 @@ def test_the_lines_of_one_answer_are_one_turn(store: clew.Store) -> None:
     assert len(found.turns[1].entries) == 3
 
 
+def test_a_record_of_gemini_cli_is_one_turn(store: clew.Store) -> None:
+    session = store.create()
+    call = {"functionCall": {"id": "c", "name": "f", "args": {}}}
+    for parts in ([{"text": "I look."}], [call], [{"text": "Again."}]):
+        session.append({"role": "model", "parts": parts})
+    for position, id in enumerate("aab"):
+        session.annotate(position, source={"type": "gemini", "id": id})
+    assert [told(turn)[0] for turn in read_turns(session).turns] == ["I look.", "Again."]
+    assert len(read_turns(session).turns[0].calls) == 1
+
+
 def test_items_between_two_results_are_one_turn(store: clew.Store) -> None:
     found = history(
         store,

@@ -271,7 +271,7 @@ class _Builder:
             self._others(index, entry, message, dialect, role, injected)
 
     def _answer(self, index: int, entry: Entry, message: dict[str, Json], dialect: Dialect) -> None:
-        said_in = _answer_id(dialect, message)
+        said_in = _answer_id(dialect, message, entry)
         if not self._continues(entry, dialect, said_in):
             self._close()
             self._open = _Open(entry, dialect, said_in)
@@ -420,8 +420,13 @@ def _spoken_inside(dialect: Dialect, message: dict[str, Json]) -> Role | None:
     return role if role in ("user", "assistant", "tool") else None
 
 
-def _answer_id(dialect: Dialect, message: dict[str, Json]) -> str | None:
-    """The id of the answer of Anthropic's that a message is a part of: some agents keep each block alone."""
+def _answer_id(dialect: Dialect, message: dict[str, Json], entry: Entry) -> str | None:
+    """The id of the answer that a message is a part of: agents of Anthropic's keep each block alone, and a
+    record of Gemini CLI may be words and calls."""
+    if dialect.name == "gemini":
+        source = entry.annotations.get("source")
+        is_record = isinstance(source, dict) and source.get("type") == "gemini"
+        return filled(source.get("id")) if is_record else None
     inner = dialect.unwrap(message) if isinstance(dialect, WrappedDialect) else message
     return filled(inner.get("id")) if _is_anthropic(inner) else None
 
