@@ -425,8 +425,9 @@ def _answer_id(dialect: Dialect, message: dict[str, Json], entry: Entry) -> str 
     record of Gemini CLI may be words and calls."""
     if dialect.name == "gemini":
         source = entry.annotations.get("source")
-        is_record = isinstance(source, dict) and source.get("type") == "gemini"
-        return filled(source.get("id")) if is_record else None
+        if not isinstance(source, dict) or source.get("type") != "gemini":
+            return None
+        return filled(source.get("id"))
     inner = dialect.unwrap(message) if isinstance(dialect, WrappedDialect) else message
     return filled(inner.get("id")) if _is_anthropic(inner) else None
 
