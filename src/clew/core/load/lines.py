@@ -10,6 +10,7 @@ annotation that came with it was changed. Lines that are no JSON never get here.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -30,6 +31,7 @@ from clew.core.log.lines import (
     lines_name,
 )
 from clew.core.log.rows import COMPACTION, EventRow
+from clew.core.redact.hints import may_hold
 from clew.core.redact.incoming import Incoming
 from clew.model import Json
 from clew.model.source import SourceEntry, SourceEvent, SourceLine
@@ -47,7 +49,10 @@ _SMALL: Final = 48
 _ANCHOR: Final = 24
 _LONG: Final = 320
 
+_UUID: Final = re.compile(rb'"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"')
+
 _encode_json = msgspec.json.Encoder().encode
+_decode_json = msgspec.json.Decoder().decode
 
 Cut: TypeAlias = tuple[int, int, int, int]
 """Where it was in the line; of which of its sources, from where on there, and how many bytes."""
@@ -87,6 +92,8 @@ class LineWriter:
         self._sid = sid
         self._cleaner = cleaner
         self._waiting: list[_Line] = []
+        self._unread: list[tuple[bytes, Sources]] = []
+        """Each of these lines as a whole, as long as nothing looked for secrets in it."""
         self._newest = 0
         """The number of the line that was taken last."""
         self._last = -1 if sid is not None else 0
@@ -135,7 +142,7 @@ class LineWriter:
             return True
         raw = line.raw or _raw_of(line.record)
         known = self._known.get(number)
-        if known == check_of(raw) or (self._cleaner and known == check_of(_clean(self._cleaner, line))):
+        if known == check_of(raw) or (self._cleaner and known == check_of(_clean(self._cleaner, raw))):
             return False
         self._replace_from = number
         return True
@@ -155,24 +162,29 @@ class LineWriter:
     def _take(self, line: SourceLine, name: str, kind: OfWhat, sources: Sources) -> None:
         raw = line.raw or _raw_of(line.record)
         text, cuts = cut(raw, sources)
-        if self._cleaner is not None and self._may_hold_secrets(self._cleaner, text, cuts, sources):
-            raw = _clean(self._cleaner, line)
-            text, cuts = cut(raw, sources)
+        if self._cleaner is not None:
+            self._unread.append((raw, sources))
         self._waiting.append(_Line(line.number, name, kind, check_of(raw), cuts, text))
         self.size += len(text)
 
-    def _may_hold_secrets(self, cleaner: Incoming, text: bytes, cuts: list[int], sources: Sources) -> bool:
-        """Whether a line has to be read for secrets. What was cut out has none: it is as the store has it."""
-        long = [source for source in sources if source is not None and len(source) >= _SMALL]
-        if not long or sum(cuts[3::4]) < sum(len(source) - 2 for source in long):
-            return True
-        literal = text.decode(errors="replace")
-        return cleaner.text(literal) != literal
+    def _take_secrets_out(self) -> None:
+        """Look at what is left of all lines at once: nearly never is there a secret in it. What was cut out
+        has none: it is as the store has it."""
+        unread, self._unread = self._unread, []
+        if self._cleaner is None or not _may_hold_secrets(b"\n".join(line.text for line in self._waiting)):
+            return
+        for at, (raw, sources) in enumerate(unread):
+            line = self._waiting[at]
+            if _may_hold_secrets(line.text) and (clean := _clean(self._cleaner, raw)) != raw:
+                text, cuts = cut(clean, sources)
+                self._waiting[at] = _Line(line.number, line.name, line.kind, check_of(clean), cuts, text)
 
     def write(self, tx: Transaction, sid: int) -> None:
         """Keep what was taken since `commit` was called last. It may run again after a rollback."""
         if not self._waiting:
             return
+        if self._unread:
+            self._take_secrets_out()
         if self._replace_from:
             _truncate(tx, sid, self._replace_from)
         end = _End.of(tx, sid)
@@ -184,7 +196,7 @@ class LineWriter:
         """The transaction came to its end."""
         if self._waiting and self._replace_from:
             self._last, self._replace_from = self._waiting[-1].number, 0
-        self._waiting, self.size = [], 0
+        self._waiting, self._unread, self.size = [], [], 0
 
 
 class _End(msgspec.Struct, frozen=True):
@@ -206,14 +218,19 @@ class _End(msgspec.Struct, frozen=True):
         return cls(name, record, len(value), sum(record.steps))
 
 
-def _clean(cleaner: Incoming, line: SourceLine) -> bytes:
+def _may_hold_secrets(text: bytes) -> bool:
+    """Ids that are UUIDs are no secrets, and each line has some of them."""
+    return b"\\u00" in text or may_hold(_UUID.sub(b"", text))
+
+
+def _clean(cleaner: Incoming, raw: bytes) -> bytes:
     """A line without secrets, as the store has it; one that has none as it was."""
-    plain = _raw_of(line.record)  # no escape hides anything in it
     try:
+        plain = _encode_json(_decode_json(raw))  # no escape hides anything in it
         clean = cleaner.body(plain)
     except msgspec.MsgspecError:  # a lone surrogate
-        clean = cleaner.line(plain)
-    return clean if clean != plain else line.raw or plain
+        return cleaner.line(raw)
+    return clean if clean != plain else raw
 
 
 def _raw_of(record: Json) -> bytes:
