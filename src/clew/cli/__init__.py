@@ -39,7 +39,7 @@ SECTIONS: Final[dict[str, dict[str, Place]]] = {
     },
     "Import and export": {
         "import": Place("commands.agents.import_", "Import sessions of other agents, or files"),
-        "sync": Place("commands.agents.sync", "Bring what agents wrote since the last time"),
+        "sync": Place("commands.agents.sync", "Import what agents wrote since the last time"),
         "watch": Place("commands.agents.watch", "Follow agents, and bring what they write"),
         "hooks": Place("commands.agents.hooks", "Let other agents wake clew watch"),
         "resume": Place("commands.agents.resume", "Go on with a session in its agent, or another"),

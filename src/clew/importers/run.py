@@ -344,7 +344,7 @@ class Import:
                 read=is_read,
             )
         )
-        if problems and not sessions:
+        if problems and not sessions and job.before is None:
             self._left_out.append(self.name(job))
         self._problems += problems
 

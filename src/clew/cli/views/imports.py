@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 import click
+import msgspec
 
 from clew.cli.app import Settings
 from clew.cli.output import Output
@@ -85,9 +86,15 @@ def print_news(
     if not out.is_terminal:
         click.echo(_sentence_of_news(report), err=True)
         return
-    for path in report.gone if verbose else ():
-        out.line(one_line(f"Gone: {from_home(path)} (its sessions stay)"))
-    out.line(_told_of_news(report))
+    out.line(_told_of_news(report, changed))
+    if report.gone:
+        is_one = len(report.gone) == 1
+        out.line(
+            f"{count(len(report.gone), 'file')} {'is' if is_one else 'are'} gone;"
+            f" {'its' if is_one else 'their'} sessions stay{':' if verbose else '.'}"
+        )
+        for path in report.gone if verbose else ():
+            out.line(f"  {one_line(from_home(path))}")
     if changed:
         for line in _next(settings, report):
             out.line(line)
@@ -128,17 +135,11 @@ def _sentence_of_news(report: ImportReport) -> str:
     )
 
 
-def _told_of_news(report: ImportReport) -> str:
+def _told_of_news(report: ImportReport, changed: Sequence[ImportedSession]) -> str:
     """For people."""
-    gone = ""
-    if report.gone:
-        is_one = len(report.gone) == 1
-        gone = f" {count(len(report.gone), 'file')} {'is' if is_one else 'are'} gone, and"
-        gone += f" {'its' if is_one else 'their'} sessions stay."
-    if report.new or report.grown:
-        return _told(report) + _and_redacted(report) + gone
-    looked = f"{count(report.files, 'file')} {'was' if report.files == 1 else 'were'} looked at"
-    return f"Nothing new: {looked}, {report.files_read:,} read.{gone}"
+    if changed:
+        return _told(msgspec.structs.replace(report, sessions=tuple(changed)))
+    return f"Nothing new in {count(report.files, 'file')}."
 
 
 def _as_record(source: ImportedFile) -> dict[str, object]:
