@@ -39,7 +39,7 @@ from clew.model.source import SourceEntry, SourceEvent, SourceLine
 if TYPE_CHECKING:
     from clew.core.engine.engine import EngineLike
 
-EXTENDED: Final = 8 * 1024
+EXTENDED: Final = 4 * 1024
 """A record below this size takes the lines of the next batch too: else a session that is followed line by
 line would have a record for each."""
 _ALONE: Final = 4 * 1024 * 1024
