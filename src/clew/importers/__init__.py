@@ -11,7 +11,7 @@ from typing import Final
 READERS: Final[dict[str, str]] = {
     "claude-code": "clew.importers.programs.claude_code.reader",
     "codex": "clew.importers.programs.codex.reader",
-    "gemini-cli": "clew.importers.programs.gemini_cli",
+    "gemini-cli": "clew.importers.programs.gemini_cli.reader",
     "opencode": "clew.importers.programs.opencode.reader",
     "pi": "clew.importers.programs.pi",
     "cline": "clew.importers.programs.cline",

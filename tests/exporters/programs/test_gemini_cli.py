@@ -13,7 +13,7 @@ import pytest
 
 import clew
 from clew.exporters.programs import gemini_cli
-from clew.importers.programs import gemini_cli as reader
+from clew.importers.programs.gemini_cli import reader
 from tests.home.make import FILES as HOME
 from tests.importers.landing import bring_one
 
@@ -135,6 +135,11 @@ CASES: dict[str, list[Any]] = {
     "calls with all that stands beside them": [
         user("a", "go"),
         gemini("b", "", toolCalls=[call("c1"), call("c2", IMAGE)]),
+        gemini("d", "done"),
+    ],
+    "words with calls": [
+        user("a", "go"),
+        gemini("b", "let me see", tokens={"input": 1, "output": 2}, toolCalls=[call("c1"), call("c2")]),
         gemini("d", "done"),
     ],
     "thoughts": [gemini("b", "so", thoughts=[{"subject": "S", "description": "D", "timestamp": T}])],

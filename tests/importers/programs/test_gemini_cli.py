@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import clew
-from clew.importers.programs import gemini_cli
+from clew.importers.programs.gemini_cli import reader as gemini_cli
 from tests.importers.readers import (
     land,
     read_file,
@@ -57,14 +57,43 @@ def test_the_same_id_again_is_a_new_version_of_one_message_and_its_tokens_count_
         tmp_path,
         user("m1", "hi"),
         gemini("m2", ""),
+        gemini("m2", "don"),
         gemini("m2", "done", tokens=tokens),
-        gemini("m2", "done", tokens=tokens, extra=1),
+        gemini("m2", "done", tokens=tokens),
     )
     read = read_one(gemini_cli, file)
     assert [who_and_what(entry) for entry in read.entries] == [("user", "hi"), ("assistant", "done")]
     (usage,) = read.usage.values()
     assert (usage.input_tokens, usage.cache_read_tokens) == (9, 4)
     assert (usage.output_tokens, usage.reasoning_tokens) == (3, 2)
+
+
+def test_an_answer_that_was_whole_and_is_written_over_stays_on_a_branch(tmp_path: Path) -> None:
+    tokens = {"input": 9, "output": 1}
+    versions = [gemini("m2", said, tokens=tokens) for said in ("first", "second")]
+    read = read_one(gemini_cli, session_file(tmp_path, user("m1", "hi"), *versions))
+    assert [text for _, text in read.said()] == ["hi", "second"]
+    assert [who_and_what(entry)[1] for entry in read.entries] == ["hi", "first", "second"]
+    assert len(read.usage) == 1
+
+
+def test_the_calls_of_an_answer_with_words_are_a_message_behind_them(tmp_path: Path) -> None:
+    """The words are written first: so they can be read while the tools still run."""
+    tokens = {"input": 9, "output": 1}
+    call = {"id": "c1", "name": "ls", "args": {}, "status": "success", "result": "a"}
+    words = gemini("m2", "Let me look.", tokens=tokens)
+    lines = [user("m1", "hi"), words, {**words, "toolCalls": [call]}]
+    read = read_one(gemini_cli, session_file(tmp_path, *lines))
+    at_once = read_one(gemini_cli, session_file(tmp_path, lines[0], lines[2]))
+    for found in (read, at_once):
+        assert [entry.message["parts"][0] for entry in found.entries] == [
+            {"text": "hi"},
+            {"text": "Let me look."},
+            {"functionCall": {"id": "c1", "name": "ls", "args": {}}},
+            {"functionResponse": {"id": "c1", "name": "ls", "response": {"output": "a"}}},
+        ]
+        assert len(found.usage) == 1
+    assert [entry.uid for entry in read.entries] == [entry.uid for entry in at_once.entries]
 
 
 def test_a_rewind_leaves_the_rewound_messages_on_a_branch_and_takes_its_target_too(tmp_path: Path) -> None:
@@ -91,6 +120,13 @@ def test_after_a_rewind_without_a_new_prompt_the_head_is_where_the_rewind_went(t
     read = read_one(gemini_cli, file)
     assert [text for _, text in read.said()] == ["one", "first"]
     assert len(read.entries) == 3
+
+
+def test_a_session_that_was_rewound_to_nothing_stands_at_its_beginning(tmp_path: Path) -> None:
+    file = session_file(tmp_path, user("m1", "one"), gemini("m2", "first"), {"$rewindTo": "m1"})
+    with clew.open("memory:") as store:
+        assert land(store, gemini_cli, file) == [("gemini-cli:s1", "new", 2)]
+        assert store.get("gemini-cli:s1").messages() == []
 
 
 def test_a_rewind_to_an_unknown_message_clears_the_path_and_keeps_the_messages(tmp_path: Path) -> None:

@@ -194,11 +194,16 @@ class _Chat:
 
     def _records(self) -> Iterator[tuple[int, list[dict[str, Json]] | Turn]]:
         """For each entry that begins something: its records, or the compaction that it is."""
+        words: Entry | None = None
         for at, entry in enumerate(self._entries):
             if entry.id in self._own:
                 following = self._entries[at + 1] if at + 1 < len(self._entries) else None
-                if (record := self._as_record(entry, following)) is not None:
+                if self._goes_on(entry, following):
+                    words = entry
+                    continue
+                if (record := self._as_record(entry, following, words)) is not None:
                     yield entry.position, [record]
+                words = None
             elif (turn := self._turns.get(entry.id)) is not None:
                 if turn.speaker == "compaction":
                     yield entry.position, turn
@@ -219,12 +224,23 @@ class _Chat:
 
     # -- Gemini's own records
 
-    def _as_record(self, entry: Entry, following: Entry | None) -> dict[str, Json] | None:
-        source = entry.annotations["source"]
+    def _goes_on(self, entry: Entry, following: Entry | None) -> bool:
+        """Whether these are the words of a record, and the next entry has its calls."""
+        if following is None or following.id not in self._own:
+            return False
+        id = entry.annotations["source"].get("id")
+        return id is not None and following.annotations["source"].get("id") == id
+
+    def _as_record(
+        self, entry: Entry, following: Entry | None, words: Entry | None
+    ) -> dict[str, Json] | None:
+        source = (words or entry).annotations["source"]
         if "id" not in source:
             return None  # the results: they stand in the record with the calls
         kind = source.get("type")
         parts = parts_of(entry.message, "parts")
+        if words is not None:
+            parts = [*parts_of(words.message, "parts"), *parts]
         head = {name: source[name] for name in ("id", "timestamp", "type") if name in source}
         rest = {name: value for name, value in source.items() if name not in head}
         if kind != "gemini":

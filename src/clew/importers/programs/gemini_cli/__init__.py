@@ -1,0 +1,1 @@
+"""Gemini CLI: its files of updates, and the older whole documents."""
