@@ -14,8 +14,9 @@ import pytest
 import clew
 from clew.backends.contract import STORE_WIDE
 from clew.core.load.entries import recall
-from clew.importers.ledger import Ledger, path_in
+from clew.importers.ledger import Ledger
 from clew.importers.reading import seen
+from clew.importers.records import path_in
 from tests.importers.test_ledger import NAME, answered, codex
 from tests.importers.test_run import write_claude
 from tests.support.effort import usually

@@ -18,7 +18,7 @@ import pytest
 import clew
 from clew.backends.contract import STORE_WIDE, Transaction
 from clew.core.load.entries import batch_name
-from clew.importers import REVISIONS, ledger
+from clew.importers import REVISIONS, ledger, records
 from clew.importers.detect import known_places, reader_of
 from clew.importers.reading import seen
 from tests.home.make import make_home
@@ -519,9 +519,9 @@ def test_names_that_are_no_utf8_have_records_too(tmp_path: Path, store: clew.Sto
 
 @pytest.mark.parametrize("path", ["/a/b", "/100%", "/\udcff\udc80", "/%41", "/ä/€", ""])
 def test_names_of_records_lead_back_to_paths(path: str) -> None:
-    name = ledger.name_of(path)
+    name = records.name_of(path)
     name.encode()
-    assert ledger.path_of(name) == path
+    assert records.path_of(name) == path
 
 
 def test_a_wrong_format_is_still_told(folder: Path, store: clew.Store) -> None:

@@ -19,13 +19,14 @@ from clew.backends.contract import STORE_WIDE, Transaction
 from clew.core.engine.engine import Engine
 from clew.core.load import entries as load_entries
 from clew.core.load.entries import Memories, recall
-from clew.importers import contract, ledger
+from clew.importers import contract, ledger, records
 from clew.importers.contract import NotFollowedError
 from clew.importers.detect import known_places
-from clew.importers.ledger import Ledger, record_of
+from clew.importers.ledger import Ledger
 from clew.importers.programs.claude_code import reader as claude_code
 from clew.importers.reading import seen
 from clew.importers.reading.files import zstd
+from clew.importers.records import record_of
 from clew.importers.run import MUCH, Place
 from clew.importers.sync import Sync
 from tests.home.make import make_home
@@ -561,13 +562,13 @@ def test_machines_that_share_a_store_have_records_of_their_own(
     store: clew.Store, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     syncing(store, path.parent).all()
-    monkeypatch.setattr(ledger, "machine", lambda: "0123456789ab")
+    monkeypatch.setattr(records, "machine", lambda: "0123456789ab")
     report = syncing(store, path.parent).all()
     assert (report.files_read, report.entries, report.gone) == (1, 0, ())
     with store._engine.read() as reader:
         names = [name for name, _ in reader.scan_records(STORE_WIDE, "source")]
     assert len(names) == 2
-    assert {ledger.path_in(name) for name in names} == {str(path)}
+    assert {records.path_in(name) for name in names} == {str(path)}
     path.unlink()
     assert syncing(store, path.parent.parent).all().gone == (str(path),)
 

@@ -16,7 +16,7 @@ from clew.core.log.jsonl import begins_log
 from clew.errors import InvalidError
 from clew.importers import OWN, READERS
 from clew.importers.contract import Problem, Reader
-from clew.importers.ledger import Ledger, Source, path_of
+from clew.importers.ledger import Ledger
 from clew.importers.reading import files as beginnings
 from clew.importers.reading import sqlite
 from clew.importers.reading.files import (
@@ -28,6 +28,7 @@ from clew.importers.reading.files import (
 )
 from clew.importers.reading.seen import FILE, OnList
 from clew.importers.reading.values import kind
+from clew.importers.records import Source, path_of
 from clew.model import Json
 from clew.model.transfer import FoundPlace
 

@@ -8,9 +8,8 @@ what is new is read. The record of the ledger is part of the last transaction of
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Generator, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from itertools import islice
+from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 import msgspec
@@ -19,13 +18,10 @@ from clew.backends.contract import STORE_WIDE, Transaction
 from clew.core.engine.redaction import incoming, policy_of
 from clew.core.load.entries import Memories
 from clew.core.load.load import LoadedMeanwhileError, Loading, OnLast, Pass, WholeNeededError
-from clew.core.log.ids import check_id
-from clew.core.log.records import AGENT
 from clew.core.log.rows import SessionQuery, SessionRow
 from clew.core.redact.incoming import Incoming
 from clew.core.search.index import catch_up
 from clew.errors import (
-    ClewError,
     ConflictError,
     CorruptError,
     DiskFullError,
@@ -36,14 +32,14 @@ from clew.errors import (
     VersionError,
 )
 from clew.importers import OWN
-from clew.importers.contract import NotFollowedError, Problem, SourceEntry, SourceSession
+from clew.importers.bringing import Bringing, Brought, Opened, by_agent
+from clew.importers.contract import NotFollowedError, Problem, SourceSession
 from clew.importers.contract import Place as Reached
-from clew.importers.detect import ROLES, Found, Job, checked, look, reader_of
+from clew.importers.detect import Found, Job, checked, look, reader_of
 from clew.importers.kept_files import Bench, KeptFiles
-from clew.importers.ledger import Draft, Ledger, SessionOf, Source, problems_of, record_of
-from clew.importers.reading.files import has_whole_lines
-from clew.importers.reading.seen import Seen, note, watching
-from clew.importers.reading.values import kind
+from clew.importers.ledger import Draft, Ledger, problems_of
+from clew.importers.reading.seen import note, watching
+from clew.importers.records import SessionOf, Source, record_of
 from clew.model.session import microseconds, utc
 from clew.model.transfer import ImportedFile, ImportedSession, ImportProgress, ImportReport, OnImportProgress
 
@@ -52,7 +48,6 @@ if TYPE_CHECKING:
 
 TRIES: Final = 5
 """Two imports of the same file get in each other's way: the later one reads it again."""
-_WORDS: Final = ("content", "parts", "tool_calls")
 _PAGE: Final = 5000
 MUCH: Final = 1000
 """Entries after which what was followed is made findable; a search does it for fewer."""
@@ -361,7 +356,7 @@ class Import:
         tries = 0
         while True:
             self._bytes_of_file = 0
-            bringing = _Bringing(self, job, self._place(job))
+            bringing = Bringing(self, job, self._place(job))
             try:
                 if bringing.is_left_in_trash():
                     break
@@ -380,7 +375,7 @@ class Import:
                 if len(self._jobs) == 1 and not self._manner.is_sync:
                     raise
                 bringing.refuse(str(error))
-                self._keep(bringing.draft([]))
+                self.keep(bringing.draft([]))
                 break
         self._brought.update(session.sid for session in bringing.kept)
         if bringing.place is not None and job.before is not None and not self._manner.is_sync:
@@ -414,7 +409,7 @@ class Import:
         self._ledger.forget(str(job.path))
         return msgspec.structs.replace(job, before=self._ledger.find(str(job.path)))
 
-    def draft(self, bringing: _Bringing, sessions: Sequence[SessionOf]) -> Draft | None:
+    def draft(self, bringing: Bringing, sessions: Sequence[SessionOf]) -> Draft | None:
         """The record of a file; None: it gets none."""
         job = bringing.job
         if self._dry_run or not self._is_open or str(job.path) in self._names:
@@ -431,7 +426,7 @@ class Import:
             follows=job.before if bringing.place is not None else None,
         )
 
-    def _keep(self, draft: Draft | None) -> None:
+    def keep(self, draft: Draft | None) -> None:
         if draft is not None:
             self._ledger.keep(draft)
             if self._ledger.is_full:
@@ -462,12 +457,12 @@ class Import:
         self._is_open = True
         return self._store(writes=not self._dry_run)
 
-    def load(self, bringing: _Bringing, source: SourceSession, on_problem: Callable[[str], None]) -> _Open:
+    def load(self, bringing: Bringing, source: SourceSession, on_problem: Callable[[str], None]) -> Opened:
         """One session: its entries, then snapshots of the files that it kept, then what stands beside. The
-        last of it waits for `_Open.end`."""
+        last of it waits for `Opened.end`."""
         store = self.open()
         job = bringing.job
-        source = _by_agent(source, job.format)
+        source = by_agent(source, job.format)
         goes_on = bringing.place is not None
         known = () if job.before is None else job.before.sessions
         loading = Loading(
@@ -483,7 +478,7 @@ class Import:
             guard=self._guard(job) if goes_on else None,
             redactor=self._redactor(store),
         )
-        opened = _Open(loading, source, job, self.name(job), KeptFiles(store, loading.id, self._bench))
+        opened = Opened(loading, source, job, self.name(job), KeptFiles(store, loading.id, self._bench))
         if not loading.is_trashed:
             with opened.files_on_error():
                 loading.bring_entries()
@@ -537,7 +532,7 @@ class Import:
             return reached
         return msgspec.structs.replace(reached, state=redactor.uncounted().packed(reached.state))
 
-    def own(self, job: Job) -> tuple[_Brought, list[Problem]]:
+    def own(self, job: Job) -> tuple[Brought, list[Problem]]:
         """A file in Clew's own format, in which a session comes back with everything."""
         from clew.core.transfer.jsonl_file import import_file
 
@@ -559,7 +554,7 @@ class Import:
         )
         kept = None if row is None or self._dry_run else SessionOf(row.sid, row.id)
         damage = [Problem(path=self.name(job), line=one.line, reason=one.reason) for one in found.damage]
-        return _Brought(session, kept), damage
+        return Brought(session, kept), damage
 
     def _counted_before(
         self, store: Store, format: str, source: SourceSession, *, goes_on: bool
@@ -648,230 +643,3 @@ class Import:
                     all_bytes=self._all_bytes,
                 )
             )
-
-
-class _Brought(NamedTuple):
-    session: ImportedSession
-    kept: SessionOf | None
-    """For the ledger."""
-
-
-class _Open:
-    """A session of which all was read, and the last of it is not written yet."""
-
-    def __init__(
-        self, loading: Loading, source: SourceSession, job: Job, name: str, files: KeptFiles
-    ) -> None:
-        self._loading = loading
-        self._source = source
-        self._job = job
-        self._name = name
-        self.files = files
-
-    @contextmanager
-    def files_on_error(self) -> Iterator[None]:
-        """Let go of the files that it kept if something goes wrong."""
-        try:
-            yield
-        except BaseException:
-            self.files.__exit__()
-            raise
-
-    @property
-    def is_trashed(self) -> bool:
-        return self._loading.is_trashed
-
-    def kept(self, at: Pass | None = None) -> SessionOf | None:
-        """For the ledger. `at`: in the last transaction."""
-        loading = self._loading
-        row = None if at is None else at.row
-        sid = loading.sid if row is None else row.sid
-        if sid is None:
-            return None
-        told = at or loading
-        return SessionOf(
-            sid,
-            loading.id,
-            self._source.parent,
-            self._is_copy,
-            told.batches,
-            told.names,
-            loading.is_trashed,
-        )
-
-    @property
-    def _is_copy(self) -> bool:
-        return self._source.is_copy and self._source.parent is not None
-
-    def end(self, last: OnLast | None = None) -> _Brought:
-        """Write the last of it, and `last` in the same transaction."""
-        try:
-            if not self._loading.is_trashed:
-                self._loading.finish(last)
-        finally:
-            self.files.__exit__()
-        loaded = self._loading.report()
-        session = ImportedSession(
-            id=loaded.id,
-            source=self._name,
-            state=loaded.state,
-            messages=loaded.messages,
-            format=self._job.format,
-            entries=loaded.entries,
-            parent=self._source.parent,
-            is_copy=self._is_copy,
-            created_at=loaded.created_at,
-            updated_at=loaded.updated_at,
-        )
-        return _Brought(session, self.kept())
-
-
-class _Bringing:
-    """One file on its way into the store: what came of it so far. `place`: only what stands behind it is
-    read."""
-
-    def __init__(self, whole: Import, job: Job, place: Reached | None) -> None:
-        self._whole = whole
-        self.job = job
-        self.place = place
-        self._path = whole.name(job)
-        self.seen = Seen()
-        self.sessions: list[ImportedSession] = []
-        self.kept: list[SessionOf] = []
-        self.problems: list[Problem] = []
-        self.refused = ""
-        """Why something of it was not taken that the next import may take."""
-        self.reached: Reached | None = None
-        """Where the reader stopped."""
-        self.is_read = True
-
-    def run(self) -> None:
-        if self.job.format == OWN:
-            brought, damage = self._whole.own(self.job)
-            self.problems += damage
-            self._add(brought)
-            self._whole._keep(self.draft(self.kept))
-        else:
-            self._read()
-
-    def is_left_in_trash(self) -> bool:
-        """Whether its session was deleted here: then it is not read. When it comes back, the file has grown
-        since its record was written."""
-        found = self._whole.trashed(self.job)
-        if found is not None:
-            self.sessions.append(found)
-            self.is_read = False
-        return found is not None
-
-    def refuse(self, reason: str) -> None:
-        self.refused = reason
-        self._problem(reason)
-
-    def draft(self, sessions: Sequence[SessionOf]) -> Draft | None:
-        return self._whole.draft(self, sessions)
-
-    def _read(self) -> None:
-        """The sessions of a file of another program. The last of what is new, and the record of the file,
-        are one transaction."""
-        opened: _Open | None = None
-        try:
-            for found in self._items():
-                if isinstance(found, Reached):
-                    self.reached = self._whole.without_secrets(found)
-                    continue
-                if opened is not None:
-                    waiting, opened = opened, None
-                    self._add(waiting.end())
-                source = _begun(found, needs_words=not self.job.is_sure)
-                if source is None:
-                    continue
-                try:
-                    opened = self._whole.load(self, source, self._problem)
-                except InvalidError as error:
-                    self.refuse(f"session {source.id!r}: {error}")
-            if not self.job.is_sure and not self.sessions and opened is None:
-                self._problem(f"nothing in it is of the format {self.job.format}")
-        except (ClewError, NotFollowedError, WholeNeededError):
-            if opened is not None:
-                opened.files.__exit__()
-            raise
-        except Exception as error:  # noqa: BLE001 (no file may cost the others, whatever it holds)
-            self.refuse(f"it cannot be read: {type(error).__name__}: {error}")
-        self._end(opened)
-
-    def _end(self, opened: _Open | None) -> None:
-        if opened is None or opened.is_trashed:
-            if opened is not None:
-                self._add(opened.end())
-            self._whole._keep(self.draft(self.kept))
-            return
-        waiting = opened
-
-        def draft(at: Pass) -> Draft | None:
-            last = waiting.kept(at)
-            return self.draft([*self.kept, *([] if last is None else [last])])
-
-        write, done = self._whole.last_step(draft)
-        self._add(waiting.end(write))
-        done()
-
-    def _items(self) -> Iterator[SourceSession | Reached]:
-        """What the reader finds. An import takes a last line that has no end, too; a sync waits for it."""
-        job = self.job
-        reader = reader_of(job.format)
-        follow = getattr(reader, "follow", None)
-
-        def on_bytes(size: int) -> None:
-            self._whole.read(job, size)
-
-        if follow is not None and has_whole_lines(job.path, waits=self._whole.waits):
-            return iter(follow(job.path, self.place, self._on_problem, on_bytes))
-        self.place = None
-        return iter(reader.read(job.path, self._on_problem, on_bytes))
-
-    def _add(self, brought: _Brought) -> None:
-        self.sessions.append(brought.session)
-        if brought.kept is not None:
-            self.kept.append(brought.kept)
-
-    def _on_problem(self, problem: Problem) -> None:
-        if problem.path == str(self.job.path) != self._path:
-            problem = msgspec.structs.replace(problem, path=self._path)
-        self.problems.append(problem)
-
-    def _problem(self, reason: str) -> None:
-        self.problems.append(Problem(path=self._path, line=None, reason=reason))
-
-
-def _begun(source: SourceSession, *, needs_words: bool) -> SourceSession | None:
-    """A session whose first entries were read: what cannot be read at all makes no store. `needs_words`: only
-    the caller says that its file is of this format; None: no message is in its beginning. Whatever a reader
-    makes of a file of something else is no session."""
-    check_id(source.id)
-    entries = iter(source.entries)
-    first = list(islice(entries, 20 if needs_words else 1))
-    if needs_words and not any(map(_is_said, first)):
-        return None
-
-    def all_entries() -> Iterator[SourceEntry]:
-        try:
-            yield from first
-            yield from entries
-        finally:
-            if isinstance(entries, Generator):
-                entries.close()
-
-    return msgspec.structs.replace(source, entries=all_entries())
-
-
-def _by_agent(source: SourceSession, format: str) -> SourceSession:
-    """Every session names the program that wrote it, whatever else that program calls an agent."""
-    own = source.metadata.get(AGENT)
-    named = {} if own is None else {f"source_{AGENT}": own}
-    return msgspec.structs.replace(source, metadata={**source.metadata, **named, AGENT: format})
-
-
-def _is_said(entry: SourceEntry) -> bool:
-    if entry.kind != "message":
-        return bool(entry.message.get("text") or entry.message.get("messages"))
-    return kind(entry.message.get("role")) in ROLES and any(entry.message.get(word) for word in _WORDS)

@@ -19,7 +19,8 @@ from clew.errors import InvalidError
 from clew.importers import READERS
 from clew.importers.contract import Problem
 from clew.importers.detect import Found, Job, checked, look, look_at_file, look_in, reader_of
-from clew.importers.ledger import Ledger, Places, Source, is_gone
+from clew.importers.ledger import Ledger, is_gone
+from clew.importers.records import Places, Source
 from clew.importers.run import MUCH, Import, Manner, Opener, Place
 from clew.model.transfer import ImportReport, OnImportProgress
 

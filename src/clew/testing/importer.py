@@ -22,7 +22,6 @@ import pytest
 
 import clew
 from clew.core.load import load
-from clew.importers.contract import Place
 from clew.model.source import Problem, SourceSession
 
 
@@ -175,12 +174,12 @@ def _cut_at(read: Any, count: int) -> Any:
             if left[0] <= 0:
                 raise KeyboardInterrupt
 
-    def cut(*args: Any) -> Iterator[SourceSession | Place]:
+    def cut(*args: Any) -> Iterator[Any]:
         for source in read(*args):
-            if isinstance(source, Place):
-                yield source
-            else:
+            if isinstance(source, SourceSession):
                 yield msgspec.structs.replace(source, entries=entries(source))
+            else:
+                yield source  # the place where `follow` ended
 
     return cut
 

@@ -6,6 +6,7 @@ import json
 import signal
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,8 +17,9 @@ from tests.cli.processes import Clew
 
 __all__ = ["claude", "home"]
 
+FIRST: dict[str, Any] = {**CLAUDE[0]}  # type: ignore[dict-item]
 NEXT = {
-    **CLAUDE[0],
+    **FIRST,
     "uuid": "u2",
     "parentUuid": "a1",
     "message": {"role": "user", "content": "And the logout"},
