@@ -11,10 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from clew.importers.follow import lease as module
 from clew.importers.follow.lease import Following, HeldError, Lease, holder_of, path_of
 
 HOLDER = """
 import os, sys, time
+from clew.importers.follow import lease as module
 from clew.importers.follow.lease import Following, Lease
 lease = Lease(sys.argv[1])
 lease.tell(Following(pid=os.getpid(), since=12.5, store="somewhere", polled={"/a": "because"}))
@@ -99,6 +101,26 @@ def test_damage_in_the_file_of_a_holder_is_no_error(tmp_path: Path) -> None:
     with pytest.raises(HeldError) as refused:
         Lease(address)
     assert refused.value.holder is None
+    lease.end()
+
+
+def test_a_file_that_its_holder_removes_while_we_take_it_is_no_lease(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address = str(tmp_path / "s.db")
+    really_open, ending = module._opened, [Lease(address)]
+
+    def opened(path: Path) -> int:
+        fd = really_open(path)
+        while ending:
+            ending.pop().end()
+        return fd
+
+    monkeypatch.setattr(module, "_opened", opened)
+    lease = Lease(address)
+    assert holder_of(address) is not None
+    with pytest.raises(HeldError):
+        Lease(address)
     lease.end()
 
 

@@ -15,7 +15,9 @@ def test_what_changed_since_the_last_look(tmp_path: Path) -> None:
         (tmp_path / name).write_text("x")
     polled = Polled(str(tmp_path))
     assert polled.look() == []
+    before = (tmp_path / "a.jsonl").stat()
     (tmp_path / "a.jsonl").write_text("xy")
+    os.utime(tmp_path / "a.jsonl", ns=(before.st_atime_ns, before.st_mtime_ns))  # a clock that is not fine
     os.replace(tmp_path / "deep" / "b.jsonl", tmp_path / "deep" / "c.jsonl")
     (tmp_path / "logs.db-wal").write_text("x")
     changed = {str(tmp_path / name) for name in ("a.jsonl", "deep/c.jsonl", "logs.db")}

@@ -168,8 +168,9 @@ def test_more_than_the_system_can_tell_is_said(place: Path, opened: list[Trees])
         for _ in range(most // 2 + 10):
             one.write(b"x")
             other.write(b"x")
+    written(place / "late" / "a.jsonl")
     assert trees.read().lost is not None
-    assert {written(place / "new" / "a.jsonl")} == told(trees)
+    assert {written(place / name / "a.jsonl") for name in ("new", "late")} == told(trees)
 
 
 def test_where_no_more_directories_can_be_watched_one_place_is_polled(

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -123,7 +124,8 @@ def test_a_rewind_brings_the_files_of_a_turn_back(home: Path, capsys: pytest.Cap
     capsys.readouterr()
 
 
-def test_without_being_asked_for_no_files_are_kept(home: Path) -> None:
+def test_without_being_asked_for_no_files_are_kept(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "STILL", 0.01)
     with following(home) as (store, agent):
         agent.say()
         agent.edit(**{"a.py": "one"})
@@ -134,6 +136,7 @@ def test_without_being_asked_for_no_files_are_kept(home: Path) -> None:
         agent.say()
         agent.hook("UserPromptSubmit")
         assert wait_until(lambda: said(store, agent) == 3, 5)
+        time.sleep(0.3)
         assert points(store, agent.session) == {}
         assert store.snapshots() == []
 
@@ -146,6 +149,7 @@ def test_last_words_that_come_late_belong_to_the_turn(home: Path, monkeypatch: p
         agent.edit(**{"a.py": "one"})
         agent.hook("Stop")
         assert wait_until(lambda: store.find(agent.session) is not None, 5)
+        time.sleep(0.3)  # longer than a session has to be still
         assert points(store, agent.session) == {}
         agent.say()
         assert wait_until(lambda: len(points(store, agent.session)) > 0, 5)

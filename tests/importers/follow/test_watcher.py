@@ -131,6 +131,24 @@ def test_too_much_at_once_is_one_look_at_everything(place: Path, tmp_path: Path)
         assert sync.wait_for(2) == [None, None]
 
 
+def test_more_than_the_system_can_tell_is_one_look_at_everything(place: Path, tmp_path: Path) -> None:
+    most = int(Path("/proc/sys/fs/inotify/max_queued_events").read_text())
+    if most > 100_000:
+        pytest.skip("this system's queue is very long")
+    sync = Counting(place)
+
+    def write() -> None:
+        if len(sync.asked) == 1:
+            with (place / "a").open("ab", 0) as one, (place / "b").open("ab", 0) as other:
+                for _ in range(most // 2 + 10):
+                    one.write(b"x")
+                    other.write(b"x")
+
+    sync.during = write
+    with running(sync, tmp_path):
+        assert sync.wait_for(2) == [None, None]
+
+
 def test_asked_for_or_after_a_while_it_looks_at_everything(
     place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -228,6 +246,10 @@ def test_a_place_that_cannot_be_watched_is_polled(
         (place / "a.jsonl").write_text("x")
         assert sync.wait_for(2) == [None, [str(place / "a.jsonl")]]
         assert list(watcher.following.polled) == [str(place)]
+        monkeypatch.setattr(trees, "silent_file_system", lambda path: None)
+        watcher.rescan()
+        assert sync.wait_for(3)[2] is None
+        assert watcher.following.polled == {}
 
 
 def test_a_hook_wakes_it_at_once(place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

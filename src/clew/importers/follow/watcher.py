@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import select
+import sys
 import time
 from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack
@@ -25,7 +26,7 @@ from clew.importers.follow.turns import Turns
 from clew.importers.wake import Wake, listening, read_wakes
 
 if TYPE_CHECKING:
-    from clew.model.transfer import ImportReport
+    from clew.model.transfer import ImportedFile, ImportReport
     from clew.store import Store
 
 WINDOW: Final = 0.2
@@ -257,11 +258,12 @@ class Watcher:
             self._trouble(f"{exc}; it is waited for")
             return
         self._retry = 0.0
-        if paths is None:
-            self.following.sources = report.files
-            _give_back_memory()
         self.following.state = "following"
         self._report(report)
+        if paths is None:
+            self.following.sources = report.files
+            self._on_state(self.following)
+            _give_back_memory()
 
     def _report(self, report: ImportReport) -> None:
         now = time.time()
@@ -270,6 +272,7 @@ class Watcher:
         self.following.messages += brought
         self.following.last_pass = now
         self.following.snapshots = self._turns.snapshots
+        self.following.sources += sum(_is_new(source) for source in report.sources)
         if brought:
             self.following.last_news = now
         for problem in [one for source in report.sources if source.read for one in source.problems][-1:]:
@@ -282,12 +285,20 @@ class Watcher:
         self._on_state(self.following)
 
 
+def _is_new(source: ImportedFile) -> bool:
+    return any(session.state == "new" for session in source.sessions)
+
+
 def _give_back_memory() -> None:
-    """What a look at everything took is not needed while nothing happens."""
+    """What a look at everything took is not needed while nothing happens: objects, pages of databases, and
+    what the system's library keeps for later."""
     import ctypes
     import gc
 
     gc.collect()
+    if (apsw := sys.modules.get("apsw")) is not None:
+        for connection in apsw.connections():
+            connection.release_memory()
     try:
         ctypes.CDLL(None).malloc_trim(0)
     except (AttributeError, OSError):  # not with this library
