@@ -172,20 +172,20 @@ def texts(items: list[list[dict[str, Any]]], kind: str) -> list[str]:
     return [item["text"] for item in found]
 
 
-@pytest.mark.parametrize("id", ALL)
-def test_codex_lists_and_reads_every_session(store: clew.Store, home: Path, shop: Path, id: str) -> None:
-    written = codex.write_session(store, id, home=home, workspace=str(shop))
-    assert written.command == ["codex", "resume", written.id]
+def test_codex_lists_and_reads_every_session(store: clew.Store, home: Path, shop: Path) -> None:
+    written = {id: codex.write_session(store, id, home=home, workspace=str(shop)) for id in ALL}
     with Codex(home) as server:
-        (thread,) = server.threads()
-        assert (thread["id"], thread["cwd"]) == (written.id, str(shop))
-        items = server.items(written.id)
-        resumed = server.ask("thread/resume", threadId=written.id)["thread"]
-        assert resumed["id"] == written.id
-    told = texts(items, "userMessage")
-    for text in said_by_user(store, id):
-        assert any(text in said for said in told)
-    assert texts(items, "agentMessage")
+        assert {(one["id"], one["cwd"]) for one in server.threads()} == {
+            (one.id, str(shop)) for one in written.values()
+        }
+        for id, one in written.items():
+            assert one.command == ["codex", "resume", one.id]
+            items = server.items(one.id)
+            assert server.ask("thread/resume", threadId=one.id)["thread"]["id"] == one.id
+            told = texts(items, "userMessage")
+            for text in said_by_user(store, id):
+                assert any(text in said for said in told), id
+            assert texts(items, "agentMessage"), id
 
 
 def test_a_claude_code_session_forked_at_a_message_goes_on_in_codex(
@@ -272,18 +272,22 @@ def test_a_rollback_and_what_it_took_are_not_in_a_copy(home: Path, shop: Path, t
 # -- pi
 
 
-@pytest.mark.parametrize("id", ALL)
-def test_pi_finds_every_session(store: clew.Store, home: Path, shop: Path, id: str) -> None:
-    written = pi.write_session(store, id, home=home, workspace=str(shop))
-    (found,) = pi_sessions(home, shop)
-    assert (found["id"], found["cwd"], found["path"]) == (written.id, str(shop), str(written.paths[0]))
-    told = json.dumps([m["content"] for m in found["messages"] if m["role"] == "user"], ensure_ascii=False)
-    for text in said_by_user(store, id):
-        assert json.dumps(text, ensure_ascii=False)[1:-1] in told
-    assistants = [m for m in found["messages"] if m["role"] == "assistant"]
-    calls = [b["id"] for m in assistants for b in m["content"] if b["type"] == "toolCall"]
-    results = [m["toolCallId"] for m in found["messages"] if m["role"] == "toolResult"]
-    assert sorted(calls) == sorted(results)
+def test_pi_finds_every_session(store: clew.Store, home: Path, shop: Path) -> None:
+    written = {id: pi.write_session(store, id, home=home, workspace=str(shop)) for id in ALL}
+    listed = {one["id"]: one for one in pi_sessions(home, shop)}
+    assert len(listed) == len(written)
+    for id, one in written.items():
+        assert one.command == ["pi", "--session", one.id]
+        found = listed[one.id]
+        assert (found["cwd"], found["path"]) == (str(shop), str(one.paths[0]))
+        said = [m["content"] for m in found["messages"] if m["role"] == "user"]
+        told = json.dumps(said, ensure_ascii=False)
+        for text in said_by_user(store, id):
+            assert json.dumps(text, ensure_ascii=False)[1:-1] in told, id
+        assistants = [m for m in found["messages"] if m["role"] == "assistant"]
+        calls = [b["id"] for m in assistants for b in m["content"] if b["type"] == "toolCall"]
+        results = [m["toolCallId"] for m in found["messages"] if m["role"] == "toolResult"]
+        assert sorted(calls) == sorted(results), id
 
 
 def test_a_session_of_pi_that_was_rewound_here_is_its_path(store: clew.Store, home: Path, shop: Path) -> None:

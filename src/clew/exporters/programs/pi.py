@@ -76,8 +76,7 @@ def write_session(
         raise InvalidError(f"session {id!r} has no message that pi could go on from")
     name = f"{re.sub('[:.]', '-', iso(now))}_{own}.jsonl"
     path = write_new(sessions(home, workspace) / name, lines)
-    # By its path: an id would be looked for among the sessions of the directory first.
-    command = ["pi", "--session", str(path)]
+    command = ["pi", "--session", own]
     return Written(id=own, command=command, directory=workspace, paths=[path], notes=replay.notes())
 
 

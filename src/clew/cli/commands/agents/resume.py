@@ -6,13 +6,14 @@ import os
 import shutil
 from dataclasses import dataclass, field
 from pathlib import Path
+from textwrap import wrap
 from typing import Final
 
 import click
 
 import clew
 from clew.cli.app import Refused, Settings, command, flush, session_argument
-from clew.cli.output import Output
+from clew.cli.output import Output, terminal_size
 from clew.cli.resume import in_shell, own_command, own_file
 from clew.cli.store import opened, spot_of
 from clew.cli.text import from_home, one_line
@@ -187,7 +188,8 @@ def _tell(out: Output, going: Going, *, is_dry: bool) -> None:
         for path in going.written[:1]:
             out.line(f"Written for {going.agent}: {from_home(str(path))}")
         for note in going.notes:
-            out.line(note)
+            for line in wrap(note, terminal_size().columns) if out.is_terminal else [note]:
+                out.line(line)
         if shell is not None:
             out.line("Go on with:")
             out.line()
