@@ -108,6 +108,8 @@ class Ledger:
         self._fresh: dict[str, Draft] = {}
         """Records that are not written yet."""
         self._looking = Looking()
+        self._found: dict[str, tuple[tuple[int, int, int, bytes], Place]] = {}
+        """Places that were found, and how their files looked then."""
         self._version_of = cache(version_of)
 
     # -- reading
@@ -205,22 +207,31 @@ class Ledger:
         if source.place is None or raw is None:
             return None
         try:
-            inode = os.stat(path).st_ino
+            found = os.stat(path)
         except OSError:
             return None
-        if inode != source.seen[0].inode:
+        if found.st_ino != source.seen[0].inode:
             return None
+        look = found.st_size, found.st_mtime_ns, found.st_ctime_ns, raw
+        if path in self._found and self._found[path][0] == look:
+            return self._found[path][1]
+        place = self._place(path, record, raw, source, source.place)
+        if place is not None:
+            self._found[path] = look, place
+        return place
+
+    def _place(self, path: str, record: str, raw: bytes, source: Source, kept: PlaceOf) -> Place | None:
         newer = None if self._places is None else self._places.find(record, raw)
         if newer is not None and is_at(path, newer[0]):
             return newer[1]
-        if not is_at(path, source.place) or not source.sessions:
+        if not is_at(path, kept) or not source.sessions:
             return None
         with self._engine.read() as reader:
             packed = reader.get_record(source.sessions[0].sid, "source", record)
         state = None if packed is None else _unpacked(packed)
-        if state is None or _digest(state) != source.place.state:
+        if state is None or _digest(state) != kept.state:
             return None
-        return Place(source.place.offset, source.place.lines, state)
+        return Place(kept.offset, kept.lines, state)
 
     def rows(self, sources: Iterable[Source]) -> dict[int, SessionRow]:
         """The sessions of these files that are still here, those in the trash too."""

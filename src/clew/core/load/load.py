@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Generator, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 import msgspec
 
@@ -616,12 +616,12 @@ class Loading:
 
     def _details(self, reader: Reader, row: SessionRow | None, ending: _Ending) -> Details:
         """What the session says of its model, once its settings are set."""
-        wanted = beside.wanted_settings(self._source, ending.updates, {}, None)
-        present = {} if row is None else beside.present_settings(reader, row)
-        given = settled(self._memory.state, wanted, present)
-        names = {name: given[name] for name in ("model", "vendor", "endpoint") if name in given}
         before = Details() if row is None else reader.get_details(row.sid)
-        return msgspec.structs.replace(before, **names)
+        wanted = beside.wanted_settings(self._source, ending.updates, {}, None)
+        names = {name: value for name, value in wanted.items() if name in ("model", "vendor", "endpoint")}
+        present = {name: getattr(before, name) for name in names}
+        given: dict[str, Any] = settled(self._memory.state, names, present)
+        return msgspec.structs.replace(before, **given)
 
     # -- what became of it
 
