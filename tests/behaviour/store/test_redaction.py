@@ -128,7 +128,7 @@ class TestImport:
     def test_s24_no_byte_of_a_secret_is_in_storage(
         self, store: Store, tmp_path: Path, whole: Callable[[], bytes]
     ) -> None:
-        """Files, journals, tables, kept lines of the source and what its reader remembers: all are searched."""
+        """Files, journals, tables, kept lines of the source, what its reader remembers: all are searched."""
         files = tmp_path.parent / f"{tmp_path.name}-files"
         files.mkdir()
         claude_file(files / "c.jsonl", TEXT)

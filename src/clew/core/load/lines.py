@@ -167,9 +167,10 @@ class LineWriter:
         self._waiting.append(_Line(line.number, name, kind, check_of(raw), cuts, text))
         self.size += len(text)
 
-    def _take_secrets_out(self) -> None:
-        """Look at what is left of all lines at once: nearly never is there a secret in it. What was cut out
-        has none: it is as the store has it."""
+    def take_secrets_out(self) -> None:
+        """To be called before a transaction begins: the key of the store may have to be made. What is left of
+        all lines is looked at at once, as nearly never there is a secret in it. What was cut out has none: it
+        is as the store has it."""
         unread, self._unread = self._unread, []
         if self._cleaner is None or not _may_hold_secrets(b"\n".join(line.text for line in self._waiting)):
             return
@@ -183,8 +184,6 @@ class LineWriter:
         """Keep what was taken since `commit` was called last. It may run again after a rollback."""
         if not self._waiting:
             return
-        if self._unread:
-            self._take_secrets_out()
         if self._replace_from:
             _truncate(tx, sid, self._replace_from)
         end = _End.of(tx, sid)

@@ -406,6 +406,7 @@ class Loading:
                 at.kept_state = keep_state(tx, at.session.sid, at.state)
             return at
 
+        self._lines.take_secrets_out()
         at = self._engine.run(work)
         self._row = at.row
         memory.state = at.state

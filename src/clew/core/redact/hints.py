@@ -46,7 +46,9 @@ _HOOKS: Final = (b"hooks.slack.com", b"/webhooks/")
 _SEEN_BACK: Final = 80
 _LARGE: Final = 4096
 _BASE64: Final = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/="
-_DOT, _SLASH, _COLON = b"./:"
+_DASH, _DOT, _SLASH, _COLON, _AT, _TILDE, _AND = b"-./:@~&"
+_DATA: Final = frozenset(b"+/")
+"""Behind a row of characters: it may be a part of base64."""
 _BEFORE_KEYS: Final = frozenset(b"./:\\%[")
 _BEGUN: Final = re.compile(rb"[0-9]{1,2}m|[0-9A-Fa-f]{2}|[bfnrt]?")
 """Of a row behind %, [ or a backslash: a colour, a character of an address, a line end."""
@@ -56,26 +58,37 @@ def may_hold(text: bytes) -> bool:
     """Whether there may be a definite secret in a text, encoded as JSON or not; False: surely not."""
     rows = text.translate(_ROWS)
     start = rows.find(_ROW)
+    if start >= 0 and _has_key(text, rows, start):
+        return True
+    return (
+        (_AT in text and _WITH_AT.search(text) is not None)
+        or _WITH_K.search(text) is not None
+        or text.find(b"ccess_key") >= 0
+        or (_TILDE in text and text.find(b"Q~") >= 0)
+        or (_AND in text and text.find(b"sig=") >= 0)
+    )
+
+
+def _has_key(text: bytes, rows: bytes, start: int) -> bool:
+    """Whether one of the rows of characters begins as a key does, or stands where one would stand."""
+    find, size = rows.find, len(text)
     while start >= 0:
-        end = rows.find(b" ", start + _LONG)
+        end = find(b" ", start + _LONG)
+        behind = text[end] if end >= 0 else 0
         if end < 0:
-            end = len(text)
+            end = size
         if text[start : start + 3] in _BEGINNINGS and _KEYS.match(text, start):
             return True
         if start and text[start - 1] in _BEFORE_KEYS and _is_like_key_behind(text, start):
             return True
-        if text.find(b"-", start, end) >= 0 and _AFTER_DASH.search(text, start, end):
+        if text.find(_DASH, start, end) >= 0 and _AFTER_DASH.search(text, start, end):
             return True
-        if text[end : end + 1] == b"." and _DISCORD.match(text, start):
+        if behind == _DOT and _DISCORD.match(text, start):
             return True
-        start = rows.find(_ROW, end if text[end : end + 1] not in b"+/" else _end_of_data(text, start, end))
-    return (
-        _WITH_K.search(text) is not None
-        or (b"~" in text and b"Q~" in text)
-        or (b"@" in text and _WITH_AT.search(text) is not None)
-        or (b"&" in text and b"sig=" in text)
-        or b"ccess_key" in text
-    )
+        if behind in _DATA:
+            end = _end_of_data(text, start, end)
+        start = find(_ROW, end)
+    return False
 
 
 def _end_of_data(text: bytes, start: int, end: int) -> int:

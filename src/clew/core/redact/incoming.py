@@ -60,10 +60,14 @@ class Incoming:
         """The same for a text that is no JSON: a title, a name."""
         return self._text(text) if may_hold(text.encode(errors="replace")) else text
 
+    def finds(self, raw: bytes) -> bool:
+        """Whether there may be a secret in a part of a line: yes, or surely not. Escapes may hide one."""
+        return b"\\u" in raw or may_hold(raw)
+
     def line(self, raw: bytes) -> bytes:
         """A line of a file, or a part of one, as it stands there. All but the secrets stays byte for byte, if
         the line can be read; whatever else it is, no secret is left in it."""
-        if not may_hold(raw) and b"\\u00" not in raw:
+        if not self.finds(raw):
             return raw
         clean = self._text(raw.decode(errors="surrogateescape")).encode(errors="surrogateescape")
         try:
