@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -186,3 +188,10 @@ def test_a_cursor_says_where_a_page_ended() -> None:
         assert read_cursor(make_cursor(cursor), is_ranked=cursor.score is not None) == cursor
     with pytest.raises(InvalidQueryError, match="no cursor"):
         read_cursor(make_cursor(Cursor(2**70, "u", 0, None)), is_ranked=False)
+
+
+@given(st.text(st.sampled_from("abyzAZ09 _.-\0\x7f\né"), max_size=12), st.sampled_from([0, 199, 200, 201]))
+def test_a_text_is_plain_if_no_word_of_it_is_camel_case_or_too_long(text: str, more: int) -> None:
+    text += "x" * more
+    odd = re.search("[a-z0-9][A-Z]|[A-Z][A-Z][a-z]|\0|[A-Za-z0-9]{201}", text)
+    assert is_plain(text) == (text.isascii() and odd is None)

@@ -33,9 +33,18 @@ _ACCENTS: Final = "\u0300-\u036f"
 _RUN: Final = rf"[^\W_{_LETTERWISE}]+"
 _ASCII_WORD: Final = re.compile("[A-Za-z0-9]+")
 _PLAIN_WORD: Final = re.compile("[a-z0-9]+")
-_HUMP: Final = "[a-z0-9][A-Z]|[A-Z][A-Z][a-z]"
-_CAMEL: Final = re.compile(_HUMP)
-_ODD: Final = re.compile(rf"{_HUMP}|\0|[A-Za-z0-9]{{{LONGEST + 1}}}")
+_CAMEL: Final = re.compile("[a-z0-9][A-Z]|[A-Z][A-Z][a-z]")
+_KINDS: Final = bytes(
+    ord("a" if chr(code).islower() else "A" if chr(code).isupper() else "0" if chr(code).isdigit() else " ")
+    if 0 < code < 128
+    else code
+    for code in range(256)
+)
+"""What each ASCII character is: a small letter, a capital, a digit, or none of them."""
+_HUMPS: Final = (b"aA", b"0A", b"AAa")
+"""The same as `_CAMEL`, among the kinds of characters."""
+_SAME: Final = bytes.maketrans(b"A0", b"aa")
+_TOO_LONG: Final = b"a" * (LONGEST + 1)
 _PART: Final = re.compile(r"[A-Z]+(?![a-z])[0-9]*|[A-Z]?[a-z]+[0-9]*|[0-9]+")
 
 
@@ -60,7 +69,13 @@ class Word(NamedTuple):
 
 def is_plain(text: str) -> bool:
     """Whether its words are its runs of ASCII letters and digits, and no more need be known of it."""
-    return text.isascii() and _ODD.search(text) is None
+    if not text.isascii():
+        return False
+    kinds = text.encode().translate(_KINDS)
+    # A few looks for bytes take a seventh of the time of one pattern for all of it.
+    return not (
+        b"\0" in kinds or any(hump in kinds for hump in _HUMPS) or _TOO_LONG in kinds.translate(_SAME)
+    )
 
 
 def words_in(text: str) -> Iterator[Word]:
