@@ -46,6 +46,15 @@ def test_what_was_not_changed_goes_on_in_the_agents_own_file(cli: Clew) -> None:
     assert files_below(cli.home) == before
 
 
+def test_a_file_that_has_grown_since_is_said(cli: Clew) -> None:
+    [file] = (cli.home / ".claude").rglob(f"{LOGIN}.jsonl")
+    with file.open("a") as more:
+        more.write('{"type":"mode","mode":"normal"}\n')
+    [told] = cli("resume", LOGIN, "--json").records
+    assert told["written"] == []
+    assert "clew sync" in told["notes"][1]
+
+
 def test_when_the_agent_removed_its_file_a_copy_is_written(cli: Clew) -> None:
     shutil.rmtree(cli.home / ".claude")
     [told] = cli("resume", LOGIN, "--json").records

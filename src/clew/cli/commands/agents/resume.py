@@ -68,6 +68,8 @@ def resume_command(
         if own is not None and not own.is_subagent and (file := _own_file(session)) is not None:
             going = Going(info.id, info.agent or "", own.words, place)
             going.notes.append(f"Nothing was changed here: it goes on in its own file, {from_home(file)}.")
+            if _has_grown(store, file):
+                going.notes.append("The file has changed since it was read; clew sync brings what is new.")
             _check_program(own.words[0], run)
         else:
             going = Going(info.id, agent or _agent_of(info), [], place)
@@ -105,6 +107,18 @@ def _own_file(session: clew.Session) -> str | None:
     from clew.exporters.programs.resuming import is_changed
 
     return own_file(session.info) if is_changed(session) is False else None
+
+
+def _has_grown(store: clew.Store, file: str) -> bool:
+    """Whether the agent wrote to a file since it was imported."""
+    from clew.importers.ledger import Ledger
+
+    source = Ledger(store._engine).find(file)
+    stamps = () if source is None else source.seen
+    try:
+        return any(stamp.path == file and stamp.size != os.stat(file).st_size for stamp in stamps)
+    except OSError:
+        return False
 
 
 def _write(going: Going, store: clew.Store, point: clew.Head | str | int | None) -> None:
