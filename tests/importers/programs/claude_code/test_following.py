@@ -390,6 +390,24 @@ def test_a_line_without_its_end_waits(store: clew.Store, log: Log) -> None:
     assert followed.bytes == len(content)
 
 
+def test_a_first_message_without_its_end_is_no_session_yet(log: Log) -> None:
+    log.user("u1")
+    log.path.write_bytes(log.path.read_bytes()[:-1])
+    assert passes(log.path) == ([], [])
+
+
+def test_a_copy_is_found_by_its_first_call_however_late_that_comes(log: Log) -> None:
+    other = Log(log.path.with_name("0b1c2d3e-9999-4222-8333-444455556666.jsonl"))
+    other.user("u1").model("a1", "msg_1")
+    for number in range(70):
+        log.user(f"u{number}")
+    (session,), (place,) = passes(log.path)
+    assert session.copies == ()
+    log.model("a1", "msg_1")
+    (session,), _ = passes(log.path, place)
+    assert session.copies == (f"claude-code:{other.path.stem}",)
+
+
 def test_a_pass_in_which_no_line_came_gives_no_session(log: Log) -> None:
     log.user("u1").model("a1")
     _, (place,) = passes(log.path)
