@@ -73,6 +73,8 @@ _TOKENS: Final = (
     "reasoning_output_tokens",
 )
 _NOTHING: Final = (0, 0, 0, 0, 0)
+_OWN: Final = frozenset({"type", "payload", "timestamp"})
+"""What every line has: no note on its entry."""
 _MODES: Final[dict[Json, Literal["fast", "flex"]]] = {"fast": "fast", "priority": "fast", "flex": "flex"}
 """What the program calls a tier of service, where that has a price of its own."""
 
@@ -96,7 +98,7 @@ def tokens_of(payload: dict[str, Json], field: str = "total_token_usage") -> tup
 def _tokens_in(told: Json) -> tuple[int, ...] | None:
     if not isinstance(told, dict):
         return None
-    return tuple(value if isinstance(value := told.get(name), int) else 0 for name in _TOKENS)
+    return tuple([value if isinstance(value := told.get(name), int) else 0 for name in _TOKENS])
 
 
 class State(msgspec.Struct, frozen=True, array_like=True):
@@ -248,9 +250,10 @@ class Rollout:
     def _item(self, line: Line, item: dict[str, Json]) -> SourceEntry:
         human: bool | None = None
         if item.get("type") == "message" and item.get("role") == "user":
-            if self._is_agent or is_injected(item):
+            injected = is_injected(item)
+            if self._is_agent or injected:
                 human = False
-            if not is_injected(item):
+            if not injected:
                 self._turns.append(self._last)
         return self._entry(line, item, human=human)
 
@@ -261,9 +264,8 @@ class Rollout:
         record = line.record
         self._at = when(record.get("timestamp")) or self._at
         notes: dict[str, Json] = {}
-        if "payload" in record:
-            own = ("type", "payload", "timestamp")
-            notes = {key: value for key, value in record.items() if key not in own}
+        if "payload" in record and not record.keys() <= _OWN:
+            notes = {key: value for key, value in record.items() if key not in _OWN}
         if self._is_inherited(line):
             notes["inherited"] = True
         return SourceEntry(
@@ -386,9 +388,8 @@ def _grown(before: tuple[int, ...] | None, total: tuple[int, ...], last: tuple[i
     """What was spent since the counter was told before. Without that, only the last call is known."""
     if before is None:
         return [*(last or _NOTHING)]
-    if any(new < old for new, old in zip(total, before, strict=True)):
-        before = _NOTHING  # it began anew
-    return [new - old for new, old in zip(total, before, strict=True)]
+    grown = [new - old for new, old in zip(total, before, strict=True)]
+    return [*total] if min(grown) < 0 else grown  # it began anew, or went on
 
 
 def _uid(line: Line) -> str:
