@@ -35,6 +35,7 @@ SCRIPTS = {
     "search": "sessions.search",
     "importing": "imports.throughput",
     "hooks": "imports.hooks",
+    "syncing": "syncing",
     "adapters": "adapters",
     "felt": "cli.felt",
 }

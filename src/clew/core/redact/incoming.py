@@ -81,6 +81,8 @@ class Incoming:
     def packed(self, raw: bytes) -> bytes:
         """Values in MessagePack, such as what a reader remembers of a file: without secrets in their texts.
         Names of fields stay as they are."""
+        if not may_hold(raw):
+            return raw
         try:
             value = msgspec.msgpack.decode(raw)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
