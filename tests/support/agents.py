@@ -171,12 +171,18 @@ class Pi(Agent):
 
 
 class OpenCode(Agent):
-    """It writes to a database; its own ids count up."""
+    """It writes to a database; its own ids count up. A prompt waits there for its answer: so both come at
+    once."""
 
     place = OPENCODE
     schema: ClassVar[Path] = Path(__file__).parents[1] / "home" / "files" / OPENCODE / "opencode.db.sql"
 
+    def say(self) -> str:
+        super().say()
+        return super().say()
+
     def begin(self) -> None:
+        self._left += self._left % 2
         self.path = self.home / OPENCODE / f"opencode-{self.number}.db"
         is_new = not self.path.exists()
         self.path.parent.mkdir(parents=True, exist_ok=True)

@@ -172,13 +172,15 @@ class Ledger:
     def grown(self, path: str, format: str | None, listed: Callable[[str], OnList]) -> Source | None:
         """The record of a file of which only what is new need be read. What a program keeps in directories
         beside it is looked up by the lines that name it: that one has changed, while the file has grown, is
-        no reason to read all."""
+        no reason to read all. Nor is the log of a database: its reader knows which rows are new."""
         source = self._usable(path, format)
         if source is None or source.place is None or source.error:
             return None
         is_as_before, *same = self._same(source, listed)
+        logs = (f"{path}-wal", f"{path}-journal")
         for stamp, is_same in zip(source.seen[1:], same, strict=True):
-            if not is_same and (is_as_before or not os.path.isdir(path_of(stamp.path))):
+            beside = path_of(stamp.path)
+            if not is_same and beside not in logs and (is_as_before or not os.path.isdir(beside)):
                 return None
         return source if self.place(path, source) is not None else None
 
