@@ -483,6 +483,16 @@ def test_a_result_keeps_its_words_media_and_failure(store: clew.Store) -> None:
     assert [(media.type, media.data) for media in answer.media] == [("image/png", PNG)]
 
 
+def test_a_result_of_gemini_that_is_an_error_alone_has_failed(store: clew.Store) -> None:
+    for response, has_failed in (({"error": "no"}, True), ({"error": "no", "output": "x"}, False)):
+        found = history(
+            store,
+            {"role": "model", "parts": [{"functionCall": {"name": "f", "args": {}}}]},
+            {"role": "user", "parts": [{"functionResponse": {"name": "f", "response": response}}]},
+        )
+        assert found.turns[0].calls[0].answer.is_error is has_failed
+
+
 def test_a_result_that_is_told_twice_is_told_once(store: clew.Store) -> None:
     found = history(
         store,

@@ -78,8 +78,9 @@ class GeminiDialect(BlockDialect):
 def _beside_text(part: dict[str, Json], at: int, role: Json) -> Part | None:
     """What a part holds that is no plain text. A text may stand beside it."""
     if (result := _value(part, _RESULTS)) is not None:
-        value, may_be_paired = _answer(result.get("response")), role not in _NO_ANSWERERS
-        return _tool_part("result", at, result, value, may_be_paired)
+        response, may_be_paired = result.get("response"), role not in _NO_ANSWERERS
+        has_failed = isinstance(response, dict) and response.keys() == {"error"}
+        return _tool_part("result", at, result, _answer(response), may_be_paired, has_failed)
     if (call := _value(part, _CALLS)) is not None:
         return _tool_part("call", at, call, call.get("args"), role not in _NO_CALLERS)
     if thinks := part.get("thought"):
@@ -92,11 +93,16 @@ def _beside_text(part: dict[str, Json], at: int, role: Json) -> Part | None:
 
 
 def _tool_part(
-    kind: Literal["call", "result"], at: int, tool: Json, value: Json, may_be_paired: bool
+    kind: Literal["call", "result"],
+    at: int,
+    tool: Json,
+    value: Json,
+    may_be_paired: bool,
+    has_failed: bool = False,
 ) -> Part:
     call = Call(filled(tool.get("id")), filled(tool.get("name")))
     placement = Placement.ONE_MESSAGE if may_be_paired and call.name else None
-    return Part(kind, at, None, value, call, placement)
+    return Part(kind, at, None, value, call, placement, has_failed)
 
 
 def _answer(response: Json) -> Json:
