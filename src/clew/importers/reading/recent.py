@@ -71,10 +71,9 @@ class Recent:
         """None: what would be forgotten has no time. ValueError: as of `packed`."""
         forgotten = self.forgotten
         if len(self._names) > self._most:
-            gone = self._names[0][1]
-            if gone is None:
+            forgotten = self._names[0][1]  # the newest time up to there, what was forgotten before included
+            if forgotten is None:
                 return None
-            forgotten = gone if forgotten is None else max(gone, forgotten)
         ages = [self._age(at) for _, at in self._names][-self._most :]
         return RecentState(packed(self.names()), ages, self._newest, forgotten)
 
