@@ -293,6 +293,9 @@ def _entered(aio: type, name: str) -> object:
         def __getattr__(self, name: str) -> Nothing:
             return Nothing()
 
+        def __call__(self) -> Nothing:
+            return Nothing()
+
     handle: Any = object.__new__(aio)
     vars(handle).update(_bridge=Nothing(), _session=Nothing())
     return getattr(handle, name)()

@@ -86,13 +86,14 @@ COMPLETION: Final = "_CLEW_COMPLETE"
 COMMANDS: Final = {name: place for section in SECTIONS.values() for name, place in section.items()}
 
 EXAMPLES: Final = (
-    "clew import --scan       import the sessions of other agents",
+    "clew import --scan       import sessions of other agents",
+    "clew watch               follow them, as they write",
     "clew ls                  list sessions, newest first",
     "clew search login 500    find messages with both words",
-    "clew show                show the newest session",
-    "clew show login@12       show what was said around entry 12",
-    "clew log --graph login   draw branches, forks and checkpoints",
+    "clew show login@12       show what is around entry 12",
+    "clew log --graph login   draw its branches and forks",
     "clew rewind login plan   go back to the checkpoint plan",
+    "clew resume login@12     go on from there, in any agent",
     "clew ls --json | jq .id  print JSON for programs",
 )
 

@@ -69,7 +69,7 @@ def secrets_policy(settings: Settings, policy: RedactionPolicy | None) -> None:
     if out.json:
         out.record({"policy": found})
     elif out.is_terminal:
-        out.line(f"{found}: {POLICIES[found]}")
+        out.texts([f"{found}: {POLICIES[found]}"])
     else:
         out.row(found)
 
@@ -150,13 +150,18 @@ def _conclude(out: Output, found: Sequence[Finding], looked_at: int, unreadable:
         kinds[one.kind] += one.count
     told = ", ".join(f"{number} {kind}" for kind, number in kinds.most_common())
     held = count(len({one.session for one in found}), "session")
-    click.echo(f"{count(kinds.total(), 'secret')} in {held} of {looked_at:,}: {told}{damage}", err=True)
-    if out.is_terminal:
-        click.echo(
+    told = f"{count(kinds.total(), 'secret')} in {held} of {looked_at:,}: {told}{damage}"
+    if not out.is_terminal:
+        click.echo(told, err=True)
+        return
+    out.texts(
+        [
+            "",
+            told,
             "What is stored is not changed: make these keys invalid where they come from."
             " clew export --redact leaves them out, clew rm --purge removes a session for good.",
-            err=True,
-        )
+        ]
+    )
 
 
 class Scan:
@@ -236,7 +241,10 @@ class Scan:
                 record = decode_lines(value)
                 start = 0
                 for number, size in zip(record.numbers, record.sizes, strict=True):
-                    yield from self._in_text(record.text[start : start + size], f"line {number}")
+                    for place, _, kind, found in self._in_text(
+                        record.text[start : start + size], f"line {number}"
+                    ):
+                        yield place, "of its file", kind, found
                     start += size
 
     # -- one text or value

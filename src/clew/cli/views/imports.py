@@ -29,7 +29,10 @@ _OF_A_LINE: Final = (
 """How reasons begin that say something of a line."""
 
 
-def print_report(out: Output, settings: Settings, report: ImportReport, *, verbose: bool) -> None:
+def print_report(
+    out: Output, settings: Settings, report: ImportReport, *, verbose: bool, is_scan: bool = False
+) -> None:
+    """`is_scan`: of the usual places of agents, which a watcher can follow."""
     if out.json:
         for source in report.sources:
             out.record(_as_record(source))
@@ -51,14 +54,20 @@ def print_report(out: Output, settings: Settings, report: ImportReport, *, verbo
         click.echo(_sentence(report), err=True)
         return
     out.line(_told(report) + _and_redacted(report))
-    for line in _next(settings, report):
+    for line in _next(settings, report, is_scan=is_scan):
         out.line(line)
 
 
 def print_news(
-    out: Output, settings: Settings, report: ImportReport, *, verbose: bool, quiet: bool = False
+    out: Output,
+    settings: Settings,
+    report: ImportReport,
+    *,
+    verbose: bool,
+    quiet: bool = False,
+    is_scan: bool = False,
 ) -> None:
-    """Of a sync: only what is new."""
+    """Of a sync: only what is new. `is_scan`: of the usual places of agents."""
     changed = [session for session in report.sessions if session.state in ("new", "grown")]
     if out.json and not quiet:
         for source in report.sources:
@@ -96,7 +105,7 @@ def print_news(
         for path in report.gone if verbose else ():
             out.line(f"  {one_line(from_home(path))}")
     if changed:
-        for line in _next(settings, report):
+        for line in _next(settings, report, is_scan=is_scan):
             out.line(line)
 
 
@@ -159,8 +168,8 @@ def _sessions(sessions: Sequence[ImportedSession]) -> tuple[Sequence[Column], li
         Column("STATE"),
         Column("ADDED", right=True),
         Column("MESSAGES", right=True),
-        Column("ID"),
-        Column("FILE", style="dim", flexible=True),
+        Column("ID", flexible=True),
+        Column("FILE", style="dim", flexible=True, optional=True, leaves=40),
     ]
     rows: list[list[object]] = [
         [one.state, f"{one.entries:,}", f"{one.messages:,}", one.id, from_home(one.source)]
@@ -274,7 +283,7 @@ def _and_trashed(report: ImportReport) -> str:
     return f", {number:,} in the trash" if number else ""
 
 
-def _next(settings: Settings, report: ImportReport) -> list[str]:
+def _next(settings: Settings, report: ImportReport, *, is_scan: bool) -> list[str]:
     if report.dry_run:
         return ["Nothing was written: leave out --dry-run to import."]
     steps = {
@@ -283,8 +292,17 @@ def _next(settings: Settings, report: ImportReport) -> list[str]:
     }
     if not report.new and not report.grown:
         return []
+    if is_scan and not _is_followed(settings):
+        steps[f"{clew_command(settings, 'watch')} --install"] = "bring what is to come, by itself"
     width = max(map(len, steps))
     return ["", *(f"  {typed:<{width}}   {what}" for typed, what in steps.items())]
+
+
+def _is_followed(settings: Settings) -> bool:
+    """Whether a watcher does this already."""
+    from clew.importers.follow.lease import holder_of
+
+    return holder_of(settings.store) is not None
 
 
 def _of_no_source(report: ImportReport) -> list[Problem]:

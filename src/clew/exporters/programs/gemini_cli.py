@@ -40,6 +40,9 @@ if TYPE_CHECKING:
 
 NAME: Final = "gemini-cli"
 _TYPES: Final = frozenset({"user", "gemini", "info", "error", "warning"})
+_OWN_ID: Final = re.compile(r"[A-Za-z0-9_-]{8,}")
+_NO_SLUG: Final = re.compile("[^a-z0-9]+")
+_SLUG: Final = re.compile("[a-z0-9-]+")
 _NOT_PROMPTS: Final = ("/", "?", "<session_context>", "<hook_context>")
 """A record of the user that begins so is no prompt for Gemini CLI: it leaves it out of the conversation."""
 _ACKNOWLEDGED: Final = "Got it. Thanks for the additional context!"
@@ -70,7 +73,7 @@ def write_session(
     """
     chat = _Chat(Replay(store, id, NAME, at=at, is_copy=True))
     own = new_id or str(uuid4())
-    if not re.fullmatch(r"[A-Za-z0-9_-]{8,}", own):
+    if not _OWN_ID.fullmatch(own):
         raise InvalidError(f"{own!r} cannot be an id of Gemini CLI: it takes letters, digits, - and _")
     root = os.path.realpath(workspace)
     project, paths = _project(_folder(home), root)
@@ -108,7 +111,7 @@ def _project(gemini: Path, workspace: str) -> tuple[Path, list[Path]]:
         if _owner(folder) == workspace:
             return folder, []
     taken = {*_listed(gemini / "projects.json").values(), *(folder.name for folder in found)}
-    slug = re.sub("[^a-z0-9]+", "-", Path(workspace).name.lower()).strip("-") or "project"
+    slug = _NO_SLUG.sub("-", Path(workspace).name.lower()).strip("-") or "project"
     name, number = slug, 0
     while name in taken or _owner(gemini / "history" / name) is not None:
         number += 1
@@ -135,7 +138,7 @@ def _listed(path: Path) -> dict[str, str]:
     except (FileNotFoundError, msgspec.MsgspecError):
         return {}
     names = listed.get("projects", {})
-    return {place: name for place, name in names.items() if re.fullmatch("[a-z0-9-]+", name)}
+    return {place: name for place, name in names.items() if _SLUG.fullmatch(name)}
 
 
 # ── The chat ──────────────────────────────────────────────────────────────────────────────────────

@@ -43,6 +43,7 @@ _NO_COST: Final[dict[str, Json]] = {
     "totalTokens": 0,
     "cost": {"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0, "total": 0},
 }
+_TIME_MARKS: Final = re.compile("[:.]")
 _FIRST_SLASH: Final = re.compile(r"^[/\\]")
 _SLASHES: Final = re.compile(r"[/\\:]")
 
@@ -74,7 +75,7 @@ def write_session(
     lines = list(_Tree(replay, own, now, cwd=workspace).lines())
     if not any(b'"message"' in line for line in lines):
         raise InvalidError(f"session {id!r} has no message that pi could go on from")
-    name = f"{re.sub('[:.]', '-', iso(now))}_{own}.jsonl"
+    name = f"{_TIME_MARKS.sub('-', iso(now))}_{own}.jsonl"
     path = write_new(sessions(home, workspace) / name, lines)
     command = ["pi", "--session", own]
     return Written(id=own, command=command, directory=workspace, paths=[path], notes=replay.notes())

@@ -29,6 +29,7 @@ PASSED_ON: Final = (
     "XDG_STATE_HOME",
 )
 """Variables that say where agents, and Clew, keep their files: a service does not have those of a shell."""
+_PLAIN: Final = re.compile(r"[\w@%+=:,./-]+", re.ASCII)
 _ESCAPED: Final = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "\r": "\\r"}
 
 
@@ -115,7 +116,7 @@ def _quoted(word: str) -> str:
     """A word as systemd reads it: % begins a name of its own, and a backslash an escape. With the colon
     before the command a dollar is a dollar."""
     text = "".join(_ESCAPED.get(letter, letter) for letter in word).replace("%", "%%")
-    return text if re.fullmatch(r"[\w@%+=:,./-]+", text, re.ASCII) else f'"{text}"'
+    return text if _PLAIN.fullmatch(text) else f'"{text}"'
 
 
 def launchd_agent(command: Sequence[str], environment: Mapping[str, str], log: Path) -> str:

@@ -16,6 +16,8 @@ _SPACE: Final = re.compile(r"[ \t\r\n]*")
 _TEXT: Final = re.compile(r'"(?:[^"\\\x00-\x1f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*"')
 _PLAIN: Final = re.compile(r"true|false|null|-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?")
 _COMMENT: Final = re.compile(r"//[^\r\n]*|/\*.*?\*/", re.DOTALL)
+_LINE_END: Final = re.compile(r"[ \t]*(\r?\n)?")
+_INDENT: Final = re.compile(r'\n([ \t]+)["\[{]')
 
 
 class NotJsonError(Exception):
@@ -214,7 +216,7 @@ def _without(text: str, node: Node, start: int, end: int) -> str:
             text = text[:before] + text[before + 1 :]
             start, end = start - 1, end - 1
     line = text.rfind("\n", 0, start) + 1
-    rest = re.compile(r"[ \t]*(\r?\n)?").match(text, end)
+    rest = _LINE_END.match(text, end)
     assert rest is not None
     begins_line = not text[line:start].strip()
     if begins_line and rest[1]:
@@ -263,5 +265,5 @@ def _margin(text: str, at: int) -> str:
 
 def _indent_of(text: str) -> str:
     """What the file indents with: that of its first indented line, else two spaces."""
-    found = re.search(r'\n([ \t]+)["\[{]', text)
+    found = _INDENT.search(text)
     return found[1] if found else "  "

@@ -12,6 +12,7 @@ from clew.importers.hooks.json_text import BOM, Node, NotJsonError
 
 SCRIPTS: Final = "clew/hooks"
 """The end of the directory of our scripts: by this a hook is known as ours."""
+_CAPITAL: Final = re.compile("(?<!^)(?=[A-Z])")
 _OURS: Final = re.compile(rf"/{SCRIPTS}/[a-z-]+\.sh['\"]?\s*$")
 
 
@@ -62,7 +63,7 @@ def found_in(text: str, agent: Agent) -> dict[str, list[dict[str, Any]]]:
 def places_of(text: str, agent: Agent) -> list[str]:
     """Our hooks as Codex names them: the event, the number of the group, and that of the hook in it."""
     return [
-        f"{re.sub('(?<!^)(?=[A-Z])', '_', event).lower()}:{number}:{place}"
+        f"{_CAPITAL.sub('_', event).lower()}:{number}:{place}"
         for event, groups in (values_of(text, agent).get("hooks") or {}).items()
         for number, group in enumerate(groups if isinstance(groups, list) else ())
         for place, handler in enumerate(_handlers(group))

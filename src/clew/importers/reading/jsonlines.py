@@ -263,7 +263,7 @@ def _is_json(line: bytes) -> bool:
 
 
 def _refuse(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is no JSON")
+    raise ValueError(f"{constant} is not valid in JSON")
 
 
 def object_of(

@@ -94,7 +94,7 @@ def import_command(
             )
     if scan and not report.sources and not report.problems:
         raise Refused("no sessions of other agents in their usual places; clew import PATH takes others")
-    print_report(out, settings, report, verbose=verbose)
+    print_report(out, settings, report, verbose=verbose, is_scan=scan)
     if report.left_out:
         return ERROR
     return 0 if report.ok else PARTLY

@@ -76,7 +76,7 @@ def resume_command(
             _check_program(PROGRAMS[going.agent], run)
             going.notes += _notes_of(info)
             if dry_run:
-                _plan(going, session, point)
+                _plan(going, store, point)
             else:
                 _write(going, store, point)
     _tell(out, going, is_dry=dry_run)
@@ -132,12 +132,12 @@ def _write(going: Going, store: clew.Store, point: clew.Head | str | int | None)
     going.notes += [_sentence(note) for note in written.notes]
 
 
-def _plan(going: Going, session: clew.Session, point: clew.Head | str | int | None) -> None:
+def _plan(going: Going, store: clew.Store, point: clew.Head | str | int | None) -> None:
     """What a copy would be; nothing is written."""
-    from clew.exporters.programs.turns import read_turns
+    from clew.exporters.programs.replay import Replay
 
-    history = read_turns(session, at=point)
-    going.notes += [_sentence(note) for note in history.notes()]
+    replay = Replay(store, going.session, going.agent, at=point, is_copy=True)
+    going.notes += [_sentence(note) for note in replay.notes()]
 
 
 def _sentence(text: str) -> str:

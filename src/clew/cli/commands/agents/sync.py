@@ -43,7 +43,7 @@ def sync_command(
         report = sync.all()
     if not paths and not report.files and not report.gone and not report.problems and not sync.has_records:
         raise Refused("no sessions of other agents in their usual places; clew sync PATH takes others")
-    print_news(out, settings, report, verbose=verbose, quiet=quiet)
+    print_news(out, settings, report, verbose=verbose, quiet=quiet, is_scan=not paths)
     if report.left_out:
         return ERROR
     return 0 if report.ok else PARTLY

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 _SHOWN: Final = 4
 """Agents, or places, that a line names."""
 _MOST_SAID: Final = 1_000
+_FIELD: Final = 12
+"""Columns for the name of a field of --status."""
 _COMFORTABLE: Final = 80
 """Columns of a terminal on which fields stand below each other."""
 
@@ -406,8 +408,19 @@ def _show_status(out: Output, settings: Settings) -> int:
         )
         return OK if holder else ERROR
     lines = _status_lines(settings, holder, installed, is_active=is_active, waiting=waiting)
-    out.texts(f"{name:<12}{one_line(value)}" for name, value in lines)
+    width = terminal_size().columns if out.is_terminal else sys.maxsize
+    out.texts(part for name, value in lines for part in _field(name, one_line(value), width))
     return OK if holder else ERROR
+
+
+def _field(name: str, value: str, width: int) -> Iterator[str]:
+    """What is too long goes on below its beginning."""
+    from textwrap import wrap
+
+    room = max(width - _FIELD, 24)
+    for part in wrap(value, room, break_on_hyphens=False) if len(value) > room else [value]:
+        yield f"{name:<{_FIELD}}{part}"
+        name = ""
 
 
 def _status_lines(
@@ -422,7 +435,7 @@ def _status_lines(
             f"{_STATES.get(holder.state, holder.state)}, process {holder.pid}, since {_when(holder.since)}",
         )
         yield "Store", from_home(holder.store)
-        awaited = f" ({holder.awaited} more are not there yet)" if holder.awaited else ""
+        awaited = f"; {count(holder.awaited, 'other place')} not there yet" if holder.awaited else ""
         yield "Follows", f"{count(holder.sources, 'file')} in {count(holder.places, 'place')}{awaited}"
         news = f", the last one at {_when(holder.last_news)}" if holder.last_news else ""
         yield "Brought", f"{count(holder.messages, 'message')}{news}"
