@@ -18,6 +18,7 @@ FILES = {
     "claude-code": ".claude/projects/**/*.jsonl",
     "codex": ".codex/sessions/**/*.jsonl",
     "pi": ".pi/agent/sessions/**/*.jsonl",
+    "gemini-cli": ".gemini/tmp/*/chats/*.jsonl",
 }
 HOME = Path(__file__).parents[2] / "home" / "files"
 RECORDED = [
