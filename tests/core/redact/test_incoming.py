@@ -19,6 +19,7 @@ from tests.core.redact.keys import AROUND, TEMPLATES, keys
 from tests.support.effort import usually
 
 KEY = bytes(range(32))
+HOME = Path(__file__).parents[2] / "home" / "files"
 SEEDS = usually(4, thorough=60)
 GUESSED = {
     "bearer", "basic", "cookie", "env", "json", "yaml", "toml", "code", "flag", "curl", "header", "prose",
@@ -114,6 +115,17 @@ def test_nothing_is_replaced_in_ordinary_code() -> None:
         if reader.count:
             replaced[file.name] = reader.count
     assert replaced == {}
+
+
+def test_nothing_is_replaced_in_the_recorded_home() -> None:
+    """What real agents wrote while they worked on a website."""
+    files = [path for path in HOME.rglob("*") if path.is_file()]
+    assert len(files) > 10
+    reader = incoming()
+    for file in files:
+        for line in file.read_bytes().splitlines():
+            reader.line(line)
+    assert reader.count == 0
 
 
 # -- what it leaves
