@@ -45,6 +45,8 @@ _DISCORD: Final = re.compile(rb"(?:[bfnrt]|[0-9]{1,2}m)?[MNO][\w-]{23,25}\.[\w-]
 _HOOKS: Final = (b"hooks.slack.com", b"/webhooks/")
 _SEEN_BACK: Final = 80
 _LARGE: Final = 4096
+_UUID: Final = 36
+"""How long these ids are, of which each line of a file has some."""
 _BASE64: Final = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/="
 _DASH, _DOT, _SLASH, _COLON, _AT, _TILDE, _AND = b"-./:@~&"
 _DATA: Final = frozenset(b"+/")
@@ -77,6 +79,9 @@ def _has_key(text: bytes, rows: bytes, start: int) -> bool:
         behind = text[end] if end >= 0 else 0
         if end < 0:
             end = size
+        if end - start == _UUID and text[start + 8] == _DASH == text[start + 13]:
+            start = find(_ROW, end)
+            continue
         if text[start : start + 3] in _BEGINNINGS and _KEYS.match(text, start):
             return True
         if start and text[start - 1] in _BEFORE_KEYS and _is_like_key_behind(text, start):
