@@ -116,7 +116,7 @@ PLAN = [
         {"cycles": 300},
         "cycles",
         needs="processes",
-        parts=3,
+        parts=5,
     ),
     Planned(
         "power-ext4",

@@ -1,4 +1,4 @@
-"""A database that its program writes to is followed row by row: its log, which changes each time, is no reason
+"""A database that its program writes to is followed row by row: its log changes each time, and is no reason
 to read all of it."""
 
 from __future__ import annotations

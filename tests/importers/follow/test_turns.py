@@ -117,7 +117,7 @@ def test_a_rewind_brings_the_files_of_a_turn_back(home: Path, capsys: pytest.Cap
         assert sorted(points(store, agent.session).values()) == [1, 3, 5]
         id = agent.session
     at = ["--store", str(home / "s.db"), "rewind", "--files", "--yes"]
-    assert run([*at, id, "3"]) == 0
+    assert run([*at, f"{id}@3"]) == 0
     assert {path.name: path.read_text() for path in agent.work.iterdir()} == {"a.py": "two", "b.py": "b"}
     assert run([*at, id, "2"]) == 0  # the files before that message: those of the turn before
     assert (agent.work / "a.py").read_text() == "one"

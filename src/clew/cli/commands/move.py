@@ -105,7 +105,7 @@ def _list_checkpoints(out: Output, session: clew.Session) -> None:
     "clew undo login                 take the rewind back",
 )
 @session_argument("id")
-@click.argument("to", shell_complete=complete_with("complete_place"))
+@click.argument("to", required=False, shell_complete=complete_with("complete_place"))
 @click.option("--files", is_flag=True, help="Restore the files of that point too")
 @click.option("--root", type=click.Path(), help="Restore the files in this directory")
 @click.option("--dry-run", is_flag=True, help="Show what would be done, and do nothing")
@@ -115,15 +115,15 @@ def _list_checkpoints(out: Output, session: clew.Session) -> None:
 def rewind_command(
     settings: Settings,
     id: str,
-    to: str,
+    to: str | None,
     files: bool,
     root: str | None,
     dry_run: bool,
     on_conflict: OnConflict,
     yes: bool,
 ) -> int:
-    """TO is a checkpoint, a position or the name of an entry, as clew log shows it. Nothing is removed, and
-    clew undo goes back again.
+    """TO is a checkpoint, a position or the name of an entry, as clew log shows it; ID@TO means the same.
+    Nothing is removed, and clew undo goes back again.
 
     With --files the directory becomes what it was then. The changes are shown first, and you are asked. The
     present files are saved first, and clew undo brings them back. --files takes a whole id, not the beginning
@@ -135,8 +135,7 @@ def rewind_command(
         raise click.UsageError("--root is for --files: the conversation has no directory")
     out = Output(settings)
     with opened(settings) as store:
-        session = session_of(store, id, whole=files)
-        point = point_in(session, to)
+        session, point = _spot(store, id, to, whole=files)
         step = _Step(settings, out, store, session)
         plan = session.restore_files(point, root, dry_run=True, on_conflict=on_conflict) if files else None
         if dry_run:
@@ -146,6 +145,19 @@ def rewind_command(
         return step.take(
             "rewind", lambda: session.rewind(point, files=root or files, on_conflict=on_conflict)
         )
+
+
+def _spot(
+    store: clew.Store, id: str, to: str | None, *, whole: bool
+) -> tuple[clew.Session, clew.Head | str | int]:
+    """Where to go: `ID TO`, or `ID@TO`."""
+    if to is not None:
+        session = session_of(store, id, whole=whole)
+        return session, point_in(session, to)
+    spot = spot_of(store, id, whole=whole)
+    if spot.point is None:
+        raise click.UsageError("missing argument TO", click.get_current_context())
+    return spot.session, spot.point
 
 
 root_option = click.option("--root", type=click.Path(), help="Restore the files in this directory")
