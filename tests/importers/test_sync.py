@@ -20,6 +20,7 @@ from clew.core.engine.engine import Engine
 from clew.core.load import entries as load_entries
 from clew.core.load.entries import Memories, recall
 from clew.importers import contract, ledger, records
+from clew.importers import sync as sync_module
 from clew.importers.contract import NotFollowedError
 from clew.importers.detect import known_places
 from clew.importers.ledger import Ledger
@@ -324,6 +325,39 @@ def test_what_cannot_be_followed_is_read_as_a_whole(
     assert None not in places
 
 
+def test_a_reader_that_fails_to_go_on_reads_the_whole_file(
+    store: clew.Store, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sync = syncing(store, path.parent)
+    sync.all()
+    original = claude_code.follow
+
+    def follow(path: Path, place: Any, *rest: Any) -> Any:
+        if place is not None:
+            raise TypeError("odd state")
+        return original(path, place, *rest)
+
+    monkeypatch.setattr(claude_code, "follow", follow)
+    add(path, line(path, 3))
+    report = sync.some([path])
+    assert (report.entries, report.problems) == (1, ())
+
+
+def test_a_session_that_a_worker_holds_is_gone_on_with_later(
+    store: clew.Store, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sync = syncing(store, path.parent)
+    sync.all()
+    with store.get(f"claude-code:{NAME}0").run():
+        add(path, line(path, 3))
+        report = sync.some([path])
+        assert (report.entries, len(report.problems)) == (0, 1)
+    add(path, line(path, 4))
+    with followed(monkeypatch) as places:
+        assert sync.some([path]).entries == 2
+    assert None not in places
+
+
 def test_an_entry_behind_one_that_is_not_here_takes_the_whole_file(store: clew.Store) -> None:
     """`Loading` finds out if a reader does not."""
     from clew.core.load.load import Loading, WholeNeededError
@@ -539,6 +573,8 @@ def test_a_file_that_fails_is_not_tried_again_until_it_changes(
     assert report.left_out == (str(path),)
     assert sync.all().files_read == 0
     add(path, line(path, 3))
+    assert sync.all().left_out == (str(path),)
+    monkeypatch.setattr(sync_module, "AGAIN", 0.0)  # time goes by
     assert sync.all().left_out == (str(path),)
     assert syncing(store, path.parent).all().left_out == (str(path),)
 

@@ -171,11 +171,15 @@ class Bringing:
                     self.refuse(f"session {source.id!r}: {error}")
             if not self.job.is_sure and not self.sessions and opened is None:
                 self._problem(f"nothing in it is of the format {self.job.format}")
-        except (ClewError, NotFollowedError, WholeNeededError):
-            if opened is not None:
-                opened.files.__exit__()
-            raise
-        except Exception as error:  # noqa: BLE001 (no file may cost the others, whatever it holds)
+        except BaseException as error:
+            is_ours = isinstance(error, ClewError | NotFollowedError | WholeNeededError)
+            if self.place is not None or is_ours or not isinstance(error, Exception):
+                if opened is not None:
+                    opened.files.__exit__()
+                if is_ours or not isinstance(error, Exception):
+                    raise
+                raise NotFollowedError from error
+            # No file may cost the others, whatever it holds.
             self.refuse(f"it cannot be read: {type(error).__name__}: {error}")
         self._end(opened)
 

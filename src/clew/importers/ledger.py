@@ -60,6 +60,8 @@ MOST_STATE: Final = 4 * 1024 * 1024
 BEHIND: Final = 64 * 1024
 """So many bytes, and four times what the reader needs, the place in the store may lie behind the one that a
 `Places` knows: what is read twice is known by its names."""
+NEAR: Final = 1000
+"""Records that are looked through for what a path belongs to."""
 _AT_ONCE: Final = 256
 """Records in one transaction."""
 _encode = msgspec.json.Encoder().encode
@@ -284,7 +286,9 @@ class Ledger:
         for folder in (os.path.dirname(path), os.path.dirname(os.path.dirname(path))):
             first = record_of(folder.rstrip(os.sep) + os.sep)
             with self._engine.read() as reader:
-                near = reader.scan_records(STORE_WIDE, "source", first, first + "\U0010ffff")
+                near = reader.scan_records(STORE_WIDE, "source", first, first + "\U0010ffff", limit=NEAR + 1)
+            if len(near) > NEAR:
+                break  # too many to look through for one path
             self._known.update(near)
             mark = _encode(name_of(path))[1:-1]
             for record, raw in near:

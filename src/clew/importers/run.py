@@ -375,7 +375,8 @@ class Import:
                 if len(self._jobs) == 1 and not self._manner.is_sync:
                     raise
                 bringing.refuse(str(error))
-                self.keep(bringing.draft([]))
+                if bringing.place is None:  # else it is tried again from there
+                    self.keep(bringing.draft([]))
                 break
         self._brought.update(session.sid for session in bringing.kept)
         if bringing.place is not None and job.before is not None and not self._manner.is_sync:

@@ -7,7 +7,8 @@ pass stopped: see `ledger.py`. Nothing is trusted over what the store says: othe
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Sequence
+import time
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
@@ -24,6 +25,8 @@ from clew.importers.records import Places, Source
 from clew.importers.run import MUCH, Import, Manner, Opener, Place
 from clew.model.transfer import ImportReport, OnImportProgress
 
+AGAIN: Final = 600.0
+"""Seconds after which a file that could not be read is tried again, though it did not change."""
 _SIDES: Final = ("-wal", "-shm", "-journal")
 """What SQLite keeps beside a database."""
 
@@ -67,8 +70,8 @@ class Sync:
         """Entries that were brought since texts were made findable."""
         self.has_records = False
         """Whether a file was brought before."""
-        self._failed: dict[str, tuple[int, int]] = {}
-        """Files that could not be read, as they were then: they are not read again until they change."""
+        self._failed: dict[str, tuple[tuple[int, int], float]] = {}
+        """Files that could not be read, how they looked then, and when that was."""
 
     def all(self) -> ImportReport:
         """Look at everything. What did not change is not opened."""
@@ -82,13 +85,16 @@ class Sync:
         ledger = self._ledger()
         jobs: dict[Path, Job] = {}
         gone = []
-        for path in self._sources_of(ledger, [os.fspath(path) for path in paths]):
-            if is_gone(path):
-                source = ledger.find(path)
-                if source is not None and not source.gone:
+        for given in paths:
+            path = _source_of(os.fspath(given))
+            if is_gone(path) and (source := ledger.find(path)) is not None:
+                if not source.gone:
                     gone.append((path, source))
-            else:
-                jobs |= {job.path: job for job in self._jobs_at(ledger, path)}
+                continue
+            found = self._jobs_at(ledger, path)
+            if not found and ledger.find(path) is None:
+                found = [job for one in ledger.beside(path) for job in self._jobs_at(ledger, one)]
+            jobs |= {job.path: job for job in found}
         return self._bring(ledger, [Found(list(jobs.values()), [])], gone=gone, is_part=True)
 
     # -- what to look at
@@ -113,21 +119,6 @@ class Sync:
                 raise
             reason = str(error).removeprefix(f"{root.path}: ").removeprefix(f"{root.path} ")
             return Found([], [Problem(path=str(root.path), line=None, reason=reason)])
-
-    def _sources_of(self, ledger: Ledger, paths: Iterable[str]) -> list[str]:
-        """The files to look at if something has changed at these paths: themselves, or what they belong
-        to."""
-        found: dict[str, None] = {}
-        for given in paths:
-            path = given
-            for side in _SIDES:
-                path = path.removesuffix(side)
-            with suppress(OSError, ValueError):
-                path = os.path.realpath(path)
-            found[path] = None
-            if ledger.find(path) is None:
-                found |= dict.fromkeys(ledger.beside(path))
-        return list(found)
 
     def _jobs_at(self, ledger: Ledger, path: str) -> list[Job]:
         place = Path(path)
@@ -174,13 +165,15 @@ class Sync:
         return report
 
     def _has_failed(self, job: Job) -> bool:
-        return str(job.path) in self._failed and self._failed[str(job.path)] == _look_of(str(job.path))
+        """Whether it could not be read a short while ago, and is as it was then."""
+        look, when = self._failed.get(str(job.path), (None, 0.0))
+        return look == _look_of(str(job.path)) and time.monotonic() - when < AGAIN
 
     def _note_failures(self, report: ImportReport) -> None:
         for source in report.sources:
             self._failed.pop(source.path, None)
             if source.path in report.left_out:
-                self._failed[source.path] = _look_of(source.path)
+                self._failed[source.path] = _look_of(source.path), time.monotonic()
 
 
 def _usual_roots() -> list[SourceRoot]:
@@ -192,6 +185,15 @@ def _root(source: SourcePath | Place) -> SourceRoot:
     if isinstance(source, Place):
         return SourceRoot(source.format, Path(source.path))
     return SourceRoot(None, Path(source))
+
+
+def _source_of(path: str) -> str:
+    """The file that is read if something has changed at a path."""
+    for side in _SIDES:
+        path = path.removesuffix(side)
+    with suppress(OSError, ValueError):
+        path = os.path.realpath(path)
+    return path
 
 
 def _look_of(path: str) -> tuple[int, int]:
