@@ -36,6 +36,7 @@ SCRIPTS = {
     "importing": "imports.throughput",
     "hooks": "imports.hooks",
     "syncing": "syncing",
+    "watching": "imports.watching",
     "adapters": "adapters",
     "felt": "cli.felt",
 }

@@ -134,7 +134,7 @@ def test_only_one_follows_and_a_killed_one_is_taken_over(home: Path) -> None:
         assert found["watcher"].items() >= {"pid": watcher.process.pid, "sources": 1, "messages": 1}.items()
         told = once(home, "--status")
         assert told.returncode == 0
-        assert "Follows     1 file in 1 place (" in told.stdout
+        assert "Follows     1 file in 1 place; " in told.stdout
         assert f"running, process {watcher.process.pid}, since " in told.stdout
         watcher.process.kill()
         watcher.process.wait()
