@@ -106,13 +106,34 @@ def without_times() -> list[Any]:
     return [ONE, TWO, bare, event, later, said("a6", "a5", "user", "z")]
 
 
-TRAPS = [branches, events_and_labels, compactions, repeated, damage, without_times]
+def repeated_far_back() -> list[Any]:
+    first = [ONE, TWO, said("a3", "a2", "user", "x"), said("a1", None, "user", "another with this id")]
+    records = timed([*first, said("a4", "a3", "user", "y"), line("custom", "c1", "a4", n=1)])
+    return [*records, records[0], *timed([said("a5", "a4", "user", "z")])]
+
+
+def the_same_label() -> list[Any]:
+    more = [line("custom", f"c{number}", "a2", n=number) for number in range(4)]
+    labels = [line("label", "l1", "a1", targetId="a1", label="here"), TWO, *more]
+    return [
+        ONE,
+        *labels,
+        line("label", "l2", "c3", targetId="a2", label="here"),
+        said("a3", "l2", "user", "x"),
+    ]
+
+
+OWN_TIMES = [without_times, repeated_far_back]
+TRAPS = [
+    branches, events_and_labels, compactions, repeated, repeated_far_back, the_same_label, damage,
+    without_times,
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("trap", TRAPS, ids=lambda trap: trap.__name__)
 @pytest.mark.parametrize(
     ("window", "version", "spread_out"),
-    [(256, 3, False), (256, 1, True), (1, 3, True), (2, 3, False), (2, 1, True), (4, 3, True)],
+    [(256, 3, False), (256, 1, True), (1, 3, True), (2, 3, False), (2, 1, True), (4, 3, True), (6, 3, True)],
 )
 def test_traps_at_every_cut(
     tmp_path: Path,
@@ -123,7 +144,7 @@ def test_traps_at_every_cut(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(pi, "RECENT", window)
-    records = timed(trap()) if spread_out and trap is not without_times else trap()
+    records = timed(trap()) if spread_out and trap not in OWN_TIMES else trap()
     path = session_file(tmp_path, *records, header={**HEADER, "version": version})
     check_all(pi, path, path.read_bytes(), most=usually(100, thorough=1000))
 

@@ -297,9 +297,10 @@ class PiTree:
         self._count = state.count
         self._recent = Recent(RECENT, state.recent)
         self._nodes = dict(zip(self._recent.names(), state.nodes, strict=True))
-        self._uids = {*state.uids, *(node.uid for node in state.nodes)}
-        self._said: deque[str] = deque(state.uids, maxlen=RECENT)
-        """The last entries."""
+        said = dict.fromkeys([*state.uids, *(node.uid for node in state.nodes if node.uid is not None)])
+        self._uids = set(said)
+        self._said = deque(said, maxlen=2 * RECENT)
+        """The last entries, also those whose id another line has now."""
         self._labels = dict(state.labels)
         self._named = state.named
         self._last = state.last
