@@ -65,7 +65,8 @@ ARGUMENTS = {
     "checkpoint": ["x", "y"], "rewind": ["x", "1"], "undo": ["x"], "redo": ["x"],
     "cat": ["x", "y"],
     "fork": ["x"], "diff": ["x"], "restore": ["x"], "title": ["x"], "tag": ["x"], "close": ["x"],
-    "reopen": ["x"], "resume": ["x"], "rm": ["x"], "secrets": ["scan"], "trash": ["ls"], "repair": ["--to", "to.db"],
+    "reopen": ["x"], "resume": ["x"], "rm": ["x"], "secrets": ["scan"], "trash": ["ls"],
+    "repair": ["--to", "to.db"],
 }  # fmt: skip
 MAKE_STORES = {"import", "sync", "watch", "snapshot", "demo"}
 NEED_NONE = {"completion", "config", "help", "hooks", "version", "doctor", "ui"}

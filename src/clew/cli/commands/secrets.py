@@ -154,14 +154,11 @@ def _conclude(out: Output, found: Sequence[Finding], looked_at: int, unreadable:
     if not out.is_terminal:
         click.echo(told, err=True)
         return
-    out.texts(
-        [
-            "",
-            told,
-            "What is stored is not changed: make these keys invalid where they come from."
-            " clew export --redact leaves them out, clew rm --purge removes a session for good.",
-        ]
+    next_steps = (
+        "What is stored is not changed: make these keys invalid where they come from."
+        " clew export --redact leaves them out, clew rm --purge removes a session for good."
     )
+    out.texts(["", told, next_steps])
 
 
 class Scan:
