@@ -163,6 +163,23 @@ def test_a_signal_makes_it_look_at_everything(home: Path) -> None:
         assert watcher.end(signal.SIGTERM) == 0
 
 
+def test_it_ends_with_the_terminal_that_it_runs_in(home: Path) -> None:
+    environment = {name: value for name, value in home_of(home).items() if name not in OUTSIDE}
+    ours, its_own = os.openpty()
+    with subprocess.Popen(
+        [*COMMAND, "--store", str(home / "s.db"), "watch"],
+        env=environment, stdin=its_own, stdout=its_own, stderr=its_own, cwd=home, start_new_session=True,
+    ) as process:  # fmt: skip
+        os.close(its_own)
+        try:
+            assert wait_until(lambda: once(home, "--status").returncode == 0 and passes(home) > 0, PATIENCE)
+            os.close(ours)
+            process.send_signal(signal.SIGHUP)
+            assert process.wait(timeout=PATIENCE) == 0
+        finally:
+            process.kill()
+
+
 def test_a_path_of_ones_own_that_comes_later_and_the_store_within_it(home: Path) -> None:
     agent = ClaudeCode(home / "logs" / "later", 1, longest=100)
     with watching(home, "--json", str(home)) as watcher:
@@ -174,7 +191,7 @@ def test_a_path_of_ones_own_that_comes_later_and_the_store_within_it(home: Path)
     with watching(home, "--json", str(home / "not there yet")) as watcher:
         watcher.record()
         other = ClaudeCode(home / "not there yet", 2, longest=100)
-        assert wait_until(lambda: once(home, "--status").returncode == 0, PATIENCE)
+        assert wait_until(lambda: once(home, "--status").returncode == 0 and passes(home) > 0, PATIENCE)
         other.say()
         assert watcher.record()["entries"] == 1
         assert watcher.end(signal.SIGTERM) == 0

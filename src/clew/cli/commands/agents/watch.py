@@ -60,7 +60,7 @@ def watch_command(
     While no agent writes it does nothing.
 
     One process follows for each store; a second one says so and ends. It may be ended at any time: the next
-    one goes on where it was. SIGHUP makes it look at everything again. clew sync may run beside it.
+    one goes on where it was. SIGHUP makes a service look at everything again. clew sync may run beside it.
 
     A line for each session that got something: time, agent, project, title and the number of new messages.
     Piped: time, id, agent, project, number and title, separated by tabs. With --json: an object for each.
@@ -148,11 +148,13 @@ class _Follower:
         )
 
     def run(self) -> int:
-        with _handled({signal.SIGINT: self._end, signal.SIGTERM: self._end, signal.SIGHUP: self._rescan}):
+        # A terminal that is closed sends it too: there the watcher ends, as every program does.
+        hung_up = self._end if sys.stdout.isatty() or sys.stderr.isatty() else self._rescan
+        with _handled({signal.SIGINT: self._end, signal.SIGTERM: self._end, signal.SIGHUP: hung_up}):
             self._say_start()
             with self._line:
                 self._watcher.run()
-        if not self._is_quiet and not self._out.json:
+        if not self._is_quiet and not self._out.json and self._signal != signal.SIGHUP:
             click.echo("clew: stopped; what was brought is kept", err=True)
         return INTERRUPTED if self._signal == signal.SIGINT else OK
 
