@@ -259,6 +259,14 @@ def test_a_hook_wakes_it_at_once(place: Path, tmp_path: Path, monkeypatch: pytes
     projects.mkdir()
     transcript = projects / "a.jsonl"
     sync = Counting(projects)
+    left = [StoreBusyError("busy")]
+    monkeypatch.setattr(module, "FIRST_RETRY", 0.05)
+
+    def fail() -> None:
+        if len(sync.asked) == 2:
+            raise left.pop()
+
+    sync.during = fail
     with running(sync, tmp_path):
         sync.wait_for(1)
         [wake] = (tmp_path / "wake").iterdir()
@@ -266,10 +274,11 @@ def test_a_hook_wakes_it_at_once(place: Path, tmp_path: Path, monkeypatch: pytes
         (wake / ".new").write_text(said)
         began = time.monotonic()
         (wake / ".new").rename(wake / "claude-code.123")
-        assert sync.wait_for(2) == [None, [str(transcript)]]
+        sync.wait_for(2)
         assert time.monotonic() - began < 1
+        assert sync.wait_for(3) == [None, [str(transcript)], [str(transcript)]]
         assert not list(wake.iterdir())
         (wake / ".new").write_text(said.replace(str(transcript), "/etc/passwd"))
         (wake / ".new").rename(wake / "claude-code.123")
         time.sleep(0.2)
-    assert len(sync.asked) == 2
+    assert len(sync.asked) == 3

@@ -10,8 +10,8 @@ for long.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Sequence
-from typing import TYPE_CHECKING, Final, Protocol
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -33,10 +33,6 @@ _MOST_TURNS: Final = 1_000
 """Ends of turns that wait for their snapshot. More of them come from no agent."""
 
 
-class Bringing(Protocol):
-    def some(self, paths: Collection[str]) -> ImportReport: ...
-
-
 class _Turn(msgspec.Struct):
     """A turn that has ended, and of which the files are to be kept."""
 
@@ -52,16 +48,15 @@ class Turns:
     def __init__(
         self,
         store: Store,
-        sync: Bringing,
-        on_report: Callable[[ImportReport], None],
+        bring: Callable[[list[str]], ImportReport | None],
         on_trouble: Callable[[str, str], None],
         clock: Callable[[], float],
     ) -> None:
+        """`bring` brings files, and gives None if that has to wait."""
         self.snapshots = 0
         """Taken so far."""
         self._store = store
-        self._sync = sync
-        self._on_report = on_report
+        self._bring = bring
         self._on_trouble = on_trouble
         self._clock = clock
         self._waiting: dict[tuple[str, str | None, str], _Turn] = {}
@@ -79,30 +74,36 @@ class Turns:
                 self._waiting[wake.agent, wake.session, wake.cwd] = _Turn(wake, now + STILL, now + LONGEST)
         paths = list(dict.fromkeys(wake.transcript for wake in wakes if wake.transcript))
         if paths:
-            self._bring(paths)
+            self._look_at(paths)
 
     def take_due(self, now: float) -> None:
         """Keep the files of turns that are written down to their end."""
         for key, turn in list(self._waiting.items()):
             if now < turn.due:
                 continue
-            brought = self._bring([turn.wake.transcript]) if turn.wake.transcript else 0
-            session = self._session_of(turn)
-            if now < turn.latest and (brought or session is None or not _has_spoken(session)):
+            brought = self._look_at([turn.wake.transcript]) if turn.wake.transcript else False
+            try:
+                session = self._session_of(turn)
+                is_over = not brought and session is not None and _has_spoken(session)
+            except ClewError as exc:
+                self._on_trouble(f"the end of a turn was not seen: {exc}", "")
+                session, is_over = None, False
+            if now < turn.latest and not is_over:
                 turn.due = self._clock() + STILL
                 continue
             del self._waiting[key]
             if session is not None:
                 self._keep(session, turn)
 
-    def _bring(self, paths: list[str]) -> int:
-        report = self._sync.some(paths)
-        if report.sessions or report.problems:
-            self._on_report(report)
+    def _look_at(self, paths: list[str]) -> bool:
+        """Whether something came, or has to wait."""
+        report = self._bring(paths)
+        if report is None:
+            return True
         by_file = {session.source: session.id for session in report.sessions if session.parent is None}
         for turn in self._waiting.values():
             turn.session = turn.session or by_file.get(turn.wake.transcript or "")
-        return sum(session.entries for session in report.sessions)
+        return any(session.entries for session in report.sessions)
 
     def _session_of(self, turn: _Turn) -> Session | None:
         for id in (turn.wake.session, turn.session):

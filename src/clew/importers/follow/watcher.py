@@ -17,7 +17,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from clew.errors import DiskFullError, InvalidError, StoreBusyError
+from clew.errors import ClewError, InvalidError
 from clew.importers.follow.lease import Following, Trouble
 from clew.importers.follow.pending import Pending
 from clew.importers.follow.polling import Polled
@@ -89,7 +89,7 @@ class Watcher:
         ]
         self._ignored = [*ignored, *unwatched]
         self._pending = Pending()
-        self._turns = Turns(store, sync, self._report, self._trouble, clock)
+        self._turns = Turns(store, self._bring, self._trouble, clock)
         self._polled: dict[str, Polled] = {}
         self._window: float | None = None
         """When the pass begins that is to come."""
@@ -241,9 +241,23 @@ class Watcher:
         """Bring what is pending. A store that cannot take it now is tried again, after a while."""
         self._window = None
         paths = self._pending.take()
+        report = self._bring(paths)
+        if report is not None and paths is None:
+            self.following.sources = report.files
+            self._on_state(self.following)
+            _give_back_memory()
+
+    def _bring(self, paths: list[str] | None) -> ImportReport | None:
+        """What came of these files, or of all; None: nothing can come now, and it is tried again."""
         try:
             report = self._sync.all() if paths is None else self._sync.some(paths)
-        except (StoreBusyError, DiskFullError, OSError) as exc:
+        except (ClewError, OSError) as exc:
+            if isinstance(exc, InvalidError):  # the only place that was named is not there yet
+                self.following.state = "following"
+                self._trouble(f"{exc}; it is waited for")
+                return None
+            if isinstance(exc, ClewError) and not exc.retryable:
+                raise
             if paths is None:
                 self._pending.add_all()
             else:
@@ -252,18 +266,11 @@ class Watcher:
             self._window = self._clock() + self._retry
             self.following.state = "retrying"
             self._trouble(f"the store takes nothing now, next try in {self._retry:g} s: {exc}")
-            return
-        except InvalidError as exc:  # the only place that was named is not there yet
-            self.following.state = "following"
-            self._trouble(f"{exc}; it is waited for")
-            return
+            return None
         self._retry = 0.0
         self.following.state = "following"
         self._report(report)
-        if paths is None:
-            self.following.sources = report.files
-            self._on_state(self.following)
-            _give_back_memory()
+        return report
 
     def _report(self, report: ImportReport) -> None:
         now = time.time()
