@@ -312,7 +312,8 @@ class PiTree:
 
     @property
     def head(self) -> str | None:
-        return self._nodes[self._last].uid if self._last else None
+        """Where the last line stands; a line that goes behind none stands before the first entry."""
+        return self._nodes[self._last].uid or "" if self._last else None
 
     def state(self) -> _State | None:
         """What is needed to go on behind the last line; None: that is not possible."""
