@@ -20,6 +20,7 @@ from clew.importers.ledger import Ledger
 from clew.importers.reading import files as beginnings
 from clew.importers.reading import sqlite
 from clew.importers.reading.files import (
+    DEEPEST,
     first_keys,
     first_objects,
     is_data,
@@ -35,8 +36,6 @@ from clew.model.transfer import FoundPlace
 _TIME: Final = re.compile(rb'"(?:timestamp|startTime|created_at|ts)"\s*:\s*"(\d{4}-[^"]{6,40})"')
 _COPIED: Final = (b'"forkedFrom"', b'"forked_from_id"')
 _Age: TypeAlias = tuple[bytes, bool, float, str]
-DEEPEST: Final = 100
-"""Directories inside of each other that are looked into."""
 _NOT_ENTERED: Final = "it cannot be read: no permission to open what is in it"
 
 

@@ -149,22 +149,28 @@ def watching_folders(on_refused: _OnRefused) -> Iterator[list[str]]:
         _watched.reset(token)
 
 
+DEEPEST: Final = 100
+"""Directories inside of each other that are looked into."""
+
+
 def files_below(folder: Path, *endings: str, beginning: str = "") -> list[Path]:
     """The files in a directory, at any depth, whose names end and begin so, sorted. Directories that are
     links are not entered, and what cannot be looked into is passed over."""
     found: list[tuple[str, Path]] = []
-    waiting = [os.fspath(folder)]
+    waiting = [(os.fspath(folder), 0)]
     watched = _watched.get()
     while waiting:
-        here = waiting.pop()
+        here, level = waiting.pop()
         if watched is not None:
             watched[0].append(here)
         names: set[str] = set()
         try:
+            if level > DEEPEST:
+                raise OSError(errno.ENAMETOOLONG, f"it lies more than {DEEPEST} directories deep", here)
             with os.scandir(here) as inside:
                 for entry in inside:
                     if entry.is_dir(follow_symlinks=False):
-                        waiting.append(entry.path)
+                        waiting.append((entry.path, level + 1))
                     elif (
                         entry.name.endswith(endings) and entry.name.startswith(beginning) and entry.is_file()
                     ):
