@@ -19,6 +19,7 @@ from clew.cli.text import count, one_line
 from clew.core.log.ids import parse_entry_id
 from clew.core.log.lines import decode_lines
 from clew.core.redact.hints import may_hold
+from clew.core.redact.markers import markers_in
 from clew.errors import CorruptError
 from clew.model import Json, RedactionPolicy
 
@@ -30,6 +31,10 @@ POLICIES: Final[dict[RedactionPolicy, str]] = {
     "all": "definite secrets are replaced in all that comes in, also in what programs append",
     "off": "nothing is replaced",
 }
+ADVICE: Final = (
+    "What is stored is not changed: make these keys invalid where they come from."
+    " clew export --redact leaves them out, clew rm --purge removes a session for good."
+)
 _NO_KEY: Final = bytes(32)
 """A scan shows no marker, so it needs no key."""
 _EVENTS: Final = 1000
@@ -154,11 +159,7 @@ def _conclude(out: Output, found: Sequence[Finding], looked_at: int, unreadable:
     if not out.is_terminal:
         click.echo(told, err=True)
         return
-    next_steps = (
-        "What is stored is not changed: make these keys invalid where they come from."
-        " clew export --redact leaves them out, clew rm --purge removes a session for good."
-    )
-    out.texts(["", told, next_steps])
+    out.texts(["", told, ADVICE])
 
 
 class Scan:
@@ -169,6 +170,8 @@ class Scan:
         self._all_rules = all_rules
         self._seen: set[str] = set()
         """Branches that were looked at."""
+        self._known: set[bytes] = set()
+        """What would stand for the secrets that were found in the session that is looked at."""
         self.unreadable = 0
 
     def session(self, id: str) -> Iterator[Finding]:
@@ -176,6 +179,7 @@ class Scan:
         session = self._store.find(id)
         if session is None:  # removed meanwhile
             return
+        self._known = set()
         for part in (self._settings, self._entries, self._beside, self._events, self._documents, self._lines):
             try:
                 for place, field, kind, number in part(session):
@@ -232,16 +236,17 @@ class Scan:
             after = page[-1][0]
 
     def _lines(self, session: clew.Session) -> Iterator[tuple[str, str, str, int]]:
-        """What is kept of the lines of an imported file, and is nowhere else."""
+        """What is kept of the lines of an imported file; only secrets that were found nowhere else."""
         with self._store._engine.read() as reader:
             for _, value in reader.scan_records(session._sid, "line"):
                 record = decode_lines(value)
                 start = 0
                 for number, size in zip(record.numbers, record.sizes, strict=True):
-                    for place, _, kind, found in self._in_text(
-                        record.text[start : start + size], f"line {number}"
-                    ):
-                        yield place, "of its file", kind, found
+                    known = self._known.copy()
+                    found = list(self._in_text(record.text[start : start + size], f"line {number}"))
+                    if self._all_rules or self._known > known:
+                        for place, _, kind, times in found:
+                            yield place, "of its file", kind, times
                     start += size
 
     # -- one text or value
@@ -259,13 +264,13 @@ class Scan:
     def _in_body(self, raw: bytes, place: str, name: str = "") -> Iterator[tuple[str, str, str, int]]:
         if self._all_rules or may_hold(raw):
             rules = self._redactor()
-            rules.raw(raw, "at", name)
+            self._known |= markers_in(rules.raw(raw, "at", name))
             yield from _found(rules, place)
 
     def _in_text(self, content: bytes, place: str) -> Iterator[tuple[str, str, str, int]]:
         if b"\0" not in content and (self._all_rules or may_hold(content)):
             rules = self._redactor()
-            rules.text(content.decode(errors="replace"), "at")
+            self._known |= markers_in(rules.text(content.decode(errors="replace"), "at").encode())
             yield from _found(rules, place)
 
 

@@ -19,6 +19,11 @@ def marker_of(kind: str, secret: str, key: bytes) -> str:
     )
 
 
+def markers_in(body: bytes) -> set[bytes]:
+    """Those that stand for different secrets."""
+    return set(_MARKER.findall(body))
+
+
 def count_markers(body: bytes) -> int:
     """How many secrets were replaced in what is stored."""
     return len(_MARKER.findall(body))
