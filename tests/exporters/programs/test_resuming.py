@@ -221,6 +221,23 @@ def test_a_claude_code_session_forked_at_a_message_goes_on_in_codex(
     assert not [record for record in records if record.get("type") == "reasoning"]
 
 
+def test_a_fork_that_was_made_here_goes_on_in_another_agent(
+    store: clew.Store, home: Path, shop: Path
+) -> None:
+    """Its entries are those of a session of Claude Code, whose lines are of no use to Codex or pi."""
+    fork = store.get(LOGIN).fork(at=10)
+    fork.append({"role": "user", "content": "Use casefold instead."})
+    written = codex.write_session(store, fork.id, home=home, workspace=str(shop))
+    with Codex(home) as server:
+        told = texts(server.items(written.id), "userMessage")
+    assert told[-1] == "Use casefold instead."
+    assert len(told) == 2
+    pi.write_session(store, fork.id, home=home, workspace=str(shop))
+    (found,) = pi_sessions(home, shop)
+    assert {m["role"] for m in found["messages"]} == {"user", "assistant", "toolResult"}
+    assert found["messages"][-1]["content"] == [{"type": "text", "text": "Use casefold instead."}]
+
+
 @pytest.mark.parametrize("at", [9, 20, None])
 def test_codex_sends_the_history_of_a_claude_code_session_to_its_model(
     store: clew.Store, home: Path, shop: Path, at: int | None

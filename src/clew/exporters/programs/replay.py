@@ -26,7 +26,6 @@ from clew.model import Entry, Json, SessionInfo
 if TYPE_CHECKING:
     from clew.backends.contract import Reader
     from clew.core.conversation.points import Point
-    from clew.core.log.rows import SessionRow
     from clew.core.redact.redactor import Redactor
     from clew.store import Store
 
@@ -41,43 +40,44 @@ class Replay:
         """`is_copy`: it gets a new id, so that no line stays as it was."""
         session = store.get(id)
         self.info: SessionInfo = session.info
-        self.entries: list[Entry] = list(session.entries(at=at))
+        self._store = store
+        self._sid = session._access.sid
         self.is_own = is_of(self.info, agent)
         """The agent itself wrote it, or it is a fork of such a one."""
-        self._lines: list[StoredLine] = []
         self._records: dict[str, dict[str, Json]] = {}
         """By the ids of the entries."""
         self.others: list[dict[str, Json]] = []
         """Records of the agent that are no entries, in the order of the file."""
-        self.is_changed = True
-        self._is_copy = is_copy
-        with store._engine.read() as reader:
-            row = reader.get_session(session._access.sid)
-            if row is not None:
-                self._read(reader, row, agent, has_point=at is not None)
+        self.is_changed = at is not None or not self.is_own or not self._is_whole()
+        self.entries: list[Entry] = []
+        if self.is_changed or is_copy:
+            self.entries = list(session.entries(at=at))
+            self._read()
         self.history: History = turns_of(self.entries)
         self._has_prompt = any(turn.speaker == "user" and not turn.injected for turn in self.history.turns)
         self.kept = self._beginning()
         """So many entries at the beginning of the path are written as they were."""
 
-    def _read(self, reader: Reader, row: SessionRow, agent: str, *, has_point: bool) -> None:
-        memory = recall(reader, row.sid)
-        if memory is not None and self.is_own and has_lines(reader, row.sid):
-            self._lines = list(stored_lines(reader, row.sid, memory))
-            is_there = memory.state.head == self.info.head
-            is_whole = all(line.raw is not None for line in self._lines)
-            self.is_changed = has_point or not is_there or not is_whole
-            if not self.is_changed and not self._is_copy:
-                return
-        # A fork goes on from entries of another session, whose lines these are.
-        for other in reader.tree_sessions(row.tree):
-            if other.sid == row.sid:
-                self._take(reader, self._lines, memory)
-            elif has_lines(reader, other.sid):
-                known = recall(reader, other.sid)
-                self._take(reader, list(stored_lines(reader, other.sid, known)), known)
+    def _is_whole(self) -> bool:
+        """Whether it stands where its agent left it, and all lines of the file can be made again."""
+        with self._store._engine.read() as reader:
+            memory = recall(reader, self._sid)
+            if memory is None or memory.state.head != self.info.head or not has_lines(reader, self._sid):
+                return False
+            return all(line.raw is not None for line in stored_lines(reader, self._sid, memory))
 
-    def _take(self, reader: Reader, lines: list[StoredLine], memory: Memory | None) -> None:
+    def _read(self) -> None:
+        """The records of the agent. A fork goes on from entries of another session, whose lines these are."""
+        if not self.is_own:
+            return
+        with self._store._engine.read() as reader:
+            row = reader.get_session(self._sid)
+            for other in () if row is None else reader.tree_sessions(row.tree):
+                if has_lines(reader, other.sid):
+                    memory = recall(reader, other.sid)
+                    self._take(reader, stored_lines(reader, other.sid, memory), memory)
+
+    def _take(self, reader: Reader, lines: Iterator[StoredLine], memory: Memory | None) -> None:
         uids: dict[int, str] = {}
         for line in lines:
             if line.raw is None:
@@ -96,9 +96,12 @@ class Replay:
             self._records[entry_id(uids[branch], position)] = record
 
     def whole(self) -> Iterator[bytes]:
-        """The lines of the file that it came from."""
+        """The lines of the file that it came from, one by one."""
         assert not self.is_changed
-        return (line.raw + b"\n" for line in self._lines if line.raw is not None)
+        with self._store._engine.read() as reader:
+            for line in stored_lines(reader, self._sid):
+                if line.raw is not None:
+                    yield line.raw + b"\n"
 
     def _beginning(self) -> int:
         """Up to where there are records. An answer of the model is not torn in two."""
