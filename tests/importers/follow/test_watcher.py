@@ -252,6 +252,24 @@ def test_a_place_that_cannot_be_watched_is_polled(
         assert watcher.following.polled == {}
 
 
+def test_hooks_wake_it_also_where_nothing_can_be_watched(
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from clew.importers.follow import trees
+
+    monkeypatch.setattr(trees, "silent_file_system", lambda path: "nfs4")
+    monkeypatch.setattr(module, "WAKE_POLL", 0.05)
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(place.parent))
+    transcript = place.parent / "projects" / "a.jsonl"
+    sync = Counting(place.parent / "projects")
+    with running(sync, tmp_path):
+        sync.wait_for(1)
+        [wake] = (tmp_path / "wake").iterdir()
+        (wake / ".new").write_text(f'"hook_event_name":"Stop"\n"transcript_path":"{transcript}"\n')
+        (wake / ".new").rename(wake / "claude-code.123")
+        assert sync.wait_for(2) == [None, [str(transcript)]]
+
+
 def test_a_hook_wakes_it_at_once(place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "WINDOW", 5.0)
     monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(place.parent))

@@ -24,13 +24,15 @@ from clew.importers.follow.polling import Polled
 from clew.importers.follow.trees import Trees, is_inside
 from clew.importers.follow.turns import Turns
 from clew.importers.wake import Wake, listening, read_wakes
+from clew.model.transfer import ImportedFile, ImportReport
 
 if TYPE_CHECKING:
-    from clew.model.transfer import ImportedFile, ImportReport
     from clew.store import Store
 
 WINDOW: Final = 0.2
 SAFETY: Final = 15 * 60.0
+WAKE_POLL: Final = 1.0
+"""Seconds between two looks for words of hooks, where the system does not tell of them."""
 FIRST_RETRY: Final = 1.0
 LAST_RETRY: Final = 60.0
 _UNWATCHED: Final = {"opencode": ("bin", "log", "snapshot", "tool-output")}
@@ -130,10 +132,10 @@ class Watcher:
         """Until `stop`. Raises what a store raises that cannot be used, as VersionError."""
         with ExitStack() as stack:
             place = self._listen(stack)
-            trees = Trees([str(root.path) for root in self._sync.roots], ignored=self._ignored)
-            stack.callback(trees.close)
             wakes = Trees([] if place is None else [str(place)])
             stack.callback(wakes.close)
+            trees = Trees([str(root.path) for root in self._sync.roots], ignored=self._ignored)
+            stack.callback(trees.close)
             self._scan(trees)
             try:
                 while not self._is_stopped:
@@ -177,13 +179,15 @@ class Watcher:
             self._wait(trees, wakes, now)
             if self._window is None:
                 self._take_in(trees)
-            if place is not None and wakes.read().paths:
+            if place is not None and (wakes.polled or wakes.read().paths):
                 self._answer(read_wakes(place), trees)
 
     def _wait(self, trees: Trees, wakes: Trees, now: float) -> None:
         """Sleep until something happens. Once the window is open, changes are left to the system's queue."""
         files = None if self._window is not None else trees.fileno()
         dues = [self._safety, self._window, self._turns.due, *(one.due for one in self._polled.values())]
+        if wakes.polled:
+            dues.append(now + WAKE_POLL)
         left = min(due for due in dues if due is not None) - now
         waiting = select.poll()
         for fd in (self._bell, files, wakes.fileno()):
@@ -253,9 +257,8 @@ class Watcher:
             report = self._sync.all() if paths is None else self._sync.some(paths)
         except (ClewError, OSError) as exc:
             if isinstance(exc, InvalidError):  # the only place that was named is not there yet
-                self.following.state = "following"
                 self._trouble(f"{exc}; it is waited for")
-                return None
+                return self._done(ImportReport(sessions=(), dry_run=False, files=0))
             if isinstance(exc, ClewError) and not exc.retryable:
                 raise
             if paths is None:
@@ -267,6 +270,9 @@ class Watcher:
             self.following.state = "retrying"
             self._trouble(f"the store takes nothing now, next try in {self._retry:g} s: {exc}")
             return None
+        return self._done(report)
+
+    def _done(self, report: ImportReport) -> ImportReport:
         self._retry = 0.0
         self.following.state = "following"
         self._report(report)

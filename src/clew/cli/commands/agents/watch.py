@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -238,8 +238,9 @@ class _Follower:
 
     def _on_state(self, following: Following) -> None:
         self._lease.tell(following)
-        for root, reason in following.polled.items():
-            self._warn(f"{from_home(root)} is looked at every few seconds: {reason}")
+        for reason, roots in _by_reason(following.polled).items():
+            are = "is" if len(roots) == 1 else "are"
+            self._warn(f"{_some(roots)} {are} looked at every few seconds: {reason}")
         if following.trouble is not None and not following.trouble.path:
             self._warn(following.trouble.reason)
 
@@ -273,6 +274,14 @@ def _cut(text: str, width: int) -> str:
     from rich.cells import cell_len, set_cell_size
 
     return text if cell_len(text) <= width else set_cell_size(text, width - 1).rstrip() + "…"
+
+
+def _by_reason(polled: Mapping[str, str]) -> dict[str, list[str]]:
+    """Why places are polled, and which."""
+    found: dict[str, list[str]] = {}
+    for root, reason in polled.items():
+        found.setdefault(reason, []).append(from_home(root))
+    return found
 
 
 def _some(names: Sequence[str]) -> str:
@@ -451,8 +460,8 @@ def _status_lines(
         if holder.trouble is not None:
             place = f"{from_home(holder.trouble.path)}: " if holder.trouble.path else ""
             yield "Last error", f"{_when(holder.trouble.at)}: {place}{holder.trouble.reason}"
-        for root, reason in holder.polled.items():
-            yield "Polled", f"{from_home(root)}: {reason}"
+        for reason, roots in _by_reason(holder.polled).items():
+            yield "Polled", f"{_some(roots)}: {reason}"
     if installed is None:
         yield "Service", "not installed"
     else:
