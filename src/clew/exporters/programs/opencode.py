@@ -79,7 +79,7 @@ def write_session(
     if program is None:
         notes = [
             *document.notes,
-            f"opencode was not found; import the file first, then run: opencode -s {own}",
+            f"the program opencode was not found; import the file first, then run: opencode -s {own}",
         ]
         return Written(
             id=own, command=[PROGRAM, "import", str(file)], directory=workspace, paths=[file], notes=notes
