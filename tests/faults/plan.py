@@ -266,4 +266,4 @@ PLAN += [
         programs=("mkfs.ext4",),
     ),
 ]
-TAKES_SEED = {stop_servers, kill_cycles, cut_power, flip_bits, crash_everywhere, storm}
+TAKES_SEED = {stop_servers, kill_cycles, kill_watchers, cut_power, flip_bits, crash_everywhere, storm}
