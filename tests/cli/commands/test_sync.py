@@ -112,6 +112,12 @@ def test_on_a_terminal(home: Clew) -> None:
     check_screen("sync-again", {80: plain(home.on_terminal("sync"))})
 
 
+def test_secrets_that_were_replaced_are_counted(cli: Clew, claude: Path) -> None:
+    said = {**NEXT, "message": {"role": "user", "content": f"deploy with ghp_{'aB3d5fG7h' * 4}"}}
+    claude.write_text(claude.read_text() + json.dumps(said) + "\n")
+    assert "1 secret is replaced by markers." in plain(cli.on_terminal("sync"))
+
+
 @pytest.mark.parametrize("after", [0.4, 0.8])
 def test_interrupted_it_leaves_nothing_broken(cli: Clew, claude: Path, after: float) -> None:
     lines = [

@@ -97,11 +97,8 @@ def print_news(
         return
     out.line(_told_of_news(report, changed))
     if report.gone:
-        is_one = len(report.gone) == 1
-        out.line(
-            f"{count(len(report.gone), 'file')} {'is' if is_one else 'are'} gone;"
-            f" {'its' if is_one else 'their'} sessions stay{':' if verbose else '.'}"
-        )
+        stay = "is gone; its sessions stay" if len(report.gone) == 1 else "are gone; their sessions stay"
+        out.line(f"{count(len(report.gone), 'file')} {stay}{':' if verbose else '.'}")
         for path in report.gone if verbose else ():
             out.line(f"  {one_line(from_home(path))}")
     if changed:
@@ -147,7 +144,7 @@ def _sentence_of_news(report: ImportReport) -> str:
 def _told_of_news(report: ImportReport, changed: Sequence[ImportedSession]) -> str:
     """For people."""
     if changed:
-        return _told(msgspec.structs.replace(report, sessions=tuple(changed)))
+        return _told(msgspec.structs.replace(report, sessions=tuple(changed))) + _and_redacted(report)
     return f"Nothing new in {count(report.files, 'file')}."
 
 
