@@ -131,7 +131,7 @@ def test_a_file_of_another_hand_stays(tmp_path: Path, kind: str) -> None:
 
 def test_what_could_not_be_run_is_left_to_the_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = unit(tmp_path)
-    assert module.install(made, Calls(fails=2)) == module.Done(True, made.start[1:], "no bus")
+    assert module.install(made, Calls(fails=2)) == module.Done(True, made.start[1:], "systemctl says: no bus")
     monkeypatch.setattr(shutil, "which", lambda _: None)
     calls = Calls()
     done = module.install(made, calls)

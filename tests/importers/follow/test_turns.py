@@ -7,7 +7,7 @@ import json
 import os
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -66,7 +66,9 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @contextmanager
-def following(home: Path) -> Iterator[tuple[clew.Store, Scripted]]:
+def following(
+    home: Path, on_state: Callable[[Following], None] = lambda _: None
+) -> Iterator[tuple[clew.Store, Scripted]]:
     ready = threading.Event()
     with clew.open(home / "s.db") as store:
         watcher = Watcher(
@@ -75,6 +77,7 @@ def following(home: Path) -> Iterator[tuple[clew.Store, Scripted]]:
             following=Following(pid=1, since=0.0, store=""),
             wake=home / "wake",
             on_report=lambda _: ready.set(),
+            on_state=on_state,
         )
         thread = threading.Thread(target=watcher.run)
         thread.start()
@@ -109,12 +112,14 @@ def turn(store: clew.Store, agent: Scripted, **files: str) -> None:
 
 
 def test_a_rewind_brings_the_files_of_a_turn_back(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with following(home) as (store, agent):
+    told: list[Following] = []
+    with following(home, told.append) as (store, agent):
         turn(store, agent, **{"a.py": "one", "b.py": "b"})
         turn(store, agent, **{"a.py": "two"})
         (agent.work / "b.py").unlink()
         turn(store, agent, **{"a.py": "three", "c.py": "new"})
         assert sorted(points(store, agent.session).values()) == [1, 3, 5]
+        assert wait_until(lambda: told[-1].snapshots == 3, PATIENCE)
         id = agent.session
     at = ["--store", str(home / "s.db"), "rewind", "--files", "--yes"]
     assert run([*at, f"{id}@3"]) == 0

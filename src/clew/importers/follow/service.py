@@ -236,5 +236,5 @@ def _carried_out(service: Service, commands: list[list[str]], run: Run, *, chang
     for number, command in enumerate(commands):
         outcome = run(command)
         if outcome.code:
-            return Done(changed, commands[number:], outcome.output)
+            return Done(changed, commands[number:], f"{service.manager} says: {outcome.output}")
     return Done(changed, [])

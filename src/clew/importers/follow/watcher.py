@@ -175,6 +175,9 @@ class Watcher:
             self._scan(trees)
         else:
             self._turns.take_due(now)
+            if self._turns.snapshots != self.following.snapshots:
+                self.following.snapshots = self._turns.snapshots
+                self._on_state(self.following)
             self._poll(now)
             self._wait(trees, wakes, now)
             if self._window is None:
@@ -284,7 +287,6 @@ class Watcher:
         self.following.passes += 1
         self.following.messages += brought
         self.following.last_pass = now
-        self.following.snapshots = self._turns.snapshots
         self.following.sources += sum(_is_new(source) for source in report.sources)
         if brought:
             self.following.last_news = now
