@@ -208,7 +208,8 @@ class Bringing:
         def on_bytes(size: int) -> None:
             self._whole.read(job, size)
 
-        if follow is not None and has_whole_lines(job.path, waits=self._whole.waits):
+        takes_end = not self._whole.waits and getattr(reader, "END_WAITS", False)
+        if follow is not None and not takes_end and has_whole_lines(job.path, waits=self._whole.waits):
             return iter(follow(job.path, self.place, self._on_problem, on_bytes))
         self.place = None
         return iter(reader.read(job.path, self._on_problem, on_bytes))

@@ -69,6 +69,8 @@ class Reader(Protocol):
     CALLS_HAVE_ONE_ID = True: the ids of its calls mean the same in all its files;
     KNOWS_FOLDERS = True: `recognises` knows directories as a whole, too;
     IS_TEXT = True: its files are neither JSON nor SQLite;
+    END_WAITS = True: `follow` leaves out a last message that may be written again; an import takes it by
+    `read`, as nobody may ever ask for it again;
     in_order(files): files in the order in which to read them, if only their content tells;
     informs(path): files whose sessions this one tells of: they are read again when this one has changed;
     listed(path, key): what a list that many sessions share says of one of them, see `entry_of`;

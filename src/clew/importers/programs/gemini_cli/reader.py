@@ -41,6 +41,7 @@ from clew.importers.reading.values import (
 from clew.model import Json
 
 NAME: Final = "gemini-cli"
+END_WAITS: Final = True
 
 _BUFFER: Final = 256 * 1024
 _DEAD: Final = 3600
