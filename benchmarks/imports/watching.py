@@ -204,11 +204,17 @@ def syncs_of(directory: Path, pid: int) -> Iterator[list[int]]:
     found.append(sum("sync(" in line for line in log.read_text().splitlines()))
 
 
+def passes(home: Path) -> int:
+    """How often the watcher looked, as it says of itself."""
+    [state] = (home / ".local" / "state" / "clew").glob("watch-*.json")
+    return int(json.loads(state.read_text().splitlines()[0])["passes"])
+
+
 def storm(lab: Lab, pid: int, store: Path, agents: list[Agent]) -> Iterator[Row]:
     seconds = lab.pick(STORM, STORM // 3)
     lab.say(f"{AGENTS} agents write for {seconds} s")
     over, most = threading.Event(), [0]
-    before = Usage.of(pid)
+    before, passed = Usage.of(pid), passes(store.parent / "home")
 
     def write(agent: Agent) -> None:
         while not over.is_set():
@@ -234,6 +240,9 @@ def storm(lab: Lab, pid: int, store: Path, agents: list[Agent]) -> Iterator[Row]
     yield Row(f"{work}: memory", size(most[0]), size(2 * MEMORY), most[0] / (2 * MEMORY), 1.0)
     read = after.read - before.read
     yield Row(f"{work}: bytes read", size(read), f"{size(bytes)} written by agents", read / bytes)
+    made = passes(store.parent / "home") - passed
+    each = lines / (made * AGENTS)  # a pass writes what is new of a session in one transaction
+    yield Row(f"{work}: lines in a transaction", f"{each:.1f}", f"{made} passes", each)
     used = (after.ticks - before.ticks) / os.sysconf("SC_CLK_TCK")
     yield Row(f"{work}: processor", f"{used / seconds:.0%}", f"{ms(used / lines)} a line", used / seconds)
 
