@@ -513,7 +513,40 @@ def test_a_session_in_the_trash_gets_what_it_missed_when_it_is_back(
     assert words(store) == [f"word {number}" for number in range(6)]
 
 
-def test_a_purged_session_is_read_anew_and_never_in_part(
+def test_p18_a_purged_session_does_not_come_back_unasked(store: clew.Store, path: Path) -> None:
+    id = f"claude-code:{NAME}0"
+    sync = syncing(store, path.parent)
+    sync.all()
+    store.delete(id, purge=True)
+    for number in range(3, 6):
+        add(path, line(path, number))
+        assert sync.some([path]).sessions == ()
+        assert syncing(store, path.parent).all().sessions == ()
+    assert store.find(id) is None
+    assert store.import_path(path).new == 1
+    assert words(store) == [f"word {number}" for number in range(6)]
+    add(path, line(path, 6))
+    assert syncing(store, path.parent).all().entries == 1
+    assert store.verify().ok
+
+
+def test_a_dry_run_of_an_import_leaves_the_mark_of_a_purged_session(store: clew.Store, path: Path) -> None:
+    syncing(store, path.parent).all()
+    store.delete(f"claude-code:{NAME}0", purge=True)
+    assert store.import_path(path, dry_run=True).new == 1
+    add(path, line(path, 3))
+    assert syncing(store, path.parent).all().sessions == ()
+
+
+def test_a_store_that_was_cleared_begins_anew(store: clew.Store, path: Path) -> None:
+    sync = syncing(store, path.parent)
+    sync.all()
+    store.delete(f"claude-code:{NAME}0", purge=True)
+    store.clear(confirm=True, purge=True)
+    assert syncing(store, path.parent).all().new == 1
+
+
+def test_a_session_that_is_purged_while_its_file_is_followed_stays_away_and_never_comes_in_part(
     store: clew.Store, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sync = syncing(store, path.parent)
@@ -527,7 +560,9 @@ def test_a_purged_session_is_read_anew_and_never_in_part(
         return original(path, place, *rest)
 
     monkeypatch.setattr(claude_code, "follow", follow)
-    assert sync.some([path]).entries == 4
+    assert sync.some([path]).sessions == ()
+    assert store.find(f"claude-code:{NAME}0") is None
+    assert store.import_path(path).entries == 4
     assert words(store) == [f"word {number}" for number in range(4)]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
@@ -164,6 +165,9 @@ class Bringing:
                     self._add(waiting.end())
                 source = begun(found, needs_words=not self.job.is_sure)
                 if source is None:
+                    continue
+                if self._whole.is_purged(source):
+                    deque(source.entries, maxlen=0)  # a reader knows its place when it has told all
                     continue
                 try:
                     opened = self._whole.load(self, source, self._problem)

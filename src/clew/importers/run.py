@@ -18,6 +18,7 @@ from clew.backends.contract import STORE_WIDE, Transaction
 from clew.core.engine.redaction import incoming, policy_of
 from clew.core.load.entries import Memories
 from clew.core.load.load import LoadedMeanwhileError, Loading, OnLast, Pass, WholeNeededError
+from clew.core.log.records import COPY, purged_name
 from clew.core.log.rows import SessionQuery, SessionRow
 from clew.core.redact.incoming import Incoming
 from clew.core.search.index import catch_up
@@ -463,7 +464,7 @@ class Import:
         last of it waits for `Opened.end`."""
         store = self.open()
         job = bringing.job
-        source = by_agent(source, job.format)
+        source = self._as_copy(store, by_agent(source, job.format))
         goes_on = bringing.place is not None
         known = () if job.before is None else job.before.sessions
         loading = Loading(
@@ -489,6 +490,26 @@ class Import:
                 if files.lacking:
                     on_problem(files.lacking)
         return opened
+
+    def is_purged(self, source: SourceSession) -> bool:
+        """Whether a session was purged here: a sync does not bring it back. Who imports its file asks for
+        it."""
+        name = purged_name(source.id)
+        with self._store(writes=False)._engine.read() as reader:
+            mark = reader.get_record(STORE_WIDE, "source", name)
+        if mark is None or self._manner.is_sync:
+            return mark is not None
+        if not self._dry_run:
+            self.open()._engine.run(lambda tx: tx.drop_record(STORE_WIDE, "source", name))
+        return False
+
+    def _as_copy(self, store: Store, source: SourceSession) -> SourceSession:
+        """A session that was written for an agent here names the one that it is a copy of."""
+        if source.parent is not None:
+            return source
+        with store._engine.read() as reader:
+            base = reader.get_record(STORE_WIDE, "source", f"{COPY}{source.id}")
+        return source if base is None else msgspec.structs.replace(source, parent=base.decode(), is_copy=True)
 
     def _guard(self, job: Job) -> Callable[[Transaction], None]:
         """What is new may go only to sessions of which all before it is there: a purge drops the record."""

@@ -174,3 +174,11 @@ def test_a_hostile_title_or_directory_is_one_word_for_a_shell(cli: Clew, tmp_pat
     ran = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=True)
     assert ran.stdout.endswith(f"{evil}\n")
     assert not (tmp_path / "evil").exists()
+
+
+def test_a_copy_that_another_agent_went_on_with_names_the_session_that_it_was_made_of(cli: Clew) -> None:
+    [told] = cli("resume", f"{LOGIN}@10", "--in", "codex", "--json").records
+    cli("sync")
+    [info] = [one for one in cli("ls", "--json").records if one["id"] == f"codex:{told['id']}"]
+    assert info["metadata"]["copied_from"] == f"claude-code:{LOGIN}"
+    assert cli("verify").code == 0

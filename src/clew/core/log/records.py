@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Annotated, Final, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
+from blake3 import blake3
 from msgspec import Meta
 
 from clew.errors import CorruptError
@@ -96,10 +97,20 @@ PARENT: Final = "parent"
 """The metadata that name the session that this one is a subagent of."""
 COPIED_FROM: Final = "copied_from"
 """The metadata that name the session of another program that this one is a fork of."""
+PURGED: Final = "purged:"
+"""What the names of store-wide marks begin with: of sessions that came from files, and are not to come back
+unasked."""
+COPY: Final = "copy:"
+"""And of those that name the session of which a copy was written for an agent."""
 AGENT: Final = "agent"
 """The metadata that name the program, or the framework, that writes the session."""
 FRAMEWORK: Final = "framework"
 """The metadata that the adapters set."""
+
+
+def purged_name(id: str) -> str:
+    """The mark of a purged session. The id cannot be read from it."""
+    return PURGED + blake3(id.encode()).hexdigest(16)
 
 
 class Origin(NamedTuple):

@@ -15,6 +15,7 @@ from clew.core.conversation.sessions import refuse_if_any_held
 from clew.core.engine.host import Host
 from clew.core.engine.notices import forget
 from clew.core.log.checks import STANDS_FOR_ID
+from clew.core.log.records import COPY, PURGED, purged_name
 from clew.core.log.rows import NOWHERE, BranchRow, SessionQuery, SessionRow
 from clew.core.runs.access import refuse_if_held
 from clew.errors import CorruptError, CorruptSessionError
@@ -82,6 +83,8 @@ def purge_everything(tx: Transaction, host: Host, *, force: bool) -> int:
             for one in found:
                 purge(tx, one.row)
             count += len(found)
+    for name, _ in tx.scan_records(STORE_WIDE, "source", PURGED, PURGED + "\U0010ffff"):
+        tx.drop_record(STORE_WIDE, "source", name)  # an empty store begins anew
     return count
 
 
@@ -90,7 +93,7 @@ def purge(tx: Transaction, row: SessionRow) -> None:
     others = [other for other in _relatives(tx, row) if other.sid != row.sid]
     branches = {branch.branch: branch for branch in tx.tree_branches(row.tree)}
     needed = _needed(tx, others, branches)
-    _remove(tx, row.sid, tx.get_details(row.sid).aliases)
+    _remove(tx, row.sid, tx.get_details(row.sid).aliases, row.id)
     if not others:
         tx.drop_record(STORE_WIDE, "retention", removed_name(row.tree))
     for branch in branches.values():
@@ -121,20 +124,24 @@ def _relatives(tx: Transaction, row: SessionRow) -> list[SessionRow]:
         ) from error
 
 
-def _remove(tx: Transaction, sid: int, aliases: Iterable[str]) -> None:
+def _remove(tx: Transaction, sid: int, aliases: Iterable[str], id: str | None) -> None:
     for alias in aliases:
         if tx.get_record(STORE_WIDE, "alias", alias) == str(sid).encode():
             tx.drop_record(STORE_WIDE, "alias", alias)
-    _forget_sources(tx, sid)
+    _forget_sources(tx, sid, id)
     tx.put_record(STORE_WIDE, "unscrubbed", "", uuid7().hex.encode())
     forget(tx, sid)
     tx.drop_session(sid)
 
 
-def _forget_sources(tx: Transaction, sid: int) -> None:
-    """The records of the files that it was imported from name it. Without one, a file is read again."""
-    for name, _ in tx.scan_records(sid, "source"):
+def _forget_sources(tx: Transaction, sid: int, id: str | None) -> None:
+    """The records of the files that it was imported from name it. Without one, a file is read again: so a
+    mark, from which the id cannot be read, says that it is not to come back unasked."""
+    found = tx.scan_records(sid, "source")
+    for name, _ in found:
         tx.drop_record(STORE_WIDE, "source", name)
+    if id is not None and any(not name.startswith(COPY) for name, _ in found):
+        tx.put_record(STORE_WIDE, "source", purged_name(id), b"")
 
 
 def _needed(tx: Transaction, others: list[SessionRow], branches: dict[int, BranchRow]) -> dict[int, int]:
@@ -210,7 +217,7 @@ def _remove_damaged(tx: Transaction, row: SessionRow) -> None:
     own = tx.branch_numbers(row.sid, NOWHERE)
     of_tree = tx.branch_numbers(row.sid, row.tree)
     aliases = [name for name, value in tx.scan_records(STORE_WIDE, "alias") if value == mine]
-    _remove(tx, row.sid, aliases)
+    _remove(tx, row.sid, aliases, None)  # its file may bring it back whole
     try:
         others = tx.tree_sessions(row.tree)
         branches = {branch.branch: branch for branch in tx.tree_branches(row.tree)}

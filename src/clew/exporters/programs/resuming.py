@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol, cast
 
 import msgspec
 
+from clew.backends.contract import STORE_WIDE, Transaction
 from clew.core.load.entries import state_of
-from clew.errors import ConflictError, InvalidError
+from clew.core.log.records import COPY
+from clew.errors import ConflictError, InvalidError, ReadOnlyError
 
 if TYPE_CHECKING:
     from clew.core.conversation.points import Point
@@ -67,6 +70,19 @@ def is_changed(session: Session) -> bool | None:
     with session._engine.read() as reader:
         state = state_of(reader, session._access.sid)
     return None if state is None else state.head != session.head
+
+
+def note_copy(store: Store, id: str, copy: str) -> None:
+    """Remember of which session a copy was written for an agent: when it comes back from there, it names it.
+    A store that cannot be written to does without."""
+    session = store.get(id)
+
+    def write(tx: Transaction) -> None:
+        tx.put_record(STORE_WIDE, "source", COPY + copy, session.id.encode())
+        tx.put_record(session._access.sid, "source", COPY + copy, b"")  # a purge finds it
+
+    with suppress(ReadOnlyError):
+        session._engine.run(write)
 
 
 def write_new(path: Path, pieces: Iterable[bytes]) -> Path:

@@ -122,11 +122,12 @@ def _has_grown(store: clew.Store, file: str) -> bool:
 
 
 def _write(going: Going, store: clew.Store, point: clew.Head | str | int | None) -> None:
-    from clew.exporters.programs.resuming import writer_of
+    from clew.exporters.programs.resuming import note_copy, writer_of
 
     written = writer_of(going.agent).write_session(
         store, going.session, at=point, home=Path.home(), workspace=going.directory, new_id=None
     )
+    note_copy(store, going.session, f"{going.agent}:{written.id}")
     going.command, going.directory, going.id = written.command, written.directory, written.id
     going.written = written.paths
     going.notes += [_sentence(note) for note in written.notes]
