@@ -29,7 +29,7 @@ from clew.model.transfer import ImportedFile, ImportReport
 if TYPE_CHECKING:
     from clew.store import Store
 
-WINDOW: Final = 0.2
+WINDOW: Final = 0.1
 SAFETY: Final = 15 * 60.0
 WAKE_POLL: Final = 1.0
 """Seconds between two looks for words of hooks, where the system does not tell of them."""
