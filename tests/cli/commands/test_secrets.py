@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import clew
-from tests.cli.conftest import Clew
+from tests.cli.processes import Clew
 from tests.core.redact.files import claude_file
 from tests.core.redact.keys import keys
 
