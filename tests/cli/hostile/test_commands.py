@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 
 import clew
 from clew.cli import cli
+from clew.cli.commands.agents.resume import AGENTS
 from tests.cli.inside import in_pipe, on_terminal
 
 # What acts on a terminal, forges a line, or turns the writing. Each text of the store has all of it.
@@ -66,6 +68,16 @@ def tried(home: Path) -> dict[str, list[list[str]]]:
         "ui": [[]],
         "import": [[str(home / f"in{NAME}.jsonl"), "--dry-run"], [missing], [str(home), "--json"],
                    [str(home)], [str(home), "--format", missing]],
+        "sync": [[], ["-v"], ["--json"], [missing], [str(home), "--dry-run", "-v"], [str(home), "-v"]],
+        "watch": [["--status"], ["--install", "--dry-run", missing], ["--uninstall", "--dry-run"],
+                  ["--status", "--json"]],
+        "hooks install": [["--all", "--dry-run"], ["--all"], [missing]],
+        "hooks status": [[], [missing], ["--json"]],
+        "hooks remove": [["--all", "--dry-run"], ["--all"], [missing]],
+        "resume": [[ID], [missing], [f"{ID}@{missing}"], [ID, "--directory", missing],
+                   [ID, "--in", "pi", "--directory", root, "--dry-run"],
+                   *([PLACE, "--in", agent, "--directory", root] for agent in AGENTS),
+                   ["claude-code:c1", "--directory", root], ["claude-code:c1"]],
         "export": [["--all", "-o", str(home / "out")], [missing], [ID, "-f", missing],
                    [ID, "-o", str(home / f"out{NAME}.md")]],
         "copy": [[str(home / "a.db"), str(home / f"copy{NAME}.db")], [missing, missing],
@@ -96,6 +108,8 @@ def tried(home: Path) -> dict[str, list[list[str]]]:
         "trash empty": [[]],
         "sweep": [["--dry-run"], ["--rule", missing], ["--rule", "max_idle=1m", "--dry-run"]],
         "doctor": [[], ["--json"], ["--store", missing], ["--store", f"postgresql://{missing}"]],
+        "secrets scan": [[], ["--all-rules"], [ID, "--json"], [missing]],
+        "secrets policy": [[], ["all"], [missing]],
         "verify": [[], ["--json"], ["--quick"]],
         "repair": [["--to", str(home / f"whole{NAME}.db")], ["--to", str(home / f"whole{NAME}.db")]],
         "vacuum": [[]],
@@ -117,7 +131,10 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(home)
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("CLEW_STORE", str(home / "a.db"))
+    for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "XDG_STATE_HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME"):
+        monkeypatch.delenv(name, raising=False)
     fill(home)
+    say(home)
     (root / f"f{NAME}").write_text(f"changed {HOSTILE}\n")
     (root / f"new{NAME}").touch()
     return home
@@ -165,6 +182,32 @@ def fill(home: Path) -> None:
         failed.fail(f"error{HOSTILE}")
         store.delete(gone.id)
         store.create(f"running{HOSTILE}").start(HOSTILE)
+
+
+def say(home: Path) -> None:
+    """An agent of this machine, in whose files every text is hostile."""
+    folder = home / ".claude" / "projects" / f"p{NAME}"
+    folder.mkdir(parents=True)
+    common = {
+        "sessionId": "c1",
+        "cwd": f"/w{HOSTILE}",
+        "version": HOSTILE,
+        "timestamp": "2026-11-02T10:00:00Z",
+    }
+    token = f"ghp_{'aB3d5fG7h' * 4} {HOSTILE}"
+    lines = [
+        {
+            "type": "user",
+            "uuid": f"u{HOSTILE}",
+            "parentUuid": None,
+            "message": {"role": "user", "content": token},
+        },
+        {"type": "summary", "summary": HOSTILE, "leafUuid": f"u{HOSTILE}"},
+        {"type": f"odd{HOSTILE}", "uuid": "u2", "parentUuid": f"u{HOSTILE}", "data": {HOSTILE: HOSTILE}},
+    ]
+    text = "".join(json.dumps({**line, **common}) + "\n" for line in lines)
+    (folder / f"f{NAME}.jsonl").write_text(text + "{broken\n")
+    (folder / f"torn{NAME}.jsonl").write_text("{broken\n")
 
 
 def test_every_command_is_tried(home: Path) -> None:

@@ -24,6 +24,7 @@ TYPED: dict[str, list[str]] = {
     "log": ["log", "--", DASHED],
     "redo": ["redo", "--", DASHED],
     "reopen": ["reopen", "--", DASHED],
+    "resume": ["resume", "--in", "codex", "--directory", ".", "--", DASHED],
     "rewind": ["rewind", "--yes", "--", DASHED, "0"],
     "rm": ["rm", "--", DASHED],
     "show": ["show", "--", f"{DASHED}@0"],

@@ -12,6 +12,7 @@ import tomllib
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
+from shlex import quote as quoted
 from typing import Final, Literal, NamedTuple
 
 import msgspec
@@ -293,7 +294,7 @@ def _switched_off(agent: Agent, settings: dict[str, object]) -> list[str]:
 
 
 def _again(agent: Agent) -> str:
-    return f"clew hooks install {agent.name} puts it right"
+    return f"clew hooks install {quoted(agent.name)} puts it right"
 
 
 # -- our own files
