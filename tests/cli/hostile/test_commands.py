@@ -195,7 +195,7 @@ def say(home: Path) -> None:
         "timestamp": "2026-11-02T10:00:00Z",
     }
     token = f"ghp_{'aB3d5fG7h' * 4} {HOSTILE}"
-    lines = [
+    lines: list[dict[str, object]] = [
         {
             "type": "user",
             "uuid": f"u{HOSTILE}",
