@@ -30,6 +30,7 @@ from clew.importers.reading.files import zstd
 from clew.importers.records import record_of
 from clew.importers.run import MUCH, Place
 from clew.importers.sync import Sync
+from clew.model.source import SourceEntry, SourceSession
 from tests.home.make import make_home
 from tests.importers.following import content_of
 from tests.importers.test_ledger import NAME, answered, opened_below
@@ -736,3 +737,29 @@ def test_much_is_made_findable_and_little_is_left_to_the_search(tmp_path: Path) 
         add(path, line(path, MUCH + 3, words="needle"))
         sync.all()
         assert len(store.search("needle").hits) == 1
+
+
+@pytest.mark.parametrize("more", [1, 4, 40])
+def test_what_another_process_loads_at_the_same_moment_is_never_brought_twice(
+    store: clew.Store, more: int
+) -> None:
+    """Whether what is new goes into the last record of names, or into one of its own."""
+
+    def source(count: int, meanwhile: Callable[[], object] = lambda: None) -> SourceSession:
+        def entries() -> Iterator[SourceEntry]:
+            meanwhile()
+            for number in range(count):
+                parent = f"e{number - 1}" if number else None
+                message = {"role": "user", "content": str(number)}
+                yield SourceEntry(uid=f"e{number}", parent=parent, message=message)
+
+        return SourceSession(id="other:1", entries=entries())
+
+    store.load(source(60))
+    with pytest.raises(clew.StoreBusyError):
+        store.load(source(61 + more, lambda: store.load(source(61))))
+    store.load(source(61 + more))
+    assert store.stats().entries == 61 + more
+    assert [message["content"] for message in store.get("other:1").messages()] == [
+        str(number) for number in range(61 + more)
+    ]

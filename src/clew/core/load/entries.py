@@ -241,17 +241,16 @@ def keep_runs(tx: Transaction, sid: int, memory: Memory, runs: Sequence[Run]) ->
     """Write down which names a batch has. The record of the last batch grows as long as it is small: a
     program that is followed line by line must not leave a record for each line. None: another process has
     loaded something since the memory was read; nothing is written."""
-    number, before = memory.batches + 1, b""
+    number = memory.batches + 1
+    if memory.batches and tx.get_record(sid, "key", batch_name(memory.batches)) != memory.last:
+        return None
+    if tx.get_record(sid, "key", batch_name(number)) is not None:
+        return None
     names = sum(len(run.names) for run in runs)
     if memory.batches and memory.names + names <= SMALL:
-        number, before = memory.batches, memory.last
-        if tx.get_record(sid, "key", batch_name(number)) != before:
-            return None
+        number -= 1
         names += memory.names
-        runs = joined(_decode_runs(before), runs)
-    following = number if not before else number + 1
-    if tx.get_record(sid, "key", batch_name(following)) is not None:
-        return None
+        runs = joined(_decode_runs(memory.last), runs)
     raw = _encode_memory(runs)
     tx.put_record(sid, "key", batch_name(number), raw)
     return KeptRuns(number, names, raw)
