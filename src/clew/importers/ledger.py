@@ -60,6 +60,7 @@ MOST_STATE: Final = 4 * 1024 * 1024
 BEHIND: Final = 64 * 1024
 """So many bytes, and four times what the reader needs, the place in the store may lie behind the one that a
 `Places` knows: what is read twice is known by its names."""
+FEW: Final = 8
 NEAR: Final = 1000
 """Records that are looked through for what a path belongs to."""
 _AT_ONCE: Final = 256
@@ -273,7 +274,8 @@ class Ledger:
         for folder in below:
             self.look_below(folder)
         for record, raw in self._known.items():
-            if any(mark in raw for mark in marks.values()):
+            # Of many ids it is quicker to read the record.
+            if len(marks) > FEW or any(mark in raw for mark in marks.values()):
                 path = path_in(record)
                 source = self.find(path)
                 if source is not None and any(session.parent in marks for session in source.sessions):
