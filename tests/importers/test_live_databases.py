@@ -1,4 +1,4 @@
-"""A database that its program is writing to: read as it is, and its writer never waits."""
+"""A database that its program is writing to: it is read as it is, and its writer hardly ever waits."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.importers.readers import tree_bytes
 WRITER = """
 import sqlite3, sys, time
 
-db = sqlite3.connect(sys.argv[1], timeout=0, isolation_level=None)
+db = sqlite3.connect(sys.argv[1], timeout=0.02, isolation_level=None)
 db.execute("PRAGMA journal_mode = WAL")
 db.execute("PRAGMA synchronous = NORMAL")
 db.execute(f"PRAGMA wal_autocheckpoint = {sys.argv[2]}")
@@ -50,7 +50,7 @@ print(commits, failed, flush=True)
 def writer(
     path: Path, *, checkpoint: int = 1000, waits: bool = True, seconds: float = 0
 ) -> Iterator[subprocess.Popen[str]]:
-    """A process that has the database open, and for so many seconds commits without ever waiting."""
+    """A process that has the database open, and for so many seconds commits, waiting 20 ms at most."""
     args = [sys.executable, "-c", WRITER, str(path), str(checkpoint), "wait" if waits else "", str(seconds)]
     process = subprocess.Popen(args, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
@@ -64,9 +64,11 @@ def writer(
 
 
 @pytest.mark.parametrize("checkpoint", [20, 1000])
-def test_a_writer_that_waits_for_nothing_fails_at_none_of_its_commits(
+def test_a_writer_that_waits_for_milliseconds_fails_at_none_of_its_commits(
     tmp_path: Path, checkpoint: int
 ) -> None:
+    """SQLite's own readers hold the right to write, shared, for an instant if they meet a writer that is just
+    changing the head of the index: so a writer that gives up at once can fail, about once in 100,000."""
     path = tmp_path / "a.db"
     with writer(path, checkpoint=checkpoint, waits=False, seconds=3) as process:
         reads, last = 0, 0
@@ -137,7 +139,7 @@ def test_a_writer_without_a_log_is_not_locked_out(tmp_path: Path, monkeypatch: p
         own.execute("CREATE TABLE t (x)")
         own.execute("INSERT INTO t VALUES ('first'), ('second')")
     code = (
-        "import sqlite3, sys; db = sqlite3.connect(sys.argv[1], timeout=0, isolation_level=None);"
+        "import sqlite3, sys; db = sqlite3.connect(sys.argv[1], timeout=0.02, isolation_level=None);"
         "db.execute('INSERT INTO t VALUES (2)')"
     )
     monkeypatch.setattr("clew.importers.reading.seen.RECENT", 0)

@@ -1,12 +1,13 @@
 """The SQLite file of another program: read without a trace beside it, without running what is in it, and
-without making its writer wait.
+without making its writer wait longer than any reader does.
 
 How it is read depends on what lies beside it:
 
 - A log (`-wal`) and the index of it (`-shm`): the program runs, or was killed. It is read as it is, by a
   connection that writes to none of the three files. Readers and writers of a log do not wait for each other,
-  as long as nothing is checkpointed; nothing is. A reader that stays long only makes the log grow, so
-  transactions are short (`snapshot`).
+  as long as nothing is checkpointed; nothing is. Only if it meets a writer that is just changing the head of
+  the index, SQLite holds the right to write for some microseconds. A reader that stays long only makes the
+  log grow, so transactions are short (`snapshot`).
 - Nothing, or nothing but an empty log: it is at rest, or its writer uses no log. It is read without any lock,
   because a lock would make such a writer wait. If it changes meanwhile, it is read once more the next time.
 - Something else, as a journal, or a log without its index: SQLite could only read it by writing to it. It is
