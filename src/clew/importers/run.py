@@ -8,6 +8,8 @@ what is new is read. The record of the ledger is part of the last transaction of
 from __future__ import annotations
 
 import os
+import random
+import time
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
@@ -47,7 +49,7 @@ from clew.model.transfer import ImportedFile, ImportedSession, ImportProgress, I
 if TYPE_CHECKING:
     from clew.store import Store
 
-TRIES: Final = 5
+TRIES: Final = 12
 """Two imports of the same file get in each other's way: the later one reads it again."""
 _PAGE: Final = 5000
 MUCH: Final = 1000
@@ -371,6 +373,7 @@ class Import:
                 tries += 1
                 if tries == TRIES:
                     raise
+                time.sleep(random.uniform(0, 0.01 * tries))  # the other one comes to its end meanwhile
                 job = self._looked_at_again(job)
             except (ConflictError, CorruptError, InvalidError, NotFoundError, VersionError) as error:
                 if len(self._jobs) == 1 and not self._manner.is_sync:
