@@ -68,7 +68,7 @@ def test_a_writer_that_waits_for_milliseconds_fails_at_none_of_its_commits(
     tmp_path: Path, checkpoint: int
 ) -> None:
     """SQLite's own readers hold the right to write, shared, for an instant if they meet a writer that is just
-    changing the head of the index: so a writer that gives up at once can fail, about once in 100,000."""
+    changing the head of the index: so a writer that gives up at once can fail; it was seen once."""
     path = tmp_path / "a.db"
     with writer(path, checkpoint=checkpoint, waits=False, seconds=3) as process:
         reads, last = 0, 0
