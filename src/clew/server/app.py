@@ -1,0 +1,318 @@
+"""The ASGI application: the steps that every request goes through, in their order."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import logging
+import secrets
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, MutableMapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any, Final, TypeAlias
+
+import msgspec
+
+from clew.errors import ClewError
+from clew.server import problems
+from clew.server.access.principal import OWNER, Principal
+from clew.server.call import Answer, Call
+from clew.server.decoding import body_of, query_of, too_large
+from clew.server.problems import Problem, problem_of
+from clew.server.routing import Route, Router, parts_of
+from clew.server.settings import Settings
+from clew.store import Store
+
+Scope: TypeAlias = MutableMapping[str, Any]
+Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+
+log = logging.getLogger("clew.server")
+
+WORTH_PACKING: Final = 4096
+PACKING: Final = 1
+"""The level of gzip: an answer is packed while its client waits."""
+SAFE_HEADERS: Final = {
+    "cache-control": "no-store",
+    "content-security-policy": "default-src 'none'; frame-ancestors 'none'",
+    "cross-origin-resource-policy": "same-origin",
+    "referrer-policy": "no-referrer",
+    "x-content-type-options": "nosniff",
+}
+
+encode = msgspec.json.Encoder().encode
+
+
+class Finished(msgspec.Struct, kw_only=True):
+    """A request that was answered, for the log and the metrics."""
+
+    method: str
+    path: str
+    """As it was sent, without its query."""
+    route: str | None = None
+    """The route's path, as `/api/v1/sessions/{id}`; None: no route was found."""
+    client: str = ""
+    principal: str | None = None
+    status: int = 0
+    received: int = 0
+    sent: int = 0
+    seconds: float = 0.0
+    error: str | None = None
+    """Names an error of the server in its log."""
+
+
+class Server:
+    """A store as an ASGI application."""
+
+    def __init__(self, store: Store, settings: Settings) -> None:
+        from clew.server.routes import all_routes
+
+        self.store = store
+        self.settings = settings
+        self.router = Router(all_routes(settings))
+        self.on_finished: list[Callable[[Finished], None]] = []
+        self._threads = ThreadPoolExecutor(settings.threads, thread_name_prefix="clew-http")
+
+    # -- ASGI
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        match scope["type"]:
+            case "lifespan":
+                await self._live(receive, send)
+            case "http":
+                await self._serve(scope, receive, send)
+            case "websocket":
+                await send({"type": "websocket.close", "code": 1008})
+
+    async def _live(self, receive: Receive, send: Send) -> None:
+        await receive()
+        await send({"type": "lifespan.startup.complete"})
+        await receive()
+        self.close()
+        await send({"type": "lifespan.shutdown.complete"})
+
+    def close(self) -> None:
+        """Let go of the threads. The store stays open. Idempotent."""
+        self._threads.shutdown(wait=False)
+
+    # -- one request
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        raw_path: bytes = scope.get("raw_path") or scope["path"].encode()
+        began = time.perf_counter()
+        done = Finished(method=scope["method"], path=raw_path.decode("latin-1"), client=_client(scope))
+        sender = _Sender(scope, send, done)
+        try:
+            answer, route = await self._answer(scope, receive, done)
+            await sender.send(answer, route)
+        except Problem as problem:
+            await sender.send_problem(problem)
+        except ClewError as error:
+            await sender.send_problem(problem_of(error))
+        except _ClientGone:
+            done.status = 499
+        except Exception:
+            # Whatever it is, the client hears that it failed, and the log says why.
+            done.error = secrets.token_hex(6)
+            log.exception("%s %s failed (%s)", done.method, done.route, done.error)
+            if sender.has_begun:
+                raise
+            await sender.send_problem(_unexpected(done.error))
+        finally:
+            done.seconds = time.perf_counter() - began
+            for tell in self.on_finished:
+                tell(done)
+
+    async def _answer(self, scope: Scope, receive: Receive, done: Finished) -> tuple[Answer, Route]:
+        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+        raw_path: bytes = scope.get("raw_path") or scope["path"].encode()
+        parts = parts_of(raw_path, self.settings.root_path or scope.get("root_path", ""))
+        method = "GET" if scope["method"] == "HEAD" else scope["method"]
+        route, values = self.router.find(method, parts)
+        done.route = route.path
+        principal = self._principal(route, headers)
+        done.principal = principal.name
+        call = Call(self, route, headers, principal, parts, done.client)
+        arguments: dict[str, Any] = {"call": call, **values}
+        if route.query is not None:
+            arguments["query"] = query_of(scope.get("query_string", b""), route.query)
+        elif scope.get("query_string"):
+            raise Problem(422, "invalid", "The request is not valid", "this route takes no parameters")
+        if route.body is not None:
+            content = await self._body(headers, receive, done)
+            arguments["body"] = body_of(content, route.body, headers, self.settings.max_body)
+        return await self._handle(route, arguments), route
+
+    def _principal(self, route: Route, headers: dict[str, str]) -> Principal:
+        """Who calls. A stub until access/ is joined in."""
+        given = headers.get("authorization", "")
+        token = self.settings.token or ""
+        if route.scope is None:
+            return OWNER
+        if not token or not secrets.compare_digest(given.encode(), f"Bearer {token}".encode()):
+            raise Problem(
+                401,
+                "unauthorized",
+                "A token is needed",
+                "the request has no token that is valid here",
+                next="send Authorization: Bearer TOKEN; clew serve says where the token is kept",
+                headers={"www-authenticate": "Bearer"},
+            )
+        return OWNER
+
+    async def _body(self, headers: dict[str, str], receive: Receive, done: Finished) -> bytes:
+        most = self.settings.max_body
+        length = headers.get("content-length", "")
+        if length.isascii() and length.isdigit() and int(length[:20]) > most:
+            raise too_large(most)
+        pieces: list[bytes] = []
+        while True:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                raise _ClientGone
+            piece: bytes = message.get("body", b"")
+            done.received += len(piece)
+            if done.received > most:
+                raise too_large(most)
+            pieces.append(piece)
+            if not message.get("more_body", False):
+                return b"".join(pieces)
+
+    async def _handle(self, route: Route, arguments: dict[str, Any]) -> Answer:
+        work: Awaitable[Any]
+        if route.is_async:
+            work = route.handler(**arguments)
+        else:
+            work = self.in_thread(partial(route.handler, **arguments))
+        try:
+            found = await asyncio.wait_for(work, None if route.is_slow else self.settings.timeout)
+        except TimeoutError:
+            raise self._too_slow(route) from None
+        return found if isinstance(found, Answer) else Answer(value=found)
+
+    def _too_slow(self, route: Route) -> Problem:
+        is_read = route.method == "GET"
+        return Problem(
+            503,
+            "timeout" if is_read else "outcome_unknown",
+            "The request took too long",
+            f"it was not done after {self.settings.timeout:g} seconds"
+            + ("" if is_read else "; it may still happen"),
+            next=None if is_read else "repeat it with the same Idempotency-Key: it happens once",
+            retryable=True,
+            headers={"retry-after": "1"},
+        )
+
+    def in_thread(self, work: Callable[[], Any]) -> asyncio.Future[Any]:
+        """Do something that blocks in a thread of this server."""
+        return asyncio.get_running_loop().run_in_executor(self._threads, work)
+
+
+class _ClientGone(Exception):
+    """The client went away before its request was whole."""
+
+
+class _Sender:
+    """Sends one answer."""
+
+    def __init__(self, scope: Scope, send: Send, done: Finished) -> None:
+        self._scope = scope
+        self._send = send
+        self._done = done
+        self._headers = dict(scope["headers"])
+        self.has_begun = False
+
+    async def send_problem(self, problem: Problem) -> None:
+        answer = Answer(
+            value=problem.content,
+            status=problem.status,
+            headers=problem.headers,
+            media_type=problems.MEDIA_TYPE,
+        )
+        await self.send(answer, None)
+
+    async def send(self, answer: Answer, route: Route | None) -> None:
+        status = answer.status or (route.status if route else 200)
+        media_type = answer.media_type or (route.media_type if route else "application/json")
+        headers = {**SAFE_HEADERS, **answer.headers}
+        if answer.etag is not None:
+            headers["etag"] = answer.etag
+            if self._is_known(answer.etag) and status == 200:
+                await self._begin(304, headers)
+                await self._end(b"")
+                return
+        if answer.stream is not None:
+            headers["content-type"] = media_type
+            await self._begin(status, headers)
+            await self._stream(answer.stream)
+            return
+        if status == 204:
+            await self._begin(status, headers)
+            await self._end(b"")
+            return
+        content = answer.value if isinstance(answer.value, bytes) else encode(answer.value)
+        headers["content-type"] = media_type
+        if len(content) >= WORTH_PACKING and b"gzip" in self._headers.get(b"accept-encoding", b""):
+            content = gzip.compress(content, PACKING)
+            headers["content-encoding"] = "gzip"
+            headers["vary"] = "accept-encoding"
+        headers["content-length"] = str(len(content))
+        await self._begin(status, headers)
+        await self._end(content)
+
+    def _is_known(self, etag: str) -> bool:
+        given = self._headers.get(b"if-none-match", b"").decode("latin-1")
+        tags = {tag.strip().removeprefix("W/") for tag in given.split(",")}
+        return etag.removeprefix("W/") in tags or "*" in tags
+
+    async def _begin(self, status: int, headers: dict[str, str]) -> None:
+        self.has_begun = True
+        self._done.status = status
+        await self._send(
+            {
+                "type": "http.response.start",
+                "status": status,
+                "headers": [(name.encode(), value.encode("latin-1")) for name, value in headers.items()],
+            }
+        )
+
+    async def _end(self, content: bytes) -> None:
+        if self._scope["method"] == "HEAD":
+            content = b""
+        self._done.sent += len(content)
+        await self._send({"type": "http.response.body", "body": content})
+
+    async def _stream(self, pieces: Iterator[bytes] | AsyncIterator[bytes]) -> None:
+        if isinstance(pieces, AsyncIterator):
+            async for piece in pieces:
+                await self._piece(piece)
+        else:
+            loop = asyncio.get_running_loop()
+            while piece := await loop.run_in_executor(None, _next, pieces):
+                await self._piece(piece)
+        await self._end(b"")
+
+    async def _piece(self, piece: bytes) -> None:
+        self._done.sent += len(piece)
+        await self._send({"type": "http.response.body", "body": piece, "more_body": True})
+
+
+def _next(pieces: Iterator[bytes]) -> bytes:
+    """Empty at the end."""
+    return next((piece for piece in pieces if piece), b"")
+
+
+def _client(scope: Scope) -> str:
+    found = scope.get("client")
+    return found[0] if found else ""
+
+
+def _unexpected(id: str) -> Problem:
+    return Problem(
+        500,
+        "unexpected",
+        "The server failed",
+        f"an error that was not expected; the log of the server has it as {id}",
+        fields={"error": id},
+    )

@@ -1,0 +1,145 @@
+"""One request, as the function that answers it sees it, and what that function may return."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from clew.core.log.ids import parse_entry_id
+from clew.core.runs.access import Access
+from clew.errors import SessionNotFoundError
+from clew.model import Head
+from clew.server.problems import Problem
+from clew.session import Session
+from clew.store import Store
+
+if TYPE_CHECKING:
+    from clew.server.access.principal import Principal
+    from clew.server.app import Server
+    from clew.server.routing import Route
+
+LEASE: Final = "clew-lease"
+START: Final = "start"
+"""Stands for the place before the first entry, where a head has no entry."""
+_TAG: Final = re.compile(r'(?:W/)?"([\x21\x23-\x7e\x80-\xff]*)"')
+_LEASE: Final = re.compile(r"([0-9]{1,19})\.([0-9a-f]{1,16})")
+
+
+class Answer(msgspec.Struct, kw_only=True):
+    """More than a value: with a status, headers, or as a stream."""
+
+    value: Any = None
+    """Is encoded as JSON; bytes are sent as they are."""
+    status: int | None = None
+    """None: that of the route."""
+    headers: dict[str, str] = {}
+    etag: str | None = None
+    """Names the value; a client that has it already gets 304. In quotes, as head_tag() writes it."""
+    media_type: str | None = None
+    stream: Iterator[bytes] | AsyncIterator[bytes] | None = None
+
+
+class Call:
+    """A request that was let in."""
+
+    def __init__(
+        self,
+        server: Server,
+        route: Route,
+        headers: Mapping[str, str],
+        principal: Principal,
+        parts: list[str],
+        client: str,
+    ) -> None:
+        self.server = server
+        self.store: Store = server.store
+        self.route = route
+        self.principal = principal
+        self.client = client
+        """The address of the caller, for limits and the log."""
+        self.parts = parts
+        """Of the path, as they were sent."""
+        self._headers = headers
+
+    def header(self, name: str) -> str | None:
+        """By its name in lower case."""
+        return self._headers.get(name)
+
+    @property
+    def key(self) -> str | None:
+        """The Idempotency-Key: repeats of one caller are found by it, those of others are not."""
+        given = self.header("idempotency-key")
+        if given is None:
+            return None
+        if given.startswith('"') and given.endswith('"') and len(given) > 1:
+            given = given[1:-1]  # the draft of the header says that it is a string in quotes
+        return self.principal.own_key(given)
+
+    @property
+    def expect(self) -> Head | None:
+        """If-Match, as the head that the caller knows; None: there is none, or it is `*`."""
+        given = self.header("if-match")
+        if given is None or given.strip() == "*":
+            return None
+        return head_of_tag(given)
+
+    def session(self, id: str) -> Session:
+        """The session of this id or alias, under the lease that the request names, if it names one.
+        SessionNotFoundError: there is none, or it is not the caller's to see."""
+        found = self.store.get(id)
+        if self.principal.is_bound and not self.principal.sees(found.info):
+            raise SessionNotFoundError(id)
+        given = self.header(LEASE)
+        if given is None:
+            return found
+        epoch, fence = lease_of(given)
+        return found._handle(Access(found._sid, found.id, found._scope.host, epoch, fence))
+
+    def url(self, path: str) -> str:
+        """A path of this server, as a client has to ask for it."""
+        return self.server.settings.root_path.rstrip("/") + path
+
+
+def head_tag(head: Head) -> str:
+    """A head as an entity tag."""
+    return f'"{head.branch}.{head.position}"' if head.position >= 0 else f'"{START}"'
+
+
+def head_of_tag(tag: str) -> Head:
+    """The same the other way round."""
+    found = _TAG.fullmatch(tag.strip())
+    text = found[1] if found else ""
+    if text == START:
+        return Head("", -1)
+    head = parse_entry_id(text)
+    if head is None:
+        raise Problem(
+            400,
+            "invalid_header",
+            "A header cannot be read",
+            f"If-Match is the ETag of a head, not {tag[:80]!r}",
+            next='send what the ETag header of the last answer said, with its quotes, as "b7.41"',
+        )
+    return head
+
+
+def lease_of(header: str) -> tuple[int, int]:
+    """Epoch and fence of a lease, as the answer to a new run gave them."""
+    found = _LEASE.fullmatch(header)
+    if found is None or int(found[2], 16) == 0:
+        raise Problem(
+            400,
+            "invalid_header",
+            "A header cannot be read",
+            "Clew-Lease is not of the form that a run was given",
+            next="send the `secret` of the answer to POST …/runs",
+        )
+    return int(found[1]), int(found[2], 16)
+
+
+def lease_secret(epoch: int, fence: int) -> str:
+    """What a client sends in Clew-Lease."""
+    return f"{epoch}.{fence:x}"

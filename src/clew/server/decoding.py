@@ -1,0 +1,159 @@
+"""What a request brings, as values of the types that its route names. Nothing is believed before that."""
+
+from __future__ import annotations
+
+import re
+import sys
+import zlib
+from collections.abc import Mapping
+from functools import cache
+from typing import Any, Final, get_origin, get_type_hints
+from urllib.parse import parse_qsl
+
+import msgspec
+
+from clew.server.problems import Problem
+
+JSON_TYPES: Final = frozenset({"application/json", "application/merge-patch+json"})
+MOST_FIELDS: Final = 200
+_WHERE: Final = re.compile(r" - at `\$?\.?([^`]{0,200})`")
+
+
+def query_of(text: bytes, kind: Any) -> Any:
+    """The query string as a value of its type. A parameter that is not known is refused."""
+    known = _fields(kind)
+    try:
+        given = parse_qsl(
+            text.decode("ascii"), keep_blank_values=True, max_num_fields=MOST_FIELDS, errors="strict"
+        )
+    except ValueError as exc:
+        raise _invalid("the query string is not percent-encoded UTF-8, or has too many fields") from exc
+    values: dict[str, Any] = {}
+    for name, value in given:
+        if name not in known:
+            names = ", ".join(sorted(known)) or "none"
+            raise _invalid(f"there is no parameter {name[:80]!r}; there is {names}")
+        if known[name]:
+            values.setdefault(name, []).append(value)
+        elif name in values:
+            raise _invalid(f"the parameter {name!r} can be given once only")
+        else:
+            values[name] = value
+    try:
+        return msgspec.convert(values, kind, strict=False)
+    except msgspec.ValidationError as exc:
+        raise _invalid(_told(exc)) from exc
+
+
+@cache
+def _fields(kind: Any) -> dict[str, bool]:
+    """The parameters of a query, and whether each may be given several times."""
+    hints = get_type_hints(kind)
+    return {
+        field.encode_name: get_origin(hints[field.name]) in (list, tuple)
+        for field in msgspec.structs.fields(kind)
+    }
+
+
+@cache
+def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
+    return msgspec.json.Decoder(kind)
+
+
+def body_of(content: bytes, kind: Any, headers: Mapping[str, str], most: int) -> Any:
+    """The body as a value of its type."""
+    content = unpacked(content, headers.get("content-encoding", ""), most)
+    if kind is bytes:
+        return content
+    media_type = headers.get("content-type", "").partition(";")[0].strip().lower()
+    if media_type not in JSON_TYPES:
+        raise Problem(
+            415,
+            "unsupported_media_type",
+            "The body has to be JSON",
+            f"the content type is {media_type[:80] or 'not given'!r}",
+            next="send Content-Type: application/json",
+        )
+    try:
+        return _decoder(kind).decode(content)
+    except msgspec.ValidationError as exc:
+        raise _invalid(_told(exc)) from exc
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
+        raise Problem(
+            400, "invalid_json", "The body is not JSON", str(exc)[:200] or "it is nested too deep"
+        ) from exc
+
+
+def unpacked(content: bytes, encoding: str, most: int) -> bytes:
+    """The body without its compression; never longer than a body may be."""
+    match encoding.strip().lower():
+        case "" | "identity":
+            return content
+        case "gzip" | "x-gzip":
+            unpacker: Any = zlib.decompressobj(31)
+            try:
+                whole: bytes = unpacker.decompress(content, most + 1)
+            except zlib.error as exc:
+                raise _bad_encoding("gzip") from exc
+        case "zstd":
+            whole = _unzstd(content, most)
+            unpacker = None
+        case other:
+            raise Problem(
+                415,
+                "unsupported_encoding",
+                "The body is compressed in a way that is not known here",
+                f"Content-Encoding is {other[:40]!r}; there is gzip and zstd",
+                headers={"accept-encoding": "zstd, gzip"},
+            )
+    if len(whole) > most:
+        raise too_large(most)
+    if unpacker is not None and not unpacker.eof:
+        raise _bad_encoding("gzip")
+    return whole
+
+
+def _unzstd(content: bytes, most: int) -> bytes:
+    zstd = zstd_module()
+    unpacker = zstd.ZstdDecompressor()
+    try:
+        whole: bytes = unpacker.decompress(content, most + 1)
+    except zstd.ZstdError as exc:
+        raise _bad_encoding("zstd") from exc
+    if len(whole) <= most and not unpacker.eof:
+        raise _bad_encoding("zstd")
+    return whole
+
+
+def zstd_module() -> Any:
+    """Part of Python from 3.14 on."""
+    if sys.version_info >= (3, 14):
+        from compression import zstd
+    else:
+        from backports import zstd
+    return zstd
+
+
+def _bad_encoding(name: str) -> Problem:
+    return Problem(400, "invalid_body", "The body cannot be unpacked", f"it is not whole, or not {name}")
+
+
+def too_large(most: int) -> Problem:
+    return Problem(
+        413,
+        "too_large",
+        "The request is too large",
+        f"a body may have {most} bytes",
+        next="send it in several requests",
+    )
+
+
+def _invalid(detail: str) -> Problem:
+    return Problem(422, "invalid", "The request is not valid", detail)
+
+
+def _told(error: msgspec.ValidationError) -> str:
+    """What is wrong and where, without the value, which may be a secret."""
+    text = str(error)
+    place = _WHERE.search(text)
+    return text if place is None else f"{place[1]}: {text[: place.start()]}"

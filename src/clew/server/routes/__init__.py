@@ -1,0 +1,20 @@
+"""What the server answers: each route is a thin face of a call of the library."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Final
+
+from clew.server.routing import Route
+from clew.server.settings import Settings
+
+MODULES: Final = (
+    "clew.server.routes.sessions",
+    "clew.server.routes.store",
+)
+"""Each has `routes`, in the order in which the reference lists them."""
+
+
+def all_routes(settings: Settings) -> list[Route]:
+    """All routes that a server with these settings has."""
+    return [route for name in MODULES for route in import_module(name).routes.all]

@@ -1,0 +1,53 @@
+"""What can be set of a server."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+MIB: Final = 1024 * 1024
+MOST_LISTED: Final = 200
+"""Of one page."""
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """The settings of one application. The defaults are for one user on one machine."""
+
+    token: str | None = None
+    """The token of the owner, who may do everything; None: the one that is kept for this store."""
+    public_url: str | None = None
+    """Where people reach it, if that is not where it listens: behind a proxy, or through `ssh -L`."""
+    hosts: tuple[str, ...] = ()
+    """More names, with their ports, under which it may be asked for."""
+    root_path: str = ""
+    """The path below which a proxy offers it, as `/clew`."""
+    proxy: bool = False
+    """Believe what a proxy says of the client: only behind one that sets these headers itself."""
+    cors: tuple[str, ...] = ()
+    """Origins of other pages that may call it, each exactly as a browser writes it."""
+    read_only: bool = False
+    """Refuse whatever changes the store."""
+    allow_files: bool = False
+    """Let callers with the scope `files` restore files in directories of this machine."""
+    page: bool = True
+    """Serve the page for people at `/`."""
+
+    max_body: int = 32 * MIB
+    """Bytes of a request, unpacked."""
+    max_batch: int = 1000
+    """Messages, or events, of one request."""
+    max_depth: int = 512
+    """Lists and objects inside each other in a request."""
+    timeout: float = 30.0
+    """Seconds for a request; exports, imports and streams are excepted."""
+    threads: int = 8
+    """Requests that are worked on at the same time; more wait."""
+    rate: float = 200.0
+    """Requests a second of one caller, on average."""
+    burst: int = 1000
+    """Requests that a caller may send at once."""
+    streams: int = 64
+    """Open streams of one caller."""
+    heartbeat: float = 15.0
+    """Seconds between the comments that keep an idle stream open."""
