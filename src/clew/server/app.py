@@ -7,7 +7,15 @@ import gzip
 import logging
 import secrets
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, MutableMapping
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Generator,
+    Iterator,
+    MutableMapping,
+)
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, Final, TypeAlias
@@ -102,7 +110,7 @@ class Server:
         raw_path: bytes = scope.get("raw_path") or scope["path"].encode()
         began = time.perf_counter()
         done = Finished(method=scope["method"], path=raw_path.decode("latin-1"), client=_client(scope))
-        sender = _Sender(scope, send, done)
+        sender = _Sender(scope, receive, send, done)
         try:
             answer, route = await self._answer(scope, receive, done)
             await sender.send(answer, route)
@@ -216,8 +224,9 @@ class _ClientGone(Exception):
 class _Sender:
     """Sends one answer."""
 
-    def __init__(self, scope: Scope, send: Send, done: Finished) -> None:
+    def __init__(self, scope: Scope, receive: Receive, send: Send, done: Finished) -> None:
         self._scope = scope
+        self._receive = receive
         self._send = send
         self._done = done
         self._headers = dict(scope["headers"])
@@ -284,6 +293,25 @@ class _Sender:
         await self._send({"type": "http.response.body", "body": content})
 
     async def _stream(self, pieces: Iterator[bytes] | AsyncIterator[bytes]) -> None:
+        """Send pieces as they come. A client that goes away ends it at once, wherever it waits."""
+        if self._scope["method"] == "HEAD":
+            await self._end(b"")
+            return
+        sending = asyncio.ensure_future(self._send_all(pieces))
+        leaving = asyncio.ensure_future(self._client_leaves())
+        try:
+            await asyncio.wait({sending, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            is_sent = sending.done()
+            for task in (sending, leaving):
+                task.cancel()
+            await asyncio.gather(sending, leaving, return_exceptions=True)
+            await _close(pieces)
+        if not is_sent:
+            raise _ClientGone
+        sending.result()
+
+    async def _send_all(self, pieces: Iterator[bytes] | AsyncIterator[bytes]) -> None:
         if isinstance(pieces, AsyncIterator):
             async for piece in pieces:
                 await self._piece(piece)
@@ -293,6 +321,10 @@ class _Sender:
                 await self._piece(piece)
         await self._end(b"")
 
+    async def _client_leaves(self) -> None:
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+
     async def _piece(self, piece: bytes) -> None:
         self._done.sent += len(piece)
         await self._send({"type": "http.response.body", "body": piece, "more_body": True})
@@ -301,6 +333,14 @@ class _Sender:
 def _next(pieces: Iterator[bytes]) -> bytes:
     """Empty at the end."""
     return next((piece for piece in pieces if piece), b"")
+
+
+async def _close(pieces: Iterator[bytes] | AsyncIterator[bytes]) -> None:
+    """End a generator, so that it gives back what it holds."""
+    if isinstance(pieces, AsyncGenerator):
+        await pieces.aclose()
+    elif isinstance(pieces, Generator):
+        await asyncio.get_running_loop().run_in_executor(None, pieces.close)
 
 
 def _client(scope: Scope) -> str:
