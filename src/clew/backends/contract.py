@@ -67,8 +67,8 @@ from clew.model import Json
 
 RecordKind: TypeAlias = Literal[
     "alias", "annotation", "checkpoint", "copy", "document", "key", "label", "lease", "line", "move",
-    "notice", "redaction", "removal", "retention", "restore", "run", "snapshot", "source", "status",
-    "unscrubbed", "var",
+    "notice", "redaction", "removal", "retention", "restore", "run", "share", "snapshot", "source", "status",
+    "token", "unscrubbed", "var",
 ]  # fmt: skip
 STORE_WIDE = 0
 """The `sid` of records that belong to no session."""

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import errno
 import os
+import secrets
 import stat
 import sys
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final
@@ -172,6 +174,60 @@ def sync_directory(directory: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+class NotPrivateError(Exception):
+    """A file that others could have read or written is no secret of this user; the text says which."""
+
+
+def read_private(path: str, most: int) -> bytes:
+    """A secret of this user: of a regular file, in a directory that no other user may change. At most one
+    byte more than `most` is read. FileNotFoundError: there is none. NotPrivateError: it is no secret."""
+    directory = os.path.dirname(path)
+    _check_owner(directory, os.stat(directory), 0o022, "may change")
+    fd = os.open(path, FILE_FLAGS)
+    try:
+        found = os.fstat(fd)
+        if not stat.S_ISREG(found.st_mode):
+            raise NotPrivateError(f"{path} is no regular file: remove it")
+        _check_owner(path, found, 0o077, "may read or change")
+        return os.read(fd, most + 1)
+    finally:
+        os.close(fd)
+
+
+def _check_owner(path: str, found: os.stat_result, forbidden: int, others: str) -> None:
+    if not hasattr(os, "geteuid"):
+        return
+    if found.st_uid != os.geteuid():
+        raise NotPrivateError(
+            f"{path} belongs to another user: set CLEW_STATE_DIR to a directory of your own"
+        )
+    if found.st_mode & forbidden:
+        raise NotPrivateError(f"other users {others} {path}: remove it, and a new one is made")
+
+
+def write_private(path: str, content: bytes, *, replace: bool) -> None:
+    """Keep a secret: it appears whole, and lasts. Without `replace` the one that is there stays: of two who
+    make one at once, the first counts."""
+    make_directories(Path(path).parent)
+    temporary = f"{path}.{os.getpid()}.{secrets.token_hex(4)}"
+    fd = create_file(temporary)
+    try:
+        try:
+            os.write(fd, content)
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+        if replace:
+            os.replace(temporary, path)
+        else:
+            with suppress(FileExistsError):
+                os.link(temporary, path)
+    finally:
+        with suppress(FileNotFoundError):
+            os.unlink(temporary)
+    sync_directory(Path(path).parent)
 
 
 def size_of(path: Path) -> int:

@@ -5,16 +5,14 @@ from __future__ import annotations
 import hmac
 import os
 import secrets
-import stat
 import sys
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 from blake3 import blake3
 
-from clew.core.disk import make_directories, sync_directory
+from clew.core.disk import NotPrivateError, read_private, write_private
 from clew.errors import InvalidError, RootNotNamedError, RootRefusedError
 
 if TYPE_CHECKING:
@@ -108,8 +106,6 @@ KEY_SIZE: Final = 32
 NAME: Final = "key"
 VARIABLE: Final = "CLEW_STATE_DIR"
 _PURPOSE: Final = b"clew: a directory named in a store, 1"
-_READ: Final = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-_NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
 
 
 class KeyRefusedError(Exception):
@@ -169,6 +165,11 @@ def _home() -> str:
     return home
 
 
+def servers_directory() -> str:
+    """Where the tokens of this user's servers lie, beside the key. KeyRefusedError: it is not known where."""
+    return os.path.join(os.path.dirname(key_path()), "servers")
+
+
 def _load(*, make: bool) -> bytes:
     path = key_path()
     try:
@@ -177,58 +178,20 @@ def _load(*, make: bool) -> bytes:
         except FileNotFoundError:
             if not make:
                 raise
-        make_directories(Path(path).parent)
-        _make(path)
+        write_private(path, secrets.token_bytes(KEY_SIZE), replace=False)
         return _read(path)
+    except NotPrivateError as exc:
+        raise KeyRefusedError(str(exc)) from exc
     except OSError as exc:
         reason = exc.strerror or str(exc)
         raise KeyRefusedError(f"the key {path} cannot be used ({reason}): set {VARIABLE}") from exc
 
 
 def _read(path: str) -> bytes:
-    directory = os.path.dirname(path)
-    _check_owner(directory, os.stat(directory), 0o022, "may change")
-    fd = os.open(path, _READ)
-    try:
-        found = os.fstat(fd)
-        if not stat.S_ISREG(found.st_mode):
-            raise KeyRefusedError(f"{path} is no regular file: remove it")
-        _check_owner(path, found, 0o077, "may read or change")
-        key = os.read(fd, KEY_SIZE + 1)
-    finally:
-        os.close(fd)
+    key = read_private(path, KEY_SIZE)
     if len(key) != KEY_SIZE:
         raise KeyRefusedError(f"{path} is damaged: remove it, and a new key is made")
     return key
-
-
-def _check_owner(path: str, found: os.stat_result, forbidden: int, others: str) -> None:
-    """What others could have read or written is no secret of this user."""
-    if not hasattr(os, "geteuid"):
-        return
-    if found.st_uid != os.geteuid():
-        raise KeyRefusedError(f"{path} belongs to another user: set {VARIABLE} to a directory of your own")
-    if found.st_mode & forbidden:
-        raise KeyRefusedError(f"other users {others} {path}: remove it, and a new one is made")
-
-
-def _make(path: str) -> None:
-    """It appears whole, and lasts; of two who make one at once, the first counts."""
-    temporary = f"{path}.{os.getpid()}.{secrets.token_hex(4)}"
-    fd = os.open(temporary, _NEW, 0o600)
-    try:
-        try:
-            os.write(fd, secrets.token_bytes(KEY_SIZE))
-            os.fsync(fd)
-        finally:
-            os.close(fd)
-        try:
-            os.link(temporary, path)
-        except FileExistsError:
-            pass
-    finally:
-        os.unlink(temporary)
-    sync_directory(Path(path).parent)
 
 
 @cache

@@ -122,6 +122,8 @@ TEMPLATES: Final[tuple[tuple[str, str], ...]] = (
     ("connection-string", "mongodb+srv://root:{a10}@cluster0.abcde.mongodb.net/test"),
     ("connection-string", "redis://:{h12}@cache:6379/0"),
     ("connection-string", "https://deploy:{a20}@git.example.com/repo.git"),
+    ("clew-token", "clew_t{h9}_{a43}"),
+    ("clew-token", "clew_own_{a43}"),
 )
 
 

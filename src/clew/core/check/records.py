@@ -12,6 +12,7 @@ from clew.core.check.scan import UNREADABLE, Read
 from clew.core.conversation.moves import decode_move, is_before
 from clew.core.conversation.records import PLAIN, places_named
 from clew.core.engine.redaction import decode_key, decode_policy
+from clew.core.log.grants import GrantKind, decode_grant
 from clew.core.log.lease import Lease
 from clew.core.log.rows import NOWHERE, EventRow, SessionRow, UsageRow
 from clew.core.messages.codec import decode_json
@@ -23,7 +24,7 @@ from clew.model import Head, Removal, Retention
 _json = msgspec.json.decode
 OF_SESSION: Final[tuple[RecordKind, ...]] = ("checkpoint", "document", "move", "key", "line", *PLAIN)
 OF_STORE: Final[tuple[RecordKind, ...]] = (
-    "alias", "annotation", "label", "lease", "redaction", "removal", "retention"
+    "alias", "annotation", "label", "lease", "redaction", "removal", "retention", "share", "token",
 )  # fmt: skip
 
 
@@ -121,6 +122,14 @@ def _retention(reader: Reader, name: str, value: bytes) -> str | None:
     return None
 
 
+def _grant(kind: GrantKind) -> Callable[[Reader, str, bytes], str | None]:
+    def check(reader: Reader, name: str, value: bytes) -> str | None:
+        decode_grant(kind, name, value)
+        return None
+
+    return check
+
+
 def _decoded(type: Any) -> Callable[[Reader, str, bytes], str | None]:
     def check(reader: Reader, name: str, value: bytes) -> str | None:
         _json(value, type=type)
@@ -137,6 +146,8 @@ _CHECKS: Final[dict[RecordKind, Callable[[Reader, str, bytes], str | None]]] = {
     "redaction": _redaction,
     "removal": _decoded(Removal),
     "retention": _retention,
+    "share": _grant("share"),
+    "token": _grant("token"),
 }
 
 

@@ -20,13 +20,14 @@ _ROWS: Final = bytes(
 _ROW: Final = b"a" * _LONG
 
 _BEGINNINGS: Final = frozenset(
-    b"AGE eyJ sk- gsk xai ppl hf_ api r8_ lsv tvl AIz GOC AKI ASI ABI ACC ABS Fwo IQo FQo ghp gho ghu ghs ghr"
-    b" git glp gld glr glc gls glf xox xap sk_ rk_ whs npm pyp rub dck doo dop dor shp dap lin ntn ATA sbp"
-    b" sb_ NRA PMA fig snt psc SK0 SK1 SK2 SK3 SK4 SK5 SK6 SK7 SK8 SK9 SKa SKb SKc SKd SKe SKf".split()
+    b"AGE eyJ sk- cle gsk xai ppl hf_ api r8_ lsv tvl AIz GOC AKI ASI ABI ACC ABS Fwo IQo FQo ghp gho ghu ghs"
+    b" ghr git glp gld glr glc gls glf xox xap sk_ rk_ whs npm pyp rub dck doo dop dor shp dap lin ntn ATA"
+    b" sbp sb_ NRA PMA fig snt psc SK0 SK1 SK2 SK3 SK4 SK5 SK6 SK7 SK8 SK9 SKa SKb SKc SKd SKe SKf".split()
 )
 """The first three characters of keys that begin with their row."""
 _KEYS: Final = re.compile(
     rb"sk-(?:ant-|or-v1-|proj-|svcacct-|admin-|None-|[A-Za-z0-9]{32}|[\w-]{16,200}T3BlbkFJ)|AGE-SECRET-KEY-1"
+    rb"|clew_[a-z0-9]{3,16}_[A-Za-z0-9]{43}"
     rb"|eyJ|gsk_|xai-|pplx-|(?:hf|api_org)_[A-Za-z0-9]{34}|r8_|lsv2_|tvly-|AIza|GOCSPX-"
     rb"|(?:AKIA|ASIA|ABIA|ACCA|ABSK|FwoG|IQoJ|FQoG)|gh[pousr]_[A-Za-z0-9]{36}|github_pat_"
     rb"|gl(?:pat|ptt|dt|rt|cbt|soat|ft)-|(?:xox[abceoprs]|xapp)-|[sr]k_(?:live|test)_|whsec_|npm_[A-Za-z0-9]{36}"

@@ -63,6 +63,7 @@ SHAPES: Final = (
     _shape("openai-key", "sk-", pattern=r"sk-(?:proj|svcacct|admin|None)-[\w-]{20,}"),
     _shape("openai-key", "t3blbkfj", pattern=r"sk-[\w-]{16,200}T3BlbkFJ[\w-]{16,}"),
     _shape("api-key", "sk-", pattern=r"sk-(?=[a-z]{0,31}[A-Z0-9])[A-Za-z0-9]{32,}"),
+    _shape("clew-token", "clew_", pattern=r"clew_[a-z0-9]{3,16}_[A-Za-z0-9]{43}"),
     _shape("groq-key", "gsk_", pattern=r"gsk_[A-Za-z0-9]{40,}"),
     _shape("xai-key", "xai-", pattern=r"xai-[A-Za-z0-9]{60,}"),
     _shape("perplexity-key", "pplx-", pattern=r"pplx-[A-Za-z0-9]{40,}"),

@@ -9,9 +9,10 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from clew.backends.contract import Reader, Transaction
+from clew.backends.contract import STORE_WIDE, Reader, Transaction
 from clew.core.disk import resolve
 from clew.core.engine.engine import Engine, EngineLike
+from clew.core.log.grants import GRANTS
 from clew.core.transfer.copy import Copying
 from clew.errors import (
     BackendUnavailableError,
@@ -89,6 +90,7 @@ def _write(engine: Engine, made: Path, on_progress: OnCopyProgress | None) -> st
 
     if isinstance(engine.backend, SqliteBackend):
         engine.backend.write_backup(made)
+        _leave_out_grants(made)
         return ""
     with engine.backend.read_snapshot() as reader:
         source = cast("EngineLike", _Still(engine, reader))
@@ -99,6 +101,28 @@ def _write(engine: Engine, made: Path, on_progress: OnCopyProgress | None) -> st
             return copying.stayed_behind
         finally:
             target.close()
+
+
+def _leave_out_grants(made: Path) -> None:
+    """No backup has the tokens and shares of a store: brought back, it would open for what was revoked since.
+    All other ways out of a store take only what they name, and none names these."""
+    from clew.backends.sqlite import SqliteBackend
+
+    seen = SqliteBackend(made, read_only=True)
+    try:
+        with seen.read() as reader:
+            found = [(kind, name) for kind in GRANTS for name, _ in reader.scan_records(STORE_WIDE, kind)]
+    finally:
+        seen.close()
+    if not found:
+        return
+    opened = SqliteBackend(made, durability="process")
+    try:
+        with opened.write() as tx:
+            for kind, name in found:
+                tx.drop_record(STORE_WIDE, kind, name)
+    finally:
+        opened.close()
 
 
 class _Still:

@@ -16,7 +16,7 @@ from clew.core.log.ids import check_count
 from clew.errors import ClewError, InvalidError, RootRefusedError, SnapshotFailedError
 from clew.files.objects.store import ObjectWriter, Pack
 from clew.files.records import SnapshotCounters, counters_of, next_id
-from clew.files.roots import KeyRefusedError, key_path
+from clew.files.roots import KeyRefusedError, key_path, servers_directory
 from clew.files.snapshot.classify import Limits
 from clew.files.snapshot.scan import scan
 from clew.files.snapshot.statcache import StatCache, cache_directory
@@ -203,12 +203,12 @@ class SnapshotTaker:
 
 
 def _key_below(place: str) -> list[str]:
-    """A store must not hold the key by which it is known to be ours."""
+    """A store must not hold the key by which it is known to be ours, nor the tokens of servers."""
     try:
-        key = _real_path(key_path())
+        kept = [_real_path(key_path()), _real_path(servers_directory())]
     except KeyRefusedError:
         return []
-    return [key] if _is_below(key, place) else []
+    return [path for path in kept if _is_below(path, place)]
 
 
 @lru_cache(maxsize=8)

@@ -1,62 +1,99 @@
-"""Who calls, and what this caller may do."""
+"""Who calls, and what that caller may do. Pure: how a caller is recognised is decided in `sign_in.py`."""
 
 from __future__ import annotations
 
-from typing import Final, Literal, TypeAlias
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
+from clew.core.log.grants import SCOPES, Scope
 from clew.model import SessionInfo
-from clew.server.routing import Scope
+from clew.server.problems import Problem
 
-PrincipalKind: TypeAlias = Literal["owner", "token", "share"]
+__all__ = ["NOBODY", "OWNER", "SCOPES", "Kind", "Principal", "Scope", "with_lesser"]
 
-INCLUDED: Final[dict[Scope, frozenset[Scope]]] = {
-    "read": frozenset({"read"}),
-    "write": frozenset({"read", "write"}),
-    "admin": frozenset({"read", "write", "admin"}),
-    "files": frozenset({"files"}),
+Kind: TypeAlias = Literal["nobody", "owner", "token", "share"]
+
+_INCLUDES: Final[dict[Scope, tuple[Scope, ...]]] = {
+    "read": ("read",),
+    "write": ("read", "write"),
+    "admin": ("read", "write", "admin"),
+    "files": ("files",),
 }
-"""What each scope includes."""
+
+
+def with_lesser(scopes: Iterable[Scope]) -> frozenset[Scope]:
+    """The scopes with those that they include: admin has write, write has read. `files` is apart."""
+    return frozenset(one for scope in scopes for one in _INCLUDES[scope])
 
 
 class Principal(msgspec.Struct, frozen=True, kw_only=True):
-    """A caller that showed a token."""
+    """One caller. Nothing in it is a secret: it may be logged."""
 
-    kind: PrincipalKind
+    id: str
+    """What limits, keys and cookies know it by: "own", or the id of a token or a share."""
     name: str
-    """Of the token; for the log."""
-    scopes: frozenset[Scope]
+    kind: Kind
+    scopes: frozenset[Scope] = frozenset()
     workspace: str | None = None
     """Only sessions that work there."""
     tags: tuple[str, ...] = ()
     """Only sessions that have all of these."""
     session: str | None = None
-    """Only this session."""
+    """Of a share: the one session."""
     head: str | None = None
-    """Of a share: only the path to this entry; None: it follows the session."""
+    """Of a share: the id of the entry up to which it is shared. None: live."""
     redact: bool = False
-    """Secrets are taken out of what it reads."""
+    """Whatever this caller is told passes the redactor."""
+    by_cookie: bool = False
+    """A browser sent the cookie by itself; so it has to show that a page of ours meant it."""
+    expires: int | None = None
+    """In microseconds since 1970. None: it does not."""
+
+    def may(self, scope: Scope) -> bool:
+        return scope in self.scopes
 
     @property
     def is_bound(self) -> bool:
-        """Whether it may see some sessions only."""
+        """Not all sessions are this caller's to see: lists and searches are filtered in their queries."""
         return self.workspace is not None or bool(self.tags) or self.session is not None
 
-    def may(self, scope: Scope) -> bool:
-        return any(scope in INCLUDED[one] for one in self.scopes)
-
     def sees(self, info: SessionInfo) -> bool:
-        """Whether a session is this caller's to see."""
+        """Whether a session is this caller's to see. A caller who may not is told that there is none."""
         return (
-            (self.session is None or self.session == info.id)
-            and (self.workspace is None or self.workspace == info.workspace)
+            (self.session is None or info.id == self.session)
+            and (self.workspace is None or info.workspace == self.workspace)
             and set(self.tags) <= set(info.tags)
         )
 
     def own_key(self, key: str) -> str:
-        """An idempotency key of this caller: no other caller can ask for it."""
-        return key if self.kind == "owner" else f"{self.name}\x1f{key}"
+        """An Idempotency-Key as it is stored: no caller finds out which keys another one used."""
+        return key if self.kind == "owner" else f"{self.id}:{key}"
+
+    def new_settings(self, settings: Mapping[str, Any]) -> dict[str, Any]:
+        """Settings for a session that this caller creates or forks: with its workspace and its tags."""
+        self.check_settings(settings)
+        bound = dict(settings)
+        if self.workspace is not None:
+            bound["workspace"] = self.workspace
+        if self.tags:
+            bound["tags"] = list(dict.fromkeys((*self.tags, *(settings.get("tags") or ()))))
+        return bound
+
+    def check_settings(self, settings: Mapping[str, Any], *, tags: bool = False) -> None:
+        """Refuse settings that would take a session away from where this caller may see it. `tags`: those
+        that are given replace the ones that are there."""
+        if self.workspace is not None and settings.get("workspace", self.workspace) != self.workspace:
+            raise bound(f"this token works in {self.workspace!r} only", "leave out `workspace`")
+        if tags and "tags" in settings and not set(self.tags) <= set(settings["tags"] or ()):
+            raise bound(f"this token works with the tags {', '.join(self.tags)} only", "keep these tags")
 
 
-OWNER: Final = Principal(kind="owner", name="owner", scopes=frozenset({"admin", "files"}))
+def bound(detail: str, next: str) -> Problem:
+    return Problem(403, "bound", "This token is bound to some sessions", detail, next=next)
+
+
+OWNER: Final = Principal(id="own", name="owner", kind="owner", scopes=with_lesser(SCOPES))
+NOBODY: Final = Principal(id="", name="nobody", kind="nobody")
+"""Who asks for what needs no token."""
