@@ -517,7 +517,7 @@ class Store:
             finally:
                 scope.end()
 
-    def watch(self, after: str | None = None, *, wait: bool = True, every: float = 0.5) -> Iterator[Change]:
+    def watch(self, after: str | None = None, *, wait: bool = True, every: float = 10.0) -> Iterator[Change]:
         """What happens in the sessions of this store, by whatever process, in the order of its time.
 
         A change says where a session stands now: several appends in a row may be one change, and no change is
@@ -526,7 +526,8 @@ class Store:
         Args:
             after: The cursor of the last change that was seen; None: from now on.
             wait: False: the changes until now; else it goes on until the store is closed.
-            every: Seconds between two looks. PostgreSQL also wakes up a watcher at once.
+            every: Seconds after which it looks for changes though storage told of none. Usually storage
+                tells of every commit at once; not of one whose process was killed right behind it.
         """
         from clew.core.streams.watch import Watcher
 

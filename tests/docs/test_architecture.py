@@ -22,7 +22,8 @@ def entries(folder: Path) -> list[str]:
     return sorted(
         path.name
         for path in folder.iterdir()
-        if path.name not in ("__main__.py", "__pycache__", "py.typed") and (path.is_file() or any(path.rglob("*.py")))
+        if path.name not in ("__main__.py", "__pycache__", "py.typed")
+        and (path.is_file() or any(path.rglob("*.py")))
     )
 
 

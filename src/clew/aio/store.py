@@ -68,6 +68,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+LONGEST_WAIT = 0.5
+"""Seconds for which a thread waits on behalf of a task: one that is cancelled leaves no thread for long."""
+
 
 def open_async(url: str | os.PathLike[str] | None = None, **options: Any) -> Opening:
     """Open a store for tasks: `store = await open_async(…)` or `async with open_async(…) as store`.
@@ -375,7 +378,7 @@ class AsyncStore:
         return await self._call(self._store.read, work)
 
     async def watch(
-        self, after: str | None = None, *, wait: bool = True, every: float = 0.5
+        self, after: str | None = None, *, wait: bool = True, every: float = 10.0
     ) -> AsyncIterator[Change]:
         from clew.core.streams.watch import Watcher
 
@@ -389,7 +392,8 @@ class AsyncStore:
                 yield change
             if not wait:
                 return
-            await asyncio.to_thread(watcher.pause)
+            while not await asyncio.to_thread(watcher.pause, LONGEST_WAIT):
+                pass
 
     # -- writing
 

@@ -72,6 +72,8 @@ RecordKind: TypeAlias = Literal[
 ]  # fmt: skip
 STORE_WIDE = 0
 """The `sid` of records that belong to no session."""
+BLIND = 0.5
+"""Seconds between two looks at a storage that does not tell of what is written."""
 
 OnDamage: TypeAlias = Callable[[CorruptEntryError], None]
 
@@ -497,9 +499,15 @@ class Backend(Protocol):
         has one of its own; None: the store is used on one machine only, whose clock will do."""
         return None
 
-    def pause(self, seconds: float) -> None:
-        """Wait for a while, or until others may have written: a hint, which may come early or never."""
-        time.sleep(seconds)
+    def pause(self, seconds: float) -> bool:
+        """Wait until something may have been written, by whatever process, but at most so long; whether it
+        may have been. What was committed since the last call ends this one at once. A hint: it may come for
+        nothing, and of a writer that was killed not at all.
+
+        One thread at a time (see core.engine.wakes). Ends when the backend is closed. Default: right for a
+        storage that does not tell; it is to be looked at every BLIND seconds then."""
+        time.sleep(min(seconds, BLIND))
+        return True
 
     @abstractmethod
     def scrub(self) -> None:

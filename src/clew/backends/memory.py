@@ -367,6 +367,10 @@ class MemoryBackend(Backend):
         self._tables = Tables()
         self._lock = threading.RLock()
         self._closed = False
+        self._written = threading.Condition()
+        self._commits = 0
+        self._told = -1
+        """So many commits were told of by `pause`."""
 
     def write(self, certain: bool = True) -> _Write:
         return _Write(self)
@@ -381,14 +385,28 @@ class MemoryBackend(Backend):
     def scrub(self) -> None:
         """What is dropped from a dict is gone."""
 
+    def pause(self, seconds: float) -> bool:
+        with self._written:
+            heard = self._written.wait_for(lambda: self._commits != self._told or self._closed, seconds)
+            self._told = self._commits
+        return heard
+
+    def _tell(self) -> None:
+        with self._written:
+            self._commits += 1
+            self._written.notify_all()
+
     def before_fork(self) -> None:
         self._lock.acquire()
 
     def after_fork(self, *, is_child: bool) -> None:
+        if is_child:
+            self._written = threading.Condition()  # a thread of the parent may have held it
         self._lock.release()
 
     def close(self) -> None:
         self._closed = True
+        self._tell()
 
     def _enter(self) -> None:
         if self._closed:
@@ -608,6 +626,8 @@ class _Write:
             if exc is not None and tx is not None:
                 tx.rollback()
             backend._lock.release()
+        if exc is None and tx is not None and tx.writes:
+            backend._tell()
 
 
 class _Read:

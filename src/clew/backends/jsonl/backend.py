@@ -18,6 +18,7 @@ from clew.backends.jsonl.index import Index, open_for_reading_only
 from clew.backends.jsonl.journal import Journal, NotUndoneError, speaking, write_out
 from clew.backends.jsonl.layout import SESSIONS, Layout
 from clew.backends.jsonl.lock import SnapshotLock, StoreLock
+from clew.backends.jsonl.lock_watch import LockWatch
 from clew.backends.jsonl.log_file import UnreadableLogError, remove_packs
 from clew.backends.jsonl.reader import JsonlReader, NoCare
 from clew.backends.jsonl.writer import JsonlTransaction
@@ -69,6 +70,7 @@ class JsonlBackend(Backend):
             durable=self.is_durable, timeout=timeout, opening=self._open,
         )  # fmt: skip
         self._connections = self.index.connections
+        self._watch = LockWatch(layout.lock)
         with self._connections.lock:
             self._connections.need_open()
 
@@ -168,6 +170,12 @@ class JsonlBackend(Backend):
 
     # -- the rest
 
+    def pause(self, seconds: float) -> bool:
+        if self._connections.is_closed:
+            return True
+        heard = self._watch.pause(seconds)
+        return self._connections.pause(seconds) if heard is None else heard
+
     def scrub(self) -> None:
         deadline = time.monotonic() + self._timeout
         while not self._scrub(may_wait=time.monotonic() < deadline):
@@ -211,8 +219,10 @@ class JsonlBackend(Backend):
         if is_child:
             self.store_lock.close()
             self.snapshot_lock.close()
+            self._watch.abandon()
 
     def close(self) -> None:
+        self._watch.close()
         with self._connections.lock:
             if not self._connections.is_closed and self._connections.writer is not None:
                 self._fold_journal()
@@ -285,6 +295,8 @@ class Writing:
             if exc is not None and tx is not None:
                 with suppress(OSError):  # the next scrub removes what nothing names
                     remove_packs(backend.layout, tx.new_packs)
+        if exc is None:
+            self._connections.tell()
         reraise(exc, backend.location)
         if isinstance(exc, OSError | UnreadableLogError):
             with speaking(backend.location):

@@ -23,8 +23,10 @@ try:
 except ImportError:  # pragma: no cover - Windows
     fcntl = None  # type: ignore[assignment]
 
-_AT_WORK: Final = b"!"
-_AT_REST: Final = b"."
+AT_WORK: Final = b"!"
+"""What the file holds while a writer is at work,"""
+AT_REST: Final = b"."
+"""and when it is done."""
 _LONGEST_PAUSE: Final = 0.01
 
 
@@ -53,15 +55,15 @@ class StoreLock:
     @property
     def is_marked(self) -> bool:
         """Whether the last writer did not come to its end: what it wrote must be looked at first."""
-        return self._handle is not None and disk.read_at(self._handle, 1, 0) == _AT_WORK
+        return self._handle is not None and disk.read_at(self._handle, 1, 0) == AT_WORK
 
     def mark(self) -> None:
         assert self._handle is not None
-        disk.write_at(self._handle, _AT_WORK, 0)
+        disk.write_at(self._handle, AT_WORK, 0)
 
     def clear(self) -> None:
         assert self._handle is not None
-        disk.write_at(self._handle, _AT_REST, 0)
+        disk.write_at(self._handle, AT_REST, 0)
 
     def close(self) -> None:
         """Also in a forked child, which has the parent's lock in its hands as long as this is open."""

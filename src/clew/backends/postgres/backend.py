@@ -136,11 +136,12 @@ class PostgresBackend(Backend):
                 self._clock.postpone()  # a monotonic clock is good for a while longer
         return self._clock.now()
 
-    def pause(self, seconds: float) -> None:
-        if self.database.prepares and not self.database.is_closed:
-            self._listener.listen(seconds)
-        else:
-            time.sleep(seconds)  # a pooler does not pass notices on
+    def pause(self, seconds: float) -> bool:
+        if self.database.is_closed:
+            return True
+        if not self.database.prepares:
+            return super().pause(seconds)  # a pooler does not pass notices on
+        return self._listener.listen(seconds)
 
     # -- upkeep
 

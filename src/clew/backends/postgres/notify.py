@@ -16,6 +16,7 @@ from typing import Final
 
 import psycopg
 
+from clew.backends.contract import BLIND
 from clew.backends.postgres import sql
 from clew.backends.postgres.connection import ServerConnection
 from clew.backends.postgres.rows import lock_key
@@ -93,33 +94,36 @@ class Listener:
         self._closed = False
         self._ends: tuple[int, int] | None = None
 
-    def listen(self, seconds: float) -> None:
-        """Wait for a notice, but at most so long."""
+    def listen(self, seconds: float) -> bool:
+        """Wait for a notice, but at most so long. True: there was one, or one may have been missed."""
         with self._changed:
             turn = self._turns
             if self._is_taken:
-                self._changed.wait_for(lambda: self._turns != turn or self._closed, seconds)
-                return
+                return self._changed.wait_for(lambda: self._turns != turn or self._closed, seconds)
             self._is_taken = True
+        heard = True
         try:
-            self._wait(seconds)
+            heard = self._wait(seconds)
         finally:
             with self._changed:
                 self._is_taken = False
                 self._turns += 1
                 self._changed.notify_all()
+        return heard
 
-    def _wait(self, seconds: float) -> None:
+    def _wait(self, seconds: float) -> bool:
         if self._connection is None and self._open():
-            return  # something may have been written before we listened
+            return True  # something may have been written before we listened
         if self._connection is None or self._ends is None:
-            time.sleep(seconds)
-            return
+            time.sleep(min(seconds, BLIND))
+            return True
         poll = select.poll()
         poll.register(self._connection.pgconn.socket, select.POLLIN)
         poll.register(self._ends[0], select.POLLIN)
-        if poll.poll(seconds * 1000) and not self._closed:
+        heard = bool(poll.poll(seconds * 1000))
+        if heard and not self._closed:
             self._hear(self._connection)
+        return heard
 
     def _open(self) -> bool:
         if self._is_deaf or self._closed:

@@ -45,6 +45,8 @@ from clew.errors import (
 )
 
 READERS_KEPT: Final = 8
+ASK_EVERY: Final = 0.05
+"""Seconds between two questions whether another process has committed."""
 TRACES_LEFT: Final = "what was purged is gone, but traces of it may be left in the file; purge again"
 
 
@@ -81,6 +83,12 @@ class Connections:
         self._readers: list[apsw.Connection] = []
         self._outdated: set[apsw.Connection] = set()
         """Borrowed ones that are not to be lent again."""
+        self._asking: apsw.Connection | None = None
+        """Asks whether others have committed; opened with the first question."""
+        self._answer: tuple[apsw.Connection, int] | None = None
+        """The last one that `pause` has told of."""
+        self._committed = threading.Condition()
+        self._pauses = 0
 
     # -- opening
 
@@ -114,6 +122,7 @@ class Connections:
             old, self.writer = self.writer, writer
             self._outdated.update(self._borrowed)
             self._close_readers()
+            self._stop_asking()
             self.branches.clear()
         if old is not None:
             old.close(True)
@@ -164,6 +173,49 @@ class Connections:
             with suppress(IndexError):
                 self._readers.pop().close()
 
+    # -- waiting for others
+
+    def pause(self, seconds: float) -> bool:
+        """Wait until something was committed by another connection, of whatever process; False: nothing was,
+        in all this time. Never a look at a table."""
+        deadline = time.monotonic() + seconds
+        if not self.is_open and not self.is_closed:
+            with self.lock:  # not inside of `_committed`: who closes takes them in this order
+                self.need_open()
+        with self._committed:
+            self._pauses += 1
+            try:
+                while not self.is_closed:
+                    answer = self._ask()
+                    if answer != self._answer:
+                        self._answer = answer
+                        return True
+                    left = deadline - time.monotonic()
+                    if left <= 0:
+                        return False
+                    self._committed.wait(min(left, ASK_EVERY))
+            finally:
+                self._pauses -= 1
+        return True
+
+    def _ask(self) -> tuple[apsw.Connection, int] | None:
+        """Another answer than before: others have committed. Answers of two connections are never equal."""
+        with self._gate, translating(self.location):
+            if self.is_closed:
+                return None
+            if self._asking is None:
+                self._asking = open_reader(self.reads_from, 0, immutable=self.is_immutable)
+            try:
+                return self._asking, self._asking.execute(sql.DATA_VERSION).get
+            except apsw.BusyError:
+                return self._answer  # a writer recovers the log just now
+
+    def tell(self) -> None:
+        """Something was committed by this process: no thread has to wait until it asks again."""
+        if self._pauses:
+            with self._committed:
+                self._committed.notify_all()
+
     # -- the rest
 
     def rebuild(self) -> None:
@@ -207,7 +259,7 @@ class Connections:
             if len(self._held) < 2 or self._borrowed:
                 self._is_broken = True  # some thread was inside: nothing of SQLite can be trusted here
             elif not self.is_closed:
-                for connection in (self.writer, *self._readers):
+                for connection in (self.writer, self._asking, *self._readers):
                     if connection is not None:
                         connection.file_control("main", apsw.SQLITE_FCNTL_NULL_IO, 0)
                         connection.close(True)
@@ -224,6 +276,9 @@ class Connections:
             return
         self.is_closed = True
         self._close_readers()
+        with self._gate:
+            self._stop_asking()
+        self.tell()
         if self.writer is not None:
             self.writer.close()
         if self.reads_from != self.path:
@@ -231,9 +286,15 @@ class Connections:
 
             shutil.rmtree(self.reads_from.parent, ignore_errors=True)
 
+    def _stop_asking(self) -> None:
+        """Needs the gate."""
+        asking, self._asking = self._asking, None
+        if asking is not None:
+            asking.close()
+
     def abandon(self) -> None:
         """Close what is open without a last look at the file, which cannot be used."""
-        for connection in (*self._readers, self.writer):
+        for connection in (*self._readers, self._asking, self.writer):
             if connection is not None:
                 connection.close(True)
 
@@ -319,6 +380,9 @@ class SqliteBackend(Backend):
 
     # -- the rest
 
+    def pause(self, seconds: float) -> bool:
+        return self._connections.pause(seconds)
+
     def scrub(self) -> None:
         """Rewrite the file without free space, and empty the log."""
         with self._connections.lock, translating(self.location):
@@ -400,6 +464,8 @@ class _Write:
             raise translate(error, connections.location) from error
         finally:
             self._leave()
+        if exc is None:
+            connections.tell()
         reraise(exc, connections.location)
 
     def _leave(self) -> None:

@@ -167,7 +167,7 @@ def entry_record(session: str, entry: clew.Entry) -> dict[str, Any]:
 )
 @click.option("-f", "--follow", is_flag=True, help="Print what is added, until Ctrl-C")
 @click.option("--all", "everything", is_flag=True, help="Follow all sessions of the store; needs -f")
-@click.option("--every", type=click.FloatRange(0.01), default=0.5, hidden=True)
+@click.option("--every", type=click.FloatRange(0.01), default=10.0, hidden=True)
 @click.pass_obj
 def tail_command(
     settings: Settings, id: str | None, last: int, follow: bool, everything: bool, every: float

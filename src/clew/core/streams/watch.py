@@ -3,22 +3,32 @@
 There is no log of all that happens: an append would have to write to it. There is the order of the last
 activity, which listing needs anyway. A look takes the sessions whose activity is at or after a mark, and
 those with a notice since (see notices), and reports those that differ from the last look.
+
 The mark stays behind the newest activity by SLACK: a writer takes the time before it waits for its turn
-to commit, so what is older may come later.
+to commit, so what is older may come later. That is rare, and a look so far back costs as much as there are
+active sessions. So the look that follows a commit goes back by SHORT_SLACK only, and one that goes back all
+the way follows soon, once for many commits.
+
+Storage says when something was committed (see wakes): no look without a reason, but a rare one in case that
+a writer was killed before it could say so.
 """
 
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import Final, TypeAlias
+
+import msgspec
 
 from clew.backends.contract import Reader
 from clew.backends.rows import make_cursor, read_cursor
 from clew.core.conversation.points import head_of
 from clew.core.engine.engine import Engine
 from clew.core.engine.notices import noticed
+from clew.core.engine.wakes import Wakes
 from clew.core.log.ids import check_seconds
 from clew.core.log.rows import HeadRow, SessionQuery, SessionRow
 from clew.errors import CorruptError, StoreClosedError
@@ -27,10 +37,26 @@ from clew.model.session import Change, ChangeKind
 
 SLACK: Final = 60_000_000
 """Microseconds: longer than any writer waits for its turn, and than clocks of machines differ."""
+SHORT_SLACK: Final = 2_000_000
+FULL_AFTER: Final = 1.0
+"""Seconds from a commit to the look that goes back all the way."""
+EVERY: Final = 10.0
+"""Seconds between two looks, if storage tells of nothing."""
+GAP: Final = 0.01
+"""Seconds between two looks, at least;"""
+SHARE: Final = 4
+"""and so many times as long as the last one took: no watcher takes more than a fifth of the time."""
 PAGE: Final = 200
 LONGEST_PAUSE: Final = 3600.0
 
 _Look: TypeAlias = tuple[int, int | None, HeadRow, int]
+
+
+class News(msgspec.Struct, frozen=True):
+    """A change, and the row of the session that it tells of."""
+
+    row: SessionRow
+    change: Change
 
 
 class Watcher:
@@ -38,11 +64,18 @@ class Watcher:
 
     def __init__(self, engine: Engine, after: str | None, every: float) -> None:
         self._engine = engine
+        self._wakes = engine.service(Wakes)
         self._every = check_seconds(every, "every", most=LONGEST_PAUSE)
         self._seen: dict[int, _Look] = {}
         self._mark = engine.now() if after is None else read_cursor(after)[0]
+        self._is_full = True
+        """The next look goes back all the way."""
+        self._full_at: float | None = None
+        """When that is due; None: there is no reason."""
+        self._count = -1
+        self._began = self._ended = time.monotonic()
         if after is None:
-            self.look()  # what is there already is not news
+            self.news()  # what is there already is no news
 
     def follow(self) -> Iterator[Change]:
         """Every change from now on, until the store is closed."""
@@ -50,35 +83,67 @@ class Watcher:
         while os.getpid() == process:
             try:
                 yield from self.look()
-                self.pause()
+                while not self.pause(self._every):
+                    pass
             except StoreClosedError:
                 return
 
-    def pause(self) -> None:
-        """Wait until it may be worth looking again."""
-        self._engine.backend.pause(self._every)
+    def pause(self, seconds: float) -> bool:
+        """Wait until it is worth looking again, but at most so long; whether it is."""
+        now = time.monotonic()
+        deadline = now + seconds
+        rest = self._ended + max(GAP, SHARE * (self._ended - self._began)) - now
+        if rest > 0:
+            time.sleep(min(rest, seconds))
+        due = self._ended + self._every
+        if self._full_at is not None:
+            due = min(due, self._full_at)
+        left = min(due, deadline) - time.monotonic()
+        if self._wakes.wait(self._count, max(left, 0)):
+            return True
+        is_due = time.monotonic() >= due
+        self._is_full = self._is_full or is_due
+        return is_due
 
     def look(self) -> list[Change]:
         """What has happened since the last look, in the order of its time."""
-        oldest = min(self._mark, self._engine.now()) - SLACK
-        news: list[tuple[int, Change]] = []
+        return [each.change for each in self.news()]
+
+    def news(self) -> list[News]:
+        """The same, with the rows."""
+        self._began = time.monotonic()
+        is_full = self._is_full or (self._full_at is not None and self._began >= self._full_at)
+        count = self._wakes.count
+        newest = min(self._mark, self._engine.now())
+        seen, news = self._changes(newest - (SLACK if is_full else SHORT_SLACK))
+        self._count = count
+        if is_full:
+            self._seen, self._is_full, self._full_at = seen, False, None
+        else:
+            self._seen.update(seen)
+            if self._full_at is None:
+                self._full_at = self._began + FULL_AFTER
+        if news:
+            self._mark = max(self._mark, news[-1][0])
+        self._ended = time.monotonic()
+        return [one for _, one in news]
+
+    def _changes(self, oldest: int) -> tuple[dict[int, _Look], list[tuple[int, News]]]:
+        news: list[tuple[int, News]] = []
         seen: dict[int, _Look] = {}
         with self._engine.read() as reader:
             noted = dict[int, int]()
-            for time, sid in noticed(reader, oldest):
-                noted[sid] = time
+            for moment, sid in noticed(reader, oldest):
+                noted[sid] = moment
             for row in (*_recent(reader, oldest), *_noted(reader, noted)):
                 look = (row.updated, row.deleted, row.head, row.status)
                 if self._seen.get(row.sid) != look != seen.get(row.sid):
-                    moment = max(_moment(row), noted.get(row.sid, 0))
+                    moment = max(moment_of(row), noted.get(row.sid, 0))
                     with suppress(KeyError, CorruptError):  # it was purged just now, or is damaged
-                        news.append((moment, _change(row, head_of(reader, row.head), moment)))
+                        news.append((moment, News(row, change_of(reader, row, moment))))
                 seen[row.sid] = look
-        self._seen = seen
         news.sort(key=lambda one: one[0])
-        if news:
-            self._mark = max(self._mark, news[-1][0])
-        return [change for _, change in news]
+        return seen, news
 
 
 def _recent(reader: Reader, oldest: int) -> Iterator[SessionRow]:
@@ -86,12 +151,12 @@ def _recent(reader: Reader, oldest: int) -> Iterator[SessionRow]:
     for deleted in (False, True):
         after: tuple[int, str] | None = None
         while True:
-            page = reader.list_sessions(SessionQuery(limit=PAGE, after=after, deleted=deleted))
-            recent = [one.row for one in page if _moment(one.row) >= oldest]
-            yield from recent
-            if len(recent) < PAGE:
+            query = SessionQuery(limit=PAGE, after=after, deleted=deleted, since=max(oldest, 0))
+            page = [one.row for one in reader.list_sessions(query)]
+            yield from page
+            if len(page) < PAGE:
                 break
-            after = _moment(recent[-1]), recent[-1].id
+            after = moment_of(page[-1]), page[-1].id
 
 
 def _noted(reader: Reader, noted: Iterable[int]) -> Iterator[SessionRow]:
@@ -105,7 +170,9 @@ def _noted(reader: Reader, noted: Iterable[int]) -> Iterator[SessionRow]:
             yield row
 
 
-def _change(row: SessionRow, head: Head, moment: int) -> Change:
+def change_of(reader: Reader, row: SessionRow, moment: int) -> Change:
+    """What there is to say of a session. KeyError: its branch was purged."""
+    head: Head = head_of(reader, row.head)
     kind: ChangeKind = "changed"
     if row.deleted is not None:
         kind = "deleted"
@@ -122,5 +189,6 @@ def _change(row: SessionRow, head: Head, moment: int) -> Change:
     )
 
 
-def _moment(row: SessionRow) -> int:
+def moment_of(row: SessionRow) -> int:
+    """By which it is listed."""
     return row.updated if row.deleted is None else row.deleted

@@ -1,0 +1,118 @@
+"""When a watcher looks: after commits, not without a reason, and far enough back.
+
+Who hears nothing waits 1000 seconds here: such a test ends by its time-out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import clew
+from clew.backends.contract import Reader
+from clew.backends.sqlite import SqliteBackend
+from clew.core.log.rows import Listed, SessionQuery
+from clew.core.streams.watch import Watcher
+from clew.store import Store
+from clew.testing.backend.base import say
+
+LONG = 1000.0
+SECOND = 1_000_000
+pytestmark = pytest.mark.timeout(60)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with clew.open(tmp_path / "clew.db") as store:
+        yield store
+
+
+def settle(watcher: Watcher) -> list[str]:
+    """Look until there is no reason to; what it told."""
+    told: list[str] = []
+    while watcher.pause(1.5):
+        told += [change.session for change in watcher.look()]
+    return told
+
+
+def test_without_a_commit_there_is_no_look(store: Store) -> None:
+    watcher = Watcher(store._engine, None, LONG)
+    settle(watcher)
+
+    assert not watcher.pause(0.2)
+
+
+def test_after_a_commit_it_looks_and_after_that_it_is_quiet_again(store: Store) -> None:
+    watcher = Watcher(store._engine, None, LONG)
+    settle(watcher)
+    say(store.session("s"), "x")
+
+    assert settle(watcher) == ["s"]
+    assert not watcher.pause(0.2)
+
+
+def test_what_nothing_told_of_is_found_when_it_is_time(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A writer may be killed right behind its commit, before it could tell."""
+    backend = store._engine.backend
+    assert isinstance(backend, SqliteBackend)
+    watcher = Watcher(store._engine, None, 0.3)
+    while watcher.pause(0.1):
+        watcher.look()
+    monkeypatch.setattr(backend._connections, "_ask", lambda: backend._connections._answer)
+    say(store.session("s"), "x")
+    told: list[str] = []
+    while not told:
+        watcher.pause(LONG)
+        told = [change.session for change in watcher.look()]
+
+    assert told == ["s"]
+
+
+def test_a_writer_that_waited_long_for_its_turn_is_not_passed_over(tmp_path: Path) -> None:
+    """Its time lies before what was seen already: the look that goes back all the way finds it."""
+    now = 1_800_000_000 * SECOND
+    path = tmp_path / "clew.db"
+    with (
+        Store(SqliteBackend(path), clock=lambda: now) as ahead,
+        Store(SqliteBackend(path), clock=lambda: now - 30 * SECOND) as behind,
+    ):
+        watching = ahead.watch(every=LONG)
+        ahead.session("ahead")
+        assert next(watching).session == "ahead"
+        behind.session("behind")
+
+        assert next(watching).session == "behind"
+
+
+def test_a_look_after_a_commit_does_not_read_all_that_were_active_in_the_last_minute(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 1_800_000_000 * SECOND
+    with Store(SqliteBackend(tmp_path / "clew.db"), clock=lambda: now) as store:
+        for number in range(300):
+            store.session(f"s{number}")
+        now += 10 * SECOND
+        watcher = Watcher(store._engine, None, LONG)
+        store.session("new")
+        watcher.look()
+        read: list[int] = []
+        kind = _reader(store)
+        listing = kind.list_sessions
+
+        def counted(self: Reader, query: SessionQuery) -> list[Listed]:
+            found: list[Listed] = listing(self, query)
+            read.append(len(found))
+            return found
+
+        monkeypatch.setattr(kind, "list_sessions", counted)
+        store.session("newer")
+
+        assert [change.session for change in watcher.look()] == ["newer"]
+        assert sum(read) == 2
+
+
+def _reader(store: Store) -> type[Reader]:
+    with store._engine.read() as reader:
+        return type(reader)
