@@ -129,6 +129,7 @@ SESSION = [
     "annotate",
     "append",
     "append_nowait",
+    "attach",
     "checkpoint",
     "checkpoints",
     "clear",
@@ -180,7 +181,7 @@ SESSION = [
     "vars",
 ]
 
-RUN = sorted([*SESSION, "lost"])
+RUN = sorted([*SESSION, "lost", "renew", "secret"])
 
 FACES = [
     (clew.Store, clew.AsyncStore, STORE),
@@ -194,7 +195,7 @@ METHODS = [
 ]
 AT_ONCE = {"append_nowait", "outside_lease", "maintain", "watch_files"}
 """Do not wait, so there is nothing to await."""
-KNOWN = {"location", "capabilities", "lost"}
+KNOWN = {"location", "capabilities", "lost", "secret"}
 """Properties that need no storage, and no await."""
 ENTERED = {"run": "Taking", "turn": "AsyncIterator[H]"}
 """Entered with `async with`; what that gives is on the async face written so."""
@@ -321,7 +322,13 @@ def test_both_faces_give_the_same(sync: type, aio: type, name: str) -> None:
         awaited.removeprefix("Awaitable[").removesuffix("]") if awaited.startswith("Awaitable[") else awaited
     )
 
-    assert unwrapped.replace("AsyncIterator", "Iterator").replace("AsyncSession", "Session") == given
+    for aio_name, name_here in (
+        ("AsyncIterator", "Iterator"),
+        ("AsyncSession", "Session"),
+        ("AsyncRun", "Run"),
+    ):
+        unwrapped = unwrapped.replace(awaitable, awaitable.removeprefix("Async"))
+    assert unwrapped == given
 
 
 def test_opening_takes_the_same_arguments() -> None:

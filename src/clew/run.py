@@ -17,12 +17,12 @@ from clew.core.conversation import checkpoints
 from clew.core.engine.commit import Pending
 from clew.core.engine.engine import Engine
 from clew.core.log.ids import MAX_POSITION, check_count, check_id
-from clew.core.log.lease import Lease
+from clew.core.log.lease import Lease, secret_of
 from clew.core.runs import status
 from clew.core.runs.access import NO_FENCE, Access
-from clew.core.runs.lease import renew
+from clew.core.runs.lease import renew, renew_held
 from clew.errors import ClewError, LeaseLostError
-from clew.model import Checkpoint, Json
+from clew.model import Checkpoint, Json, LeaseInfo
 from clew.session import Session
 
 BEATS: Final = 3
@@ -39,7 +39,9 @@ class Run(Session):
 
     _scope: Engine
 
-    def __init__(self, engine: Engine, access: Access, lease: Lease, task: str | None) -> None:
+    def __init__(
+        self, engine: Engine, access: Access, lease: Lease, task: str | None, *, detached: bool = False
+    ) -> None:
         super().__init__(engine, Access(access.sid, access.id, access.host, lease.epoch, lease.fence))
         self._generation = engine.generation
         self._forked = Access(access.sid, access.id, access.host, lease.epoch, NO_FENCE)
@@ -47,8 +49,9 @@ class Run(Session):
         self.epoch = lease.epoch
         self.task = task
         self._lease = HeldLease(self._held, lease.ttl / 1e6)
-        self._heartbeat = engine.service(Heartbeat)
-        self._heartbeat.watch(self._lease)
+        self._heartbeat = None if detached else engine.service(Heartbeat)
+        if self._heartbeat is not None:
+            self._heartbeat.watch(self._lease)
 
     def __repr__(self) -> str:
         return f"<Run {self.epoch} of {self.id!r} by {self.owner} in {self._scope.location}>"
@@ -66,6 +69,19 @@ class Run(Session):
     def lost(self) -> bool:
         """Whether the heartbeat has found the lease taken. Only the next write is sure to know."""
         return self._lease.is_lost
+
+    @property
+    def secret(self) -> str:
+        """The lease as a text: `s.attach(secret)` goes on with this run, in this process or another. Only its
+        worker should know it."""
+        return secret_of(self.epoch, self._access.fence)
+
+    def renew(self) -> LeaseInfo:
+        """Let the lease hold for another while, from now on. LeaseLostError: it is not in force any more.
+
+        Only a run that is detached needs it: for others a thread does it.
+        """
+        return self._write(renew_held)
 
     def __enter__(self) -> Run:
         return self
@@ -107,7 +123,8 @@ class Run(Session):
         """No heartbeat from here on, unless the end cannot be written and has to be tried again."""
         lease = self._lease
         lease.is_ended = True
-        self._heartbeat.forget(lease)
+        if self._heartbeat is not None:
+            self._heartbeat.forget(lease)
         try:
             yield
         except LeaseLostError:
@@ -115,7 +132,8 @@ class Run(Session):
             raise
         except BaseException:
             lease.is_ended = False
-            self._heartbeat.watch(lease)
+            if self._heartbeat is not None:
+                self._heartbeat.watch(lease)
             raise
 
     def checkpoint(

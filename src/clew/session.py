@@ -20,6 +20,7 @@ from clew.core.conversation.points import Point
 from clew.core.conversation.sessions import updated
 from clew.core.engine.engine import Engine, EngineLike
 from clew.core.log.ids import MAX_POSITION, MOST, check_after, check_count, check_id, check_limit
+from clew.core.log.lease import Holder, parse_secret
 from clew.core.log.records import json_in
 from clew.core.log.rows import SessionRow
 from clew.core.messages.codec import encode_json
@@ -610,6 +611,7 @@ class Session:
         owner: str | None = None,
         wait: float | None = None,
         steal: bool = False,
+        detached: bool = False,
     ) -> Run:
         """Take the lease of the session and start a run: `with s.run(request="fix it") as run:`.
 
@@ -625,6 +627,9 @@ class Session:
             wait: How many seconds to wait for a lease that another worker holds (math.inf: for ever);
                 default: LeaseHeldError at once.
             steal: Take the lease even if a worker holds it, which gets LeaseLostError on its next write.
+            detached: The worker is not this process, as when this one serves others: no thread renews the
+                lease, and it outlives the process. The worker keeps `run.secret`, calls `run.renew()`, and
+                `attach(secret)` goes on with the run in any process. Only time tells that it is gone.
         """
         from clew.core.runs.lease import Pauses, bid_of
 
@@ -635,6 +640,7 @@ class Session:
             lease=lease,
             owner=owner,
             steal=steal,
+            detached=detached,
             redactor=self._scope.redactor(),
         )
         pauses = Pauses(wait)
@@ -655,7 +661,24 @@ class Session:
         if not bid.steal:
             with engine.read() as reader:
                 refuse_early(reader, self._access)
-        return Run(engine, self._access, self._write(take, bid), bid.task)
+        lease = self._write(take, bid)
+        return Run(engine, self._access, lease, bid.task, detached=bid.holder == Holder())
+
+    def attach(self, secret: str) -> Run:
+        """Go on with a detached run: `secret` is that of the run. LeaseLostError: its lease is not in force
+        any more. No thread renews it; leaving the block of `with` ends the run, as ever."""
+        from clew.core.runs.access import held_lease
+        from clew.run import Run
+
+        engine = self._scope.outside("Session.attach()")
+        found = parse_secret(secret)
+        if found is None:
+            raise InvalidError("this is no secret of a run: `run.secret` has it")
+        access = Access(self._sid, self.id, self._scope.host, *found)
+        with self._look() as (reader, row):
+            lease = held_lease(reader, access)
+            run = status.run_of(reader, row.sid)
+        return Run(engine, access, lease, run.task if run else None, detached=True)
 
     def resume(
         self, *, system_prompt: Json = None, tools_hash: str | None = None, model: str | None = None

@@ -281,6 +281,7 @@ class AsyncSession:
         owner: str | None = None,
         wait: float | None = None,
         steal: bool = False,
+        detached: bool = False,
     ) -> Taking:
         """`async with s.run(…) as run:`, or `run = await s.run(…)`."""
         scope = self._session._scope
@@ -292,9 +293,13 @@ class AsyncSession:
             lease=lease,
             owner=owner,
             steal=steal,
+            detached=detached,
             redactor=scope.redactor(),
         )
         return Taking(self._bridge, self._session, make_bid, wait)
+
+    async def attach(self, secret: str) -> AsyncRun:
+        return AsyncRun(self._bridge, await self._call(self._session.attach, secret))
 
     async def resume(
         self, *, system_prompt: Json = None, tools_hash: str | None = None, model: str | None = None
@@ -468,6 +473,13 @@ class AsyncRun(AsyncSession):
     @property
     def lost(self) -> bool:
         return self._run.lost
+
+    @property
+    def secret(self) -> str:
+        return self._run.secret
+
+    async def renew(self) -> LeaseInfo:
+        return await self._bridge.call(self._run.renew)
 
     async def __aenter__(self) -> AsyncRun:
         return self

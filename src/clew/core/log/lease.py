@@ -11,6 +11,7 @@ store share (`domain`); the wall clock comes in only when there is no such clock
 
 from __future__ import annotations
 
+import re
 from typing import Final, Literal, TypeAlias
 
 import msgspec
@@ -47,6 +48,21 @@ class Lease(msgspec.Struct, frozen=True):
     until: Integer
     until_wall: Time
     holder: Holder = Holder()
+
+
+SECRET: Final = re.compile(r"([0-9]{1,19})\.([0-9a-f]{1,16})")
+
+
+def secret_of(epoch: int, fence: int) -> str:
+    """A lease in the hands of a worker elsewhere, as one text: what it shows to write under it."""
+    return f"{epoch}.{fence:x}"
+
+
+def parse_secret(secret: str) -> tuple[int, int] | None:
+    """Epoch and fence; None: no lease has such a secret."""
+    found = SECRET.fullmatch(secret)
+    epoch, fence = (int(found[1]), int(found[2], 16)) if found else (0, 0)
+    return (epoch, fence) if 0 < epoch < 2**63 and 0 < fence < 2**63 else None
 
 
 encode_lease = msgspec.json.Encoder().encode

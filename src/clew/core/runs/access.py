@@ -67,7 +67,16 @@ def require_write_beside(tx: Transaction, access: Access) -> SessionRow:
     return row
 
 
-def _lost(tx: Transaction, row: SessionRow, access: Access) -> LeaseLostError:
+def held_lease(reader: Reader, access: Access) -> Lease:
+    """The lease under which a handle writes. LeaseLostError: it is not in force any more."""
+    row = live(reader, access.sid, access.id)
+    lease = lease_of(reader, row)
+    if lease is None or (row.epoch, row.fence) != (access.epoch, access.fence):
+        raise _lost(reader, row, access)
+    return lease
+
+
+def _lost(tx: Reader, row: SessionRow, access: Access) -> LeaseLostError:
     lease = lease_of(tx, row)
     taken_over = lease is not None and lease.epoch != access.epoch
     return LeaseLostError(row.id, access.epoch, row.epoch, lease.owner if lease and taken_over else None)

@@ -16,10 +16,10 @@ from clew.backends.contract import STORE_WIDE, Reader, Transaction
 from clew.core.engine.engine import EngineLike
 from clew.core.engine.host import Host
 from clew.core.log.ids import check_id, check_seconds
-from clew.core.log.lease import Lease, decode_lease, encode_lease, expiry, judge, renewed
+from clew.core.log.lease import Holder, Lease, Now, decode_lease, encode_lease, expiry, judge, renewed
 from clew.core.log.rows import INTERRUPTED, RUNNING, SessionQuery, SessionRow
 from clew.core.messages.codec import encode_json
-from clew.core.runs.access import Access, end_lease, is_held, lease_of, live, refuse_if_held
+from clew.core.runs.access import Access, end_lease, held_lease, is_held, lease_of, live, refuse_if_held
 from clew.core.runs.status import begin, change, check_task
 from clew.errors import LeaseHeldError, LeaseLostError, ReadOnlyError
 from clew.model import Json, LeaseInfo, utc
@@ -102,6 +102,8 @@ class Bid(msgspec.Struct, frozen=True):
     request: bytes
     task: str | None
     steal: bool
+    holder: Holder
+    """Empty: the worker is elsewhere, so only time tells that it is gone."""
 
 
 def bid_of(
@@ -112,6 +114,7 @@ def bid_of(
     lease: float,
     owner: str | None,
     steal: bool,
+    detached: bool = False,
     redactor: Incoming | None = None,
 ) -> Bid:
     """A bid for the lease of a session, checked."""
@@ -123,7 +126,8 @@ def bid_of(
     encoded = encode_json(request, what="request")
     if redactor is not None:
         encoded = redactor.body(encoded)
-    return Bid(owner or host.name, int(seconds * 1e6), fence, encoded, task, bool(steal))
+    holder = Holder() if detached else host.me
+    return Bid(owner or host.name, int(seconds * 1e6), fence, encoded, task, bool(steal), holder)
 
 
 class Pauses:
@@ -158,7 +162,7 @@ def take(tx: Transaction, access: Access, bid: Bid) -> Lease:
         row = change(tx, row, INTERRUPTED, host.now(), by=bid.owner)
     epoch, now = max(row.epoch, tx.era << ERA_BITS) + 1, host.moment()
     row = begin(tx, row, now.wall, owner=bid.owner, epoch=epoch, request=bid.request, task=bid.task)
-    lease = Lease(epoch, bid.fence, bid.owner, bid.ttl, now.wall, now.domain, 0, 0, host.me)
+    lease = Lease(epoch, bid.fence, bid.owner, bid.ttl, now.wall, now.domain, 0, 0, bid.holder)
     lease = renewed(lease, now)
     tx.put_record(row.sid, "lease", "", encode_lease(lease))
     tx.set_session(msgspec.structs.replace(row, epoch=epoch, fence=bid.fence))
@@ -175,12 +179,24 @@ def renew(tx: Transaction, access: Access) -> bool:
     return True
 
 
+def renew_held(tx: Transaction, access: Access) -> LeaseInfo:
+    """As `renew`, for a worker who asks: LeaseLostError if it is not in force any more."""
+    now = access.host.moment()
+    lease = renewed(held_lease(tx, access), now)
+    tx.put_record(access.sid, "lease", "", encode_lease(lease))
+    return _info(lease, now)
+
+
 def lease_info(reader: Reader, row: SessionRow, host: Host) -> LeaseInfo | None:
     """The lease, unless its holder is gone."""
     lease = lease_of(reader, row)
     now = host.moment()
     if lease is None or judge(lease, now, is_gone=host.is_gone(lease.holder)) != "held":
         return None
+    return _info(lease, now)
+
+
+def _info(lease: Lease, now: Now) -> LeaseInfo:
     return LeaseInfo(
         owner=lease.owner,
         epoch=lease.epoch,
