@@ -322,11 +322,7 @@ def test_both_faces_give_the_same(sync: type, aio: type, name: str) -> None:
         awaited.removeprefix("Awaitable[").removesuffix("]") if awaited.startswith("Awaitable[") else awaited
     )
 
-    for aio_name, name_here in (
-        ("AsyncIterator", "Iterator"),
-        ("AsyncSession", "Session"),
-        ("AsyncRun", "Run"),
-    ):
+    for awaitable in ("AsyncIterator", "AsyncSession", "AsyncRun"):
         unwrapped = unwrapped.replace(awaitable, awaitable.removeprefix("Async"))
     assert unwrapped == given
 
