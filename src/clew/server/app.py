@@ -18,26 +18,32 @@ from collections.abc import (
 )
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeVar
 
 import msgspec
 
+from clew.aio.bridge import Bridge
 from clew.errors import ClewError
 from clew.server import problems
 from clew.server.access.principal import OWNER, Principal
-from clew.server.call import Answer, Call
+from clew.server.call import SMALL, Answer, Call
 from clew.server.decoding import body_of, query_of, too_large
 from clew.server.problems import Problem, problem_of
 from clew.server.routing import Route, Router, parts_of
 from clew.server.settings import Settings
+from clew.session import Session
 from clew.store import Store
 
 Scope: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
+T = TypeVar("T")
+
 log = logging.getLogger("clew.server")
 
+MOST_KNOWN: Final = 10_000
+"""Sessions whose ids are remembered."""
 WORTH_PACKING: Final = 4096
 PACKING: Final = 1
 """The level of gzip: an answer is packed while its client waits."""
@@ -80,6 +86,8 @@ class Server:
         self.settings = settings
         self.router = Router(all_routes(settings))
         self.on_finished: list[Callable[[Finished], None]] = []
+        self.bridge = store._engine.service(Bridge)
+        self._known: dict[str, Session] = {}
         self._threads = ThreadPoolExecutor(settings.threads, thread_name_prefix="clew-http")
 
     # -- ASGI
@@ -149,7 +157,9 @@ class Server:
             raise Problem(422, "invalid", "The request is not valid", "this route takes no parameters")
         if route.body is not None:
             content = await self._body(headers, receive, done)
-            arguments["body"] = body_of(content, route.body, headers, self.settings.max_body)
+            decode = partial(body_of, content, route.body, headers, self.settings.max_body)
+            call.size = len(content)
+            arguments["body"] = decode() if call.size <= SMALL else await self.in_thread(decode)
         return await self._handle(route, arguments), route
 
     def _principal(self, route: Route, headers: dict[str, str]) -> Principal:
@@ -188,16 +198,13 @@ class Server:
                 return b"".join(pieces)
 
     async def _handle(self, route: Route, arguments: dict[str, Any]) -> Answer:
-        work: Awaitable[Any]
-        if route.is_async:
-            work = route.handler(**arguments)
-        else:
-            work = self.in_thread(partial(route.handler, **arguments))
         try:
-            found = await asyncio.wait_for(work, None if route.is_slow else self.settings.timeout)
+            async with asyncio.timeout(None if route.is_slow else self.settings.timeout):
+                if route.is_async:
+                    return _answer_of(await route.handler(**arguments))
+                return await self.in_thread(partial(_encoded, route, arguments))
         except TimeoutError:
             raise self._too_slow(route) from None
-        return found if isinstance(found, Answer) else Answer(value=found)
 
     def _too_slow(self, route: Route) -> Problem:
         is_read = route.method == "GET"
@@ -212,9 +219,38 @@ class Server:
             headers={"retry-after": "1"},
         )
 
-    def in_thread(self, work: Callable[[], Any]) -> asyncio.Future[Any]:
+    def in_thread(self, work: Callable[[], T]) -> asyncio.Future[T]:
         """Do something that blocks in a thread of this server."""
         return asyncio.get_running_loop().run_in_executor(self._threads, work)
+
+    # -- sessions that were asked for before
+
+    def known_session(self, id: str) -> Session | None:
+        """A session by its id, without a look into the store. It may be deleted by now, but it is never
+        another one: the number by which a handle knows its session is not used again."""
+        return self._known.get(id)
+
+    def know_session(self, id: str, session: Session) -> None:
+        if session.id != id:
+            return  # an alias can be moved
+        if len(self._known) >= MOST_KNOWN:
+            self._known.clear()
+        self._known[id] = session
+
+    def forget_session(self, id: str) -> None:
+        self._known.pop(id, None)
+
+
+def _answer_of(found: Any) -> Answer:
+    return found if isinstance(found, Answer) else Answer(value=found)
+
+
+def _encoded(route: Route, arguments: dict[str, Any]) -> Answer:
+    """What a function answers that blocks, encoded in its thread: other requests need not wait for that."""
+    answer = _answer_of(route.handler(**arguments))
+    if answer.stream is None and not isinstance(answer.value, bytes):
+        answer.value = encode(answer.value)
+    return answer
 
 
 class _ClientGone(Exception):

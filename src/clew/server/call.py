@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from clew.aio.session import AsyncSession
+from clew.core.conversation.append import MessageLike
 from clew.core.log.ids import parse_entry_id
 from clew.core.runs.access import Access
-from clew.errors import SessionNotFoundError
-from clew.model import Head
+from clew.errors import SessionDeletedError, SessionNotFoundError
+from clew.model import Entry, Head
 from clew.server.problems import Problem
 from clew.session import Session
 from clew.store import Store
@@ -22,6 +25,8 @@ if TYPE_CHECKING:
     from clew.server.routing import Route
 
 LEASE: Final = "clew-lease"
+SMALL: Final = 64 * 1024
+"""Bytes of a body that may be looked at between other requests; for more a thread is taken."""
 START: Final = "start"
 """Stands for the place before the first entry, where a head has no entry."""
 _TAG: Final = re.compile(r'(?:W/)?"([\x21\x23-\x7e\x80-\xff]*)"')
@@ -62,6 +67,8 @@ class Call:
         """The address of the caller, for limits and the log."""
         self.parts = parts
         """Of the path, as they were sent."""
+        self.size = 0
+        """Bytes of the body."""
         self._headers = headers
 
     def header(self, name: str) -> str | None:
@@ -89,14 +96,44 @@ class Call:
     def session(self, id: str) -> Session:
         """The session of this id or alias, under the lease that the request names, if it names one.
         SessionNotFoundError: there is none, or it is not the caller's to see."""
+        return self._under_lease(self._find(id))
+
+    async def append(self, id: str, messages: Sequence[MessageLike], *, strict: bool = False) -> list[Entry]:
+        """`Session.append` with the key, the head and the lease of the request.
+
+        For a handler that is a coroutine. Requests that come while a commit is under way share the next one,
+        and no thread waits for each of them.
+        """
+        known = self.server.known_session(id) if not self.principal.is_bound else None
+        if known is not None:
+            try:
+                return await self._append(known, messages, strict)
+            except SessionDeletedError:
+                self.server.forget_session(id)  # another one may have this id now
+        found = await self.server.in_thread(partial(self._find, id))
+        self.server.know_session(id, found)
+        return await self._append(found, messages, strict)
+
+    async def _append(self, found: Session, messages: Sequence[MessageLike], strict: bool) -> list[Entry]:
+        session = self._under_lease(found)
+        if self.size <= SMALL:
+            one = AsyncSession(self.server.bridge, session)
+            return await one.append(*messages, key=self.key, expect=self.expect, strict=strict)
+        append = partial(session.append, *messages, key=self.key, expect=self.expect, strict=strict)
+        return await self.server.in_thread(append)
+
+    def _find(self, id: str) -> Session:
         found = self.store.get(id)
         if self.principal.is_bound and not self.principal.sees(found.info):
             raise SessionNotFoundError(id)
+        return found
+
+    def _under_lease(self, session: Session) -> Session:
         given = self.header(LEASE)
         if given is None:
-            return found
+            return session
         epoch, fence = lease_of(given)
-        return found._handle(Access(found._sid, found.id, found._scope.host, epoch, fence))
+        return session._handle(Access(session._sid, session.id, session._scope.host, epoch, fence))
 
     def url(self, path: str) -> str:
         """A path of this server, as a client has to ask for it."""

@@ -8,6 +8,7 @@ import binascii
 import inspect
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final, Literal, TypeAlias, TypeVar, get_type_hints
 from urllib.parse import unquote_to_bytes
 
@@ -47,7 +48,7 @@ class Route:
     media_type: str
     """Of the answer."""
 
-    @property
+    @cached_property
     def names(self) -> list[str]:
         """Of the parameters in the path."""
         return [part[1:-1].rstrip("*") for part in self.path.split("/") if part.startswith("{")]
