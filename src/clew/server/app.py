@@ -29,6 +29,7 @@ from clew.server.access.principal import OWNER, Principal
 from clew.server.call import SMALL, Answer, Call
 from clew.server.decoding import body_of, query_of, too_large
 from clew.server.problems import Problem, problem_of
+from clew.server.process.metrics import Metrics
 from clew.server.routing import Route, Router, parts_of
 from clew.server.settings import Settings
 from clew.session import Session
@@ -85,9 +86,15 @@ class Server:
         self.store = store
         self.settings = settings
         self.router = Router(all_routes(settings))
-        self.on_finished: list[Callable[[Finished], None]] = []
         self.bridge = store._engine.service(Bridge)
         self._known: dict[str, Session] = {}
+        self.metrics = Metrics()
+        self.on_finished: list[Callable[[Finished], None]] = [self.metrics.count]
+        self.on_stopping: list[Callable[[], None]] = []
+        """Called when the server is about to stop: streams are to end, and their clients to come back."""
+        self.is_ready = True
+        self.in_flight = 0
+        """Requests that are being answered, with streams."""
         self._threads = ThreadPoolExecutor(settings.threads, thread_name_prefix="clew-http")
 
     # -- ASGI
@@ -112,6 +119,11 @@ class Server:
         """Let go of the threads. The store stays open. Idempotent."""
         self._threads.shutdown(wait=False)
 
+    def stop_streams(self) -> None:
+        """The server stops: whatever would go on for ever ends now."""
+        for tell in self.on_stopping:
+            tell()
+
     # -- one request
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -119,6 +131,7 @@ class Server:
         began = time.perf_counter()
         done = Finished(method=scope["method"], path=raw_path.decode("latin-1"), client=_client(scope))
         sender = _Sender(scope, receive, send, done)
+        self.in_flight += 1
         try:
             answer, route = await self._answer(scope, receive, done)
             await sender.send(answer, route)
@@ -136,6 +149,7 @@ class Server:
                 raise
             await sender.send_problem(_unexpected(done.error))
         finally:
+            self.in_flight -= 1
             done.seconds = time.perf_counter() - began
             for tell in self.on_finished:
                 tell(done)

@@ -11,6 +11,7 @@ from clew.server.settings import Settings
 MODULES: Final = (
     "clew.server.routes.sessions",
     "clew.server.routes.store",
+    "clew.server.process.routes",
 )
 """Each has `routes`, in the order in which the reference lists them."""
 

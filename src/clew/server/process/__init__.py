@@ -1,0 +1,2 @@
+"""Running the server: sockets, the limits of a connection, signals, the log, the numbers, several
+processes."""
