@@ -12,7 +12,8 @@ import msgspec
 from clew.aio.session import AsyncSession
 from clew.core.conversation.append import MessageLike
 from clew.core.log.ids import parse_entry_id
-from clew.core.runs.access import Access
+from clew.core.log.lease import parse_secret
+from clew.core.runs.access import Access, held_lease
 from clew.errors import SessionDeletedError, SessionNotFoundError
 from clew.model import Entry, Head
 from clew.server.problems import Problem
@@ -25,12 +26,13 @@ if TYPE_CHECKING:
     from clew.server.routing import Route
 
 LEASE: Final = "clew-lease"
+ANY_LEASE: Final = "*"
+"""Stands for: write all the same, whoever holds the lease."""
 SMALL: Final = 64 * 1024
 """Bytes of a body that may be looked at between other requests; for more a thread is taken."""
 START: Final = "start"
 """Stands for the place before the first entry, where a head has no entry."""
 _TAG: Final = re.compile(r'(?:W/)?"([\x21\x23-\x7e\x80-\xff]*)"')
-_LEASE: Final = re.compile(r"([0-9]{1,19})\.([0-9a-f]{1,16})")
 
 
 class Answer(msgspec.Struct, kw_only=True):
@@ -94,9 +96,15 @@ class Call:
         return head_of_tag(given)
 
     def session(self, id: str) -> Session:
-        """The session of this id or alias, under the lease that the request names, if it names one.
+        """The session of this id or alias, under the lease that the request names, if it names one; of a
+        request that writes: LeaseLostError if that lease is not in force any more.
         SessionNotFoundError: there is none, or it is not the caller's to see."""
-        return self._under_lease(self._find(id))
+        found = self._under_lease(self._find(id))
+        if found._access.fence and self.route.method != "GET":
+            # Most operations compare it in their transactions; this is for those that have no need of one.
+            with found._look() as (reader, _):
+                held_lease(reader, found._access)
+        return found
 
     async def append(self, id: str, messages: Sequence[MessageLike], *, strict: bool = False) -> list[Entry]:
         """`Session.append` with the key, the head and the lease of the request.
@@ -132,6 +140,8 @@ class Call:
         given = self.header(LEASE)
         if given is None:
             return session
+        if given == ANY_LEASE:
+            return session.outside_lease()
         epoch, fence = lease_of(given)
         return session._handle(Access(session._sid, session.id, session._scope.host, epoch, fence))
 
@@ -165,18 +175,13 @@ def head_of_tag(tag: str) -> Head:
 
 def lease_of(header: str) -> tuple[int, int]:
     """Epoch and fence of a lease, as the answer to a new run gave them."""
-    found = _LEASE.fullmatch(header)
-    if found is None or int(found[2], 16) == 0:
+    found = parse_secret(header)
+    if found is None:
         raise Problem(
             400,
             "invalid_header",
             "A header cannot be read",
             "Clew-Lease is not of the form that a run was given",
-            next="send the `secret` of the answer to POST …/runs",
+            next="send the `secret` of the answer to POST …/runs; or * to write whoever holds the lease",
         )
-    return int(found[1]), int(found[2], 16)
-
-
-def lease_secret(epoch: int, fence: int) -> str:
-    """What a client sends in Clew-Lease."""
-    return f"{epoch}.{fence:x}"
+    return found

@@ -10,6 +10,7 @@ from clew.server.settings import Settings
 
 MODULES: Final = (
     "clew.server.routes.sessions",
+    "clew.server.routes.runs",
     "clew.server.routes.store",
     "clew.server.process.routes",
 )

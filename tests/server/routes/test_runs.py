@@ -1,0 +1,282 @@
+"""Runs over HTTP: leases are the client's, and every write is fenced."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import httpx
+import msgspec
+import pytest
+
+import clew
+from clew.server.routing import Route
+from clew.testing.backend.base import Ticking
+from tests.server.conftest import Running, running
+
+A = "/api/v1/sessions/a"
+
+
+@pytest.fixture(autouse=True)
+def _session(server: Running) -> None:
+    server.store.create("a").append({"role": "user", "content": "hello"})
+
+
+def start(client: httpx.Client, **body: Any) -> dict[str, Any]:
+    answer = client.post(f"{A}/runs", json=body)
+    assert answer.status_code == 201, answer.text
+    found: dict[str, Any] = answer.json()
+    return found
+
+
+def under(run: dict[str, Any]) -> dict[str, str]:
+    return {"clew-lease": run["secret"]}
+
+
+def test_a_run_from_its_start_to_its_end(server: Running, client: httpx.Client) -> None:
+    run = start(client, request={"fix": "it"}, task="fix", owner="worker-7", lease=60)
+    assert (run["epoch"], run["owner"], run["task"]) == (1, "worker-7", "fix")
+    lease = client.get(f"{A}/lease").json()["lease"]
+    assert lease["expires_at"] == run["expires_at"]
+    assert server.store.get("a").lease == msgspec.convert(lease, clew.model.LeaseInfo)
+
+    marked = client.post(
+        f"{A}/runs/1/checkpoints",
+        json={"state": {"step": 2}, "iteration": 3, "system_prompt": "Be brief"},
+        headers=under(run),
+    )
+    assert marked.status_code == 201
+    assert marked.json() == msgspec.to_builtins(server.store.get("a").resume().checkpoint)
+    resumed = client.get(f"{A}/resume", params={"system_prompt": "Be long"}).json()
+    assert resumed["changed"] == ["system_prompt"]
+    assert resumed["messages"] == [{"role": "user", "content": "hello"}]
+
+    done = client.post(f"{A}/runs/1/complete", json={"response": "fixed"}, headers=under(run))
+    assert (done.status_code, done.content) == (204, b"")
+    info = server.store.get("a").info
+    assert info.run is not None
+    assert (info.status, info.run.owner, info.run.response) == ("completed", "worker-7", "fixed")
+    assert client.get(f"{A}/lease").json() == {"lease": None}
+
+
+@pytest.mark.parametrize(
+    ("step", "body", "status"), [("fail", {"error": "out of luck"}, "failed"), ("close", None, "closed")]
+)
+def test_a_run_ends_in_other_ways(
+    server: Running, client: httpx.Client, step: str, body: Any, status: str
+) -> None:
+    run = start(client)
+    done = client.post(f"{A}/runs/1/{step}", json=body, headers=under(run))
+    assert done.status_code == 204, done.text
+    info = server.store.get("a").info
+    assert info.status == status
+    assert info.run is not None
+    assert info.run.error == (body or {}).get("error")
+
+
+def test_another_worker_is_told_who_has_the_lease_and_when_to_ask_again(client: httpx.Client) -> None:
+    run = start(client, owner="first", lease=40)
+    answer = client.post(f"{A}/runs", json={"owner": "second"})
+    assert (answer.status_code, answer.json()["code"]) == (423, "lease_held")
+    assert answer.json()["owner"] == "first"
+    assert answer.json()["expires_at"] == run["expires_at"]
+    assert answer.json()["retryable"] is True
+    assert 30 <= int(answer.headers["retry-after"]) <= 40
+
+
+def test_a_request_waits_for_a_lease_and_gets_it(server: Running, client: httpx.Client) -> None:
+    first = start(client, owner="first")
+    with server.client() as other:
+        timer = threading.Timer(
+            0.3, lambda: other.post(f"{A}/runs/1/complete", json={}, headers=under(first)).raise_for_status()
+        )
+        timer.start()
+        second = start(client, owner="second", wait=10)
+        timer.join()
+    assert second["epoch"] == 2
+
+
+def test_requests_that_wait_take_no_thread_from_others(serve: Callable[..., Running]) -> None:
+    with clew.open("memory:") as store:
+        store.create("a").run(owner="first")
+        server = serve(store, threads=1)
+        with server.client() as waiting, server.client() as client:
+            thread = threading.Thread(target=lambda: waiting.post(f"{A}/runs", json={"wait": 2}))
+            thread.start()
+            while thread.is_alive():
+                assert client.get(f"{A}/lease", timeout=1).json()["lease"]["owner"] == "first"
+                thread.join(0.1)
+
+
+def test_a_wait_is_bounded(client: httpx.Client) -> None:
+    answer = client.post(f"{A}/runs", json={"wait": 21})
+    assert (answer.status_code, answer.json()["code"]) == (422, "invalid")
+    assert "wait" in answer.json()["detail"]
+
+
+def test_a_lease_is_renewed_by_its_worker_only(client: httpx.Client) -> None:
+    """S-21: no guess and no other's lease renews it, ends it, or tells anything about it."""
+    run = start(client, lease=30, owner="worker")
+    renewed = client.put(f"{A}/runs/1", headers=under(run))
+    assert renewed.status_code == 200
+    assert renewed.json()["expires_at"] > run["expires_at"]
+    epoch, _, fence = run["secret"].partition(".")
+    for guess in (f"{epoch}.{int(fence, 16) ^ 1:x}", f"{int(epoch) + 1}.{fence}"):
+        for method, step, body in (
+            ("PUT", "", None),
+            ("POST", "/complete", {}),
+            ("POST", "/fail", {"error": "x"}),
+            ("POST", "/close", None),
+            ("POST", "/checkpoints", {}),
+        ):
+            answer = client.request(method, f"{A}/runs/1{step}", json=body, headers={"clew-lease": guess})
+            assert (answer.status_code, answer.json()["code"]) == (409, "lease_lost")
+            assert fence not in answer.text
+    assert client.get(f"{A}/lease").json()["lease"]["owner"] == "worker"
+
+
+@pytest.mark.parametrize("step", ["", "/complete", "/fail", "/close", "/checkpoints"])
+@pytest.mark.parametrize("header", [{}, {"clew-lease": "*"}])
+def test_a_run_is_not_touched_without_its_lease(
+    client: httpx.Client, step: str, header: dict[str, str]
+) -> None:
+    start(client)
+    method = "POST" if step else "PUT"
+    body = {"error": "x"} if step == "/fail" else {} if step in ("/complete", "/checkpoints") else None
+    answer = client.request(method, f"{A}/runs/1{step}", json=body, headers=header)
+    assert (answer.status_code, answer.json()["code"]) == (428, "lease_required")
+    assert "Clew-Lease" in answer.json()["next"]
+
+
+def test_the_epoch_in_the_path_is_that_of_the_lease(client: httpx.Client) -> None:
+    run = start(client)
+    assert client.put(f"{A}/runs/2", headers=under(run)).status_code == 409
+    assert client.put(f"{A}/runs/one", headers=under(run)).status_code == 404
+
+
+def test_a_stolen_lease_is_lost(server: Running, client: httpx.Client) -> None:
+    first = start(client, owner="first")
+    second = start(client, owner="second", steal=True)
+    lost = client.put(f"{A}/runs/1", headers=under(first))
+    assert (lost.status_code, lost.json()["code"]) == (409, "lease_lost")
+    assert (lost.json()["owner"], lost.json()["current_epoch"]) == ("second", 2)
+    assert client.put(f"{A}/runs/2", headers=under(second)).status_code == 200
+
+
+def test_a_lease_outlives_its_server(tmp_path: Path) -> None:
+    """The server holds nothing: another one, or another process, goes on with the same lease."""
+    with clew.open(tmp_path / "store.db") as store:
+        store.create("a")
+        with running(store) as server, server.client() as client:
+            run = start(client, owner="worker", lease=60)
+    with clew.open(tmp_path / "store.db") as store:
+        assert store.interrupted() == []
+        with running(store) as server, server.client() as client:
+            assert client.post(f"{A}/runs", json={}).status_code == 423
+            assert client.put(f"{A}/runs/1", headers=under(run)).status_code == 200
+            assert client.post(f"{A}/runs/1/complete", json={}, headers=under(run)).status_code == 204
+
+
+def test_a_lease_ends_by_time_alone() -> None:
+    wall, steady = Ticking(step=0), Ticking(now=5_000_000, step=0)
+    with clew.Store(clew.open("memory:")._engine.backend, clock=wall, steady=steady) as store:
+        store.create("a")
+        with running(store) as server, server.client() as client:
+            run = start(client, lease=30)
+            steady.now += 30_000_001
+            assert client.get(f"{A}/lease").json() == {"lease": None}
+            assert start(client, owner="next")["epoch"] == 2
+            assert client.put(f"{A}/runs/1", headers=under(run)).status_code == 409
+
+
+@pytest.mark.parametrize("header", ["", "1", "x.y", "1.0", "0.1", "1.ff; drop", "1." + "f" * 17])
+def test_a_lease_that_cannot_be_one_is_refused(client: httpx.Client, header: str) -> None:
+    answer = client.put(f"{A}/runs/1", headers={"clew-lease": header})
+    assert (answer.status_code, answer.json()["code"]) == (400, "invalid_header")
+
+
+def test_the_owner_is_the_caller_unless_it_says_otherwise(client: httpx.Client) -> None:
+    assert start(client)["owner"] == "owner"
+
+
+def test_times_are_utc_with_microseconds(client: httpx.Client) -> None:
+    moment = datetime.fromisoformat(start(client, lease=60)["expires_at"])
+    assert moment.tzinfo is not None
+    assert timedelta(seconds=50) < moment - datetime.now(UTC) < timedelta(seconds=61)
+
+
+# -- fencing, over the whole table of routes: a route that is added later is tried too
+
+
+VALUES = {"id": "a", "epoch": "1", "entry": "0", "name": "half", "alias": "other", "document": "d"}
+BODIES: dict[tuple[str, str], Any] = {}
+"""Where a body that is made of its type alone would not do, by method and path."""
+
+
+def writes(routes: list[Route]) -> Iterator[Route]:
+    for route in routes:
+        is_write = route.method != "GET" and route.scope in ("write", "admin", "files")
+        if is_write and not route.is_private and route.path.startswith("/api/v1/sessions/{id}"):
+            yield route
+
+
+def path_of(route: Route) -> str:
+    path = route.path
+    for name in route.names:
+        path = path.replace(f"{{{name}}}", VALUES.get(name, "x"))
+    return path
+
+
+def example(kind: Any) -> Any:
+    """A small value of a type, as JSON."""
+    return _example(msgspec.inspect.type_info(kind))
+
+
+def _example(info: Any) -> Any:
+    match info:
+        case msgspec.inspect.StructType(fields=fields):
+            return {field.encode_name: _example(field.type) for field in fields if field.required}
+        case msgspec.inspect.UnionType(types=types):
+            return _example(types[0])
+        case msgspec.inspect.LiteralType(values=values):
+            return values[0]
+        case msgspec.inspect.ListType() | msgspec.inspect.VarTupleType():
+            return [_example(info.item_type)]
+        case msgspec.inspect.DictType():
+            return {"role": "user"}
+        case msgspec.inspect.IntType() | msgspec.inspect.FloatType():
+            return math.ceil(info.ge or 0)
+        case msgspec.inspect.StrType():
+            return "x"
+        case msgspec.inspect.BoolType():
+            return True
+        case _:
+            return {"role": "user", "content": "x"}
+
+
+def sent(client: httpx.Client, route: Route, headers: dict[str, str]) -> httpx.Response:
+    body = BODIES.get((route.method, route.path))
+    if body is None and route.body is not None and route.body is not bytes:
+        body = example(route.body)
+    content = {"content": b"x"} if route.body is bytes else {"json": body}
+    return client.request(route.method, path_of(route), headers=headers, **content)
+
+
+def test_no_write_of_a_worker_that_lost_its_lease_is_taken(server: Running, client: httpx.Client) -> None:
+    """Every writing route below a session, with the lease of a run that is over."""
+    session = server.store.get("a")
+    run = start(client, owner="late")
+    client.post(f"{A}/runs/1/complete", json={}, headers=under(run)).raise_for_status()
+    session.checkpoint("half")
+    before = session.info
+    tried = list(writes(server.app.router.routes))
+    assert len(tried) >= 6
+    for route in tried:
+        answer = sent(client, route, under(run))
+        told = f"{route.method} {route.path}: {answer.status_code} {answer.text}"
+        assert (answer.status_code, answer.json().get("code")) == (409, "lease_lost"), told
+    assert session.info == before
