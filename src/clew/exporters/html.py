@@ -136,9 +136,9 @@ class Page:
     def block(self, block: Block, turn: Turn) -> Iterator[str]:
         match block.kind:
             case "text":
-                yield from _text(block, turn)
+                yield from draw_said(block, turn)
             case "thinking":
-                yield _folded("think", "Thinking", block.text)
+                yield draw_folded("think", "Thinking", block.text)
             case "call":
                 yield from draw_call(
                     block,
@@ -198,16 +198,17 @@ class Page:
         return page
 
 
-def _text(block: Block, turn: Turn) -> Iterator[str]:
+def draw_said(block: Block, turn: Turn) -> Iterator[str]:
+    """What was said, as its speaker is shown: folded, if no person and no model says it."""
     if turn.speaker == "mark":
         yield from _mark(block)
     elif turn.speaker in _FOLDED_SPEAKERS:
-        yield _folded("aside", "", block.text)
+        yield draw_folded("aside", "", block.text)
     else:
         own = own_words(block.text) if turn.speaker == "user" else ""
         if own and own.strip() != block.text.strip():
             yield f'<div class="said">{prose(own)}</div>\n'
-            yield _folded("aside", "With what the agent added", block.text, peek=False)
+            yield draw_folded("aside", "With what the agent added", block.text, peek=False)
         else:
             yield f'<div class="said">{prose(block.text)}</div>\n' if block.text else ""
 
@@ -221,7 +222,8 @@ def _mark(block: Block) -> Iterator[str]:
         yield f'<p class="note">{name}</p>'
 
 
-def _folded(kind: str, name: str, text: str, *, peek: bool = True) -> str:
+def draw_folded(kind: str, name: str, text: str, *, peek: bool = True) -> str:
+    """A text that is seen when it is unfolded; its first words are seen before."""
     words = escape_line(snippet(text.translate(WITHOUT_MARKS), _FIRST_WORDS)) if peek else ""
     title = f"<b>{name}</b>" if name else ""
     seen = f' <span class="out">{words}</span>' if words else ""

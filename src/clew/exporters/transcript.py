@@ -214,7 +214,7 @@ class Transcript:
     def turns(self) -> Iterator[Turn]:
         tools: dict[str, str] = {}
         for segment, entry in self.entries():
-            yield self._turn(segment, entry, tools)
+            yield turn_of(entry, tools, segment=segment, checkpoints=self._checkpoints.get(entry.id, ()))
 
     def opening(self, path: Path) -> str:
         """What the user says first where this path is on its own."""
@@ -224,25 +224,6 @@ class Transcript:
         spoken = self._spoken.get(self.outline.branches[own.branch].uid, [])
         words = [text for position, text in spoken if own.first <= position <= own.last]
         return words[0] if words else ""
-
-    def _turn(self, segment: int, entry: Entry, tools: dict[str, str]) -> Turn:
-        message = entry.message if entry.kind != "removed" else {}
-        blocks = blocks_shown(entry) if entry.kind == "message" else [_mark(entry.kind, message)]
-        label = entry.annotations.get("label")
-        is_prompt = entry.kind == "message" and is_human_turn(message, NOT_HUMAN if entry.injected else 0)
-        return Turn(
-            id=entry.id,
-            segment=segment,
-            position=entry.position,
-            time=entry.time,
-            speaker=speaker_of(message, injected=entry.injected) if entry.kind == "message" else "mark",
-            blocks=tuple(_with_patch(_with_tool(block, tools), entry) for block in blocks),
-            label=label if isinstance(label, str) else None,
-            checkpoints=tuple(self._checkpoints.get(entry.id, ())),
-            prompt=prompt_of(message) if is_prompt else "",
-            mark="" if entry.kind == "message" else entry.kind,
-            injected=entry.injected,
-        )
 
     def _on_path(self) -> Iterator[tuple[int, Entry]]:
         segments = self.outline.segments
@@ -317,6 +298,30 @@ class Transcript:
     def _lines(self) -> Iterator[lines.AnyLine | None]:
         for piece in jsonl.pieces(self._store, self.session.id):
             yield lines.decode(lines.open_line(piece.rstrip(b"\n"))[1])
+
+
+def turn_of(
+    entry: Entry, tools: dict[str, str], *, segment: int = 0, checkpoints: Sequence[str] = ()
+) -> Turn:
+    """An entry as it is told. `tools` has the names of tools by the calls that were told before; those of
+    this entry are added."""
+    message = entry.message if entry.kind != "removed" else {}
+    blocks = blocks_shown(entry) if entry.kind == "message" else [_mark(entry.kind, message)]
+    label = entry.annotations.get("label")
+    is_prompt = entry.kind == "message" and is_human_turn(message, NOT_HUMAN if entry.injected else 0)
+    return Turn(
+        id=entry.id,
+        segment=segment,
+        position=entry.position,
+        time=entry.time,
+        speaker=speaker_of(message, injected=entry.injected) if entry.kind == "message" else "mark",
+        blocks=tuple(_with_patch(_with_tool(block, tools), entry) for block in blocks),
+        label=label if isinstance(label, str) else None,
+        checkpoints=tuple(checkpoints),
+        prompt=prompt_of(message) if is_prompt else "",
+        mark="" if entry.kind == "message" else entry.kind,
+        injected=entry.injected,
+    )
 
 
 def _notes(line: lines.RecordLine) -> dict[str, Json]:

@@ -45,39 +45,53 @@ def no_more(call: Block) -> Iterable[str]:
 
 
 def draw_call(
-    call: Block, *, workspace: str | None, prefix: str = "e", more: Folded = no_more
+    call: Block, *, workspace: str | None, prefix: str = "e", more: Folded = no_more, awaited: bool = False
 ) -> Iterator[str]:
-    """A call with its result inside."""
+    """A call with its result inside. `awaited`: a call without one is not told to have none."""
     result = next((answer for answer in call.answers if answer.kind == "result"), None)
-    told = gist(
+    told = told_of(call, result, workspace)
+    names = " ".join(filter(None, ("call", told.family, "bad" if told.failed else "")))
+    line = _summary(told, answered=awaited or bool(call.answers))
+    yield f'<details class="{names}"><summary>{line}</summary>\n'
+    yield '<div class="in">'
+    yield from draw_asked(call, told)
+    yield from more(call)
+    for answer in call.answers:
+        where = f' id="{prefix}{escape(answer.place)}"' if answer.place else ""
+        yield f'<div class="result"{where}>'
+        yield from draw_answer(call, told, answer)
+        yield "</div>\n"
+    yield "</div></details>\n"
+
+
+def told_of(call: Block, result: Block | None, workspace: str | None) -> Gist:
+    """The line about a call, with what its result says, if there is one."""
+    return gist(
         call.name,
         call.value if call.value is not None else call.text,
         None if result is None else result.text,
         is_error=result is not None and result.is_error,
         workspace=workspace,
     )
-    names = " ".join(filter(None, ("call", told.family, "bad" if told.failed else "")))
-    yield f'<details class="{names}"><summary>{_summary(told, answered=bool(call.answers))}</summary>\n'
-    yield '<div class="in">'
-    yield from _asked(call, told)
-    yield from more(call)
-    for answer in call.answers:
-        where = f' id="{prefix}{escape(answer.place)}"' if answer.place else ""
-        yield f'<div class="result"{where}>'
-        yield from _answer(call, told, answer)
-        yield "</div>\n"
-    yield "</div></details>\n"
 
 
-def draw_result(result: Block) -> Iterator[str]:
-    """A result whose call is elsewhere."""
-    what = "Error of" if result.is_error else "Result of"
+def draw_result(result: Block, call: Block | None = None, *, workspace: str | None = None) -> Iterator[str]:
+    """A result that stands apart from its call, which may be known."""
     bad = " bad" if result.is_error else ""
+    if call is not None:
+        told = told_of(call, result, workspace)
+        names = " ".join(filter(None, ("call", told.family, "bad" if told.failed else "")))
+        yield f'<details class="{names}"><summary>{_summary(told, answered=True)}</summary>'
+        yield '<div class="in"><div class="result">'
+        yield from draw_answer(call, told, result)
+        yield "</div></div></details>\n"
+        return
+    what = "Error of" if result.is_error else "Result of"
     name = escape_line(result.name or "a tool")
     first = escape_line(result.text.strip()[:200].partition("\n")[0])
     yield f'<details class="call{bad}"><summary><b>{what} {name}</b>'
     yield f' <span class="out">{first}</span></summary>'
-    yield f'<div class="in">{_text(result)}</div></details>\n'
+    yield f'<div class="in">{draw_text(result)}</div></details>\n'
 
 
 def _summary(told: Gist, *, answered: bool) -> str:
@@ -96,7 +110,8 @@ def _summary(told: Gist, *, answered: bool) -> str:
 # -- what was asked for
 
 
-def _asked(call: Block, told: Gist) -> Iterator[str]:
+def draw_asked(call: Block, told: Gist) -> Iterator[str]:
+    """What a call asks for: a command, a change as a diff, a plan, or its arguments."""
     given = _dict(call)
     changed = changes_of(given or call.value)
     known = next((lines for answer in call.answers if (lines := hunk_lines(answer.value))), [])
@@ -152,7 +167,8 @@ def _items(given: dict[str, Json]) -> str:
 # -- what came of it
 
 
-def _answer(call: Block, told: Gist, answer: Block) -> Iterator[str]:
+def draw_answer(call: Block, told: Gist, answer: Block) -> Iterator[str]:
+    """What came of a call."""
     if answer.kind == "media":
         yield picture(answer.media, answer.text) if answer.media else ""
         return
@@ -165,7 +181,7 @@ def _answer(call: Block, told: Gist, answer: Block) -> Iterator[str]:
     elif told.family in ("edit", "write", "plan") and not answer.is_error:
         yield _aside(answer)
     else:
-        yield _text(answer)
+        yield draw_text(answer)
 
 
 def _terminal(answer: Block) -> str:
@@ -202,15 +218,16 @@ def _file(text: str, language: str) -> str:
 def _aside(answer: Block) -> str:
     """A result that says little more than that it went well."""
     if patch_changes(answer.text):
-        return _text(answer)
+        return draw_text(answer)
     text = answer.text.strip()
     if "\n" not in text and len(text) <= _LONG:
         return f'<p class="note">{escape_line(text)}</p>' if text else ""
     first = escape_line(text[:80].partition("\n")[0])
-    return f'<details class="more"><summary>{first} …</summary>{_text(answer)}</details>\n'
+    return f'<details class="more"><summary>{first} …</summary>{draw_text(answer)}</details>\n'
 
 
-def _text(block: Block) -> str:
+def draw_text(block: Block) -> str:
+    """The text of a result, as its terminal showed it, or as JSON."""
     if not block.text.strip():
         return '<p class="note">Nothing.</p>'
     return code_block(block.text, "json") if block.is_json else _printed(block.text.strip("\n"))

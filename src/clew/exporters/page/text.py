@@ -7,6 +7,7 @@ schemes of links pass. The page's policy (no script but its own, no request) is 
 from __future__ import annotations
 
 import html
+import re
 from collections.abc import Sequence
 from functools import cache
 from typing import Final
@@ -23,6 +24,8 @@ MOST_CODE: Final = 40_000
 MOST_CELLS: Final = 50_000
 """Of the tables of a text. A row of one letter gets as many cells as the head of its table has."""
 
+_PLAIN: Final = re.compile(r"[^\W\d_](?:[^\W_]|[,.;:?!'\"()/%]| (?! ))*+(?<! )")
+"""One line that means the same in Markdown, as most of what people type. It holds nothing to be escaped."""
 _TAGS: Final = {
     "a", "blockquote", "br", "code", "del", "em", "h3", "h4", "h5", "h6", "hr", "li", "ol", "p", "pre", "s",
     "span", "strong", "table", "tbody", "td", "th", "thead", "tr", "ul",
@@ -43,6 +46,8 @@ def escape_line(text: str) -> str:
 def prose(text: str) -> str:
     """Words of a message, which are Markdown, as HTML."""
     shown = visible(text)
+    if _PLAIN.fullmatch(shown):
+        return f"<p>{shown}</p>\n"
     if len(shown) > MOST_MARKDOWN:
         return _plain(shown, "it is long")
     if _cells(shown) > MOST_CELLS:
