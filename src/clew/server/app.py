@@ -25,12 +25,18 @@ import msgspec
 from clew.aio.bridge import Bridge
 from clew.errors import ClewError
 from clew.server import problems
-from clew.server.access.principal import OWNER, Principal
+from clew.server.access import audit, shares
+from clew.server.access.browser import cookie_name
+from clew.server.access.guard import SAFE_HEADERS, Asked, Guard, as_file
+from clew.server.access.limits import Limits
+from clew.server.access.principal import NOBODY, Principal, check_reach
+from clew.server.access.shared import without_secrets
+from clew.server.access.sign_in import SignIn, refused
 from clew.server.call import SMALL, Answer, Call
 from clew.server.decoding import body_of, query_of, too_large
 from clew.server.problems import Problem, problem_of
 from clew.server.process.metrics import Metrics
-from clew.server.routing import Route, Router, parts_of
+from clew.server.routing import API, Route, Router, parts_of
 from clew.server.settings import Settings
 from clew.session import Session
 from clew.store import Store
@@ -48,13 +54,8 @@ MOST_KNOWN: Final = 10_000
 WORTH_PACKING: Final = 4096
 PACKING: Final = 1
 """The level of gzip: an answer is packed while its client waits."""
-SAFE_HEADERS: Final = {
-    "cache-control": "no-store",
-    "content-security-policy": "default-src 'none'; frame-ancestors 'none'",
-    "cross-origin-resource-policy": "same-origin",
-    "referrer-policy": "no-referrer",
-    "x-content-type-options": "nosniff",
-}
+MOST_OF_NOBODY: Final = 4096
+"""Bytes of a request that needs no token, as a sign-in."""
 
 encode = msgspec.json.Encoder().encode
 
@@ -86,6 +87,9 @@ class Server:
         self.store = store
         self.settings = settings
         self.router = Router(all_routes(settings))
+        self.guard = Guard(settings)
+        self.limits = Limits(settings)
+        self.sign_in = SignIn(store, settings.token)
         self.bridge = store._engine.service(Bridge)
         self._known: dict[str, Session] = {}
         self.metrics = Metrics()
@@ -133,7 +137,7 @@ class Server:
         sender = _Sender(scope, receive, send, done)
         self.in_flight += 1
         try:
-            answer, route = await self._answer(scope, receive, done)
+            answer, route = await self._answer(scope, receive, sender, done)
             await sender.send(answer, route)
         except Problem as problem:
             await sender.send_problem(problem)
@@ -154,47 +158,84 @@ class Server:
             for tell in self.on_finished:
                 tell(done)
 
-    async def _answer(self, scope: Scope, receive: Receive, done: Finished) -> tuple[Answer, Route]:
+    async def _answer(
+        self, scope: Scope, receive: Receive, sender: _Sender, done: Finished
+    ) -> tuple[Answer, Route | None]:
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+        asked = self.guard.check(scope, headers)
+        done.client = asked.client
+        sender.headers |= self.guard.cors_headers(asked)
+        if scope["method"] == "OPTIONS" and "access-control-request-method" in headers:
+            return Answer(status=204, headers=self.guard.preflight(asked, headers)), None
         raw_path: bytes = scope.get("raw_path") or scope["path"].encode()
         parts = parts_of(raw_path, self.settings.root_path or scope.get("root_path", ""))
         method = "GET" if scope["method"] == "HEAD" else scope["method"]
         route, values = self.router.find(method, parts)
         done.route = route.path
-        principal = self._principal(route, headers)
+        principal = await self._principal(route, asked, headers)
         done.principal = principal.name
-        call = Call(self, route, headers, principal, parts, done.client)
-        arguments: dict[str, Any] = {"call": call, **values}
-        if route.query is not None:
-            arguments["query"] = query_of(scope.get("query_string", b""), route.query)
-        elif scope.get("query_string"):
-            raise Problem(422, "invalid", "The request is not valid", "this route takes no parameters")
-        if route.body is not None:
-            content = await self._body(headers, receive, done)
-            decode = partial(body_of, content, route.body, headers, self.settings.max_body)
-            call.size = len(content)
-            arguments["body"] = decode() if call.size <= SMALL else await self.in_thread(decode)
-        return await self._handle(route, arguments), route
+        call = Call(self, route, headers, principal, parts, asked)
+        with self.limits.working(principal):
+            await self._check_reach(call, route, values)
+            arguments: dict[str, Any] = {"call": call, **values}
+            if route.query is not None:
+                arguments["query"] = query_of(scope.get("query_string", b""), route.query)
+            elif scope.get("query_string"):
+                raise Problem(422, "invalid", "The request is not valid", "this route takes no parameters")
+            if route.body is not None:
+                most = self.settings.max_body if route.scope is not None else MOST_OF_NOBODY
+                content = await self._body(headers, receive, done, most)
+                decode = partial(body_of, content, route.body, headers, most)
+                call.size = len(content)
+                arguments["body"] = decode() if call.size <= SMALL else await self.in_thread(decode)
+            answer = await self._handle(route, arguments)
+            audit.note_call(call, arguments)
+            if principal.redact:
+                answer = await self.in_thread(partial(without_secrets, answer, route))
+        return answer, route
 
-    def _principal(self, route: Route, headers: dict[str, str]) -> Principal:
-        """Who calls. A stub until access/ is joined in."""
-        given = headers.get("authorization", "")
-        token = self.settings.token or ""
+    async def _principal(self, route: Route, asked: Asked, headers: dict[str, str]) -> Principal:
+        """Who calls, and whether that caller may use this route at all."""
         if route.scope is None:
-            return OWNER
-        if not token or not secrets.compare_digest(given.encode(), f"Bearer {token}".encode()):
+            return NOBODY
+        credential = None
+        try:
+            credential = self.sign_in.credential(headers, cookie_name(asked.port))
+            if credential is None:
+                raise refused("the request has no token")
+            if credential.token is None:
+                self.guard.check_cookie(asked, route.method, headers)
+            find = partial(self.sign_in.find, credential)
+            known = self.sign_in.is_known(credential)
+            principal = find() if known else await self.in_thread(find)
+        except Problem as problem:
+            if problem.status == 401 and "authorization" in headers:
+                self.limits.failed(asked.client)
+            raise
+        self.limits.check_rate(principal)
+        if not principal.may(route.scope):
             raise Problem(
-                401,
-                "unauthorized",
-                "A token is needed",
-                "the request has no token that is valid here",
-                next="send Authorization: Bearer TOKEN; clew serve says where the token is kept",
-                headers={"www-authenticate": "Bearer"},
+                403,
+                "forbidden",
+                "The token does not allow this",
+                f"this needs the scope `{route.scope}`",
+                next=f"use a token with it: clew token add NAME --scope {route.scope}",
             )
-        return OWNER
+        if self.settings.read_only and route.scope != "read" and route.method != "GET":
+            raise Problem(403, "read_only", "The server only reads", "it was started with --read-only")
+        return principal
 
-    async def _body(self, headers: dict[str, str], receive: Receive, done: Finished) -> bytes:
-        most = self.settings.max_body
+    async def _check_reach(self, call: Call, route: Route, values: dict[str, str]) -> None:
+        """Before a function of ours runs for a caller who may see some sessions only."""
+        principal = call.principal
+        if principal.kind == "share":
+            shares.check_reach(principal, route)
+        elif principal.is_bound:
+            check_reach(principal, route)
+            if route.path.startswith(f"{API}/sessions/{{id}}"):
+                await self.in_thread(partial(call.check_visible, values["id"]))
+
+    async def _body(self, headers: dict[str, str], receive: Receive, done: Finished, most: int) -> bytes:
         length = headers.get("content-length", "")
         if length.isascii() and length.isdigit() and int(length[:20]) > most:
             raise too_large(most)
@@ -280,6 +321,8 @@ class _Sender:
         self._send = send
         self._done = done
         self._headers = dict(scope["headers"])
+        self.headers: dict[str, str] = {}
+        """On whatever is answered."""
         self.has_begun = False
 
     async def send_problem(self, problem: Problem) -> None:
@@ -294,13 +337,17 @@ class _Sender:
     async def send(self, answer: Answer, route: Route | None) -> None:
         status = answer.status or (route.status if route else 200)
         media_type = answer.media_type or (route.media_type if route else "application/json")
-        headers = {**SAFE_HEADERS, **answer.headers}
+        headers = {**SAFE_HEADERS, **self.headers, **answer.headers}
+        if headers["cache-control"] != "no-store":  # no cache gives one caller what another one was told
+            headers["vary"] = ", ".join(filter(None, (headers.get("vary"), "authorization, cookie")))
         if answer.etag is not None:
             headers["etag"] = answer.etag
             if self._is_known(answer.etag) and status == 200:
                 await self._begin(304, headers)
                 await self._end(b"")
                 return
+        if "content-security-policy" not in answer.headers:  # which a page of our own has
+            as_file(headers, media_type)
         if answer.stream is not None:
             headers["content-type"] = media_type
             await self._begin(status, headers)
@@ -315,7 +362,7 @@ class _Sender:
         if len(content) >= WORTH_PACKING and b"gzip" in self._headers.get(b"accept-encoding", b""):
             content = gzip.compress(content, PACKING)
             headers["content-encoding"] = "gzip"
-            headers["vary"] = "accept-encoding"
+            headers["vary"] = ", ".join(filter(None, (headers.get("vary"), "accept-encoding")))
         headers["content-length"] = str(len(content))
         await self._begin(status, headers)
         await self._end(content)

@@ -5,22 +5,26 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import msgspec
 
 from clew.aio.session import AsyncSession
+from clew.core.conversation import points
 from clew.core.conversation.append import MessageLike
+from clew.core.conversation.sessions import info_of
 from clew.core.log.ids import parse_entry_id
 from clew.core.log.lease import parse_secret
 from clew.core.runs.access import Access, held_lease
 from clew.errors import SessionDeletedError, SessionNotFoundError
 from clew.model import Entry, Head
+from clew.server.access.shared import SharedStore
 from clew.server.problems import Problem
 from clew.session import Session
 from clew.store import Store
 
 if TYPE_CHECKING:
+    from clew.server.access.guard import Asked
     from clew.server.access.principal import Principal
     from clew.server.app import Server
     from clew.server.routing import Route
@@ -59,19 +63,28 @@ class Call:
         headers: Mapping[str, str],
         principal: Principal,
         parts: list[str],
-        client: str,
+        asked: Asked,
     ) -> None:
         self.server = server
         self.store: Store = server.store
+        """As the caller may see it: for a share it has one session, which can only be read."""
+        if principal.kind == "share":
+            self.store = cast("Store", SharedStore(server.store, principal))
         self.route = route
         self.principal = principal
-        self.client = client
+        self.asked = asked
+        self.client = asked.client
         """The address of the caller, for limits and the log."""
         self.parts = parts
         """Of the path, as they were sent."""
         self.size = 0
         """Bytes of the body."""
         self._headers = headers
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """By their names in lower case."""
+        return self._headers
 
     def header(self, name: str) -> str | None:
         """By its name in lower case."""
@@ -136,9 +149,18 @@ class Call:
             raise SessionNotFoundError(id)
         return found
 
+    def check_visible(self, id: str) -> None:
+        """SessionNotFoundError: there is no such session, in use or in the trash, that is this caller's.
+        What is not there and what is another's are told alike."""
+        with self.server.store._engine.read() as reader:
+            row = points.find(reader, id) or points.find_deleted(reader, id)
+            info = None if row is None else info_of(reader, row, reader.get_details(row.sid), None)
+        if info is None or not self.principal.sees(info):
+            raise SessionNotFoundError(id)
+
     def _under_lease(self, session: Session) -> Session:
         given = self.header(LEASE)
-        if given is None:
+        if given is None or self.principal.kind == "share":
             return session
         if given == ANY_LEASE:
             return session.outside_lease()

@@ -43,10 +43,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds for a request; exports, imports and streams are excepted."""
     threads: int = 8
     """Requests that are worked on at the same time; more wait."""
-    rate: float = 200.0
-    """Requests a second of one caller, on average."""
-    burst: int = 1000
-    """Requests that a caller may send at once."""
+    rate: float = 1000.0
+    """Requests a second of one stored token, on average; of a share a tenth. The owner's are not counted."""
+    burst: int = 5000
+    """Requests that a token may send at once."""
+    concurrent: int = 1000
+    """Requests of one caller that are not answered yet."""
+    sign_ins: int = 20
+    """Failed sign-ins of one address at once; then one every two seconds."""
     streams: int = 64
     """Open streams of one caller."""
     heartbeat: float = 15.0

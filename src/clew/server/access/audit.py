@@ -8,7 +8,11 @@ from __future__ import annotations
 
 import json
 import logging
-from typing import Final
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from clew.server.call import Call
 
 log: Final = logging.getLogger("clew.audit")
 
@@ -17,3 +21,14 @@ def note(what: str, *, by: str = "local", **details: str | None) -> None:
     """`by`: the name of the caller. What is not plain is escaped: no text forges a line of the log."""
     told = " ".join(f"{name}={json.dumps(value)}" for name, value in details.items() if value is not None)
     log.info("%s by=%s %s", what, json.dumps(by), told)
+
+
+def note_call(call: Call, arguments: Mapping[str, Any]) -> None:
+    """What a request did that cannot be taken back: it removed content, or wrote files."""
+    route = call.route
+    if route.method == "GET":
+        return
+    if getattr(arguments.get("query"), "purge", False):
+        note("purged", by=call.principal.name, session=arguments.get("id"), client=call.client)
+    elif "/restores" in route.path:
+        note("files restored", by=call.principal.name, path=route.path, client=call.client)

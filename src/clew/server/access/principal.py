@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import msgspec
 
 from clew.core.log.grants import SCOPES, Scope
 from clew.model import SessionInfo
 from clew.server.problems import Problem
+
+if TYPE_CHECKING:
+    from clew.server.routing import Route
 
 __all__ = ["NOBODY", "OWNER", "SCOPES", "Kind", "Principal", "Scope", "with_lesser"]
 
@@ -21,6 +24,22 @@ _INCLUDES: Final[dict[Scope, tuple[Scope, ...]]] = {
     "admin": ("read", "write", "admin"),
     "files": ("files",),
 }
+
+
+_OF_SESSIONS: Final = ("/api/v1/sessions/{id}", "/v1/conversations/{")
+"""Routes of one session, which is looked at before."""
+_FILTERED: Final = frozenset(
+    {
+        "/api/v1/live",
+        "/api/v1/login/codes",
+        "/api/v1/me",
+        "/api/v1/search",
+        "/api/v1/sessions",
+        "/api/v1/usage",
+        "/v1/conversations",
+    }
+)
+"""Routes that filter by workspace and tags in their query."""
 
 
 def with_lesser(scopes: Iterable[Scope]) -> frozenset[Scope]:
@@ -50,6 +69,8 @@ class Principal(msgspec.Struct, frozen=True, kw_only=True):
     """A browser sent the cookie by itself; so it has to show that a page of ours meant it."""
     expires: int | None = None
     """In microseconds since 1970. None: it does not."""
+    era: int = 0
+    """Of the owner: how often the own token was made anew when it was read."""
 
     def may(self, scope: Scope) -> bool:
         return scope in self.scopes
@@ -88,6 +109,17 @@ class Principal(msgspec.Struct, frozen=True, kw_only=True):
             raise bound(f"this token works in {self.workspace!r} only", "leave out `workspace`")
         if tags and "tags" in settings and not set(self.tags) <= set(settings["tags"] or ()):
             raise bound(f"this token works with the tags {', '.join(self.tags)} only", "keep these tags")
+
+
+def check_reach(principal: Principal, route: Route) -> None:
+    """Refuse what is about the whole store to a caller who may see some sessions only. What is not named here
+    is refused: so a new route shows nothing by mistake."""
+    if route.path.startswith(_OF_SESSIONS) or route.path in _FILTERED:
+        return
+    raise bound(
+        "this is about the whole store, and the token is bound to a workspace, or to tags",
+        "use a token without these, or ask for one session",
+    )
 
 
 def bound(detail: str, next: str) -> Problem:

@@ -51,12 +51,12 @@ def new_own_token(location: str) -> str:
 
 def token_path(location: str) -> str:
     """Where the token of a store is kept."""
-    return _path(location, "token")
+    return path_of(location, "token")
 
 
 def set_running(location: str, url: str) -> None:
     """Tell other programs of this user where the store is served."""
-    _write(_path(location, "json"), msgspec.json.encode(Running(url, os.getpid())).decode(), replace=True)
+    _write(path_of(location, "json"), msgspec.json.encode(Running(url, os.getpid())).decode(), replace=True)
 
 
 def forget_running(location: str) -> None:
@@ -64,13 +64,13 @@ def forget_running(location: str) -> None:
     found = running(location, alive=False)
     if found is not None and found.pid == os.getpid():
         with suppress(OSError):
-            os.unlink(_path(location, "json"))
+            os.unlink(path_of(location, "json"))
 
 
 def running(location: str, *, alive: bool = True) -> Running | None:
     """The server of this store on this machine; None: there is none. `alive`: and its process is there."""
     try:
-        found = msgspec.json.decode(read_private(_path(location, "json"), _MOST), type=Running)
+        found = msgspec.json.decode(read_private(path_of(location, "json"), _MOST), type=Running)
         if alive:
             os.kill(found.pid, 0)
     except (OSError, NotPrivateError, BackendUnavailableError, msgspec.MsgspecError, OverflowError):
@@ -78,7 +78,8 @@ def running(location: str, *, alive: bool = True) -> Running | None:
     return found
 
 
-def _path(location: str, ending: str) -> str:
+def path_of(location: str, ending: str) -> str:
+    """The place of a file of the server of this store."""
     try:
         directory = servers_directory()
     except KeyRefusedError as exc:

@@ -13,6 +13,7 @@ MODULES: Final = (
     "clew.server.routes.runs",
     "clew.server.routes.store",
     "clew.server.process.routes",
+    "clew.server.routes.login",
 )
 """Each has `routes`, in the order in which the reference lists them."""
 
