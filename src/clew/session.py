@@ -26,7 +26,14 @@ from clew.core.log.rows import SessionRow
 from clew.core.messages.codec import encode_json
 from clew.core.runs import status
 from clew.core.runs.access import Access
-from clew.errors import CheckpointNotFoundError, ClewError, InvalidError, InvalidQueryError, LeaseHeldError
+from clew.errors import (
+    CheckpointNotFoundError,
+    ClewError,
+    CorruptEntryError,
+    InvalidError,
+    InvalidQueryError,
+    LeaseHeldError,
+)
 from clew.model import (
     Checkpoint,
     Context,
@@ -217,11 +224,12 @@ class Session:
         newest_first: bool = False,
         label: str | None = None,
         damaged: Literal["raise", "skip"] = "raise",
+        on_damage: Callable[[CorruptEntryError], object] | None = None,
     ) -> Iterator[Entry]:
         """Messages and marks on the path, one by one, in bounded memory; with `at` on the path to that point.
 
         Entries that are appended while you iterate are not part of it. `damaged="skip"` leaves out entries
-        that cannot be read instead of raising CorruptEntryError.
+        that cannot be read instead of raising CorruptEntryError; `on_damage` is told of each.
         """
         pages = self._entry_pages(
             last=last,
@@ -231,6 +239,7 @@ class Session:
             newest_first=newest_first,
             label=label,
             damaged=damaged,
+            on_damage=on_damage,
         )
         return (entry for page in pages for entry in page)
 
@@ -246,16 +255,18 @@ class Session:
         max_messages: int | None = None,
         max_tokens: int | None = None,
         count_tokens: Callable[[dict[str, Json]], int] | None = None,
+        at: Point | None = None,
     ) -> Context:
         """The messages for a model: from the latest compaction or truncation on, inside the budget,
         every tool call with its result, well-formed whatever a crash left behind.
 
-        A plain list of messages; its `report` says what was left out or repaired.
+        A plain list of messages; its `report` says what was left out or repaired. `at`: the context that
+        the session would have if it stood at this point.
         """
         from clew.core.conversation.context import build
 
         with self._look() as (reader, row):
-            return build(reader, row, max_messages, max_tokens, count_tokens)
+            return build(reader, history.standing_at(reader, row, at), max_messages, max_tokens, count_tokens)
 
     @property
     def summary(self) -> str | None:

@@ -17,7 +17,7 @@ from clew.core.conversation.append import MessageLike
 from clew.core.conversation.points import Point
 from clew.core.runs.lease import Pauses, bid_of
 from clew.core.streams import events as events_
-from clew.errors import LeaseHeldError
+from clew.errors import CorruptEntryError, LeaseHeldError
 from clew.model import (
     Checkpoint,
     Context,
@@ -121,6 +121,7 @@ class AsyncSession:
         newest_first: bool = False,
         label: str | None = None,
         damaged: Literal["raise", "skip"] = "raise",
+        on_damage: Callable[[CorruptEntryError], object] | None = None,
     ) -> AsyncIterator[Entry]:
         pages = self._session._entry_pages(
             last=last,
@@ -130,6 +131,7 @@ class AsyncSession:
             newest_first=newest_first,
             label=label,
             damaged=damaged,
+            on_damage=on_damage,
         )
         while page := await self._call(next, pages, None):
             for entry in page:
@@ -141,9 +143,14 @@ class AsyncSession:
         max_messages: int | None = None,
         max_tokens: int | None = None,
         count_tokens: Callable[[dict[str, Json]], int] | None = None,
+        at: Point | None = None,
     ) -> Context:
         return await self._call(
-            self._session.context, max_messages=max_messages, max_tokens=max_tokens, count_tokens=count_tokens
+            self._session.context,
+            max_messages=max_messages,
+            max_tokens=max_tokens,
+            count_tokens=count_tokens,
+            at=at,
         )
 
     @property

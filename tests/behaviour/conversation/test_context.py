@@ -37,6 +37,18 @@ class TestContext:
         assert report.repairs == ()
         assert report.tokens > 0
 
+    def test_the_context_at_a_point_is_what_it_was_there(self, s: Session) -> None:
+        """Wherever the session stands now: before a compaction, and on a branch that was left."""
+        s.append(user("a"), assistant("b"))
+        there = s.head
+        s.compact("in short")
+        s.rewind(0)
+        s.append(user("c"))
+
+        assert texts(s.context()) == ["a", "c"]
+        assert texts(s.context(at=there)) == ["a", "b"]
+        assert s.context(at=there).report.messages == 2
+
     def test_a_budget_of_messages_keeps_the_newest(self, s: Session) -> None:
         """And says how many did not fit."""
         say(s, *(f"{number}" for number in range(10)))

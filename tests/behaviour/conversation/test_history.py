@@ -230,6 +230,9 @@ class TestHistory:
             assert (caught.value.source, caught.value.position) == (branch.uid, 2)
         assert [entry.position for entry in s.entries(damaged="skip")] == [0, 1]
         assert [entry.position for entry in s.entries(damaged="skip", newest_first=True)] == [1, 0]
+        told: list[CorruptEntryError] = []
+        assert len(list(s.entries(damaged="skip", on_damage=told.append))) == 2
+        assert [(one.source, one.position) for one in told] == [(branch.uid, 2)]
         assert texts(s.messages(before=1)) == ["a"]
         assert s.info.messages == 3
         assert said(other) == ["unharmed"]

@@ -203,6 +203,7 @@ def pages(
     newest_first: bool = False,
     label: str | None = None,
     damaged: str = "raise",
+    on_damage: Callable[[CorruptEntryError], object] | None = None,
     at: Point | None = None,
 ) -> Iterator[list[Entry]]:
     """Entries in lists. No storage is held between two of them, however long the caller takes."""
@@ -215,15 +216,31 @@ def pages(
         places = None
         if label is not None:
             places = _labelled_on(reader, row, segments, check_id(label, "label"))
-        spans = [(first, high)] if damaged != "skip" else _held(reader, segments, first, high)
+        spans = [(first, high)]
+        if damaged == "skip":
+            spans = _held(reader, segments, first, high, on_damage)
+    skip = partial(_skip, sid, id, on_damage) if damaged == "skip" else None
     for low, top in reversed(spans) if newest_first else spans:
-        yield from _pages_between(read, sid, id, segments, low, top, places, newest_first, damaged)
+        yield from _pages_between(read, sid, id, segments, low, top, places, newest_first, skip)
 
 
-def _held(reader: Reader, segments: Sequence[Segment], first: int, last: int) -> list[tuple[int, int]]:
-    """The parts of a path that have entries: a damaged head may be far behind the last of them."""
-    parts = clip(segments, first, last)
-    return [(part.first, min(part.last, reader.last_position(part.branch))) for part in parts]
+def _held(
+    reader: Reader,
+    segments: Sequence[Segment],
+    first: int,
+    last: int,
+    tell: Callable[[CorruptEntryError], object] | None,
+) -> list[tuple[int, int]]:
+    """The parts of a path that have entries: a damaged head may be far behind the last of them. `tell` hears
+    of each gap once."""
+    found = []
+    for part in clip(segments, first, last):
+        end = min(part.last, reader.last_position(part.branch))
+        found.append((part.first, end))
+        if tell is not None and end < part.last:
+            uid, gap = reader.get_branch(part.branch).uid, max(part.first, end + 1)
+            tell(CorruptEntryError(uid, gap, f"it is missing, and so is what follows, up to {part.last}"))
+    return found
 
 
 def _pages_between(
@@ -235,13 +252,13 @@ def _pages_between(
     last: int,
     places: Sequence[int] | None,
     newest_first: bool,
-    damaged: str,
+    skip: Callable[[Reader, CorruptEntryError], None] | None,
 ) -> Iterator[list[Entry]]:
     while first <= last:
         low = max(first, last - PAGE + 1) if newest_first else first
         top = last if newest_first else min(last, first + PAGE - 1)
         with read() as reader, unless_purged(reader, sid, id):
-            on_damage = partial(_skip, reader, sid, id) if damaged == "skip" else None
+            on_damage = None if skip is None else partial(skip, reader)
             if places is None:
                 found = read_path(
                     reader, segments, low, top, reverse=newest_first, room=PAGE_BYTES, on_damage=on_damage
@@ -281,10 +298,18 @@ def branch_pages(
         yield found
 
 
-def _skip(reader: Reader, sid: int, id: str, damage: CorruptEntryError) -> None:
+def _skip(
+    sid: int,
+    id: str,
+    tell: Callable[[CorruptEntryError], object] | None,
+    reader: Reader,
+    damage: CorruptEntryError,
+) -> None:
     """Leave out a damaged entry; but what was purged must not look like a shorter history."""
     if reader.get_session(sid) is None:
         raise SessionDeletedError(id) from damage
+    if tell is not None:
+        tell(damage)
 
 
 @contextmanager
