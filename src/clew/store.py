@@ -456,6 +456,8 @@ class Store:
         model: str | None = None,
         agent: str | None = None,
         project: str | None = None,
+        workspace: str | os.PathLike[str] | None = None,
+        tag: str | Sequence[str] | None = None,
         subagents: bool = False,
     ) -> UsageTotals: ...
     @overload
@@ -469,6 +471,8 @@ class Store:
         model: str | None = None,
         agent: str | None = None,
         project: str | None = None,
+        workspace: str | os.PathLike[str] | None = None,
+        tag: str | Sequence[str] | None = None,
         subagents: bool = False,
     ) -> dict[UsageGroup, UsageTotals]: ...
     def usage(
@@ -481,6 +485,8 @@ class Store:
         model: str | None = None,
         agent: str | None = None,
         project: str | None = None,
+        workspace: str | os.PathLike[str] | None = None,
+        tag: str | Sequence[str] | None = None,
         subagents: bool = False,
     ) -> UsageTotals | dict[UsageGroup, UsageTotals]:
         """What all sessions have used, those in the trash too; grouped, if you say by what.
@@ -496,6 +502,8 @@ class Store:
             model: Only calls of this model.
             agent: Only calls of sessions of this agent.
             project: Only calls of sessions of this project.
+            workspace: Only calls of sessions that work there now.
+            tag: Only calls of sessions with this tag, or all of these.
             subagents: By session: calls of a subagent count for the session that it works for.
         """
         from clew.core.streams import totals
@@ -503,8 +511,9 @@ class Store:
         asked = totals.wanted(
             by, since, until, tz, model=model, agent=agent, project=project, subagents=subagents
         )
+        place, tags = sessions.filters(workspace, tag)
         with self._scope.read() as reader:
-            return totals.store_totals(reader, asked)
+            return totals.store_totals(reader, asked, place, tags)
 
     def read(self, work: Callable[[Store], T]) -> T:
         """Read several things as they are at one moment: `work` gets a store that can only be read from,

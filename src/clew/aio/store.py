@@ -334,6 +334,8 @@ class AsyncStore:
         model: str | None = None,
         agent: str | None = None,
         project: str | None = None,
+        workspace: str | os.PathLike[str] | None = None,
+        tag: str | Sequence[str] | None = None,
         subagents: bool = False,
     ) -> UsageTotals: ...
     @overload
@@ -347,6 +349,8 @@ class AsyncStore:
         model: str | None = None,
         agent: str | None = None,
         project: str | None = None,
+        workspace: str | os.PathLike[str] | None = None,
+        tag: str | Sequence[str] | None = None,
         subagents: bool = False,
     ) -> dict[UsageGroup, UsageTotals]: ...
     async def usage(
@@ -359,6 +363,8 @@ class AsyncStore:
         model: str | None = None,
         agent: str | None = None,
         project: str | None = None,
+        workspace: str | os.PathLike[str] | None = None,
+        tag: str | Sequence[str] | None = None,
         subagents: bool = False,
     ) -> UsageTotals | dict[UsageGroup, UsageTotals]:
         return await self._call(
@@ -370,6 +376,8 @@ class AsyncStore:
                 model=model,
                 agent=agent,
                 project=project,
+                workspace=workspace,
+                tag=tag,
                 subagents=subagents,
             )
         )

@@ -12,7 +12,7 @@ import click
 
 import clew
 from clew.core.messages.text import ACTING, picture_of
-from clew.model import Json
+from clew.model import Json, times
 
 if TYPE_CHECKING:
     from clew.cli.app import Settings
@@ -71,7 +71,6 @@ _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB")
 DAYS_SHOWN: Final = 14
 """What is older goes by its day."""
 _UNITS_OF_TIME: Final = {"min": "m", "minute": "m", "h": "h", "hour": "h", "day": "d", "week": "w"}
-_SPANS: Final = {"m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 
 
 def size(count: int) -> str:
@@ -165,14 +164,6 @@ def local(moment: datetime) -> str:
     return moment.astimezone().strftime("%Y-%m-%d %H:%M")
 
 
-def span(text: str) -> timedelta | None:
-    """90m, 12h, 7d, 2w; None: it is none of these."""
-    number, unit = text[:-1], text[-1:]
-    if unit not in _SPANS or not number.isdecimal() or len(number) > 9:
-        return None
-    return timedelta(seconds=int(number) * _SPANS[unit])
-
-
 if TYPE_CHECKING:
     ParamType = click.ParamType[datetime]
 else:
@@ -202,23 +193,15 @@ class Moment(ParamType):
 
 def moment_of(text: str) -> datetime | None:
     """The moment that a text names, in the time zone of the reader if it names none; None: it is no time."""
-    words = text.lower().split()
     day = now().astimezone().replace(hour=0, minute=0, second=0, microsecond=0)
-    try:
-        match words:
-            case ["today"]:
-                return day
-            case ["yesterday"]:
-                return (day.replace(tzinfo=None) - timedelta(days=1)).astimezone()
-            case [number, unit, "ago"] if unit.rstrip("s") in _UNITS_OF_TIME:
-                text = f"{number}{_UNITS_OF_TIME[unit.rstrip('s')]}"
-        length = span(text)
-        if length is not None:
-            return now() - length
-        moment = datetime.fromisoformat(text)
-    except (ValueError, OverflowError):
-        return None
-    return moment if moment.tzinfo else moment.astimezone()
+    match text.lower().split():
+        case ["today"]:
+            return day
+        case ["yesterday"]:
+            return (day.replace(tzinfo=None) - timedelta(days=1)).astimezone()
+        case [number, unit, "ago"] if unit.rstrip("s") in _UNITS_OF_TIME:
+            text = f"{number}{_UNITS_OF_TIME[unit.rstrip('s')]}"
+    return times.moment(text, now())
 
 
 # -- what an entry says

@@ -177,10 +177,11 @@ class Server:
         call = Call(self, route, headers, principal, parts, asked)
         with self.limits.working(principal):
             await self._check_reach(call, route, values)
+            call.query_string = scope.get("query_string", b"")
             arguments: dict[str, Any] = {"call": call, **values}
             if route.query is not None:
-                arguments["query"] = query_of(scope.get("query_string", b""), route.query)
-            elif scope.get("query_string"):
+                arguments["query"] = query_of(call.query_string, route.query)
+            elif call.query_string:
                 raise Problem(422, "invalid", "The request is not valid", "this route takes no parameters")
             if route.body is not None:
                 most = self.settings.max_body if route.scope is not None else MOST_OF_NOBODY

@@ -6,6 +6,7 @@ import re
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
+from urllib.parse import parse_qsl, urlencode
 
 import msgspec
 
@@ -77,6 +78,7 @@ class Call:
         """The address of the caller, for limits and the log."""
         self.parts = parts
         """Of the path, as they were sent."""
+        self.query_string = b""
         self.size = 0
         """Bytes of the body."""
         self._headers = headers
@@ -170,6 +172,15 @@ class Call:
     def url(self, path: str) -> str:
         """A path of this server, as a client has to ask for it."""
         return self.server.settings.root_path.rstrip("/") + path
+
+    def next_page(self, cursor: str | int | None, name: str = "cursor") -> dict[str, str]:
+        """The header that leads to the next page: the same request, but for its cursor. None: there is no
+        next page."""
+        if cursor is None:
+            return {}
+        asked = parse_qsl(self.query_string.decode("ascii"), keep_blank_values=True)
+        query = urlencode([*((key, value) for key, value in asked if key != name), (name, cursor)])
+        return {"link": f'<{self.url("/" + "/".join(self.parts))}?{query}>; rel="next"'}
 
 
 def head_tag(head: Head) -> str:

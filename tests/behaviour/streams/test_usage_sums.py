@@ -132,6 +132,26 @@ class TestUsageSums:
             == [date(2025, 3, 9), date(2025, 3, 10)]
         )
 
+    def test_calls_of_sessions_with_a_tag_or_in_a_workspace(self, store: Store) -> None:
+        """As `list` chooses sessions; those in the trash count, as ever."""
+        for number, (id, tags, workspace) in enumerate(
+            [("a", ["x"], "/w"), ("b", ["x", "y"], "/w"), ("c", ["y"], None), ("d", ["x"], "/w")]
+        ):
+            store.create(id, tags=tags, workspace=workspace).add_usage(
+                model=MODEL if number else OTHER, input_tokens=10**number, at=NOON
+            )
+        store.delete("d")
+        assert store.usage(tag="x").input_tokens == 1011
+        assert store.usage(tag=["x", "y"]).input_tokens == 10
+        assert store.usage(workspace="/w", tag="y").input_tokens == 10
+        assert store.usage(workspace="/v") == UsageTotals()
+        assert {id: sums.input_tokens for id, sums in store.usage(by="session", workspace="/w").items()} == {
+            "a": 1,
+            "b": 10,
+            "d": 1000,
+        }
+        assert store.usage(workspace="/w", model=OTHER).calls == 1
+
     @pytest.mark.parametrize("few", [0, 300])
     def test_calls_are_grouped_by_agent_and_project(
         self, store: Store, monkeypatch: pytest.MonkeyPatch, few: int

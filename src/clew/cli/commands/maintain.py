@@ -20,9 +20,10 @@ from clew.cli.app import ERROR, PARTLY, Plain, Settings, command
 from clew.cli.completion import SCRIPTS, Shell
 from clew.cli.output import Output, agreed, on_copy, on_files, progress, yes_option
 from clew.cli.store import opened
-from clew.cli.text import ago, count, one_line, quoted, size, span
+from clew.cli.text import ago, count, one_line, quoted, size
 from clew.core.retention.rules import COUNTS, LENGTHS
 from clew.errors import ClewError
+from clew.model.times import span
 
 # ── `clew doctor`, `version`, `completion` and `demo` ─────────────────────────────────────────────
 

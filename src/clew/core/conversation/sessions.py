@@ -433,6 +433,15 @@ def info_of(reader: Reader, row: SessionRow, details: Details, run: bytes | None
     )
 
 
+def filters(
+    workspace: str | os.PathLike[str] | None, tag: str | Sequence[str] | None
+) -> tuple[str | None, tuple[str, ...]]:
+    """What `workspace=` and `tag=` stand for, checked: sessions that work there, and have all these tags."""
+    tags = () if tag is None else (tag,) if isinstance(tag, str) else tag
+    place = None if workspace is None else normalised(workspace)
+    return place, tuple(check_id(name, "tag") for name in tags)
+
+
 def list_page(
     reader: Reader,
     *,
@@ -454,12 +463,12 @@ def list_page(
     number = None if status is None else status_number(status)
     if status is not None and number is None:
         raise InvalidQueryError(f"status is one of {', '.join(STATUSES)}; not {status!r}")
-    tags = () if tag is None else (tag,) if isinstance(tag, str) else tag
+    place, tags = filters(workspace, tag)
     told = {AGENT: agent, PARENT: parent}
     query = SessionQuery(
         limit=limit + 1,
-        workspace=None if workspace is None else normalised(workspace),
-        tags=tuple(check_id(name, "tag") for name in tags),
+        workspace=place,
+        tags=tags,
         where=(
             *wanted(where or {}),
             *wanted({name: said for name, said in told.items() if said is not None}),

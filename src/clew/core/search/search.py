@@ -17,7 +17,7 @@ from clew.backends.contract import Reader
 from clew.backends.rows import TAG, facets_of, wanted
 from clew.backends.text_scan import scan_texts
 from clew.core.conversation.points import find, path_of
-from clew.core.conversation.sessions import normalised
+from clew.core.conversation.sessions import filters
 from clew.core.engine.engine import EngineLike
 from clew.core.log import checks
 from clew.core.log.ids import check_id, check_limit, check_time, entry_id
@@ -421,7 +421,7 @@ def request_of(
         raise InvalidQueryError(f"role is one of {', '.join(ROLES)}; not {role!r}")
     if order not in ("newest", "best"):
         raise InvalidQueryError(f"order is 'newest' or 'best', not {order!r}")
-    tags = () if tag is None else (tag,) if isinstance(tag, str) else tuple(tag)
+    place, tags = filters(workspace, tag)
     sessions = (session,) if isinstance(session, str) else session
     return Request(
         query=parse(query),
@@ -430,8 +430,8 @@ def request_of(
         tools=tools or role == "tool",
         role=None if role is None else ROLES.index(role),
         sessions=None if sessions is None else tuple(check_id(id) for id in sessions),
-        workspace=None if workspace is None else normalised(workspace),
-        tags=tuple(check_id(name, "tag") for name in tags),
+        workspace=place,
+        tags=tags,
         where=wanted(where or {}),
         since=None if since is None else check_time(since, "since", InvalidQueryError),
         until=None if until is None else check_time(until, "until", InvalidQueryError),

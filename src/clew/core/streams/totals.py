@@ -65,14 +65,25 @@ def session_totals(
     return _totals(reader, list(dict.fromkeys([sid, *below])), each)
 
 
-def store_totals(reader: Reader, asked: Wanted) -> UsageTotals | dict[UsageGroup, UsageTotals]:
-    """Sums over the calls of all sessions."""
-    return _totals(reader, [None], asked)
+def store_totals(
+    reader: Reader, asked: Wanted, workspace: str | None = None, tags: tuple[str, ...] = ()
+) -> UsageTotals | dict[UsageGroup, UsageTotals]:
+    """Sums over the calls of all sessions, or of those that work in a workspace and have these tags."""
+    if workspace is None and not tags:
+        return _totals(reader, [None], asked)
+    fitting = SessionQuery(limit=_MOST_SESSIONS, workspace=workspace, tags=tags)
+    sids = [
+        one.row.sid
+        for deleted in (False, True)
+        for one in reader.list_sessions(msgspec.structs.replace(fitting, deleted=deleted))
+    ]
+    return _totals(reader, sids, asked)
 
 
 _ALL: Final = Wanted()
 _MOST_LEVELS: Final = 20
 """Of subagents that have subagents: what is read back may run in a circle."""
+_MOST_SESSIONS: Final = 2**31 - 1
 _MOST_CHILDREN: Final = 10_000
 _FEW: Final = 300
 """Sessions that are looked up one by one."""
@@ -189,7 +200,7 @@ class _Sessions:
     def _read_all(self) -> None:
         self._has_all = True
         for deleted in (True, False):  # an id may be that of both: the one that is not in the trash is meant
-            for one in self._reader.list_sessions(SessionQuery(limit=2**31 - 1, deleted=deleted)):
+            for one in self._reader.list_sessions(SessionQuery(limit=_MOST_SESSIONS, deleted=deleted)):
                 self._known[one.row.id] = _said(one.row.id, one.details)
 
     def _looked_up(self, id: str) -> _Said | None:

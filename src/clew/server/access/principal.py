@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import msgspec
 
+from clew.core.conversation.sessions import normalised
 from clew.core.log.grants import SCOPES, Scope
 from clew.model import SessionInfo
 from clew.server.problems import Problem
@@ -87,6 +88,16 @@ class Principal(msgspec.Struct, frozen=True, kw_only=True):
             and (self.workspace is None or info.workspace == self.workspace)
             and set(self.tags) <= set(info.tags)
         )
+
+    def within(
+        self, workspace: str | None, tags: Iterable[str] = ()
+    ) -> tuple[str | None, tuple[str, ...]] | None:
+        """The filters of a query, with what binds this caller. None: no session fits both."""
+        if self.workspace is not None:
+            if workspace is not None and normalised(workspace) != self.workspace:
+                return None
+            workspace = self.workspace
+        return workspace, tuple(dict.fromkeys((*self.tags, *tags)))
 
     def own_key(self, key: str) -> str:
         """An Idempotency-Key as it is stored: no caller finds out which keys another one used."""

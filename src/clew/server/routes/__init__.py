@@ -11,6 +11,7 @@ from clew.server.settings import Settings
 MODULES: Final = (
     "clew.server.routes.sessions",
     "clew.server.routes.runs",
+    "clew.server.routes.streams",
     "clew.server.routes.store",
     "clew.server.process.routes",
     "clew.server.routes.login",

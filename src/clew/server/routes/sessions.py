@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from urllib.parse import quote, urlencode
+from urllib.parse import quote
 
 from clew.model import SessionInfo
 from clew.server.call import Answer, Call, head_tag
@@ -28,11 +28,7 @@ def list_sessions(call: Call, query: SessionsQuery) -> Answer:
         limit=query.limit,
         cursor=query.cursor,
     )
-    headers = {}
-    if page.cursor is not None:
-        following = urlencode({"cursor": page.cursor})
-        headers["link"] = f'<{call.url("/api/v1/sessions")}?{following}>; rel="next"'
-    return Answer(value=SessionPage(page.sessions, page.cursor), headers=headers)
+    return Answer(value=SessionPage(page.sessions, page.cursor), headers=call.next_page(page.cursor))
 
 
 @routes.post("/sessions", answer=SessionInfo, status=201)
