@@ -8,6 +8,7 @@ and a cookie alone is never enough to change something. Pure: it decides by the 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from ipaddress import ip_address
 from typing import Any, Final
 from urllib.parse import quote, urlsplit
@@ -19,13 +20,8 @@ from clew.server.problems import Problem
 from clew.server.settings import Settings
 
 LOOPBACK: Final = ("localhost", "127.0.0.1", "[::1]")
-FORWARDED: Final = (
-    "forwarded",
-    "x-forwarded-for",
-    "x-forwarded-host",
-    "x-forwarded-proto",
-    "x-real-ip",
-    "via",
+FORWARDED: Final = frozenset(
+    {"forwarded", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip", "via"}
 )
 """A request with one of these came through a proxy, or pretends to."""
 SINGLE: Final = frozenset(
@@ -99,7 +95,7 @@ class Guard:
         if origin is not None and origin not in own and origin not in self._cors:
             raise _foreign(origin)
         client = self._client(scope, headers)
-        is_behind = self._proxy or any(name in headers for name in FORWARDED)
+        is_behind = self._proxy or not FORWARDED.isdisjoint(headers)
         return Asked(
             host=host,
             port=port,
@@ -216,6 +212,7 @@ def _check_single(headers: Iterable[tuple[bytes, bytes]]) -> None:
         seen.add(name)
 
 
+@lru_cache(10)
 def _loopback_hosts(port: int | None, scheme: str) -> list[str]:
     """Without a port on a socket that has none, and on the usual port of the scheme."""
     ported = [] if port is None else [f"{name}:{port}" for name in LOOPBACK]
@@ -235,6 +232,7 @@ def _is_address(text: str) -> bool:
     return True
 
 
+@lru_cache(1000)
 def _is_loopback(client: str) -> bool:
     """A socket of this machine has no address."""
     try:
