@@ -12,6 +12,7 @@ MODULES: Final = (
     "clew.server.routes.sessions",
     "clew.server.routes.runs",
     "clew.server.routes.streams",
+    "clew.server.routes.search",
     "clew.server.routes.store",
     "clew.server.process.routes",
     "clew.server.routes.login",

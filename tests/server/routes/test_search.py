@@ -1,0 +1,167 @@
+"""Search over HTTP: what the library finds, and nothing that the caller may not see."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import msgspec
+import pytest
+
+from clew.model.search import Hit
+from clew.server.access.tokens import add_token
+from tests.server.conftest import Running
+
+SEARCH = "/api/v1/search"
+
+
+def user(text: str) -> dict[str, str]:
+    return {"role": "user", "content": text}
+
+
+@pytest.fixture(autouse=True)
+def _sessions(server: Running) -> None:
+    for id, workspace, tags, text in (
+        ("mine", "/w/mine", ["team"], "the login is broken"),
+        ("theirs", "/w/theirs", [], "their login works"),
+        ("both", "/w/mine", ["team", "x"], "no such word here"),
+    ):
+        session = server.store.create(id, workspace=workspace, tags=tags)
+        session.append(user(text), {"role": "assistant", "content": f"about {text}"})
+
+
+def found(client: httpx.Client, **query: Any) -> list[Hit]:
+    answer = client.get(SEARCH, params=query)
+    assert answer.status_code == 200, answer.text
+    return msgspec.convert(answer.json()["data"], list[Hit])
+
+
+@pytest.mark.parametrize(
+    ("query", "options"),
+    [
+        ({"q": "login"}, {}),
+        ({"q": "LOGIN -works"}, {}),
+        ({"q": '"login is"', "order": "best"}, {"order": "best"}),
+        ({"q": "log*", "role": "user"}, {"role": "user"}),
+        ({"q": "login", "session": ["mine", "both"]}, {"session": ["mine", "both"]}),
+        ({"q": "login", "workspace": "/w/theirs"}, {"workspace": "/w/theirs"}),
+        ({"q": "word", "tag": ["team", "x"]}, {"tag": ["team", "x"]}),
+        ({"q": "login", "since": "1h", "tools": "true"}, {"tools": True}),
+    ],
+)
+def test_it_finds_what_the_library_finds(
+    server: Running, client: httpx.Client, query: dict[str, Any], options: dict[str, Any]
+) -> None:
+    hits = found(client, **query)
+    assert hits
+    assert hits == list(server.store.search(query["q"], **options))
+
+
+def test_nothing_is_found_in_other_times(client: httpx.Client) -> None:
+    assert found(client, q="login", until="1h") == []
+    assert found(client, q="login", since="2100-01-01") == []
+
+
+def test_hits_are_text_with_the_places_of_the_words(server: Running, client: httpx.Client) -> None:
+    server.store.get("mine").append(user("🙂 <b>needle</b> & thread"))
+    (hit,) = client.get(SEARCH, params={"q": "needle"}).json()["data"]
+    assert hit["snippet"] == "🙂 <b>needle</b> & thread"
+    assert [hit["snippet"][start:end] for start, end in hit["marks"]] == ["needle"]
+
+
+@pytest.mark.parametrize("order", ["newest", "best"])
+def test_pages_lead_to_each_other_and_keep_the_question(
+    server: Running, client: httpx.Client, order: str
+) -> None:
+    for number in range(7):
+        server.store.get("mine").append(user(f"needle {number}"))
+    pages, url = [], f"{SEARCH}?q=needle&limit=3&workspace=%2Fw%2Fmine&order={order}"
+    while url:
+        page = client.get(url)
+        pages.append(page.json()["data"])
+        assert (page.json()["cursor"] is None) == ("next" not in page.links)
+        url = page.links.get("next", {}).get("url", "")
+    assert [len(page) for page in pages] == [3, 3, 1]
+    assert len({hit["entry_id"] for page in pages for hit in page}) == 7
+
+
+@pytest.mark.parametrize(
+    ("query", "code"),
+    [
+        ({}, "invalid"),
+        ({"q": ""}, "invalid_query"),
+        ({"q": "x", "role": "robot"}, "invalid"),
+        ({"q": "x", "limit": "201"}, "invalid"),
+        ({"q": "x", "cursor": "AAAA"}, "invalid_query"),
+        ({"q": "x", "since": "then"}, "invalid_query"),
+        ({"q": "x" * 5000}, "invalid"),
+        ({"q": "x", "where": "{}"}, "invalid"),
+    ],
+)
+def test_a_question_that_is_none(client: httpx.Client, query: dict[str, str], code: str) -> None:
+    answer = client.get(SEARCH, params=query)
+    assert (answer.status_code, answer.json()["code"]) == (422, code)
+
+
+def test_a_session_that_is_not_there(client: httpx.Client) -> None:
+    answer = client.get(SEARCH, params={"q": "login", "session": "none"})
+    assert (answer.status_code, answer.json()["code"]) == (404, "session_not_found")
+
+
+# -- tokens that are bound
+
+
+@pytest.fixture(params=["workspace", "tags"])
+def bound(request: pytest.FixtureRequest, server: Running) -> Iterator[httpx.Client]:
+    binding: dict[str, Any] = {"workspace": "/w/mine"} if request.param == "workspace" else {"tags": ["team"]}
+    _, text = add_token(server.store, "bound", scopes=["read"], **binding)
+    with server.client(text) as client:
+        yield client
+
+
+def test_s19_a_bound_token_finds_what_is_in_its_sessions(server: Running, bound: httpx.Client) -> None:
+    assert {hit.session for hit in found(bound, q="login")} == {"mine"}
+    assert {hit.session for hit in found(bound, q="login", order="best")} == {"mine"}
+    assert found(bound, q="login", workspace="/w/theirs") == []
+    assert found(bound, q="word", tag="x")[0].session == "both"
+    assert found(bound, q="works") == []
+
+
+def test_s19_a_session_of_others_is_not_there(bound: httpx.Client) -> None:
+    theirs = bound.get(SEARCH, params={"q": "login", "session": "theirs"})
+    none = bound.get(SEARCH, params={"q": "login", "session": "none"})
+    assert theirs.status_code == none.status_code == 404
+    assert theirs.json() | {"session": "", "detail": ""} == none.json() | {"session": "", "detail": ""}
+
+
+def test_s19_the_cursor_of_another_caller_shows_nothing_of_others(
+    server: Running, client: httpx.Client, bound: httpx.Client
+) -> None:
+    for number in range(5):
+        server.store.get("theirs").append(user(f"login {number}"))
+    cursor = client.get(SEARCH, params={"q": "login", "limit": 2}).json()["cursor"]
+    assert {hit.session for hit in found(bound, q="login", cursor=cursor)} <= {"mine"}
+
+
+def test_a_message_that_a_session_of_others_shares_is_found_in_the_own_one(
+    server: Running, bound: httpx.Client
+) -> None:
+    """The fork is the caller's, its base is not: what only the base has is not found."""
+    base = server.store.get("theirs")
+    fork = base.fork("fork")
+    fork.update(workspace="/w/mine", tags=["team"])
+    base.append(user("only the base has this login"))
+    hits = found(bound, q="login")
+    assert {hit.session for hit in hits} == {"mine", "fork"}
+    assert not any("only the base" in hit.snippet for hit in hits)
+
+
+def test_sums_of_usage_are_those_of_the_own_sessions(server: Running, bound: httpx.Client) -> None:
+    for number, id in enumerate(("mine", "theirs", "both")):
+        server.store.get(id).add_usage(model="m", input_tokens=10**number, cost="1")
+    assert bound.get("/api/v1/usage").json()["totals"]["input_tokens"] == 101
+    by = bound.get("/api/v1/usage", params={"by": "session"}).json()
+    assert [one["group"] for one in by["groups"]] == ["both", "mine"]
+    elsewhere = bound.get("/api/v1/usage", params={"workspace": "/w/theirs"}).json()
+    assert elsewhere["totals"]["calls"] == 0
