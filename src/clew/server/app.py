@@ -33,6 +33,7 @@ from clew.server.access.principal import NOBODY, Principal, check_reach
 from clew.server.access.shared import without_secrets
 from clew.server.access.sign_in import SignIn, refused
 from clew.server.call import SMALL, Answer, Call
+from clew.server.conversations.errors import error_of, is_face
 from clew.server.decoding import body_of, query_of, too_large
 from clew.server.problems import Problem, problem_of
 from clew.server.process.metrics import Metrics
@@ -134,7 +135,8 @@ class Server:
         raw_path: bytes = scope.get("raw_path") or scope["path"].encode()
         began = time.perf_counter()
         done = Finished(method=scope["method"], path=raw_path.decode("latin-1"), client=_client(scope))
-        sender = _Sender(scope, receive, send, done)
+        parts = parts_of(raw_path, self.settings.root_path or scope.get("root_path", ""))
+        sender = _Sender(scope, receive, send, done, speaks_openai=is_face(parts))
         self.in_flight += 1
         try:
             answer, route = await self._answer(scope, receive, sender, done)
@@ -316,8 +318,11 @@ class _ClientGone(Exception):
 class _Sender:
     """Sends one answer."""
 
-    def __init__(self, scope: Scope, receive: Receive, send: Send, done: Finished) -> None:
+    def __init__(
+        self, scope: Scope, receive: Receive, send: Send, done: Finished, *, speaks_openai: bool = False
+    ) -> None:
         self._scope = scope
+        self._speaks_openai = speaks_openai
         self._receive = receive
         self._send = send
         self._done = done
@@ -327,6 +332,9 @@ class _Sender:
         self.has_begun = False
 
     async def send_problem(self, problem: Problem) -> None:
+        if self._speaks_openai:
+            await self.send(error_of(problem, repeatable=b"idempotency-key" in self._headers), None)
+            return
         answer = Answer(
             value=problem.content,
             status=problem.status,

@@ -16,6 +16,7 @@ MODULES: Final = (
     "clew.server.routes.store",
     "clew.server.process.routes",
     "clew.server.routes.login",
+    "clew.server.conversations.routes",
 )
 """Each has `routes`, in the order in which the reference lists them."""
 
