@@ -19,8 +19,10 @@ MODULES: Final = (
     "clew.server.conversations.routes",
 )
 """Each has `routes`, in the order in which the reference lists them."""
+PAGE: Final = "clew.server.page"
 
 
 def all_routes(settings: Settings) -> list[Route]:
     """All routes that a server with these settings has."""
-    return [route for name in MODULES for route in import_module(name).routes.all]
+    names = (*MODULES, PAGE) if settings.page else MODULES
+    return [route for name in names for route in import_module(name).routes.all]
