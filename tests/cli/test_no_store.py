@@ -66,7 +66,7 @@ ARGUMENTS = {
     "cat": ["x", "y"],
     "fork": ["x"], "diff": ["x"], "restore": ["x"], "title": ["x"], "tag": ["x"], "close": ["x"],
     "reopen": ["x"], "resume": ["x"], "rm": ["x"], "secrets": ["scan"], "trash": ["ls"],
-    "repair": ["--to", "to.db"],
+    "repair": ["--to", "to.db"], "share": ["x"], "token": ["ls"],
 }  # fmt: skip
 MAKE_STORES = {"import", "sync", "watch", "snapshot", "demo"}
 NEED_NONE = {"completion", "config", "help", "hooks", "version", "doctor", "ui"}

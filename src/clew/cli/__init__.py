@@ -31,8 +31,8 @@ SECTIONS: Final[dict[str, dict[str, Place]]] = {
         "search": Place("commands.search", "Find messages by their words"),
         "tail": Place("commands.show", "Show the end of a session, and follow it"),
         "ui": Place("ui", "Browse sessions on the full screen"),
-        "stats": Place("commands.stats", "Show totals of the store or of a session"),
-        "usage": Place("commands.usage", "Show tokens and cost by model, day, project"),
+        "stats": Place("commands.totals.stats", "Show totals of the store or of a session"),
+        "usage": Place("commands.totals.usage", "Show tokens and cost by model, day, project"),
         "interrupted": Place("commands.list", "List sessions whose worker died"),
         "title": Place("commands.list", "Show or set the title of a session"),
         "tag": Place("commands.list", "Show, add or remove the tags of a session"),
@@ -46,6 +46,10 @@ SECTIONS: Final[dict[str, dict[str, Place]]] = {
         "export": Place("commands.transfer", "Export sessions as HTML, Markdown or JSON"),
         "copy": Place("commands.transfer", "Copy sessions and snapshots to another store"),
         "backup": Place("commands.transfer", "Save the whole store in one file"),
+    },
+    "Serve": {
+        "token": Place("commands.serving.token", "Make, list and remove tokens for a server"),
+        "share": Place("commands.serving.share", "Share a session by a link that only reads"),
     },
     "History": {
         "log": Place("commands.log", "List the entries of a session, or its tree"),

@@ -185,6 +185,14 @@ class Group(click.Group):
         return help_of(self, ctx.command_path)
 
 
+class GroupOrNew(Group):
+    """A command whose first word is one of its own commands, or what its command `new` takes."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        is_own = any(word in self.commands or word in ("--help", "-h") for word in args)
+        return super().parse_args(ctx, args if is_own or not args else ["new", *args])
+
+
 def command(
     name: str, *examples: str, kind: type[Command] = Command
 ) -> Callable[[Callable[..., Any]], click.Command]:
@@ -197,11 +205,13 @@ def command(
     return decorate
 
 
-def group(name: str, *examples: str) -> Callable[[Callable[..., Any]], click.Group]:
+def group(
+    name: str, *examples: str, kind: type[Group] = Group
+) -> Callable[[Callable[..., Any]], click.Group]:
     """Make a function a command that has commands of its own."""
 
     def decorate(function: Callable[..., Any]) -> click.Group:
-        return click.command(name, cls=Group, **_texts(name, examples, function))(function)
+        return click.command(name, cls=kind, **_texts(name, examples, function))(function)
 
     return decorate
 

@@ -119,7 +119,7 @@ class Router:
         self._root: dict[str, Any] = {}
         for route in self.routes:
             node = self._root
-            for part in route.path.strip("/").split("/"):
+            for part in filter(None, route.path.split("/")):
                 name = part if not part.startswith("{") else "{*}" if part.endswith("*}") else "{}"
                 node = node.setdefault(name, {})
             known: dict[str, Route] = node.setdefault("", {})
@@ -130,7 +130,7 @@ class Router:
     def find(self, method: str, parts: list[str]) -> tuple[Route, dict[str, str]]:
         """The route of a request and the values in its path; 404 or 405 if there is none."""
         node, values = self._root, []
-        for at, part in enumerate(parts):
+        for at, part in enumerate([] if parts == [""] else parts):
             if part in node and part not in ("", "{}", "{*}"):
                 node = node[part]
             elif "{}" in node:

@@ -12,6 +12,8 @@ from urllib.parse import quote
 import msgspec
 
 from clew.backends.contract import STORE_WIDE, Transaction
+from clew.core.conversation.history import standing_at
+from clew.core.conversation.points import Point, head_of
 from clew.core.log.grants import ShareRecord, decode_share
 from clew.errors import NotFoundError
 from clew.model import Head
@@ -55,6 +57,12 @@ class Share(msgspec.Struct, frozen=True, kw_only=True):
     created: int
     expires: int | None
     is_expired: bool
+
+
+def place_of(session: Session, point: Point | None) -> Head:
+    """Where a point of a session is; None: where it stands."""
+    with session._look() as (reader, row):
+        return head_of(reader, standing_at(reader, row, point).head)
 
 
 def add_share(

@@ -1,6 +1,6 @@
 """The page for people at `/`: it signs a browser in, and shows the newest sessions as plain text.
 
-It has no style and no script but its own files, loads nothing from elsewhere, and may not be put into a frame.
+It has no style and no script but its own files, loads nothing from elsewhere, and cannot be put into a frame.
 """
 
 from __future__ import annotations

@@ -1,0 +1,1 @@
+"""Commands that count: sessions, messages, tokens, money."""
