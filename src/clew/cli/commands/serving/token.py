@@ -11,8 +11,9 @@ from clew.cli.app import Command, Settings, group
 from clew.cli.output import Output
 from clew.cli.store import opened
 from clew.cli.table import Column
-from clew.cli.text import from_home, iso, local, span
+from clew.cli.text import from_home, iso, local
 from clew.model.session import utc
+from clew.model.times import span
 
 if TYPE_CHECKING:
     from clew.server.access.tokens import Token
