@@ -8,8 +8,8 @@ from clew.errors import ClewError
 from clew.server.call import Answer, Call
 from clew.server.problems import Problem
 from clew.server.process.metrics import MEDIA_TYPE
-from clew.server.routes.store import Health
 from clew.server.routing import Routes
+from clew.server.wire.store import Health
 
 log = logging.getLogger("clew.server")
 routes = Routes(prefix="")

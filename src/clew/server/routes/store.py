@@ -2,31 +2,35 @@
 
 from __future__ import annotations
 
+from itertools import islice
+
 import msgspec
 
-from clew.model import Json, Stats
+from clew.model import Json, Retention, SessionInfo, Stats, SweepReport
+from clew.model.files import GcReport
 from clew.server.call import Call
+from clew.server.problems import Problem
 from clew.server.routing import Routes, Scope
+from clew.server.settings import MOST_LISTED
+from clew.server.wire.store import (
+    Diagnosis,
+    DoctorQuery,
+    GcRequest,
+    Health,
+    InterruptedQuery,
+    LatestQuery,
+    Me,
+    NewRetention,
+    Redaction,
+    RemovalList,
+    RemovalsQuery,
+    SessionList,
+    SweepRequest,
+)
+from clew.store import Store
 
 routes = Routes()
 outside = Routes(prefix="")
-
-
-class Health(msgspec.Struct, frozen=True):
-    """Whether the server answers."""
-
-    status: str
-
-
-class Me(msgspec.Struct, frozen=True):
-    """The caller."""
-
-    name: str
-    kind: str
-    scopes: tuple[Scope, ...]
-    workspace: str | None
-    tags: tuple[str, ...]
-    session: str | None
 
 
 @outside.get("/health", answer=Health, scope=None)
@@ -45,8 +49,129 @@ def me(call: Call) -> Me:
 
 @routes.get("/stats", answer=Stats)
 def stats(call: Call) -> Stats:
-    """Totals of the store."""
+    """Totals of the store: sessions, messages, bytes, tokens."""
     return call.store.stats()
+
+
+@routes.get("/latest", answer=SessionInfo)
+def latest_session(call: Call, query: LatestQuery) -> SessionInfo:
+    """The session with the newest activity that has messages."""
+    filters = call.principal.within(query.workspace)
+    if filters is not None:
+        workspace, tags = filters
+        if not tags:
+            found = call.store.latest(workspace=workspace)
+            if found is not None:
+                return found.info
+        else:
+            cursor = None
+            while True:
+                page = call.store.list(workspace=workspace, tag=tags, limit=MOST_LISTED, cursor=cursor)
+                for info in page:
+                    if info.messages:
+                        return info
+                cursor = page.cursor
+                if cursor is None:
+                    break
+    raise Problem(
+        404,
+        "session_not_found",
+        "No such session",
+        "no session has messages" + (" there" if query.workspace else ""),
+        next="GET /api/v1/sessions lists all",
+    )
+
+
+@routes.get("/interrupted", answer=SessionList)
+def list_interrupted(call: Call, query: InterruptedQuery) -> SessionList:
+    """List sessions whose run was cut off, last active first.
+
+    The worker was killed, or froze until its lease ran out. GET …/resume tells where to go on.
+    """
+
+    def look(store: Store) -> list[SessionInfo]:
+        visible = (one.info for one in store.interrupted() if call.principal.sees(one.info))
+        return list(islice(visible, query.limit))
+
+    # Looking gives a run whose worker is gone its status, unless nothing may be written.
+    return SessionList(call.store.read(look) if call.server.settings.read_only else look(call.store))
+
+
+@routes.get("/removals", answer=RemovalList)
+def list_removals(call: Call, query: RemovalsQuery) -> RemovalList:
+    """What sweeps have put in the trash, purged and removed, newest first."""
+    return RemovalList(call.store.removals(limit=query.limit))
+
+
+# -- rules
+
+
+@routes.get("/retention", answer=Retention)
+def get_retention(call: Call) -> Retention:
+    """The rules by which sessions expire and are removed. Every rule is off (null) unless it is set."""
+    return call.store.retention
+
+
+@routes.put("/retention", answer=Retention, scope="admin")
+def set_retention(call: Call, body: NewRetention) -> Retention:
+    """Let these rules hold from the next sweep on, instead of those before.
+
+    Rules that are left out are off: an empty object switches all of them off.
+    """
+    call.store.set_retention(Retention(**msgspec.structs.asdict(body)))
+    return call.store.retention
+
+
+@routes.get("/redaction", answer=Redaction)
+def get_redaction(call: Call) -> Redaction:
+    """Where definite secrets are replaced by markers before anything is stored."""
+    return Redaction(policy=call.store.redaction)
+
+
+@routes.put("/redaction", answer=Redaction, scope="admin")
+def set_redaction(call: Call, body: Redaction) -> Redaction:
+    """Let this policy hold for all that is stored from now on. What is stored stays as it is."""
+    call.store.set_redaction(body.policy)
+    return Redaction(policy=call.store.redaction)
+
+
+# -- upkeep
+
+
+@routes.post("/sweep", answer=SweepReport, scope="admin", slow=True)
+def sweep(call: Call, body: SweepRequest) -> SweepReport:
+    """Do what the rules of retention say, now: expire, trash, purge, remove messages.
+
+    423 `lease_held`: another sweep of this store is under way.
+    """
+    return call.store.sweep(dry_run=body.dry_run, scrub=body.scrub)
+
+
+@routes.post("/gc", answer=GcReport, scope="admin", slow=True)
+def collect_garbage(call: Call, body: GcRequest) -> GcReport:
+    """Remove contents of files that no snapshot, checkpoint or trash needs any more.
+
+    423 `lease_held`: another one is under way.
+    """
+    return call.store.gc(dry_run=body.dry_run, thorough=body.thorough, merge=body.merge)
+
+
+@routes.get("/doctor", answer=Diagnosis, scope="admin", slow=True)
+def examine(call: Call, query: DoctorQuery) -> Diagnosis:
+    """Check that conversations and snapshots are whole, for a bounded time.
+
+    Nothing is changed or locked. `complete` says whether there was time for all of it.
+    """
+    report = call.store.verify(full=query.full, time_limit=query.time_limit)
+    return Diagnosis(
+        ok=report.ok,
+        complete=report.complete,
+        sessions=report.sessions,
+        entries=report.entries,
+        objects=report.objects,
+        bytes=report.bytes,
+        problems=report.details,
+    )
 
 
 @routes.get("/openapi.json", answer=None, scope=None)

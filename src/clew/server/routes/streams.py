@@ -143,7 +143,7 @@ def _report(by: UsageKey | None, sums: Callable[..., Any]) -> UsageReport:
     if by is None:
         return UsageReport(by=None, totals=sums(), groups=[])
     found: dict[UsageGroup, UsageTotals] = sums(by=by)
-    groups = [UsageOfGroup(group, totals) for group, totals in found.items()]
+    groups = [UsageOfGroup(None if group is None else str(group), totals) for group, totals in found.items()]
     return UsageReport(by=by, totals=_sum(found.values()), groups=groups)
 
 

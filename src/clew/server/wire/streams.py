@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import date, datetime
+from datetime import datetime
 from typing import Annotated
 
 import msgspec
@@ -137,7 +137,7 @@ class StoreUsageQuery(UsageQuery, frozen=True, kw_only=True, forbid_unknown_fiel
 class UsageOfGroup(msgspec.Struct, frozen=True):
     """The sum over the calls of one group."""
 
-    group: date | str | None
+    group: str | None
     """A day as 2026-11-01: of a week its Monday, of a month its first day. Null: the calls do not say."""
     totals: UsageTotals
 
