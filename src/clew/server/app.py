@@ -35,6 +35,7 @@ from clew.server.access.sign_in import SignIn, refused
 from clew.server.call import SMALL, Answer, Call
 from clew.server.conversations.errors import error_of, is_face
 from clew.server.decoding import body_of, query_of, too_large
+from clew.server.live.hub import Hub
 from clew.server.problems import Problem, problem_of
 from clew.server.process.metrics import Metrics
 from clew.server.routing import API, Route, Router, parts_of
@@ -97,6 +98,8 @@ class Server:
         self.on_finished: list[Callable[[Finished], None]] = [self.metrics.count]
         self.on_stopping: list[Callable[[], None]] = []
         """Called when the server is about to stop: streams are to end, and their clients to come back."""
+        self.hub = Hub(store._engine, self.sign_in.is_valid, settings.streams)
+        self.on_stopping.append(self.hub.stop)
         self.is_ready = True
         self.in_flight = 0
         """Requests that are being answered, with streams."""
@@ -121,7 +124,8 @@ class Server:
         await send({"type": "lifespan.shutdown.complete"})
 
     def close(self) -> None:
-        """Let go of the threads. The store stays open. Idempotent."""
+        """End the streams, and let go of the threads. The store stays open. Idempotent."""
+        self.hub.stop()
         self._threads.shutdown(wait=False)
 
     def stop_streams(self) -> None:
@@ -360,7 +364,7 @@ class _Sender:
         if answer.stream is not None:
             headers["content-type"] = media_type
             await self._begin(status, headers)
-            await self._stream(answer.stream)
+            await self._stream(answer)
             return
         if status == 204:
             await self._begin(status, headers)
@@ -398,12 +402,14 @@ class _Sender:
         self._done.sent += len(content)
         await self._send({"type": "http.response.body", "body": content})
 
-    async def _stream(self, pieces: Iterator[bytes] | AsyncIterator[bytes]) -> None:
+    async def _stream(self, answer: Answer) -> None:
         """Send pieces as they come. A client that goes away ends it at once, wherever it waits."""
+        assert answer.stream is not None
+        pieces = answer.stream
         if self._scope["method"] == "HEAD":
             await self._end(b"")
             return
-        sending = asyncio.ensure_future(self._send_all(pieces))
+        sending = asyncio.ensure_future(self._send_all(pieces, answer.deadline))
         leaving = asyncio.ensure_future(self._client_leaves())
         try:
             await asyncio.wait({sending, leaving}, return_when=asyncio.FIRST_COMPLETED)
@@ -417,23 +423,27 @@ class _Sender:
             raise _ClientGone
         sending.result()
 
-    async def _send_all(self, pieces: Iterator[bytes] | AsyncIterator[bytes]) -> None:
+    async def _send_all(self, pieces: Iterator[bytes] | AsyncIterator[bytes], deadline: float | None) -> None:
         if isinstance(pieces, AsyncIterator):
             async for piece in pieces:
-                await self._piece(piece)
+                await self._piece(piece, deadline)
         else:
             loop = asyncio.get_running_loop()
             while piece := await loop.run_in_executor(None, _next, pieces):
-                await self._piece(piece)
+                await self._piece(piece, deadline)
         await self._end(b"")
 
     async def _client_leaves(self) -> None:
         while (await self._receive())["type"] != "http.disconnect":
             pass
 
-    async def _piece(self, piece: bytes) -> None:
+    async def _piece(self, piece: bytes, deadline: float | None) -> None:
         self._done.sent += len(piece)
-        await self._send({"type": "http.response.body", "body": piece, "more_body": True})
+        try:
+            async with asyncio.timeout(deadline):
+                await self._send({"type": "http.response.body", "body": piece, "more_body": True})
+        except TimeoutError:
+            raise _ClientGone from None  # it does not read what it is sent
 
 
 def _next(pieces: Iterator[bytes]) -> bytes:

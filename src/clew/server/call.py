@@ -52,6 +52,8 @@ class Answer(msgspec.Struct, kw_only=True):
     """Names the value; a client that has it already gets 304. In quotes, as head_tag() writes it."""
     media_type: str | None = None
     stream: Iterator[bytes] | AsyncIterator[bytes] | None = None
+    deadline: float | None = None
+    """Of a stream: seconds for the client to take one piece. None: as long as it likes."""
 
 
 class Call:

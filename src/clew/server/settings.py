@@ -53,5 +53,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Failed sign-ins of one address at once; then one every two seconds."""
     streams: int = 64
     """Open streams of one caller."""
+    stream_deadline: float = 20.0
+    """Seconds for a client to take what a stream has sent it; a slower one is cut off, and resumes."""
     heartbeat: float = 15.0
     """Seconds between the comments that keep an idle stream open."""

@@ -13,6 +13,7 @@ MODULES: Final = (
     "clew.server.routes.runs",
     "clew.server.routes.streams",
     "clew.server.routes.search",
+    "clew.server.live.routes",
     "clew.server.routes.store",
     "clew.server.process.routes",
     "clew.server.routes.login",
