@@ -145,17 +145,24 @@ def coloured(code: str, language: str) -> str:
 
 def _pieces(code: str, language: _Language) -> Iterable[str]:
     done = 0
+    words = language.words
     for found in language.parts.finditer(code):
-        kind = found.lastgroup
-        if kind is None or (kind == WORD and found[0] not in language.words):
+        kind, text = found.lastgroup, found[0]
+        if kind is None or (kind == WORD and text not in words):
             continue
         start, end = found.span()
-        yield html.escape(code[done:start])
-        # A span ends with its line, so that the lines can be told apart afterwards.
-        yield "\n".join(
-            f'<span class="{kind}">{html.escape(line)}</span>' if line else ""
-            for line in found[0].split("\n")
-        )
+        if start > done:
+            yield html.escape(code[done:start])
+        if kind == WORD:
+            yield f'<span class="{kind}">{text}</span>'
+        elif "\n" not in text:
+            yield f'<span class="{kind}">{html.escape(text)}</span>'
+        else:
+            # A span ends with its line, so that the lines can be told apart afterwards.
+            lines = text.split("\n")
+            yield "\n".join(
+                f'<span class="{kind}">{html.escape(line)}</span>' if line else "" for line in lines
+            )
         done = end
     yield html.escape(code[done:])
 
