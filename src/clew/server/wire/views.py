@@ -233,7 +233,9 @@ class Viewer:
             case "call" if told is not None:
                 return draw_asked(block, told)
             case "result" if call is not None and told is not None:
-                return draw_answer(call, told, block)
+                what = f"{told.family} {block.is_error} {block.is_json} {block.seconds}"
+                key = (what, call.name or "", call.text, block.text)
+                return (_fragments.get(key, lambda: "".join(draw_answer(call, told, block))),)
             case "result":
                 return (draw_text(block),)
             case "media":
@@ -298,7 +300,8 @@ def _said(block: Block, turn: Turn) -> str:
 
 
 class _Fragments:
-    """HTML that was made of texts: Markdown takes most of the time of a page, and pages are read again."""
+    """HTML that was made of texts: Markdown and colours take most of the time of a page, and pages are read
+    again."""
 
     def __init__(self, most: int) -> None:
         self._most = most
