@@ -48,6 +48,7 @@ SECTIONS: Final[dict[str, dict[str, Place]]] = {
         "backup": Place("commands.transfer", "Save the whole store in one file"),
     },
     "Serve": {
+        "serve": Place("commands.serving.serve", "Serve the store over HTTP"),
         "token": Place("commands.serving.token", "Make, list and remove tokens for a server"),
         "share": Place("commands.serving.share", "Share a session by a link that only reads"),
     },

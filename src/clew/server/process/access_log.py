@@ -56,19 +56,22 @@ def safe_path(raw: str, *, is_known: bool = True) -> str:
 class Log:
     """Lines to a file or to standard error, from any thread."""
 
-    def __init__(self, path: Path | None = None, *, is_quiet: bool = False) -> None:
-        """`is_quiet`: without a file, only errors are written."""
+    def __init__(self, path: Path | None = None, *, is_quiet: bool = False, is_threaded: bool = True) -> None:
+        """`is_quiet`: without a file, only errors are written. Not `is_threaded`: lines are written at
+        once."""
         self._path = path
         self._is_quiet = is_quiet and path is None
         self._fd = self._open()
         self._lines: list[str] = []
         self._lost = 0
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a signal may come while it is held
         self._is_told = threading.Event()
         self._is_ended = False
         self._is_broken = False
-        self._thread = threading.Thread(target=self._write_all, name="clew-log", daemon=True)
-        self._thread.start()
+        self._thread: threading.Thread | None = None
+        if is_threaded:
+            self._thread = threading.Thread(target=self._write_all, name="clew-log", daemon=True)
+            self._thread.start()
 
     def _open(self) -> int:
         if self._path is None:
@@ -115,7 +118,10 @@ class Log:
                 self._lost += 1
                 return
             self._lines.append(line)
-        self._is_told.set()
+        if self._thread is None:
+            self.flush()
+        else:
+            self._is_told.set()
 
     # -- writing
 
@@ -157,7 +163,9 @@ class Log:
         """Write what is left; a pipe that is not read is waited for a second."""
         self._is_ended = True
         self._is_told.set()
-        self._thread.join(1.0)
+        if self._thread is not None:
+            self._thread.join(1.0)
+        self.flush()
 
 
 def _stamp() -> str:

@@ -1,0 +1,245 @@
+"""`clew serve`: the store over HTTP."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
+
+import click
+
+from clew.cli.app import INTERRUPTED, OK, Refused, Settings, command
+from clew.cli.output import Output
+from clew.cli.store import exists, must_exist
+from clew.cli.text import clew_command, from_home, one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from clew.server.process.serve import Options, Started
+
+_PACKAGES: Final = ("starlette", "uvicorn", "httptools")
+_SECONDS: Final = click.FloatRange(0, 3600)
+
+
+@command(
+    "serve",
+    "clew serve                        serve your store on this machine",
+    "clew serve --sync                 and follow the agents of this machine",
+    "clew serve --port 9000            on this port",
+    "clew serve --unix-socket c.sock   on a socket that only you can use",
+    "clew serve --host 0.0.0.0         for other machines; needs clew token add",
+    "clew serve --public-url URL       behind a proxy, or through ssh -L",
+    "clew serve --json --port 0        any free port, told in JSON",
+)
+@click.option("--host", metavar="HOST", help="Listen on this address  [default: 127.0.0.1 and ::1]")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    metavar="PORT",
+    help="Listen on this port; 0: any free one  [default: 8731, or the next free one]",
+)
+@click.option(
+    "--unix-socket",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="PATH",
+    help="Listen on a socket that only you can use",
+)
+@click.option("--public-url", metavar="URL", help="Where people reach it, if that is elsewhere")
+@click.option("--proxy", is_flag=True, help="Believe the proxy in front what it says of clients")
+@click.option("--root-path", metavar="PATH", default="", help="The path below which a proxy offers it")
+@click.option(
+    "--cors", metavar="ORIGIN", multiple=True, help="Let pages of this origin call it; may be repeated"
+)
+@click.option(
+    "--allow",
+    type=click.Choice(["files"]),
+    multiple=True,
+    metavar="WHAT",
+    help="files: let tokens with the scope files restore directories of this machine",
+)
+@click.option("--read-only", is_flag=True, help="Refuse everything that changes the store")
+@click.option("--no-page", is_flag=True, help="Serve no page for browsers")
+@click.option("--sync", is_flag=True, help="Follow the agents of this machine, as clew watch does")
+@click.option(
+    "--workers",
+    type=click.IntRange(1, 64),
+    default=1,
+    metavar="N",
+    help="Serve with N processes; needs a PostgreSQL store",
+)
+@click.option("--new-token", is_flag=True, help="Make a new token for yourself; the old one ends")
+@click.option(
+    "--grace",
+    type=_SECONDS,
+    default=10.0,
+    metavar="SECONDS",
+    help="How long running requests may take when it stops  [default: 10]",
+)
+@click.option(
+    "--log-file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Write a line for each request there  [default: standard error]",
+)
+@click.option("-q", "--quiet", is_flag=True, help="Print no line for each request")
+@click.pass_obj
+def serve_command(
+    settings: Settings,
+    host: str | None,
+    port: int | None,
+    unix_socket: Path | None,
+    public_url: str | None,
+    proxy: bool,
+    root_path: str,
+    cors: tuple[str, ...],
+    allow: tuple[str, ...],
+    read_only: bool,
+    no_page: bool,
+    sync: bool,
+    workers: int,
+    new_token: bool,
+    grace: float,
+    log_file: Path | None,
+    quiet: bool,
+) -> int:
+    """Only programs of this machine reach it, and only with a token. The token is made at the first start and
+    kept in a file that only you can read; the command says which. A browser signs in with the address that
+    is shown on a terminal: its code works once, for two minutes.
+
+    For other machines name a --host, after clew token add has made a token for them; put a proxy with TLS in
+    front, because the connections of this command are not encrypted.
+
+    SIGTERM and Ctrl-C stop it: running requests are finished, streams are told to come back. The second one
+    ends it at once. SIGHUP reads the tokens again and opens the log file anew. /health and /ready answer
+    without a token, /metrics needs one.
+    """
+    _check_install()
+    from clew.server.process.serve import NoTokenError, Options, serve
+    from clew.server.settings import Settings as ServerSettings
+
+    chosen = Options(
+        host=host,
+        port=port,
+        unix_socket=unix_socket,
+        workers=workers,
+        sync=sync,
+        log_file=log_file,
+        quiet=quiet,
+        new_token=new_token,
+        grace=grace,
+    )
+    asked = ServerSettings(
+        public_url=_public_url(public_url),
+        root_path=_root_path(root_path, public_url),
+        proxy=proxy,
+        cors=cors,
+        read_only=read_only,
+        allow_files="files" in allow,
+        page=not no_page,
+    )
+    if read_only:
+        must_exist(settings.store)
+        if sync:
+            raise click.UsageError("--sync writes to the store, and --read-only forbids it")
+    is_new = not exists(settings.store)
+    try:
+        number = serve(
+            settings.store,
+            asked,
+            chosen,
+            on_start=lambda started: _say_start(
+                settings, chosen, started, is_new=is_new, has_page=asked.page
+            ),
+        )
+    except NoTokenError as exc:
+        make = clew_command(settings, "token", "add", "NAME")
+        raise Refused(f"{exc}; {make} --scope write makes one") from None
+    if not quiet and not settings.json and sys.stderr.isatty():
+        click.echo("clew: stopped", err=True)
+    return INTERRUPTED if number == signal.SIGINT else OK
+
+
+def _check_install() -> None:
+    from importlib.util import find_spec
+
+    missing = [name for name in _PACKAGES if find_spec(name) is None]
+    if missing:
+        raise Refused(f"clew serve needs {', '.join(missing)}: pip install 'clew[server]'")
+
+
+def _public_url(url: str | None) -> str | None:
+    if url is None:
+        return None
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
+        raise click.UsageError(f"--public-url {url!r} is not of the form https://host or https://host/path")
+    return url.rstrip("/")
+
+
+def _root_path(path: str, public_url: str | None) -> str:
+    """That of the public address, unless another one is named."""
+    path = path or (urlsplit(public_url).path if public_url else "")
+    if path and not path.startswith("/"):
+        raise click.UsageError(f"--root-path {path!r} does not begin with a slash")
+    return path.rstrip("/")
+
+
+# -- what is said at the start
+
+
+def _say_start(
+    settings: Settings, options: Options, started: Started, *, is_new: bool, has_page: bool
+) -> None:
+    """The token itself is never said: not on a terminal, not to a pipe."""
+    out = Output(settings)
+    if settings.json:
+        told = {"url": started.url, "urls": started.urls, "unix_socket": started.unix_socket}
+        out.record({**told, "pid": started.pid, "token_file": started.token_file, "store": started.store})
+    elif out.is_terminal:
+        for line in _screen(settings, options, started, is_new=is_new, has_page=has_page):
+            out.line(line)
+    else:
+        where = started.url or started.unix_socket or ""
+        click.echo(
+            one_line(f"clew: serving {started.store} at {where}; the token is in {started.token_file}"),
+            err=True,
+        )
+    sys.stdout.flush()
+
+
+def _screen(
+    settings: Settings, options: Options, started: Started, *, is_new: bool, has_page: bool
+) -> Iterator[str]:
+    yield one_line(f"Serving {from_home(started.store)}{', a new store' if is_new else ''}")
+    yield ""
+    if started.unix_socket is not None:
+        yield _field("Socket", from_home(os.path.abspath(started.unix_socket)))
+    listens = started.urls if started.is_open else started.urls[:1]
+    for name, url in zip(["Address", *[""] * len(listens)], listens, strict=False):
+        yield _field(name, url)
+    if started.url is not None and started.url not in started.urls:
+        yield _field("Public", started.url)
+    yield _field("Token", f"in {from_home(started.token_file)}")
+    if has_page and started.url is not None:
+        from time import time
+
+        from clew.server.access.browser import CODE_LASTS, new_code
+
+        yield _field("Browser", f"{started.url}/#once={new_code(started.store, time())}")
+        yield _field("", f"works once, within {CODE_LASTS // 60} minutes")
+    yield ""
+    if started.port_is_other:
+        yield "Port 8731 is taken by another program, so it is another one."
+    if started.is_open:
+        yield "Connections are not encrypted: put a proxy with TLS in front."
+    if options.sync:
+        yield "The agents of this machine are followed."
+    yield "Ctrl-C stops it."
+
+
+def _field(name: str, value: str) -> str:
+    return f"  {name:<9}{one_line(value)}"
