@@ -127,6 +127,13 @@ class Router:
                 raise ValueError(f"two routes for {route.method} {route.path}")
             known[route.method] = route
 
+    @cached_property
+    def description(self) -> dict[str, Any]:
+        """All of them as OpenAPI 3.1."""
+        from clew.server.openapi import document
+
+        return document(self.routes)
+
     def find(self, method: str, parts: list[str]) -> tuple[Route, dict[str, str]]:
         """The route of a request and the values in its path; 404 or 405 if there is none."""
         node, values = self._root, []

@@ -177,9 +177,7 @@ def examine(call: Call, query: DoctorQuery) -> Diagnosis:
 @routes.get("/openapi.json", answer=None, scope=None)
 def openapi(call: Call) -> dict[str, Json]:
     """This description of the API, as OpenAPI 3.1."""
-    from clew.server.openapi import document
-
-    return document(call.server.router.routes)
+    return call.server.router.description
 
 
 routes.all += outside.all
