@@ -1,0 +1,124 @@
+"""Who may follow what, and for how long: S-36, and the reach of tokens and shares."""
+
+from __future__ import annotations
+
+import pytest
+
+from clew.server.access.shares import add_share, remove_share
+from clew.server.access.tokens import add_token, remove_token
+from tests.server.conftest import TOKEN, Running
+from tests.server.live.client import Event, Stream
+
+pytestmark = pytest.mark.timeout(60)
+AWS = "AKIA" + "IOSFODNN7" + "EXAMPLE"
+
+
+def open_stream(server: Running, path: str, token: str, last_id: str | None = None) -> Stream:
+    return Stream(server.url, f"/api/v1{path}", token, last_id)
+
+
+def status(server: Running, path: str, token: str) -> tuple[int, object]:
+    with server.client(token) as client:
+        answer = client.get(f"/api/v1{path}")
+        return answer.status_code, answer.json()["code"]
+
+
+@pytest.mark.parametrize("path", ["/sessions/s/live", "/live", "/live?session=s"])
+def test_a_stream_ends_when_its_token_is_revoked(server: Running, path: str) -> None:
+    server.store.create("s")
+    _, token = add_token(server.store, "reader")
+    with open_stream(server, path, token) as stream, open_stream(server, path, TOKEN) as other:
+        stream.next("head")
+        other.next("head")
+        remove_token(server.store, "reader")
+        event = stream.next()
+        assert (event.event, event.data, event.has_id) == ("bye", {"reason": "revoked"}, False)
+        assert list(stream.events()) == []
+        server.store.get("s").append({"role": "user", "content": "x"})
+        assert other.next().event in ("entry", "change")  # nobody else is concerned
+    assert status(server, path, token) == (401, "unauthorized")
+
+
+def test_a_stream_ends_when_its_share_is_revoked(server: Running) -> None:
+    s = server.store.create("s")
+    share, token = add_share(server.store, s, at=None)
+    with open_stream(server, "/sessions/s/live", token) as stream:
+        stream.next("head")
+        remove_share(server.store, share.id)
+
+        assert stream.next().data == {"reason": "revoked"}
+
+
+def test_a_bound_token_hears_of_its_sessions_only(server: Running) -> None:
+    mine, other = server.store.create("mine", tags=["t"]), server.store.create("other")
+    _, token = add_token(server.store, "bound", tags=["t"])
+    with open_stream(server, "/live", token) as stream:
+        begin = stream.next("head")
+        for session in (other, mine, other):
+            session.append({"role": "user", "content": "x"})
+        server.store.delete("other")
+        server.store.delete("mine")
+        server.store.restore_deleted("mine")
+        server.store.get("mine").append({"role": "user", "content": "end"})
+        heard: list[Event] = []
+        while not heard or heard[-1].data["messages"] < 2:
+            heard.append(stream.next())
+    with open_stream(server, "/live", token, begin.id) as again:
+        told = again.next("change")
+
+    assert {event.data["session"] for event in heard} == {"mine"}
+    assert told.data["session"] == "mine"
+
+
+def test_not_yours_and_not_there_are_the_same(server: Running) -> None:
+    server.store.create("mine", tags=["t"])
+    server.store.create("other")
+    _, token = add_token(server.store, "bound", tags=["t"])
+
+    for id in ("other", "nowhere"):
+        assert status(server, f"/sessions/{id}/live", token) == (404, "session_not_found")
+        assert status(server, f"/live?session={id}", token) == (404, "session_not_found")
+        with open_stream(server, f"/live?session=mine&session={id}", token) as stream:
+            assert stream.next().data == {"session": id}
+            assert stream.next("head").data["session"] == "mine"
+
+
+def test_a_session_that_loses_its_tag_is_gone_for_a_bound_token(server: Running) -> None:
+    s = server.store.create("s", tags=["t"])
+    _, token = add_token(server.store, "bound", tags=["t"])
+    with open_stream(server, "/sessions/s/live", token) as stream:
+        stream.next("head")
+        s.update(tags=[])
+
+        assert stream.next().event == "gone"
+
+
+def test_a_share_follows_its_session_without_secrets_and_notes(server: Running) -> None:
+    s = server.store.create("s")
+    (first,) = s.append({"role": "user", "content": f"the key is {AWS}"})
+    s.annotate(first, note="private")
+    _, token = add_share(server.store, s, at=None)
+    with open_stream(server, "/sessions/s/live?after=start", token) as stream:
+        shown = [stream.next("entry")]
+        s.append({"role": "user", "content": f"again {AWS}"})
+        shown.append(stream.next("entry"))
+
+    assert AWS not in str(shown)
+    assert "private" not in str(shown)
+    assert [event.data["message"]["content"].partition(" ")[0] for event in shown] == ["the", "again"]
+    for path in ("/live", "/live?session=s", "/sessions/other/live"):
+        assert status(server, path, token)[0] in (403, 404)
+
+
+def test_views_are_those_of_entries(server: Running) -> None:
+    s = server.store.create("s")
+    s.append({"role": "user", "content": "**hi** <script>"})
+    with server.client() as client:
+        for view in ("raw", "blocks", "html", "line"):
+            with open_stream(server, f"/sessions/s/live?after=start&view={view}", TOKEN) as stream:
+                told = stream.next("entry").data
+            assert told.pop("session") == "s"
+            assert view == "raw" or "<script>" not in str(told.get("html", ""))
+            answer = client.get(f"/api/v1/sessions/s/entries?view={view}")
+            if answer.status_code == 200:
+                assert told == answer.json()["data"][0]
